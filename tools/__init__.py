@@ -1,0 +1,1 @@
+"""Developer tools: binding generator, SPIR-V inspection, benchmarks, checks."""

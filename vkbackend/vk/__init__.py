@@ -1,0 +1,1 @@
+"""Vulkan through ctypes: generated declarations and the runtime that uses them."""
