@@ -1,0 +1,131 @@
+from pathlib import Path
+
+import pytest
+
+from vkbackend.errors import ShaderError
+from vkbackend.include import expand
+
+pytestmark = pytest.mark.null
+
+
+def write(folder: Path, **files: str) -> Path:
+    for name, text in files.items():
+        path = folder / f"{name.replace('__', '/')}.glsl"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return folder
+
+
+def origins(source: str, folder: Path, **defines: str) -> dict[str, tuple[str, int]]:
+    """Return where each line of the expanded text comes from, by its content."""
+    expanded = expand(source, "main.comp", defines, (folder,))
+    found = {}
+    name, line = "main.comp", 0
+    for text in expanded.text.splitlines():
+        if text.startswith("#line"):
+            _, number, file = text.split()
+            name, line = expanded.files[int(file)].name, int(number) - 1
+        else:
+            line += 1
+            found[text] = (name, line)
+    return found
+
+
+def test_lines_keep_their_file_and_number(tmp_path: Path) -> None:
+    folder = write(
+        tmp_path / "glsl",
+        lib__a='a1\n#include "b.glsl"\na3\n',
+        lib__b="b1\nb2",
+    )
+    source = '// header\n#version 460\nm3\n#include "lib/a.glsl" // types\nm5\n'
+    found = origins(source, folder, T="float")
+    assert found["m3"] == ("main.comp", 3)
+    assert found["m5"] == ("main.comp", 5)
+    assert found["a1"] == ("glsl/lib/a.glsl", 1)
+    assert found["a3"] == ("glsl/lib/a.glsl", 3)
+    assert found["b2"] == ("glsl/lib/b.glsl", 2)
+    assert found["#define T float"] == ("main.comp (defines)", 1)
+
+
+def test_macros_stand_between_version_and_the_rest(tmp_path: Path) -> None:
+    text = expand("#version 460\nvoid main() {}", "x", {"A": "1", "B": ""}, ()).text
+    wanted = ["#version 460", "#define A 1", "#define B ", "void main() {}"]
+    assert [line for line in text.splitlines() if "#line" not in line] == wanted
+
+
+def test_each_file_is_expanded_once(tmp_path: Path) -> None:
+    folder = write(
+        tmp_path,
+        a='#include "c.glsl"\n',
+        b='#include "c.glsl"\n#include "sub/../c.glsl"\n',
+        c="content\n",
+        sub__d="",
+    )
+    source = '#version 460\n#include "a.glsl"\n#include "b.glsl"\n#include "a.glsl"\n'
+    assert expand(source, "x", {}, (folder,)).text.count("content") == 1
+
+
+def test_file_beside_the_includer_comes_first(tmp_path: Path) -> None:
+    folder = write(tmp_path, lib__a='#include "x.glsl"\n', lib__x="near\n", x="far\n")
+    text = expand('#version 460\n#include "lib/a.glsl"', "m", {}, (folder,)).text
+    assert "near" in text
+    assert "far" not in text
+
+
+def test_folders_are_searched_in_order(tmp_path: Path) -> None:
+    first = write(tmp_path / "first", x="first\n")
+    second = write(tmp_path / "second", x="second\n", y="other\n")
+    source = '#version 460\n#include "x.glsl"\n#include "y.glsl"'
+    text = expand(source, "m", {}, (first, second)).text
+    assert "first" in text
+    assert "second" not in text
+    assert "other" in text
+
+
+def test_include_in_an_untaken_branch_may_come_again(tmp_path: Path) -> None:
+    folder = write(tmp_path, a="content\n")
+    source = (
+        '#version 460\n#ifdef NEVER\n#include "a.glsl"\n#endif\n#include "a.glsl"\n'
+    )
+    text = expand(source, "m", {}, (folder,)).text
+    assert text.count("content") == 2
+    assert text.count("#ifndef INCLUDED_0") == 2
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("void main() {}", r"main\.comp: there is no #version; begin with #version"),
+        (
+            '#version 460\n\n#include "lib/no.glsl"',
+            r'main\.comp:3: include "lib/no\.glsl" is not found: looked in .+;',
+        ),
+        (
+            "#version 460\n#include <a.glsl>",
+            r"main\.comp:2: an include cannot be read: <a\.glsl>; it must be",
+        ),
+        (
+            '#version 460\n#include "loop.glsl"',
+            r"shaders/other\.glsl:2: includes form a cycle: main\.comp ->"
+            r" shaders/loop\.glsl -> shaders/other\.glsl -> shaders/loop\.glsl;",
+        ),
+        (
+            '#version 460\n#include "broken.glsl"',
+            r'shaders/broken\.glsl:1: include "gone\.glsl" is not found',
+        ),
+    ],
+)
+def test_bad_includes(source: str, message: str, tmp_path: Path) -> None:
+    folder = write(
+        tmp_path / "shaders",
+        loop='#include "other.glsl"\n',
+        other='\n#include "loop.glsl"\n',
+        broken='#include "gone.glsl"\n',
+    )
+    with pytest.raises(ShaderError, match=message):
+        expand(source, "main.comp", {}, (folder,))
+
+
+def test_define_of_two_lines_is_refused() -> None:
+    with pytest.raises(ShaderError, match=r"m: define A: it must be one line: '1\\n2'"):
+        expand("#version 460", "m", {"A": "1\n2"}, ())

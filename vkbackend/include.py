@@ -1,0 +1,176 @@
+"""Expand `#include` in GLSL, each file once, and keep track of where lines came from.
+
+The rules are those of the C preprocessor with `#pragma once` in every file. An include
+inside `#if` is expanded under a guard macro, because only the compiler knows whether
+that branch is taken.
+"""
+
+import os.path
+import posixpath
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from .errors import ShaderError
+
+_VERSION = re.compile(r"\s*#\s*version\b")
+_INCLUDE = re.compile(r"\s*#\s*include\b\s*(.*)")
+_QUOTED_NAME = re.compile(r'"([^"]+)"\s*(?://.*)?$')
+_IF = re.compile(r"\s*#\s*if")
+_ENDIF = re.compile(r"\s*#\s*endif\b")
+
+
+@dataclass(frozen=True)
+class File:
+    """One file that a shader is made of.
+
+    Parameters
+    ----------
+    name : str
+        What errors call it.
+    path : Path or None
+        Where it lies; None for source given as text.
+    text : str
+        Its content.
+    """
+
+    name: str
+    path: Path | None
+    text: str
+
+    def line(self, number: int) -> str:
+        """Return one line, counted from 1; empty if there is none."""
+        lines = self.text.splitlines()
+        return lines[number - 1] if 0 < number <= len(lines) else ""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A shader without includes.
+
+    Parameters
+    ----------
+    text : str
+        What to compile.
+    files : tuple of File
+        By the number that `#line` gives them; the first is the shader itself.
+    """
+
+    text: str
+    files: tuple[File, ...]
+
+
+def expand(
+    source: str, name: str, defines: Mapping[str, str], folders: Sequence[Path]
+) -> Source:
+    """Return a shader with its includes expanded and macros defined.
+
+    Parameters
+    ----------
+    source : str
+        GLSL with a `#version` line.
+    name : str
+        What errors call it.
+    defines : mapping of str to str
+        Macros, defined after the `#version` line.
+    folders : sequence of Path
+        Where to look for a file that is not beside the one that includes it.
+
+    Returns
+    -------
+    Source
+        The text, with a `#line` directive wherever the file or line jumps.
+
+    Raises
+    ------
+    ShaderError
+        If there is no `#version`, or an include is missing, malformed or in a cycle.
+    """
+    lines = source.splitlines()
+    version = next((i for i, line in enumerate(lines) if _VERSION.match(line)), None)
+    if version is None:
+        raise ShaderError(f"{name}: there is no #version; begin with #version 460")
+    macros = []
+    for key, value in defines.items():
+        if "\n" in f"{key}{value}":
+            raise ShaderError(f"{name}: define {key}: it must be one line: {value!r}")
+        macros.append(f"#define {key} {value}")
+    expander = _Expander(tuple(folders))
+    main = File(name, None, source)
+    body = [*expander.add(main, skip=version + 1, conditional=False)]
+    # The macros count as a file of their own, so that an error in one names it.
+    files = (*expander.files, File(f"{name} (defines)", None, "\n".join(macros)))
+    head = (*lines[: version + 1], f"#line 1 {len(files) - 1}", *macros)
+    return Source("\n".join((*head, *body, "")), files)
+
+
+class _Expander:
+    """The files of one shader, in the order of their numbers."""
+
+    def __init__(self, folders: tuple[Path, ...]) -> None:
+        self.folders = folders
+        self.files: list[File] = []
+        self.open: list[File] = []
+        self.guards: dict[Path, str] = {}
+        self.complete: set[Path] = set()
+
+    def add(self, file: File, *, skip: int, conditional: bool) -> Iterator[str]:
+        """Yield the lines of a file after `skip`, and of all that it includes."""
+        number = len(self.files)
+        self.files.append(file)
+        self.open.append(file)
+        yield f"#line {skip + 1} {number}"
+        depth = int(conditional)
+        for at, line in enumerate(file.text.splitlines()[skip:], skip + 1):
+            directive = _INCLUDE.match(line)
+            if directive is not None:
+                yield from self.include(directive[1], at, depth > 0)
+                yield f"#line {at + 1} {number}"
+                continue
+            depth += bool(_IF.match(line)) - bool(_ENDIF.match(line))
+            yield line
+        self.open.pop()
+
+    def include(self, operand: str, at: int, conditional: bool) -> Iterator[str]:
+        """Yield the lines that replace one include directive."""
+        where = f"{self.open[-1].name}:{at}"
+        quoted = _QUOTED_NAME.match(operand)
+        if quoted is None:
+            raise ShaderError(
+                f"{where}: an include cannot be read: {operand};"
+                ' it must be #include "file"'
+            )
+        path, name = self.find(quoted[1], where)
+        if any(path == file.path for file in self.open):
+            names = " -> ".join([*(file.name for file in self.open), name])
+            raise ShaderError(
+                f"{where}: includes form a cycle: {names}; remove one of them"
+            )
+        if path in self.complete:
+            return
+        if not conditional:
+            self.complete.add(path)
+        guard = self.guards.setdefault(path, f"INCLUDED_{len(self.guards)}")
+        yield f"#ifndef {guard}"
+        yield f"#define {guard}"
+        text = path.read_text(encoding="utf-8", errors="replace")
+        yield from self.add(File(name, path, text), skip=0, conditional=conditional)
+        yield "#endif"
+
+    def find(self, target: str, where: str) -> tuple[Path, str]:
+        """Return the path of an included file, and what errors call it."""
+        includer = self.open[-1]
+        places = [(folder, folder.name) for folder in self.folders]
+        if includer.path is not None:
+            places.insert(0, (includer.path.parent, posixpath.dirname(includer.name)))
+        for folder, shown in places:
+            path = folder / target
+            if path.is_file():
+                name = posixpath.normpath(posixpath.join(shown, target))
+                return Path(os.path.realpath(path)), name
+        looked = ", ".join(str(folder) for folder, _ in places)
+        raise ShaderError(
+            f'{where}: include "{target}" is not found: looked in {looked};'
+            " the name must be relative to one of them"
+        )
