@@ -1,0 +1,310 @@
+"""Reverse-mode differentiation: the tape, and the walk over it.
+
+Every operation on a tensor that requires a gradient leaves a `GradNode`: its gradient
+rule, what the rule asked to keep, and edges to the nodes of its inputs. `backward`
+sorts the reachable nodes, seeds the outputs, applies each rule once and accumulates
+where paths join. The walk is iterative, so depth is not limited.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from .core import TensorCore
+from .errors import GradError, ShapeError
+from .shape import TensorSpec
+
+_sequence = itertools.count()
+
+
+class _Mode(threading.local):
+    enabled = True
+
+
+_mode = _Mode()
+
+
+def is_grad_enabled() -> bool:
+    """Return whether operations are recorded for `backward` in this thread."""
+    return _mode.enabled
+
+
+@contextmanager
+def set_grad_enabled(enabled: bool) -> Iterator[None]:
+    """Record, or do not record, operations within the block."""
+    before = _mode.enabled
+    _mode.enabled = enabled
+    try:
+        yield
+    finally:
+        _mode.enabled = before
+
+
+def no_grad() -> Any:
+    """Return a context in which nothing is recorded; also works as a decorator.
+
+    Examples
+    --------
+    >>> with no_grad():
+    ...     is_grad_enabled()
+    False
+    """
+    return set_grad_enabled(False)
+
+
+def enable_grad() -> Any:
+    """Return a context in which operations are recorded, also inside `no_grad`."""
+    return set_grad_enabled(True)
+
+
+class Saved(NamedTuple):
+    """A tensor kept for the gradient rule, without its tape entry.
+
+    An output's own tape entry would make a cycle, and device memory would then wait
+    for the cycle collector instead of being freed by reference count.
+    """
+
+    tensor: TensorCore
+    version: int
+    edge: int | None
+    """Which input it was; None for the first output, -1 for another one."""
+
+
+class Edge(NamedTuple):
+    """Where the gradient of one input goes: a node's output, or a leaf."""
+
+    target: GradNode | TensorCore
+    output: int
+
+
+class GradNode:
+    """One operation on the tape.
+
+    Attributes
+    ----------
+    name : str
+        The op, for error messages.
+    apply : callable
+        From the gradient of the output and what was saved to one gradient per input.
+    edges : tuple of Edge or None
+        One per tensor input; None where no gradient is wanted.
+    specs : tuple of TensorSpec
+        Of the inputs, to which gradients are summed back.
+    saved : dict
+        Arguments of the rule by name.
+    outputs : int
+        Number of outputs that carry gradients.
+    """
+
+    __slots__ = ("apply", "edges", "hooks", "name", "saved", "sequence", "specs")
+
+    def __init__(
+        self,
+        name: str,
+        apply: Callable[..., Any],
+        edges: tuple[Edge | None, ...],
+        specs: tuple[TensorSpec, ...],
+        saved: dict[str, Any],
+    ) -> None:
+        self.name = name
+        self.apply = apply
+        self.edges = edges
+        self.specs = specs
+        self.saved: dict[str, Any] | None = saved
+        self.hooks: list[Callable[[Any], Any]] = []
+        self.sequence = next(_sequence)
+
+
+def edge_of(tensor: TensorCore) -> Edge | None:
+    """Return where the gradient of an input goes, or None if none is wanted."""
+    if not tensor.requires_grad:
+        return None
+    if tensor.grad_node is not None:
+        return Edge(tensor.grad_node, tensor.grad_index)
+    return Edge(tensor, 0)
+
+
+def save(tensor: TensorCore, edge: int | None) -> Saved:
+    """Return what a rule keeps of a tensor."""
+    return Saved(tensor.detach(), tensor.array.version, edge)
+
+
+def backward(
+    outputs: Sequence[TensorCore],
+    grads: Sequence[TensorCore],
+    *,
+    retain_graph: bool = False,
+    create_graph: bool = False,
+    inputs: Sequence[TensorCore] | None = None,
+) -> list[Any]:
+    """Accumulate gradients from `outputs` into the leaves, or return those of `inputs`.
+
+    Parameters
+    ----------
+    outputs : sequence of Tensor
+        Where differentiation starts.
+    grads : sequence of Tensor
+        Gradient of each output, of its shape.
+    retain_graph : bool, default False
+        Keep what was saved, so that the graph can be walked again.
+    create_graph : bool, default False
+        Record the walk itself, so that gradients can be differentiated.
+    inputs : sequence of Tensor or None
+        Return these gradients (None where there is no path) and leave `.grad` alone.
+
+    Raises
+    ------
+    GradError
+        If an output is not on the tape, the graph was walked before without
+        `retain_graph`, or a saved tensor was changed in place.
+    """
+    walk = _Walk(create_graph, retain_graph or create_graph, inputs)
+    for output, grad in zip(outputs, grads):
+        edge = edge_of(output)
+        if edge is None:
+            raise GradError(
+                "backward: the tensor does not require a gradient;"
+                " set requires_grad=True on something it is computed from"
+            )
+        if grad.shape != output.shape:
+            raise ShapeError(
+                f"backward: grad has shape {grad.shape};"
+                f" it must have the tensor's shape {output.shape}"
+            )
+        walk.add(edge, grad)
+    with set_grad_enabled(create_graph):
+        for node in _sorted_nodes(outputs):
+            walk.visit(node)
+        return walk.results()
+
+
+def _sorted_nodes(outputs: Sequence[TensorCore]) -> list[GradNode]:
+    """Every reachable node, later ones first; recorded order is a topological order."""
+    found: dict[int, GradNode] = {}
+    stack = [output.grad_node for output in outputs if output.grad_node is not None]
+    while stack:
+        node = stack.pop()
+        if node.sequence in found:
+            continue
+        found[node.sequence] = node
+        for edge in node.edges:
+            if edge is not None and isinstance(edge.target, GradNode):
+                stack.append(edge.target)
+    return [found[key] for key in sorted(found, reverse=True)]
+
+
+class _Walk:
+    """Gradients on their way, by node output."""
+
+    def __init__(
+        self, create_graph: bool, retain: bool, inputs: Sequence[TensorCore] | None
+    ) -> None:
+        self.create_graph = create_graph
+        self.retain = retain
+        self.pending: dict[tuple[int, int], Any] = {}
+        self.leaves: dict[int, TensorCore] = {}
+        self.wanted = None
+        if inputs is not None:
+            self.wanted = [edge_of(tensor) for tensor in inputs]
+
+    def add(self, edge: Edge, grad: Any) -> None:
+        """Send a gradient along an edge."""
+        if not isinstance(edge.target, GradNode):
+            self.leaves[id(edge.target)] = edge.target
+        key = (id(edge.target), edge.output)
+        before = self.pending.get(key)
+        self.pending[key] = grad if before is None else before + grad
+
+    def visit(self, node: GradNode) -> None:
+        """Apply a node's rule to the gradient of its output."""
+        grad = self.pending.get((id(node), 0))
+        if grad is None:
+            return
+        for hook in node.hooks:
+            answer = hook(grad)
+            grad = grad if answer is None else answer
+        self.pending[(id(node), 0)] = grad
+        answers = node.apply(grad=grad, **self._arguments(node))
+        if not isinstance(answers, tuple):
+            answers = (answers,)
+        for edge, spec, answer in zip(node.edges, node.specs, answers):
+            if edge is not None and answer is not None:
+                self.add(edge, sum_to(answer, spec))
+        if self.wanted is None:
+            del self.pending[(id(node), 0)]
+        if not self.retain:
+            node.saved = None
+
+    def _arguments(self, node: GradNode) -> dict[str, Any]:
+        if node.saved is None:
+            raise GradError(
+                f"backward: what {node.name} saved was freed by an earlier backward;"
+                " pass retain_graph=True to that one"
+            )
+        return {
+            name: self._restore(node, name, value)
+            if isinstance(value, Saved)
+            else value
+            for name, value in node.saved.items()
+        }
+
+    def _restore(self, node: GradNode, name: str, saved: Saved) -> TensorCore:
+        """Return a saved tensor, back on the tape when the walk is recorded."""
+        tensor = saved.tensor
+        if tensor.array.version != saved.version:
+            raise GradError(
+                f"backward: `{name}`, which {node.name} saved, was changed in place:"
+                f" version {tensor.array.version}, saved at {saved.version};"
+                " change a copy instead"
+            )
+        if not self.create_graph or saved.edge == -1:
+            return tensor
+        edge = Edge(node, 0) if saved.edge is None else node.edges[saved.edge]
+        if edge is None:
+            return tensor
+        if not isinstance(edge.target, GradNode):
+            return edge.target
+        tensor = tensor.detach()
+        tensor.requires_grad = True
+        tensor.grad_node, tensor.grad_index = edge.target, edge.output
+        return tensor
+
+    def results(self) -> list[Any]:
+        """Return the gradients of the inputs asked for, or give leaves their own."""
+        if self.wanted is None:
+            for leaf in self.leaves.values():
+                _accumulate_leaf(leaf, self.pending[(id(leaf), 0)])
+        return [
+            None if edge is None else self.pending.get((id(edge.target), edge.output))
+            for edge in self.wanted or []
+        ]
+
+
+def _accumulate_leaf(leaf: TensorCore, grad: Any) -> None:
+    for hook in leaf.hooks or ():
+        answer = hook(grad)
+        grad = grad if answer is None else answer
+    # A rule may send one tensor along two edges; each leaf gets its own handle on it.
+    leaf.grad = grad.alias() if leaf.grad is None else leaf.grad + grad
+
+
+def sum_to(grad: Any, spec: TensorSpec) -> Any:
+    """Return a gradient summed over broadcast dimensions and cast to the input's dtype.
+
+    The one place where broadcasting is undone; gradient rules may answer in the
+    broadcast shape.
+    """
+    if grad.shape != spec.shape:
+        added = grad.ndim - len(spec.shape)
+        repeated = [
+            dim + added
+            for dim, size in enumerate(spec.shape)
+            if size == 1 and grad.shape[dim + added] != 1
+        ]
+        grad = grad.sum(dim=(*range(added), *repeated), keepdim=True)
+        grad = grad.reshape(spec.shape)
+    return grad if grad.dtype is spec.dtype else grad.to(spec.dtype)

@@ -1,0 +1,214 @@
+"""What a tensor is made of, below its operations: storage, layout, host transfers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from .device import Device, GpuDevice, opened_devices
+from .dtype import DType, as_dtype
+from .errors import ShapeError
+from .graph import Array, Value
+from .schedule import flush, realised
+from .shape import Layout, Shape, TensorSpec
+
+if TYPE_CHECKING:
+    from .autograd import GradNode
+
+Self = TypeVar("Self", bound="TensorCore")
+
+
+class TensorCore:
+    """Elements, where they are, and the tape entry that made them.
+
+    `Tensor` adds the operations. Attributes marked "internal" may change.
+
+    Attributes
+    ----------
+    array : Array
+        Internal: the storage, shared with views.
+    layout : Layout
+        Internal: which elements of it, in which order.
+    device : Device
+        Where the elements are.
+    requires_grad : bool
+        Whether `backward` computes a gradient for it.
+    grad : Tensor or None
+        The gradient that `backward` accumulated; for leaves only.
+    grad_node : GradNode or None
+        Internal: the tape entry whose output `grad_index` this is.
+    hooks : list of callable
+        Internal: called with the gradient when it has been computed.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "array",
+        "device",
+        "grad",
+        "grad_index",
+        "grad_node",
+        "hooks",
+        "layout",
+        "requires_grad",
+    )
+
+    array: Array
+    layout: Layout
+    device: Device
+    requires_grad: bool
+    grad: Any
+    grad_node: GradNode | None
+    grad_index: int
+    hooks: list[Callable[[Any], Any]] | None
+
+    @classmethod
+    def make(cls: type[Self], array: Array, layout: Layout, device: Device) -> Self:
+        """Return a tensor over existing storage, off the tape."""
+        tensor = cls.__new__(cls)
+        tensor.array = array
+        tensor.layout = layout
+        tensor.device = device
+        tensor.requires_grad = False
+        tensor.grad = None
+        tensor.grad_node = None
+        tensor.grad_index = 0
+        tensor.hooks = None
+        return tensor
+
+    @classmethod
+    def from_host(cls: type[Self], data: np.ndarray, device: Device) -> Self:
+        """Return a tensor with a copy of a NumPy array's elements on `device`."""
+        dtype = as_dtype(data.dtype)
+        layout = Layout.contiguous(data.shape)
+        flat = np.array(data, dtype.numpy, order="C").reshape(-1)
+        if isinstance(device, GpuDevice):
+            value = upload(flat, dtype, device)
+        else:
+            value = Value(flat.size, dtype, buffer=flat)
+        return cls.make(Array(value), layout, device)
+
+    @property
+    def shape(self) -> Shape:
+        """Sizes of the dimensions."""
+        return self.layout.shape
+
+    @property
+    def dtype(self) -> DType:
+        """Element type."""
+        return self.array.value.dtype
+
+    @property
+    def spec(self) -> TensorSpec:
+        """Shape and dtype."""
+        return TensorSpec(self.layout.shape, self.dtype)
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self.layout.shape)
+
+    @property
+    def is_gpu(self) -> bool:
+        """Whether the elements are on a Vulkan device."""
+        return self.device.is_gpu
+
+    def numel(self) -> int:
+        """Return the number of elements."""
+        return self.layout.numel
+
+    def view_of(self: Self, layout: Layout) -> Self:
+        """Return another view of the same storage, off the tape."""
+        return type(self).make(self.array, layout, self.device)
+
+    def detach(self: Self) -> Self:
+        """Return the same elements off the tape; changes in place are shared."""
+        return self.view_of(self.layout)
+
+    def alias(self: Self) -> Self:
+        """Return the same elements and tape entry; changes in place are not shared."""
+        tensor = type(self).make(Array(self.array.value), self.layout, self.device)
+        tensor.requires_grad = self.requires_grad
+        tensor.grad_node, tensor.grad_index = self.grad_node, self.grad_index
+        return tensor
+
+    def host_view(self) -> np.ndarray:
+        """Return the elements of a host tensor as a NumPy view of its storage."""
+        flat = self.array.value.buffer
+        assert isinstance(flat, np.ndarray)
+        return strided(flat, self.layout)
+
+    def numpy(self) -> np.ndarray:
+        """Return a copy of the elements; runs what is pending and waits for it.
+
+        Waits only for the work that this tensor's storage needs.
+
+        Returns
+        -------
+        numpy.ndarray
+            Same shape and dtype; shares no memory with the tensor.
+        """
+        if not isinstance(self.device, GpuDevice):
+            return self.host_view().copy()
+        if self.array.value.node is not None:
+            flush(self.device)
+        return self._download(self.device).copy()
+
+    def _download(self, device: GpuDevice) -> np.ndarray:
+        """Read the range of storage that the layout touches."""
+        buffer = realised(self.array.value)
+        shape, strides, offset = self.layout
+        if self.layout.numel == 0:
+            return np.empty(shape, self.dtype.numpy)
+        last = sum((size - 1) * stride for size, stride in zip(shape, strides))
+        size = self.dtype.itemsize
+        data = device.gpu.read(buffer, offset * size, (last + 1) * size)
+        return strided(np.frombuffer(data, self.dtype.numpy), Layout(shape, strides))
+
+    def item(self) -> float | int | bool:
+        """Return the only element as a Python number; waits for it.
+
+        Raises
+        ------
+        ShapeError
+            If the tensor has not exactly one element.
+        """
+        if self.layout.numel != 1:
+            raise ShapeError(
+                f"item: the tensor has shape {self.shape}; it must have one element"
+            )
+        number: float | int | bool = self.numpy().item()
+        return number
+
+    def tolist(self) -> Any:
+        """Return the elements as nested Python lists; waits for them."""
+        return self.numpy().tolist()
+
+
+def upload(flat: np.ndarray, dtype: DType, device: GpuDevice) -> Value:
+    """Return a value on `device` with the elements of a flat host array."""
+    buffer = device.gpu.allocate(flat.nbytes)
+    if flat.nbytes:
+        device.gpu.upload(flat, buffer)
+    return Value(flat.size, dtype, buffer=buffer)
+
+
+def strided(flat: np.ndarray, layout: Layout) -> np.ndarray:
+    """Return a NumPy view of flat storage through a layout."""
+    shape, strides, offset = layout
+    return np.lib.stride_tricks.as_strided(
+        flat[offset:], shape, tuple(step * flat.itemsize for step in strides)
+    )
+
+
+def evaluate(*tensors: TensorCore) -> None:
+    """Submit what is pending on the devices of `tensors`; waits for nothing.
+
+    Without arguments, on every device. The next read of a value waits for it.
+    """
+    devices = [tensor.device for tensor in tensors] if tensors else opened_devices()
+    for device in dict.fromkeys(devices):
+        if isinstance(device, GpuDevice):
+            flush(device)

@@ -1,0 +1,137 @@
+"""Devices that tensors live on: the host, and every Vulkan device."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+import vkbackend
+from vkbackend import config
+from vkbackend.errors import NoVulkanError
+
+if TYPE_CHECKING:
+    from .graph import Node
+    from .plan import Plan
+
+KEPT_PLANS = 256
+"""Schedules kept per device; the least recently used one goes first."""
+
+
+class Device:
+    """Where a tensor's elements are; compare devices with `is` or `==`.
+
+    Attributes
+    ----------
+    name : str
+        "cpu" for the host, otherwise the name that the driver reports.
+    is_gpu : bool
+        Whether operations run through Vulkan.
+    """
+
+    name = "cpu"
+    is_gpu = False
+
+    def __repr__(self) -> str:
+        return f"device({self.name!r})"
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class GpuDevice(Device):
+    """A Vulkan device with the work that is pending on it.
+
+    Attributes
+    ----------
+    gpu : vkbackend.Device
+        The device layer's object.
+    pending : list of Node
+        Operations asked for and not yet run, in order.
+    plans : OrderedDict
+        Schedules by graph structure.
+    """
+
+    is_gpu = True
+
+    def __init__(self, gpu: vkbackend.Device) -> None:
+        self.gpu = gpu
+        self.name = gpu.info.name
+        self.pending: list[Node] = []
+        self.plans: OrderedDict[object, Plan] = OrderedDict()
+        self.lock = threading.RLock()
+
+    def __str__(self) -> str:
+        info = self.gpu.info
+        return f"{info.name} ({info.driver_name} {info.driver_info})"
+
+
+CPU = Device()
+
+_opened: dict[vkbackend.Device, GpuDevice] = {}
+_said: set[str] = set()
+
+
+def device(selector: str | int | Device | None = None) -> Device:
+    """Return a device.
+
+    Parameters
+    ----------
+    selector : str, int, Device or None
+        "cpu" is the host; a number counts the Vulkan devices, best first; any other
+        text is part of a device's name. None, or "gpu", takes the environment variable
+        `VKBACKEND_DEVICE`, and without it the best Vulkan device.
+
+    Returns
+    -------
+    Device
+        The host device, with one warning, when nothing was selected and there is no
+        usable Vulkan device.
+
+    Raises
+    ------
+    NoVulkanError
+        If a device was selected by name or number and there is none such.
+    """
+    if isinstance(selector, Device):
+        return selector
+    wanted = config.DEVICE.read() if selector in (None, "gpu") else selector
+    if wanted == "cpu":
+        return CPU
+    if wanted not in (None, ""):
+        return _wrap(vkbackend.open_device(wanted))
+    try:
+        gpu = vkbackend.open_device()
+    except NoVulkanError as error:
+        _say_once(f"no Vulkan device is usable, so the host computes: {error}")
+        return CPU
+    if gpu.info.kind == "software":
+        _say_once(f"{gpu.info.name} is a software device: no GPU driver was found")
+    return _wrap(gpu)
+
+
+def devices() -> list[str]:
+    """Return the names of the Vulkan devices, best first, then "cpu"."""
+    try:
+        found = [physical.info.name for physical in vkbackend.devices()]
+    except NoVulkanError:
+        found = []
+    return [*found, "cpu"]
+
+
+def opened_devices() -> list[GpuDevice]:
+    """Return the Vulkan devices in use."""
+    return list(_opened.values())
+
+
+def _wrap(gpu: vkbackend.Device) -> GpuDevice:
+    if gpu not in _opened:
+        _opened[gpu] = GpuDevice(gpu)
+    return _opened[gpu]
+
+
+def _say_once(message: str) -> None:
+    if message not in _said:
+        _said.add(message)
+        warnings.warn(f"vkbackend: {message}", stacklevel=3)

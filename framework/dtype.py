@@ -1,0 +1,163 @@
+"""The table of dtypes, and how two of them promote.
+
+A dtype is stored on the device exactly as NumPy stores it. Shaders read storage as
+32-bit words and unpack it, so the 1- and 2-byte types need no optional device feature;
+the 8-byte types need 64-bit arithmetic in shaders.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .errors import DTypeError
+
+
+@dataclass(frozen=True)
+class DType:
+    """One element type.
+
+    Parameters
+    ----------
+    name : str
+        NumPy's name, which is also PyTorch's.
+    kind : str
+        "bool", "uint", "int" or "float".
+    itemsize : int
+        Size of one element in bytes.
+    glsl : str
+        Type that shaders compute in; float16 computes in float32.
+    feature : str or None
+        The `DeviceInfo` field that must be true for shaders to compute in it.
+    """
+
+    name: str
+    kind: str
+    itemsize: int
+    glsl: str
+    feature: str | None = None
+
+    def __repr__(self) -> str:
+        return f"vkbackend.{self.name}"
+
+    # Each name stands once in the table, so identity decides; this also keeps the
+    # schedule cache's keys cheap to hash.
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    @property
+    def numpy(self) -> np.dtype:
+        """The NumPy dtype of the same name."""
+        return np.dtype(self.name)
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        """Smallest and largest number that a bool or integer dtype holds."""
+        if self.kind == "bool":
+            return 0, 1
+        bits = 8 * self.itemsize
+        if self.kind == "uint":
+            return 0, (1 << bits) - 1
+        return -(1 << bits - 1), (1 << bits - 1) - 1
+
+    @property
+    def is_float(self) -> bool:
+        """Whether gradients can flow through it."""
+        return self.kind == "float"
+
+
+bool_ = DType("bool", "bool", 1, "bool")
+uint8 = DType("uint8", "uint", 1, "uint")
+uint16 = DType("uint16", "uint", 2, "uint")
+uint32 = DType("uint32", "uint", 4, "uint")
+uint64 = DType("uint64", "uint", 8, "uint64_t", "shader_int64")
+int8 = DType("int8", "int", 1, "int")
+int16 = DType("int16", "int", 2, "int")
+int32 = DType("int32", "int", 4, "int")
+int64 = DType("int64", "int", 8, "int64_t", "shader_int64")
+float16 = DType("float16", "float", 2, "float")
+float32 = DType("float32", "float", 4, "float")
+float64 = DType("float64", "float", 8, "double", "shader_float64")
+
+DTYPES = {
+    dtype.name: dtype
+    for dtype in (
+        bool_, uint8, uint16, uint32, uint64, int8, int16, int32, int64,
+        float16, float32, float64,
+    )
+}  # fmt: skip
+
+BOOL = (bool_,)
+UINT = (uint8, uint16, uint32, uint64)
+INT = (int8, int16, int32, int64)
+INTEGER = (*UINT, *INT)
+FLOAT = (float16, float32, float64)
+NUMERIC = (*INTEGER, *FLOAT)
+ANY = (*BOOL, *NUMERIC)
+
+DTypeLike = DType | str | type | np.dtype
+"""What a `dtype` argument takes: a `DType`, a name, a Python type or a NumPy dtype."""
+
+
+def as_dtype(value: DTypeLike) -> DType:
+    """Return the `DType` that a name, a Python type or a NumPy dtype stands for.
+
+    Raises
+    ------
+    DTypeError
+        If there is no such dtype.
+    """
+    if isinstance(value, DType):
+        return value
+    if value is float:
+        return float32
+    try:
+        return DTYPES[np.dtype(value).name]
+    except (KeyError, TypeError):
+        names = ", ".join(DTYPES)
+        raise DTypeError(f"dtype: {value!r} is unknown; accepted: {names}") from None
+
+
+def promote(a: DType, b: DType) -> DType:
+    """Return the dtype that holds the result of combining `a` and `b`.
+
+    Within one kind the larger type wins; a float wins over every integer without
+    growing (int64 with float32 is float32, as in PyTorch); a signed and an unsigned
+    integer give the next larger signed one.
+
+    Raises
+    ------
+    DTypeError
+        For uint64 with a signed integer, which no integer type can hold.
+    """
+    if a is b:
+        return a
+    if a.kind == b.kind:
+        return a if a.itemsize > b.itemsize else b
+    rank = ("bool", "uint", "int", "float")
+    low, high = sorted((a, b), key=lambda dtype: rank.index(dtype.kind))
+    if low.kind == "bool" or high.kind == "float" or high.itemsize > low.itemsize:
+        return high
+    if low is uint64:
+        raise DTypeError(
+            f"promote: no integer holds both {a.name} and {b.name};"
+            " cast one of them first"
+        )
+    return DTYPES[f"int{low.itemsize * 16}"]
+
+
+def promote_scalar(dtype: DType, value: complex) -> DType:
+    """Return the dtype of combining a tensor of `dtype` with a Python number.
+
+    A Python number adapts to the tensor's dtype unless its kind is higher: an integer
+    tensor with a float gives float32, a bool tensor with an int gives int64.
+    """
+    if isinstance(value, bool | np.bool) or dtype.kind == "float":
+        return dtype
+    if isinstance(value, int | np.integer):
+        return int64 if dtype.kind == "bool" else dtype
+    return float32

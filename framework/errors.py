@@ -1,0 +1,36 @@
+"""Exceptions of the framework, beside those of the device layer.
+
+Error (vkbackend.errors)
+├── ShapeError (ValueError)    shapes or dimensions that do not fit together
+├── DTypeError (TypeError)     a dtype that an operation or a device does not take
+├── GradError (RuntimeError)   a gradient that cannot be computed
+├── DeviceMismatchError (RuntimeError)   tensors on different devices
+├── StateError (RuntimeError)  a state that does not fit what loads it
+└── FileFormatError (ValueError)   a file that is damaged or of another format
+"""
+
+from vkbackend.errors import Error
+
+
+class ShapeError(Error, ValueError):
+    """Shapes, dimensions or indices that do not fit together."""
+
+
+class DTypeError(Error, TypeError):
+    """A dtype that an operation, or the device it runs on, does not take."""
+
+
+class GradError(Error, RuntimeError):
+    """A gradient that cannot be computed."""
+
+
+class DeviceMismatchError(Error, RuntimeError):
+    """Tensors of one operation that live on different devices."""
+
+
+class StateError(Error, RuntimeError):
+    """A state dict that does not fit the module or optimizer that loads it."""
+
+
+class FileFormatError(Error, ValueError):
+    """A file that is damaged, or of another format than the one it is read as."""

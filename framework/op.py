@@ -1,0 +1,277 @@
+"""The machinery that every declared operation shares: binding, checks, tape entries."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast
+
+from .autograd import GradNode, edge_of, is_grad_enabled, save
+from .core import TensorCore
+from .device import Device, GpuDevice
+from .dispatch import Dispatch, Placed
+from .dtype import DType, float32
+from .errors import DeviceMismatchError, DTypeError, GradError
+from .graph import Array, Node, Value
+from .schedule import append
+from .shape import Layout
+
+if TYPE_CHECKING:
+    from vkbackend import DeviceInfo
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Rule = TypeVar("Rule", bound=Callable[..., Any])
+
+REGISTRY: dict[str, Op[..., Any]] = {}
+"""Every declared op by name."""
+
+
+class Op(Generic[P, R]):
+    """A declared operation; call it like the function it was declared with.
+
+    Attributes
+    ----------
+    name : str
+        The function's name.
+    tensors : tuple of str
+        Parameters that are tensors.
+    dtypes : tuple of DType or mapping of str to tuple
+        What the tensors may be, for all of them or by parameter.
+    operands : tuple of str
+        Parameters that an element-wise expression is over.
+    output_names : tuple of str
+        "out", or the names of several outputs. Gradients flow through the first.
+    """
+
+    is_elementwise = False
+    glsl: str | None = None
+    operands: tuple[str, ...] = ()
+
+    def __init__(
+        self,
+        function: Callable[P, R],
+        dtypes: Sequence[DType] | Mapping[str, Sequence[DType]],
+        outputs: Sequence[str] = ("out",),
+    ) -> None:
+        self.name = function.__name__.lstrip("_")
+        self.function = function
+        self.__name__ = self.name
+        self.__doc__ = function.__doc__
+        self.__module__ = function.__module__
+        self.__wrapped__ = function
+        self.parameters = inspect.signature(function).parameters
+        self.names = tuple(self.parameters)
+        self.tensors = tuple(
+            name
+            for name, parameter in self.parameters.items()
+            if "Tensor" in str(parameter.annotation)
+        )
+        self.dtypes = dtypes
+        self.device_dtypes: Sequence[DType] | Mapping[str, Sequence[DType]] | None = (
+            None
+        )
+        self.output_names = tuple(outputs)
+        self.rule: Callable[..., Any] = self._no_rule
+        self.rule_names: tuple[str, ...] = ()
+        if self.name in REGISTRY:
+            raise TypeError(f"{self.name}: an op of this name is already declared")
+        REGISTRY[self.name] = self
+
+    def __repr__(self) -> str:
+        return f"<op {self.name}>"
+
+    def vjp(self, rule: Rule) -> Rule:
+        """Declare the gradient rule; see `primitive` for its parameters."""
+        names = tuple(inspect.signature(rule).parameters)
+        if "grad" in self.names or "needs" in self.names:
+            raise TypeError(f"{self.name}.vjp: `grad` and `needs` are the rule's own")
+        known = {"grad", "needs", *self.names, *self.output_names}
+        known.update(f"{name}_spec" for name in self.tensors)
+        unknown = [name for name in names if name not in known]
+        if unknown:
+            raise TypeError(
+                f"{self.name}.vjp: unknown parameters: {', '.join(unknown)};"
+                f" a rule may take {', '.join(sorted(known))}"
+            )
+        self.rule = rule
+        self.rule_names = names
+        return rule
+
+    def _no_rule(self, grad: Any) -> Any:
+        raise GradError(
+            f"backward: {self.name} has no gradient rule;"
+            " use its result under no_grad() or .detach() it"
+        )
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Apply the op."""
+        bound = self._bind(args, kwargs)
+        tensors = {
+            name: bound[name]
+            for name in self.tensors
+            if isinstance(bound[name], TensorCore)
+        }
+        outputs = self._apply(bound, tensors)
+        self._record(bound, tensors, outputs)
+        return cast(R, outputs[0] if len(self.output_names) == 1 else outputs)
+
+    def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        """Return every argument by name, as Python itself would bind them."""
+        bound = dict(zip(self.names, args))
+        for name, parameter in self.parameters.items():
+            if name not in bound and name not in kwargs:
+                if parameter.default is inspect.Parameter.empty:
+                    raise TypeError(f"{self.name}: the argument `{name}` is missing")
+                bound[name] = parameter.default
+        for name, value in kwargs.items():
+            if name not in self.parameters or name in self.names[: len(args)]:
+                raise TypeError(
+                    f"{self.name}: unexpected argument `{name}`;"
+                    f" it takes ({', '.join(self.names)})"
+                )
+            bound[name] = value
+        if len(args) > len(self.names):
+            raise TypeError(
+                f"{self.name}: {len(args)} arguments given;"
+                f" it takes ({', '.join(self.names)})"
+            )
+        return bound
+
+    def _apply(
+        self, bound: dict[str, Any], tensors: dict[str, Any]
+    ) -> tuple[TensorCore, ...]:
+        raise NotImplementedError
+
+    def _record(
+        self,
+        bound: dict[str, Any],
+        tensors: dict[str, Any],
+        outputs: tuple[TensorCore, ...],
+    ) -> None:
+        """Leave a tape entry when a gradient may be wanted."""
+        if not is_grad_enabled() or not outputs[0].dtype.is_float:
+            return
+        edges = tuple(map(edge_of, tensors.values()))
+        if not any(edges):
+            return
+        saved: dict[str, Any] = {}
+        order = list(tensors)
+        for name in self.rule_names:
+            if name in tensors:
+                saved[name] = save(tensors[name], order.index(name))
+            elif name in bound:
+                saved[name] = bound[name]
+            elif name in self.output_names:
+                at = self.output_names.index(name)
+                saved[name] = save(outputs[at], -1 if at else None)
+            elif name == "needs":
+                saved[name] = tuple(
+                    name in tensors and edges[order.index(name)] is not None
+                    for name in self.tensors
+                )
+            elif name.endswith("_spec"):
+                tensor = bound[name.removesuffix("_spec")]
+                saved[name] = tensor.spec if isinstance(tensor, TensorCore) else None
+        present = tuple(name in tensors for name in self.tensors)
+        specs = tuple(tensor.spec for tensor in tensors.values())
+        rule = self.rule if all(present) else _without_absent(self.rule, present)
+        node = GradNode(self.name, rule, edges, specs, saved)
+        outputs[0].requires_grad = True
+        outputs[0].grad_node = node
+
+    def _check(self, tensors: Mapping[str, Any]) -> Device:
+        """Return the common device of the tensors after checking their dtypes."""
+        device: Device | None = None
+        for name, tensor in tensors.items():
+            allowed = (
+                self.dtypes[name] if isinstance(self.dtypes, Mapping) else self.dtypes
+            )
+            if tensor.dtype not in allowed:
+                hint = "; call x.float() first" if float32 in allowed else ""
+                raise DTypeError(
+                    f"{self.name}: `{name}` is {tensor.dtype.name}; accepted:"
+                    f" {', '.join(dtype.name for dtype in allowed)}{hint}"
+                )
+            if device is not None and tensor.device is not device:
+                places = ", ".join(f"`{n}` on {t.device}" for n, t in tensors.items())
+                raise DeviceMismatchError(
+                    f"{self.name}: tensors are on different devices: {places};"
+                    " move them with .to()"
+                )
+            device = tensor.device
+        if device is None:
+            raise TypeError(
+                f"{self.name}: no argument is a tensor;"
+                f" one of {', '.join(self.tensors)} must be"
+            )
+        return device
+
+    def _check_device(self, tensors: dict[str, Any], device: GpuDevice) -> None:
+        for name, tensor in tensors.items():
+            allowed = self.device_dtypes
+            if isinstance(allowed, Mapping):
+                allowed = allowed.get(name)
+            if allowed is not None and tensor.dtype not in allowed:
+                raise DTypeError(
+                    f"{self.name}: `{name}` is {tensor.dtype.name}, which the kernel"
+                    f" for {device.name} does not take; accepted there:"
+                    f" {', '.join(dtype.name for dtype in allowed)}"
+                )
+
+    def tensor_names(self, params: tuple[tuple[str, object], ...]) -> tuple[str, ...]:
+        """Return the names of a node's inputs, in order."""
+        names = dict(params)["tensors"]
+        assert isinstance(names, tuple)
+        return names
+
+    def dispatches(
+        self, gpu: DeviceInfo, placed: Mapping[str, Placed], params: dict[str, object]
+    ) -> Sequence[Dispatch]:
+        """Return the kernels that compute a node; for ops that are not element-wise."""
+        raise NotImplementedError
+
+
+def _without_absent(
+    rule: Callable[..., Any], present: tuple[bool, ...]
+) -> Callable[..., Any]:
+    """Drop the answers for tensor parameters that were given no tensor."""
+
+    def answers(**arguments: Any) -> tuple[Any, ...]:
+        result = rule(**arguments)
+        if not isinstance(result, tuple):
+            result = (result,)
+        return tuple(answer for answer, kept in zip(result, present) if kept)
+
+    return answers
+
+
+def need_feature(name: str, dtype: DType, device: GpuDevice) -> None:
+    """Raise `DTypeError` if shaders of a device cannot compute in a dtype."""
+    if dtype.feature is not None and not getattr(device.gpu.info, dtype.feature):
+        raise DTypeError(
+            f"{name}: {device.name} has no {dtype.feature}, which {dtype.name} needs;"
+            " use a 32-bit dtype there, or the cpu device"
+        )
+
+
+def _output(like: TensorCore, value: Value, shape: tuple[int, ...]) -> TensorCore:
+    return type(like).make(Array(value), Layout.contiguous(shape), like.device)
+
+
+def submit_node(like: TensorCore, node: Node) -> tuple[TensorCore, ...]:
+    """Make a node pending on `like`'s device and return its outputs as tensors.
+
+    Outputs without elements are never computed: they get their memory at once.
+    """
+    device = like.device
+    assert isinstance(device, GpuDevice)
+    if any(value.numel for value in node.outputs):
+        append(device, node)
+    else:
+        for value in node.outputs:
+            value.node, value.buffer = None, device.gpu.allocate(0)
+    return tuple(
+        _output(like, value, layout.shape)
+        for value, layout in zip(node.outputs, node.layouts)
+    )

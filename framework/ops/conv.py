@@ -1,0 +1,323 @@
+"""Convolution over images, in NCHW order."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..dispatch import Dispatch, Placed, Scratch, divisor
+from ..dtype import FLOAT, float32
+from ..errors import ShapeError
+from ..primitive import primitive
+from ..shape import Shape, TensorSpec, ceil_div
+from .reduce import sum
+from .reducing import sum_rows
+from .tiling import Product, product_dispatch, tile_count
+from .window import Pair, Window, check_fit, pair
+
+if TYPE_CHECKING:
+    from vkbackend import DeviceInfo
+
+    from ..tensor import Tensor
+
+# The gradient of a filter sums over a whole batch but has few elements, so the batch is
+# cut into chunks until there are tiles for every core.
+SOFTWARE_TILES = 32
+GPU_TILES = 512
+MIN_CHUNK = 256
+
+
+@primitive(dtypes=FLOAT, device_dtypes=(float32,))
+def _conv2d(
+    x: Tensor, weight: Tensor, bias: Tensor | None, window: Window, groups: int
+) -> Tensor:
+    """Cross-correlate images with filters; `conv2d` checks the arguments."""
+
+
+@_conv2d.spec
+def _conv2d_spec(
+    x: TensorSpec,
+    weight: TensorSpec,
+    bias: TensorSpec | None,
+    window: Window,
+    groups: int,
+) -> TensorSpec:
+    size = window.output(*x.shape[2:])
+    return TensorSpec((x.shape[0], weight.shape[0], *size), x.dtype)
+
+
+@_conv2d.vjp
+def _conv2d_vjp(
+    grad: Tensor,
+    x: Tensor,
+    weight: Tensor,
+    window: Window,
+    groups: int,
+    needs: tuple[bool, bool, bool],
+) -> tuple[Tensor | None, ...]:
+    height, width = x.shape[2:]
+    return (
+        _conv2d_input_vjp(grad, weight, (height, width), window, groups)
+        if needs[0]
+        else None,
+        _conv2d_weight_vjp(grad, x, window, groups) if needs[1] else None,
+        sum(grad, (0, 2, 3)) if needs[2] else None,
+    )
+
+
+@_conv2d.reference
+def _conv2d_reference(
+    x: np.ndarray,
+    weight: np.ndarray,
+    bias: np.ndarray | None,
+    window: Window,
+    groups: int,
+) -> np.ndarray:
+    patches = _grouped(window.patches(x, 0), groups)
+    filters = weight.reshape(groups, -1, *weight.shape[1:])
+    out = np.einsum("bgchwij,gocij->bgohw", patches, filters, optimize=True)
+    out = out.reshape(x.shape[0], weight.shape[0], *out.shape[3:])
+    return out if bias is None else out + bias[:, None, None]
+
+
+@_conv2d.kernel
+def _conv2d_kernel(
+    gpu: DeviceInfo,
+    x: Placed,
+    weight: Placed,
+    bias: Placed | None,
+    window: Window,
+    groups: int,
+) -> Dispatch:
+    size = window.output(*x.shape[2:])
+    product = Product(
+        weight.shape[0] // groups,
+        x.shape[0] * size[0] * size[1],
+        math.prod(weight.shape[1:]),
+    )
+    # Without a bias its address is not read; any will do.
+    push: dict[str, int | str | Scratch] = {
+        "x": "x", "weight": "weight", "out_": "out",
+        "bias": "weight" if bias is None else "bias",
+        **_sizes(x.shape, (weight.shape[0], *size), groups),
+    }  # fmt: skip
+    constants = {**window.constants(), "HAS_BIAS": int(bias is not None)}
+    kernel = ("conv/conv2d", "conv/conv2d_subgroup")
+    return product_dispatch(gpu, kernel, product, groups, push, constants)
+
+
+def _sizes(x: Shape, out: Shape, groups: int) -> dict[str, int]:
+    """Return the sizes that the three convolution kernels share."""
+    names = ("batch", "in_channels", "in_height", "in_width")
+    return {
+        **dict(zip(names, x)),
+        **dict(zip(("out_channels", "out_height", "out_width"), out)),
+        "groups": groups,
+    }
+
+
+def _grouped(x: np.ndarray, groups: int) -> np.ndarray:
+    """Split the channel dimension into (groups, channels of a group)."""
+    return x.reshape(x.shape[0], groups, -1, *x.shape[2:])
+
+
+@primitive(dtypes=FLOAT, device_dtypes=(float32,))
+def _conv2d_input_vjp(
+    grad_out: Tensor, weight: Tensor, size: Pair, window: Window, groups: int
+) -> Tensor:
+    """Return the gradient of a convolution with respect to its images."""
+
+
+@_conv2d_input_vjp.spec
+def _conv2d_input_vjp_spec(
+    grad_out: TensorSpec, weight: TensorSpec, size: Pair, window: Window, groups: int
+) -> TensorSpec:
+    channels = weight.shape[1] * groups
+    return TensorSpec((grad_out.shape[0], channels, *size), grad_out.dtype)
+
+
+@_conv2d_input_vjp.vjp
+def _conv2d_input_vjp_vjp(
+    grad: Tensor, grad_out: Tensor, weight: Tensor, window: Window, groups: int
+) -> tuple[Tensor, Tensor]:
+    return (
+        _conv2d(grad, weight, None, window, groups),
+        _conv2d_weight_vjp(grad_out, grad, window, groups),
+    )
+
+
+@_conv2d_input_vjp.kernel
+def _conv2d_input_vjp_kernel(
+    gpu: DeviceInfo,
+    grad_out: Placed,
+    weight: Placed,
+    size: Pair,
+    window: Window,
+    groups: int,
+) -> Dispatch:
+    batch, *out = grad_out.shape
+    channels = weight.shape[1]
+    product = Product(
+        channels,
+        batch * size[0] * size[1],
+        weight.shape[0] // groups * math.prod(window.kernel),
+    )
+    push: dict[str, int | str | Scratch] = {
+        "grad": "grad_out", "weight": "weight", "out_": "out",
+        **_sizes((batch, channels * groups, *size), tuple(out), groups),
+    }  # fmt: skip
+    kernel = ("conv/conv2d_input_vjp", "conv/conv2d_input_vjp_subgroup")
+    return product_dispatch(gpu, kernel, product, groups, push, window.constants())
+
+
+@_conv2d_input_vjp.reference
+def _conv2d_input_vjp_reference(
+    grad_out: np.ndarray, weight: np.ndarray, size: Pair, window: Window, groups: int
+) -> np.ndarray:
+    filters = weight.reshape(groups, -1, *weight.shape[1:])
+    patches = np.einsum(
+        "bgohw,gocij->bgchwij", _grouped(grad_out, groups), filters, optimize=True
+    )
+    batch, _, _, out_h, out_w, *kernel = patches.shape
+    patches = patches.reshape(batch, -1, out_h, out_w, *kernel)
+    top, left = window.padding
+    padded = np.zeros(
+        (*patches.shape[:2], size[0] + 2 * top, size[1] + 2 * left), grad_out.dtype
+    )
+    for i in range(kernel[0]):
+        for j in range(kernel[1]):
+            row, column = i * window.dilation[0], j * window.dilation[1]
+            padded[
+                :, :,
+                row : row + out_h * window.stride[0] : window.stride[0],
+                column : column + out_w * window.stride[1] : window.stride[1],
+            ] += patches[..., i, j]  # fmt: skip
+    return padded[:, :, top : top + size[0], left : left + size[1]]
+
+
+@primitive(dtypes=FLOAT, device_dtypes=(float32,))
+def _conv2d_weight_vjp(
+    grad_out: Tensor, x: Tensor, window: Window, groups: int
+) -> Tensor:
+    """Return the gradient of a convolution with respect to its filters."""
+
+
+@_conv2d_weight_vjp.spec
+def _conv2d_weight_vjp_spec(
+    grad_out: TensorSpec, x: TensorSpec, window: Window, groups: int
+) -> TensorSpec:
+    shape = (grad_out.shape[1], x.shape[1] // groups, *window.kernel)
+    return TensorSpec(shape, grad_out.dtype)
+
+
+@_conv2d_weight_vjp.vjp
+def _conv2d_weight_vjp_vjp(
+    grad: Tensor, grad_out: Tensor, x: Tensor, window: Window, groups: int
+) -> tuple[Tensor, Tensor]:
+    height, width = x.shape[2:]
+    return (
+        _conv2d(x, grad, None, window, groups),
+        _conv2d_input_vjp(grad_out, grad, (height, width), window, groups),
+    )
+
+
+@_conv2d_weight_vjp.kernel
+def _conv2d_weight_vjp_kernel(
+    gpu: DeviceInfo, grad_out: Placed, x: Placed, window: Window, groups: int
+) -> list[Dispatch]:
+    _, *out = grad_out.shape
+    weights = (out[0], x.shape[1] // groups, *window.kernel)
+    depth = x.shape[0] * out[1] * out[2]
+    product = Product(out[0] // groups, math.prod(weights[1:]), depth, b_along_k=True)
+    wanted = SOFTWARE_TILES if gpu.kind == "software" else GPU_TILES
+    tiles = tile_count(gpu, product) * groups
+    chunks = max(1, min(ceil_div(wanted, tiles), depth // MIN_CHUNK))
+    numel = math.prod(weights)
+    partial = Scratch("partial", 4 * numel * chunks)
+    plane_magic, plane_shift = divisor(out[1] * out[2])
+    width_magic, width_shift = divisor(out[2])
+    push: dict[str, int | str | Scratch] = {
+        "x": "x", "grad": "grad_out", "out_": "out" if chunks == 1 else partial,
+        **_sizes(x.shape, tuple(out), groups),
+        "chunks": chunks,
+        "plane_magic": plane_magic, "plane_shift": plane_shift,
+        "width_magic": width_magic, "width_shift": width_shift,
+    }  # fmt: skip
+    kernel = ("conv/conv2d_weight_vjp", "conv/conv2d_weight_vjp_subgroup")
+    first = product_dispatch(
+        gpu, kernel, product, groups * chunks, push, window.constants()
+    )
+    if chunks == 1:
+        return [first]
+    return [first, sum_rows(gpu, partial, grad_out, chunks, numel)]
+
+
+@_conv2d_weight_vjp.reference
+def _conv2d_weight_vjp_reference(
+    grad_out: np.ndarray, x: np.ndarray, window: Window, groups: int
+) -> np.ndarray:
+    patches = _grouped(window.patches(x, 0), groups)
+    out = np.einsum(
+        "bgohw,bgchwij->gocij", _grouped(grad_out, groups), patches, optimize=True
+    )
+    return out.reshape(-1, *out.shape[2:])
+
+
+def conv2d(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: int | Pair = 1,
+    padding: int | Pair = 0,
+    dilation: int | Pair = 1,
+    groups: int = 1,
+) -> Tensor:
+    """Return the cross-correlation of images with filters.
+
+    Parameters
+    ----------
+    x : Tensor, shape (batch, in_channels, height, width)
+        Float.
+    weight : Tensor, shape (out_channels, in_channels / groups, kernel_h, kernel_w)
+        Filters.
+    bias : Tensor, shape (out_channels,), or None
+        Added to each output channel.
+    stride, padding, dilation : int or (int, int)
+        Of height and width; padding is with zeros.
+    groups : int, default 1
+        Blocks of channels that are convolved separately.
+
+    Returns
+    -------
+    Tensor, shape (batch, out_channels, out_h, out_w)
+        out = (size + 2 padding - dilation (kernel - 1) - 1) // stride + 1.
+
+    Raises
+    ------
+    ShapeError
+        If shapes do not fit each other or the window does not fit the image.
+    """
+    if x.ndim != 4 or weight.ndim != 4:
+        raise ShapeError(
+            f"conv2d: x is {x.shape}, weight {weight.shape}; both must be 4-D"
+        )
+    out_channels, group_channels, *kernel = weight.shape
+    if groups < 1 or x.shape[1] != group_channels * groups or out_channels % groups:
+        raise ShapeError(
+            f"conv2d: x has {x.shape[1]} channels, weight is {weight.shape}, groups"
+            f" {groups}; x must have weight.shape[1] * groups ="
+            f" {group_channels * groups} channels, and groups must divide"
+            " weight.shape[0]"
+        )
+    if bias is not None and bias.shape != (out_channels,):
+        raise ShapeError(f"conv2d: bias is {bias.shape}; it must be ({out_channels},)")
+    window = Window(
+        (kernel[0], kernel[1]),
+        pair("conv2d: stride", stride, 1),
+        pair("conv2d: padding", padding, 0),
+        pair("conv2d: dilation", dilation, 1),
+    )
+    check_fit("conv2d", x, window)
+    return _conv2d(x, weight, bias, window, groups)

@@ -1,0 +1,151 @@
+"""Matrix products."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..dispatch import Dispatch, Placed
+from ..dtype import FLOAT, float32
+from ..errors import DTypeError, ShapeError
+from ..primitive import primitive
+from ..shape import TensorSpec, broadcast_shapes
+from .movement import expand, reshape, transpose
+from .tiling import Product, product_dispatch
+
+if TYPE_CHECKING:
+    from vkbackend import DeviceInfo
+
+    from ..tensor import Tensor
+
+
+@primitive(dtypes=FLOAT, device_dtypes=(float32,), strided=True)
+def bmm(a: Tensor, b: Tensor) -> Tensor:
+    """Return the matrix product of each pair in two batches.
+
+    Parameters
+    ----------
+    a : Tensor, shape (batch, m, k)
+    b : Tensor, shape (batch, k, n), same dtype
+        Transposed and repeated operands are read in place.
+
+    Returns
+    -------
+    Tensor, shape (batch, m, n)
+        Accumulated in float32 or wider.
+
+    Raises
+    ------
+    ShapeError
+        If an operand has not three dimensions, or sizes do not fit.
+    """
+
+
+@bmm.spec
+def bmm_spec(a: TensorSpec, b: TensorSpec) -> TensorSpec:
+    if a.ndim != 3 or b.ndim != 3:
+        raise ShapeError(f"bmm: a is {a.shape}, b is {b.shape}; both must be 3-D")
+    if a.dtype is not b.dtype:
+        raise DTypeError(
+            f"matmul: a is {a.dtype.name}, b is {b.dtype.name}; they must be the same"
+        )
+    batch, m, k = a.shape
+    batch_b, k_b, n = b.shape
+    if k != k_b:
+        raise ShapeError(
+            f"matmul: inner sizes differ: a is {a.shape}, b is {b.shape};"
+            f" a.shape[-1] = {k} must equal b.shape[-2] = {k_b}"
+        )
+    if batch != batch_b:
+        raise ShapeError(f"bmm: batch sizes differ: a is {a.shape}, b is {b.shape}")
+    return TensorSpec((batch, m, n), a.dtype)
+
+
+@bmm.kernel
+def bmm_kernel(gpu: DeviceInfo, a: Placed, b: Placed) -> Dispatch:
+    batch, m, k = a.shape
+    n = b.shape[-1]
+    a_batch, a_row, a_column = a.layout.strides
+    b_batch, b_row, b_column = b.layout.strides
+    push: dict[str, int | str] = {"a": "a", "b": "b", "out_": "out"}
+    push |= {"m": m, "n": n, "k": k, "a_row": a_row, "a_column": a_column}
+    push |= {"b_row": b_row, "b_column": b_column}
+    push |= {"a_batch": a_batch, "b_batch": b_batch}
+    product = Product(
+        m,
+        n,
+        k,
+        a_along_k=a_column == 1 and a_row != 1,
+        b_along_k=b_row == 1 and b_column != 1,
+    )
+    kernel = ("matmul/tiled", "matmul/subgroup")
+    return product_dispatch(gpu, kernel, product, batch, push, {})
+
+
+@bmm.vjp
+def bmm_vjp(
+    grad: Tensor, a: Tensor, b: Tensor, needs: tuple[bool, bool]
+) -> tuple[Tensor | None, Tensor | None]:
+    return (
+        bmm(grad, transpose(b, 1, 2)) if needs[0] else None,
+        bmm(transpose(a, 1, 2), grad) if needs[1] else None,
+    )
+
+
+@bmm.reference
+def bmm_reference(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return np.matmul(a, b)
+
+
+def matmul(a: Tensor, b: Tensor) -> Tensor:
+    """Return the matrix product over the last two dimensions.
+
+    Parameters
+    ----------
+    a : Tensor, shape (..., m, k) or (k,)
+    b : Tensor, shape (..., k, n) or (k,), same dtype
+        Leading dimensions broadcast. A 1-D operand is a row on the left, a column on
+        the right, and its dimension is dropped from the result, as in NumPy.
+
+    Returns
+    -------
+    Tensor, shape (..., m, n)
+
+    Raises
+    ------
+    ShapeError
+        If an operand is a scalar, inner sizes differ, or batches do not broadcast.
+    """
+    if a.ndim == 0 or b.ndim == 0:
+        raise ShapeError(
+            f"matmul: a is {a.shape}, b is {b.shape}; both need at least one dimension"
+        )
+    left = reshape(a, (1, *a.shape)) if a.ndim == 1 else a
+    right = reshape(b, (*b.shape, 1)) if b.ndim == 1 else b
+    if left.shape[-1] != right.shape[-2]:
+        raise ShapeError(
+            f"matmul: inner sizes differ: a is {a.shape}, b is {b.shape};"
+            f" a.shape[-1] = {left.shape[-1]} must equal"
+            f" b.shape[{'-2' if b.ndim > 1 else '0'}] = {right.shape[-2]}"
+        )
+    out = _product(left, right)
+    keep = [0] * (a.ndim != 1) + [1] * (b.ndim != 1)
+    rows_columns = tuple(out.shape[-2:][k] for k in keep)
+    return reshape(out, (*out.shape[:-2], *rows_columns))
+
+
+def _product(a: Tensor, b: Tensor) -> Tensor:
+    """Multiply operands of two or more dimensions."""
+    *batch_a, m, k = a.shape
+    n = b.shape[-1]
+    if b.ndim == 2:
+        # One product over all rows, instead of a batch that repeats b.
+        rows = reshape(a, (1, math.prod(a.shape[:-1]), k))
+        return reshape(bmm(rows, reshape(b, (1, k, n))), (*batch_a, m, n))
+    batch = broadcast_shapes("matmul", tuple(batch_a), b.shape[:-2])
+    count = math.prod(batch)
+    left = reshape(expand(a, (*batch, m, k)), (count, m, k))
+    right = reshape(expand(b, (*batch, k, n)), (count, k, n))
+    return reshape(bmm(left, right), (*batch, m, n))

@@ -1,0 +1,167 @@
+"""Pooling over images, in NCHW order."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..dispatch import Dispatch, Placed, linear_grid
+from ..dtype import FLOAT, float32, int32
+from ..errors import ShapeError
+from ..primitive import primitive
+from ..shape import Shape, TensorSpec
+from .reducing import WORKGROUP
+from .window import Pair, Window, check_fit, pair
+
+if TYPE_CHECKING:
+    from vkbackend import DeviceInfo
+
+    from ..tensor import Tensor
+
+
+@primitive(dtypes=FLOAT, device_dtypes=(float32,), outputs=("out", "indices"))
+def _max_pool2d(x: Tensor, window: Window) -> tuple[Tensor, Tensor]:
+    """Return the largest element of each window, and its position in the plane."""
+
+
+@_max_pool2d.spec
+def _max_pool2d_spec(x: TensorSpec, window: Window) -> tuple[TensorSpec, TensorSpec]:
+    shape = (*x.shape[:2], *window.output(*x.shape[2:]))
+    return TensorSpec(shape, x.dtype), TensorSpec(shape, int32)
+
+
+@_max_pool2d.kernel
+def _max_pool2d_kernel(gpu: DeviceInfo, x: Placed, window: Window) -> Dispatch:
+    out = window.output(*x.shape[2:])
+    push: dict[str, int | str] = {
+        "x": "x",
+        "out_": "out",
+        "indices": "indices",
+        **_sizes(x.shape, out),
+    }
+    grid = linear_grid(x.shape[0] * x.shape[1] * out[0] * out[1], WORKGROUP)
+    return Dispatch("pool/max_pool2d", grid, push, _constants(window))
+
+
+def _sizes(x: Shape, out: Pair) -> dict[str, int]:
+    names = ("planes", "in_height", "in_width", "out_height", "out_width")
+    return dict(zip(names, (x[0] * x[1], *x[2:], *out)))
+
+
+def _constants(window: Window) -> dict[str, int]:
+    return {"LOCAL_X": WORKGROUP, **window.constants()}
+
+
+@_max_pool2d.vjp
+def _max_pool2d_vjp(
+    grad: Tensor, indices: Tensor, x_spec: TensorSpec, window: Window
+) -> Tensor:
+    height, width = x_spec.shape[2:]
+    return _max_pool2d_input_vjp(grad, indices, (height, width), window)
+
+
+@_max_pool2d.reference
+def _max_pool2d_reference(
+    x: np.ndarray, window: Window
+) -> tuple[np.ndarray, np.ndarray]:
+    patches = window.patches(x, -np.inf)
+    flat = patches.reshape(*patches.shape[:4], -1)
+    # argmax takes the first NaN, if there is one, as the kernel does.
+    chosen = np.argmax(flat, axis=-1)
+    out = np.take_along_axis(flat, chosen[..., None], -1)[..., 0]
+    tap_row, tap_column = np.divmod(chosen, window.kernel[1])
+    row = np.arange(out.shape[2])[:, None] * window.stride[0] - window.padding[0]
+    column = np.arange(out.shape[3]) * window.stride[1] - window.padding[1]
+    rows = row + tap_row * window.dilation[0]
+    columns = column + tap_column * window.dilation[1]
+    return out, rows * x.shape[3] + columns
+
+
+@primitive(
+    dtypes={"grad_out": FLOAT, "indices": (int32,)},
+    device_dtypes={"grad_out": (float32,)},
+)
+def _max_pool2d_input_vjp(
+    grad_out: Tensor, indices: Tensor, size: Pair, window: Window
+) -> Tensor:
+    """Return the gradient of the pooled images: each element's share of `grad_out`."""
+
+
+@_max_pool2d_input_vjp.spec
+def _max_pool2d_input_vjp_spec(
+    grad_out: TensorSpec, indices: TensorSpec, size: Pair, window: Window
+) -> TensorSpec:
+    return TensorSpec((*grad_out.shape[:2], *size), grad_out.dtype)
+
+
+@_max_pool2d_input_vjp.kernel
+def _max_pool2d_input_vjp_kernel(
+    gpu: DeviceInfo, grad_out: Placed, indices: Placed, size: Pair, window: Window
+) -> Dispatch:
+    planes, (height, width) = grad_out.shape[:2], grad_out.shape[2:]
+    push: dict[str, int | str] = {
+        "grad": "grad_out", "indices": "indices", "out_": "out",
+        **_sizes((*planes, *size), (height, width)),
+    }  # fmt: skip
+    grid = linear_grid(planes[0] * planes[1] * size[0] * size[1], WORKGROUP)
+    return Dispatch("pool/max_pool2d_vjp", grid, push, _constants(window))
+
+
+@_max_pool2d_input_vjp.reference
+def _max_pool2d_input_vjp_reference(
+    grad_out: np.ndarray, indices: np.ndarray, size: Pair, window: Window
+) -> np.ndarray:
+    planes = grad_out.shape[0] * grad_out.shape[1]
+    out = np.zeros((planes, size[0] * size[1]), grad_out.dtype)
+    plane = np.arange(planes)[:, None]
+    np.add.at(out, (plane, indices.reshape(planes, -1)), grad_out.reshape(planes, -1))
+    return out
+
+
+def max_pool2d(
+    x: Tensor,
+    kernel_size: int | Pair,
+    stride: int | Pair | None = None,
+    padding: int | Pair = 0,
+    dilation: int | Pair = 1,
+) -> Tensor:
+    """Return the largest element of each window.
+
+    Parameters
+    ----------
+    x : Tensor, shape (batch, channels, height, width)
+        Float. Padding never wins; a NaN in a window does.
+    kernel_size : int or (int, int)
+        Size of the window.
+    stride : int or (int, int), default `kernel_size`
+    padding : int or (int, int), default 0
+        At most half the kernel.
+    dilation : int or (int, int), default 1
+
+    Returns
+    -------
+    Tensor, shape (batch, channels, out_h, out_w)
+        Sizes as in `conv2d`. The gradient goes to the first of equal elements.
+
+    Raises
+    ------
+    ShapeError
+        If `x` is not 4-D, the window does not fit, or padding exceeds half of it.
+    """
+    if x.ndim != 4:
+        raise ShapeError(f"max_pool2d: x is {x.shape}; it must be 4-D")
+    kernel = pair("max_pool2d: kernel_size", kernel_size, 1)
+    window = Window(
+        kernel,
+        kernel if stride is None else pair("max_pool2d: stride", stride, 1),
+        pair("max_pool2d: padding", padding, 0),
+        pair("max_pool2d: dilation", dilation, 1),
+    )
+    if any(2 * pad > size for pad, size in zip(window.padding, kernel)):
+        raise ShapeError(
+            f"max_pool2d: padding is {window.padding}; it must be at most half of the"
+            f" kernel {kernel}"
+        )
+    check_fit("max_pool2d", x, window)
+    return _max_pool2d(x, window)[0]

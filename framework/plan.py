@@ -1,0 +1,296 @@
+"""Planning one graph: kernels in order, their arguments, and memory by slots."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import vkbackend
+
+from .dispatch import Dispatch, Grid, Placed, Scratch
+from .fusion.build import WORKGROUP, build_kernel
+from .fusion.emit import emit
+from .fusion.rules import Item, group
+from .graph import Node, Value
+
+Address = tuple[int, int]
+"""A kernel argument that becomes a device address: slot and offset in bytes."""
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One dispatch of a plan, complete but for addresses and scalars.
+
+    Attributes
+    ----------
+    pack : callable
+        From the argument values, addresses then words then scalars, to bytes.
+    scalars : tuple of (int, int)
+        Node, and position among its scalars.
+    reads, writes : tuple of int
+        Slots.
+    allocate : tuple of (int, int)
+        Slots that get memory before the launch, and their sizes in bytes.
+    release : tuple of int
+        Slots that nobody needs after the launch.
+    """
+
+    pipeline: vkbackend.Pipeline
+    grid: Grid
+    pack: Callable[..., bytes]
+    addresses: tuple[Address, ...]
+    words: tuple[float, ...]
+    scalars: tuple[tuple[int, int], ...]
+    reads: tuple[int, ...]
+    writes: tuple[int, ...]
+    allocate: tuple[tuple[int, int], ...]
+    release: tuple[int, ...] = ()
+
+
+@dataclass
+class Plan:
+    """A schedule.
+
+    Attributes
+    ----------
+    nothing : Buffer
+        Zero bytes: what a slot holds before and after its life.
+    slots : int
+        Values and scratch areas in all.
+    inputs, outputs : list of (int, int, int)
+        Slot, node, and position among the node's inputs or outputs: the values that
+        come from outside, and those that stay.
+    launches : list of Launch
+        In execution order.
+    units : list of list of int
+        Which nodes each kernel runs.
+    """
+
+    nothing: vkbackend.Buffer
+    slots: int
+    inputs: list[tuple[int, int, int]]
+    outputs: list[tuple[int, int, int]] = field(default_factory=list)
+    launches: list[Launch] = field(default_factory=list)
+    units: list[list[int]] = field(default_factory=list)
+
+
+def build_plan(
+    gpu: vkbackend.Device, nodes: Sequence[Node], slots: dict[int, int]
+) -> Plan:
+    """Group nodes into kernels, build their pipelines and lay out their arguments.
+
+    Parameters
+    ----------
+    gpu : vkbackend.Device
+        Where they run.
+    nodes : sequence of Node
+        A pending graph in recorded order.
+    slots : dict of int to int
+        A number for each value of the graph, by `id`.
+    """
+    return _Builder(gpu, nodes, slots).build()
+
+
+class _Builder:
+    def __init__(
+        self, gpu: vkbackend.Device, nodes: Sequence[Node], slots: dict[int, int]
+    ) -> None:
+        self.gpu = gpu
+        self.nodes = nodes
+        self.slots = slots
+        self.wide = gpu.info.kind == "software" and gpu.info.shader_int64
+        self.producer = {
+            id(value): number
+            for number, node in enumerate(nodes)
+            for value in node.outputs
+        }
+        self.plan = Plan(gpu.allocate(0), len(slots), [])
+
+    def build(self) -> Plan:
+        numbers = self._alive()
+        place = {number: position for position, number in enumerate(numbers)}
+        groups = group([self._item(number, place) for number in numbers])
+        units = [[numbers[member] for member in members] for members in groups]
+        wanted = self._wanted(units)
+        for unit in units:
+            if self.nodes[unit[0]].op.is_elementwise:
+                self._plan_fused(unit, wanted)
+            else:
+                self._plan_kernels(self.nodes[unit[0]])
+        self.plan.units = units
+        self._find_inputs(numbers)
+        self._release()
+        return self.plan
+
+    def _alive(self) -> list[int]:
+        """Nodes with a result that somebody holds, and all that these need."""
+        alive: set[int] = set()
+        for number in reversed(range(len(self.nodes))):
+            node = self.nodes[number]
+            if number in alive or any(value.holders for value in node.outputs):
+                alive.add(number)
+                for value, _ in node.inputs:
+                    if id(value) in self.producer:
+                        alive.add(self.producer[id(value)])
+        return sorted(alive)
+
+    def _item(self, number: int, place: dict[int, int]) -> Item:
+        node = self.nodes[number]
+        reads = []
+        outside = len(node.outputs)
+        for value, layout in node.inputs:
+            source = self.producer.get(id(value))
+            if source is None:
+                outside += 1
+            else:
+                aligned = layout == self.nodes[source].layouts[0]
+                reads.append((place[source], aligned))
+        shape = node.layouts[0].shape if node.op.is_elementwise else None
+        return Item(shape, tuple(reads), outside)
+
+    def _wanted(self, units: list[list[int]]) -> set[int]:
+        """Values that leave their kernel: held, or read by another one."""
+        unit_of = {number: k for k, unit in enumerate(units) for number in unit}
+        wanted: set[int] = set()
+        for number, unit in unit_of.items():
+            node = self.nodes[number]
+            wanted.update(id(value) for value in node.outputs if value.holders)
+            for value, _ in node.inputs:
+                source = self.producer.get(id(value))
+                if source is not None and unit_of[source] != unit:
+                    wanted.add(id(value))
+        return wanted
+
+    def _plan_fused(self, unit: list[int], wanted: set[int]) -> None:
+        kernel = build_kernel([self.nodes[number] for number in unit], wanted)
+        inputs = {
+            name: (self.slots[id(value)], offset)
+            for name, value, offset in kernel.inputs
+        }
+        outputs = {name: (self.slots[id(value)], 0) for name, value in kernel.outputs}
+        self._add(
+            self.gpu.pipeline(
+                f"fused/{kernel.name}",
+                source=emit(kernel.program, wide=self.wide),
+                constants={"LOCAL_X": WORKGROUP},
+            ),
+            kernel.grid,
+            inputs | outputs,
+            dict(kernel.words),
+            {
+                f"s{k}": (unit[member], at)
+                for k, (member, at) in enumerate(kernel.scalars)
+            },
+            reads=[slot for slot, _ in inputs.values()],
+            writes=[slot for slot, _ in outputs.values()],
+            allocate=self._memory([value for _, value in kernel.outputs]),
+        )
+
+    def _plan_kernels(self, node: Node) -> None:
+        """Plan an operation that has a hand-written kernel, or several in sequence."""
+        names = node.op.tensor_names(node.params)
+        inputs = {
+            name: (self.slots[id(value)], layout.offset * value.dtype.itemsize)
+            for name, (value, layout) in zip(names, node.inputs)
+        }
+        outputs = {
+            name: (self.slots[id(value)], 0)
+            for name, value in zip(node.op.output_names, node.outputs)
+        }
+        placed = {
+            name: Placed(layout.shape, value.dtype, layout)
+            for name, (value, layout) in zip(names, node.inputs)
+        }
+        allocate = self._memory(node.outputs)
+        scratch: dict[Scratch, Address] = {}
+        for dispatch in node.op.dispatches(self.gpu.info, placed, dict(node.params)):
+            for area in dispatch.push.values():
+                if isinstance(area, Scratch) and area not in scratch:
+                    scratch[area] = (self.plan.slots, 0)
+                    allocate.append((self.plan.slots, area.size))
+                    self.plan.slots += 1
+            self._plan_dispatch(dispatch, inputs, outputs, scratch, allocate)
+            allocate = []
+
+    def _plan_dispatch(
+        self,
+        dispatch: Dispatch,
+        inputs: Mapping[str, Address],
+        outputs: Mapping[str, Address],
+        scratch: Mapping[Scratch, Address],
+        allocate: list[tuple[int, int]],
+    ) -> None:
+        addresses: dict[str, Address] = {}
+        words: dict[str, float] = {}
+        reads, writes = [], []
+        for name, value in dispatch.push.items():
+            if isinstance(value, Scratch):
+                addresses[name] = scratch[value]
+                reads.append(addresses[name][0])
+                writes.append(addresses[name][0])
+            elif isinstance(value, str) and value in inputs:
+                addresses[name] = inputs[value]
+                reads.append(addresses[name][0])
+            elif isinstance(value, str):
+                addresses[name] = outputs[value]
+                writes.append(addresses[name][0])
+            else:
+                words[name] = value
+        pipeline = self.gpu.pipeline(
+            dispatch.kernel, defines=dispatch.defines, constants=dispatch.constants
+        )
+        self._add(
+            pipeline, dispatch.grid, addresses, words, {}, reads, writes, allocate
+        )
+
+    def _add(
+        self,
+        pipeline: vkbackend.Pipeline,
+        grid: Grid,
+        addresses: Mapping[str, Address],
+        words: Mapping[str, float],
+        scalars: Mapping[str, tuple[int, int]],
+        reads: Sequence[int],
+        writes: Sequence[int],
+        allocate: Sequence[tuple[int, int]],
+    ) -> None:
+        launch = Launch(
+            pipeline,
+            grid,
+            pipeline.packer((*addresses, *words, *scalars)),
+            tuple(addresses.values()),
+            tuple(words.values()),
+            tuple(scalars.values()),
+            tuple(dict.fromkeys(reads)),
+            tuple(dict.fromkeys(writes)),
+            tuple(allocate),
+        )
+        self.plan.launches.append(launch)
+
+    def _memory(self, values: Sequence[Value]) -> list[tuple[int, int]]:
+        return [
+            (self.slots[id(value)], value.numel * value.dtype.itemsize)
+            for value in values
+        ]
+
+    def _find_inputs(self, numbers: Sequence[int]) -> None:
+        seen = set()
+        for number in numbers:
+            for at, (value, _) in enumerate(self.nodes[number].inputs):
+                if id(value) not in self.producer and id(value) not in seen:
+                    seen.add(id(value))
+                    self.plan.inputs.append((self.slots[id(value)], number, at))
+            for at, value in enumerate(self.nodes[number].outputs):
+                if value.holders:
+                    self.plan.outputs.append((self.slots[id(value)], number, at))
+
+    def _release(self) -> None:
+        """Let go of each slot after its last launch, except of what stays."""
+        seen = {slot for slot, _, _ in self.plan.outputs}
+        launches = self.plan.launches
+        for position in reversed(range(len(launches))):
+            launch = launches[position]
+            used = dict.fromkeys((*launch.reads, *launch.writes))
+            last = tuple(slot for slot in used if slot not in seen)
+            seen.update(last)
+            launches[position] = replace(launch, release=last)

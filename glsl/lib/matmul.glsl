@@ -1,0 +1,46 @@
+// The operands of a batched matrix product, for lib/product_*.glsl
+
+#include "lib/types.glsl"
+
+layout(push_constant, std430) uniform Push {
+    FloatIn a;
+    FloatIn b;
+    FloatOut out_;
+    uint m;
+    uint n;
+    uint k;
+    uint a_row;
+    uint a_column;
+    uint b_row;
+    uint b_column;
+    uint a_batch;
+    uint b_batch;
+} push;
+
+// Read once, outside all loops: lavapipe fetches push constants inside them lane by lane.
+FloatIn a = push.a;
+FloatIn b = push.b;
+FloatOut out_ = push.out_;
+uint a_column = push.a_column;
+uint b_row = push.b_row;
+uint columns = push.n;
+uint out_batch_rows = gl_WorkGroupID.z * push.m;
+
+#define Row uint
+#define Column uint
+#define Depth uint
+
+uint product_rows() { return push.m; }
+uint product_columns() { return columns; }
+uvec2 product_depth() { return uvec2(0, push.k); }
+
+Row row(uint m) { return gl_WorkGroupID.z * push.a_batch + m * push.a_row; }
+Column column(uint n) { return gl_WorkGroupID.z * push.b_batch + n * push.b_column; }
+Depth depth(uint k) { return k * b_row; }
+
+float load_a(Row m, uint k) { return a.at[m + k * a_column]; }
+float load_b(Depth k, Column n) { return b.at[k + n]; }
+
+uint result_row(uint m) { return (out_batch_rows + m) * columns; }
+uint result_column(uint n) { return n; }
+float result(uint m, float sum) { return sum; }

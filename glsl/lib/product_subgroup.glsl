@@ -1,0 +1,63 @@
+// out[m, n] = sum over k of a[m, k] * b[k, n], a tile in the registers of one subgroup
+//
+// Each lane holds ROWS x COLUMNS sums, of the columns lane, lane + LOCAL_X, ... of the
+// tile. Lanes load different k of `a` and pass them round, so that a load serves the
+// subgroup: software devices pay for loads, one by one, and hardly for arithmetic.
+//
+// LOCAL_X must be the subgroup size. The includer defines what is multiplied:
+//   uint product_rows(), product_columns()         size of the result, at least 1
+//   uvec2 product_depth()                          first k, and the k after the last
+//   Row row(m), Column column(n), Depth depth(k)   what a loader needs of one index
+//   float load_a(Row, uint k), load_b(Depth, Column)
+//   uint result_row(m), result_column(n)           summands of the place in out_
+//   float result(uint m, float sum)                what is stored
+
+layout(constant_id = 3) const uint ROWS = 16;
+layout(constant_id = 4) const uint COLUMNS = 4;
+
+void main() {
+    const uint lanes = gl_WorkGroupSize.x;
+    uint lane = gl_SubgroupInvocationID;
+    uint rows = product_rows();
+    uint columns = product_columns();
+    uvec2 range = product_depth();
+    uint tiles = (columns - 1) / (COLUMNS * lanes) + 1;
+    uint first_row = linear_workgroup() / tiles * ROWS;
+    uint first_column = linear_workgroup() % tiles * COLUMNS * lanes;
+
+    Row row_of[ROWS];
+    Column column_of[COLUMNS];
+    float sum[ROWS][COLUMNS];
+    for (uint i = 0; i < ROWS; ++i) {
+        row_of[i] = row(min(first_row + i, rows - 1));
+        for (uint j = 0; j < COLUMNS; ++j) sum[i][j] = 0.0;
+    }
+    for (uint j = 0; j < COLUMNS; ++j)
+        column_of[j] = column(min(first_column + j * lanes + lane, columns - 1));
+
+    for (uint start = range.x; start < range.y; start += lanes) {
+        float a[ROWS];
+        for (uint i = 0; i < ROWS; ++i)
+            a[i] = load_a(row_of[i], min(start + lane, range.y - 1));
+        uint steps = min(lanes, range.y - start);
+        [[dont_unroll]] for (uint step = 0; step < steps; ++step) {
+            Depth d = depth(start + step);
+            float b[COLUMNS];
+            for (uint j = 0; j < COLUMNS; ++j) b[j] = load_b(d, column_of[j]);
+            for (uint i = 0; i < ROWS; ++i) {
+                float x = subgroupShuffle(a[i], step);
+                for (uint j = 0; j < COLUMNS; ++j) sum[i][j] = fma(x, b[j], sum[i][j]);
+            }
+        }
+    }
+
+    for (uint j = 0; j < COLUMNS; ++j) {
+        uint n = first_column + j * lanes + lane;
+        uint place = result_column(n);
+        for (uint i = 0; i < ROWS; ++i) {
+            uint m = first_row + i;
+            float value = result(min(m, rows - 1), sum[i][j]);
+            if (m < rows && n < columns) out_.at[result_row(m) + place] = value;
+        }
+    }
+}

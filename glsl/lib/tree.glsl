@@ -1,0 +1,32 @@
+// Sum and maximum over the GROUP neighbouring invocations that share an output
+//
+// Shared memory and barriers only: every invocation of the workgroup must call them.
+// GROUP is a power of two that divides LOCAL_X; the includer defines it.
+
+shared float tree[gl_WorkGroupSize.x];
+
+float tree_sum(float value) {
+    uint at = gl_LocalInvocationIndex;
+    tree[at] = value;
+    for (uint half_size = GROUP / 2; half_size > 0; half_size /= 2) {
+        barrier();
+        if (at % GROUP < half_size) tree[at] += tree[at + half_size];
+    }
+    barrier();
+    float total = tree[at - at % GROUP];
+    barrier();
+    return total;
+}
+
+float tree_max(float value) {
+    uint at = gl_LocalInvocationIndex;
+    tree[at] = value;
+    for (uint half_size = GROUP / 2; half_size > 0; half_size /= 2) {
+        barrier();
+        if (at % GROUP < half_size) tree[at] = max(tree[at], tree[at + half_size]);
+    }
+    barrier();
+    float greatest = tree[at - at % GROUP];
+    barrier();
+    return greatest;
+}

@@ -1,0 +1,55 @@
+// The two sums over each channel that batch norm's gradients need
+// grid    one workgroup per channel, linear
+// in      grad, x (batch, channels, inner), mean, inverse_std (channels), float32;
+//         inner_magic and inner_shift divide by inner
+// out     sum_grad: of grad; sum_grad_normalized: of grad * (x - mean) * inverse_std
+// consts  LOCAL_X: a power of two
+// source  Ioffe and Szegedy, arXiv:1502.03167
+#version 460
+#extension GL_EXT_buffer_reference : require
+#include "lib/index.glsl"
+#include "lib/types.glsl"
+const uint GROUP = gl_WorkGroupSize.x;
+#include "lib/tree.glsl"
+
+layout(push_constant, std430) uniform Push {
+    FloatIn grad;
+    FloatIn x;
+    FloatIn mean;
+    FloatIn inverse_std;
+    FloatOut sum_grad;
+    FloatOut sum_grad_normalized;
+    uint batch;
+    uint channels;
+    uint inner;
+    uint inner_magic;
+    uint inner_shift;
+} push;
+
+void main() {
+    FloatIn grad = push.grad;
+    FloatIn x = push.x;
+    uint channels = push.channels;
+    uint inner = push.inner;
+    uvec2 division = uvec2(push.inner_magic, push.inner_shift);
+    uint channel = linear_workgroup();
+    if (channel >= channels) return;
+    uint count = push.batch * inner;
+    float mean = push.mean.at[channel];
+
+    float sum = 0.0;
+    float products = 0.0;
+    for (uint i = gl_LocalInvocationIndex; i < count; i += GROUP) {
+        uint at = channel_offset(i, channel, channels, inner, division);
+        float g = grad.at[at];
+        sum += g;
+        products = fma(g, x.at[at] - mean, products);
+    }
+    sum = tree_sum(sum);
+    products = tree_sum(products);
+
+    if (gl_LocalInvocationIndex == 0) {
+        push.sum_grad.at[channel] = sum;
+        push.sum_grad_normalized.at[channel] = products * push.inverse_std.at[channel];
+    }
+}
