@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import ops
+from . import data, nn, ops, optim
 from .autograd import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from .core import evaluate as eval
 from .creation import (
@@ -34,12 +34,14 @@ from .dtype import (
     uint64,
 )
 from .rng import manual_seed
+from .serialize import load, save
 from .tensor import Tensor
 
 __all__ = [
     "Tensor",
     "arange",
     "bool_",
+    "data",
     "device",
     "devices",
     "enable_grad",
@@ -55,13 +57,17 @@ __all__ = [
     "int32",
     "int64",
     "is_grad_enabled",
+    "load",
     "manual_seed",
+    "nn",
     "no_grad",
     "ones",
     "ones_like",
     "ops",
+    "optim",
     "rand",
     "randn",
+    "save",
     "set_grad_enabled",
     "tensor",
     "uint8",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from .device import Device, GpuDevice, opened_devices
-from .dtype import DType, as_dtype
+from .dtype import DType, DTypeLike, as_dtype
 from .errors import ShapeError
 from .graph import Array, Value
 from .schedule import flush, realised
@@ -185,6 +185,31 @@ class TensorCore:
     def tolist(self) -> Any:
         """Return the elements as nested Python lists; waits for them."""
         return self.numpy().tolist()
+
+
+def host_array(data: Any, dtype: DTypeLike | None) -> np.ndarray:
+    """Return `data` as NumPy sees it; Python floats become float32."""
+    array = data.detach().numpy() if isinstance(data, TensorCore) else np.asarray(data)
+    if dtype is not None:
+        return array.astype(as_dtype(dtype).numpy)
+    typed = isinstance(data, np.ndarray | np.generic | TensorCore)
+    return array if typed or array.dtype != np.float64 else array.astype(np.float32)
+
+
+def operand(like: TensorCore, other: object) -> Any:
+    """Return what a binary op takes: tensors and numbers as they are, arrays copied."""
+    if isinstance(other, TensorCore | int | float):
+        return other
+    if isinstance(other, np.generic | np.ndarray):
+        return (
+            other.item()
+            if other.ndim == 0
+            else type(like).from_host(other, like.device)
+        )
+    raise TypeError(
+        f"operand: {type(other).__name__} cannot be combined with a tensor;"
+        " use a tensor, a number or a NumPy array"
+    )
 
 
 def upload(flat: np.ndarray, dtype: DType, device: GpuDevice) -> Value:

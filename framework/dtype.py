@@ -156,7 +156,7 @@ def promote_scalar(dtype: DType, value: complex) -> DType:
     A Python number adapts to the tensor's dtype unless its kind is higher: an integer
     tensor with a float gives float32, a bool tensor with an int gives int64.
     """
-    if isinstance(value, bool | np.bool) or dtype.kind == "float":
+    if isinstance(value, bool | np.bool_) or dtype.kind == "float":
         return dtype
     if isinstance(value, int | np.integer):
         return int64 if dtype.kind == "bool" else dtype

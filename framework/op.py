@@ -10,7 +10,7 @@ from .autograd import GradNode, edge_of, is_grad_enabled, save
 from .core import TensorCore
 from .device import Device, GpuDevice
 from .dispatch import Dispatch, Placed
-from .dtype import DType, float32
+from .dtype import DType, bool_, float32
 from .errors import DeviceMismatchError, DTypeError, GradError
 from .graph import Array, Node, Value
 from .schedule import append
@@ -180,14 +180,20 @@ class Op(Generic[P, R]):
         outputs[0].requires_grad = True
         outputs[0].grad_node = node
 
-    def _check(self, tensors: Mapping[str, Any]) -> Device:
-        """Return the common device of the tensors after checking their dtypes."""
+    def _check(
+        self, tensors: Mapping[str, Any], compute: DType | None = None
+    ) -> Device:
+        """Return the common device of the tensors after checking their dtypes.
+
+        A bool tensor passes as the dtype that it is promoted to, if that is given.
+        """
         device: Device | None = None
         for name, tensor in tensors.items():
             allowed = (
                 self.dtypes[name] if isinstance(self.dtypes, Mapping) else self.dtypes
             )
-            if tensor.dtype not in allowed:
+            promoted = compute if tensor.dtype is bool_ and compute else tensor.dtype
+            if promoted not in allowed:
                 hint = "; call x.float() first" if float32 in allowed else ""
                 raise DTypeError(
                     f"{self.name}: `{name}` is {tensor.dtype.name}; accepted:"

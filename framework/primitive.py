@@ -20,6 +20,7 @@ A vjp may answer in the broadcast shape, and with None where there is no gradien
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
@@ -30,6 +31,7 @@ from .core import TensorCore
 from .device import GpuDevice
 from .dispatch import Dispatch, Placed
 from .dtype import DType, bool_, promote, promote_scalar
+from .errors import DTypeError
 from .graph import Node, Operand
 from .op import REGISTRY, Op, need_feature, submit_node
 from .shape import Layout, TensorSpec, broadcast_shapes
@@ -55,7 +57,7 @@ class Elementwise(Op[P, R]):
         function: Callable[P, R],
         glsl: str,
         reference: Callable[..., Any],
-        dtypes: Sequence[DType],
+        dtypes: Sequence[DType] | Mapping[str, Sequence[DType]],
         device_dtypes: Sequence[DType] | None,
         result: DType | str | None,
     ) -> None:
@@ -69,9 +71,10 @@ class Elementwise(Op[P, R]):
     def _apply(
         self, bound: dict[str, Any], tensors: dict[str, Any]
     ) -> tuple[TensorCore, ...]:
-        device = self._check(tensors)
-        first = next(iter(tensors.values()))
         compute, result = self._result_dtypes(bound, tensors)
+        named = isinstance(self.dtypes, Mapping)
+        device = self._check(tensors, None if named else compute)
+        first = next(iter(tensors.values()))
         shape = broadcast_shapes(self.name, *(t.shape for t in tensors.values()))
         if not isinstance(device, GpuDevice):
             return (self._on_host(bound, tensors, compute, result),)
@@ -104,9 +107,7 @@ class Elementwise(Op[P, R]):
         if isinstance(self.result, str):
             return bound[self.result], bound[self.result]
         dtypes = [tensor.dtype for tensor in tensors.values()]
-        compute: DType = dtypes[0]
-        for dtype in dtypes[1:]:
-            compute = promote(compute, dtype)
+        compute: DType = functools.reduce(promote, dtypes, bool_)
         for name in self.tensors:
             if name not in tensors:
                 compute = promote_scalar(compute, bound[name])
@@ -124,16 +125,16 @@ class Elementwise(Op[P, R]):
             for name in self.operands
             if name not in tensors
         }
-        arguments = [
-            tensors[name].host_view().astype(compute.numpy, copy=False)
-            if name in tensors
-            else compute.numpy.type(numbers[name])
-            for name in self.operands
-        ]
         with np.errstate(all="ignore"):
+            arguments = [
+                tensors[name].host_view().astype(compute.numpy, copy=False)
+                if name in tensors
+                else compute.numpy.type(numbers[name])
+                for name in self.operands
+            ]
             answer = self.numpy_reference(*arguments)
+            array = np.asarray(answer).astype(result.numpy, copy=False)
         first: TensorCore = next(iter(tensors.values()))
-        array = np.asarray(answer).astype(result.numpy, copy=False)
         return type(first).from_host(array, first.device)
 
 
@@ -147,7 +148,7 @@ def number(name: str, dtype: DType, value: Any) -> float:
     DTypeError
         If `dtype` is an integer one that cannot hold it.
     """
-    if not isinstance(value, int | float | np.number | np.bool):
+    if not isinstance(value, int | float | np.number | np.bool_):
         raise TypeError(
             f"{name}: {value!r} is no operand; use a tensor or a real number"
         )
@@ -305,7 +306,7 @@ def elementwise(
     *,
     glsl: str,
     reference: Callable[..., Any],
-    dtypes: Sequence[DType],
+    dtypes: Sequence[DType] | Mapping[str, Sequence[DType]],
     device_dtypes: Sequence[DType] | None = None,
     result: DType | str | None = None,
 ) -> Callable[[Callable[P, R]], Elementwise[P, R]]:
@@ -317,8 +318,8 @@ def elementwise(
         Expression over the parameters' names, of the promoted dtype's GLSL type.
     reference : callable
         The same over NumPy arrays, in the order of the parameters.
-    dtypes : sequence of DType
-        What tensors it takes.
+    dtypes : sequence of DType, or mapping of str to sequence
+        What tensors it takes, for all of them or by parameter.
     device_dtypes : sequence of DType or None
         What it takes on a Vulkan device, where that is less.
     result : DType, str or None

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from . import ops
-from .autograd import backward, is_grad_enabled, no_grad
-from .core import TensorCore
+from .autograd import backward
+from .core import TensorCore, host_array, operand
 from .device import CPU, Device
 from .device import device as get_device
 from .dtype import (
@@ -24,7 +24,8 @@ from .dtype import (
     int32,
 )
 from .errors import GradError, ShapeError
-from .shape import Layout, Shape, broadcast_shapes, normalize_dim
+from .inplace import assign, off_tape
+from .shape import Shape, normalize_dim
 
 # Methods called `float`, `int` and `bool` hide the types inside the class.
 Int = int
@@ -80,7 +81,7 @@ class Tensor(TensorCore):
         requires_grad: Bool = False,
     ) -> None:
         made = self.from_host(
-            _host_array(data, dtype), CPU if device is None else get_device(device)
+            host_array(data, dtype), CPU if device is None else get_device(device)
         )
         for name in TensorCore.__slots__:
             if name != "__weakref__":
@@ -122,7 +123,7 @@ class Tensor(TensorCore):
 
     def to(
         self,
-        target: Device | DType | str | None = None,
+        target: Device | DTypeLike | None = None,
         *,
         dtype: DTypeLike | None = None,
         device: Device | str | None = None,
@@ -249,36 +250,34 @@ class Tensor(TensorCore):
         ShapeError
             If `source` does not broadcast to this shape.
         """
-        return _assign(self, source)
+        return assign(self, operand(self, source))
 
     def add_(self, other: Tensor | Number) -> Tensor:
         """Add in place."""
-        return _assign(self, ops.add(_off_tape(self), _operand(self, other)))
+        return assign(self, ops.add(off_tape(self), operand(self, other)))
 
     def sub_(self, other: Tensor | Number) -> Tensor:
         """Subtract in place."""
-        return _assign(self, ops.sub(_off_tape(self), _operand(self, other)))
+        return assign(self, ops.sub(off_tape(self), operand(self, other)))
 
     def mul_(self, other: Tensor | Number) -> Tensor:
         """Multiply in place."""
-        return _assign(self, ops.mul(_off_tape(self), _operand(self, other)))
+        return assign(self, ops.mul(off_tape(self), operand(self, other)))
 
     def div_(self, other: Tensor | Number) -> Tensor:
         """Divide in place."""
-        return _assign(self, ops.div(_off_tape(self), _operand(self, other)))
+        return assign(self, ops.div(off_tape(self), operand(self, other)))
 
     def fill_(self, value: Number) -> Tensor:
         """Set every element to `value`."""
-        return _assign(self, value)
+        return assign(self, value)
 
     def zero_(self) -> Tensor:
         """Set every element to 0."""
-        return _assign(self, 0)
+        return assign(self, 0)
 
-    def __setitem__(self, index: Any, value: Tensor | Number) -> None:
-        if is_grad_enabled() and self.requires_grad:
-            raise _in_place_error()
-        _assign(ops.slice_(self.detach(), index), value)
+    def __setitem__(self, index: Any, value: Any) -> None:
+        assign(ops.slice_(off_tape(self), index), operand(self, value))
 
     # Indexing and movement
 
@@ -364,55 +363,55 @@ class Tensor(TensorCore):
         return ops.abs(self)
 
     def __add__(self, other: Any) -> Tensor:
-        return ops.add(self, _operand(self, other))
+        return ops.add(self, operand(self, other))
 
     def __radd__(self, other: Any) -> Tensor:
-        return ops.add(self, _operand(self, other))
+        return ops.add(self, operand(self, other))
 
     def __sub__(self, other: Any) -> Tensor:
-        return ops.sub(self, _operand(self, other))
+        return ops.sub(self, operand(self, other))
 
     def __rsub__(self, other: Any) -> Tensor:
-        return ops.sub(_operand(self, other), self)
+        return ops.sub(operand(self, other), self)
 
     def __mul__(self, other: Any) -> Tensor:
-        return ops.mul(self, _operand(self, other))
+        return ops.mul(self, operand(self, other))
 
     def __rmul__(self, other: Any) -> Tensor:
-        return ops.mul(self, _operand(self, other))
+        return ops.mul(self, operand(self, other))
 
     def __truediv__(self, other: Any) -> Tensor:
-        return ops.div(self, _operand(self, other))
+        return ops.div(self, operand(self, other))
 
     def __rtruediv__(self, other: Any) -> Tensor:
-        return ops.div(_operand(self, other), self)
+        return ops.div(operand(self, other), self)
 
     def __pow__(self, other: Any) -> Tensor:
-        return ops.pow(self, _operand(self, other))
+        return ops.pow(self, operand(self, other))
 
     def __rpow__(self, other: Any) -> Tensor:
-        return ops.pow(_operand(self, other), self)
+        return ops.pow(operand(self, other), self)
 
     def __matmul__(self, other: Tensor) -> Tensor:
         return ops.matmul(self, other)
 
     def __eq__(self, other: object) -> Tensor:  # type: ignore[override]
-        return ops.eq(self, _operand(self, other))
+        return ops.eq(self, operand(self, other))
 
     def __ne__(self, other: object) -> Tensor:  # type: ignore[override]
-        return ops.ne(self, _operand(self, other))
+        return ops.ne(self, operand(self, other))
 
     def __lt__(self, other: Any) -> Tensor:
-        return ops.lt(self, _operand(self, other))
+        return ops.lt(self, operand(self, other))
 
     def __le__(self, other: Any) -> Tensor:
-        return ops.le(self, _operand(self, other))
+        return ops.le(self, operand(self, other))
 
     def __gt__(self, other: Any) -> Tensor:
-        return ops.gt(self, _operand(self, other))
+        return ops.gt(self, operand(self, other))
 
     def __ge__(self, other: Any) -> Tensor:
-        return ops.ge(self, _operand(self, other))
+        return ops.ge(self, operand(self, other))
 
     def matmul(self, other: Tensor) -> Tensor:
         """See `ops.matmul`."""
@@ -485,30 +484,9 @@ class Tensor(TensorCore):
         return ops.argmin(self, dim, keepdim)
 
 
-def _host_array(data: Any, dtype: DTypeLike | None) -> np.ndarray:
-    """Return `data` as NumPy sees it; Python floats become float32."""
-    array = data.detach().numpy() if isinstance(data, Tensor) else np.asarray(data)
-    if dtype is not None:
-        return array.astype(as_dtype(dtype).numpy)
-    typed = isinstance(data, np.ndarray | np.generic | Tensor)
-    return array if typed or array.dtype != np.float64 else array.astype(np.float32)
-
-
 def _moved(x: Tensor, target: Device) -> Tensor:
     """Return a tensor on another device; differentiable."""
     return x if x.device is target else ops.move(x, x.device, target)
-
-
-def _operand(like: Tensor, other: object) -> Any:
-    """Return what a binary op takes: tensors and numbers as they are, arrays copied."""
-    if isinstance(other, TensorCore | int | float):
-        return other
-    if isinstance(other, np.generic | np.ndarray):
-        return other.item() if other.ndim == 0 else Tensor(other, device=like.device)
-    raise TypeError(
-        f"operand: {type(other).__name__} cannot be combined with a tensor;"
-        " use a tensor, a number or a NumPy array"
-    )
 
 
 def _seed(output: Tensor, grad: Tensor | None) -> Tensor:
@@ -522,50 +500,3 @@ def _seed(output: Tensor, grad: Tensor | None) -> Tensor:
         )
     seed: Tensor = ops.fill_like(output, output.shape, 1, output.dtype)
     return seed
-
-
-def _in_place_error() -> GradError:
-    return GradError(
-        "in place: the tensor requires a gradient, and a change in place is not"
-        " recorded; change it under no_grad(), or write x = x + y"
-    )
-
-
-def _off_tape(x: Tensor) -> Tensor:
-    """Return the tensor for a computation that replaces it."""
-    if is_grad_enabled() and x.requires_grad:
-        raise _in_place_error()
-    return x.detach()
-
-
-def _assign(x: Tensor, source: Tensor | Number) -> Tensor:
-    """Replace the elements of `x`, which may be a view, and return it."""
-    source = _operand(x, source)
-    _off_tape(x)
-    if is_grad_enabled() and isinstance(source, Tensor) and source.requires_grad:
-        raise GradError(
-            "in place: the new elements require a gradient, and a change in place is"
-            " not recorded; detach them, or write x = x + y"
-        )
-    with no_grad():
-        if isinstance(source, Tensor):
-            new = source.to(x.device).to(x.dtype)
-        else:
-            new = ops.fill_like(x, x.shape, source, x.dtype)
-        if broadcast_shapes("in place", x.shape, new.shape) != x.shape:
-            raise ShapeError(
-                f"in place: the result has shape {new.shape};"
-                f" it does not fit into {x.shape}"
-            )
-        numel = x.array.value.numel
-        new = ops.expand(new, x.shape)
-        if x.numel() == numel and x.layout.is_contiguous:
-            new = new.contiguous()
-            if new.array.value.numel != numel:
-                new = new.clone()
-        else:
-            flat = x.view_of(Layout.contiguous((numel,)))
-            new = ops.place(flat, new, x.layout)
-        # Values are never written again, so two arrays may share one.
-        x.array.rebind(new.array.value)
-    return x

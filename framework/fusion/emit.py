@@ -137,9 +137,14 @@ def _function_names(program: Program) -> dict[Instruction, str]:
 
 
 def _wrapped(step: Instruction) -> str:
-    """Return the expression; results narrower than a word wrap as NumPy's do."""
+    """Return the expression; results narrower than a word wrap or round as in memory.
+
+    So a value is the same whether another operation reads it fused or unfused.
+    """
     dtype = DTYPES[step.result]
     expression = f"{dtype.glsl}({step.glsl})"
+    if dtype.name == "float16":
+        return f"unpackHalf2x16(packHalf2x16(vec2({expression}, 0.0))).x"
     if dtype.kind not in ("int", "uint") or dtype.itemsize >= 4:
         return expression
     return f"bitfieldExtract({expression}, 0, {8 * dtype.itemsize})"

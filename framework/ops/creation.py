@@ -11,6 +11,7 @@ from ..device import GpuDevice
 from ..dtype import ANY, FLOAT, DType, float32
 from ..graph import Node
 from ..op import Op, need_feature, submit_node
+from ..primitive import number
 from ..rng import Stream, uniform
 from ..shape import Layout, Shape
 

@@ -7,6 +7,7 @@ signed zeros, integer wrap) are NumPy's unless the docstring says otherwise.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -258,12 +259,20 @@ def pow(x: Tensor | float, y: Tensor | float) -> Tensor:
 def pow_vjp(
     grad: Tensor, x: Tensor, y: Tensor, out: Tensor, needs: tuple[bool, bool]
 ) -> tuple[Tensor | None, Tensor | None]:
-    grad_x = grad * y * pow(x, y - 1.0) if needs[0] else None
-    if not needs[1]:
-        return grad_x, None
-    if isinstance(x, (int, float)):
-        return grad_x, grad * out * float(np.log(x))
-    return grad_x, grad * where(x == 0.0, 0.0, out * log(x))
+    grad_x, grad_y = None, None
+    if needs[0] and isinstance(y, int | float):
+        # x ** 0 is 1 everywhere, also at 0, where the general rule says 0 * inf.
+        grad_x = grad * y * pow(x, y - 1.0) if y else grad * 0.0
+    elif needs[0]:
+        grad_x = grad * where(y == 0.0, 0.0, y * pow(x, y - 1.0))
+    if needs[1] and isinstance(x, int | float) and x <= 0:
+        # As in PyTorch: 0 ** y is flat for y >= 0, a negative base has no slope.
+        grad_y = grad * (where(y >= 0.0, 0.0, -math.inf) if x == 0 else math.nan)
+    elif needs[1] and isinstance(x, int | float):
+        grad_y = grad * out * math.log(x)
+    elif needs[1]:
+        grad_y = grad * where(x == 0.0, 0.0, out * log(x))
+    return grad_x, grad_y
 
 
 @elementwise(

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     from ..tensor import Tensor
 
-WORDS = tuple(dtype for dtype in ANY if dtype.itemsize >= 4)
 PLACE_DIMS = 6
 
 
@@ -180,7 +179,7 @@ def _slice_vjp(
     return place(zeros, grad, chosen)
 
 
-@primitive(dtypes=ANY, device_dtypes=WORDS)
+@primitive(dtypes=ANY)
 def place(base: Tensor, source: Tensor, layout: Layout) -> Tensor:
     """Return `base` with the elements that `layout` chooses taken from `source`.
 
@@ -253,8 +252,10 @@ def place_kernel(
     push |= {"count": base.numel, "offset": layout.offset}
     for k, (size, stride, step) in enumerate(dims):
         push |= {f"size[{k}]": size, f"stride[{k}]": stride, f"step[{k}]": step}
-    constants = {"LOCAL_X": 256, "WORDS": base.dtype.itemsize // 4}
-    return Dispatch("copy/place", linear_grid(base.numel, 256), push, constants)
+    size = base.dtype.itemsize
+    words = ceil_div(base.numel * size, 4)
+    constants = {"LOCAL_X": 256, "SIZE": size}
+    return Dispatch("copy/place", linear_grid(words, 256), push, constants)
 
 
 @place.vjp

@@ -67,8 +67,12 @@ def _max_pool2d_reference(
 ) -> tuple[np.ndarray, np.ndarray]:
     patches = window.patches(x, -np.inf)
     flat = patches.reshape(*patches.shape[:4], -1)
-    # argmax takes the first NaN, if there is one, as the kernel does.
-    chosen = np.argmax(flat, axis=-1)
+    inside = window.patches(np.ones_like(x), 0).reshape(flat.shape) == 1
+    # The first of equals, but the last NaN, as PyTorch chooses.
+    invalid = np.isnan(flat)
+    first = np.argmax(inside & (flat == flat.max(axis=-1, keepdims=True)), axis=-1)
+    last = flat.shape[-1] - 1 - np.argmax(invalid[..., ::-1], axis=-1)
+    chosen = np.where(invalid.any(axis=-1), last, first)
     out = np.take_along_axis(flat, chosen[..., None], -1)[..., 0]
     tap_row, tap_column = np.divmod(chosen, window.kernel[1])
     row = np.arange(out.shape[2])[:, None] * window.stride[0] - window.padding[0]

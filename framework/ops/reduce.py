@@ -215,9 +215,14 @@ def _argmin(x: Tensor, dims: tuple[int, ...]) -> Tensor:
 
 
 @_argmax.spec
-@_argmin.spec
-def _position_spec(x: TensorSpec, dims: tuple[int, ...]) -> TensorSpec:
+def _argmax_spec(x: TensorSpec, dims: tuple[int, ...]) -> TensorSpec:
     _need_elements("argmax", x, dims)
+    return TensorSpec(_kept(x.shape, dims), int32)
+
+
+@_argmin.spec
+def _argmin_spec(x: TensorSpec, dims: tuple[int, ...]) -> TensorSpec:
+    _need_elements("argmin", x, dims)
     return TensorSpec(_kept(x.shape, dims), int32)
 
 

@@ -25,17 +25,28 @@ layout(push_constant, std430) uniform Push {
     float label_smoothing;
 } push;
 
+// Read once, before any branch: lavapipe fetches push constants inside one lane by lane.
+FloatIn row_grad = push.grad;
+FloatIn logits = push.logits;
+IntIn labels = push.labels;
+FloatIn logsumexp = push.logsumexp;
+FloatOut out_ = push.out_;
+uint columns = push.columns;
+uint count = push.rows * columns;
+uvec2 division = uvec2(push.columns_magic, push.columns_shift);
+int ignore_index = push.ignore_index;
+float smoothing = push.label_smoothing;
+
 void main() {
-    uint columns = push.columns;
     uint element = linear_invocation();
-    if (element >= push.rows * columns) return;
-    uint row = divide(element, push.columns_magic, push.columns_shift);
-    int label = read_label(push.labels, row, columns, push.ignore_index);
-    float target = push.label_smoothing / float(columns);
-    if (element - row * columns == uint(label)) target += 1.0 - push.label_smoothing;
-    float softmax = exp(push.logits.at[element] - push.logsumexp.at[row]);
-    float grad = push.grad.at[row] * (softmax - target);
+    if (element >= count) return;
+    uint row = divide(element, division.x, division.y);
+    int label = read_label(labels, row, columns, ignore_index);
+    float target = smoothing / float(columns);
+    if (element - row * columns == uint(label)) target += 1.0 - smoothing;
+    float softmax = exp(logits.at[element] - logsumexp.at[row]);
+    float grad = row_grad.at[row] * (softmax - target);
     if (label == IGNORED) grad = 0.0;
     if (label == BAD_LABEL) grad = uintBitsToFloat(0x7fc00000u);
-    push.out_.at[element] = grad;
+    out_.at[element] = grad;
 }
