@@ -1,0 +1,69 @@
+"""A buffer's points and byte ranges."""
+
+import gc
+import weakref
+
+import pytest
+
+from tests.vkbackend.kernels import SLOW_WORDS, add_affine, affine, run_slow
+from vkbackend import ArgumentError, Device
+
+
+@pytest.mark.core
+def test_points_follow_use(device: Device) -> None:
+    x, y = device.allocate(400), device.allocate(400)
+    batch = device.batch()
+    add_affine(batch, affine(device), x, y)
+    first = batch.submit()
+    assert x.last_reads == (first,)
+    assert y.last_write == first
+    add_affine(batch, affine(device), y, x)
+    second = batch.submit()
+    assert y.last_reads == (second,)
+    assert y.last_write == first
+    assert x.last_write == second
+    assert len(x.last_reads) == 0
+    assert set(y.points()) == {first, second}
+
+
+@pytest.mark.device
+def test_freed_at_once(device: Device) -> None:
+    buffer = device.allocate(SLOW_WORDS * 4)
+    before = device.memory_stats()["in_use"]
+    alive = weakref.ref(buffer)
+    point = run_slow(device, buffer, 1)
+    gc.disable()
+    try:
+        del buffer
+        assert alive() is None
+    finally:
+        gc.enable()
+    stats = device.memory_stats()
+    assert not point.done()
+    assert stats["in_use"] == before - SLOW_WORDS * 4
+    assert stats["deferred"] >= SLOW_WORDS * 4
+    point.wait()
+    assert device.memory_stats()["deferred"] == 0
+
+
+@pytest.mark.device
+def test_a_batch_keeps_its_buffers(device: Device) -> None:
+    buffer = device.allocate(400)
+    alive = weakref.ref(buffer)
+    batch = device.batch()
+    batch.fill(buffer, 1)
+    del buffer
+    assert alive() is not None
+    batch.submit()
+    assert alive() is None
+
+
+@pytest.mark.device
+def test_check_range(device: Device) -> None:
+    buffer = device.allocate(10, name="ten")
+    buffer.check_range("here", 0, 10)
+    buffer.check_range("here", 10, 0)
+    with pytest.raises(
+        ArgumentError, match=r"here: .* offset 8, size 3; <Buffer 'ten'"
+    ):
+        buffer.check_range("here", 8, 3)

@@ -1,0 +1,103 @@
+"""Choosing a physical device; what is recorded about it."""
+
+import dataclasses
+
+import pytest
+
+import vkbackend
+from vkbackend import config, physical
+from vkbackend.errors import NoVulkanError
+from vkbackend.info import DeviceInfo
+from vkbackend.physical import choose, devices
+
+
+class Pretended:
+    """A physical device that exists only by name."""
+
+    def __init__(self, info: DeviceInfo, lacking: tuple[str, ...] = ()) -> None:
+        self.info = info
+        self.lacking = lacking
+
+    def missing(self) -> list[str]:
+        return list(self.lacking)
+
+
+@pytest.fixture
+def pretended(
+    device: vkbackend.Device, monkeypatch: pytest.MonkeyPatch
+) -> tuple[Pretended, ...]:
+    names = (("Big GPU", ()), ("Small GPU", ()), ("Old GPU", ("timeline_semaphore",)))
+    rows = tuple(
+        Pretended(dataclasses.replace(device.info, name=name), lacking)
+        for name, lacking in names
+    )
+    monkeypatch.setattr(physical, "devices", lambda: rows)
+    monkeypatch.delenv(config.DEVICE.name, raising=False)
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("selector", "index"),
+    [(None, 0), (0, 0), (1, 1), ("1", 1), ("small", 1), ("GPU", 0), ("BIG", 0)],
+)
+def test_choose(
+    pretended: tuple[Pretended, ...], selector: str | int | None, index: int
+) -> None:
+    assert choose(selector).info is pretended[index].info
+
+
+def test_choose_by_environment(
+    pretended: tuple[Pretended, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(config.DEVICE.name, "small")
+    assert choose().info is pretended[1].info
+
+
+@pytest.mark.parametrize("selector", ["radeon", 3, -1, "7"])
+def test_choose_lists_what_is_there(
+    pretended: tuple[Pretended, ...], selector: str | int
+) -> None:
+    with pytest.raises(
+        NoVulkanError, match="0: Big GPU, 1: Small GPU, 2: Old GPU; give an index"
+    ):
+        choose(selector)
+
+
+def test_choose_refuses_what_lacks_something(pretended: tuple[Pretended, ...]) -> None:
+    with pytest.raises(NoVulkanError, match=r"Old GPU.*lacks timeline_semaphore"):
+        choose("old")
+
+
+@pytest.mark.core
+def test_devices_are_usable_first() -> None:
+    rows = devices()
+    assert rows is devices()
+    assert rows[0].missing() == []
+    assert [bool(row.missing()) for row in rows] == sorted(
+        bool(row.missing()) for row in rows
+    )
+
+
+@pytest.mark.core
+def test_info_is_plausible(device: vkbackend.Device) -> None:
+    info = device.info
+    assert info.name
+    assert info.kind in ("discrete", "integrated", "virtual", "software", "other")
+    assert info.api_version >= (1, 3, 0)
+    assert info.max_push_size >= 128
+    assert info.max_shared_memory >= 16384
+    assert info.max_workgroup_invocations >= 128
+    assert min(info.max_workgroup_count) >= 65535
+    assert info.subgroup_size >= 1
+    assert info.min_subgroup_size <= info.subgroup_size <= info.max_subgroup_size
+    assert any(heap.device_local and heap.size > 0 for heap in info.heaps)
+    assert len(info.pipeline_cache_uuid) == 32
+    assert all(shape.m and shape.a for shape in info.cooperative_matrix)
+    assert info.shader_int64 == ("shader_int64" in info.supported)
+
+
+@pytest.mark.device
+def test_info_never_changes(device: vkbackend.Device) -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        device.info.name = "other"  # type: ignore[misc]
+    assert hash(device.info) == hash(dataclasses.replace(device.info))

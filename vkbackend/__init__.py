@@ -1,0 +1,54 @@
+"""Vulkan compute from Python: devices, buffers, kernels and batches of them.
+
+Nothing here touches the Vulkan library until the first device is asked for.
+
+Examples
+--------
+>>> device = open_device()
+>>> buffer = device.allocate(4)
+>>> device.upload(b"abcd", buffer)
+>>> bytes(device.read(buffer))
+b'abcd'
+"""
+
+from .batch import Batch
+from .buffer import Buffer
+from .counters import Counters
+from .device import Device, open_device
+from .errors import (
+    ArgumentError,
+    DeviceLost,
+    Error,
+    NoCompilerError,
+    NoVulkanError,
+    OutOfDeviceMemory,
+    ShaderError,
+    VulkanError,
+)
+from .info import DeviceInfo
+from .physical import PhysicalDevice, devices
+from .pipeline import Pipeline
+from .timeline import TimelinePoint
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "ArgumentError",
+    "Batch",
+    "Buffer",
+    "Counters",
+    "Device",
+    "DeviceInfo",
+    "DeviceLost",
+    "Error",
+    "NoCompilerError",
+    "NoVulkanError",
+    "OutOfDeviceMemory",
+    "PhysicalDevice",
+    "Pipeline",
+    "ShaderError",
+    "TimelinePoint",
+    "VulkanError",
+    "devices",
+    "open_device",
+]

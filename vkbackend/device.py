@@ -1,0 +1,358 @@
+"""Device: the one object that users hold; owns everything below, closes it in order."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from . import config, instance, physical
+from .arena import Arena
+from .batch import Batch
+from .buffer import Buffer
+from .counters import Counters
+from .errors import ArgumentError
+from .info import DeviceInfo
+from .logical import LogicalDevice
+from .memory import Memory, Use, gibibytes
+from .physical import PhysicalDevice
+from .pipeline import Constant, Pipeline, PipelineBuilder
+from .pool import Pool
+from .shader import compile_glsl, load_kernel_source
+from .timeline import Queue
+from .transfer import Transfer
+
+_ARGUMENT_CHUNK = 1 << 20
+_ARGUMENT_CHUNKS = 16
+# As float16, bfloat16, float32 and float64 alike, all ones is a NaN.
+_POISON = 0xFFFFFFFF
+
+
+class Device:
+    """An opened device: memory, pipelines, batches and transfers.
+
+    Made by `open_device`. All methods may be called from any thread.
+
+    Attributes
+    ----------
+    info : DeviceInfo
+        What it can do.
+    counters : Counters
+        What was done on it, in running totals.
+    """
+
+    def __init__(self, chosen: PhysicalDevice) -> None:
+        self.physical = chosen
+        self.info: DeviceInfo = chosen.info
+        self.logical = LogicalDevice(chosen)
+        self.counters: Counters = self.logical.counters
+        self._closed = ""
+        families = self.logical.family_indices
+        self.compute_queue = Queue(self.logical, families[0], "compute")
+        self.transfer_queue = self.compute_queue
+        if len(families) > 1:
+            self.transfer_queue = Queue(self.logical, families[1], "transfer")
+        self.memory = Memory(self.logical)
+        self.pool = Pool(self.memory)
+        self._transfer = Transfer(self.logical, self.memory, self.transfer_queue)
+        self._arguments = Arena(
+            self.memory, Use.ARGUMENTS, _ARGUMENT_CHUNK, _ARGUMENT_CHUNKS
+        )
+        self._builder = PipelineBuilder(self.logical)
+        self._building = threading.RLock()
+        self._pipelines: dict[object, Pipeline] = {}
+        self._modules: dict[object, bytes] = {}
+        self._poison = config.POISON.enabled()
+
+    def __repr__(self) -> str:
+        state = f", {self._closed}" if self._closed else ""
+        return f"<Device {self.info.name}{state}>"
+
+    def check_open(self, where: str) -> None:
+        """Raise ArgumentError if the device is closed or belongs to another process."""
+        if self._closed:
+            raise ArgumentError(
+                f"{where}: the device is {self._closed}: {self.info.name}; open a"
+                f" device in this process first"
+            )
+
+    def allocate(self, size: int, *, name: str = "") -> Buffer:
+        """Return new device memory; its content is undefined.
+
+        Waits for the device only when memory runs short.
+
+        Parameters
+        ----------
+        size : int
+            Bytes; 0 is allowed.
+        name : str, default ""
+            For memory dumps and messages.
+
+        Raises
+        ------
+        OutOfDeviceMemory
+            With the numbers.
+        """
+        if size < 0:
+            raise ArgumentError(
+                f"allocate: the size is negative: {size}; it must be 0 or more bytes"
+            )
+        with self.logical.lock:
+            self.check_open("allocate")
+            buffer = Buffer(self, self.pool.allocate(size, name), size, name)
+        if self._poison:
+            batch = self.batch()
+            batch.fill(buffer, _POISON)
+            batch.submit()
+        return buffer
+
+    def upload(self, data: Any, buffer: Buffer, offset: int = 0) -> None:
+        """Write host bytes into a buffer; `data` may be changed afterwards.
+
+        Waits for the work that uses the buffer on devices that share the host's memory
+        (software and integrated ones); on others it does not wait.
+
+        Parameters
+        ----------
+        data : bytes-like or C-contiguous ndarray
+            What to write.
+        buffer : Buffer
+            Where to.
+        offset : int, default 0
+            Bytes from the buffer's start.
+        """
+        self.check_open("upload")
+        view = _byte_view(data)
+        self._check_own("upload", buffer)
+        buffer.check_range("upload", offset, len(view))
+        if len(view):
+            self._transfer.upload(view, buffer, offset)
+
+    def read(
+        self, buffer: Buffer, offset: int = 0, size: int | None = None
+    ) -> bytearray:
+        """Return bytes of a buffer; waits for its last write and for nothing else.
+
+        Parameters
+        ----------
+        buffer : Buffer
+            Where from.
+        offset : int, default 0
+            Bytes from the buffer's start.
+        size : int, optional
+            Bytes; None reads to the end.
+        """
+        self.check_open("read")
+        if size is None:
+            size = buffer.size - offset
+        self._check_own("read", buffer)
+        buffer.check_range("read", offset, size)
+        return self._transfer.read(buffer, offset, size) if size else bytearray()
+
+    def _check_own(self, where: str, buffer: Buffer) -> None:
+        if buffer.device is not self:
+            raise ArgumentError(
+                f"{where}: {buffer!r} is on another device: {buffer.device.info.name};"
+                f" this one is {self.info.name}"
+            )
+
+    def pipeline(
+        self,
+        kernel: str,
+        *,
+        source: str | None = None,
+        defines: Mapping[str, str] | None = None,
+        constants: Mapping[str, Constant] | None = None,
+    ) -> Pipeline:
+        """Return a kernel that is ready to run; the same content is built only once.
+
+        Parameters
+        ----------
+        kernel : str
+            Name of a library kernel, as `matmul/tiled`; with `source`, a name for
+            messages.
+        source : str, optional
+            GLSL.
+        defines : mapping of str to str, optional
+            Macros.
+        constants : mapping of str to bool, int or float, optional
+            Specialization constants by name; `LOCAL_X`, `LOCAL_Y` and `LOCAL_Z` set the
+            workgroup's size where the shader leaves it open.
+
+        Raises
+        ------
+        ShaderError
+            If it does not compile or needs what the device lacks.
+        ArgumentError
+            If a constant is unknown or the workgroup is too large.
+        """
+        defines = defines or {}
+        constants = constants or {}
+        text = (kernel, source, tuple(sorted(defines.items())))
+        key = (text, tuple(sorted(constants.items())))
+        found = self._pipelines.get(key)
+        if found is not None:
+            return found
+        with self._building:
+            self.check_open("pipeline")
+            if key not in self._pipelines:
+                words = self._compile(text, kernel, source, defines)
+                self._pipelines[key] = self._builder.build(words, kernel, constants)
+            return self._pipelines[key]
+
+    def _compile(
+        self, key: object, kernel: str, source: str | None, defines: Mapping[str, str]
+    ) -> bytes:
+        """Return the SPIR-V of a kernel, compiled once for all its constants."""
+        if key not in self._modules:
+            name, folders = kernel, []
+            if source is None:
+                source, path = load_kernel_source(kernel)
+                name, folders = f"glsl/{kernel}.comp", [path.parent]
+            self._modules[key] = compile_glsl(
+                source, name=name, defines=defines, include_folders=folders
+            )
+            self.counters.shader_compiles += 1
+        return self._modules[key]
+
+    def batch(self) -> Batch:
+        """Return an empty batch of commands."""
+        self.check_open("batch")
+        return Batch(self, self.compute_queue, self._builder.layout, self._arguments)
+
+    def memory_stats(self) -> dict[str, int]:
+        """Return the pool's bytes and counts.
+
+        Returns
+        -------
+        dict
+            `in_use`, `reserved`, `peak_in_use`, `peak_reserved`, `deferred` (freed,
+            work pending) and `cached` (free in blocks) are bytes; `blocks`,
+            `allocations` (now), `total_allocations` and `reuses` are counts.
+        """
+        with self.logical.lock:
+            return self.pool.statistics()
+
+    def memory_summary(self) -> str:
+        """Return the pool's statistics as a table to print."""
+        rows = [f"{self.info.name}: device memory"]
+        for key, value in self.memory_stats().items():
+            text = str(value) if key in _COUNTS else gibibytes(value)
+            rows.append(f"  {key.replace('_', ' '):<18} {text:>14}")
+        return "\n".join(rows)
+
+    def memory_dump(self) -> dict[str, Any]:
+        """Return statistics and every live allocation, ready for `json.dumps`."""
+        with self.logical.lock:
+            return {
+                "device": self.info.name,
+                "statistics": self.pool.statistics(),
+                "allocations": self.pool.live(),
+            }
+
+    def empty_cache(self) -> int:
+        """Return unused blocks to the driver, do not wait; return the bytes freed."""
+        with self.logical.lock:
+            self.check_open("empty_cache")
+            return self.pool.trim()
+
+    def synchronize(self) -> None:
+        """Wait for everything that has been submitted."""
+        self.check_open("synchronize")
+        for queue in (self.compute_queue, self.transfer_queue):
+            queue.wait(queue.submitted)
+
+    def live_objects(self) -> dict[str, int]:
+        """Return how many Vulkan objects of each kind exist; empty after `close`."""
+        return self.logical.live_objects()
+
+    def close(self) -> None:
+        """Wait for all work and destroy everything; buffers become unusable."""
+        with self._building, self.logical.lock:
+            if self._closed:
+                return
+            self._closed = "closed"
+            queues = dict.fromkeys((self.compute_queue, self.transfer_queue))
+            for queue in queues:
+                queue.drain()
+            self._transfer.close()
+            self._arguments.close()
+            self._builder.close()
+            self._pipelines.clear()
+            self.pool.close()
+            for queue in queues:
+                queue.close()
+            self.logical.close()
+        with _lock:
+            if _opened.get(self.physical) is self:
+                del _opened[self.physical]
+
+    def disown(self) -> None:
+        """Make it unusable without touching Vulkan: after a fork it is the parent's."""
+        self._closed = "the parent process's"
+
+
+_COUNTS = frozenset({"blocks", "allocations", "total_allocations", "reuses"})
+
+
+def _byte_view(data: Any) -> memoryview:
+    """Return the bytes of an object without copying them."""
+    view = memoryview(data)
+    if not view.c_contiguous:
+        raise ArgumentError(
+            f"upload: the data is not C-contiguous: shape {view.shape}, strides"
+            f" {view.strides}; call numpy.ascontiguousarray first"
+        )
+    return view.cast("B") if view.nbytes else memoryview(b"")
+
+
+_lock = threading.Lock()
+_opened: dict[PhysicalDevice, Device] = {}
+
+
+def open_device(selector: str | int | None = None) -> Device:
+    """Return a device, opening it on the first call for it.
+
+    Parameters
+    ----------
+    selector : str or int, optional
+        An index into `devices()`, or part of a name in any case, as `llvmpipe`. None
+        means `VKBACKEND_DEVICE`, or the best device when that is unset.
+
+    Returns
+    -------
+    Device
+        The same object for the same physical device until it is closed.
+
+    Raises
+    ------
+    NoVulkanError
+        If there is no such device, or none at all; says what to do.
+    """
+    chosen = physical.choose(selector)
+    with _lock:
+        if chosen not in _opened:
+            _opened[chosen] = Device(chosen)
+        return _opened[chosen]
+
+
+def close_all() -> None:
+    """Close every device and the Vulkan instance."""
+    for device in list(_opened.values()):
+        device.close()
+    instance.close()
+
+
+def _forget_parent() -> None:
+    """Start afresh in a forked child: Vulkan objects do not survive a fork."""
+    for device in _opened.values():
+        device.disown()
+    _opened.clear()
+    instance.forget()
+
+
+atexit.register(close_all)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_parent)

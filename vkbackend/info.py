@@ -1,0 +1,125 @@
+"""What is recorded about a device: plain values that never change."""
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Heap:
+    """One memory heap: its size in bytes and whether it is the device's own."""
+
+    size: int
+    device_local: bool
+
+
+@dataclass(frozen=True)
+class MatrixShape:
+    """One cooperative-matrix product result = a @ b + c that a device offers."""
+
+    m: int
+    n: int
+    k: int
+    a: str
+    b: str
+    c: str
+    result: str
+    scope: str
+    saturating: bool
+
+
+@dataclass(frozen=True)
+class QueueFamily:
+    """One queue family: its index, `VkQueueFlagBits` and number of queues."""
+
+    index: int
+    flags: int
+    count: int
+
+
+@dataclass(frozen=True)
+class DeviceInfo:
+    """Everything recorded about a device; never changes.
+
+    Sizes are bytes, `timestamp_period` is nanoseconds per tick. `supported` holds the
+    flags of `features.FEATURES`; the most used are attributes too.
+    """
+
+    name: str
+    kind: str
+    vendor_id: int
+    device_id: int
+    driver_name: str
+    driver_info: str
+    driver_version: int
+    api_version: tuple[int, int, int]
+    pipeline_cache_uuid: str
+    max_push_size: int
+    max_shared_memory: int
+    max_workgroup_invocations: int
+    max_workgroup_size: tuple[int, int, int]
+    max_workgroup_count: tuple[int, int, int]
+    max_allocation_size: int
+    subgroup_size: int
+    min_subgroup_size: int
+    max_subgroup_size: int
+    timestamp_period: float
+    heaps: tuple[Heap, ...]
+    subgroup_arithmetic: bool
+    subgroup_shuffle: bool
+    memory_budget: bool
+    cooperative_matrix: tuple[MatrixShape, ...]
+    supported: frozenset[str] = field(repr=False)
+
+    @property
+    def shader_int64(self) -> bool:
+        """Whether shaders may use 64-bit integers."""
+        return "shader_int64" in self.supported
+
+    @property
+    def shader_int16(self) -> bool:
+        """Whether shaders may use 16-bit integers."""
+        return "shader_int16" in self.supported
+
+    @property
+    def shader_int8(self) -> bool:
+        """Whether shaders may use 8-bit integers."""
+        return "shader_int8" in self.supported
+
+    @property
+    def shader_float16(self) -> bool:
+        """Whether shaders may compute in float16."""
+        return "shader_float16" in self.supported
+
+    @property
+    def shader_float64(self) -> bool:
+        """Whether shaders may compute in float64."""
+        return "shader_float64" in self.supported
+
+    @property
+    def storage_8bit(self) -> bool:
+        """Whether buffers may hold 8-bit values."""
+        return "storage_8bit" in self.supported
+
+    @property
+    def storage_16bit(self) -> bool:
+        """Whether buffers may hold 16-bit values."""
+        return "storage_16bit" in self.supported
+
+    @property
+    def subgroup_size_control(self) -> bool:
+        """Whether a pipeline may ask for its subgroup size."""
+        return "subgroup_size_control" in self.supported
+
+    @property
+    def float32_atomic_add(self) -> bool:
+        """Whether float32 values in buffers can be added to atomically."""
+        return "float32_atomic_add" in self.supported
+
+    @property
+    def bfloat16(self) -> bool:
+        """Whether shaders may use the bfloat16 type."""
+        return "bfloat16" in self.supported
+
+    @property
+    def vulkan_memory_model(self) -> bool:
+        """Whether the Vulkan memory model is supported."""
+        return "vulkan_memory_model" in self.supported

@@ -1,0 +1,270 @@
+"""The Vulkan instance: one per process, made when the first device is asked for.
+
+With `VKBACKEND_VALIDATION` set, the Khronos validation layer is loaded and everything
+it says is collected: `messages` returns it, `clear_messages` forgets it. Nothing is
+printed.
+"""
+
+import ctypes
+import os
+import threading
+from pathlib import Path
+
+from . import config
+from .errors import NoVulkanError
+from .vk import generated as vk
+from .vk import runtime
+
+VALIDATION_LAYER = "VK_LAYER_KHRONOS_validation"
+API_VERSION = (1, 3)
+OLDEST_LOADER = (1, 1)
+
+_SEVERITIES = {
+    vk.VK_DEBUG_UTILS_MESSAGE_SEVERITY_WARNING_BIT_EXT: "warning",
+    vk.VK_DEBUG_UTILS_MESSAGE_SEVERITY_ERROR_BIT_EXT: "error",
+}
+_ICD_FOLDERS = (
+    "/etc/vulkan/icd.d",
+    "/usr/local/etc/vulkan/icd.d",
+    "/usr/local/share/vulkan/icd.d",
+    "/usr/share/vulkan/icd.d",
+)
+
+_messages: list[str] = []
+
+
+def messages() -> tuple[str, ...]:
+    """Return what the validation layer has said since the last `clear_messages`."""
+    return tuple(_messages)
+
+
+def clear_messages() -> None:
+    """Forget the collected validation messages."""
+    _messages.clear()
+
+
+def _collect(
+    severity: int,
+    types: int,
+    data: "ctypes._Pointer[vk.VkDebugUtilsMessengerCallbackDataEXT]",
+    user: int | None,
+) -> int:
+    """Keep one message of the debug messenger; 0 lets the call go on."""
+    identifier = data.contents.pMessageIdName or b"?"
+    text = data.contents.pMessage or b""
+    word = _SEVERITIES.get(severity, f"severity {severity}")
+    _messages.append(
+        f"{word} {identifier.decode(errors='replace')}: {text.decode(errors='replace')}"
+    )
+    return 0
+
+
+# The layer may call it until the instance is gone, so it must never be collected.
+_CALLBACK = vk.PFN_vkDebugUtilsMessengerCallbackEXT(_collect)
+
+
+class Instance:
+    """A Vulkan instance and its functions.
+
+    Attributes
+    ----------
+    handle : int
+        The `VkInstance`.
+    functions : runtime.Functions
+        Functions of the instance.
+    validating : bool
+        Whether the validation layer is loaded.
+    debug_names : bool
+        Whether objects can be given names (`VK_EXT_debug_utils` is on).
+    """
+
+    def __init__(self) -> None:
+        self._global = runtime.load().functions
+        self._check_version()
+        self.validating = config.VALIDATION.enabled()
+        extensions = {
+            properties.extensionName.decode()
+            for properties in runtime.enumerate_all(
+                self._global.vkEnumerateInstanceExtensionProperties,
+                None,
+                struct=vk.VkExtensionProperties,
+            )
+        }
+        if self.validating:
+            self._check_layer()
+        self.debug_names = self.validating and "VK_EXT_debug_utils" in extensions
+        self.handle = self._create(extensions)
+        self.functions = runtime.instance_functions(self.handle)
+        self._messenger = self._create_messenger() if self.debug_names else None
+
+    def _check_version(self) -> None:
+        version = ctypes.c_uint32()
+        runtime.check(
+            "vkEnumerateInstanceVersion",
+            self._global.vkEnumerateInstanceVersion(ctypes.byref(version)),
+        )
+        found = (version.value >> 22 & 0x7F, version.value >> 12 & 0x3FF)
+        if found < OLDEST_LOADER:
+            raise NoVulkanError(
+                f"vkEnumerateInstanceVersion: the Vulkan loader is too old: version"
+                f" {found}; {OLDEST_LOADER} or newer is needed"
+            )
+
+    def _check_layer(self) -> None:
+        layers = {
+            properties.layerName.decode()
+            for properties in runtime.enumerate_all(
+                self._global.vkEnumerateInstanceLayerProperties,
+                struct=vk.VkLayerProperties,
+            )
+        }
+        if VALIDATION_LAYER not in layers:
+            raise NoVulkanError(
+                f"{config.VALIDATION.name}: the layer {VALIDATION_LAYER} is not"
+                f" installed: found {sorted(layers)}; install the package"
+                f" vulkan-validationlayers or unset {config.VALIDATION.name}"
+            )
+
+    def _create(self, offered: set[str]) -> int:
+        """Create the instance; a missing driver becomes a NoVulkanError."""
+        flags = 0
+        wanted = []
+        if "VK_KHR_portability_enumeration" in offered:
+            wanted.append("VK_KHR_portability_enumeration")
+            flags |= vk.VK_INSTANCE_CREATE_ENUMERATE_PORTABILITY_BIT_KHR
+        if self.debug_names:
+            wanted.append("VK_EXT_debug_utils")
+        layers = [VALIDATION_LAYER] if self.validating else []
+        application = runtime.make(
+            vk.VkApplicationInfo,
+            pApplicationName=b"vkbackend",
+            pEngineName=b"vkbackend",
+            apiVersion=API_VERSION[0] << 22 | API_VERSION[1] << 12,
+        )
+        info = runtime.make(
+            vk.VkInstanceCreateInfo,
+            pNext=self._debug_chain(),
+            flags=flags,
+            pApplicationInfo=application,
+            enabledLayerCount=len(layers),
+            ppEnabledLayerNames=layers,
+            enabledExtensionCount=len(wanted),
+            ppEnabledExtensionNames=wanted,
+        )
+        handle = ctypes.c_void_p()
+        result = self._global.vkCreateInstance(
+            ctypes.byref(info), None, ctypes.byref(handle)
+        )
+        if result == vk.VK_ERROR_INCOMPATIBLE_DRIVER:
+            raise no_driver("vkCreateInstance: VK_ERROR_INCOMPATIBLE_DRIVER (-9)")
+        runtime.check("vkCreateInstance", result)
+        assert handle.value is not None
+        return handle.value
+
+    def _debug_chain(self) -> ctypes.Structure | None:
+        """Return what makes the layer report on the instance's own creation too."""
+        if not self.debug_names:
+            return None
+        messenger = _messenger_info()
+        if config.VALIDATION.read().lower() != "sync":
+            return messenger
+        features = runtime.make(
+            vk.VkValidationFeaturesEXT,
+            enabledValidationFeatureCount=1,
+            pEnabledValidationFeatures=[
+                vk.VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT
+            ],
+        )
+        return runtime.chain(messenger, features)
+
+    def _create_messenger(self) -> int:
+        handle = ctypes.c_uint64()
+        runtime.check(
+            "vkCreateDebugUtilsMessengerEXT",
+            self.functions.vkCreateDebugUtilsMessengerEXT(
+                self.handle, ctypes.byref(_messenger_info()), None, ctypes.byref(handle)
+            ),
+        )
+        return handle.value
+
+    def close(self) -> None:
+        """Destroy the messenger and the instance."""
+        if self._messenger is not None:
+            self.functions.vkDestroyDebugUtilsMessengerEXT(
+                self.handle, self._messenger, None
+            )
+            self._messenger = None
+        self.functions.vkDestroyInstance(self.handle, None)
+
+
+def _messenger_info() -> ctypes.Structure:
+    return runtime.make(
+        vk.VkDebugUtilsMessengerCreateInfoEXT,
+        messageSeverity=sum(_SEVERITIES),
+        messageType=vk.VK_DEBUG_UTILS_MESSAGE_TYPE_VALIDATION_BIT_EXT
+        | vk.VK_DEBUG_UTILS_MESSAGE_TYPE_PERFORMANCE_BIT_EXT,
+        pfnUserCallback=_CALLBACK,
+    )
+
+
+def driver_files() -> list[str]:
+    """Return the driver manifests (ICD files) that the loader can see."""
+    chosen = os.environ.get("VK_DRIVER_FILES") or os.environ.get("VK_ICD_FILENAMES")
+    if chosen:
+        return chosen.split(os.pathsep)
+    return sorted(
+        str(path) for folder in _ICD_FOLDERS for path in Path(folder).glob("*.json")
+    )
+
+
+def no_driver(where: str) -> NoVulkanError:
+    """Return the error for a loader that finds no driver or no device."""
+    files = driver_files()
+    looked = ", ".join(files) if files else "none in " + ", ".join(_ICD_FOLDERS)
+    return NoVulkanError(
+        f"{where}: the Vulkan loader works but no driver offers a device: driver"
+        f" files {looked}; install your GPU's driver, or the package"
+        f" mesa-vulkan-drivers for a software device"
+    )
+
+
+_lock = threading.Lock()
+_current: Instance | None = None
+_forked = False
+
+
+def instance() -> Instance:
+    """Return the process's instance; the first call makes it.
+
+    Raises
+    ------
+    NoVulkanError
+        If there is no loader or no driver, or in a forked child of a process that has
+        used Vulkan: drivers do not survive a fork, some hang parent and child.
+    """
+    global _current
+    with _lock:
+        if _forked:
+            raise NoVulkanError(
+                "Vulkan: cannot be used in a forked child once the parent has used it:"
+                f" process {os.getpid()}; start it with multiprocessing's `spawn`"
+            )
+        if _current is None:
+            _current = Instance()
+        return _current
+
+
+def close() -> None:
+    """Destroy the process's instance; its devices must be closed already."""
+    global _current
+    with _lock:
+        if _current is not None:
+            _current.close()
+            _current = None
+
+
+def forget() -> None:
+    """Drop the instance without destroying it: in a forked child."""
+    global _current, _forked
+    _forked = _forked or _current is not None
+    _current = None

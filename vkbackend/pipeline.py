@@ -1,0 +1,345 @@
+"""Compute pipelines: one layout for all, constants by name, arguments by name.
+
+Every kernel has the same `VkPipelineLayout`: no descriptor sets and 128 bytes of push
+constants, the least that every device offers. Which bytes mean what comes from the
+SPIR-V of the kernel (`spirv.read_module`).
+"""
+
+import ctypes
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
+
+from . import features
+from .errors import ArgumentError, ShaderError
+from .logical import LogicalDevice
+from .pipeline_cache import PipelineCache
+from .spirv import BlockLayout, Module, SpecConstant, read_module
+from .vk import generated as vk
+from .vk import runtime
+
+PUSH_SIZE = 128
+"""Bytes of push constants: the guaranteed minimum, which lavapipe has exactly."""
+
+# How each kind of scalar is packed; the size of a specialization constant follows it.
+_FORMATS = {
+    "address": "Q",
+    "bool": "I",
+    "uint": "I",
+    "int": "i",
+    "float": "f",
+    "uint64": "Q",
+    "int64": "q",
+    "double": "d",
+    "uint16": "H",
+    "int16": "h",
+    "float16": "e",
+    "uint8": "B",
+    "int8": "b",
+}
+_NO_ARGUMENTS = BlockLayout(0, ())
+
+Constant = bool | int | float
+
+
+class Pipeline:
+    """A kernel that is ready to be dispatched; made by `Device.pipeline`.
+
+    Attributes
+    ----------
+    name : str
+        For messages: the kernel and the constants that were set.
+    handle : int
+        The `VkPipeline`.
+    arguments : BlockLayout
+        What it is called with.
+    indirect : bool
+        Whether its arguments lie in memory and only their address is pushed.
+    workgroup_size : tuple of int
+        Invocations of a workgroup in x, y and z.
+    """
+
+    def __init__(
+        self, handle: int, name: str, module: Module, workgroup: tuple[int, int, int]
+    ) -> None:
+        self.handle = handle
+        self.name = name
+        self.module = module
+        self.workgroup_size = workgroup
+        self.arguments = module.arguments or _NO_ARGUMENTS
+        self.indirect = module.indirect
+        # Push constants are written in whole words.
+        self.argument_size = (self.arguments.size + 3) // 4 * 4
+        self._format = _block_format(self.arguments, self.argument_size)
+
+    def __repr__(self) -> str:
+        return f"<Pipeline {self.name}>"
+
+    def packer(self, names: Sequence[str]) -> Callable[..., bytes]:
+        """Return a function that packs argument values given in the order of `names`.
+
+        Parameters
+        ----------
+        names : sequence of str
+            Every argument of the kernel exactly once.
+
+        Returns
+        -------
+        callable
+            Takes one value for each name: a number, or for an address an int or a
+            Buffer. Returns the bytes for `Batch.dispatch`.
+
+        Raises
+        ------
+        ArgumentError
+            If a name is unknown, missing or given twice.
+        """
+        names = tuple(names)
+        fields = tuple(field.name for field in self.arguments.fields)
+        if sorted(names) != sorted(fields):
+            raise ArgumentError(_name_error(self.name, fields, names))
+        pack = self._format.pack
+        pick = _reorder(names, fields)
+
+        def packed(*values: object) -> bytes:
+            try:
+                if pick is None:
+                    return pack(*values)
+                if len(values) != len(names):
+                    raise TypeError("wrong number of values")
+                return pack(*pick(values))
+            except (struct.error, TypeError, OverflowError) as error:
+                raise ArgumentError(self._value_error(names, values, error)) from None
+
+        return packed
+
+    def pack(self, **values: object) -> bytes:
+        """Return the bytes of arguments given by name; see `packer`."""
+        return self.packer(tuple(values))(*values.values())
+
+    def _value_error(
+        self, names: Sequence[str], values: Sequence[object], error: Exception
+    ) -> str:
+        given = ", ".join(f"{n}={v!r}" for n, v in zip(names, values, strict=False))
+        kinds = ", ".join(f"{row.name}: {row.kind}" for row in self.arguments.fields)
+        return (
+            f"{self.name}: arguments cannot be packed ({error}): {len(values)} values"
+            f" {given}; the kernel takes {kinds}"
+        )
+
+
+def _block_format(layout: BlockLayout, size: int) -> struct.Struct:
+    """Return the packing of a block, with its gaps."""
+    parts = ["<"]
+    end = 0
+    for field in sorted(layout.fields, key=lambda row: row.offset):
+        parts.append(f"{field.offset - end}x{_FORMATS[field.kind]}")
+        end = field.offset + field.size
+    parts.append(f"{size - end}x")
+    return struct.Struct("".join(parts))
+
+
+def _reorder(
+    names: Sequence[str], fields: Sequence[str]
+) -> Callable[[tuple[object, ...]], tuple[object, ...]] | None:
+    """Return what puts values in the order of the fields; None if they are already."""
+    if tuple(names) == tuple(fields):
+        return None
+    return itemgetter(*(names.index(name) for name in fields))
+
+
+def _name_error(kernel: str, fields: Sequence[str], names: Sequence[str]) -> str:
+    missing = [name for name in fields if name not in names]
+    unknown = [name for name in names if name not in fields]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    problems = [
+        f"{word} {', '.join(rows)}"
+        for word, rows in (("missing", missing), ("unknown", unknown), ("twice", twice))
+        if rows
+    ]
+    return (
+        f"{kernel}: argument names do not match: {'; '.join(problems)}; the kernel"
+        f" takes {', '.join(fields) or 'none'}"
+    )
+
+
+class PipelineBuilder:
+    """Builds the pipelines of one device, all with one layout and one cache."""
+
+    def __init__(self, logical: LogicalDevice) -> None:
+        self._logical = logical
+        self._cache = PipelineCache(logical)
+        self._handles: list[int] = []
+        push = runtime.make(
+            vk.VkPushConstantRange,
+            stageFlags=vk.VK_SHADER_STAGE_COMPUTE_BIT,
+            size=PUSH_SIZE,
+        )
+        info = runtime.make(
+            vk.VkPipelineLayoutCreateInfo,
+            pushConstantRangeCount=1,
+            pPushConstantRanges=push,
+        )
+        self.layout = logical.create("PipelineLayout", info, "every kernel")
+
+    def build(
+        self, words: bytes, name: str, constants: Mapping[str, Constant]
+    ) -> Pipeline:
+        """Build a pipeline; the caller holds the device's lock.
+
+        Parameters
+        ----------
+        words : bytes
+            SPIR-V.
+        name : str
+            What to call it.
+        constants : mapping of str to bool, int or float
+            Specialization constants by name; those not named keep their defaults.
+
+        Raises
+        ------
+        ArgumentError
+            If a constant is unknown, or a workgroup exceeds the device's limits.
+        ShaderError
+            If the device lacks what the shader needs.
+        """
+        module = read_module(words)
+        values = _constant_values(name, module, constants)
+        self._check_module(name, module)
+        workgroup = self._workgroup(name, module, values)
+        title = " ".join([name, *(f"{k}={v}" for k, v in sorted(constants.items()))])
+        info = runtime.make(
+            vk.VkShaderModuleCreateInfo, codeSize=len(words), pCode=words
+        )
+        shader = self._logical.create("ShaderModule", info, title)
+        try:
+            handle = self._create(shader, module, values, title)
+        finally:
+            self._logical.destroy("ShaderModule", shader)
+        self._cache.built()
+        return Pipeline(handle, title, module, workgroup)
+
+    def _check_module(self, name: str, module: Module) -> None:
+        info = self._logical.info
+        lacking = features.lacking(module.capabilities, info.supported)
+        if lacking:
+            raise ShaderError(
+                f"{name}: the shader needs what {info.name} lacks:"
+                f" {', '.join(lacking)}; use a variant without, or another device"
+            )
+        if module.push is not None and module.push.size > PUSH_SIZE:
+            raise ShaderError(
+                f"{name}: the push block is too large: {module.push.size} bytes; at"
+                f" most {PUSH_SIZE} bytes; move the arguments to a buffer_reference"
+                f" block and push one field named `args` that points to it"
+            )
+
+    def _workgroup(
+        self, name: str, module: Module, values: Mapping[int, Constant]
+    ) -> tuple[int, int, int]:
+        """Return the workgroup's size, checked against the device's limits."""
+        x, y, z = (
+            size if number is None else int(values.get(number, size))
+            for size, number in zip(
+                module.workgroup_size, module.workgroup_ids, strict=True
+            )
+        )
+        info = self._logical.info
+        limits = info.max_workgroup_size
+        too_wide = any(n > limit for n, limit in zip((x, y, z), limits, strict=True))
+        if min(x, y, z) < 1 or too_wide or x * y * z > info.max_workgroup_invocations:
+            raise ArgumentError(
+                f"{name}: the workgroup does not fit: ({x}, {y}, {z}); {info.name}"
+                f" allows {limits}, {info.max_workgroup_invocations} invocations in all"
+            )
+        return x, y, z
+
+    def _create(
+        self, shader: int, module: Module, values: Mapping[int, Constant], title: str
+    ) -> int:
+        logical = self._logical
+        stage = runtime.make(
+            vk.VkPipelineShaderStageCreateInfo,
+            stage=vk.VK_SHADER_STAGE_COMPUTE_BIT,
+            module=shader,
+            pName=module.entry_point,
+            pSpecializationInfo=_specialization(module, values),
+        )
+        info = runtime.make(
+            vk.VkComputePipelineCreateInfo, stage=stage, layout=self.layout
+        )
+        handle = ctypes.c_uint64()
+        result = logical.functions.vkCreateComputePipelines(
+            logical.handle,
+            self._cache.handle,
+            1,
+            ctypes.byref(info),
+            None,
+            ctypes.byref(handle),
+        )
+        runtime.check("vkCreateComputePipelines", result, title)
+        logical.track("Pipeline", handle.value, title)
+        logical.counters.pipeline_builds += 1
+        self._handles.append(handle.value)
+        return handle.value
+
+    def close(self) -> None:
+        """Destroy every pipeline, save the cache and destroy it; the device is idle."""
+        for handle in self._handles:
+            self._logical.destroy("Pipeline", handle)
+        self._handles.clear()
+        self._logical.destroy("PipelineLayout", self.layout)
+        self._cache.close()
+
+
+def _constant_values(
+    name: str, module: Module, constants: Mapping[str, Constant]
+) -> dict[int, Constant]:
+    """Return constant values by id, or fail with the names that exist."""
+    known = {row.name: row for row in module.spec_constants}
+    unknown = [key for key in constants if key not in known]
+    if unknown:
+        raise ArgumentError(
+            f"{name}: unknown constants: {', '.join(unknown)}; the shader has"
+            f" {', '.join(known) or 'none'}"
+        )
+    return {known[key].id: value for key, value in constants.items()}
+
+
+def _specialization(
+    module: Module, values: Mapping[int, Constant]
+) -> vk.VkSpecializationInfo | None:
+    """Return the constants as Vulkan takes them; None when all keep their defaults."""
+    data = bytearray()
+    entries = []
+    for row in module.spec_constants:
+        if row.id in values:
+            content = _constant_bytes(row, values[row.id])
+            entries.append(
+                runtime.make(
+                    vk.VkSpecializationMapEntry,
+                    constantID=row.id,
+                    offset=len(data),
+                    size=len(content),
+                )
+            )
+            data += content
+    if not entries:
+        return None
+    return runtime.make(
+        vk.VkSpecializationInfo,
+        mapEntryCount=len(entries),
+        pMapEntries=entries,
+        dataSize=len(data),
+        pData=bytes(data),
+    )
+
+
+def _constant_bytes(row: SpecConstant, value: Constant) -> bytes:
+    try:
+        return struct.pack(f"<{_FORMATS[row.type]}", value)
+    except (struct.error, OverflowError) as error:
+        raise ArgumentError(
+            f"constant {row.name}: {value!r} does not fit ({error}); it is of type"
+            f" {row.type}"
+        ) from None
