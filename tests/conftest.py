@@ -1,0 +1,118 @@
+"""Tiers, the device, and what is looked at after each test.
+
+A test needs no device (`null`) unless it uses the fixture `device` or has the marker
+`device`; `gpu` needs real hardware, and `core` is what every driver must pass.
+`VKBACKEND_DEVICE` chooses the device; the header of the report names it.
+"""
+
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import hypothesis
+import pytest
+
+import vkbackend
+from vkbackend import instance, shader
+from vkbackend.config import CACHE
+
+TIERS = ("null", "device", "gpu")
+# It uses no optional feature, so all of its tests are for every driver.
+DEVICE_LAYER = Path(__file__).parent / "vkbackend"
+
+# The same examples in each run; a slow machine is no failure.
+hypothesis.settings.register_profile("fixed", derandomize=True, deadline=None)
+hypothesis.settings.load_profile("fixed")
+
+SCRATCH_CACHE = pytest.StashKey[tempfile.TemporaryDirectory[str]]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Keep the user's caches out of it; workers inherit the folder."""
+    if not CACHE.read():
+        folder = tempfile.TemporaryDirectory(prefix="vkbackend-cache-")
+        config.stash[SCRATCH_CACHE] = folder
+        os.environ[CACHE.name] = folder.name
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    folder = config.stash.get(SCRATCH_CACHE, None)
+    if folder is not None:
+        folder.cleanup()
+        del os.environ[CACHE.name]
+
+
+def pytest_report_header() -> list[str]:
+    return [_device_line(), _compiler_line()]
+
+
+def _info() -> vkbackend.DeviceInfo | None:
+    try:
+        return vkbackend.open_device().info
+    except vkbackend.NoVulkanError:
+        return None
+
+
+def _device_line() -> str:
+    info = _info()
+    if info is None:
+        return "device: none; tests of the tiers device and gpu will fail"
+    line = f"device: {info.name}, driver {info.driver_name} {info.driver_info}".rstrip()
+    if info.kind == "software":
+        line += "; software, so tests of the tier gpu are deselected"
+    return line
+
+
+def _compiler_line() -> str:
+    try:
+        found = shader.compiler()
+    except vkbackend.NoCompilerError as error:
+        return f"compiler: {error}"
+    return f"compiler: {found.name} {found.version}"
+
+
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> None:
+    for item in items:
+        _give_tier(item)
+    if not any(item.get_closest_marker("gpu") for item in items):
+        return
+    info = _info()
+    if info is not None and info.kind == "software":
+        dropped = [item for item in items if item.get_closest_marker("gpu")]
+        config.hook.pytest_deselected(items=dropped)
+        items[:] = [item for item in items if item not in dropped]
+
+
+def _give_tier(item: pytest.Item) -> None:
+    uses_device = "device" in getattr(item, "fixturenames", ())
+    if uses_device or item.get_closest_marker("core"):
+        item.add_marker("device")
+    if not any(item.get_closest_marker(tier) for tier in TIERS):
+        item.add_marker("null")
+    if item.path.is_relative_to(DEVICE_LAYER) and item.get_closest_marker("device"):
+        item.add_marker("core")
+
+
+@pytest.fixture(scope="session")
+def device() -> Iterator[vkbackend.Device]:
+    """Return the device under test; without one, its tests fail."""
+    opened = vkbackend.open_device()
+    yield opened
+    opened.close()
+    assert instance.messages() == (), "something outlived the device"
+
+
+@pytest.fixture(autouse=True)
+def _tier(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Open the device for each test that wants one; look at validation messages."""
+    if any(request.node.get_closest_marker(tier) for tier in ("device", "gpu")):
+        request.getfixturevalue("device")
+    instance.clear_messages()
+    yield
+    said = instance.messages()
+    instance.clear_messages()
+    if said:
+        pytest.fail("validation:\n" + "\n".join(said), pytrace=False)

@@ -1,0 +1,62 @@
+"""Examples are tests: those in docstrings, and the Python of the README."""
+
+import ast
+import doctest
+import importlib
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.tree import MODULES, ROOT
+
+OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef)
+
+
+def examples(path: Path) -> Iterator[tuple[str, str]]:
+    """Yield name and text of each docstring that holds an example.
+
+    They are read from the source: what a decorator makes of a function may be an object
+    in which `doctest` does not look for examples.
+    """
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, DOCUMENTED) and ">>>" in (ast.get_docstring(node) or ""):
+            yield getattr(node, "name", path.stem), ast.get_docstring(node) or ""
+
+
+EXAMPLES = [
+    pytest.param(module, name, text, id=f"{module}.{name}")
+    for module, path in MODULES.items()
+    for name, text in examples(path)
+]
+
+
+@pytest.mark.device
+@pytest.mark.parametrize(("module", "name", "text"), EXAMPLES)
+def test_docstring(module: str, name: str, text: str) -> None:
+    scope = dict(vars(importlib.import_module(module)))
+    if module.startswith("vkbackend.framework"):
+        # An op's file does not import the tensors that its examples make.
+        framework = importlib.import_module("vkbackend.framework")
+        scope |= {public: getattr(framework, public) for public in framework.__all__}
+        scope["fw"] = framework
+    example = doctest.DocTestParser().get_doctest(text, scope, name, module, 0)
+    said: list[str] = []
+    result = doctest.DocTestRunner(optionflags=OPTIONS).run(example, out=said.append)
+    assert result.failed == 0, "".join(said)
+
+
+def readme_programs() -> list[str]:
+    readme = ROOT / "README.md"
+    text = readme.read_text(encoding="utf-8") if readme.exists() else ""
+    return re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.device
+@pytest.mark.checkout
+@pytest.mark.parametrize("program", readme_programs())
+def test_readme(program: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    exec(compile(program, "README.md", "exec"), {"__name__": "__main__"})

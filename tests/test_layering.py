@@ -1,0 +1,123 @@
+"""Imports point down: each module has its place in an order, lowest first."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.tree import FOLDERS, MODULES, folder_of
+
+# A new module needs its place here; those of one line may import each other.
+ORDER = {
+    "vkbackend": """
+        errors config counters
+        vk
+        suballocator hazards spirv_binary spirv info
+        include glslang compiler shader
+        features instance
+        physical
+        logical
+        timeline
+        memory
+        pool
+        buffer
+        arena
+        pipeline_cache pipeline
+        command
+        batch
+        transfer
+        device
+    """,
+    "vkbackend.framework": """
+        errors
+        dtype
+        shape
+        graph dispatch rng
+        device
+        fusion
+        plan
+        schedule
+        core
+        autograd
+        op
+        primitive
+        ops
+        tensor
+        creation
+        nn optim data serialize
+        examples
+    """,
+    "vkbackend.glsl": "",
+    "vkbackend.tools": """
+        drivers bindings
+        check
+    """,
+}
+# What the framework may know of the device layer.
+PUBLIC = ("vkbackend", "vkbackend.config", "vkbackend.errors")
+# Oracles and examples' needs: no module of the library imports them.
+FOREIGN = ("tests", "torch", "sklearn", "matplotlib")
+
+
+def rank(module: str) -> tuple[int, int]:
+    """Return a module's folder and line in `ORDER`; a folder itself is on its top."""
+    folder = folder_of(module)
+    layer = list(ORDER).index(folder)
+    lines = [line.split() for line in ORDER[folder].strip().splitlines()]
+    if module == folder:
+        return layer, len(lines)
+    name = module.removeprefix(f"{folder}.").partition(".")[0]
+    for number, names in enumerate(lines):
+        if name in names:
+            return layer, number
+    pytest.fail(f"{module} has no place in the order; add it in {__file__}")
+
+
+def imports(module: str, path: Path) -> Iterator[str]:
+    """Yield what a module imports when it runs, by absolute name."""
+    is_package = path.name == "__init__.py"
+    pending: list[ast.AST] = [ast.parse(path.read_text(encoding="utf-8"))]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            pending.extend(node.orelse)
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            above = module.split(".")[: is_package - node.level or None]
+            base = ".".join((above if node.level else []) + (node.module or "").split())
+            inner = (f"{base}.{alias.name}" for alias in node.names)
+            yield from (name if name in MODULES else base for name in inner)
+        else:
+            pending.extend(ast.iter_child_nodes(node))
+
+
+def complaint(module: str, imported: str) -> str | None:
+    """Return what is wrong with an import, if anything."""
+    above = f"{module} imports {imported}: {imported} "
+    in_framework = folder_of(module) == "vkbackend.framework"
+    if imported in MODULES:
+        if rank(imported) > rank(module):
+            return above + f"is above {module}"
+        if in_framework and folder_of(imported) == "vkbackend":
+            return None if imported in PUBLIC else above + "is private to vkbackend"
+    elif imported == "ctypes" and in_framework:
+        return above + "is for the device layer"
+    elif imported.partition(".")[0] in FOREIGN and ".examples" not in module:
+        return above + "is no dependency"
+    return None
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_imports_point_down(module: str) -> None:
+    found = (complaint(module, name) for name in imports(module, MODULES[module]))
+    assert [text for text in found if text] == []
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_each_place_in_the_order_is_taken(folder: str) -> None:
+    missing = [
+        name for name in ORDER[folder].split() if f"{folder}.{name}" not in MODULES
+    ]
+    assert missing == []

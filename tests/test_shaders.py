@@ -1,0 +1,57 @@
+"""Every shader compiles, is valid, says what it is, and is asked for by somebody.
+
+A kernel has one module: what varies are specialization constants. Generated kernels are
+validated when the gate runs the device tests under the validation layer.
+"""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.tree import FOLDERS
+from vkbackend import shader
+
+GLSL = FOLDERS["vkbackend.glsl"]
+KERNELS = sorted(
+    path.relative_to(GLSL).with_suffix("").as_posix() for path in GLSL.rglob("*.comp")
+)
+LIBRARY = sorted(path.relative_to(GLSL).as_posix() for path in GLSL.rglob("*.glsl"))
+HEADER = ("grid", "in", "out", "consts", "source")
+
+
+def text_of(folder: Path, *patterns: str) -> str:
+    paths = (path for pattern in patterns for path in folder.rglob(pattern))
+    return "\n".join(path.read_text(encoding="utf-8") for path in paths)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_kernel_compiles_and_is_valid(name: str) -> None:
+    source, path = shader.load_kernel_source(name)
+    words = shader.compile_glsl(source, name=f"glsl/{name}.comp")
+    assert path.is_file()
+    assert shader.validate_spirv(words) is None
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_kernel_says_what_it_is(name: str) -> None:
+    source, _ = shader.load_kernel_source(name)
+    header = re.match(r"(//.*\n)+", source)
+    assert header, "the first line is a comment"
+    # `in` and `out` may share a line.
+    missing = [word for word in HEADER if not re.search(rf"\b{word}  ", header[0])]
+    assert missing == []
+
+
+def test_every_kernel_is_asked_for() -> None:
+    framework = text_of(FOLDERS["vkbackend.framework"], "*.py")
+    assert [name for name in KERNELS if f'"{name}"' not in framework] == []
+
+
+def test_every_include_is_included() -> None:
+    shaders = text_of(GLSL, "*.comp", "*.glsl")
+    generated = text_of(FOLDERS["vkbackend.framework"], "*.py")
+    unused = [
+        name for name in LIBRARY if f'#include "{name}"' not in shaders + generated
+    ]
+    assert unused == []

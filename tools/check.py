@@ -1,0 +1,284 @@
+"""The gate: everything that must hold before a change goes in.
+
+    python -m vkbackend.tools.check                      the whole gate
+    python -m vkbackend.tools.check --fast               its quick half, for pre-commit
+    python -m vkbackend.tools.check --only types tests   some of its steps
+    python -m vkbackend.tools.check --skip drivers       where these cannot be had
+    python -m vkbackend.tools.check -k pool              the tests alone, as in pytest
+    python -m vkbackend.tools.check --driver lavapipe25  the tests alone, on that driver
+    python -m vkbackend.tools.check --driver all-core    the core tier on every driver
+
+Every step runs, also after one has failed; the exit status says whether all passed. Run
+it in the environment that tools/setup makes.
+"""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import time
+import venv
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import drivers
+
+ROOT = Path(__file__).resolve().parents[1]
+BUILD = ROOT / "build" / "check"
+# Two is what CI machines have; the software driver has threads of its own.
+WORKERS = "2"
+# Folders that the installed namespace has under `vkbackend`.
+MAPPED = ("framework", "glsl", "tools")
+OTHER_DRIVERS = ("lavapipe25", "swiftshader")
+
+
+class StepFailed(Exception):
+    """A step of the gate that did not pass.
+
+    Parameters
+    ----------
+    reason : str
+        What the summary says about it.
+    printed : str, default ""
+        All that the failed command printed.
+    """
+
+    def __init__(self, reason: str, printed: str = "") -> None:
+        super().__init__(reason)
+        self.printed = printed
+
+
+@dataclass(frozen=True)
+class Step:
+    """One thing that the gate looks at.
+
+    Parameters
+    ----------
+    name : str
+        What `--only` and `--skip` call it.
+    run : callable
+        Raises `StepFailed`, or returns a note for the summary.
+    """
+
+    name: str
+    run: Callable[[], str]
+
+
+def run(
+    *command: str | Path,
+    folder: Path = ROOT,
+    echo: bool = False,
+    variables: Mapping[str, str] | None = None,
+) -> str:
+    """Run a command and return what it printed; raise `StepFailed` if it fails.
+
+    Parameters
+    ----------
+    *command : str or Path
+        The program and its arguments.
+    folder : Path
+        Where to run it; the checkout if not given.
+    echo : bool, default False
+        Whether to print its output as it comes; otherwise only when it fails.
+    variables : mapping of str to str, optional
+        What to add to its environment.
+    """
+    lines = []
+    with subprocess.Popen(
+        [str(part) for part in command],
+        cwd=folder,
+        env={**os.environ, **(variables or {})},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            lines.append(line)
+            if echo:
+                print(line, end="", flush=True)
+    printed = "".join(lines)
+    if process.returncode != 0:
+        if not echo:
+            print(printed, end="", flush=True)
+        name = Path(command[0]).name
+        raise StepFailed(f"{name} ended with {process.returncode}", printed)
+    return printed
+
+
+def pytest(
+    *arguments: str,
+    driver: str = "system",
+    python: str | Path = sys.executable,
+    folder: Path = ROOT,
+    variables: Mapping[str, str] | None = None,
+) -> str:
+    """Run tests, on a driver, and return pytest's closing line."""
+    try:
+        chosen = drivers.environment(driver)
+        printed = run(
+            *(str(python), "-m", "pytest", "-n", WORKERS, *arguments),
+            folder=folder,
+            echo=True,
+            variables={**chosen, **(variables or {})},
+        )
+    except drivers.DriverError as error:
+        raise StepFailed(str(error)) from error
+    except StepFailed as failure:
+        raise StepFailed(_closing_line(failure.printed)) from None
+    return _closing_line(printed)
+
+
+def _closing_line(printed: str) -> str:
+    return (printed.splitlines() or ["pytest printed nothing"])[-1].strip("= ")
+
+
+def style() -> str:
+    """Lint, and compare with the formatter's output."""
+    run(sys.executable, "-m", "ruff", "check", "--quiet", ".")
+    run(sys.executable, "-m", "ruff", "format", "--quiet", "--check", ".")
+    return ""
+
+
+def types() -> str:
+    """Check types, in a tree of links that looks like the installed namespace."""
+    package = BUILD / "types" / "vkbackend"
+    shutil.rmtree(package, ignore_errors=True)
+    package.mkdir(parents=True)
+    for source in (*(ROOT / "vkbackend").iterdir(), *map(ROOT.joinpath, MAPPED)):
+        (package / source.name).symlink_to(source)
+    options = [f"--config-file={ROOT / 'pyproject.toml'}", "--no-error-summary"]
+    options += [f"--cache-dir={BUILD / 'mypy'}", "--package=vkbackend"]
+    path = {"MYPYPATH": str(package.parent)}
+    run(sys.executable, "-m", "mypy", *options, variables=path)
+    return ""
+
+
+def tiny() -> str:
+    """Run the newcomer's tests."""
+    return pytest("-n0", "tests/test_tiny.py")
+
+
+def validation() -> str:
+    """Run the device tests under the validation layer; any message fails."""
+    return pytest("-m", "device", variables={"VKBACKEND_VALIDATION": "sync"})
+
+
+def core_tier(*names: str, arguments: Sequence[str] = ()) -> str:
+    """Run the core tier on some drivers, all of them even if one fails."""
+    notes, failures = [], []
+    for name in names:
+        try:
+            notes.append(f"{name}: {pytest('-m', 'core', *arguments, driver=name)}")
+        except StepFailed as failure:
+            failures.append(f"{name}: {failure}")
+    if failures:
+        raise StepFailed("; ".join(failures))
+    return "; ".join(notes)
+
+
+def installed() -> str:
+    """Build sdist and wheel, and test an installed copy away from the checkout."""
+    with tempfile.TemporaryDirectory(prefix="vkbackend-") as scratch:
+        away = Path(scratch)
+        run(sys.executable, "-m", "build", "--no-isolation", "--outdir", away, ROOT)
+        venv.create(away / "venv", with_pip=True, symlinks=True)
+        python = away / "venv" / "bin" / "python"
+        (wheel,) = away.glob("*.whl")
+        run(python, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", wheel)
+        _lend_packages(python)
+        shutil.copytree(ROOT / "tests", away / "tests")
+        shutil.copy(ROOT / "pyproject.toml", away)
+        ask = "import vkbackend; print(vkbackend.__file__)"
+        where = run(python, "-c", ask, folder=away)
+        if not Path(where.strip()).is_relative_to(away):
+            raise StepFailed(f"the tests would import {where.strip()}, not the wheel")
+        chosen = ("-m", "(null or tiny) and not checkout")
+        return pytest(*chosen, python=python, folder=away)
+
+
+def _lend_packages(python: Path) -> None:
+    """Let a new environment see the packages of this one, but not its editable copy."""
+    # Python reads .pth files of site folders only, so the one that makes this
+    # environment's copy editable has no effect through a line of another.
+    ours = sysconfig.get_path("purelib")
+    theirs = run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))")
+    Path(theirs.strip(), "lent.pth").write_text(f"{ours}\n")
+
+
+FAST = (Step("style", style), Step("types", types), Step("tiny", tiny))
+WHOLE = (
+    *FAST[:-1],
+    Step("tests", pytest),
+    Step("validation", validation),
+    Step("installed", installed),
+    Step("drivers", lambda: core_tier(*OTHER_DRIVERS)),
+)
+
+
+def perform(steps: Sequence[Step]) -> bool:
+    """Run steps, print a table of them, and return whether all passed."""
+    rows = []
+    for step in steps:
+        print(f"--- {step.name}", flush=True)
+        start = time.monotonic()
+        try:
+            note, passed = step.run(), True
+        except StepFailed as failure:
+            note, passed = str(failure), False
+        rows.append((step.name, passed, time.monotonic() - start, note))
+    print("\nstep        result  seconds")
+    for name, passed, seconds, note in rows:
+        print(f"{name:11} {'ok' if passed else 'FAILED':6} {seconds:8.1f}  {note}")
+    passed = all(row[1] for row in rows)
+    total = sum(row[2] for row in rows)
+    print(f"{'all':11} {'ok' if passed else 'FAILED':6} {total:8.1f}")
+    return passed
+
+
+def _arguments(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, list[str]]:
+    parser = argparse.ArgumentParser(
+        prog="check",
+        description="Run the gate; with a driver or pytest's arguments, tests alone.",
+    )
+    names = [step.name for step in WHOLE]
+    parser.add_argument("--fast", action="store_true", help="the quick half")
+    parser.add_argument("--only", nargs="+", choices=names, help="these steps")
+    parser.add_argument(
+        "--skip", nargs="+", choices=names, default=[], help="all but these"
+    )
+    parser.add_argument(
+        "--driver",
+        choices=(*drivers.NAMES, "all-core"),
+        help="Vulkan driver to test on",
+    )
+    return parser.parse_known_args(arguments)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run what the command line asks for; the exit status is 0 if all passed."""
+    options, rest = _arguments(arguments)
+    if not (ROOT / "pyproject.toml").exists():
+        print(f"check: {ROOT} is no checkout; run it from one", file=sys.stderr)
+        return 2
+    if options.driver == "all-core":
+        steps = [Step("core", lambda: core_tier(*drivers.DRIVERS, arguments=rest))]
+    elif options.driver or rest:
+        driver = options.driver or "system"
+        steps = [Step("tests", lambda: pytest(*rest, driver=driver))]
+    else:
+        steps = [
+            step
+            for step in (FAST if options.fast else WHOLE)
+            if step.name in (options.only or [step.name])
+            and step.name not in options.skip
+        ]
+    return 0 if perform(steps) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
