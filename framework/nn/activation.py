@@ -1,0 +1,51 @@
+"""Activations: element-wise functions as layers."""
+
+from __future__ import annotations
+
+from .. import ops
+from ..tensor import Tensor
+from .module import Module
+
+
+class ReLU(Module):
+    """max(x, 0)."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return `x` with negative elements replaced by 0."""
+        return ops.relu(x)
+
+
+class LeakyReLU(Module):
+    """`x` where it is positive, otherwise `negative_slope` times `x`.
+
+    Parameters
+    ----------
+    negative_slope : float, default 0.01
+    """
+
+    def __init__(self, negative_slope: float = 0.01) -> None:
+        self.negative_slope = negative_slope
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return `x` with negative elements scaled."""
+        return ops.leaky_relu(x, self.negative_slope)
+
+    def extra_repr(self) -> str:
+        """Return the arguments that `repr` shows."""
+        return f"negative_slope={self.negative_slope}"
+
+
+class Sigmoid(Module):
+    """1 / (1 + exp(-x))."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the logistic function of each element."""
+        return ops.sigmoid(x)
+
+
+class Tanh(Module):
+    """The hyperbolic tangent."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the hyperbolic tangent of each element."""
+        return ops.tanh(x)

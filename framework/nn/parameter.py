@@ -1,0 +1,56 @@
+"""Parameters: the tensors that a module learns."""
+
+from __future__ import annotations
+
+from ..autograd import no_grad
+from ..device import Device
+from ..graph import Array
+from ..shape import Layout
+from ..tensor import Tensor
+
+
+class Parameter(Tensor):
+    """A tensor that a module lists as its own and that requires a gradient.
+
+    Results of operations on it are plain tensors.
+
+    Parameters
+    ----------
+    data : Tensor
+        The initial elements; the storage is shared, not copied.
+    requires_grad : bool, default True
+        Whether `backward` computes a gradient for it.
+
+    Examples
+    --------
+    >>> weight = nn.Parameter(fw.zeros((2, 3)))
+    >>> weight.requires_grad, type(weight * 2).__name__
+    (True, 'Tensor')
+    """
+
+    __slots__ = ()
+
+    def __init__(self, data: Tensor, requires_grad: bool = True) -> None:
+        self.array, self.layout, self.device = data.array, data.layout, data.device
+        self.grad = self.grad_node = self.hooks = None
+        self.grad_index = 0
+        self.requires_grad_(requires_grad)
+
+    @classmethod
+    def make(  # type: ignore[override]
+        cls, array: Array, layout: Layout, device: Device
+    ) -> Tensor:
+        """Return a plain tensor over existing storage: a result is no parameter."""
+        return Tensor.make(array, layout, device)
+
+    def __repr__(self) -> str:
+        return f"Parameter containing:\n{super().__repr__()}"
+
+
+def zero_gradient(tensor: Tensor, set_to_none: bool) -> None:
+    """Drop a tensor's gradient, or set it to zero."""
+    if set_to_none or tensor.grad is None:
+        tensor.grad = None
+        return
+    with no_grad():
+        tensor.grad.zero_()

@@ -1,0 +1,18 @@
+"""Optimizers, learning-rate schedulers, gradient clipping."""
+
+from .adam import Adam, AdamW
+from .clip import clip_grad_norm_
+from .optimizer import Optimizer
+from .scheduler import CosineAnnealingLR, LRScheduler, StepLR
+from .sgd import SGD
+
+__all__ = [
+    "SGD",
+    "Adam",
+    "AdamW",
+    "CosineAnnealingLR",
+    "LRScheduler",
+    "Optimizer",
+    "StepLR",
+    "clip_grad_norm_",
+]

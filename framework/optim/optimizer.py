@@ -1,0 +1,184 @@
+"""The base of the optimizers: parameter groups, state, and the step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ..autograd import no_grad
+from ..core import evaluate
+from ..errors import StateError
+from ..nn.parameter import zero_gradient
+from ..tensor import Tensor
+
+Group = dict[str, Any]
+"""Options of some parameters, and the list itself as "params"."""
+
+
+class Optimizer:
+    """Changes parameters in place by their gradients.
+
+    Each parameter's update is one expression in several outputs, so it becomes one
+    kernel; numbers such as the learning rate are its arguments and do not recompile it.
+
+    Parameters
+    ----------
+    params : iterable of Tensor, or of dict
+        Leaves that require gradients; or groups `{"params": [...], "lr": ...}` whose
+        other entries replace the defaults.
+    defaults : mapping of str to object
+        Options of groups that do not give them.
+
+    Attributes
+    ----------
+    param_groups : list of dict
+        May be changed between steps, for example `group["lr"]`.
+    state : dict of Tensor to dict
+        What is remembered of each parameter.
+
+    Raises
+    ------
+    ValueError
+        If there is nothing to optimize, a parameter comes twice or is no leaf that
+        requires a gradient, or an option is unknown or out of range.
+    """
+
+    def __init__(
+        self,
+        params: Iterable[Tensor] | Iterable[Mapping[str, Any]],
+        defaults: Mapping[str, Any],
+    ) -> None:
+        self.defaults = dict(defaults)
+        self.state: dict[Tensor, dict[str, Any]] = {}
+        self.param_groups: list[Group] = []
+        listed = list(params)
+        if not listed:
+            raise ValueError(f"{self._name}: there are no parameters to optimize")
+        if not isinstance(listed[0], Mapping):
+            listed = [{"params": listed}]
+        for group in listed:
+            self.add_param_group(group)  # type: ignore[arg-type]
+
+    @property
+    def _name(self) -> str:
+        return type(self).__name__
+
+    def add_param_group(self, group: Mapping[str, Any]) -> None:
+        """Optimize further parameters, with options of their own."""
+        unknown = group.keys() - self.defaults.keys() - {"params"}
+        if unknown:
+            raise ValueError(
+                f"{self._name}: unknown options: {', '.join(sorted(unknown))};"
+                f" it takes {', '.join(self.defaults)}"
+            )
+        given = group["params"]
+        params = [given] if isinstance(given, Tensor) else list(given)
+        known = {id(each) for known in self.param_groups for each in known["params"]}
+        for parameter in params:
+            self._check_parameter(parameter)
+            if id(parameter) in known:
+                raise ValueError(
+                    f"{self._name}: a parameter of shape {parameter.shape} comes twice;"
+                    " each may be in one group, once"
+                )
+            known.add(id(parameter))
+        filled = {**self.defaults, **group, "params": params}
+        self.check(filled)
+        self.param_groups.append(filled)
+
+    def _check_parameter(self, parameter: object) -> None:
+        if not isinstance(parameter, Tensor):
+            raise ValueError(
+                f"{self._name}: {type(parameter).__name__} is no tensor;"
+                " pass model.parameters()"
+            )
+        if not (parameter.is_leaf and parameter.requires_grad):
+            raise ValueError(
+                f"{self._name}: a tensor of shape {parameter.shape} is no leaf that"
+                " requires a gradient; pass model.parameters()"
+            )
+
+    def check(self, group: Group) -> None:
+        """Raise `ValueError` if an option of a group is out of range."""
+        for name in ("lr", "weight_decay", "eps", "momentum"):
+            if name in group and not group[name] >= 0:
+                raise ValueError(
+                    f"{self._name}: {name} is {group[name]}; it must be at least 0"
+                )
+
+    def update(self, parameter: Tensor, grad: Tensor, group: Group) -> None:
+        """Change one parameter by its gradient; each optimizer defines it."""
+        raise NotImplementedError(f"{self._name}.update: it is not defined")
+
+    def step(self) -> None:
+        """Change every parameter that has a gradient, and submit what is pending.
+
+        Waits for nothing.
+        """
+        changed = []
+        with no_grad():
+            for group in self.param_groups:
+                for parameter in group["params"]:
+                    if parameter.grad is not None:
+                        self.update(parameter, parameter.grad, group)
+                        changed.append(parameter)
+        if changed:
+            evaluate(*changed)
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Drop the gradients of the parameters, or set them to zero."""
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                zero_gradient(parameter, set_to_none)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return state and options, with numbers in the place of parameters.
+
+        Returns
+        -------
+        dict
+            "state": what is remembered, by the parameter's number; "param_groups": the
+            groups, whose "params" are numbers counted through all groups.
+        """
+        numbers: dict[int, int] = {}
+        groups = []
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                numbers[id(parameter)] = len(numbers)
+            params = [numbers[id(parameter)] for parameter in group["params"]]
+            groups.append({**group, "params": params})
+        state = {numbers[id(key)]: dict(value) for key, value in self.state.items()}
+        return {"state": state, "param_groups": groups}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Take over state and options; tensors are copied to the parameters' devices.
+
+        Raises
+        ------
+        StateError
+            If groups or their sizes differ; nothing has been changed then.
+        """
+        groups = state_dict["param_groups"]
+        sizes = [len(group["params"]) for group in groups]
+        own = [len(group["params"]) for group in self.param_groups]
+        if sizes != own:
+            raise StateError(
+                f"load_state_dict: the state has groups of {sizes} parameters,"
+                f" {self._name} of {own}; they must be equal"
+            )
+        self.state = {}
+        for mine, given in zip(self.param_groups, groups):
+            for parameter, number in zip(mine["params"], given["params"]):
+                if number in state_dict["state"]:
+                    self.state[parameter] = {
+                        name: _copied(value, parameter)
+                        for name, value in state_dict["state"][number].items()
+                    }
+            mine.update({**given, "params": mine["params"]})
+
+
+def _copied(value: Any, parameter: Tensor) -> Any:
+    """Return a copy of a remembered value, beside its parameter if it is a tensor."""
+    if not isinstance(value, Tensor):
+        return value
+    return value.detach().clone().to(parameter.device)

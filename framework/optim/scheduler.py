@@ -1,0 +1,123 @@
+"""Learning rates that change from epoch to epoch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from ..errors import StateError
+from .optimizer import Optimizer
+
+
+class LRScheduler:
+    """Sets the learning rate of each group; call `step` once after each epoch.
+
+    Parameters
+    ----------
+    optimizer : Optimizer
+        Its groups' learning rates now are those that the rule starts from.
+
+    Attributes
+    ----------
+    last_epoch : int
+        Number of calls to `step`.
+    base_lrs : list of float
+        The learning rates that the rule starts from.
+    """
+
+    def __init__(self, optimizer: Optimizer) -> None:
+        self.optimizer = optimizer
+        self.last_epoch = 0
+        self.base_lrs = [group["lr"] for group in optimizer.param_groups]
+
+    def rule(self, base: float, epoch: int) -> float:
+        """Return the learning rate of an epoch; each scheduler defines it."""
+        raise NotImplementedError(f"{type(self).__name__}.rule: it is not defined")
+
+    def step(self) -> None:
+        """Set the learning rates of the next epoch."""
+        self.last_epoch += 1
+        for group, base in zip(self.optimizer.param_groups, self.base_lrs):
+            group["lr"] = self.rule(base, self.last_epoch)
+
+    def get_last_lr(self) -> list[float]:
+        """Return the learning rate of each group."""
+        return [group["lr"] for group in self.optimizer.param_groups]
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the epoch and the learning rates that the rule starts from."""
+        return {"last_epoch": self.last_epoch, "base_lrs": list(self.base_lrs)}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Go on where another scheduler stood; the optimizer has a state of its own.
+
+        Raises
+        ------
+        StateError
+            If the number of groups differs.
+        """
+        base_lrs = list(state_dict["base_lrs"])
+        if len(base_lrs) != len(self.base_lrs):
+            raise StateError(
+                f"load_state_dict: the state has {len(base_lrs)} groups, the optimizer"
+                f" {len(self.base_lrs)}; they must be equal"
+            )
+        self.last_epoch, self.base_lrs = state_dict["last_epoch"], base_lrs
+
+
+class StepLR(LRScheduler):
+    """Multiplies the learning rate by a factor every few epochs.
+
+    Parameters
+    ----------
+    optimizer : Optimizer
+    step_size : int
+        Epochs between changes.
+    gamma : float, default 0.1
+        The factor.
+    """
+
+    def __init__(
+        self, optimizer: Optimizer, step_size: int, gamma: float = 0.1
+    ) -> None:
+        super().__init__(optimizer)
+        self.step_size = step_size
+        self.gamma = gamma
+
+    def rule(self, base: float, epoch: int) -> float:
+        """Return base * gamma^(epoch // step_size)."""
+        factor: float = self.gamma ** (epoch // self.step_size)
+        return base * factor
+
+
+class CosineAnnealingLR(LRScheduler):
+    """Lowers the learning rate along half a cosine.
+
+    Parameters
+    ----------
+    optimizer : Optimizer
+    T_max : int
+        Epochs until the lowest rate; after it, the rate rises again as it fell.
+    eta_min : float, default 0
+        The lowest rate.
+
+    Notes
+    -----
+    Source: Loshchilov and Hutter, arXiv:1608.03983, without restarts.
+    """
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        T_max: int,  # noqa: N803 - PyTorch's name
+        eta_min: float = 0.0,
+    ) -> None:
+        super().__init__(optimizer)
+        self.T_max = T_max
+        self.eta_min = eta_min
+
+    def rule(self, base: float, epoch: int) -> float:
+        """Return eta_min + (base - eta_min) * (1 + cos(pi * epoch / T_max)) / 2."""
+        share = (1.0 + math.cos(math.pi * epoch / self.T_max)) / 2.0
+        return self.eta_min + (base - self.eta_min) * share
