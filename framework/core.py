@@ -201,11 +201,10 @@ def operand(like: TensorCore, other: object) -> Any:
     if isinstance(other, TensorCore | int | float):
         return other
     if isinstance(other, np.generic | np.ndarray):
-        return (
-            other.item()
-            if other.ndim == 0
-            else type(like).from_host(other, like.device)
-        )
+        array = np.asarray(other)
+        if array.ndim == 0:
+            return array.item()
+        return type(like).from_host(array, like.device)
     raise TypeError(
         f"operand: {type(other).__name__} cannot be combined with a tensor;"
         " use a tensor, a number or a NumPy array"

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
 
+from .errors import ShapeError
 from .shape import Layout, TensorSpec, ceil_div
+
+if TYPE_CHECKING:
+    from vkbackend import DeviceInfo
 
 Grid = tuple[int, int, int]
 
@@ -36,6 +41,25 @@ class Scratch:
     size: int
 
 
+class At(NamedTuple):
+    """A place inside an input, an output or scratch memory.
+
+    Attributes
+    ----------
+    memory : str or Scratch
+        What it lies in.
+    offset : int
+        Bytes from its start.
+    """
+
+    memory: str | Scratch
+    offset: int
+
+
+Argument = int | float | str | Scratch | At
+"""A kernel argument: a number, or memory that becomes an address."""
+
+
 @dataclass(frozen=True)
 class Dispatch:
     """One run of one shader.
@@ -46,9 +70,8 @@ class Dispatch:
         Shader under `glsl/`, without `.comp`.
     grid : tuple of int
         Workgroups in x, y and z.
-    push : mapping of str to number, str or Scratch
-        Every argument by name. A string names an input or output of the operation; a
-        `Scratch` asks for memory. Both become addresses.
+    push : mapping of str to Argument
+        Every argument by name. A string names an input or output of the operation.
     constants : mapping of str to number
         Specialization constants by name.
     defines : mapping of str to str
@@ -57,9 +80,25 @@ class Dispatch:
 
     kernel: str
     grid: Grid
-    push: Mapping[str, int | float | str | Scratch]
+    push: Mapping[str, Argument]
     constants: Mapping[str, int | float | bool] = field(default_factory=dict)
     defines: Mapping[str, str] = field(default_factory=dict)
+
+
+SOFTWARE_ROUNDS = 32768
+"""Rounds that a shader's loops may make on a software device.
+
+Mesa before 23 ends loops after 65,535 rounds in all, silently.
+"""
+
+
+def check_rounds(gpu: DeviceInfo, name: str, rounds: int) -> None:
+    """Raise `ShapeError` where a shader would loop too often on a software device."""
+    if gpu.kind == "software" and rounds > SOFTWARE_ROUNDS:
+        raise ShapeError(
+            f"{name}: one result would take {rounds} rounds of a loop; software devices"
+            f" are trusted with {SOFTWARE_ROUNDS}; use the cpu device for this size"
+        )
 
 
 def linear_grid(invocations: int, workgroup: int) -> Grid:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import vkbackend
 
-from .dispatch import Dispatch, Grid, Placed, Scratch
+from .dispatch import At, Dispatch, Grid, Placed, Scratch
 from .fusion.build import WORKGROUP, build_kernel
 from .fusion.emit import emit
 from .fusion.rules import Item, group
@@ -204,7 +204,8 @@ class _Builder:
         allocate = self._memory(node.outputs)
         scratch: dict[Scratch, Address] = {}
         for dispatch in node.op.dispatches(self.gpu.info, placed, dict(node.params)):
-            for area in dispatch.push.values():
+            for value in dispatch.push.values():
+                area = value.memory if isinstance(value, At) else value
                 if isinstance(area, Scratch) and area not in scratch:
                     scratch[area] = (self.plan.slots, 0)
                     allocate.append((self.plan.slots, area.size))
@@ -224,18 +225,21 @@ class _Builder:
         words: dict[str, float] = {}
         reads, writes = [], []
         for name, value in dispatch.push.items():
-            if isinstance(value, Scratch):
-                addresses[name] = scratch[value]
-                reads.append(addresses[name][0])
-                writes.append(addresses[name][0])
-            elif isinstance(value, str) and value in inputs:
-                addresses[name] = inputs[value]
-                reads.append(addresses[name][0])
-            elif isinstance(value, str):
-                addresses[name] = outputs[value]
-                writes.append(addresses[name][0])
-            else:
+            if isinstance(value, int | float):
                 words[name] = value
+                continue
+            memory, offset = value if isinstance(value, At) else (value, 0)
+            if isinstance(memory, Scratch):
+                slot, start = scratch[memory]
+                reads.append(slot)
+                writes.append(slot)
+            elif memory in inputs:
+                slot, start = inputs[memory]
+                reads.append(slot)
+            else:
+                slot, start = outputs[memory]
+                writes.append(slot)
+            addresses[name] = (slot, start + offset)
         pipeline = self.gpu.pipeline(
             dispatch.kernel, defines=dispatch.defines, constants=dispatch.constants
         )

@@ -6,12 +6,19 @@ import math
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from .dtype import DType
 from .errors import ShapeError
 
 Shape = tuple[int, ...]
+
+
+def as_shape(sizes: tuple[Any, ...]) -> Shape:
+    """Return a shape given as several ints or as one sequence."""
+    if len(sizes) == 1 and not isinstance(sizes[0], int):
+        return tuple(sizes[0])
+    return sizes
 
 
 @dataclass(frozen=True)

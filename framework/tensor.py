@@ -25,20 +25,13 @@ from .dtype import (
 )
 from .errors import GradError, ShapeError
 from .inplace import assign, off_tape
-from .shape import Shape, normalize_dim
+from .shape import as_shape, normalize_dim
 
 # Methods called `float`, `int` and `bool` hide the types inside the class.
 Int = int
 Bool = bool
 Number = int | float
 Dims = int | Sequence[int] | None
-
-
-def _sizes(sizes: tuple[Any, ...]) -> Shape:
-    """Return a shape given as several ints or as one sequence."""
-    if len(sizes) == 1 and not isinstance(sizes[0], int):
-        return tuple(sizes[0])
-    return sizes
 
 
 class Tensor(TensorCore):
@@ -286,7 +279,7 @@ class Tensor(TensorCore):
 
     def reshape(self, *shape: Any) -> Tensor:
         """See `ops.reshape`."""
-        return ops.reshape(self, _sizes(shape))
+        return ops.reshape(self, as_shape(shape))
 
     def view(self, *shape: Any) -> Tensor:
         """Return the same storage in another shape.
@@ -296,7 +289,7 @@ class Tensor(TensorCore):
         ShapeError
             If that needs a copy; `reshape` makes one.
         """
-        out = ops.reshape(self, _sizes(shape))
+        out = ops.reshape(self, as_shape(shape))
         if out.array is not self.array:
             raise ShapeError(
                 f"view: strides {self.layout.strides} of shape {self.shape} do not"
@@ -310,7 +303,7 @@ class Tensor(TensorCore):
 
     def permute(self, *dims: Any) -> Tensor:
         """See `ops.permute`."""
-        return ops.permute(self, _sizes(dims))
+        return ops.permute(self, as_shape(dims))
 
     def transpose(self, dim0: Int, dim1: Int) -> Tensor:
         """See `ops.transpose`."""
@@ -328,7 +321,7 @@ class Tensor(TensorCore):
 
     def expand(self, *shape: Any) -> Tensor:
         """See `ops.expand`."""
-        return ops.expand(self, _sizes(shape))
+        return ops.expand(self, as_shape(shape))
 
     def squeeze(self, dim: Int) -> Tensor:
         """Return the tensor without a dimension of size 1."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..dispatch import Dispatch, Placed, Scratch, divisor
+from ..dispatch import SOFTWARE_ROUNDS, Argument, Dispatch, Placed, Scratch, divisor
 from ..dtype import FLOAT, float32
 from ..errors import ShapeError
 from ..primitive import primitive
@@ -98,7 +98,7 @@ def _conv2d_kernel(
         math.prod(weight.shape[1:]),
     )
     # Without a bias its address is not read; any will do.
-    push: dict[str, int | str | Scratch] = {
+    push: dict[str, Argument] = {
         "x": "x", "weight": "weight", "out_": "out",
         "bias": "weight" if bias is None else "bias",
         **_sizes(x.shape, (weight.shape[0], *size), groups),
@@ -164,7 +164,7 @@ def _conv2d_input_vjp_kernel(
         batch * size[0] * size[1],
         weight.shape[0] // groups * math.prod(window.kernel),
     )
-    push: dict[str, int | str | Scratch] = {
+    push: dict[str, Argument] = {
         "grad": "grad_out", "weight": "weight", "out_": "out",
         **_sizes((batch, channels * groups, *size), tuple(out), groups),
     }  # fmt: skip
@@ -234,11 +234,13 @@ def _conv2d_weight_vjp_kernel(
     wanted = SOFTWARE_TILES if gpu.kind == "software" else GPU_TILES
     tiles = tile_count(gpu, product) * groups
     chunks = max(1, min(ceil_div(wanted, tiles), depth // MIN_CHUNK))
+    if gpu.kind == "software":
+        chunks = max(chunks, ceil_div(depth, SOFTWARE_ROUNDS))
     numel = math.prod(weights)
     partial = Scratch("partial", 4 * numel * chunks)
     plane_magic, plane_shift = divisor(out[1] * out[2])
     width_magic, width_shift = divisor(out[2])
-    push: dict[str, int | str | Scratch] = {
+    push: dict[str, Argument] = {
         "x": "x", "grad": "grad_out", "out_": "out" if chunks == 1 else partial,
         **_sizes(x.shape, tuple(out), groups),
         "chunks": chunks,
@@ -247,7 +249,13 @@ def _conv2d_weight_vjp_kernel(
     }  # fmt: skip
     kernel = ("conv/conv2d_weight_vjp", "conv/conv2d_weight_vjp_subgroup")
     first = product_dispatch(
-        gpu, kernel, product, groups * chunks, push, window.constants()
+        gpu,
+        kernel,
+        product,
+        groups * chunks,
+        push,
+        window.constants(),
+        ceil_div(depth, chunks),
     )
     if chunks == 1:
         return [first]

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..dispatch import Dispatch, Placed
+from ..dispatch import SOFTWARE_ROUNDS, Argument, At, Dispatch, Placed, Scratch
 from ..dtype import FLOAT, float32
 from ..errors import DTypeError, ShapeError
 from ..primitive import primitive
-from ..shape import TensorSpec, broadcast_shapes
+from ..shape import TensorSpec, broadcast_shapes, ceil_div
 from .movement import expand, reshape, transpose
+from .reducing import sum_rows
 from .tiling import Product, product_dispatch
 
 if TYPE_CHECKING:
@@ -64,19 +65,47 @@ def bmm_spec(a: TensorSpec, b: TensorSpec) -> TensorSpec:
 
 
 @bmm.kernel
-def bmm_kernel(gpu: DeviceInfo, a: Placed, b: Placed) -> Dispatch:
+def bmm_kernel(gpu: DeviceInfo, a: Placed, b: Placed) -> list[Dispatch]:
     batch, m, k = a.shape
+    n = b.shape[-1]
+    most = SOFTWARE_ROUNDS if gpu.kind == "software" else k
+    if k <= most:
+        return [_bmm_part(gpu, a, b, range(k), "out")]
+    numel, chunks = batch * m * n, ceil_div(k, most)
+    partial = Scratch("partial", 4 * numel * chunks)
+    parts = [
+        _bmm_part(
+            gpu,
+            a,
+            b,
+            range(chunk * most, min(k, (chunk + 1) * most)),
+            At(partial, 4 * numel * chunk),
+        )
+        for chunk in range(chunks)
+    ]
+    return [*parts, sum_rows(gpu, partial, a, chunks, numel)]
+
+
+def _bmm_part(
+    gpu: DeviceInfo, a: Placed, b: Placed, depth: range, out: str | At
+) -> Dispatch:
+    """Return the dispatch that sums over a part of the depth."""
+    batch, m, _ = a.shape
     n = b.shape[-1]
     a_batch, a_row, a_column = a.layout.strides
     b_batch, b_row, b_column = b.layout.strides
-    push: dict[str, int | str] = {"a": "a", "b": "b", "out_": "out"}
-    push |= {"m": m, "n": n, "k": k, "a_row": a_row, "a_column": a_column}
+    push: dict[str, Argument] = {
+        "a": At("a", 4 * a_column * depth.start),
+        "b": At("b", 4 * b_row * depth.start),
+        "out_": out,
+    }
+    push |= {"m": m, "n": n, "k": len(depth), "a_row": a_row, "a_column": a_column}
     push |= {"b_row": b_row, "b_column": b_column}
     push |= {"a_batch": a_batch, "b_batch": b_batch}
     product = Product(
         m,
         n,
-        k,
+        len(depth),
         a_along_k=a_column == 1 and a_row != 1,
         b_along_k=b_row == 1 and b_column != 1,
     )

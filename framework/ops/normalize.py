@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..dispatch import Dispatch, Placed, divisor, fold_grid
+from ..dispatch import Dispatch, Placed, check_rounds, divisor, fold_grid
 from ..dtype import FLOAT, float32
 from ..errors import ShapeError
 from ..primitive import composite, primitive
-from ..shape import TensorSpec
+from ..shape import TensorSpec, ceil_div
 from .creation import fill_like
 from .elementwise import rsqrt
 from .movement import reshape
@@ -58,6 +58,7 @@ def _per_channel(
     push |= {"batch": batch, "channels": channels, "inner": inner}
     push |= {"inner_magic": magic, "inner_shift": shift}
     size = SOFTWARE_WORKGROUP if gpu.kind == "software" else WORKGROUP
+    check_rounds(gpu, "batch_norm", ceil_div(batch * inner, size))
     return Dispatch(kernel, fold_grid(channels), push, {"LOCAL_X": size})
 
 

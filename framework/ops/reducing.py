@@ -5,7 +5,16 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from ..dispatch import Dispatch, Placed, Scratch, divisor, fold_grid
+from ..dispatch import (
+    SOFTWARE_ROUNDS,
+    Argument,
+    Dispatch,
+    Placed,
+    Scratch,
+    check_rounds,
+    divisor,
+    fold_grid,
+)
 from ..errors import ShapeError
 from ..shape import Collapsed, Layout, TensorSpec, ceil_div, collapse
 from .elementwise import copy
@@ -89,6 +98,8 @@ def reduce_dispatches(
         groups = ceil_div(outputs, _tile(gpu, kept, reduced)[1])
         wanted = SOFTWARE_WANTED_GROUPS if gpu.kind == "software" else WANTED_GROUPS
         chunks = max(1, min(ceil_div(wanted, groups), count // MIN_CHUNK))
+        if gpu.kind == "software":
+            chunks = max(chunks, ceil_div(count, SOFTWARE_ROUNDS))
     if chunks == 1:
         return [_dispatch(gpu, operation, x, "x", "out", kept, reduced, scale=scale)]
     partial = Scratch("partial", outputs * chunks * x.dtype.itemsize)
@@ -137,8 +148,10 @@ def _dispatch(
 ) -> Dispatch:
     outputs = math.prod(kept.shape)
     group, per_workgroup, side_by_side = _tile(gpu, kept, reduced)
-    push: dict[str, int | float | str | Scratch] = {"x": source, "out_": target}
-    push |= {"outputs": outputs, "count": math.prod(reduced.shape), "scale": scale}
+    count = math.prod(reduced.shape)
+    check_rounds(gpu, operation.lower(), ceil_div(count, group * chunks))
+    push: dict[str, Argument] = {"x": source, "out_": target}
+    push |= {"outputs": outputs, "count": count, "scale": scale}
     for name, side in (("kept", kept), ("reduced", reduced)):
         # Innermost first; the size of the outermost is not needed.
         sizes = side.shape[::-1] + (1,) * MAX_DIMS

@@ -11,13 +11,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..dispatch import Dispatch, Scratch, fold_grid
+from ..dispatch import Argument, Dispatch, check_rounds, fold_grid
 from ..shape import ceil_div
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
-
-Push = Mapping[str, int | float | str | Scratch]
 
 
 class Product(NamedTuple):
@@ -48,8 +46,9 @@ def product_dispatch(
     kernel: tuple[str, str],
     product: Product,
     batch: int,
-    push: Push,
+    push: Mapping[str, Argument],
     constants: Mapping[str, int],
+    depth: int | None = None,
 ) -> Dispatch:
     """Return the dispatch of a product.
 
@@ -65,8 +64,11 @@ def product_dispatch(
         Products of these sizes, along z.
     push, constants : mapping
         Arguments and constants of the kernel itself.
+    depth : int or None
+        How much of `k` one invocation sums over, if not all.
     """
     shared, subgroup = kernel
+    check_rounds(gpu, shared, depth or product.k)
     if by_subgroup(gpu):
         tile, chosen = _subgroup_tile(gpu, product)
         name = subgroup
