@@ -1,0 +1,14 @@
+"""The doctor: what there is of Vulkan on this machine, what is wrong, what to do.
+
+Command line: `vkdoctor`, or `python -m vkbackend.tools.doctor`. The exit status is 0
+when the library can work. What is printed is what a bug report should carry: no
+secrets, and paths of the user only with `--paths`.
+
+Nothing that could break runs in the doctor's own process: `isolation` asks probes in
+children, `report` gathers the answers, `diagnosis` finds the problems in them (a pure
+function), `text` and `privacy` make them fit to be shown.
+"""
+
+from .command import main
+
+__all__ = ["main"]
