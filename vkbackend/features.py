@@ -56,10 +56,13 @@ _MATRIX = "VkPhysicalDeviceCooperativeMatrixFeaturesKHR"
 _MATRIX2 = "VkPhysicalDeviceCooperativeMatrix2FeaturesNV"
 _BFLOAT16 = "VkPhysicalDeviceShaderBfloat16FeaturesKHR"
 
+_STATISTICS = "VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR"
+
 _EXT_ATOMIC = "VK_EXT_shader_atomic_float"
 _EXT_MATRIX = "VK_KHR_cooperative_matrix"
 _EXT_MATRIX2 = "VK_NV_cooperative_matrix2"
 _EXT_BFLOAT16 = "VK_KHR_shader_bfloat16"
+_EXT_STATISTICS = "VK_KHR_pipeline_executable_properties"
 
 FEATURES = (
     Feature("buffer_device_address", _V12, "bufferDeviceAddress", capability=5347),
@@ -86,6 +89,10 @@ FEATURES = (
     Feature("full_subgroups", _V13, "computeFullSubgroups"),
     Feature("integer_dot_product", _V13, "shaderIntegerDotProduct", capability=6019),
     Feature("maintenance4", _V13, "maintenance4"),
+    # Costs nothing until a pipeline is built to be looked into, as vkspirv does.
+    Feature(
+        "pipeline_statistics", _STATISTICS, "pipelineExecutableInfo", _EXT_STATISTICS
+    ),
     Feature(
         "float32_atomic_add",
         _ATOMIC,

@@ -86,9 +86,15 @@ class SlangGlslang:
         self._validate.argtypes = (ctypes.c_char_p, ctypes.c_int)
         self._validate.restype = ctypes.c_bool
 
-    def compile(self, source: str, spirv: tuple[int, int]) -> tuple[bytes, str]:
-        """Compile one compute shader; see `Compiler.compile`."""
-        failed, output, log = self._request(self._COMPILE, source.encode(), spirv)
+    def compile(
+        self, source: str, spirv: tuple[int, int], *, lines: bool = False
+    ) -> tuple[bytes, str]:
+        """Compile one compute shader; see `Compiler.compile`.
+
+        With `lines` the module tells which source line each instruction is from.
+        """
+        content = source.encode()
+        failed, output, log = self._request(self._COMPILE, content, spirv, lines)
         return b"" if failed else output, log
 
     def disassemble(self, words: bytes) -> str:
@@ -111,7 +117,7 @@ class SlangGlslang:
         return None if valid else reason or "not valid"
 
     def _request(
-        self, action: int, content: bytes, spirv: tuple[int, int]
+        self, action: int, content: bytes, spirv: tuple[int, int], lines: bool = False
     ) -> tuple[bool, bytes, str]:
         """Return whether it failed, the output, and the diagnostics."""
         output: list[bytes] = []
@@ -129,6 +135,7 @@ class SlangGlslang:
             action=action,
             # Not optimized: drivers do that, and passes drop unused constants' names.
             optimizationLevel=0,
+            debugInfoType=int(lines),
             spirvVersion=_SpirvVersion(*spirv, 0),
             entryPointName=b"main",
         )

@@ -80,7 +80,12 @@ class Instance:
 
     def __init__(self) -> None:
         self._global = runtime.load().functions
-        self._check_version()
+        found = loader_version()
+        if found < OLDEST_LOADER:
+            raise NoVulkanError(
+                f"vkEnumerateInstanceVersion: the Vulkan loader is too old: version"
+                f" {found}; {OLDEST_LOADER} or newer is needed"
+            )
         self.validating = config.VALIDATION.enabled()
         extensions = {
             properties.extensionName.decode()
@@ -97,31 +102,12 @@ class Instance:
         self.functions = runtime.instance_functions(self.handle)
         self._messenger = self._create_messenger() if self.debug_names else None
 
-    def _check_version(self) -> None:
-        version = ctypes.c_uint32()
-        runtime.check(
-            "vkEnumerateInstanceVersion",
-            self._global.vkEnumerateInstanceVersion(ctypes.byref(version)),
-        )
-        found = (version.value >> 22 & 0x7F, version.value >> 12 & 0x3FF)
-        if found < OLDEST_LOADER:
-            raise NoVulkanError(
-                f"vkEnumerateInstanceVersion: the Vulkan loader is too old: version"
-                f" {found}; {OLDEST_LOADER} or newer is needed"
-            )
-
     def _check_layer(self) -> None:
-        layers = {
-            properties.layerName.decode()
-            for properties in runtime.enumerate_all(
-                self._global.vkEnumerateInstanceLayerProperties,
-                struct=vk.VkLayerProperties,
-            )
-        }
+        layers = layer_names()
         if VALIDATION_LAYER not in layers:
             raise NoVulkanError(
                 f"{config.VALIDATION.name}: the layer {VALIDATION_LAYER} is not"
-                f" installed: found {sorted(layers)}; install the package"
+                f" installed: found {layers}; install the package"
                 f" vulkan-validationlayers or unset {config.VALIDATION.name}"
             )
 
@@ -207,14 +193,44 @@ def _messenger_info() -> ctypes.Structure:
     )
 
 
+def loader_version() -> tuple[int, int, int]:
+    """Return the Vulkan version of the loader."""
+    version = ctypes.c_uint32()
+    result = runtime.load().functions.vkEnumerateInstanceVersion(ctypes.byref(version))
+    runtime.check("vkEnumerateInstanceVersion", result)
+    return (
+        version.value >> 22 & 0x7F,
+        version.value >> 12 & 0x3FF,
+        version.value & 0xFFF,
+    )
+
+
+def layer_names() -> list[str]:
+    """Return the names of the instance layers that are installed."""
+    rows = runtime.enumerate_all(
+        runtime.load().functions.vkEnumerateInstanceLayerProperties,
+        struct=vk.VkLayerProperties,
+    )
+    return sorted(row.layerName.decode() for row in rows)
+
+
 def driver_files() -> list[str]:
     """Return the driver manifests (ICD files) that the loader can see."""
     chosen = os.environ.get("VK_DRIVER_FILES") or os.environ.get("VK_ICD_FILENAMES")
     if chosen:
         return chosen.split(os.pathsep)
     return sorted(
-        str(path) for folder in _ICD_FOLDERS for path in Path(folder).glob("*.json")
+        str(path) for folder in _driver_folders() for path in folder.glob("*.json")
     )
+
+
+def _driver_folders() -> list[Path]:
+    """Return where the loader looks for manifests: the system's and the user's."""
+    user = (
+        os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config"),
+        os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share"),
+    )
+    return [*map(Path, _ICD_FOLDERS), *(Path(base, "vulkan/icd.d") for base in user)]
 
 
 def no_driver(where: str) -> NoVulkanError:

@@ -9,7 +9,7 @@ in `DeviceInfo`.
 import ctypes
 
 from . import config, features
-from .errors import NoVulkanError
+from .errors import NoVulkanError, VulkanError
 from .info import DeviceInfo, Heap, MatrixShape, QueueFamily
 from .instance import Instance, instance, no_driver
 from .vk import generated as vk
@@ -22,7 +22,7 @@ _KINDS = {
     vk.VK_PHYSICAL_DEVICE_TYPE_CPU: "software",
     vk.VK_PHYSICAL_DEVICE_TYPE_OTHER: "other",
 }
-_PREFERENCE = ("discrete", "integrated", "virtual", "other", "software")
+_SCORES = {"discrete": 5, "integrated": 4, "virtual": 3, "other": 2, "software": 1}
 
 _REQUIRED = ("buffer_device_address", "timeline_semaphore", "synchronization2")
 
@@ -90,6 +90,10 @@ class PhysicalDevice:
         if not any(row.flags & vk.VK_QUEUE_COMPUTE_BIT for row in self.families):
             lacking.append("a compute queue")
         return lacking
+
+    def score(self) -> int:
+        """Return its place in the choice: 5 discrete to 1 software, 0 not usable."""
+        return 0 if self.missing() else _SCORES[self.info.kind]
 
     def _read_families(self) -> tuple[QueueFamily, ...]:
         rows = runtime.enumerate_all(
@@ -243,15 +247,21 @@ def devices() -> tuple[PhysicalDevice, ...]:
 
 def enumerate_devices(owner: Instance) -> tuple[PhysicalDevice, ...]:
     """Return the devices of an instance, best first, or say that there are none."""
-    handles = runtime.enumerate_all(
-        owner.functions.vkEnumeratePhysicalDevices,
-        owner.handle,
-        struct=ctypes.c_void_p,
-    )
+    try:
+        handles = runtime.enumerate_all(
+            owner.functions.vkEnumeratePhysicalDevices,
+            owner.handle,
+            struct=ctypes.c_void_p,
+        )
+    except VulkanError as error:
+        # What the loader says when no driver finds its hardware.
+        if error.result != vk.VK_ERROR_INITIALIZATION_FAILED:
+            raise
+        raise no_driver(str(error)) from error
     if not handles:
         raise no_driver("vkEnumeratePhysicalDevices: no device")
     rows = [PhysicalDevice(owner, handle) for handle in handles]
-    rows.sort(key=lambda row: (bool(row.missing()), _PREFERENCE.index(row.info.kind)))
+    rows.sort(key=PhysicalDevice.score, reverse=True)
     return tuple(rows)
 
 

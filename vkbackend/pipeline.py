@@ -204,7 +204,7 @@ class PipelineBuilder:
             If the device lacks what the shader needs.
         """
         module = read_module(words)
-        values = _constant_values(name, module, constants)
+        values = constant_values(name, module, constants)
         self._check_module(name, module)
         workgroup = self._workgroup(name, module, values)
         title = " ".join([name, *(f"{k}={v}" for k, v in sorted(constants.items()))])
@@ -263,7 +263,7 @@ class PipelineBuilder:
             stage=vk.VK_SHADER_STAGE_COMPUTE_BIT,
             module=shader,
             pName=module.entry_point,
-            pSpecializationInfo=_specialization(module, values),
+            pSpecializationInfo=specialization(module, values),
         )
         info = runtime.make(
             vk.VkComputePipelineCreateInfo, stage=stage, layout=self.layout
@@ -292,7 +292,7 @@ class PipelineBuilder:
         self._cache.close()
 
 
-def _constant_values(
+def constant_values(
     name: str, module: Module, constants: Mapping[str, Constant]
 ) -> dict[int, Constant]:
     """Return constant values by id, or fail with the names that exist."""
@@ -306,7 +306,7 @@ def _constant_values(
     return {known[key].id: value for key, value in constants.items()}
 
 
-def _specialization(
+def specialization(
     module: Module, values: Mapping[int, Constant]
 ) -> vk.VkSpecializationInfo | None:
     """Return the constants as Vulkan takes them; None when all keep their defaults."""

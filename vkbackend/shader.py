@@ -23,6 +23,7 @@ from .glslang import SlangGlslang
 from .include import Source, expand
 
 __all__ = [
+    "cached_module",
     "compile_glsl",
     "compiler",
     "disassemble",
@@ -245,11 +246,16 @@ def _read_cache(entry: Path) -> bytes | None:
         content = entry.read_bytes()
     except OSError:
         return None
+    words = cached_module(content)
+    if words is None:
+        _warn_once(f"shader cache: {entry} is damaged; the shader is compiled again")
+    return words
+
+
+def cached_module(content: bytes) -> bytes | None:
+    """Return the module in the content of a cache file, or None if it is damaged."""
     digest, words = content[:_DIGEST_SIZE], content[_DIGEST_SIZE:]
-    if hashlib.sha256(words).digest() == digest:
-        return words
-    _warn_once(f"shader cache: {entry} is damaged; the shader is compiled again")
-    return None
+    return words if hashlib.sha256(words).digest() == digest else None
 
 
 def _write_cache(entry: Path, words: bytes) -> None:

@@ -149,14 +149,15 @@ def read_module(words: bytes) -> Module:
     Raises
     ------
     ShaderError
-        If the module is broken, naming the offset in words, or has no compute entry.
+        If the module is broken or has no compute entry, naming an offset in words.
     """
     tables = Tables()
     for instruction in instructions(words):
         tables.take(instruction)
     if tables.entry is None:
         raise ShaderError(
-            "SPIR-V: there is no compute entry point; the module must declare one"
+            f"SPIR-V word {len(words) // 4}: there is no compute entry point in the"
+            " whole module; it must declare one"
         )
     push, behind = _push_blocks(tables)
     sizes, ids = _workgroup(tables)

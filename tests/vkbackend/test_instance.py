@@ -4,6 +4,7 @@ import ctypes
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -58,6 +59,27 @@ def test_no_driver(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_driver_files_are_those_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VK_DRIVER_FILES", os.pathsep.join(("a.json", "b.json")))
     assert driver_files() == ["a.json", "b.json"]
+
+
+def test_driver_files_of_the_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variable in ("VK_DRIVER_FILES", "VK_ICD_FILENAMES"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    manifest = tmp_path / "vulkan/icd.d/mine.json"
+    manifest.parent.mkdir(parents=True)
+    manifest.touch()
+    assert str(manifest) in driver_files()
+
+
+@pytest.mark.device
+def test_loader_version_and_layers(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert instance.loader_version() >= instance.OLDEST_LOADER
+    assert instance.layer_names() == sorted(instance.layer_names())
+    monkeypatch.setattr(instance, "OLDEST_LOADER", (99, 0))
+    with pytest.raises(NoVulkanError, match=r"loader is too old: version \(1,"):
+        Instance()
 
 
 def test_no_validation_layer(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,14 +1,16 @@
 """Choosing a physical device; what is recorded about it."""
 
 import dataclasses
+from unittest.mock import Mock
 
 import pytest
 
 import vkbackend
 from vkbackend import config, physical
-from vkbackend.errors import NoVulkanError
+from vkbackend.errors import NoVulkanError, VulkanError
 from vkbackend.info import DeviceInfo
 from vkbackend.physical import choose, devices
+from vkbackend.vk import generated as vk
 
 
 class Pretended:
@@ -101,3 +103,20 @@ def test_info_never_changes(device: vkbackend.Device) -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
         device.info.name = "other"  # type: ignore[misc]
     assert hash(device.info) == hash(dataclasses.replace(device.info))
+
+
+@pytest.mark.core
+def test_score_prefers_what_is_usable(device: vkbackend.Device) -> None:
+    scores = [row.score() for row in devices()]
+    assert scores == sorted(scores, reverse=True)
+    assert (device.physical.score() == 1) == (device.info.kind == "software")
+
+
+@pytest.mark.device
+def test_no_hardware_is_no_driver(
+    device: vkbackend.Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failed = VulkanError("call: failed", vk.VK_ERROR_INITIALIZATION_FAILED)
+    monkeypatch.setattr(physical.runtime, "enumerate_all", Mock(side_effect=failed))
+    with pytest.raises(NoVulkanError, match=r"call: failed: .* no driver offers"):
+        physical.enumerate_devices(device.physical.instance)

@@ -194,7 +194,9 @@ def test_damaged_entry_is_compiled_again(
 ) -> None:
     words = build()
     (entry,) = (config.cache_folder() / "spirv").iterdir()
+    assert shader.cached_module(entry.read_bytes()) == words
     entry.write_bytes(damage(entry.read_bytes()))
+    assert shader.cached_module(entry.read_bytes()) is None
     with pytest.warns(RuntimeWarning, match=r"shader cache: .+ is damaged") as warned:
         assert build() == words
     assert len(warned) == 1

@@ -5,6 +5,7 @@ Importing this module opens no library; `load` does, on first use.
 
 import ctypes
 import functools
+import os
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias, TypeVar
@@ -68,6 +69,17 @@ class Functions:
         return function
 
 
+class _SymbolInfo(ctypes.Structure):
+    """The C library's `Dl_info`: what is known about an address."""
+
+    _fields_ = (
+        ("dli_fname", ctypes.c_char_p),
+        ("dli_fbase", ctypes.c_void_p),
+        ("dli_sname", ctypes.c_char_p),
+        ("dli_saddr", ctypes.c_void_p),
+    )
+
+
 class Loader:
     """An opened Vulkan loader.
 
@@ -91,6 +103,14 @@ class Loader:
         self.functions = Functions(
             "loader", functools.partial(self._instance_address, None)
         )
+
+    def path(self) -> str:
+        """Return the file that was opened; only its name where no one can tell."""
+        find = getattr(ctypes.pythonapi, "dladdr", None)
+        found = _SymbolInfo()
+        if find is None or not find(self._device_address, ctypes.byref(found)):
+            return self.name
+        return os.path.realpath(os.fsdecode(found.dli_fname))
 
     def instance_functions(self, instance: Handle) -> Functions:
         """Return the commands of an instance and its physical devices."""

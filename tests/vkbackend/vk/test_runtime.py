@@ -1,6 +1,7 @@
 import _ctypes
 import ctypes
 import gc
+import os
 import subprocess
 import sys
 import weakref
@@ -55,6 +56,15 @@ def test_missing_loader_names_the_package_to_install(
     monkeypatch.setattr(runtime, "LIBRARIES", {"darwin": nowhere, "win32": nowhere})
     with pytest.raises(NoVulkanError, match=package):
         runtime.load()
+
+
+@pytest.mark.device
+def test_the_loader_knows_its_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = runtime.load()
+    path = opened.path()
+    assert os.path.isfile(path) or path == opened.name
+    monkeypatch.setattr(runtime.ctypes, "pythonapi", SimpleNamespace())
+    assert opened.path() == opened.name
 
 
 def test_a_library_that_is_no_loader_is_refused(

@@ -1,0 +1,91 @@
+"""Everything that a program compiled, fused kernels included: run it and look on."""
+
+import contextlib
+import runpy
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from vkbackend.device import Device
+from vkbackend.pipeline import Pipeline
+from vkbackend.shader import load_kernel_source
+
+from .program import Constant
+from .target import Target, of_source
+
+
+def collect(path: str, arguments: Sequence[str] = ()) -> list[Target]:
+    """Run a Python program and return every kernel that it asked for.
+
+    Parameters
+    ----------
+    path : str
+        The program, or the name of a module; it runs as `__main__` in this process,
+        and what it prints goes to standard error.
+    arguments : sequence of str, optional
+        Its arguments.
+
+    Returns
+    -------
+    list of Target
+        In the order of first use, each variant once. What an exception or `sys.exit`
+        cut short is what it used until then.
+    """
+    seen: dict[tuple[object, ...], Target] = {}
+    original = Device.pipeline
+
+    def pipeline(
+        self: Device,
+        kernel: str,
+        *,
+        source: str | None = None,
+        defines: Mapping[str, str] | None = None,
+        constants: Mapping[str, Constant] | None = None,
+    ) -> Pipeline:
+        found = original(
+            self, kernel, source=source, defines=defines, constants=constants
+        )
+        variant = (tuple(sorted((row or {}).items())) for row in (defines, constants))
+        key = (kernel, source, *variant)
+        if key not in seen:
+            seen[key] = _target(kernel, source, defines or {}, constants or {})
+        return found
+
+    setattr(Device, "pipeline", pipeline)  # noqa: B010
+    try:
+        _run(path, arguments)
+    finally:
+        setattr(Device, "pipeline", original)  # noqa: B010
+    return list(seen.values())
+
+
+def _run(path: str, arguments: Sequence[str]) -> None:
+    """Run a program as Python itself would."""
+    kept = sys.argv, [*sys.path]
+    sys.argv = [path, *arguments]
+    try:
+        with contextlib.redirect_stdout(sys.stderr), contextlib.suppress(SystemExit):
+            if Path(path).is_file():
+                sys.path.insert(0, str(Path(path).resolve().parent))
+                runpy.run_path(path, run_name="__main__")
+            else:
+                runpy.run_module(path, run_name="__main__", alter_sys=True)
+    finally:
+        sys.argv, sys.path[:] = kept
+
+
+def _target(
+    kernel: str,
+    source: str | None,
+    defines: Mapping[str, str],
+    constants: Mapping[str, Constant],
+) -> Target:
+    if source is None:
+        text, path = load_kernel_source(kernel)
+        found = of_source(f"glsl/{kernel}.comp", text, defines, [path.parent])
+    else:
+        found = of_source(kernel, source, defines, [])
+    settings = {**defines, **constants}
+    words = (f"{key}={value}" for key, value in sorted(settings.items()))
+    return replace(found, name=" ".join((kernel, *words)), constants=dict(constants))
