@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import deepcopy
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from .device import Device, GpuDevice, opened_devices
-from .dtype import DType, DTypeLike, as_dtype
-from .errors import ShapeError
+from .device import device as get_device
+from .dtype import DType, DTypeLike, as_dtype, decode, encode, float32
+from .errors import GradError, ShapeError
 from .graph import Array, Value
+from .limits import check_value
 from .schedule import flush, realised
 from .shape import Layout, Shape, TensorSpec
 
@@ -67,23 +70,21 @@ class TensorCore:
     @classmethod
     def make(cls: type[Self], array: Array, layout: Layout, device: Device) -> Self:
         """Return a tensor over existing storage, off the tape."""
-        tensor = cls.__new__(cls)
-        tensor.array = array
-        tensor.layout = layout
-        tensor.device = device
-        tensor.requires_grad = False
-        tensor.grad = None
-        tensor.grad_node = None
-        tensor.grad_index = 0
-        tensor.hooks = None
-        return tensor
+        return _assembled(cls, array, layout, device)
 
     @classmethod
-    def from_host(cls: type[Self], data: np.ndarray, device: Device) -> Self:
-        """Return a tensor with a copy of a NumPy array's elements on `device`."""
-        dtype = as_dtype(data.dtype)
+    def from_host(
+        cls: type[Self], data: np.ndarray, device: Device, dtype: DType | None = None
+    ) -> Self:
+        """Return a tensor with a copy of a NumPy array's elements on `device`.
+
+        `dtype` None takes the array's own.
+        """
+        dtype = dtype or as_dtype(data.dtype)
         layout = Layout.contiguous(data.shape)
-        flat = np.array(data, dtype.numpy, order="C").reshape(-1)
+        if isinstance(device, GpuDevice):
+            check_value("tensor", layout.shape, dtype, device)
+        flat = np.array(encode(data, dtype), order="C").reshape(-1)
         if isinstance(device, GpuDevice):
             value = upload(flat, dtype, device)
         else:
@@ -134,11 +135,32 @@ class TensorCore:
         tensor.grad_node, tensor.grad_index = self.grad_node, self.grad_index
         return tensor
 
+    def __deepcopy__(self: Self, memo: dict[int, Any]) -> Self:
+        # Elements are never written again, so the copy may share them.
+        if self.grad_node is not None:
+            raise GradError(
+                f"deepcopy: the tensor is a result of {self.grad_node.name};"
+                " only leaves can be copied with their gradient, so detach it first"
+            )
+        array = Array(self.array.value)
+        copied = _assembled(type(self), array, self.layout, self.device)
+        copied.requires_grad = self.requires_grad
+        copied.grad = deepcopy(self.grad, memo)
+        return copied
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        place = self.dtype, self.device.name
+        data = type(self), self.numpy(), *place, self.requires_grad
+        return _unpickled, data
+
     def host_view(self) -> np.ndarray:
-        """Return the elements of a host tensor as a NumPy view of its storage."""
+        """Return the elements of a host tensor as a NumPy view of its storage.
+
+        Of a bfloat16 tensor, which NumPy cannot view, as a float32 copy.
+        """
         flat = self.array.value.buffer
         assert isinstance(flat, np.ndarray)
-        return strided(flat, self.layout)
+        return decode(strided(flat, self.layout), self.dtype)
 
     def numpy(self) -> np.ndarray:
         """Return a copy of the elements; runs what is pending and waits for it.
@@ -148,7 +170,8 @@ class TensorCore:
         Returns
         -------
         numpy.ndarray
-            Same shape and dtype; shares no memory with the tensor.
+            Same shape and dtype; shares no memory with the tensor. bfloat16, which
+            NumPy does not have, as float32.
         """
         if not isinstance(self.device, GpuDevice):
             return self.host_view().copy()
@@ -165,7 +188,21 @@ class TensorCore:
         last = sum((size - 1) * stride for size, stride in zip(shape, strides))
         size = self.dtype.itemsize
         data = device.gpu.read(buffer, offset * size, (last + 1) * size)
-        return strided(np.frombuffer(data, self.dtype.numpy), Layout(shape, strides))
+        flat = np.frombuffer(data, self.dtype.storage)
+        return decode(strided(flat, Layout(shape, strides)), self.dtype)
+
+    def __dlpack__(self, **options: Any) -> Any:
+        """Return a DLPack capsule of the elements, in host memory.
+
+        A host tensor gives its own memory, which the receiver must not write to,
+        because other tensors may share it. A tensor on a device is read, which waits
+        for it, and gives the copy.
+        """
+        return (self.numpy() if self.is_gpu else self.host_view()).__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """Return DLPack's name of the host, (1, 0)."""
+        return 1, 0
 
     def item(self) -> float | int | bool:
         """Return the only element as a Python number; waits for it.
@@ -187,13 +224,38 @@ class TensorCore:
         return self.numpy().tolist()
 
 
-def host_array(data: Any, dtype: DTypeLike | None) -> np.ndarray:
-    """Return `data` as NumPy sees it; Python floats become float32."""
-    array = data.detach().numpy() if isinstance(data, TensorCore) else np.asarray(data)
-    if dtype is not None:
-        return array.astype(as_dtype(dtype).numpy)
-    typed = isinstance(data, np.ndarray | np.generic | TensorCore)
-    return array if typed or array.dtype != np.float64 else array.astype(np.float32)
+def _assembled(kind: type[Self], array: Array, layout: Layout, device: Device) -> Self:
+    """Return a tensor of exactly this class, where `make` may choose a plainer one."""
+    tensor = kind.__new__(kind)
+    tensor.array = array
+    tensor.layout = layout
+    tensor.device = device
+    tensor.requires_grad = False
+    tensor.grad = None
+    tensor.grad_node = None
+    tensor.grad_index = 0
+    tensor.hooks = None
+    return tensor
+
+
+def _unpickled(
+    kind: type[Self], data: np.ndarray, dtype: DType, place: str, requires_grad: bool
+) -> Self:
+    """Return a tensor on the device of that name."""
+    plain = kind.from_host(data, get_device(place), dtype)
+    made = _assembled(kind, plain.array, plain.layout, plain.device)
+    made.requires_grad = requires_grad
+    return made
+
+
+def host_array(data: Any, dtype: DTypeLike | None) -> tuple[np.ndarray, DType]:
+    """Return `data` as NumPy sees it, and its dtype; Python floats become float32."""
+    if isinstance(data, TensorCore):
+        return data.detach().numpy(), data.dtype if dtype is None else as_dtype(dtype)
+    array = np.asarray(data)
+    if dtype is None and not isinstance(data, np.ndarray | np.generic):
+        dtype = float32 if array.dtype == np.float64 else None
+    return array, as_dtype(array.dtype if dtype is None else dtype)
 
 
 def operand(like: TensorCore, other: object) -> Any:

@@ -1,17 +1,26 @@
-"""Functions that make tensors."""
+"""Functions that make tensors, on the device where they are wanted.
+
+Sizes are given as numbers or as one sequence; a dtype and a device may follow them, by
+name or, as in NumPy, by position: `zeros(2, 3)`, `zeros((2, 3), "int32")`.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from . import ops
-from .device import CPU, Device
+from .device import CPU, Device, GpuDevice
 from .device import device as get_device
-from .dtype import DType, DTypeLike, as_dtype, float32
-from .rng import default_generator
-from .shape import Shape
+from .dtype import DTYPES, DType, DTypeLike, as_dtype, bool_, float32, int32, int64
+from .errors import ShapeError
+from .graph import Array, Value
+from .limits import check_value
+from .rng import wrapped
+from .shape import Layout, Shape
 from .tensor import Tensor
 
 DeviceLike = Device | str | int | None
@@ -32,107 +41,311 @@ def from_numpy(array: np.ndarray, device: DeviceLike = None) -> Tensor:
     return Tensor(array, device=device)
 
 
+def from_dlpack(source: Any, device: DeviceLike = None) -> Tensor:
+    """Return a tensor with a copy of what another library's host tensor holds.
+
+    Parameters
+    ----------
+    source : object with `__dlpack__`
+        In host memory; PyTorch and NumPy have such objects.
+    device : Device, str or None, default the host
+        Where the copy goes.
+    """
+    return Tensor(np.from_dlpack(source), device=device)
+
+
 def full(
     shape: Shape | int,
-    value: float,
-    dtype: DTypeLike = float32,
+    fill_value: float,
+    dtype: DTypeLike | None = None,
     device: DeviceLike = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Return a tensor with every element `value`."""
-    made = _full(shape, value, as_dtype(dtype), _device(device))
+    """Return a tensor with every element `fill_value`.
+
+    `dtype` None means bool, int64 or float32, by the kind of the number.
+    """
+    kind = _kind_of(fill_value) if dtype is None else as_dtype(dtype)
+    sizes = (shape,) if isinstance(shape, int) else tuple(shape)
+    made: Tensor = ops.fill_like(anchor(_device(device)), sizes, fill_value, kind)
     return made.requires_grad_(requires_grad)
 
 
 def zeros(
-    shape: Shape | int,
-    dtype: DTypeLike = float32,
+    *size: Any,
+    dtype: DTypeLike | None = None,
     device: DeviceLike = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Return a tensor of zeros."""
-    return full(shape, 0, dtype, device, requires_grad)
+    """Return a tensor of zeros, float32 unless `dtype` says otherwise."""
+    shape, kind, place = wanted("zeros", size, dtype, device)
+    return full(shape, 0, kind, place, requires_grad)
 
 
 def ones(
-    shape: Shape | int,
-    dtype: DTypeLike = float32,
+    *size: Any,
+    dtype: DTypeLike | None = None,
     device: DeviceLike = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Return a tensor of ones."""
-    return full(shape, 1, dtype, device, requires_grad)
+    """Return a tensor of ones, float32 unless `dtype` says otherwise."""
+    shape, kind, place = wanted("ones", size, dtype, device)
+    return full(shape, 1, kind, place, requires_grad)
 
 
-def zeros_like(x: Tensor) -> Tensor:
+def empty(
+    *size: Any,
+    dtype: DTypeLike | None = None,
+    device: DeviceLike = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Return a tensor whose elements are whatever the memory holds."""
+    shape, kind, place = wanted("empty", size, dtype, device)
+    numel = math.prod(shape)
+    buffer: object = np.empty(numel, kind.storage)
+    if isinstance(place, GpuDevice):
+        check_value("empty", shape, kind, place)
+        buffer = place.gpu.allocate(numel * kind.itemsize)
+    array = Array(Value(numel, kind, buffer=buffer))
+    made = Tensor.make(array, Layout.contiguous(shape), place)
+    return made.requires_grad_(requires_grad)
+
+
+def zeros_like(
+    x: Tensor, dtype: DTypeLike | None = None, device: DeviceLike = None
+) -> Tensor:
     """Return zeros in the shape and dtype of `x`, on its device."""
-    return full_like(x, 0)
+    return full_like(x, 0, dtype, device)
 
 
-def ones_like(x: Tensor) -> Tensor:
+def ones_like(
+    x: Tensor, dtype: DTypeLike | None = None, device: DeviceLike = None
+) -> Tensor:
     """Return ones in the shape and dtype of `x`, on its device."""
-    return full_like(x, 1)
+    return full_like(x, 1, dtype, device)
 
 
-def full_like(x: Tensor, value: float) -> Tensor:
-    """Return `value` in the shape and dtype of `x`, on its device."""
-    made: Tensor = ops.fill_like(x, x.shape, value, x.dtype)
+def full_like(
+    x: Tensor,
+    fill_value: float,
+    dtype: DTypeLike | None = None,
+    device: DeviceLike = None,
+) -> Tensor:
+    """Return `fill_value` in the shape and dtype of `x`, on its device."""
+    like = x if device is None else anchor(_device(device))
+    kind = x.dtype if dtype is None else as_dtype(dtype)
+    made: Tensor = ops.fill_like(like, x.shape, fill_value, kind)
     return made
+
+
+def empty_like(
+    x: Tensor, dtype: DTypeLike | None = None, device: DeviceLike = None
+) -> Tensor:
+    """Return a tensor like `x` whose elements are whatever the memory holds."""
+    kind = x.dtype if dtype is None else as_dtype(dtype)
+    return empty(x.shape, dtype=kind, device=x.device if device is None else device)
 
 
 def arange(
     start: float,
-    stop: float | None = None,
+    end: float | None = None,
     step: float = 1,
     dtype: DTypeLike | None = None,
     device: DeviceLike = None,
+    requires_grad: bool = False,
 ) -> Tensor:
-    """Return the numbers from `start` (0 if only one is given) up to before `stop`."""
-    first, last = (0, start) if stop is None else (start, stop)
-    numbers = np.arange(first, last, step)
-    if dtype is None and numbers.dtype == np.float64:
-        dtype = float32
-    return Tensor(numbers, dtype, device)
+    """Return the numbers from `start` (0 if only one is given) up to before `end`.
 
+    Parameters
+    ----------
+    start, end, step : float
+        The last number is before `end` by at most `step`.
+    dtype : DType, str or None
+        None means int64 if all three are integers, otherwise float32.
+    device : Device, str or None, default the host
 
-def rand(
-    shape: Shape | int, device: DeviceLike = None, requires_grad: bool = False
-) -> Tensor:
-    """Return uniform float32 draws from [0, 1), the same on every device."""
-    like = _placeholder(shape, _device(device))
-    made: Tensor = ops.random_uniform(like, default_generator.stream())
+    Raises
+    ------
+    ShapeError
+        If `step` is 0 or leads away from `end`.
+    """
+    first, last = (0, start) if end is None else (start, end)
+    if step == 0 or (last - first) * step < 0:
+        raise ShapeError(
+            f"arange: from {first} to {last} in steps of {step}; the step must lead"
+            " from start to end"
+        )
+    count = math.ceil((last - first) / step)
+    numbers = (first, last, step)
+    whole = all(isinstance(each, int | np.integer) for each in numbers)
+    kind = as_dtype(dtype) if dtype is not None else int64 if whole else float32
+    place = _device(device)
+    if not whole and kind.kind != "float":
+        made = arange(*numbers, device=place).to(kind)
+    elif _computes(place, kind):
+        made = _ramp(place, count, first, step, kind)
+    else:
+        made = Tensor(first + step * np.arange(count), kind, place)
     return made.requires_grad_(requires_grad)
 
 
-def randn(
-    shape: Shape | int, device: DeviceLike = None, requires_grad: bool = False
+def _ramp(
+    device: Device, count: int, start: float, step: float, dtype: DType
 ) -> Tensor:
-    """Return standard normal float32 draws.
+    """Return numbers in steps; integers are computed signed, and wrap."""
+    compute = dtype
+    if not dtype.is_float:
+        compute = int64 if dtype.itemsize == 8 else int32
+        bits = 8 * compute.itemsize
+        start, step = wrapped(int(start), bits), wrapped(int(step), bits)
+    made: Tensor = ops.ramp_like(anchor(device), (count,), start, step, compute)
+    return made.to(dtype)
 
-    Notes
-    -----
-    Source: Box and Muller, "A Note on the Generation of Random Normal Deviates", 1958.
+
+def linspace(
+    start: float,
+    end: float,
+    steps: int,
+    dtype: DTypeLike | None = None,
+    device: DeviceLike = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Return `steps` numbers at equal distances from `start` to `end`, both included.
+
+    An integer `dtype` cuts both ends, and then them, towards zero; None means float32.
     """
-    radius = (1.0 - rand(shape, device)).log() * -2.0
-    angle = rand(shape, device) * (2.0 * np.pi)
-    return (radius.sqrt() * angle.cos()).requires_grad_(requires_grad)
+    kind = float32 if dtype is None else as_dtype(dtype)
+    if steps < 0:
+        raise ShapeError(f"linspace: steps is {steps}; it must be at least 0")
+    compute = kind if kind.is_float else float32
+    if not kind.is_float:
+        start, end = int(start), int(end)
+    apart = (end - start) / (steps - 1) if steps > 1 else 0.0
+    last = max(steps - 1, 1)
+    like = anchor(_device(device))
+    made: Tensor = ops.line_like(like, (steps,), start, end, apart, last, compute)
+    return made.to(kind).requires_grad_(requires_grad)
+
+
+def logspace(
+    start: float,
+    end: float,
+    steps: int,
+    base: float = 10.0,
+    dtype: DTypeLike | None = None,
+    device: DeviceLike = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Return `base` raised to `steps` exponents from `start` to `end`."""
+    kind = float32 if dtype is None else as_dtype(dtype)
+    exponents = linspace(start, end, steps, kind if kind.is_float else None, device)
+    return ops.pow(base, exponents).to(kind).requires_grad_(requires_grad)
+
+
+def eye(
+    n: int,
+    m: int | None = None,
+    dtype: DTypeLike | None = None,
+    device: DeviceLike = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Return an (n, m) matrix, m being n if not given, with ones on the diagonal."""
+    made = _band(n, n if m is None else m, 0, 0, dtype, device)
+    return made.requires_grad_(requires_grad)
+
+
+def tri(
+    n: int,
+    m: int | None = None,
+    k: int = 0,
+    dtype: DTypeLike | None = None,
+    device: DeviceLike = None,
+) -> Tensor:
+    """Return an (n, m) matrix with ones on and below diagonal `k`, as in NumPy."""
+    columns = n if m is None else m
+    return _band(n, columns, -n, max(min(k, columns), -n - 1), dtype, device)
+
+
+def _band(
+    rows: int,
+    columns: int,
+    low: int,
+    high: int,
+    dtype: DTypeLike | None,
+    device: DeviceLike,
+) -> Tensor:
+    if min(rows, columns) < 0:
+        raise ShapeError(
+            f"eye: sizes are {rows} and {columns}; they must not be below 0"
+        )
+    like = anchor(_device(device))
+    sizes = (rows, columns)
+    mask: Tensor = ops.band_like(
+        like, sizes, *map(_at_least_one, sizes), low, high, bool_
+    )
+    return mask.to(float32 if dtype is None else as_dtype(dtype))
+
+
+def _at_least_one(size: int) -> int:
+    # The shader divides by sizes, also where there are no elements to do it for.
+    return max(size, 1)
+
+
+def _kind_of(value: object) -> DType:
+    """Return the dtype of a tensor filled with a number."""
+    if isinstance(value, bool | np.bool_):
+        return bool_
+    return int64 if isinstance(value, int | np.integer) else float32
 
 
 def _device(device: DeviceLike) -> Device:
     return CPU if device is None else get_device(device)
 
 
-def _shape(shape: Shape | int) -> Shape:
-    return (shape,) if isinstance(shape, int) else tuple(shape)
+def _computes(device: Device, dtype: DType) -> bool:
+    """Return whether shaders of the device have the dtype's arithmetic."""
+    if not isinstance(device, GpuDevice) or dtype.feature is None:
+        return True
+    return bool(getattr(device.gpu.info, dtype.feature))
 
 
-def _placeholder(shape: Shape | int, device: Device) -> Tensor:
-    """Return a tensor whose one element stands for all: it is never read."""
-    point = Tensor.from_host(np.zeros((), np.float32), device)
-    return ops.expand(point, _shape(shape))
+def anchor(device: Device) -> Tensor:
+    """Return a tensor that says where a new one goes; its element is never read."""
+    if not isinstance(device, GpuDevice):
+        return Tensor.from_host(np.zeros((), np.float32), device)
+    value = Value(1, float32, buffer=device.gpu.allocate(0))
+    return Tensor.make(Array(value), Layout.contiguous(()), device)
 
 
-def _full(shape: Shape | int, value: float, dtype: DType, device: Device) -> Tensor:
-    point = Tensor.from_host(np.zeros((), np.float32), device)
-    made: Tensor = ops.fill_like(point, _shape(shape), value, dtype)
-    return made
+def wanted(
+    name: str,
+    size: Sequence[Any],
+    dtype: DTypeLike | None,
+    device: DeviceLike,
+) -> tuple[Shape, DType, Device]:
+    """Return shape, dtype and device from sizes that these may follow by position.
+
+    Raises
+    ------
+    ShapeError
+        If a size is below 0.
+    """
+    rest = list(size)
+    sizes: list[int] = []
+    if rest and isinstance(rest[0], Sequence) and not isinstance(rest[0], str):
+        sizes = list(rest.pop(0))
+    else:
+        while rest and isinstance(rest[0], int | np.integer):
+            sizes.append(int(rest.pop(0)))
+    for given in rest:
+        if given is None:
+            continue
+        if isinstance(given, Device) or (
+            isinstance(given, str) and given not in DTYPES
+        ):
+            device = given
+        else:
+            dtype = given
+    if min(sizes, default=0) < 0:
+        raise ShapeError(f"{name}: sizes are {tuple(sizes)}; none may be below 0")
+    return tuple(sizes), float32 if dtype is None else as_dtype(dtype), _device(device)

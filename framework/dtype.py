@@ -3,10 +3,14 @@
 A dtype is stored on the device exactly as NumPy stores it. Shaders read storage as
 32-bit words and unpack it, so the 1- and 2-byte types need no optional device feature;
 the 8-byte types need 64-bit arithmetic in shaders.
+
+NumPy has no bfloat16: on the host it is stored as uint16, the upper half of a float32,
+and read as float32, which holds every bfloat16.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,13 +25,13 @@ class DType:
     Parameters
     ----------
     name : str
-        NumPy's name, which is also PyTorch's.
+        PyTorch's name, which is also NumPy's where NumPy has the type.
     kind : str
         "bool", "uint", "int" or "float".
     itemsize : int
         Size of one element in bytes.
     glsl : str
-        Type that shaders compute in; float16 computes in float32.
+        Type that shaders compute in; the 2-byte floats compute in float32.
     feature : str or None
         The `DeviceInfo` field that must be true for shaders to compute in it.
     """
@@ -49,10 +53,23 @@ class DType:
     def __hash__(self) -> int:
         return id(self)
 
+    def __reduce__(self) -> tuple[Callable[..., DType], tuple[str]]:
+        return as_dtype, (self.name,)
+
     @property
     def numpy(self) -> np.dtype:
-        """The NumPy dtype of the same name."""
-        return np.dtype(self.name)
+        """The NumPy dtype of the elements on the host: float32 for bfloat16."""
+        return np.dtype(np.float32 if self is bfloat16 else self.name)
+
+    @property
+    def storage(self) -> np.dtype:
+        """The NumPy dtype of the elements in memory: uint16 for bfloat16."""
+        return np.dtype(np.uint16 if self is bfloat16 else self.name)
+
+    @property
+    def arithmetic(self) -> np.dtype:
+        """The NumPy dtype that element-wise operations compute in on the host."""
+        return np.dtype(np.float32) if self in (float16, bfloat16) else self.numpy
 
     @property
     def limits(self) -> tuple[int, int]:
@@ -63,6 +80,11 @@ class DType:
         if self.kind == "uint":
             return 0, (1 << bits) - 1
         return -(1 << bits - 1), (1 << bits - 1) - 1
+
+    @property
+    def storage_feature(self) -> str | None:
+        """The `DeviceInfo` field that a shader needs whose buffers have this type."""
+        return {1: "storage_8bit", 2: "storage_16bit"}.get(self.itemsize, self.feature)
 
     @property
     def is_float(self) -> bool:
@@ -80,6 +102,7 @@ int16 = DType("int16", "int", 2, "int")
 int32 = DType("int32", "int", 4, "int")
 int64 = DType("int64", "int", 8, "int64_t", "shader_int64")
 float16 = DType("float16", "float", 2, "float")
+bfloat16 = DType("bfloat16", "float", 2, "float")
 float32 = DType("float32", "float", 4, "float")
 float64 = DType("float64", "float", 8, "double", "shader_float64")
 
@@ -87,7 +110,7 @@ DTYPES = {
     dtype.name: dtype
     for dtype in (
         bool_, uint8, uint16, uint32, uint64, int8, int16, int32, int64,
-        float16, float32, float64,
+        float16, bfloat16, float32, float64,
     )
 }  # fmt: skip
 
@@ -95,7 +118,9 @@ BOOL = (bool_,)
 UINT = (uint8, uint16, uint32, uint64)
 INT = (int8, int16, int32, int64)
 INTEGER = (*UINT, *INT)
-FLOAT = (float16, float32, float64)
+FLOAT = (float16, bfloat16, float32, float64)
+SINGLE = (float16, bfloat16, float32)
+"""Floats that shaders compute in float32, for which GLSL has most functions."""
 NUMERIC = (*INTEGER, *FLOAT)
 ANY = (*BOOL, *NUMERIC)
 
@@ -115,8 +140,11 @@ def as_dtype(value: DTypeLike) -> DType:
         return value
     if value is float:
         return float32
+    if isinstance(value, str) and value in DTYPES:
+        return DTYPES[value]
     try:
-        return DTYPES[np.dtype(value).name]
+        # NumPy takes None for float64.
+        return DTYPES[np.dtype(value).name if value is not None else ""]
     except (KeyError, TypeError):
         names = ", ".join(DTYPES)
         raise DTypeError(f"dtype: {value!r} is unknown; accepted: {names}") from None
@@ -125,9 +153,9 @@ def as_dtype(value: DTypeLike) -> DType:
 def promote(a: DType, b: DType) -> DType:
     """Return the dtype that holds the result of combining `a` and `b`.
 
-    Within one kind the larger type wins; a float wins over every integer without
-    growing (int64 with float32 is float32, as in PyTorch); a signed and an unsigned
-    integer give the next larger signed one.
+    Within one kind the larger type wins, and float16 with bfloat16 gives float32; a
+    float wins over every integer without growing (int64 with float32 is float32, as in
+    PyTorch); a signed and an unsigned integer give the next larger signed one.
 
     Raises
     ------
@@ -137,6 +165,8 @@ def promote(a: DType, b: DType) -> DType:
     if a is b:
         return a
     if a.kind == b.kind:
+        if a.itemsize == b.itemsize:
+            return float32
         return a if a.itemsize > b.itemsize else b
     rank = ("bool", "uint", "int", "float")
     low, high = sorted((a, b), key=lambda dtype: rank.index(dtype.kind))
@@ -161,3 +191,43 @@ def promote_scalar(dtype: DType, value: complex) -> DType:
     if isinstance(value, int | np.integer):
         return int64 if dtype.kind == "bool" else dtype
     return float32
+
+
+def convert(array: np.ndarray, dtype: DType) -> np.ndarray:
+    """Return the elements of an array as `dtype`, in `dtype.numpy`.
+
+    A float becomes an integer by cutting it towards zero. Floats beyond the integer's
+    range give its nearest end, and NaN gives 0; integers wrap; rounding to a narrower
+    float is to nearest, ties to even, and may give an infinity.
+    """
+    if dtype is bfloat16:
+        return decode(encode(array, dtype), dtype)
+    if dtype.kind not in ("int", "uint") or array.dtype.kind != "f":
+        with np.errstate(over="ignore", invalid="ignore"):
+            return array.astype(dtype.numpy, copy=False)
+    wide = array.astype(np.float64)
+    low, high = dtype.limits
+    # `float(high)` may be rounded up; every float below it still fits.
+    under, over = wide <= low, wide >= float(high)
+    inside = np.where(under | over | np.isnan(wide), 0, wide).astype(dtype.numpy)
+    ends = dtype.numpy.type(low), dtype.numpy.type(high)
+    return np.where(under, ends[0], np.where(over, ends[1], inside))
+
+
+def encode(array: np.ndarray, dtype: DType) -> np.ndarray:
+    """Return the elements of an array as `dtype` stores them."""
+    if dtype is not bfloat16:
+        return convert(array, dtype)
+    with np.errstate(over="ignore"):
+        bits = np.array(array, np.float32, order="C").view(np.uint32)
+        rounded = bits + 0x7FFF + (bits >> 16 & 1)
+    # Rounding could carry a NaN into the sign.
+    kept = np.where(bits & 0x7FFFFFFF > 0x7F800000, bits | 1 << 22, rounded)
+    return (kept >> 16).astype(np.uint16)
+
+
+def decode(stored: np.ndarray, dtype: DType) -> np.ndarray:
+    """Return stored elements in `dtype.numpy`: the same array except for bfloat16."""
+    if dtype is not bfloat16:
+        return stored
+    return (stored.astype(np.uint32) << 16).view(np.float32)

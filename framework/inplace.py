@@ -7,12 +7,15 @@ keeps the elements it was made with, and two storages may share one value.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from . import ops
 from .autograd import is_grad_enabled, no_grad
 from .core import TensorCore
+from .dtype import float32
 from .errors import GradError, ShapeError
+from .rng import Generator
 from .shape import Layout, broadcast_shapes
 
 if TYPE_CHECKING:
@@ -54,11 +57,7 @@ def assign(x: Tensor, source: Tensor | float) -> Tensor:
         memory with each other.
     """
     off_tape(x)
-    if isinstance(source, TensorCore) and is_grad_enabled() and source.requires_grad:
-        raise GradError(
-            "in place: the new elements require a gradient, and a change in place is"
-            " not recorded; detach them, or write x = x + y"
-        )
+    _need_no_grad(source)
     with no_grad():
         if isinstance(source, TensorCore):
             new = source.to(x.device).to(x.dtype)
@@ -73,6 +72,14 @@ def assign(x: Tensor, source: Tensor | float) -> Tensor:
     return x
 
 
+def _need_no_grad(source: Tensor | float) -> None:
+    if isinstance(source, TensorCore) and is_grad_enabled() and source.requires_grad:
+        raise GradError(
+            "in place: the new elements require a gradient, and a change in place is"
+            " not recorded; detach them, or write x = x + y"
+        )
+
+
 def _storage(x: Tensor, new: Tensor) -> Tensor:
     """Return the whole storage of `x` with its elements replaced by `new`."""
     numel = x.array.value.numel
@@ -81,3 +88,80 @@ def _storage(x: Tensor, new: Tensor) -> Tensor:
         return flat
     new = new.contiguous()
     return new if new.array.value.numel == numel else new.clone()
+
+
+def set_item(x: Tensor, index: object, value: Tensor | float) -> None:
+    """Replace the elements of `x` that an index chooses; see `ops.slice_`.
+
+    A mask with one value, or with values that broadcast along what it chooses, needs
+    no host; otherwise the number of its true elements is read, which waits for it.
+    Where integers name one element several times, the last value wins; those out of
+    range on a device write nothing.
+
+    Raises
+    ------
+    GradError, ShapeError
+        As `assign`.
+    """
+    chosen = ops.indexing.region(index, x.shape)
+    view = ops.indexing.slice_of(off_tape(x), chosen)
+    if not chosen.arrays and not chosen.flips:
+        assign(view, value)
+        return
+    _need_no_grad(value)
+    with no_grad():
+        if isinstance(value, TensorCore):
+            new = value.to(x.device).to(x.dtype)
+        else:
+            new = ops.fill_like(x, (), value, x.dtype)
+        assign(view, ops.indexing.updated(view, chosen, new))
+
+
+def fill_uniform(
+    x: Tensor, low: float, high: float, generator: Generator | None = None
+) -> Tensor:
+    """Replace the elements by draws from [low, high) and return `x`."""
+    return assign(x, _drawn(ops.draw_uniform, x, generator) * (high - low) + low)
+
+
+def fill_normal(
+    x: Tensor, mean: float, std: float, generator: Generator | None = None
+) -> Tensor:
+    """Replace the elements by normal draws and return `x`."""
+    return assign(x, _drawn(ops.draw_normal, x, generator) * std + mean)
+
+
+def fill_exponential(
+    x: Tensor, lambd: float, generator: Generator | None = None
+) -> Tensor:
+    """Replace the elements by draws of mean 1 / `lambd` and return `x`."""
+    return assign(x, _drawn(ops.draw_exponential, x, generator) * (1.0 / lambd))
+
+
+def fill_bernoulli(
+    x: Tensor, p: Tensor | float, generator: Generator | None = None
+) -> Tensor:
+    """Replace the elements by 1 with probability `p`, otherwise 0, and return `x`."""
+    return assign(x, ops.draw_uniform(x.detach(), x.shape, float32, generator) < p)
+
+
+def fill_integers(
+    x: Tensor, low: int = 0, high: int | None = None, generator: Generator | None = None
+) -> Tensor:
+    """Replace the elements by integers from [low, high) and return `x`.
+
+    `high` None means one more than the largest that the dtype holds, a float exactly;
+    at most 2^32 above `low`.
+    """
+    if high is None:
+        whole = {"float16": 11, "bfloat16": 8, "float32": 24}.get(x.dtype.name, 32)
+        most = 1 << whole if x.dtype.is_float else x.dtype.limits[1]
+        high = min(most + 1, low + (1 << 32))
+    like = x.detach()
+    return assign(x, ops.draw_integers(like, x.shape, low, high, x.dtype, generator))
+
+
+def _drawn(
+    draw: Callable[..., Tensor], x: Tensor, generator: Generator | None
+) -> Tensor:
+    return draw(x.detach(), x.shape, x.dtype, generator)

@@ -13,6 +13,7 @@ from .dispatch import Dispatch, Placed
 from .dtype import DType, bool_, float32
 from .errors import DeviceMismatchError, DTypeError, GradError
 from .graph import Array, Node, Value
+from .limits import check_value, check_walks
 from .schedule import append
 from .shape import Layout
 
@@ -40,6 +41,9 @@ class Op(Generic[P, R]):
         What the tensors may be, for all of them or by parameter.
     operands : tuple of str
         Parameters that an element-wise expression is over.
+    source : (str, DType) or None
+        What an element-wise op without operands in memory starts from: one of
+        `fusion.expr.MADE`, and its dtype; `operands` then names it first.
     output_names : tuple of str
         "out", or the names of several outputs. Gradients flow through the first.
     """
@@ -47,6 +51,7 @@ class Op(Generic[P, R]):
     is_elementwise = False
     glsl: str | None = None
     operands: tuple[str, ...] = ()
+    source: tuple[str, DType] | None = None
 
     def __init__(
         self,
@@ -106,7 +111,10 @@ class Op(Generic[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Apply the op."""
-        bound = self._bind(args, kwargs)
+        if kwargs or len(args) != len(self.names):
+            bound = self._bind(args, kwargs)
+        else:
+            bound = dict(zip(self.names, args))
         tensors = {
             name: bound[name]
             for name in self.tensors
@@ -152,9 +160,9 @@ class Op(Generic[P, R]):
         """Leave a tape entry when a gradient may be wanted."""
         if not is_grad_enabled() or not outputs[0].dtype.is_float:
             return
-        edges = tuple(map(edge_of, tensors.values()))
-        if not any(edges):
+        if not any(tensor.requires_grad for tensor in tensors.values()):
             return
+        edges = tuple(map(edge_of, tensors.values()))
         saved: dict[str, Any] = {}
         order = list(tensors)
         for name in self.rule_names:
@@ -214,10 +222,12 @@ class Op(Generic[P, R]):
         return device
 
     def _check_device(self, tensors: dict[str, Any], device: GpuDevice) -> None:
+        """Raise `DTypeError` for what the kernels on a Vulkan device do not take."""
+        accepted = self.device_dtypes
+        if accepted is None:
+            return
         for name, tensor in tensors.items():
-            allowed = self.device_dtypes
-            if isinstance(allowed, Mapping):
-                allowed = allowed.get(name)
+            allowed = accepted.get(name) if isinstance(accepted, Mapping) else accepted
             if allowed is not None and tensor.dtype not in allowed:
                 raise DTypeError(
                     f"{self.name}: `{name}` is {tensor.dtype.name}, which the kernel"
@@ -252,11 +262,17 @@ def _without_absent(
     return answers
 
 
-def need_feature(name: str, dtype: DType, device: GpuDevice) -> None:
-    """Raise `DTypeError` if shaders of a device cannot compute in a dtype."""
-    if dtype.feature is not None and not getattr(device.gpu.info, dtype.feature):
+def need_feature(
+    name: str, dtype: DType, device: GpuDevice, *, typed: bool = False
+) -> None:
+    """Raise `DTypeError` if shaders of a device cannot compute in a dtype.
+
+    `typed` says that they declare buffers of it, instead of reading whole words.
+    """
+    feature = dtype.storage_feature if typed else dtype.feature
+    if feature is not None and not getattr(device.gpu.info, feature):
         raise DTypeError(
-            f"{name}: {device.name} has no {dtype.feature}, which {dtype.name} needs;"
+            f"{name}: {device.name} has no {feature}, which {dtype.name} needs;"
             " use a 32-bit dtype there, or the cpu device"
         )
 
@@ -268,16 +284,23 @@ def _output(like: TensorCore, value: Value, shape: tuple[int, ...]) -> TensorCor
 def submit_node(like: TensorCore, node: Node) -> tuple[TensorCore, ...]:
     """Make a node pending on `like`'s device and return its outputs as tensors.
 
-    Outputs without elements are never computed: they get their memory at once.
+    Outputs without elements are never computed: they get their memory at once. Sizes
+    that the device cannot hold or count are refused; see `limits`.
     """
     device = like.device
     assert isinstance(device, GpuDevice)
+    for value, layout in zip(node.outputs, node.layouts):
+        check_value(node.op.name, layout.shape, value.dtype, device)
+    if not node.op.is_elementwise:
+        check_walks(node.op.name, (layout for _, layout in node.inputs))
+    # Held before the graph is flushed, which appending may do.
+    outputs = tuple(
+        _output(like, value, layout.shape)
+        for value, layout in zip(node.outputs, node.layouts)
+    )
     if any(value.numel for value in node.outputs):
         append(device, node)
     else:
         for value in node.outputs:
             value.node, value.buffer = None, device.gpu.allocate(0)
-    return tuple(
-        _output(like, value, layout.shape)
-        for value, layout in zip(node.outputs, node.layouts)
-    )
+    return outputs

@@ -53,8 +53,6 @@ class Plan:
 
     Attributes
     ----------
-    nothing : Buffer
-        Zero bytes: what a slot holds before and after its life.
     slots : int
         Values and scratch areas in all.
     inputs, outputs : list of (int, int, int)
@@ -66,7 +64,6 @@ class Plan:
         Which nodes each kernel runs.
     """
 
-    nothing: vkbackend.Buffer
     slots: int
     inputs: list[tuple[int, int, int]]
     outputs: list[tuple[int, int, int]] = field(default_factory=list)
@@ -104,7 +101,7 @@ class _Builder:
             for number, node in enumerate(nodes)
             for value in node.outputs
         }
-        self.plan = Plan(gpu.allocate(0), len(slots), [])
+        self.plan = Plan(len(slots), [])
 
     def build(self) -> Plan:
         numbers = self._alive()
@@ -137,7 +134,7 @@ class _Builder:
     def _item(self, number: int, place: dict[int, int]) -> Item:
         node = self.nodes[number]
         reads = []
-        outside = len(node.outputs)
+        outside = sum(value.holders > 0 for value in node.outputs)
         for value, layout in node.inputs:
             source = self.producer.get(id(value))
             if source is None:

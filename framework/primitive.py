@@ -20,7 +20,6 @@ A vjp may answer in the broadcast shape, and with None where there is no gradien
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
@@ -30,7 +29,7 @@ from .autograd import no_grad
 from .core import TensorCore
 from .device import GpuDevice
 from .dispatch import Dispatch, Placed
-from .dtype import DType, bool_, promote, promote_scalar
+from .dtype import DType, bool_, convert, promote, promote_scalar
 from .errors import DTypeError
 from .graph import Node, Operand
 from .op import REGISTRY, Op, need_feature, submit_node
@@ -72,8 +71,13 @@ class Elementwise(Op[P, R]):
         self, bound: dict[str, Any], tensors: dict[str, Any]
     ) -> tuple[TensorCore, ...]:
         compute, result = self._result_dtypes(bound, tensors)
-        named = isinstance(self.dtypes, Mapping)
-        device = self._check(tensors, None if named else compute)
+        accepted = None if isinstance(self.dtypes, Mapping) else self.dtypes
+        device = self._check(tensors, None if accepted is None else compute)
+        if accepted is not None and compute not in accepted:
+            raise DTypeError(
+                f"{self.name}: the operands combine to {compute.name}; accepted:"
+                f" {', '.join(dtype.name for dtype in accepted)}"
+            )
         first = next(iter(tensors.values()))
         shape = broadcast_shapes(self.name, *(t.shape for t in tensors.values()))
         if not isinstance(device, GpuDevice):
@@ -107,7 +111,10 @@ class Elementwise(Op[P, R]):
         if isinstance(self.result, str):
             return bound[self.result], bound[self.result]
         dtypes = [tensor.dtype for tensor in tensors.values()]
-        compute: DType = functools.reduce(promote, dtypes, bool_)
+        compute: DType = dtypes[0] if dtypes else bool_
+        for dtype in dtypes[1:]:
+            if dtype is not compute:
+                compute = promote(compute, dtype)
         for name in self.tensors:
             if name not in tensors:
                 compute = promote_scalar(compute, bound[name])
@@ -127,15 +134,21 @@ class Elementwise(Op[P, R]):
         }
         with np.errstate(all="ignore"):
             arguments = [
-                tensors[name].host_view().astype(compute.numpy, copy=False)
+                _taken_as(compute, tensors[name].host_view())
                 if name in tensors
-                else compute.numpy.type(numbers[name])
+                else compute.arithmetic.type(numbers[name])
                 for name in self.operands
             ]
-            answer = self.numpy_reference(*arguments)
-            array = np.asarray(answer).astype(result.numpy, copy=False)
-        first: TensorCore = next(iter(tensors.values()))
-        return type(first).from_host(array, first.device)
+            answer = np.asarray(self.numpy_reference(*arguments))
+            first: TensorCore = next(iter(tensors.values()))
+            return type(first).from_host(answer, first.device, result)
+
+
+def _taken_as(dtype: DType, array: np.ndarray) -> np.ndarray:
+    """Return an operand's elements as an operation of `dtype` computes with them."""
+    if array.dtype == dtype.arithmetic:
+        return array
+    return convert(array, dtype).astype(dtype.arithmetic, copy=False)
 
 
 def number(name: str, dtype: DType, value: Any) -> float:
@@ -173,8 +186,10 @@ class Primitive(Op[P, R]):
         device_dtypes: Sequence[DType] | Mapping[str, Sequence[DType]] | None,
         outputs: Sequence[str],
         strided: bool,
+        typed: str | None,
     ) -> None:
         super().__init__(function, dtypes, outputs)
+        self.typed = typed
         self.device_dtypes = device_dtypes
         self.strided = strided
         self.rules: dict[str, Callable[..., Any]] = {}
@@ -209,6 +224,8 @@ class Primitive(Op[P, R]):
         if not isinstance(device, GpuDevice):
             return self._on_host(first, tensors, static, outputs)
         self._check_device(tensors, device)
+        if self.typed is not None:
+            need_feature(self.name, tensors[self.typed].dtype, device, typed=True)
         node = Node(
             self,
             tuple(self._operand(tensor) for tensor in tensors.values()),
@@ -222,8 +239,11 @@ class Primitive(Op[P, R]):
         """Return the tensor as the kernel may read it, copied first if it must be."""
         layout, size = tensor.layout, tensor.dtype.itemsize
         fits = self.strided or layout.is_contiguous
-        start = size if self.strided else QUAD_ALIGNMENT
-        if not fits or layout.offset * size % max(start, 4):
+        # Shaders that read words cannot start within one.
+        start = size if self.typed else max(size, 4)
+        if not fits or layout.offset * size % (
+            start if self.strided else QUAD_ALIGNMENT
+        ):
             with no_grad():
                 tensor = REGISTRY["copy"](tensor)
         return Operand(tensor.array.value, tensor.layout)
@@ -236,7 +256,9 @@ class Primitive(Op[P, R]):
         outputs: tuple[TensorSpec, ...],
     ) -> tuple[TensorCore, ...]:
         arrays = {
-            name: tensors[name].host_view() if name in tensors else None
+            name: _taken_as(tensors[name].dtype, tensors[name].host_view())
+            if name in tensors
+            else None
             for name in self.tensors
         }
         with np.errstate(all="ignore"):
@@ -245,7 +267,7 @@ class Primitive(Op[P, R]):
             answers = (answers,)
         return tuple(
             type(first).from_host(
-                np.asarray(answer, spec.dtype.numpy).reshape(spec.shape), first.device
+                np.asarray(answer).reshape(spec.shape), first.device, spec.dtype
             )
             for answer, spec in zip(answers, outputs)
         )
@@ -346,6 +368,7 @@ def primitive(
     device_dtypes: Sequence[DType] | Mapping[str, Sequence[DType]] | None = None,
     outputs: Sequence[str] = ("out",),
     strided: bool = False,
+    typed: str | None = None,
 ) -> Callable[[Callable[P, R]], Primitive[P, R]]:
     """Declare an op with rules `spec`, `kernel` and `reference`.
 
@@ -360,10 +383,13 @@ def primitive(
     strided : bool
         Whether the shader reads inputs through strides; otherwise each arrives in
         row-major order at a 16-byte boundary, copied if it must be.
+    typed : str or None
+        The tensor whose dtype the shader's `lib/element.glsl` has, which the device
+        must be able to store; None means that the shader reads 32-bit words.
     """
 
     def declare(function: Callable[P, R]) -> Primitive[P, R]:
-        return Primitive(function, dtypes, device_dtypes, outputs, strided)
+        return Primitive(function, dtypes, device_dtypes, outputs, strided, typed)
 
     return declare
 

@@ -102,7 +102,7 @@ def _signature(nodes: Sequence[Node], slots: dict[int, int]) -> object:
 
 
 def _run(gpu: vkbackend.Device, plan: Plan, nodes: Sequence[Node]) -> None:
-    memory: list[vkbackend.Buffer] = [plan.nothing] * plan.slots
+    memory: dict[int, vkbackend.Buffer] = {}
     for slot, node, at in plan.inputs:
         memory[slot] = realised(nodes[node].inputs[at].value)
     batch = gpu.batch()
@@ -122,7 +122,7 @@ def _run(gpu: vkbackend.Device, plan: Plan, nodes: Sequence[Node]) -> None:
             [memory[slot] for slot in launch.writes],
         )
         for slot in launch.release:
-            memory[slot] = plan.nothing
+            del memory[slot]
     batch.submit()
     for slot, node, at in plan.outputs:
         nodes[node].outputs[at].buffer = memory[slot]

@@ -6,17 +6,19 @@ could run; other libraries read and write it as well.
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save as encode
+from safetensors import SafetensorError, deserialize
 
 from .device import CPU, Device
 from .device import device as get_device
+from .dtype import as_dtype, decode, encode
 from .errors import DTypeError, FileFormatError
 from .tensor import Tensor
 
@@ -31,10 +33,14 @@ _NAMES = {
     "I32": "int32",
     "I64": "int64",
     "F16": "float16",
+    "BF16": "bfloat16",
     "F32": "float32",
     "F64": "float64",
 }
-"""Our dtypes by the format's names; it has others, such as BF16."""
+"""Our dtypes by the format's names; it has others, such as F8_E4M3."""
+
+# The package leaves its type open.
+_deserialize: Callable[[bytes], list[tuple[str, dict[str, Any]]]] = deserialize
 
 
 def save(tensors: Mapping[str, Tensor], path: str | os.PathLike[str]) -> None:
@@ -66,8 +72,9 @@ def save(tensors: Mapping[str, Tensor], path: str | os.PathLike[str]) -> None:
     >>> fw.load(path)["weight"].tolist()
     [1.0, 2.0]
     """
-    arrays = {name: _array(name, tensor) for name, tensor in tensors.items()}
-    _replace(Path(path), encode(arrays))
+    for name, tensor in tensors.items():
+        _check(name, tensor)
+    _replace(Path(path), _encoded(tensors))
 
 
 def load(
@@ -95,35 +102,58 @@ def load(
     if not Path(path).is_file():
         raise FileNotFoundError(f"load: {path}: there is no such file")
     try:
-        with safe_open(path, framework="numpy") as file:
-            _check_dtypes(path, {k: file.get_slice(k).get_dtype() for k in file.keys()})
-            return {
-                name: Tensor(file.get_tensor(name), device=place)
-                for name in file.keys()
-            }
+        entries = _deserialize(Path(path).read_bytes())
     except SafetensorError as error:
         raise FileFormatError(
             f"load: {path}: it is no complete safetensors file: {error};"
             " it may be cut off, or of another format"
         ) from error
+    return {name: _tensor(path, name, entry, place) for name, entry in entries}
 
 
-def _check_dtypes(path: str | os.PathLike[str], dtypes: Mapping[str, str]) -> None:
-    for name, dtype in dtypes.items():
-        if dtype not in _NAMES:
-            raise DTypeError(
-                f"load: {path}: `{name}` is {dtype};"
-                f" accepted: {', '.join(_NAMES.values())}"
-            )
+def _tensor(
+    path: str | os.PathLike[str], name: str, entry: Mapping[str, Any], place: Device
+) -> Tensor:
+    if entry["dtype"] not in _NAMES:
+        raise DTypeError(
+            f"load: {path}: `{name}` is {entry['dtype']};"
+            f" accepted: {', '.join(_NAMES.values())}"
+        )
+    dtype = as_dtype(_NAMES[entry["dtype"]])
+    flat = np.frombuffer(entry["data"], dtype.storage)
+    return Tensor(decode(flat.reshape(entry["shape"]), dtype), dtype, place)
 
 
-def _array(name: object, tensor: object) -> np.ndarray:
+def _encoded(tensors: Mapping[str, Tensor]) -> bytes:
+    """Return the content of a file: header size, header as JSON, elements.
+
+    Source: the format's own description, https://github.com/huggingface/safetensors.
+    """
+    codes = {name: code for code, name in _NAMES.items()}
+    header: dict[str, Any] = {}
+    parts: list[bytes] = []
+    start = 0
+    # The widest elements first, so that all of them are aligned.
+    for name in sorted(tensors, key=lambda name: -tensors[name].dtype.itemsize):
+        tensor = tensors[name]
+        parts.append(encode(tensor.detach().numpy(), tensor.dtype).tobytes())
+        header[name] = {
+            "dtype": codes[tensor.dtype.name],
+            "shape": list(tensor.shape),
+            "data_offsets": [start, start + len(parts[-1])],
+        }
+        start += len(parts[-1])
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    return b"".join([len(text).to_bytes(8, "little"), text, *parts])
+
+
+def _check(name: object, tensor: object) -> None:
     if not isinstance(name, str) or not isinstance(tensor, Tensor):
         raise TypeError(
             f"save: {name!r} is a {type(tensor).__name__};"
             " each name must be a string, each value a tensor"
         )
-    return np.ascontiguousarray(tensor.detach().numpy()).reshape(tensor.shape)
 
 
 def _replace(path: Path, content: bytes) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from collections.abc import Sequence
@@ -46,10 +47,11 @@ class Layout(NamedTuple):
     strides: tuple[int, ...]
     offset: int = 0
 
-    @classmethod
-    def contiguous(cls, shape: Shape) -> Layout:
+    @staticmethod
+    @functools.lru_cache(maxsize=4096)
+    def contiguous(shape: Shape) -> Layout:
         """Return the layout of a fresh row-major tensor."""
-        return cls(shape, contiguous_strides(shape))
+        return Layout(shape, contiguous_strides(shape))
 
     @property
     def numel(self) -> int:
@@ -68,6 +70,8 @@ class Layout(NamedTuple):
 
     def expand(self, shape: Shape) -> Layout:
         """Return the layout broadcast to `shape`, which must be compatible."""
+        if shape == self.shape:
+            return self
         added = len(shape) - len(self.shape)
         strides = (0,) * added + tuple(
             0 if size == 1 and wanted != 1 else stride
@@ -120,7 +124,7 @@ def broadcast_shapes(name: str, *shapes: Shape) -> Shape:
         If two sizes of one dimension differ and neither is 1; the message starts
         with `name`.
     """
-    if len(set(shapes)) == 1:
+    if shapes.count(shapes[0]) == len(shapes):
         return shapes[0]
     result: list[int] = []
     for position in range(1, max(map(len, shapes)) + 1):

@@ -24,7 +24,7 @@ from .dtype import (
     int32,
 )
 from .errors import GradError, ShapeError
-from .inplace import assign, off_tape
+from .inplace import assign, off_tape, set_item
 from .shape import as_shape, normalize_dim
 
 # Methods called `float`, `int` and `bool` hide the types inside the class.
@@ -73,9 +73,9 @@ class Tensor(TensorCore):
         device: Device | str | Int | None = None,
         requires_grad: Bool = False,
     ) -> None:
-        made = self.from_host(
-            host_array(data, dtype), CPU if device is None else get_device(device)
-        )
+        array, kind = host_array(data, dtype)
+        place = CPU if device is None else get_device(device)
+        made = self.from_host(array, place, kind)
         for name in TensorCore.__slots__:
             if name != "__weakref__":
                 setattr(self, name, getattr(made, name))
@@ -270,7 +270,7 @@ class Tensor(TensorCore):
         return assign(self, 0)
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        assign(ops.slice_(off_tape(self), index), operand(self, value))
+        set_item(self, index, operand(self, value))
 
     # Indexing and movement
 

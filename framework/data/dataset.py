@@ -19,8 +19,8 @@ class Dataset(Generic[Sample]):
     """Samples by number; subclasses define `__len__` and `__getitem__`.
 
     A subclass that can fetch many samples at once may define
-    `batch(indices) -> nested NumPy arrays`, as `TensorDataset` does; a loader then
-    calls it in place of fetching and stacking single samples.
+    `fetch_batch(indices)`, as `TensorDataset` does, which returns nested NumPy arrays;
+    a loader then calls it in place of fetching and stacking single samples.
     """
 
     def __len__(self) -> int:
@@ -70,7 +70,7 @@ class TensorDataset(Dataset[tuple[np.ndarray, ...]]):
     def __getitem__(self, index: int) -> tuple[np.ndarray, ...]:
         return tuple(np.asarray(array[index]) for array in self.arrays)
 
-    def batch(self, indices: Sequence[int]) -> tuple[np.ndarray, ...]:
+    def fetch_batch(self, indices: Sequence[int]) -> tuple[np.ndarray, ...]:
         """Return the samples of several numbers, stacked."""
         return tuple(array[np.asarray(indices, np.intp)] for array in self.arrays)
 

@@ -125,9 +125,9 @@ class DataLoader:
         while isinstance(dataset, Subset):
             indices = [dataset.indices[index] for index in indices]
             dataset = dataset.dataset
-        together = getattr(dataset, "batch", None)
-        if together is not None and self.collate_fn is None:
-            return together(indices)
+        fetch_batch = getattr(dataset, "fetch_batch", None)
+        if fetch_batch is not None and self.collate_fn is None:
+            return fetch_batch(indices)
         samples = [dataset[index] for index in indices]
         return (self.collate_fn or collate)(samples)
 

@@ -9,10 +9,10 @@ model, loads it into a fresh one and checks that this predicts the same.
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import sys
 import time
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -108,24 +108,27 @@ def plot(path: Path, losses: list[float], digits: Digits, found: np.ndarray) -> 
     """Draw the loss curve, and test images with what they were taken for."""
     from matplotlib.figure import Figure
 
-    rows, columns = 5, 8
+    rows, columns, curve = 5, 8, 5
     figure = Figure(figsize=(13, 5.5), layout="constrained")
-    left, right = figure.subfigures(1, 2, width_ratios=(2, 3))
-    axes = left.subplots()
+    grid = figure.add_gridspec(rows, curve + columns)
+    axes = figure.add_subplot(grid[:, :curve])
     axes.plot(range(1, len(losses) + 1), losses, marker="o")
-    axes.set(xlabel="epoch", ylabel="mean loss", yscale="log", title="training loss")
+    axes.set(xlabel="epoch", ylabel="mean training loss", yscale="log")
     axes.grid(alpha=0.3, which="both")
-    right.suptitle("test digits: predicted label (red: wrong, true label in brackets)")
+    axes.locator_params(axis="x", integer=True)
+    figure.suptitle("test digits: label found (true label where it differs)", x=0.7)
     # Mistakes come first: there are few, and they are what one looks for.
     order = np.argsort(found == digits.test_labels, kind="stable")
-    for index, each in zip(order, right.subplots(rows, columns).flat):
+    for place, index in enumerate(order[: rows * columns]):
+        row, column = divmod(place, columns)
+        axes = figure.add_subplot(grid[row, curve + column])
+        axes.imshow(digits.test_images[index, 0], cmap="gray_r")
+        axes.set_axis_off()
         label, true = found[index], digits.test_labels[index]
-        each.imshow(digits.test_images[index, 0], cmap="gray_r")
-        each.set_axis_off()
         if label == true:
-            each.set_title(str(label))
+            axes.set_title(str(label))
         else:
-            each.set_title(f"{label} ({true})", color="red")
+            axes.set_title(f"{label} ({true})", color="red")
     figure.savefig(path, dpi=120)
 
 
@@ -135,7 +138,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     needed = {"sklearn": "scikit-learn"}
     if options.plot:
         needed["matplotlib"] = "matplotlib"
-    missing = [name for name in needed if importlib.util.find_spec(name) is None]
+    missing = [name for name in needed if find_spec(name) is None]
     if missing:
         names = " and ".join(needed[name] for name in missing)
         sys.exit(f"digits: {names} not found; pip install 'vkbackend[examples]'")

@@ -167,13 +167,13 @@ class _Build:
         params = dict(node.params)
         compute = params["compute"]
         assert isinstance(compute, DType)
-        if node.op.glsl is None:
-            return self._random(k, node, accesses)
+        if node.op.source is not None:
+            return self._made(k, node, accesses)
+        assert node.op.glsl is not None
         tensors = dict(zip(node.op.tensor_names(node.params), node.inputs))
         scalars = {name: at for at, (name, _) in enumerate(node.scalars)}
-        arguments, types = [], []
+        arguments = []
         for name in node.op.operands:
-            types.append(compute.glsl)
             if name in tensors:
                 arguments.append(self._reference(tensors[name], made))
             else:
@@ -182,17 +182,32 @@ class _Build:
         return Instruction(
             node.op.glsl,
             node.op.operands,
-            tuple(types),
+            (compute.name,) * len(arguments),
             tuple(arguments),
             node.outputs[0].dtype.name,
         )
 
-    def _random(self, k: int, node: Node, accesses: list[Access]) -> Instruction:
-        """Add the random stream as a source, passed through by one instruction."""
-        first, *_ = [self._scalar(k, at, "uint") for at in range(4)]
-        accesses.append(Access("random", "float32", first.number))
-        source = Reference("in", len(accesses) - 1)
-        return Instruction("x", ("x",), ("float",), (source,), "float32")
+    def _made(self, k: int, node: Node, accesses: list[Access]) -> Instruction:
+        """Add a source that reads no memory, and the op's expression over it."""
+        op, compute = node.op, dict(node.params)["compute"]
+        assert isinstance(op.source, tuple)
+        assert isinstance(compute, DType)
+        kind, dtype = op.source
+        words = 0 if kind == "index" else 4
+        stream = [self._scalar(k, at, "uint") for at in range(words)]
+        first = stream[0].number if stream else -1
+        accesses.append(Access(kind, dtype.name, first))
+        numbers = [
+            self._scalar(k, at, compute.glsl) for at in range(words, len(node.scalars))
+        ]
+        made = compute.name if kind == "index" else dtype.name
+        return Instruction(
+            op.glsl or "",
+            op.operands,
+            (made, *[compute.name] * len(numbers)),
+            (Reference("in", len(accesses) - 1), *numbers),
+            node.outputs[0].dtype.name,
+        )
 
     def _reference(self, operand: Operand, made: dict[int, int]) -> Reference:
         if id(operand.value) in made:

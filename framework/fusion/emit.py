@@ -6,21 +6,34 @@ Each invocation handles four neighbouring elements. Storage is read and written 
 
 from __future__ import annotations
 
-from ..dtype import DTYPES
-from .expr import Access, Instruction, Program, field_size, push_fields
+import functools
+import re
+from importlib import resources
+
+from ..dtype import DTYPES, DType
+from .expr import (
+    MADE,
+    Access,
+    Instruction,
+    Program,
+    Reference,
+    field_size,
+    push_fields,
+)
+from .words import (
+    ALIGNMENT,
+    LANES,
+    QUAD_WORDS,
+    WIDE,
+    XYZW,
+    element,
+    load_quad,
+    store_quad,
+    unpack,
+)
 
 MAX_PUSH = 128
 """Bytes of push constants that every device has (Vulkan 1.0 limits table)."""
-
-_LANES = range(4)
-_XYZW = "xyzw"
-
-# GLSL type of the words that hold four neighbouring elements, and how many there are.
-_QUAD_WORDS = {1: ("uint", 1), 2: ("uvec2", 1), 4: ("uvec4", 1), 8: ("uvec4", 2)}
-
-# The same memory in 64-bit words, and how to turn one into the other.
-_WIDE = {"uvec2": "uint64_t", "uvec4": "u64vec2"}
-_ALIGNMENT = {"uint": 4, "uvec2": 8, "uint64_t": 8, "uvec4": 16, "u64vec2": 16}
 
 _PACK_WORDS = (
     "uint64_t pack_words(uvec2 w) { return packUint2x32(w); }",
@@ -48,9 +61,7 @@ def emit(program: Program, wide: bool = False) -> str:
             "#version 460",
             "#extension GL_EXT_buffer_reference : require",
             *_extensions(program, wide),
-            '#include "lib/index.glsl"',
-            '#include "lib/math.glsl"',
-            *_random(program),
+            *_includes(program),
             *_interface(program, wide),
             *(_PACK_WORDS if wide else ()),
             *_functions(program),
@@ -64,16 +75,50 @@ def emit(program: Program, wide: bool = False) -> str:
 
 
 def _extensions(program: Program, wide: bool) -> list[str]:
-    types = {DTYPES[access.dtype].glsl for access in program.accesses}
-    types |= {DTYPES[step.result].glsl for step in program.instructions}
-    types |= set(program.scalars)
-    needed = wide or types & {"int64_t", "uint64_t"}
-    return [f"#extension {_INT64} : require"] if needed else []
+    """Switch on what the types need; `lib/` has functions of them under the macros."""
+    types = _types(program)
+    integers = bool(types & {"int64_t", "uint64_t"})
+    return [
+        *([f"#extension {_INT64} : require"] if wide or integers else []),
+        *(["#define INT64"] if integers else []),
+        *(["#define FLOAT64"] if "double" in types else []),
+    ]
 
 
-def _random(program: Program) -> list[str]:
-    draws = any(access.kind == "random" for access in program.accesses)
-    return ['#include "lib/random.glsl"'] if draws else []
+def _types(program: Program) -> set[str]:
+    """Return every GLSL type that the program computes with."""
+    dtypes = {access.dtype for access in program.accesses}
+    for step in program.instructions:
+        dtypes |= {*step.types, step.result}
+    return {DTYPES[name].glsl for name in dtypes}
+
+
+def _includes(program: Program) -> list[str]:
+    """Include what the expressions, conversions and sources of the program use."""
+    words = {word for step in program.instructions for word in _WORD.findall(step.glsl)}
+    files = {file for name, file in _library() if name in words}
+    dtypes = {output.dtype for output in program.outputs}
+    dtypes |= {step.result for step in program.instructions}
+    files |= dtypes & {"float16", "bfloat16"}
+    files |= {"convert"} if any(map(_saturates, _arguments(program))) else set()
+    made = {access.kind for access in program.accesses} & set(MADE)
+    files |= {"random"} if made - {"index"} else set()
+    return [f'#include "lib/{file}.glsl"' for file in ("index", *sorted(files))]
+
+
+_WORD = re.compile(r"\w+")
+_DEFINITION = re.compile(r"^ *(?:float|double|bool|T) (\w+)\(", re.MULTILINE)
+
+
+@functools.cache
+def _library() -> frozenset[tuple[str, str]]:
+    """Return functions that expressions may call, and their files under `glsl/lib/`."""
+    folder = resources.files("vkbackend.glsl") / "lib" / "math"
+    return frozenset(
+        (name, f"math/{file.name.removesuffix('.glsl')}")
+        for file in folder.iterdir()
+        for name in _DEFINITION.findall(file.read_text("utf-8"))
+    )
 
 
 def _interface(program: Program, wide: bool) -> list[str]:
@@ -101,12 +146,12 @@ def _buffer_types(program: Program, wide: bool) -> dict[str, str]:
     for k, access in enumerate(program.accesses):
         words = "uint"
         if access.kind in ("linear", "row"):
-            words = _QUAD_WORDS[DTYPES[access.dtype].itemsize][0]
-        if access.kind != "random":
-            kinds[f"in{k}"] = f"In_{_WIDE.get(words, words) if wide else words}"
+            words = QUAD_WORDS[DTYPES[access.dtype].itemsize][0]
+        if access.kind not in MADE:
+            kinds[f"in{k}"] = f"In_{WIDE.get(words, words) if wide else words}"
     for k, output in enumerate(program.outputs):
-        words = _QUAD_WORDS[DTYPES[output.dtype].itemsize][0]
-        kinds[f"out{k}"] = f"Out_{_WIDE.get(words, words) if wide else words}"
+        words = QUAD_WORDS[DTYPES[output.dtype].itemsize][0]
+        kinds[f"out{k}"] = f"Out_{WIDE.get(words, words) if wide else words}"
     return kinds
 
 
@@ -115,7 +160,7 @@ def _buffer_type(name: str) -> str:
     qualifier = "readonly" if prefix == "In" else "writeonly"
     return (
         "layout(buffer_reference, std430, buffer_reference_align ="
-        f" {_ALIGNMENT[words]}) restrict {qualifier} buffer {name} {{ {words} at[]; }};"
+        f" {ALIGNMENT[words]}) restrict {qualifier} buffer {name} {{ {words} at[]; }};"
     )
 
 
@@ -123,7 +168,9 @@ def _functions(program: Program) -> list[str]:
     """One GLSL function per distinct expression."""
     return [
         f"{DTYPES[step.result].glsl} {name}("
-        + ", ".join(f"{kind} {word}" for kind, word in zip(step.types, step.names))
+        + ", ".join(
+            f"{DTYPES[kind].glsl} {word}" for kind, word in zip(step.types, step.names)
+        )
         + f") {{ return {_wrapped(step)}; }}"
         for step, name in _function_names(program).items()
     ]
@@ -143,8 +190,8 @@ def _wrapped(step: Instruction) -> str:
     """
     dtype = DTYPES[step.result]
     expression = f"{dtype.glsl}({step.glsl})"
-    if dtype.name == "float16":
-        return f"unpackHalf2x16(packHalf2x16(vec2({expression}, 0.0))).x"
+    if dtype.name in ("float16", "bfloat16"):
+        return f"from_{dtype.name}(to_{dtype.name}({expression}))"
     if dtype.kind not in ("int", "uint") or dtype.itemsize >= 4:
         return expression
     return f"bitfieldExtract({expression}, 0, {8 * dtype.itemsize})"
@@ -161,11 +208,10 @@ def _compute(program: Program) -> list[str]:
         for k, output in enumerate(program.outputs)
     ]
     names = _function_names(program)
-    spell = {"in": "x{}", "op": "v{}", "scalar": "s{}"}
     lines = [f"void compute({', '.join(parameters)}) {{"]
     for number, step in enumerate(program.instructions):
         arguments = ", ".join(
-            f"{kind}({spell[reference.source].format(reference.number)})"
+            _argument(program, DTYPES[kind], reference)
             for kind, reference in zip(step.types, step.arguments)
         )
         kind = DTYPES[step.result].glsl
@@ -174,6 +220,46 @@ def _compute(program: Program) -> list[str]:
     for k, output in enumerate(program.outputs):
         lines.append(f"    y{k} = v{output.instruction};")
     return [*lines, "}"]
+
+
+def _arguments(program: Program) -> list[tuple[DType, DType]]:
+    """Return from and to which dtype each argument is converted."""
+    return [
+        (_source(program, reference), DTYPES[kind])
+        for step in program.instructions
+        for kind, reference in zip(step.types, step.arguments)
+        if reference.source != "scalar"
+    ]
+
+
+def _source(program: Program, reference: Reference) -> DType:
+    if reference.source == "in":
+        return DTYPES[program.accesses[reference.number].dtype]
+    return DTYPES[program.instructions[reference.number].result]
+
+
+def _saturates(conversion: tuple[DType, DType]) -> bool:
+    source, target = conversion
+    return source.is_float and target.kind in ("int", "uint")
+
+
+def _argument(program: Program, target: DType, reference: Reference) -> str:
+    """Return one argument of an instruction in the dtype that it is taken in."""
+    source, number = reference
+    if source == "scalar":
+        return f"{target.glsl}(s{number})"
+    value = f"x{number}" if source == "in" else f"v{number}"
+    if _saturates((_source(program, reference), target)):
+        low, high = (_integer(target, limit) for limit in target.limits)
+        return f"saturate({value}, {low}, {high})"
+    return f"{target.glsl}({value})"
+
+
+def _integer(dtype: DType, value: int) -> str:
+    """Return an integer constant of a dtype's GLSL type."""
+    bits = 64 if dtype.itemsize == 8 else 32
+    suffix = "ul" if bits == 64 else "u"
+    return f"{dtype.glsl}({value & (1 << bits) - 1}{suffix})"
 
 
 def _main(program: Program, wide: bool) -> list[str]:
@@ -189,7 +275,7 @@ def _main(program: Program, wide: bool) -> list[str]:
     for k, access in enumerate(program.accesses):
         lines += _load(k, access, wide)
     scalars = [f"s{k}" for k in range(len(program.scalars))]
-    for lane in _LANES:
+    for lane in LANES:
         for k, output in enumerate(program.outputs):
             lines.append(f"{DTYPES[output.dtype].glsl} y{k}_{lane};")
         arguments = [f"x{k}_{lane}" for k in range(len(program.accesses))]
@@ -197,7 +283,7 @@ def _main(program: Program, wide: bool) -> list[str]:
         arguments += [f"y{k}_{lane}" for k in range(len(program.outputs))]
         lines.append(f"compute({', '.join(arguments)});")
     for k, output in enumerate(program.outputs):
-        lines += _store(k, output.dtype, wide)
+        lines += store_quad(k, output.dtype, wide)
     return lines
 
 
@@ -206,7 +292,7 @@ def _offsets(program: Program) -> list[str]:
     if not program.patterns:
         return []
     lines = []
-    for lane in _LANES[:1] if program.whole_quads else _LANES:
+    for lane in LANES[:1] if program.whole_quads else LANES:
         first = "4u * i" if program.whole_quads else f"min(4u * i + {lane}u, last)"
         lines.append(f"uint e{lane} = {first};")
         for dim in range(program.rank - 1, 0, -1):
@@ -228,7 +314,7 @@ def _offsets(program: Program) -> list[str]:
             lines += [
                 f"uint o{k}_{other} = o{k}_0{_step(k, pattern, other)};"
                 for k, pattern in enumerate(program.patterns)
-                for other in _LANES[1:]
+                for other in LANES[1:]
             ]
     return lines
 
@@ -243,138 +329,33 @@ def _step(k: int, pattern: tuple[tuple[str, ...], bool], lane: int) -> str:
 
 def _load(k: int, access: Access, wide: bool) -> list[str]:
     dtype = DTYPES[access.dtype]
-    if access.kind == "random":
-        first = access.pattern
-        key, call = (
-            f"uvec2(s{first}, s{first + 1})",
-            f"uvec2(s{first + 2}, s{first + 3})",
-        )
-        draws = f"vec4 r{k} = random_uniform(i, {key}, {call});"
-        return [draws, *(f"float x{k}_{lane} = r{k}.{_XYZW[lane]};" for lane in _LANES)]
+    if access.kind in MADE:
+        return _made(k, access)
     if access.kind in ("linear", "row"):
         place = "i" if access.kind == "linear" else f"(o{access.pattern}_0 >> 2)"
-        return _load_quad(k, dtype.itemsize, place, wide) + [
-            f"{dtype.glsl} x{k}_{lane} = {_unpack(dtype.name, k, lane)};"
-            for lane in _LANES
+        return load_quad(k, dtype.itemsize, place, wide) + [
+            f"{dtype.glsl} x{k}_{lane} = {unpack(dtype.name, k, lane)};"
+            for lane in LANES
         ]
     if access.kind == "gather":
         return [
             f"{dtype.glsl} x{k}_{lane} ="
-            f" {_element(dtype.name, k, f'o{access.pattern}_{lane}')};"
-            for lane in _LANES
+            f" {element(dtype.name, k, f'o{access.pattern}_{lane}')};"
+            for lane in LANES
         ]
     place = "0u" if access.kind == "scalar" else f"o{access.pattern}_0"
-    return [f"{dtype.glsl} x{k}_0 = {_element(dtype.name, k, place)};"] + [
-        f"{dtype.glsl} x{k}_{lane} = x{k}_0;" for lane in _LANES[1:]
+    return [f"{dtype.glsl} x{k}_0 = {element(dtype.name, k, place)};"] + [
+        f"{dtype.glsl} x{k}_{lane} = x{k}_0;" for lane in LANES[1:]
     ]
 
 
-def _load_quad(k: int, itemsize: int, place: str, wide: bool) -> list[str]:
-    """Read the words of four neighbouring elements into w{k}_0, w{k}_1."""
-    words, count = _QUAD_WORDS[itemsize]
-    lines = []
-    for part in range(count):
-        at = f"in{k}.at[{f'{count}u * {place} + {part}u' if count > 1 else place}]"
-        if not wide or words not in _WIDE:
-            lines.append(f"{words} w{k}_{part} = {at};")
-            continue
-        lines.append(f"{_WIDE[words]} d{k}_{part} = {at};")
-        halves = (
-            [f"d{k}_{part}.x", f"d{k}_{part}.y"]
-            if words == "uvec4"
-            else [f"d{k}_{part}"]
-        )
-        unpacked = ", ".join(f"unpackUint2x32({half})" for half in halves)
-        lines.append(f"{words} w{k}_{part} = {words}({unpacked});")
-    return lines
-
-
-def _unpack(name: str, k: int, lane: int) -> str:
-    """Element `lane` of the four that the words w{k}_* hold."""
-    dtype = DTYPES[name]
-    if dtype.itemsize == 8:
-        return _decode(
-            name, f"w{k}_{lane // 2}.{'xy' if lane % 2 == 0 else 'zw'}", "0u"
-        )
-    if dtype.itemsize == 4:
-        return _decode(name, f"w{k}_0.{_XYZW[lane]}", "0u")
-    if dtype.itemsize == 2:
-        return _decode(name, f"w{k}_0.{'xxyy'[lane]}", f"{lane % 2 * 16}u")
-    return _decode(name, f"w{k}_0", f"{lane * 8}u")
-
-
-def _element(name: str, k: int, place: str) -> str:
-    """Element number `place` of an operand read word by word."""
-    dtype = DTYPES[name]
-    at = f"in{k}.at"
-    if dtype.itemsize == 8:
-        return _decode(
-            name, f"uvec2({at}[2u * {place}], {at}[2u * {place} + 1u])", "0u"
-        )
-    if dtype.itemsize == 4:
-        return _decode(name, f"{at}[{place}]", "0u")
-    if dtype.itemsize == 2:
-        return _decode(name, f"{at}[{place} >> 1]", f"16u * ({place} & 1u)")
-    return _decode(name, f"{at}[{place} >> 2]", f"8u * ({place} & 3u)")
-
-
-def _decode(name: str, word: str, shift: str) -> str:
-    """Turn a word, or a pair of words, into the value that starts `shift` bits in."""
-    dtype = DTYPES[name]
-    whole = {
-        "float32": "uintBitsToFloat({})",
-        "int32": "int({})",
-        "uint32": "{}",
-        "float64": "packDouble2x32({})",
-        "int64": "int64_t(packUint2x32({}))",
-        "uint64": "packUint2x32({})",
-    }
-    if name in whole:
-        return whole[name].format(word)
-    shifted = word if shift == "0u" else f"({word} >> ({shift}))"
-    if name == "float16":
-        return f"unpackHalf2x16({shifted}).x"
-    field = f"bitfieldExtract({{}}({shifted}), 0, {8 * dtype.itemsize})"
-    if name == "bool":
-        return f"({field.format('uint')} != 0u)"
-    return field.format(dtype.glsl)
-
-
-def _store(k: int, name: str, wide: bool) -> list[str]:
-    """Write the four results y{k}_0 to y{k}_3."""
-    size = DTYPES[name].itemsize
-    pack = "pack_words" if wide else ""
-    encoded = [_encode(name, f"y{k}_{lane}") for lane in _LANES]
-    if size == 8:
-        pairs = [
-            f"uvec4({encoded[0]}, {encoded[1]})",
-            f"uvec4({encoded[2]}, {encoded[3]})",
-        ]
-        return [
-            f"out{k}.at[2u * i + {part}u] = {pack}({pairs[part]});" for part in (0, 1)
-        ]
-    if size == 4:
-        value = f"uvec4({', '.join(encoded)})"
-        return [f"out{k}.at[i] = {pack}({value});"]
-    if size == 2:
-        pairs = [f"{encoded[j]} | ({encoded[j + 1]} << 16)" for j in (0, 2)]
-        return [f"out{k}.at[i] = {pack}(uvec2({pairs[0]}, {pairs[1]}));"]
-    parts = [f"({word} << {8 * lane})" for lane, word in enumerate(encoded)]
-    return [f"out{k}.at[i] = {' | '.join(parts)};"]
-
-
-def _encode(name: str, value: str) -> str:
-    """Turn a value into its word, a pair of words, or the low bits of a word."""
-    dtype = DTYPES[name]
-    whole = {
-        "float32": "floatBitsToUint({})",
-        "int32": "uint({})",
-        "uint32": "{}",
-        "float64": "unpackDouble2x32({})",
-        "int64": "unpackUint2x32(uint64_t({}))",
-        "uint64": "unpackUint2x32({})",
-        "float16": "(packHalf2x16(vec2({}, 0.0)))",
-    }
-    if name in whole:
-        return whole[name].format(value)
-    return f"(uint({value}) & {hex((1 << 8 * dtype.itemsize) - 1)}u)"
+def _made(k: int, access: Access) -> list[str]:
+    """Compute four elements that are in no memory."""
+    kind, made = DTYPES[access.dtype].glsl, MADE[access.kind]
+    if access.kind != "index":
+        words = [f"s{access.pattern + word}" for word in range(4)]
+        made = made.replace("key", f"uvec2({words[0]}, {words[1]})")
+        made = made.replace("call", f"uvec2({words[2]}, {words[3]})")
+    vector = "vec4" if kind == "float" else "uvec4"
+    lanes = [f"{kind} x{k}_{lane} = r{k}.{XYZW[lane]};" for lane in LANES]
+    return [f"{vector} r{k} = {made};", *lanes]

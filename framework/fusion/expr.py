@@ -9,6 +9,15 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+MADE = {
+    "index": "uvec4(4u * i, 4u * i + 1u, 4u * i + 2u, 4u * i + 3u)",
+    "random": "random_uniform(i, key, call)",
+    "bits": "random_bits(i, key, call)",
+    "normal": "random_normal(i, key, call)",
+    "exponential": "random_exponential(i, key, call)",
+}
+"""GLSL of four elements that come from the invocation's number `i` and a stream."""
+
 
 class Pattern(NamedTuple):
     """How an operand's offset follows from the coordinates.
@@ -33,12 +42,13 @@ class Access(NamedTuple):
     kind : str
         "linear": all four elements at the invocation's own place; "row": four
         neighbours found through `pattern`; "splat": one element for all four;
-        "gather": four elements, each found alone; "scalar": the first element;
-        "random": four uniform draws, no memory.
+        "gather": four elements, each found alone; "scalar": the first element; or one
+        of `MADE`, which read no memory.
     dtype : str
         How the elements are stored.
     pattern : int
-        Index into `Program.patterns`, or -1 where none is needed.
+        Index into `Program.patterns`, or -1 where none is needed; of draws the first
+        of the four scalars that name their stream.
     """
 
     kind: str
@@ -63,7 +73,7 @@ class Instruction(NamedTuple):
     names : tuple of str
         Parameter names of the expression.
     types : tuple of str
-        GLSL type in which each argument is taken.
+        Dtype in which each argument is taken.
     arguments : tuple of Reference
         What each parameter stands for.
     result : str
@@ -109,7 +119,7 @@ def push_fields(program: Program) -> tuple[tuple[str, str], ...]:
     """Return (name, GLSL type) of every kernel argument, in the order of the block."""
     fields: list[tuple[str, str]] = []
     for k, access in enumerate(program.accesses):
-        if access.kind != "random":
+        if access.kind not in MADE:
             fields.append((f"in{k}", ""))
     fields.extend((f"out{k}", "") for k in range(len(program.outputs)))
     fields.extend((f"s{k}", kind) for k, kind in enumerate(program.scalars))

@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 
 from ..autograd import no_grad
-from ..creation import rand, randn
 from ..errors import ShapeError
+from ..random import rand, randn
 from ..tensor import Tensor
 
 

@@ -1,4 +1,4 @@
-"""Convolution over images, in NCHW order."""
+"""Convolution over images, in NCHW order: the kernels, each the gradient of another."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..dispatch import SOFTWARE_ROUNDS, Argument, Dispatch, Placed, Scratch, divisor
-from ..dtype import FLOAT, float32
-from ..errors import ShapeError
+from ..dtype import FLOAT
 from ..primitive import primitive
 from ..shape import Shape, TensorSpec, ceil_div
+from .element import acc_size, check_same_dtype
 from .reduce import sum
 from .reducing import sum_rows
 from .tiling import Product, product_dispatch, tile_count
-from .window import Pair, Window, check_fit, pair
+from .window import Pair, Window
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
@@ -29,7 +29,7 @@ GPU_TILES = 512
 MIN_CHUNK = 256
 
 
-@primitive(dtypes=FLOAT, device_dtypes=(float32,))
+@primitive(dtypes=FLOAT, typed="x")
 def _conv2d(
     x: Tensor, weight: Tensor, bias: Tensor | None, window: Window, groups: int
 ) -> Tensor:
@@ -44,6 +44,7 @@ def _conv2d_spec(
     window: Window,
     groups: int,
 ) -> TensorSpec:
+    check_same_dtype("conv2d", x=x, weight=weight, bias=bias)
     size = window.output(*x.shape[2:])
     return TensorSpec((x.shape[0], weight.shape[0], *size), x.dtype)
 
@@ -96,6 +97,7 @@ def _conv2d_kernel(
         weight.shape[0] // groups,
         x.shape[0] * size[0] * size[1],
         math.prod(weight.shape[1:]),
+        x.dtype,
     )
     # Without a bias its address is not read; any will do.
     push: dict[str, Argument] = {
@@ -120,10 +122,10 @@ def _sizes(x: Shape, out: Shape, groups: int) -> dict[str, int]:
 
 def _grouped(x: np.ndarray, groups: int) -> np.ndarray:
     """Split the channel dimension into (groups, channels of a group)."""
-    return x.reshape(x.shape[0], groups, -1, *x.shape[2:])
+    return x.reshape(x.shape[0], groups, x.shape[1] // groups, *x.shape[2:])
 
 
-@primitive(dtypes=FLOAT, device_dtypes=(float32,))
+@primitive(dtypes=FLOAT, typed="grad_out")
 def _conv2d_input_vjp(
     grad_out: Tensor, weight: Tensor, size: Pair, window: Window, groups: int
 ) -> Tensor:
@@ -134,17 +136,23 @@ def _conv2d_input_vjp(
 def _conv2d_input_vjp_spec(
     grad_out: TensorSpec, weight: TensorSpec, size: Pair, window: Window, groups: int
 ) -> TensorSpec:
+    check_same_dtype("conv2d_input_vjp", grad_out=grad_out, weight=weight)
     channels = weight.shape[1] * groups
     return TensorSpec((grad_out.shape[0], channels, *size), grad_out.dtype)
 
 
 @_conv2d_input_vjp.vjp
 def _conv2d_input_vjp_vjp(
-    grad: Tensor, grad_out: Tensor, weight: Tensor, window: Window, groups: int
-) -> tuple[Tensor, Tensor]:
+    grad: Tensor,
+    grad_out: Tensor,
+    weight: Tensor,
+    window: Window,
+    groups: int,
+    needs: tuple[bool, bool],
+) -> tuple[Tensor | None, Tensor | None]:
     return (
-        _conv2d(grad, weight, None, window, groups),
-        _conv2d_weight_vjp(grad_out, grad, window, groups),
+        _conv2d(grad, weight, None, window, groups) if needs[0] else None,
+        _conv2d_weight_vjp(grad_out, grad, window, groups) if needs[1] else None,
     )
 
 
@@ -163,6 +171,7 @@ def _conv2d_input_vjp_kernel(
         channels,
         batch * size[0] * size[1],
         weight.shape[0] // groups * math.prod(window.kernel),
+        weight.dtype,
     )
     push: dict[str, Argument] = {
         "grad": "grad_out", "weight": "weight", "out_": "out",
@@ -180,24 +189,12 @@ def _conv2d_input_vjp_reference(
     patches = np.einsum(
         "bgohw,gocij->bgchwij", _grouped(grad_out, groups), filters, optimize=True
     )
-    batch, _, _, out_h, out_w, *kernel = patches.shape
-    patches = patches.reshape(batch, -1, out_h, out_w, *kernel)
-    top, left = window.padding
-    padded = np.zeros(
-        (*patches.shape[:2], size[0] + 2 * top, size[1] + 2 * left), grad_out.dtype
-    )
-    for i in range(kernel[0]):
-        for j in range(kernel[1]):
-            row, column = i * window.dilation[0], j * window.dilation[1]
-            padded[
-                :, :,
-                row : row + out_h * window.stride[0] : window.stride[0],
-                column : column + out_w * window.stride[1] : window.stride[1],
-            ] += patches[..., i, j]  # fmt: skip
-    return padded[:, :, top : top + size[0], left : left + size[1]]
+    channels = weight.shape[1] * groups
+    shape = (grad_out.shape[0], channels, *grad_out.shape[2:], *window.kernel)
+    return window.added_up(patches.reshape(shape), size)
 
 
-@primitive(dtypes=FLOAT, device_dtypes=(float32,))
+@primitive(dtypes=FLOAT, typed="grad_out")
 def _conv2d_weight_vjp(
     grad_out: Tensor, x: Tensor, window: Window, groups: int
 ) -> Tensor:
@@ -208,18 +205,26 @@ def _conv2d_weight_vjp(
 def _conv2d_weight_vjp_spec(
     grad_out: TensorSpec, x: TensorSpec, window: Window, groups: int
 ) -> TensorSpec:
+    check_same_dtype("conv2d_weight_vjp", grad_out=grad_out, x=x)
     shape = (grad_out.shape[1], x.shape[1] // groups, *window.kernel)
     return TensorSpec(shape, grad_out.dtype)
 
 
 @_conv2d_weight_vjp.vjp
 def _conv2d_weight_vjp_vjp(
-    grad: Tensor, grad_out: Tensor, x: Tensor, window: Window, groups: int
-) -> tuple[Tensor, Tensor]:
+    grad: Tensor,
+    grad_out: Tensor,
+    x: Tensor,
+    window: Window,
+    groups: int,
+    needs: tuple[bool, bool],
+) -> tuple[Tensor | None, Tensor | None]:
     height, width = x.shape[2:]
     return (
-        _conv2d(x, grad, None, window, groups),
-        _conv2d_input_vjp(grad_out, grad, (height, width), window, groups),
+        _conv2d(x, grad, None, window, groups) if needs[0] else None,
+        _conv2d_input_vjp(grad_out, grad, (height, width), window, groups)
+        if needs[1]
+        else None,
     )
 
 
@@ -230,14 +235,16 @@ def _conv2d_weight_vjp_kernel(
     _, *out = grad_out.shape
     weights = (out[0], x.shape[1] // groups, *window.kernel)
     depth = x.shape[0] * out[1] * out[2]
-    product = Product(out[0] // groups, math.prod(weights[1:]), depth, b_along_k=True)
+    product = Product(
+        out[0] // groups, math.prod(weights[1:]), depth, x.dtype, b_along_k=True
+    )
     wanted = SOFTWARE_TILES if gpu.kind == "software" else GPU_TILES
     tiles = tile_count(gpu, product) * groups
     chunks = max(1, min(ceil_div(wanted, tiles), depth // MIN_CHUNK))
     if gpu.kind == "software":
         chunks = max(chunks, ceil_div(depth, SOFTWARE_ROUNDS))
     numel = math.prod(weights)
-    partial = Scratch("partial", 4 * numel * chunks)
+    partial = Scratch("partial", acc_size(x.dtype) * numel * chunks)
     plane_magic, plane_shift = divisor(out[1] * out[2])
     width_magic, width_shift = divisor(out[2])
     push: dict[str, Argument] = {
@@ -255,7 +262,8 @@ def _conv2d_weight_vjp_kernel(
         groups * chunks,
         push,
         window.constants(),
-        ceil_div(depth, chunks),
+        depth=ceil_div(depth, chunks),
+        partial=chunks > 1,
     )
     if chunks == 1:
         return [first]
@@ -271,61 +279,3 @@ def _conv2d_weight_vjp_reference(
         "bgohw,bgchwij->gocij", _grouped(grad_out, groups), patches, optimize=True
     )
     return out.reshape(-1, *out.shape[2:])
-
-
-def conv2d(
-    x: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: int | Pair = 1,
-    padding: int | Pair = 0,
-    dilation: int | Pair = 1,
-    groups: int = 1,
-) -> Tensor:
-    """Return the cross-correlation of images with filters.
-
-    Parameters
-    ----------
-    x : Tensor, shape (batch, in_channels, height, width)
-        Float.
-    weight : Tensor, shape (out_channels, in_channels / groups, kernel_h, kernel_w)
-        Filters.
-    bias : Tensor, shape (out_channels,), or None
-        Added to each output channel.
-    stride, padding, dilation : int or (int, int)
-        Of height and width; padding is with zeros.
-    groups : int, default 1
-        Blocks of channels that are convolved separately.
-
-    Returns
-    -------
-    Tensor, shape (batch, out_channels, out_h, out_w)
-        out = (size + 2 padding - dilation (kernel - 1) - 1) // stride + 1.
-
-    Raises
-    ------
-    ShapeError
-        If shapes do not fit each other or the window does not fit the image.
-    """
-    if x.ndim != 4 or weight.ndim != 4:
-        raise ShapeError(
-            f"conv2d: x is {x.shape}, weight {weight.shape}; both must be 4-D"
-        )
-    out_channels, group_channels, *kernel = weight.shape
-    if groups < 1 or x.shape[1] != group_channels * groups or out_channels % groups:
-        raise ShapeError(
-            f"conv2d: x has {x.shape[1]} channels, weight is {weight.shape}, groups"
-            f" {groups}; x must have weight.shape[1] * groups ="
-            f" {group_channels * groups} channels, and groups must divide"
-            " weight.shape[0]"
-        )
-    if bias is not None and bias.shape != (out_channels,):
-        raise ShapeError(f"conv2d: bias is {bias.shape}; it must be ({out_channels},)")
-    window = Window(
-        (kernel[0], kernel[1]),
-        pair("conv2d: stride", stride, 1),
-        pair("conv2d: padding", padding, 0),
-        pair("conv2d: dilation", dilation, 1),
-    )
-    check_fit("conv2d", x, window)
-    return _conv2d(x, weight, bias, window, groups)

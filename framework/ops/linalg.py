@@ -7,11 +7,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..dispatch import SOFTWARE_ROUNDS, Argument, At, Dispatch, Placed, Scratch
-from ..dtype import FLOAT, float32
-from ..errors import DTypeError, ShapeError
+from ..dispatch import (
+    MAX_GROUPS,
+    SOFTWARE_ROUNDS,
+    Argument,
+    At,
+    Dispatch,
+    Placed,
+    Scratch,
+)
+from ..dtype import NUMERIC
+from ..errors import ShapeError
 from ..primitive import primitive
 from ..shape import TensorSpec, broadcast_shapes, ceil_div
+from .element import acc_size, check_same_dtype
 from .movement import expand, reshape, transpose
 from .reducing import sum_rows
 from .tiling import Product, product_dispatch
@@ -22,7 +31,7 @@ if TYPE_CHECKING:
     from ..tensor import Tensor
 
 
-@primitive(dtypes=FLOAT, device_dtypes=(float32,), strided=True)
+@primitive(dtypes=NUMERIC, strided=True, typed="a")
 def bmm(a: Tensor, b: Tensor) -> Tensor:
     """Return the matrix product of each pair in two batches.
 
@@ -35,7 +44,7 @@ def bmm(a: Tensor, b: Tensor) -> Tensor:
     Returns
     -------
     Tensor, shape (batch, m, n)
-        Accumulated in float32 or wider.
+        Accumulated in float32 or wider; integers wrap.
 
     Raises
     ------
@@ -48,10 +57,7 @@ def bmm(a: Tensor, b: Tensor) -> Tensor:
 def bmm_spec(a: TensorSpec, b: TensorSpec) -> TensorSpec:
     if a.ndim != 3 or b.ndim != 3:
         raise ShapeError(f"bmm: a is {a.shape}, b is {b.shape}; both must be 3-D")
-    if a.dtype is not b.dtype:
-        raise DTypeError(
-            f"matmul: a is {a.dtype.name}, b is {b.dtype.name}; they must be the same"
-        )
+    check_same_dtype("matmul", a=a, b=b)
     batch, m, k = a.shape
     batch_b, k_b, n = b.shape
     if k != k_b:
@@ -67,36 +73,42 @@ def bmm_spec(a: TensorSpec, b: TensorSpec) -> TensorSpec:
 @bmm.kernel
 def bmm_kernel(gpu: DeviceInfo, a: Placed, b: Placed) -> list[Dispatch]:
     batch, m, k = a.shape
-    n = b.shape[-1]
-    most = SOFTWARE_ROUNDS if gpu.kind == "software" else k
-    if k <= most:
-        return [_bmm_part(gpu, a, b, range(k), "out")]
-    numel, chunks = batch * m * n, ceil_div(k, most)
-    partial = Scratch("partial", 4 * numel * chunks)
+    plane = m * b.shape[-1]
+    chunks = ceil_div(k, SOFTWARE_ROUNDS) if gpu.kind == "software" and k else 1
+    most = ceil_div(k, chunks)
+    size = a.dtype.itemsize if chunks == 1 else acc_size(a.dtype)
+    partial = Scratch("partial", size * batch * plane * chunks)
+    target: str | Scratch = "out" if chunks == 1 else partial
     parts = [
         _bmm_part(
             gpu,
             a,
             b,
+            range(first, min(batch, first + MAX_GROUPS)),
             range(chunk * most, min(k, (chunk + 1) * most)),
-            At(partial, 4 * numel * chunk),
+            At(target, size * plane * (chunk * batch + first)),
         )
         for chunk in range(chunks)
+        for first in range(0, batch, MAX_GROUPS)
     ]
-    return [*parts, sum_rows(gpu, partial, a, chunks, numel)]
+    return (
+        parts
+        if chunks == 1
+        else [*parts, sum_rows(gpu, partial, a, chunks, batch * plane)]
+    )
 
 
 def _bmm_part(
-    gpu: DeviceInfo, a: Placed, b: Placed, depth: range, out: str | At
+    gpu: DeviceInfo, a: Placed, b: Placed, batch: range, depth: range, out: At
 ) -> Dispatch:
-    """Return the dispatch that sums over a part of the depth."""
-    batch, m, _ = a.shape
-    n = b.shape[-1]
+    """Return the dispatch for a part of the batch and of the depth."""
+    m, n = a.shape[1], b.shape[2]
     a_batch, a_row, a_column = a.layout.strides
     b_batch, b_row, b_column = b.layout.strides
+    size = a.dtype.itemsize
     push: dict[str, Argument] = {
-        "a": At("a", 4 * a_column * depth.start),
-        "b": At("b", 4 * b_row * depth.start),
+        "a": At("a", size * (a_batch * batch.start + a_column * depth.start)),
+        "b": At("b", size * (b_batch * batch.start + b_row * depth.start)),
         "out_": out,
     }
     push |= {"m": m, "n": n, "k": len(depth), "a_row": a_row, "a_column": a_column}
@@ -106,11 +118,13 @@ def _bmm_part(
         m,
         n,
         len(depth),
+        a.dtype,
         a_along_k=a_column == 1 and a_row != 1,
         b_along_k=b_row == 1 and b_column != 1,
     )
     kernel = ("matmul/tiled", "matmul/subgroup")
-    return product_dispatch(gpu, kernel, product, batch, push, {})
+    partial = isinstance(out.memory, Scratch)
+    return product_dispatch(gpu, kernel, product, len(batch), push, {}, partial=partial)
 
 
 @bmm.vjp

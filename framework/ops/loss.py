@@ -1,4 +1,4 @@
-"""Losses."""
+"""Losses of one element each, and how losses are reduced."""
 
 from __future__ import annotations
 
@@ -6,231 +6,294 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..dispatch import Dispatch, Placed, divisor, linear_grid
-from ..dtype import FLOAT, INTEGER, float32, int32, int64
+from ..dtype import FLOAT, SINGLE
 from ..errors import ShapeError
-from ..primitive import primitive
-from ..shape import TensorSpec
-from .movement import permute, reshape
-from .reduce import sum
-from .reducing import SOFTWARE_WORKGROUP, WORKGROUP
+from ..primitive import elementwise
+from ..shape import broadcast_shapes
+from .compare import clamp_min, eq, where
+from .exponential import exp, log, log1p, log_sigmoid
+from .reduce import mean, sum
+from .unary import abs, square
 
 if TYPE_CHECKING:
-    from vkbackend import DeviceInfo
-
     from ..tensor import Tensor
 
-_DTYPES = {"logits": FLOAT, "labels": INTEGER}
-_DEVICE_DTYPES = {"logits": (float32,), "labels": (int32, int64)}
+
+REDUCTIONS = ("mean", "sum", "none")
+LEAST_LOGARITHM = -100.0
+"""Logarithms of probabilities are no smaller, so that no loss is infinite."""
+
+LEAST_SPREAD = 1e-12
+"""x (1 - x) is taken as no smaller, so that no slope is infinite."""
 
 
-@primitive(
-    dtypes=_DTYPES,
-    device_dtypes=_DEVICE_DTYPES,
-    outputs=("losses", "logsumexp", "counts"),
-)
-def _cross_entropy_rows(
-    logits: Tensor, labels: Tensor, ignore_index: int, label_smoothing: float
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Return of each row the loss, the log of its sum of exponentials, and 0 or 1.
-
-    The last says whether the row counts, which it does unless it is ignored.
-    """
+def check_reduction(
+    name: str, reduction: str, known: tuple[str, ...] = REDUCTIONS
+) -> None:
+    """Raise `ShapeError` if losses are not reduced in this way."""
+    if reduction not in known:
+        listed = ", ".join(repr(each) for each in known[:-1])
+        raise ShapeError(
+            f"{name}: reduction is {reduction!r}; it must be {listed} or {known[-1]!r}"
+        )
 
 
-@_cross_entropy_rows.spec
-def _cross_entropy_rows_spec(
-    logits: TensorSpec, labels: TensorSpec, ignore_index: int, label_smoothing: float
-) -> tuple[TensorSpec, TensorSpec, TensorSpec]:
-    rows = TensorSpec(logits.shape[:1], logits.dtype)
-    return rows, rows, rows
+def reduced(losses: Tensor, reduction: str) -> Tensor:
+    """Return the mean or the sum of the losses, or all of them with "none"."""
+    if reduction == "none":
+        return losses
+    return mean(losses) if reduction == "mean" else sum(losses)
 
 
-@_cross_entropy_rows.kernel
-def _cross_entropy_rows_kernel(
-    gpu: DeviceInfo,
-    logits: Placed,
-    labels: Placed,
-    ignore_index: int,
-    label_smoothing: float,
-) -> Dispatch:
-    rows, columns = logits.shape
-    size = SOFTWARE_WORKGROUP if gpu.kind == "software" else WORKGROUP
-    group = min(1 << max(0, (columns // 8).bit_length() - 1), size)
-    push: dict[str, int | float | str] = {"logits": "logits", "labels": "labels"}
-    push |= {"loss": "losses", "logsumexp": "logsumexp", "counts": "counts"}
-    push |= {"rows": rows, "columns": columns, "ignore_index": ignore_index}
-    push["label_smoothing"] = label_smoothing
-    constants = {
-        "LOCAL_X": size, "GROUP": group, "LABEL_WORDS": labels.dtype.itemsize // 4
-    }  # fmt: skip
-    grid = linear_grid(rows * group, size)
-    return Dispatch("loss/cross_entropy", grid, push, constants)
+def _check(name: str, x: Tensor, target: Tensor, reduction: str) -> None:
+    """Check that the shapes broadcast, and the reduction."""
+    broadcast_shapes(name, x.shape, target.shape)
+    check_reduction(name, reduction)
 
 
-@_cross_entropy_rows.vjp
-def _cross_entropy_rows_vjp(
-    grad: Tensor,
-    logits: Tensor,
-    labels: Tensor,
-    logsumexp: Tensor,
-    ignore_index: int,
-    label_smoothing: float,
-) -> tuple[Tensor, None]:
-    return (
-        _cross_entropy_grad(
-            logits, labels, logsumexp, grad, ignore_index, label_smoothing
-        ),
-        None,
-    )
+def _check_same(name: str, x: Tensor, target: Tensor, reduction: str) -> None:
+    """Check that the shapes are the same, and the reduction."""
+    if x.shape != target.shape:
+        raise ShapeError(
+            f"{name}: x is {x.shape}, target {target.shape}; they must be the same"
+        )
+    check_reduction(name, reduction)
 
 
-@_cross_entropy_rows.reference
-def _cross_entropy_rows_reference(
-    logits: np.ndarray, labels: np.ndarray, ignore_index: int, label_smoothing: float
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    columns = logits.shape[1]
-    largest = logits.max(axis=1, keepdims=True)
-    total = np.exp(logits - largest).sum(axis=1)
-    logsumexp = np.log(total) + largest[:, 0]
-    known = (labels >= 0) & (labels < columns)
-    picked = logits[np.arange(len(labels)), np.where(known, labels, 0)]
-    losses = logsumexp - (1 - label_smoothing) * picked
-    losses = losses - label_smoothing * logits.mean(axis=1)
-    losses = np.where(known, losses, np.nan)
-    counted = labels != ignore_index
-    return np.where(counted, losses, 0), logsumexp, counted
-
-
-@primitive(
-    dtypes={**_DTYPES, "logsumexp": FLOAT, "grad_rows": FLOAT},
-    device_dtypes=_DEVICE_DTYPES,
-)
-def _cross_entropy_grad(
-    logits: Tensor,
-    labels: Tensor,
-    logsumexp: Tensor,
-    grad_rows: Tensor,
-    ignore_index: int,
-    label_smoothing: float,
-) -> Tensor:
-    """Return (softmax - target) * grad of each row, 0 in ignored rows."""
-
-
-@_cross_entropy_grad.spec
-def _cross_entropy_grad_spec(
-    logits: TensorSpec,
-    labels: TensorSpec,
-    logsumexp: TensorSpec,
-    grad_rows: TensorSpec,
-    ignore_index: int,
-    label_smoothing: float,
-) -> TensorSpec:
-    return logits
-
-
-@_cross_entropy_grad.kernel
-def _cross_entropy_grad_kernel(
-    gpu: DeviceInfo,
-    logits: Placed,
-    labels: Placed,
-    logsumexp: Placed,
-    grad_rows: Placed,
-    ignore_index: int,
-    label_smoothing: float,
-) -> Dispatch:
-    rows, columns = logits.shape
-    magic, shift = divisor(columns)
-    push: dict[str, int | float | str] = {"grad": "grad_rows", "out_": "out"}
-    push |= {name: name for name in ("logits", "labels", "logsumexp")}
-    push |= {"rows": rows, "columns": columns, "ignore_index": ignore_index}
-    push |= {"columns_magic": magic, "columns_shift": shift}
-    push["label_smoothing"] = label_smoothing
-    constants = {"LOCAL_X": WORKGROUP, "LABEL_WORDS": labels.dtype.itemsize // 4}
-    grid = linear_grid(logits.numel, WORKGROUP)
-    return Dispatch("loss/cross_entropy_vjp", grid, push, constants)
-
-
-@_cross_entropy_grad.reference
-def _cross_entropy_grad_reference(
-    logits: np.ndarray,
-    labels: np.ndarray,
-    logsumexp: np.ndarray,
-    grad_rows: np.ndarray,
-    ignore_index: int,
-    label_smoothing: float,
-) -> np.ndarray:
-    rows, columns = logits.shape
-    known = (labels >= 0) & (labels < columns)
-    target = np.full((rows, columns), label_smoothing / columns, logits.dtype)
-    target[np.arange(rows), np.where(known, labels, 0)] += 1 - label_smoothing
-    grad = (np.exp(logits - logsumexp[:, None]) - target) * grad_rows[:, None]
-    grad[~known] = np.nan
-    grad[labels == ignore_index] = 0
-    return grad
-
-
-def cross_entropy(
-    logits: Tensor,
-    labels: Tensor,
-    *,
-    ignore_index: int = -100,
-    label_smoothing: float = 0.0,
-    reduction: str = "mean",
-) -> Tensor:
-    """Return the negative log-probability of class labels under softmax(logits).
+def mse_loss(x: Tensor, target: Tensor, *, reduction: str = "mean") -> Tensor:
+    """Return the squared differences.
 
     Parameters
     ----------
-    logits : Tensor, shape (batch, classes) or (batch, classes, ...)
-        Unnormalised log-probabilities, float.
-    labels : Tensor, shape (batch,) or (batch, ...)
-        Class numbers, an integer dtype.
-    ignore_index : int, default -100
-        Rows with this label count nothing.
-    label_smoothing : float, default 0
-        Share of the target spread evenly over the classes, in [0, 1].
+    x, target : Tensor
+        Float, of shapes that broadcast.
     reduction : str, default "mean"
-        "mean" over the rows that count, "sum", or "none".
+        "mean" or "sum" of the losses, or "none" for each of them.
 
     Returns
     -------
     Tensor
-        A scalar, or one loss per row with "none".
+        A scalar, or with "none" the broadcast shape.
 
     Raises
     ------
     ShapeError
-        If shapes do not fit, or an option is out of range.
+        If the shapes do not broadcast, or the reduction is unknown.
+    """
+    _check("mse_loss", x, target, reduction)
+    return reduced(square(x - target), reduction)
+
+
+def l1_loss(x: Tensor, target: Tensor, *, reduction: str = "mean") -> Tensor:
+    """Return the absolute differences; parameters as in `mse_loss`."""
+    _check("l1_loss", x, target, reduction)
+    return reduced(abs(x - target), reduction)
+
+
+def smooth_l1_loss(
+    x: Tensor, target: Tensor, *, reduction: str = "mean", beta: float = 1.0
+) -> Tensor:
+    """Return absolute differences, which below `beta` become a parabola.
+
+    With d = abs(x - target): d^2 / (2 beta) where d < beta, else d - beta / 2. `beta` 0
+    gives `l1_loss`. Other parameters as in `mse_loss`.
+
+    Raises
+    ------
+    ShapeError
+        Also if `beta` is negative.
+    """
+    _check("smooth_l1_loss", x, target, reduction)
+    if beta < 0:
+        raise ShapeError(f"smooth_l1_loss: beta is {beta}; it must be at least 0")
+    if beta == 0:
+        return l1_loss(x, target, reduction=reduction)
+    apart = abs(x - target)
+    curve = square(apart) * (0.5 / beta)
+    return reduced(where(apart < beta, curve, apart - 0.5 * beta), reduction)
+
+
+def huber_loss(
+    x: Tensor, target: Tensor, *, reduction: str = "mean", delta: float = 1.0
+) -> Tensor:
+    """Return half the squared differences, which from `delta` on become lines.
+
+    With d = abs(x - target): d^2 / 2 where d <= delta, else delta (d - delta / 2).
+    Other parameters as in `mse_loss`.
+
+    Raises
+    ------
+    ShapeError
+        Also if `delta` is not above 0.
 
     Notes
     -----
-    A label that is neither a class nor `ignore_index` gives NaN; labels are not read
-    back to be checked. With "mean" and nothing that counts, the result is NaN, as in
-    PyTorch.
+    Source: Huber, Robust Estimation of a Location Parameter, 1964.
     """
-    expected = (*logits.shape[:1], *logits.shape[2:])
-    if logits.ndim < 2 or labels.shape != expected:
-        raise ShapeError(
-            f"cross_entropy: logits are {logits.shape}, labels {labels.shape};"
-            " logits must be (batch, classes, ...) and labels (batch, ...)"
-        )
-    if not 0.0 <= label_smoothing <= 1.0:
-        raise ShapeError(
-            f"cross_entropy: label_smoothing is {label_smoothing};"
-            " it must be from 0 to 1"
-        )
-    if reduction not in ("mean", "sum", "none"):
-        raise ShapeError(
-            f"cross_entropy: reduction is {reduction!r};"
-            " it must be 'mean', 'sum' or 'none'"
-        )
-    order = (0, *range(2, logits.ndim), 1)
-    rows = reshape(permute(logits, order), (labels.numel(), logits.shape[1]))
-    flat = reshape(labels, (labels.numel(),))
-    losses, _, counts = _cross_entropy_rows(rows, flat, ignore_index, label_smoothing)
-    if reduction == "none":
-        return reshape(losses, labels.shape)
-    if reduction == "sum":
-        return sum(losses)
-    return sum(losses) / sum(counts)
+    _check("huber_loss", x, target, reduction)
+    if delta <= 0:
+        raise ShapeError(f"huber_loss: delta is {delta}; it must be above 0")
+    apart = abs(x - target)
+    lines = (apart - 0.5 * delta) * delta
+    return reduced(where(apart <= delta, square(apart) * 0.5, lines), reduction)
+
+
+def _binary_losses(x: np.ndarray, target: np.ndarray) -> np.ndarray:
+    likely = np.maximum(np.log(x), LEAST_LOGARITHM)
+    unlikely = np.maximum(np.log1p(-x), LEAST_LOGARITHM)
+    return (target - 1) * unlikely - target * likely
+
+
+@elementwise(
+    glsl="(target - 1.0)"
+    " * (precise_log1p(-x) < -100.0 ? -100.0 : precise_log1p(-x))"
+    " - target * (precise_log(x) < -100.0 ? -100.0 : precise_log(x))",
+    reference=_binary_losses,
+    dtypes=FLOAT,
+    device_dtypes=SINGLE,
+)
+def _binary_cross_entropy(x: Tensor, target: Tensor) -> Tensor:
+    """Return the cross entropy of probabilities, with logarithms of at least -100."""
+
+
+@_binary_cross_entropy.vjp
+def _binary_cross_entropy_vjp(
+    grad: Tensor, x: Tensor, target: Tensor, needs: tuple[bool, bool]
+) -> tuple[Tensor, Tensor | None]:
+    grad_x = grad * (x - target) / clamp_min((1.0 - x) * x, LEAST_SPREAD)
+    if not needs[1]:
+        return grad_x, None
+    likely = clamp_min(log(x), LEAST_LOGARITHM)
+    return grad_x, grad * (clamp_min(log1p(-x), LEAST_LOGARITHM) - likely)
+
+
+def binary_cross_entropy(
+    x: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    *,
+    reduction: str = "mean",
+) -> Tensor:
+    """Return the negative log-probability of targets between 0 and 1.
+
+    Parameters
+    ----------
+    x : Tensor
+        Float probabilities; others give NaN. Logarithms are cut at -100, and their
+        slopes at 10^12, as in PyTorch; `binary_cross_entropy_with_logits` needs no cut.
+    target : Tensor, shape of `x`
+        Probabilities wanted.
+    weight : Tensor or None
+        Factors of the losses, of a shape that broadcasts to theirs.
+    reduction : str, default "mean"
+        As in `mse_loss`; weights are no part of the count.
+
+    Raises
+    ------
+    ShapeError
+        If the shapes differ, or the reduction is unknown.
+    """
+    _check_same("binary_cross_entropy", x, target, reduction)
+    losses = _binary_cross_entropy(x, target)
+    return reduced(losses if weight is None else losses * weight, reduction)
+
+
+def binary_cross_entropy_with_logits(
+    x: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    *,
+    reduction: str = "mean",
+    pos_weight: Tensor | None = None,
+) -> Tensor:
+    """Return `binary_cross_entropy` of sigmoid(x), without overflow or cut.
+
+    Parameters
+    ----------
+    x : Tensor
+        Float.
+    target : Tensor, shape of `x`
+        Probabilities wanted.
+    weight : Tensor or None
+        Factors of the losses, of a shape that broadcasts to theirs.
+    reduction : str, default "mean"
+        As in `mse_loss`.
+    pos_weight : Tensor or None
+        Factors of the losses of what is wanted to be 1, likewise.
+
+    Raises
+    ------
+    ShapeError
+        If the shapes differ, or the reduction is unknown.
+    """
+    _check_same("binary_cross_entropy_with_logits", x, target, reduction)
+    likely = log_sigmoid(x)
+    if pos_weight is not None:
+        likely = likely * (target * (pos_weight - 1.0) + 1.0)
+    losses = (1.0 - target) * x - likely
+    return reduced(losses if weight is None else losses * weight, reduction)
+
+
+def kl_div(
+    x: Tensor, target: Tensor, *, reduction: str = "mean", log_target: bool = False
+) -> Tensor:
+    """Return the terms of the Kullback-Leibler divergence of `target` from exp(x).
+
+    Parameters
+    ----------
+    x : Tensor
+        Float log-probabilities.
+    target : Tensor
+        Probabilities, of a shape that broadcasts; 0 contributes 0.
+    reduction : str, default "mean"
+        As in `mse_loss`, or "batchmean": the sum by the size of dimension 0, which is
+        the divergence itself.
+    log_target : bool, default False
+        Whether `target` has log-probabilities.
+
+    Raises
+    ------
+    ShapeError
+        If the shapes do not broadcast, or the reduction is unknown.
+
+    Notes
+    -----
+    Source: Kullback and Leibler, On Information and Sufficiency, 1951.
+    """
+    broadcast_shapes("kl_div", x.shape, target.shape)
+    check_reduction("kl_div", reduction, (*REDUCTIONS[:2], "batchmean", "none"))
+    if log_target:
+        losses = exp(target) * (target - x)
+    else:
+        present = where(eq(target, 0.0), 1.0, target)
+        losses = target * log(present) - target * x
+    if reduction == "batchmean":
+        return sum(losses) / float(losses.shape[0]) if losses.ndim else sum(losses)
+    return reduced(losses, reduction)
+
+
+def hinge_embedding_loss(
+    x: Tensor, target: Tensor, *, margin: float = 1.0, reduction: str = "mean"
+) -> Tensor:
+    """Return `x` where the target is 1, and max(0, margin - x) where it is -1.
+
+    Other parameters as in `mse_loss`.
+    """
+    _check("hinge_embedding_loss", x, target, reduction)
+    apart = clamp_min(margin - x, 0.0)
+    losses = where(eq(target, 1.0), x, 0.0) + where(eq(target, -1.0), apart, 0.0)
+    return reduced(losses, reduction)
+
+
+def margin_ranking_loss(
+    x1: Tensor,
+    x2: Tensor,
+    target: Tensor,
+    *,
+    margin: float = 0.0,
+    reduction: str = "mean",
+) -> Tensor:
+    """Return max(0, margin - target * (x1 - x2)): 1 wants `x1` larger, -1 `x2`."""
+    broadcast_shapes("margin_ranking_loss", x1.shape, x2.shape, target.shape)
+    check_reduction("margin_ranking_loss", reduction)
+    return reduced(clamp_min(margin - target * (x1 - x2), 0.0), reduction)

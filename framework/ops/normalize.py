@@ -6,15 +6,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..autograd import is_grad_enabled
 from ..dispatch import Dispatch, Placed, check_rounds, divisor, fold_grid
-from ..dtype import FLOAT, float32
+from ..dtype import FLOAT, float32, float64
 from ..errors import ShapeError
 from ..primitive import composite, primitive
 from ..shape import TensorSpec, ceil_div
+from .compare import clamp_min
 from .creation import fill_like
-from .elementwise import rsqrt
+from .element import statistic_dtype, storage_defines
+from .moment import norm
 from .movement import reshape
-from .reducing import SOFTWARE_WORKGROUP, WORKGROUP
+from .reduce import mean as average
+from .reduce import sum
+from .reducing import as_dtype_of
+from .unary import rsqrt, square
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
@@ -22,7 +28,11 @@ if TYPE_CHECKING:
     from ..tensor import Tensor
 
 
-@primitive(dtypes=FLOAT, device_dtypes=(float32,), outputs=("mean", "variance"))
+CHANNEL_WORKGROUP = 1024
+"""Invocations that share a channel on a GPU: channels are few, so many of them."""
+
+
+@primitive(dtypes=FLOAT, outputs=("mean", "variance"), typed="x")
 def batch_norm_moments(x: Tensor) -> tuple[Tensor, Tensor]:
     """Return mean and biased variance of each channel.
 
@@ -39,7 +49,7 @@ def batch_norm_moments(x: Tensor) -> tuple[Tensor, Tensor]:
 
 @batch_norm_moments.spec
 def batch_norm_moments_spec(x: TensorSpec) -> tuple[TensorSpec, TensorSpec]:
-    channels = TensorSpec((x.shape[1],), x.dtype)
+    channels = TensorSpec((x.shape[1],), statistic_dtype(x.dtype))
     return channels, channels
 
 
@@ -57,9 +67,10 @@ def _per_channel(
     magic, shift = divisor(inner)
     push |= {"batch": batch, "channels": channels, "inner": inner}
     push |= {"inner_magic": magic, "inner_shift": shift}
-    size = SOFTWARE_WORKGROUP if gpu.kind == "software" else WORKGROUP
+    size = gpu.subgroup_size if gpu.kind == "software" else CHANNEL_WORKGROUP
     check_rounds(gpu, "batch_norm", ceil_div(batch * inner, size))
-    return Dispatch(kernel, fold_grid(channels), push, {"LOCAL_X": size})
+    defines = storage_defines(x.dtype)
+    return Dispatch(kernel, fold_grid(channels), push, {"LOCAL_X": size}, defines)
 
 
 @batch_norm_moments.reference
@@ -67,10 +78,18 @@ def batch_norm_moments_reference(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]
     return x.mean(axis=(0, 2)), x.var(axis=(0, 2))
 
 
+_STATISTIC = (float32, float64)
+
+
 @primitive(
-    dtypes=FLOAT,
-    device_dtypes=(float32,),
+    dtypes={
+        "grad_out": FLOAT,
+        "x": FLOAT,
+        "mean": _STATISTIC,
+        "inverse_std": _STATISTIC,
+    },
     outputs=("sum_grad", "sum_grad_normalized"),
+    typed="x",
 )
 def batch_norm_sums(
     grad_out: Tensor, x: Tensor, mean: Tensor, inverse_std: Tensor
@@ -112,19 +131,40 @@ def _batch_norm_train(
     inverse_std = rsqrt(variance + eps)
     scale = inverse_std * weight
     out = (x - _channels(mean)) * _channels(scale) + _channels(bias)
-    return out, mean, variance, inverse_std
+    return out.to(x.dtype), mean, variance, inverse_std
 
 
 @_batch_norm_train.vjp
 def _batch_norm_train_vjp(
-    grad: Tensor, x: Tensor, weight: Tensor, mean: Tensor, inverse_std: Tensor
+    grad: Tensor,
+    x: Tensor,
+    weight: Tensor,
+    mean: Tensor,
+    inverse_std: Tensor,
+    eps: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
+    if is_grad_enabled():
+        return _differentiable_vjp(grad, x, weight, eps)
     count = x.shape[0] * x.shape[2]
     sum_grad, sum_normalized = batch_norm_sums(grad, x, mean, inverse_std)
     normalized = (x - _channels(mean)) * _channels(inverse_std)
     centred = grad - _channels(sum_grad * (1.0 / count))
     centred = centred - normalized * _channels(sum_normalized * (1.0 / count))
     return centred * _channels(inverse_std * weight), sum_normalized, sum_grad
+
+
+def _differentiable_vjp(
+    grad: Tensor, x: Tensor, weight: Tensor, eps: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the gradients by ops that have gradients themselves."""
+    wide = as_dtype_of(x, statistic_dtype(x.dtype))
+    apart = wide - average(wide, (0, 2), keepdim=True)
+    inverse_std = rsqrt(average(square(apart), (0, 2), keepdim=True) + eps)
+    y = apart * inverse_std
+    centred = grad - average(grad, (0, 2), keepdim=True)
+    centred = centred - y * average(grad * y, (0, 2), keepdim=True)
+    grad_x = centred * inverse_std * _channels(weight)
+    return grad_x, sum(grad * y, (0, 2)), sum(grad, (0, 2))
 
 
 def _channels(x: Tensor) -> Tensor:
@@ -148,7 +188,7 @@ def batch_norm(
     Parameters
     ----------
     x : Tensor, shape (batch, channels) or (batch, channels, ...)
-        Float.
+        Float. Statistics of 16-bit floats are computed in float32.
     running_mean, running_var : Tensor, shape (channels,), or None
         Statistics used when not training; when training they are updated in place by
         `momentum`, the variance with the unbiased estimate.
@@ -190,7 +230,7 @@ def batch_norm(
             )
         factor = rsqrt(running_var + eps) * scale
         out = (flat - _channels(running_mean)) * _channels(factor) + _channels(shift)
-        return reshape(out, x.shape)
+        return reshape(out.to(x.dtype), x.shape)
     count = flat.shape[0] * flat.shape[2]
     if count < 2:
         raise ShapeError(
@@ -198,11 +238,22 @@ def batch_norm(
             f" x is {x.shape}"
         )
     out, mean, variance, _ = _batch_norm_train(flat, scale, shift, eps)
-    if running_mean is not None and running_var is not None:
-        unbiased = variance * (count / (count - 1))
-        running_mean.copy_(running_mean * (1.0 - momentum) + mean * momentum)
-        running_var.copy_(running_var * (1.0 - momentum) + unbiased * momentum)
+    unbiased = variance * (count / (count - 1))
+    update_running(running_mean, running_var, mean, unbiased, momentum)
     return reshape(out, x.shape)
+
+
+def update_running(
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    mean: Tensor,
+    variance: Tensor,
+    momentum: float,
+) -> None:
+    """Move running statistics, where there are some, towards new ones."""
+    for running, new in ((running_mean, mean), (running_var, variance)):
+        if running is not None:
+            running.copy_(running * (1.0 - momentum) + new.detach() * momentum)
 
 
 def _inner(shape: tuple[int, ...]) -> int:
@@ -210,3 +261,25 @@ def _inner(shape: tuple[int, ...]) -> int:
     for each in shape[2:]:
         size *= each
     return size
+
+
+def normalize(
+    x: Tensor, p: float = 2.0, dim: int | tuple[int, ...] = 1, eps: float = 1e-12
+) -> Tensor:
+    """Return vectors divided by their norms, so that their norm is 1.
+
+    Parameters
+    ----------
+    x : Tensor, float
+    p : float, default 2
+        Which norm: (sum of abs(x) ** p) ** (1 / p).
+    dim : int or tuple of int, default 1
+        Dimensions along which the vectors lie.
+    eps : float, default 1e-12
+        Least number to divide by.
+
+    Returns
+    -------
+    Tensor, shape and dtype of `x`
+    """
+    return x / clamp_min(norm(x, p, dim, keepdim=True), eps)

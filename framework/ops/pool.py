@@ -1,18 +1,21 @@
-"""Pooling over images, in NCHW order."""
+"""Max pooling over images, in NCHW order: the kernels."""
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..dispatch import Dispatch, Placed, linear_grid
-from ..dtype import FLOAT, float32, int32
-from ..errors import ShapeError
+from ..dtype import FLOAT, int32
 from ..primitive import primitive
 from ..shape import Shape, TensorSpec
+from .element import storage_defines
+from .movement import reshape
 from .reducing import WORKGROUP
-from .window import Pair, Window, check_fit, pair
+from .scatter import gather
+from .window import Pair, Window
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
@@ -20,7 +23,7 @@ if TYPE_CHECKING:
     from ..tensor import Tensor
 
 
-@primitive(dtypes=FLOAT, device_dtypes=(float32,), outputs=("out", "indices"))
+@primitive(dtypes=FLOAT, outputs=("out", "indices"), typed="x")
 def _max_pool2d(x: Tensor, window: Window) -> tuple[Tensor, Tensor]:
     """Return the largest element of each window, and its position in the plane."""
 
@@ -41,7 +44,8 @@ def _max_pool2d_kernel(gpu: DeviceInfo, x: Placed, window: Window) -> Dispatch:
         **_sizes(x.shape, out),
     }
     grid = linear_grid(x.shape[0] * x.shape[1] * out[0] * out[1], WORKGROUP)
-    return Dispatch("pool/max_pool2d", grid, push, _constants(window))
+    defines = storage_defines(x.dtype)
+    return Dispatch("pool/max_pool2d", grid, push, _constants(window), defines)
 
 
 def _sizes(x: Shape, out: Pair) -> dict[str, int]:
@@ -66,7 +70,7 @@ def _max_pool2d_reference(
     x: np.ndarray, window: Window
 ) -> tuple[np.ndarray, np.ndarray]:
     patches = window.patches(x, -np.inf)
-    flat = patches.reshape(*patches.shape[:4], -1)
+    flat = patches.reshape(*patches.shape[:4], math.prod(window.kernel))
     inside = window.patches(np.ones_like(x), 0).reshape(flat.shape) == 1
     # The first of equals, but the last NaN, as PyTorch chooses.
     invalid = np.isnan(flat)
@@ -82,10 +86,7 @@ def _max_pool2d_reference(
     return out, rows * x.shape[3] + columns
 
 
-@primitive(
-    dtypes={"grad_out": FLOAT, "indices": (int32,)},
-    device_dtypes={"grad_out": (float32,)},
-)
+@primitive(dtypes={"grad_out": FLOAT, "indices": (int32,)}, typed="grad_out")
 def _max_pool2d_input_vjp(
     grad_out: Tensor, indices: Tensor, size: Pair, window: Window
 ) -> Tensor:
@@ -109,63 +110,34 @@ def _max_pool2d_input_vjp_kernel(
         **_sizes((*planes, *size), (height, width)),
     }  # fmt: skip
     grid = linear_grid(planes[0] * planes[1] * size[0] * size[1], WORKGROUP)
-    return Dispatch("pool/max_pool2d_vjp", grid, push, _constants(window))
+    defines = storage_defines(grad_out.dtype)
+    return Dispatch("pool/max_pool2d_vjp", grid, push, _constants(window), defines)
+
+
+@_max_pool2d_input_vjp.vjp
+def _max_pool2d_input_vjp_vjp(grad: Tensor, indices: Tensor) -> tuple[Tensor, None]:
+    return chosen(grad, indices), None
+
+
+def chosen(x: Tensor, indices: Tensor) -> Tensor:
+    """Return the elements of planes at flat positions in each plane."""
+    planes = reshape(x, (*x.shape[:2], x.shape[2] * x.shape[3]))
+    places = reshape(indices, (*planes.shape[:2], indices.shape[2] * indices.shape[3]))
+    return reshape(gather(planes, 2, places), indices.shape)
 
 
 @_max_pool2d_input_vjp.reference
 def _max_pool2d_input_vjp_reference(
     grad_out: np.ndarray, indices: np.ndarray, size: Pair, window: Window
 ) -> np.ndarray:
+    return added_at(grad_out, indices, size)
+
+
+def added_at(grad_out: np.ndarray, indices: np.ndarray, size: Pair) -> np.ndarray:
+    """Return planes with each gradient added at its flat position."""
     planes = grad_out.shape[0] * grad_out.shape[1]
+    count = grad_out.shape[2] * grad_out.shape[3]
     out = np.zeros((planes, size[0] * size[1]), grad_out.dtype)
-    plane = np.arange(planes)[:, None]
-    np.add.at(out, (plane, indices.reshape(planes, -1)), grad_out.reshape(planes, -1))
+    places = np.arange(planes)[:, None], indices.reshape(planes, count)
+    np.add.at(out, places, grad_out.reshape(planes, count))
     return out
-
-
-def max_pool2d(
-    x: Tensor,
-    kernel_size: int | Pair,
-    stride: int | Pair | None = None,
-    padding: int | Pair = 0,
-    dilation: int | Pair = 1,
-) -> Tensor:
-    """Return the largest element of each window.
-
-    Parameters
-    ----------
-    x : Tensor, shape (batch, channels, height, width)
-        Float. Padding never wins; a NaN in a window does.
-    kernel_size : int or (int, int)
-        Size of the window.
-    stride : int or (int, int), default `kernel_size`
-    padding : int or (int, int), default 0
-        At most half the kernel.
-    dilation : int or (int, int), default 1
-
-    Returns
-    -------
-    Tensor, shape (batch, channels, out_h, out_w)
-        Sizes as in `conv2d`. The gradient goes to the first of equal elements.
-
-    Raises
-    ------
-    ShapeError
-        If `x` is not 4-D, the window does not fit, or padding exceeds half of it.
-    """
-    if x.ndim != 4:
-        raise ShapeError(f"max_pool2d: x is {x.shape}; it must be 4-D")
-    kernel = pair("max_pool2d: kernel_size", kernel_size, 1)
-    window = Window(
-        kernel,
-        kernel if stride is None else pair("max_pool2d: stride", stride, 1),
-        pair("max_pool2d: padding", padding, 0),
-        pair("max_pool2d: dilation", dilation, 1),
-    )
-    if any(2 * pad > size for pad, size in zip(window.padding, kernel)):
-        raise ShapeError(
-            f"max_pool2d: padding is {window.padding}; it must be at most half of the"
-            f" kernel {kernel}"
-        )
-    check_fit("max_pool2d", x, window)
-    return _max_pool2d(x, window)[0]

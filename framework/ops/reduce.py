@@ -1,22 +1,40 @@
-"""Reductions over any dimensions."""
+"""Sums, products and counts over any dimensions.
+
+Integers and bools are summed and multiplied as int64, as in PyTorch (uint64 stays), and
+as int32 on devices without 64-bit integers. The 2-byte floats are accumulated in
+float32.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..dispatch import Dispatch, Placed
-from ..dtype import NUMERIC, float32, int32, uint32
-from ..errors import DTypeError, ShapeError
+from ..dtype import ANY, DType, DTypeLike, as_dtype, float32, int64
+from ..errors import DTypeError
 from ..primitive import primitive
 from ..shape import Shape, TensorSpec, normalize_dims
-from .creation import fill_like
-from .elementwise import cast, eq
-from .movement import reshape
-from .reducing import readable, reduce_dispatches
+from .cast import cast
+from .compare import eq, ne, where
+from .movement import flatten, permute, reshape, unflatten
+from .rearrange import pad
+from .reducing import (
+    as_dtype_of,
+    dropped_shape,
+    in_storage,
+    kept_shape,
+    of_nothing,
+    readable,
+    reduce_dispatches,
+    sum_like,
+    whole_dtype,
+)
+from .region import narrow
+from .scan import running_product
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
@@ -24,45 +42,46 @@ if TYPE_CHECKING:
     from ..tensor import Tensor
 
 Dims = int | Sequence[int] | None
-WORDS = (float32, int32, uint32)
 
 
-def _kept(shape: Shape, dims: tuple[int, ...]) -> Shape:
-    """Return the shape with 1 in place of the reduced dimensions."""
-    return tuple(1 if dim in dims else size for dim, size in enumerate(shape))
+def finish(out: Tensor, shape: Shape, dims: tuple[int, ...], keepdim: bool) -> Tensor:
+    """Return what a reduction of a tensor of `shape` gave, with or without `dims`."""
+    return reshape(out, (kept_shape if keepdim else dropped_shape)(shape, dims))
 
 
-def _dropped(shape: Shape, dims: tuple[int, ...]) -> Shape:
-    return tuple(size for dim, size in enumerate(shape) if dim not in dims)
+def nothing(
+    x: Tensor, dims: tuple[int, ...], keepdim: bool, value: float, dtype: DType
+) -> Tensor:
+    """Return what a tensor without elements is reduced to: `value`, if anything."""
+    out = of_nothing(x, kept_shape(x.shape, dims), value, dtype)
+    return finish(out, x.shape, dims, keepdim)
 
 
-def _finish(x: Tensor, out: Tensor, dims: tuple[int, ...], keepdim: bool) -> Tensor:
-    """Drop the reduced dimensions unless they are to be kept as 1."""
-    return out if keepdim else reshape(out, _dropped(x.shape, dims))
+def _need_growth(name: str, x: TensorSpec, dtype: DType) -> None:
+    """Check that the kernel accumulates `x` in `dtype`; ours to get right."""
+    wider = float32 if x.dtype.is_float else int64
+    grows = dtype is wider and x.dtype.itemsize < wider.itemsize
+    assert dtype is x.dtype or grows, f"{name}: no sum of {x.dtype} in {dtype}"
 
 
-def _need_elements(name: str, x: TensorSpec, dims: tuple[int, ...]) -> None:
-    if any(x.shape[dim] == 0 for dim in dims):
-        raise ShapeError(
-            f"{name}: shape {x.shape} has no elements along {dims}; there is no result"
-        )
-
-
-@primitive(dtypes=NUMERIC, device_dtypes=WORDS, strided=True)
-def _sum(x: Tensor, dims: tuple[int, ...], scale: float = 1) -> Tensor:
+@primitive(dtypes=ANY, strided=True, typed="x")
+def _sum(x: Tensor, dims: tuple[int, ...], dtype: DType, scale: float = 1) -> Tensor:
     """Return sums over `dims`, which stay with size 1, times `scale`."""
 
 
 @_sum.spec
-def _sum_spec(x: TensorSpec, dims: tuple[int, ...], scale: float) -> TensorSpec:
-    return TensorSpec(_kept(x.shape, dims), x.dtype)
+def _sum_spec(
+    x: TensorSpec, dims: tuple[int, ...], dtype: DType, scale: float
+) -> TensorSpec:
+    _need_growth("sum", x, dtype)
+    return TensorSpec(kept_shape(x.shape, dims), dtype)
 
 
 @_sum.kernel
 def _sum_kernel(
-    gpu: DeviceInfo, x: Placed, dims: tuple[int, ...], scale: float
+    gpu: DeviceInfo, x: Placed, dims: tuple[int, ...], dtype: DType, scale: float
 ) -> list[Dispatch]:
-    return reduce_dispatches(gpu, "SUM", x, dims, scale)
+    return reduce_dispatches(gpu, sum_like("SUM", x.dtype, dtype, scale), x, dims)
 
 
 @_sum.vjp
@@ -72,206 +91,235 @@ def _sum_vjp(grad: Tensor, x_spec: TensorSpec, scale: float) -> Tensor:
 
 
 @_sum.reference
-def _sum_reference(x: np.ndarray, dims: tuple[int, ...], scale: float) -> np.ndarray:
-    return np.sum(x, axis=dims, keepdims=True, dtype=x.dtype) * x.dtype.type(scale)
+def _sum_reference(
+    x: np.ndarray, dims: tuple[int, ...], dtype: DType, scale: float
+) -> np.ndarray:
+    kind = dtype.arithmetic
+    return np.sum(x, axis=dims, keepdims=True, dtype=kind) * kind.type(scale)
 
 
-def sum(x: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
+@primitive(dtypes=ANY, strided=True, typed="x")
+def _mapped_sum(x: Tensor, dims: tuple[int, ...], dtype: DType, mapping: str) -> Tensor:
+    """Return sums over `dims`, which stay with size 1, of what is made of elements.
+
+    `mapping` is one of `reducing.MAPS`: "abs", "square" or "nonzero". The norms, which
+    use it, have gradients of their own.
+    """
+
+
+@_mapped_sum.spec
+def _mapped_sum_spec(
+    x: TensorSpec, dims: tuple[int, ...], dtype: DType, mapping: str
+) -> TensorSpec:
+    return _sum_spec(x, dims, dtype, 1)
+
+
+@_mapped_sum.kernel
+def _mapped_sum_kernel(
+    gpu: DeviceInfo, x: Placed, dims: tuple[int, ...], dtype: DType, mapping: str
+) -> list[Dispatch]:
+    chosen = sum_like("SUM", x.dtype, dtype, mapping=mapping)
+    return reduce_dispatches(gpu, chosen, x, dims)
+
+
+@_mapped_sum.reference
+def _mapped_sum_reference(
+    x: np.ndarray, dims: tuple[int, ...], dtype: DType, mapping: str
+) -> np.ndarray:
+    maps: dict[str, Callable[[np.ndarray], np.ndarray]]
+    maps = {"abs": np.abs, "square": np.square, "nonzero": lambda x: x != 0}
+    terms = maps[mapping](x.astype(dtype.arithmetic))
+    return np.sum(terms, axis=dims, keepdims=True, dtype=dtype.arithmetic)
+
+
+def total(
+    x: Tensor,
+    dims: tuple[int, ...],
+    keepdim: bool,
+    dtype: DType,
+    scale: float = 1,
+    mapping: str = "",
+) -> Tensor:
+    """Return the sum over `dims` as `dtype`; the kernel needs at least one element."""
+    if x.numel() == 0:
+        return nothing(x, dims, keepdim, 0, dtype)
+    source = in_storage(x)
+    held = source.dtype if source is not x and x.dtype.is_float else dtype
+    walked, reduced = readable(source, dims)
+    if mapping:
+        out = _mapped_sum(walked, reduced, held, mapping)
+    else:
+        out = _sum(walked, reduced, held, scale)
+    return finish(as_dtype_of(out, dtype), x.shape, dims, keepdim)
+
+
+def result_dtype(x: Tensor, dtype: DTypeLike | None) -> DType:
+    """Return the dtype of a sum or product: as asked for, or int64 of integers."""
+    if dtype is not None:
+        return as_dtype(dtype)
+    return x.dtype if x.dtype.is_float else whole_dtype(x)
+
+
+def accumulable(x: Tensor, dtype: DType) -> Tensor:
+    """Return `x` as it is accumulated in `dtype`: the kernel widens integers itself."""
+    widened = dtype is int64 and not x.dtype.is_float and x.dtype.itemsize < 8
+    return x if widened else as_dtype_of(x, dtype)
+
+
+def sum(
+    x: Tensor,
+    dim: Dims = None,
+    keepdim: bool = False,
+    *,
+    dtype: DTypeLike | None = None,
+) -> Tensor:
     """Return the sum over one dimension, several, or all.
 
     Parameters
     ----------
     x : Tensor
-        Any numeric dtype; the sum of no elements is 0.
+        The sum of no elements is 0.
     dim : int, sequence of int or None
         Dimensions to sum over; None means all.
     keepdim : bool, default False
         Keep them with size 1.
+    dtype : DType, str or None
+        To add in; None means the dtype of `x`, or int64 for integers.
 
-    Returns
-    -------
-    Tensor
-        Of the dtype of `x`.
+    Notes
+    -----
+    Integers wrap. On a device without 64-bit integers their sum is int32.
     """
-    return _total(x, normalize_dims("sum", dim, x.ndim), keepdim, 1)
-
-
-def _total(x: Tensor, dims: tuple[int, ...], keepdim: bool, scale: float) -> Tensor:
-    """Sum over `dims` and scale; the kernel itself needs at least one element."""
+    dims = normalize_dims("sum", dim, x.ndim)
+    wanted = result_dtype(x, dtype)
     if not dims:
-        return x
-    if x.numel() == 0:
-        out = fill_like(x, _kept(x.shape, dims), 0, x.dtype)
-    else:
-        out = _sum(readable(x, dims), dims, scale)
-    return _finish(x, out, dims, keepdim)
+        return as_dtype_of(x, wanted)
+    return total(accumulable(x, wanted), dims, keepdim, wanted)
 
 
-def mean(x: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
-    """Return the arithmetic mean over one dimension, several, or all; NaN if empty."""
+def nansum(
+    x: Tensor,
+    dim: Dims = None,
+    keepdim: bool = False,
+    *,
+    dtype: DTypeLike | None = None,
+) -> Tensor:
+    """Return the sum of all that is not NaN; see `sum`."""
+    numbers = where(eq(x, x), x, 0) if x.dtype.is_float else x
+    return sum(numbers, dim, keepdim, dtype=dtype)
+
+
+def mean(
+    x: Tensor,
+    dim: Dims = None,
+    keepdim: bool = False,
+    *,
+    dtype: DTypeLike | None = None,
+) -> Tensor:
+    """Return the arithmetic mean over one dimension, several, or all; NaN if empty.
+
+    Raises
+    ------
+    DTypeError
+        If neither `dtype` nor that of `x` is a float dtype.
+    """
     dims = normalize_dims("mean", dim, x.ndim)
-    if not x.dtype.is_float:
+    wanted = x.dtype if dtype is None else as_dtype(dtype)
+    if not wanted.is_float:
         raise DTypeError(
-            f"mean: `x` is {x.dtype.name}; it must be a float dtype;"
+            f"mean: `x` is {wanted.name}; it must be a float dtype;"
             " call x.float() first"
         )
+    x = as_dtype_of(x, wanted)
+    if not dims:
+        return x
     count = math.prod(x.shape[each] for each in dims)
     if count == 0:
-        return fill_like(
-            x,
-            _kept(x.shape, dims) if keepdim else _dropped(x.shape, dims),
-            float("nan"),
-            x.dtype,
-        )
-    return _total(x, dims, keepdim, 1.0 / count)
+        return nothing(x, dims, keepdim, math.nan, wanted)
+    return total(x, dims, keepdim, wanted, 1.0 / count)
 
 
-@primitive(dtypes=NUMERIC, device_dtypes=WORDS, strided=True)
-def _amax(x: Tensor, dims: tuple[int, ...]) -> Tensor:
-    """Return the largest elements over `dims`, which stay with size 1."""
-
-
-@primitive(dtypes=NUMERIC, device_dtypes=WORDS, strided=True)
-def _amin(x: Tensor, dims: tuple[int, ...]) -> Tensor:
-    """Return the smallest elements over `dims`, which stay with size 1."""
-
-
-@_amax.spec
-def _amax_spec(x: TensorSpec, dims: tuple[int, ...]) -> TensorSpec:
-    _need_elements("amax", x, dims)
-    return TensorSpec(_kept(x.shape, dims), x.dtype)
-
-
-@_amin.spec
-def _amin_spec(x: TensorSpec, dims: tuple[int, ...]) -> TensorSpec:
-    _need_elements("amin", x, dims)
-    return TensorSpec(_kept(x.shape, dims), x.dtype)
-
-
-@_amax.kernel
-def _amax_kernel(gpu: DeviceInfo, x: Placed, dims: tuple[int, ...]) -> list[Dispatch]:
-    return reduce_dispatches(gpu, "MAX", x, dims)
-
-
-@_amin.kernel
-def _amin_kernel(gpu: DeviceInfo, x: Placed, dims: tuple[int, ...]) -> list[Dispatch]:
-    return reduce_dispatches(gpu, "MIN", x, dims)
-
-
-@_amax.vjp
-@_amin.vjp
-def _extreme_vjp(grad: Tensor, x: Tensor, out: Tensor, dims: tuple[int, ...]) -> Tensor:
-    """Share the gradient evenly among the elements that attain the extreme."""
-    chosen = cast(eq(x, out), grad.dtype)
-    return chosen * (grad / _sum(chosen, dims))
-
-
-@_amax.reference
-def _amax_reference(x: np.ndarray, dims: tuple[int, ...]) -> np.ndarray:
-    return np.max(x, axis=dims, keepdims=True)
-
-
-@_amin.reference
-def _amin_reference(x: np.ndarray, dims: tuple[int, ...]) -> np.ndarray:
-    return np.min(x, axis=dims, keepdims=True)
-
-
-def amax(x: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
-    """Return the largest element over dimensions; NaN if there is one.
-
-    The gradient is shared evenly among equal largest elements.
-
-    Raises
-    ------
-    ShapeError
-        If there are no elements to choose from.
-    """
-    dims = normalize_dims("amax", dim, x.ndim)
-    return _finish(x, _amax(readable(x, dims), dims), dims, keepdim) if dims else x
-
-
-def amin(x: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
-    """Return the smallest element over dimensions; NaN if there is one.
-
-    The gradient is shared evenly among equal smallest elements.
-
-    Raises
-    ------
-    ShapeError
-        If there are no elements to choose from.
-    """
-    dims = normalize_dims("amin", dim, x.ndim)
-    return _finish(x, _amin(readable(x, dims), dims), dims, keepdim) if dims else x
-
-
-@primitive(dtypes=NUMERIC, device_dtypes=WORDS, strided=True)
-def _argmax(x: Tensor, dims: tuple[int, ...]) -> Tensor:
-    """Return row-major positions of the largest elements over `dims`, as int32."""
-
-
-@primitive(dtypes=NUMERIC, device_dtypes=WORDS, strided=True)
-def _argmin(x: Tensor, dims: tuple[int, ...]) -> Tensor:
-    """Return row-major positions of the smallest elements over `dims`, as int32."""
-
-
-@_argmax.spec
-def _argmax_spec(x: TensorSpec, dims: tuple[int, ...]) -> TensorSpec:
-    _need_elements("argmax", x, dims)
-    return TensorSpec(_kept(x.shape, dims), int32)
-
-
-@_argmin.spec
-def _argmin_spec(x: TensorSpec, dims: tuple[int, ...]) -> TensorSpec:
-    _need_elements("argmin", x, dims)
-    return TensorSpec(_kept(x.shape, dims), int32)
-
-
-@_argmax.kernel
-def _argmax_kernel(gpu: DeviceInfo, x: Placed, dims: tuple[int, ...]) -> list[Dispatch]:
-    return reduce_dispatches(gpu, "ARGMAX", x, dims)
-
-
-@_argmin.kernel
-def _argmin_kernel(gpu: DeviceInfo, x: Placed, dims: tuple[int, ...]) -> list[Dispatch]:
-    return reduce_dispatches(gpu, "ARGMIN", x, dims)
-
-
-@_argmax.reference
-def _argmax_reference(x: np.ndarray, dims: tuple[int, ...]) -> np.ndarray:
-    return np.argmax(_reduced_last(x, dims), axis=-1)
-
-
-@_argmin.reference
-def _argmin_reference(x: np.ndarray, dims: tuple[int, ...]) -> np.ndarray:
-    return np.argmin(_reduced_last(x, dims), axis=-1)
-
-
-def _reduced_last(x: np.ndarray, dims: tuple[int, ...]) -> np.ndarray:
-    """Return `x` with the dimensions `dims` moved to the end and joined."""
-    kept = [dim for dim in range(x.ndim) if dim not in dims]
-    moved = x.transpose(*kept, *dims)
-    return moved.reshape(*moved.shape[: len(kept)], -1)
-
-
-def argmax(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
-    """Return the position of the largest element along `dim`, or in the flat tensor.
+def count_nonzero(x: Tensor, dim: Dims = None) -> Tensor:
+    """Return how many elements are not 0, over dimensions or all; NaN is not 0.
 
     Returns
     -------
-    Tensor, int32
-        The first of equal ones; the first NaN if there is one. int32, unlike
-        PyTorch's int64, because not every device has 64-bit integers.
-
-    Raises
-    ------
-    ShapeError
-        If there are no elements to choose from.
+    Tensor, int64
+        int32 on a device without 64-bit integers.
     """
-    dims = normalize_dims("argmax", dim, x.ndim)
-    return _finish(x, _argmax(readable(x, dims), dims), dims, keepdim)
+    dims = normalize_dims("count_nonzero", dim, x.ndim)
+    if x.dtype.is_float or x.dtype.itemsize == 8 or not dims:
+        x = ne(x, 0)
+    counts = whole_dtype(x)
+    if not dims:
+        return cast(x, counts)
+    return total(accumulable(x, counts), dims, False, counts, mapping="nonzero")
 
 
-def argmin(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
-    """Return the position of the smallest element along `dim`; see `argmax`."""
-    dims = normalize_dims("argmin", dim, x.ndim)
-    return _finish(x, _argmin(readable(x, dims), dims), dims, keepdim)
+@primitive(dtypes=ANY, strided=True, typed="x")
+def _prod(x: Tensor, dims: tuple[int, ...], dtype: DType) -> Tensor:
+    """Return products over `dims`, which stay with size 1."""
+
+
+@_prod.spec
+def _prod_spec(x: TensorSpec, dims: tuple[int, ...], dtype: DType) -> TensorSpec:
+    _need_growth("prod", x, dtype)
+    return TensorSpec(kept_shape(x.shape, dims), dtype)
+
+
+@_prod.kernel
+def _prod_kernel(
+    gpu: DeviceInfo, x: Placed, dims: tuple[int, ...], dtype: DType
+) -> list[Dispatch]:
+    return reduce_dispatches(gpu, sum_like("PROD", x.dtype, dtype), x, dims)
+
+
+@_prod.vjp
+def _prod_vjp(grad: Tensor, x: Tensor, dims: tuple[int, ...]) -> Tensor:
+    """Multiply by the product of all other elements, which may be 0."""
+    kept = tuple(dim for dim in range(x.ndim) if dim not in dims)
+    order = kept + dims
+    rows = permute(x, order)
+    sizes = rows.shape[len(kept) :]
+    rows = flatten(rows, len(kept))
+    before = running_product(_shifted(rows, 1, 0), len(kept), reverse=False)
+    after = running_product(_shifted(rows, 0, 1), len(kept), reverse=True)
+    others = unflatten(before * after, len(kept), sizes)
+    back = tuple(int(dim) for dim in np.argsort(order))
+    return grad * permute(others, back)
+
+
+def _shifted(rows: Tensor, front: int, back: int) -> Tensor:
+    """Return rows with ones added at one end, and as much taken off at the other."""
+    inner = narrow(rows, rows.ndim - 1, back, rows.shape[-1] - 1)
+    return pad(inner, (front, back), value=1)
+
+
+@_prod.reference
+def _prod_reference(x: np.ndarray, dims: tuple[int, ...], dtype: DType) -> np.ndarray:
+    return np.prod(x, axis=dims, keepdims=True, dtype=dtype.arithmetic)
+
+
+def prod(
+    x: Tensor,
+    dim: Dims = None,
+    keepdim: bool = False,
+    *,
+    dtype: DTypeLike | None = None,
+) -> Tensor:
+    """Return the product over one dimension, several, or all; 1 if there is nothing.
+
+    The gradient is right where elements are 0, too. dtypes are those of `sum`.
+    """
+    dims = normalize_dims("prod", dim, x.ndim)
+    wanted = result_dtype(x, dtype)
+    if not dims:
+        return as_dtype_of(x, wanted)
+    x = accumulable(x, wanted)
+    if x.numel() == 0:
+        return nothing(x, dims, keepdim, 1, wanted)
+    source = in_storage(x)
+    held = source.dtype if source is not x and x.dtype.is_float else wanted
+    walked, reduced = readable(source, dims)
+    out = as_dtype_of(_prod(walked, reduced, held), wanted)
+    return finish(out, x.shape, dims, keepdim)

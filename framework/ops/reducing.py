@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
 
+from ..device import GpuDevice
 from ..dispatch import (
     SOFTWARE_ROUNDS,
     Argument,
@@ -15,29 +17,160 @@ from ..dispatch import (
     divisor,
     fold_grid,
 )
+from ..dtype import ANY, DType, float32, int32, int64, uint32, uint64
 from ..errors import ShapeError
-from ..shape import Collapsed, Layout, TensorSpec, ceil_div, collapse
-from .elementwise import copy
+from ..primitive import composite
+from ..shape import Collapsed, Layout, Shape, TensorSpec, ceil_div, collapse
+from .cast import cast
+from .creation import fill_like
+from .element import acc_size, storage_defines
+from .movement import permute
+from .unary import copy
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
 
     from ..tensor import Tensor
 
-OPERATIONS = ("SUM", "PROD", "MAX", "MIN", "ARGMAX", "ARGMIN")
-"""In the order of the shader's numbers."""
+OPERATIONS = ("SUM", "PROD", "MAX", "MIN")
+MAPS = ("", "abs", "square", "nonzero")
+"""What the shader makes of each element first; both in the order of its numbers."""
 
 MAX_DIMS = 4
 """Kept, and reduced, dimensions that the shader walks."""
 
+MOST_ELEMENTS = 1 << 32
+"""Elements that shaders count, and places that they reach, in 32 bits."""
+
 WORKGROUP = 256
 SOFTWARE_WORKGROUP = 64
+"""Invocations per workgroup where they share nothing."""
 
-# A reduction with fewer workgroups than this is cut into chunks that are combined by a
-# second dispatch, as long as a chunk keeps enough elements to be worth a workgroup.
+# A reduction with fewer workgroups than wanted is cut into chunks, which a second
+# dispatch combines, as long as a chunk keeps enough elements to be worth a workgroup.
 WANTED_GROUPS = 512
-SOFTWARE_WANTED_GROUPS = 8
+SOFTWARE_WANTED_GROUPS = 32
 MIN_CHUNK = 4096
+
+
+class Step(NamedTuple):
+    """One of the dispatches of a reduction: what it adds to the walk over elements."""
+
+    push: Mapping[str, Argument]
+    constants: Mapping[str, int]
+    defines: Mapping[str, str]
+
+
+class Reduction(NamedTuple):
+    """A kernel built on `lib/reduction.glsl`, alone and in two passes.
+
+    Attributes
+    ----------
+    kernel : str
+    state_size : int
+        Bytes that a chunk passes on.
+    partial : str
+        The argument that takes them.
+    only, first, second : Step
+        For all elements at once; for chunks; for what chunks passed on.
+    """
+
+    kernel: str
+    state_size: int
+    partial: str
+    only: Step
+    first: Step
+    second: Step
+
+
+def sum_like(
+    operation: str, x: DType, out: DType, scale: float = 1, mapping: str = ""
+) -> Reduction:
+    """Return the reduction to a sum, product or extreme.
+
+    Parameters
+    ----------
+    operation : str
+        One of `OPERATIONS`.
+    x, out : DType
+        The result's is that of `x`, float32 for a 2-byte float, or int64 for an
+        integer.
+    scale : float, default 1
+        Factor of the result.
+    mapping : str
+        One of `MAPS`.
+    """
+    constants = {"OPERATION": OPERATIONS.index(operation), "MAP": MAPS.index(mapping)}
+    wide = {"WIDE": "1"} if out is int64 and x is not int64 else {}
+    grows = x.is_float and out is not x
+    plain = storage_defines(out) if wide or grows else storage_defines(x, in_acc=True)
+    results: dict[str, Argument] = {"out_": "out", "scale": scale}
+    return Reduction(
+        "reduce/reduce",
+        8 if wide else acc_size(x),
+        "out_",
+        Step(results, constants, {**storage_defines(x, out_acc=grows), **wide}),
+        Step({"scale": 1}, constants, {**storage_defines(x, out_acc=True), **wide}),
+        Step(results, {**constants, "MAP": 0}, plain),
+    )
+
+
+def stateful(
+    kernel: str,
+    x: DType,
+    fields: int,
+    results: Mapping[str, Argument],
+    constants: Mapping[str, int],
+) -> Reduction:
+    """Return a reduction whose chunks pass on a state of several `fields`."""
+    defines = storage_defines(x)
+    return Reduction(
+        kernel,
+        fields * acc_size(x),
+        "states",
+        Step(results, constants, defines),
+        Step({}, constants, {**defines, "PARTIAL": "1"}),
+        Step(results, constants, {**defines, "MERGE": "1"}),
+    )
+
+
+def whole_dtype(x: Tensor) -> DType:
+    """Return the dtype of sums of integers and of counts: int64 where there is one.
+
+    On a device without 64-bit integers it is int32, and sums wrap there.
+    """
+    if x.dtype is uint64:
+        return uint64
+    device = x.device
+    narrow = isinstance(device, GpuDevice) and not device.gpu.info.shader_int64
+    return int32 if narrow else int64
+
+
+def in_storage(x: Tensor) -> Tensor:
+    """Return the tensor in a dtype that shaders may declare.
+
+    Its own, or the 32-bit one of its kind where the device cannot store it.
+    """
+    feature, device = x.dtype.storage_feature, x.device
+    if x.dtype.itemsize >= 4 or feature is None or not isinstance(device, GpuDevice):
+        return x
+    if getattr(device.gpu.info, feature):
+        return x
+    return cast(x, {"float": float32, "int": int32}.get(x.dtype.kind, uint32))
+
+
+def as_dtype_of(x: Tensor, dtype: DType) -> Tensor:
+    """Return the tensor in a dtype; itself if it has it."""
+    return x if x.dtype is dtype else cast(x, dtype)
+
+
+def sharing_workgroup(gpu: DeviceInfo) -> int:
+    """Return the size of a workgroup whose invocations share one result.
+
+    Barriers between subgroups are dear on software devices (a tree of 64 costs them
+    several times its loads, measured on lavapipe 22.3), so there it is one subgroup.
+    """
+    return gpu.subgroup_size if gpu.kind == "software" else WORKGROUP
 
 
 def _split(layout: Layout, dims: tuple[int, ...]) -> tuple[Collapsed, Collapsed]:
@@ -50,84 +183,128 @@ def _split(layout: Layout, dims: tuple[int, ...]) -> tuple[Collapsed, Collapsed]
     return sides[0], sides[1]
 
 
-def readable(x: Tensor, dims: tuple[int, ...]) -> Tensor:
-    """Return `x`, copied if it has more separate dimensions than the shader walks.
+def readable(x: Tensor, dims: tuple[int, ...]) -> tuple[Tensor, tuple[int, ...]]:
+    """Return `x` as the shader can walk it, and which dimensions are then reduced.
 
-    Raises
-    ------
-    ShapeError
-        If kept and reduced dimensions alternate too often even then.
+    A tensor with too many separate dimensions is copied, the reduced ones last.
     """
     if not x.is_gpu or _fits(x.layout, dims):
-        return x
-    x = copy(x)
-    if not _fits(x.layout, dims):
-        raise ShapeError(
-            f"reduce: kept and reduced dimensions of shape {x.shape} alternate more"
-            f" than {MAX_DIMS} times; reduce over fewer dimensions at once"
-        )
-    return x
+        return x, dims
+    kept = tuple(dim for dim in range(x.ndim) if dim not in dims)
+    return copy(permute(x, kept + dims)), tuple(range(len(kept), x.ndim))
 
 
 def _fits(layout: Layout, dims: tuple[int, ...]) -> bool:
     return all(len(side.shape) <= MAX_DIMS for side in _split(layout, dims))
 
 
+def kept_shape(shape: Shape, dims: tuple[int, ...]) -> Shape:
+    """Return the shape with 1 in place of the reduced dimensions."""
+    return tuple(1 if dim in dims else size for dim, size in enumerate(shape))
+
+
+def dropped_shape(shape: Shape, dims: tuple[int, ...]) -> Shape:
+    """Return the shape without the reduced dimensions."""
+    return tuple(size for dim, size in enumerate(shape) if dim not in dims)
+
+
+@composite(dtypes=ANY)
+def of_nothing(x: Tensor, shape: Shape, value: float, dtype: DType) -> Tensor:
+    """Return what is made of a tensor without elements: `value`, everywhere."""
+    return fill_like(x, shape, value, dtype)
+
+
+@of_nothing.vjp
+def of_nothing_vjp(grad: Tensor, x_spec: TensorSpec) -> Tensor:
+    return fill_like(grad, x_spec.shape, 0, x_spec.dtype)
+
+
+def need_elements(name: str, x: TensorSpec, dims: tuple[int, ...]) -> None:
+    """Raise `ShapeError` if there is nothing to reduce."""
+    if any(x.shape[dim] == 0 for dim in dims):
+        raise ShapeError(
+            f"{name}: shape {x.shape} has no elements along {dims}; there is no result"
+        )
+
+
+def need_countable(name: str, x: Placed) -> None:
+    """Raise `ShapeError` if a shader cannot reach every element in 32 bits."""
+    steps = zip(x.layout.shape, x.layout.strides)
+    reach = 1 + sum((size - 1) * stride for size, stride in steps)
+    if max(reach, x.numel) > MOST_ELEMENTS:
+        raise ShapeError(
+            f"{name}: shape {x.shape} has {x.numel} elements, which reach"
+            f" {reach} places far; devices take at most {MOST_ELEMENTS} of each"
+        )
+
+
 def reduce_dispatches(
-    gpu: DeviceInfo, operation: str, x: Placed, dims: tuple[int, ...], scale: float = 1
+    gpu: DeviceInfo, reduction: Reduction, x: Placed, dims: tuple[int, ...]
 ) -> list[Dispatch]:
-    """Return the dispatches that reduce `x` over `dims` into "out".
+    """Return the dispatches that reduce `x` over `dims`, one or two.
 
     Parameters
     ----------
     gpu : DeviceInfo
         Where they run.
-    operation : str
-        One of `OPERATIONS`.
+    reduction : Reduction
     x : Placed
         At least one element along the reduced dimensions.
     dims : tuple of int
         Reduced dimensions.
-    scale : float, default 1
-        Factor of the result.
     """
+    need_countable(reduction.kernel, x)
     kept, reduced = _split(x.layout, dims)
     outputs, count = math.prod(kept.shape), math.prod(reduced.shape)
-    chunks = 1
-    if not operation.startswith("ARG"):
-        groups = ceil_div(outputs, _tile(gpu, kept, reduced)[1])
-        wanted = SOFTWARE_WANTED_GROUPS if gpu.kind == "software" else WANTED_GROUPS
-        chunks = max(1, min(ceil_div(wanted, groups), count // MIN_CHUNK))
-        if gpu.kind == "software":
-            chunks = max(chunks, ceil_div(count, SOFTWARE_ROUNDS))
+    groups = ceil_div(outputs, _tile(gpu, kept, reduced)[1])
+    wanted = SOFTWARE_WANTED_GROUPS if gpu.kind == "software" else WANTED_GROUPS
+    chunks = max(1, min(ceil_div(wanted, groups), count // MIN_CHUNK))
+    if gpu.kind == "software":
+        chunks = max(chunks, ceil_div(count, SOFTWARE_ROUNDS))
+    kernel = reduction.kernel
     if chunks == 1:
-        return [_dispatch(gpu, operation, x, "x", "out", kept, reduced, scale=scale)]
-    partial = Scratch("partial", outputs * chunks * x.dtype.itemsize)
-    first = _dispatch(gpu, operation, x, "x", partial, kept, reduced, chunks=chunks)
-    rows = Collapsed((outputs,), ((1,),)), Collapsed((chunks,), ((outputs,),))
-    return [first, _dispatch(gpu, operation, x, partial, "out", *rows, scale=scale)]
+        return [_dispatch(gpu, kernel, reduction.only, {"x": "x"}, kept, reduced)]
+    partial = Scratch("partial", outputs * chunks * reduction.state_size)
+    sources: dict[str, Argument] = {"x": "x", reduction.partial: partial}
+    first = _dispatch(gpu, kernel, reduction.first, sources, kept, reduced, chunks)
+    return [first, _combine(gpu, reduction, partial, chunks, outputs)]
+
+
+def _combine(
+    gpu: DeviceInfo, reduction: Reduction, partial: Scratch, chunks: int, outputs: int
+) -> Dispatch:
+    """Return the dispatch that merges the states (chunks, outputs) of chunks."""
+    kept, reduced = Collapsed((outputs,), ((1,),)), Collapsed((chunks,), ((outputs,),))
+    push: dict[str, Argument] = {"x": partial}
+    return _dispatch(gpu, reduction.kernel, reduction.second, push, kept, reduced)
 
 
 def sum_rows(
     gpu: DeviceInfo, rows: Scratch, x: TensorSpec, count: int, numel: int
 ) -> Dispatch:
-    """Return the dispatch that sums `count` rows of `numel` elements into "out"."""
-    kept, reduced = Collapsed((numel,), ((1,),)), Collapsed((count,), ((numel,),))
-    return _dispatch(gpu, "SUM", x, rows, "out", kept, reduced)
+    """Return the dispatch that sums `count` rows of `numel` partial sums into "out"."""
+    return _combine(gpu, sum_like("SUM", x.dtype, x.dtype), rows, count, numel)
+
+
+def group_tile(
+    gpu: DeviceInfo, outputs: int, count: int, side_by_side: bool
+) -> tuple[int, int, int]:
+    """Return invocations per output, outputs per workgroup, 1 if those are adjacent.
+
+    The invocations of an output share its `count` elements; neighbours take what lies
+    side by side in memory, so that loads are coalesced.
+    """
+    if gpu.kind == "software" and (outputs >= SOFTWARE_WORKGROUP or count < 8):
+        return 1, SOFTWARE_WORKGROUP, int(side_by_side)
+    size = sharing_workgroup(gpu)
+    most = size // min(32, size, _power_of_two(outputs)) if side_by_side else size
+    group = min(_power_of_two(max(1, count // 4)), most)
+    return group, size // group, int(side_by_side)
 
 
 def _tile(gpu: DeviceInfo, kept: Collapsed, reduced: Collapsed) -> tuple[int, int, int]:
-    """Return invocations per output, outputs per workgroup, 1 if those are adjacent.
-
-    The invocations of an output share its elements; neighbours take what lies side by
-    side in memory, so that loads are coalesced.
-    """
-    size = SOFTWARE_WORKGROUP if gpu.kind == "software" else WORKGROUP
     outputs, count = math.prod(kept.shape), math.prod(reduced.shape)
-    side_by_side = kept.strides[0][-1] == 1 and outputs > 1
-    most = size // min(32, _power_of_two(outputs)) if side_by_side else size
-    group = min(_power_of_two(max(1, count // 4)), most)
-    return group, size // group, int(side_by_side)
+    return group_tile(gpu, outputs, count, kept.strides[0][-1] == 1 and outputs > 1)
 
 
 def _power_of_two(value: int) -> int:
@@ -137,21 +314,19 @@ def _power_of_two(value: int) -> int:
 
 def _dispatch(
     gpu: DeviceInfo,
-    operation: str,
-    x: TensorSpec,
-    source: str | Scratch,
-    target: str | Scratch,
+    kernel: str,
+    step: Step,
+    places: Mapping[str, Argument],
     kept: Collapsed,
     reduced: Collapsed,
     chunks: int = 1,
-    scale: float = 1,
 ) -> Dispatch:
     outputs = math.prod(kept.shape)
     group, per_workgroup, side_by_side = _tile(gpu, kept, reduced)
     count = math.prod(reduced.shape)
-    check_rounds(gpu, operation.lower(), ceil_div(count, group * chunks))
-    push: dict[str, Argument] = {"x": source, "out_": target}
-    push |= {"outputs": outputs, "count": count, "scale": scale}
+    check_rounds(gpu, kernel, ceil_div(count, group * chunks))
+    push: dict[str, Argument] = {**places, **step.push}
+    push |= {"outputs": outputs, "count": count}
     for name, side in (("kept", kept), ("reduced", reduced)):
         # Innermost first; the size of the outermost is not needed.
         sizes = side.shape[::-1] + (1,) * MAX_DIMS
@@ -164,20 +339,12 @@ def _dispatch(
                 magic, shift = divisor(sizes[dim])
                 push[f"reduced_magic[{dim}]"] = magic
                 push[f"reduced_shift[{dim}]"] = shift
-    defines = {"T": x.dtype.glsl}
-    if operation.startswith("ARG"):
-        defines["RESULT"] = "int"
-    return Dispatch(
-        "reduce/reduce",
-        fold_grid(ceil_div(outputs, per_workgroup), chunks),
-        push,
-        {
-            "LOCAL_X": group * per_workgroup,
-            "OPERATION": OPERATIONS.index(operation),
-            "GROUP": group,
-            "OUTPUTS_FAST": side_by_side,
-            "KEPT_DIMS": len(kept.shape),
-            "REDUCED_DIMS": len(reduced.shape),
-        },
-        defines,
-    )
+    constants = {
+        "LOCAL_X": group * per_workgroup,
+        "GROUP": group,
+        "OUTPUTS_FAST": side_by_side,
+        "KEPT_DIMS": len(kept.shape),
+        "REDUCED_DIMS": len(reduced.shape),
+    }
+    grid = fold_grid(ceil_div(outputs, per_workgroup), chunks)
+    return Dispatch(kernel, grid, push, {**constants, **step.constants}, step.defines)

@@ -12,7 +12,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..dispatch import Argument, Dispatch, check_rounds, fold_grid
+from ..dtype import DType
 from ..shape import ceil_div
+from .element import acc_size, storage_defines
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
@@ -25,6 +27,8 @@ class Product(NamedTuple):
     ----------
     m, n, k : int
         Rows, columns and depth.
+    dtype : DType
+        Of the operands.
     a_along_k, b_along_k : bool
         Whether neighbours in memory lie along the depth, for coalesced loads.
     """
@@ -32,6 +36,7 @@ class Product(NamedTuple):
     m: int
     n: int
     k: int
+    dtype: DType
     a_along_k: bool = True
     b_along_k: bool = False
 
@@ -48,7 +53,9 @@ def product_dispatch(
     batch: int,
     push: Mapping[str, Argument],
     constants: Mapping[str, int],
+    *,
     depth: int | None = None,
+    partial: bool = False,
 ) -> Dispatch:
     """Return the dispatch of a product.
 
@@ -66,6 +73,8 @@ def product_dispatch(
         Arguments and constants of the kernel itself.
     depth : int or None
         How much of `k` one invocation sums over, if not all.
+    partial : bool
+        Whether the result is a sum that another dispatch goes on with.
     """
     shared, subgroup = kernel
     check_rounds(gpu, shared, depth or product.k)
@@ -76,7 +85,8 @@ def product_dispatch(
         tile, chosen = _shared_tile(product)
         name = shared
     grid = fold_grid(_tiles(product, tile), batch)
-    return Dispatch(name, grid, push, {**constants, **chosen})
+    defines = storage_defines(product.dtype, out_acc=partial)
+    return Dispatch(name, grid, push, {**constants, **chosen}, defines)
 
 
 def tile_count(gpu: DeviceInfo, product: Product) -> int:
@@ -104,7 +114,9 @@ def _subgroup_tile(
 
 
 def _shared_tile(product: Product) -> tuple[tuple[int, int], dict[str, int]]:
-    if product.m > 32 and product.n > 32:
+    # Tiles of 64-bit elements stay within the 32 KiB of shared memory that is common.
+    wide = acc_size(product.dtype) > 4
+    if product.m > 32 and product.n > 32 and not wide:
         size, depth, quads = 64, 8, 2
     elif product.m <= 16 and product.n <= 16:
         size, depth, quads = 16, 16, 1

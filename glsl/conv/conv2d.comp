@@ -1,12 +1,13 @@
 // Convolution of NCHW images with (out, in / groups, height, width) filters
 // grid    linear in tiles of BLOCK_M x BLOCK_N; z: group
-// in      x (batch, in_channels, in_height, in_width), weight, bias (out_channels), float32
-// out     out_ (batch, out_channels, out_height, out_width) float32
+// in      x (batch, in_channels, in_height, in_width), weight, bias (out_channels)
+// out     out_ (batch, out_channels, out_height, out_width)
 // consts  KERNEL_H, KERNEL_W, STRIDE_*, PADDING_*, DILATION_*, HAS_BIAS
 //         BLOCK_M, BLOCK_N, BLOCK_K, QUADS_M, QUADS_N, A_ALONG_K, B_ALONG_K
 // source  lib/product_shared.glsl on the operands of lib/conv2d_forward.glsl
 #version 460
 #extension GL_EXT_buffer_reference : require
+#include "lib/element.glsl"
 #include "lib/index.glsl"
 #include "lib/conv2d_forward.glsl"
 #include "lib/product_shared.glsl"

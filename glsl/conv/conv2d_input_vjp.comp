@@ -1,12 +1,13 @@
 // Gradient of conv2d by x, gathered: every input pixel sums what it reached
 // grid    linear in tiles of BLOCK_M x BLOCK_N; z: group
-// in      grad (batch, out_channels, out_height, out_width), weight, float32
-// out     out_ (batch, in_channels, in_height, in_width) float32
+// in      grad (batch, out_channels, out_height, out_width), weight
+// out     out_ (batch, in_channels, in_height, in_width)
 // consts  KERNEL_H, KERNEL_W, STRIDE_*, PADDING_*, DILATION_*
 //         BLOCK_M, BLOCK_N, BLOCK_K, QUADS_M, QUADS_N, A_ALONG_K, B_ALONG_K
 // source  lib/product_shared.glsl on the operands of lib/conv2d_input_vjp.glsl
 #version 460
 #extension GL_EXT_buffer_reference : require
+#include "lib/element.glsl"
 #include "lib/index.glsl"
 #include "lib/conv2d_input_vjp.glsl"
 #include "lib/product_shared.glsl"

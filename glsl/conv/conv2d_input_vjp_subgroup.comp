@@ -1,7 +1,7 @@
 // Gradient of conv2d by x, gathered: every input pixel sums what it reached
 // grid    linear in tiles of ROWS x (COLUMNS * LOCAL_X); z: group
-// in      grad (batch, out_channels, out_height, out_width), weight, float32
-// out     out_ (batch, in_channels, in_height, in_width) float32
+// in      grad (batch, out_channels, out_height, out_width), weight
+// out     out_ (batch, in_channels, in_height, in_width)
 // consts  KERNEL_H, KERNEL_W, STRIDE_*, PADDING_*, DILATION_*
 //         ROWS, COLUMNS; LOCAL_X is the subgroup size
 // source  lib/product_subgroup.glsl on the operands of lib/conv2d_input_vjp.glsl
@@ -10,6 +10,7 @@
 #extension GL_EXT_control_flow_attributes : require
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_shuffle : require
+#include "lib/element.glsl"
 #include "lib/index.glsl"
 #include "lib/conv2d_input_vjp.glsl"
 #include "lib/product_subgroup.glsl"

@@ -1,7 +1,8 @@
 // Gradient of conv2d by weight, as `chunks` partial sums over (batch, out pixels)
 // grid    linear in tiles of ROWS x (COLUMNS * LOCAL_X); z: group * chunks + chunk
-// in      x, grad (batch, out_channels, out_height, out_width), float32
-// out     out_ (chunks, out_channels, in_channels / groups, height, width) float32: sum them
+// in      x, grad (batch, out_channels, out_height, out_width)
+// out     out_ (chunks, out_channels, in_channels / groups, KERNEL_H, KERNEL_W):
+//         the gradient is its sum over chunks; of ACC where there are several
 // consts  KERNEL_H, KERNEL_W, STRIDE_*, PADDING_*, DILATION_*
 //         ROWS, COLUMNS; LOCAL_X is the subgroup size
 // source  lib/product_subgroup.glsl on the operands of lib/conv2d_weight_vjp.glsl
@@ -10,6 +11,7 @@
 #extension GL_EXT_control_flow_attributes : require
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_shuffle : require
+#include "lib/element.glsl"
 #include "lib/index.glsl"
 #include "lib/conv2d_weight_vjp.glsl"
 #include "lib/product_subgroup.glsl"

@@ -1,6 +1,5 @@
 // What the three kernels of a two-dimensional convolution share
 
-#include "lib/types.glsl"
 #include "lib/window.glsl"
 
 // Fields of each push block. Channels count all groups; the group is the z of the grid.
@@ -21,9 +20,9 @@ struct Pixel {
 };
 
 // One element of a plane, 0 outside it.
-float load_pixel(FloatIn image, Pixel pixel, ivec2 size) {
+ACC load_pixel(In image, Pixel pixel, ivec2 size) {
     bool inside = all(lessThan(uvec2(pixel.at), uvec2(size)));
     uint offset = pixel.plane + uint(pixel.at.x * size.y + pixel.at.y);
-    float value = image.at[inside ? offset : 0];
-    return inside ? value : 0.0;
+    ACC value = load(image, inside ? offset : 0);
+    return inside ? value : ACC(0);
 }

@@ -1,23 +1,24 @@
 // The operands of a convolution as a matrix product, for lib/product_*.glsl:
 // out channels x (in channels, taps) times (in channels, taps) x (batch, out pixels)
+// lint    integer-division: once for each column, before the loop of the product
 
 #include "lib/conv2d.glsl"
 
 layout(constant_id = 18) const uint HAS_BIAS = 0;
 
 layout(push_constant, std430) uniform Push {
-    FloatIn x;
-    FloatIn weight;
-    FloatIn bias;
-    FloatOut out_;
+    In x;
+    In weight;
+    In bias;
+    Out out_;
     CONV2D_SIZES
 } push;
 
-// Read once, outside all loops: lavapipe fetches push constants inside them lane by lane.
-FloatIn x = push.x;
-FloatIn weight = push.weight;
-FloatIn bias = push.bias;
-FloatOut out_ = push.out_;
+// Read once, before any loop: lavapipe fetches push constants inside one lane by lane.
+In x = push.x;
+In weight = push.weight;
+In bias = push.bias;
+Out out_ = push.out_;
 ivec2 in_size = ivec2(push.in_height, push.in_width);
 uint in_plane = push.in_height * push.in_width;
 uint out_plane = push.out_height * push.out_width;
@@ -45,9 +46,9 @@ Column column(uint n) {
 
 Depth depth(uint k) { return Pixel(k / TAPS * in_plane, tap_offset(k % TAPS)); }
 
-float load_a(Row m, uint k) { return weight.at[m + k]; }
+ACC load_a(Row m, uint k) { return load(weight, m + k); }
 
-float load_b(Depth k, Column n) {
+ACC load_b(Depth k, Column n) {
     return load_pixel(x, Pixel(n.plane + k.plane, n.at + k.at), in_size);
 }
 
@@ -58,6 +59,6 @@ uint result_column(uint n) {
     return image * push.out_channels * out_plane + (n - image * out_plane);
 }
 
-float result(uint m, float sum) {
-    return HAS_BIAS != 0 ? sum + bias.at[first_out + m] : sum;
+ACC result(uint m, ACC sum) {
+    return HAS_BIAS != 0 ? sum + load(bias, first_out + m) : sum;
 }

@@ -1,19 +1,20 @@
 // The operands of a convolution's gradient by its input, for lib/product_*.glsl:
 // in channels x (out channels, taps) times (out channels, taps) x (batch, in pixels)
+// lint    integer-division: once for each column, before the loop of the product
 
 #include "lib/conv2d.glsl"
 
 layout(push_constant, std430) uniform Push {
-    FloatIn grad;
-    FloatIn weight;
-    FloatOut out_;
+    In grad;
+    In weight;
+    Out out_;
     CONV2D_SIZES
 } push;
 
-// Read once, outside all loops: lavapipe fetches push constants inside them lane by lane.
-FloatIn grad = push.grad;
-FloatIn weight = push.weight;
-FloatOut out_ = push.out_;
+// Read once, before any loop: lavapipe fetches push constants inside one lane by lane.
+In grad = push.grad;
+In weight = push.weight;
+Out out_ = push.out_;
 ivec2 out_size = ivec2(push.out_height, push.out_width);
 uint in_plane = push.in_height * push.in_width;
 uint out_plane = push.out_height * push.out_width;
@@ -41,10 +42,12 @@ Column column(uint n) {
 
 Depth depth(uint k) { return Pixel(k / TAPS * out_plane, tap_offset(k % TAPS)); }
 
-float load_a(Row m, uint k) { return weight.at[m + k / TAPS * filter_size + k % TAPS]; }
+ACC load_a(Row m, uint k) {
+    return load(weight, m + k / TAPS * filter_size + k % TAPS);
+}
 
 // The output pixel that this tap carries to: none if its stride passes over.
-float load_b(Depth k, Column n) {
+ACC load_b(Depth k, Column n) {
     ivec2 corner = n.at - k.at;
     ivec2 at = corner / STRIDE;
     bool reached = all(greaterThanEqual(corner, ivec2(0))) && at * STRIDE == corner;
@@ -59,4 +62,4 @@ uint result_column(uint n) {
     return image * push.in_channels * in_plane + (n - image * in_plane);
 }
 
-float result(uint m, float sum) { return sum; }
+ACC result(uint m, ACC sum) { return sum; }

@@ -4,9 +4,9 @@
 #include "lib/conv2d.glsl"
 
 layout(push_constant, std430) uniform Push {
-    FloatIn x;
-    FloatIn grad;
-    FloatOut out_;
+    In x;
+    In grad;
+    Out out_;
     CONV2D_SIZES
     uint chunks;
     uint plane_magic;
@@ -15,10 +15,10 @@ layout(push_constant, std430) uniform Push {
     uint width_shift;
 } push;
 
-// Read once, outside all loops: lavapipe fetches push constants inside them lane by lane.
-FloatIn x = push.x;
-FloatIn grad = push.grad;
-FloatOut out_ = push.out_;
+// Read once, before any loop: lavapipe fetches push constants inside one lane by lane.
+In x = push.x;
+In grad = push.grad;
+Out out_ = push.out_;
 ivec2 in_size = ivec2(push.in_height, push.in_width);
 uint in_plane = push.in_height * push.in_width;
 uint out_plane = push.out_height * push.out_width;
@@ -59,12 +59,12 @@ Depth depth(uint k) {
     return Pixel(image * image_size_in, ivec2(y, p - y * out_width) * STRIDE);
 }
 
-float load_a(Row m, uint k) {
+ACC load_a(Row m, uint k) {
     uint image = divide(k, plane_division.x, plane_division.y);
-    return grad.at[m + image * image_size_out + (k - image * out_plane)];
+    return load(grad, m + image * image_size_out + (k - image * out_plane));
 }
 
-float load_b(Depth k, Column n) {
+ACC load_b(Depth k, Column n) {
     return load_pixel(x, Pixel(n.plane + k.plane, n.at + k.at), in_size);
 }
 
@@ -74,4 +74,4 @@ uint result_row(uint m) {
 }
 
 uint result_column(uint n) { return n; }
-float result(uint m, float sum) { return sum; }
+ACC result(uint m, ACC sum) { return sum; }

@@ -1,11 +1,9 @@
 // The operands of a batched matrix product, for lib/product_*.glsl
 
-#include "lib/types.glsl"
-
 layout(push_constant, std430) uniform Push {
-    FloatIn a;
-    FloatIn b;
-    FloatOut out_;
+    In a;
+    In b;
+    Out out_;
     uint m;
     uint n;
     uint k;
@@ -17,10 +15,10 @@ layout(push_constant, std430) uniform Push {
     uint b_batch;
 } push;
 
-// Read once, outside all loops: lavapipe fetches push constants inside them lane by lane.
-FloatIn a = push.a;
-FloatIn b = push.b;
-FloatOut out_ = push.out_;
+// Read once, before any loop: lavapipe fetches push constants inside one lane by lane.
+In a = push.a;
+In b = push.b;
+Out out_ = push.out_;
 uint a_column = push.a_column;
 uint b_row = push.b_row;
 uint columns = push.n;
@@ -38,9 +36,9 @@ Row row(uint m) { return gl_WorkGroupID.z * push.a_batch + m * push.a_row; }
 Column column(uint n) { return gl_WorkGroupID.z * push.b_batch + n * push.b_column; }
 Depth depth(uint k) { return k * b_row; }
 
-float load_a(Row m, uint k) { return a.at[m + k * a_column]; }
-float load_b(Depth k, Column n) { return b.at[k + n]; }
+ACC load_a(Row m, uint k) { return load(a, m + k * a_column); }
+ACC load_b(Depth k, Column n) { return load(b, k + n); }
 
 uint result_row(uint m) { return (out_batch_rows + m) * columns; }
 uint result_column(uint n) { return n; }
-float result(uint m, float sum) { return sum; }
+ACC result(uint m, ACC sum) { return sum; }

@@ -4,16 +4,29 @@
 // tile. Lanes load different k of `a` and pass them round, so that a load serves the
 // subgroup: software devices pay for loads, one by one, and hardly for arithmetic.
 //
-// LOCAL_X must be the subgroup size. The includer defines what is multiplied:
+// LOCAL_X must be the subgroup size. ROWS is at most 32, so that drivers unroll the
+// loops over a tile: Mesa before 23 ends loops after 65,535 rounds in all.
+//
+// The includer defines what is multiplied:
 //   uint product_rows(), product_columns()         size of the result, at least 1
 //   uvec2 product_depth()                          first k, and the k after the last
 //   Row row(m), Column column(n), Depth depth(k)   what a loader needs of one index
-//   float load_a(Row, uint k), load_b(Depth, Column)
+//   ACC load_a(Row, uint k), load_b(Depth, Column)
 //   uint result_row(m), result_column(n)           summands of the place in out_
-//   float result(uint m, float sum)                what is stored
+//   ACC result(uint m, ACC sum)                    what is stored
 
 layout(constant_id = 3) const uint ROWS = 16;
 layout(constant_id = 4) const uint COLUMNS = 4;
+
+// The value of another lane; 64-bit integers go as two words, for which subgroups need
+// no further feature.
+ACC from_lane(ACC value, uint lane) {
+#if DTYPE == DTYPE_INT64 || DTYPE == DTYPE_UINT64
+    return ACC(packUint2x32(subgroupShuffle(unpackUint2x32(uint64_t(value)), lane)));
+#else
+    return subgroupShuffle(value, lane);
+#endif
+}
 
 void main() {
     const uint lanes = gl_WorkGroupSize.x;
@@ -27,26 +40,26 @@ void main() {
 
     Row row_of[ROWS];
     Column column_of[COLUMNS];
-    float sum[ROWS][COLUMNS];
+    ACC sum[ROWS][COLUMNS];
     for (uint i = 0; i < ROWS; ++i) {
         row_of[i] = row(min(first_row + i, rows - 1));
-        for (uint j = 0; j < COLUMNS; ++j) sum[i][j] = 0.0;
+        for (uint j = 0; j < COLUMNS; ++j) sum[i][j] = ACC(0);
     }
     for (uint j = 0; j < COLUMNS; ++j)
         column_of[j] = column(min(first_column + j * lanes + lane, columns - 1));
 
     for (uint start = range.x; start < range.y; start += lanes) {
-        float a[ROWS];
+        ACC a[ROWS];
         for (uint i = 0; i < ROWS; ++i)
             a[i] = load_a(row_of[i], min(start + lane, range.y - 1));
         uint steps = min(lanes, range.y - start);
         [[dont_unroll]] for (uint step = 0; step < steps; ++step) {
             Depth d = depth(start + step);
-            float b[COLUMNS];
+            ACC b[COLUMNS];
             for (uint j = 0; j < COLUMNS; ++j) b[j] = load_b(d, column_of[j]);
             for (uint i = 0; i < ROWS; ++i) {
-                float x = subgroupShuffle(a[i], step);
-                for (uint j = 0; j < COLUMNS; ++j) sum[i][j] = fma(x, b[j], sum[i][j]);
+                ACC x = from_lane(a[i], step);
+                for (uint j = 0; j < COLUMNS; ++j) sum[i][j] = multiply_add(x, b[j], sum[i][j]);
             }
         }
     }
@@ -56,8 +69,8 @@ void main() {
         uint place = result_column(n);
         for (uint i = 0; i < ROWS; ++i) {
             uint m = first_row + i;
-            float value = result(min(m, rows - 1), sum[i][j]);
-            if (m < rows && n < columns) out_.at[result_row(m) + place] = value;
+            ACC value = result(min(m, rows - 1), sum[i][j]);
+            if (m < rows && n < columns) store(out_, result_row(m) + place, value);
         }
     }
 }

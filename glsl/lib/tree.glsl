@@ -3,9 +3,9 @@
 // Shared memory and barriers only: every invocation of the workgroup must call them.
 // GROUP is a power of two that divides LOCAL_X; the includer defines it.
 
-shared float tree[gl_WorkGroupSize.x];
+shared ACC tree[gl_WorkGroupSize.x];
 
-float tree_sum(float value) {
+ACC tree_sum(ACC value) {
     uint at = gl_LocalInvocationIndex;
     tree[at] = value;
     for (uint half_size = GROUP / 2; half_size > 0; half_size /= 2) {
@@ -13,12 +13,12 @@ float tree_sum(float value) {
         if (at % GROUP < half_size) tree[at] += tree[at + half_size];
     }
     barrier();
-    float total = tree[at - at % GROUP];
+    ACC total = tree[at - at % GROUP];
     barrier();
     return total;
 }
 
-float tree_max(float value) {
+ACC tree_max(ACC value) {
     uint at = gl_LocalInvocationIndex;
     tree[at] = value;
     for (uint half_size = GROUP / 2; half_size > 0; half_size /= 2) {
@@ -26,7 +26,7 @@ float tree_max(float value) {
         if (at % GROUP < half_size) tree[at] = max(tree[at], tree[at + half_size]);
     }
     barrier();
-    float greatest = tree[at - at % GROUP];
+    ACC greatest = tree[at - at % GROUP];
     barrier();
     return greatest;
 }

@@ -1,13 +1,17 @@
-// Cross-entropy of rows of logits: logsumexp(x) - (1 - s) * x[label] - s * mean(x)
+// Cross-entropy of rows of logits: log_total - (1 - s) * y[label] - s * mean(y), where
+// y = x - greatest and log_total = log(sum(exp(y))), so that large logits lose no digits
 // grid    linear in workgroups of LOCAL_X / GROUP rows
-// in      logits (rows, columns) float32; labels (rows) of LABEL_WORDS words; s is
+// in      logits (rows, columns); labels (rows) of LABEL_WORDS words; s is
 //         label_smoothing
-// out     loss, logsumexp, counts (rows) float32; the loss of an ignored row is 0, that of
-//         a label outside the columns NaN; counts is 0 for an ignored row, else 1
+// out     loss, greatest, log_total, counts (rows) float32; the loss of an ignored row
+//         is 0, that of a label outside the columns NaN; counts is 0 for an ignored row,
+//         else 1
 // consts  GROUP: invocations per row, a power of two; LABEL_WORDS: 1 int32, 2 int64
 // source  PyTorch's definition of label smoothing
+// lint    scalar-load: rows begin at any element, so nothing is aligned to 16 bytes
 #version 460
 #extension GL_EXT_buffer_reference : require
+#include "lib/element.glsl"
 #include "lib/index.glsl"
 #include "lib/types.glsl"
 #include "lib/label.glsl"
@@ -15,11 +19,12 @@ layout(constant_id = 3) const uint GROUP = 1;
 #include "lib/tree.glsl"
 
 layout(push_constant, std430) uniform Push {
-    FloatIn logits;
+    In logits;
     IntIn labels;
-    FloatOut loss;
-    FloatOut logsumexp;
-    FloatOut counts;
+    AccOut loss;
+    AccOut greatest;
+    AccOut log_total;
+    AccOut counts;
     uint rows;
     uint columns;
     int ignore_index;
@@ -27,34 +32,42 @@ layout(push_constant, std430) uniform Push {
 } push;
 
 void main() {
-    FloatIn logits = push.logits;
+    In logits = push.logits;
     uint columns = push.columns;
     uint row = linear_invocation() / GROUP;
     uint first = gl_LocalInvocationIndex % GROUP;
     uint base = min(row, push.rows - 1) * columns;
 
-    float greatest = uintBitsToFloat(0xff800000u);
+    // Each invocation sums relative to its own maximum before any of them meet:
+    // lavapipe keeps in memory what is used after a barrier.
+    const float lowest = uintBitsToFloat(0xff800000u);
+    float own_greatest = lowest;
+    for (uint i = first; i < columns; i += GROUP)
+        own_greatest = max(own_greatest, load(logits, base + i));
+    float reference = own_greatest == lowest ? 0.0 : own_greatest;
+    float exponentials = 0.0;
     float sum = 0.0;
     for (uint i = first; i < columns; i += GROUP) {
-        float value = logits.at[base + i];
-        greatest = max(greatest, value);
+        float value = load(logits, base + i) - reference;
+        exponentials += exp(value);
         sum += value;
     }
-    greatest = tree_max(greatest);
-    float exponentials = 0.0;
-    for (uint i = first; i < columns; i += GROUP)
-        exponentials += exp(logits.at[base + i] - greatest);
-    float logsumexp = greatest + log(tree_sum(exponentials));
-    float mean = tree_sum(sum) / float(columns);
+    float greatest = tree_max(own_greatest);
+    if (exponentials > 0.0) exponentials *= exp(reference - greatest);
+    float log_total = log(tree_sum(exponentials));
+    uint own = first < columns ? (columns - first - 1) / GROUP + 1 : 0;
+    float mean = tree_sum(fma(float(own), reference - greatest, sum)) / float(columns);
 
     if (first != 0 || row >= push.rows) return;
     int label = read_label(push.labels, row, columns, push.ignore_index);
-    float loss = logsumexp - logits.at[base + uint(max(label, 0))];
+    float picked = load(logits, base + uint(max(label, 0))) - greatest;
+    float loss = log_total - picked;
     if (push.label_smoothing != 0.0)
-        loss = mix(loss, logsumexp - mean, push.label_smoothing);
+        loss = mix(loss, log_total - mean, push.label_smoothing);
     if (label == IGNORED) loss = 0.0;
     if (label == BAD_LABEL) loss = uintBitsToFloat(0x7fc00000u);
     push.loss.at[row] = loss;
-    push.logsumexp.at[row] = logsumexp;
+    push.greatest.at[row] = greatest;
+    push.log_total.at[row] = log_total;
     push.counts.at[row] = label == IGNORED ? 0.0 : 1.0;
 }

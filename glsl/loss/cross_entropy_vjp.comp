@@ -1,22 +1,27 @@
-// Gradient of cross_entropy by logits: grad * (softmax(x) - (1 - s) * [label] - s / columns)
+// Gradient of cross_entropy by logits: grad * (softmax(x) - target), where the target
+// is (1 - s) at the label, plus s / columns everywhere
 // grid    one invocation per element of out_, linear
-// in      grad, logsumexp (rows), logits (rows, columns) float32; labels (rows) of
-//         LABEL_WORDS words; s is label_smoothing; columns_magic and columns_shift divide
-// out     out_ (rows, columns) float32: 0 in an ignored row, NaN if the label is no column
+// in      grad, greatest, log_total (rows) float32; logits (rows, columns); labels
+//         (rows) of LABEL_WORDS words; s is label_smoothing; columns_magic,
+//         columns_shift: see `divide`
+// out     out_ (rows, columns): 0 in an ignored row, NaN where no column is the
+//         label
 // consts  LABEL_WORDS: 1 int32, 2 int64
 // source  derivative of the definition in loss/cross_entropy.comp
 #version 460
 #extension GL_EXT_buffer_reference : require
+#include "lib/element.glsl"
 #include "lib/index.glsl"
 #include "lib/types.glsl"
 #include "lib/label.glsl"
 
 layout(push_constant, std430) uniform Push {
-    FloatIn grad;
-    FloatIn logits;
+    AccIn grad;
+    In logits;
     IntIn labels;
-    FloatIn logsumexp;
-    FloatOut out_;
+    AccIn greatest;
+    AccIn log_total;
+    Out out_;
     uint rows;
     uint columns;
     uint columns_magic;
@@ -25,12 +30,13 @@ layout(push_constant, std430) uniform Push {
     float label_smoothing;
 } push;
 
-// Read once, before any branch: lavapipe fetches push constants inside one lane by lane.
-FloatIn row_grad = push.grad;
-FloatIn logits = push.logits;
+// Read once, before any loop: lavapipe fetches push constants inside one lane by lane.
+AccIn row_grad = push.grad;
+In logits = push.logits;
 IntIn labels = push.labels;
-FloatIn logsumexp = push.logsumexp;
-FloatOut out_ = push.out_;
+AccIn greatest = push.greatest;
+AccIn log_total = push.log_total;
+Out out_ = push.out_;
 uint columns = push.columns;
 uint count = push.rows * columns;
 uvec2 division = uvec2(push.columns_magic, push.columns_shift);
@@ -44,9 +50,10 @@ void main() {
     int label = read_label(labels, row, columns, ignore_index);
     float target = smoothing / float(columns);
     if (element - row * columns == uint(label)) target += 1.0 - smoothing;
-    float softmax = exp(logits.at[element] - logsumexp.at[row]);
+    float above = load(logits, element) - greatest.at[row];
+    float softmax = exp(above - log_total.at[row]);
     float grad = row_grad.at[row] * (softmax - target);
     if (label == IGNORED) grad = 0.0;
     if (label == BAD_LABEL) grad = uintBitsToFloat(0x7fc00000u);
-    out_.at[element] = grad;
+    store(out_, element, grad);
 }

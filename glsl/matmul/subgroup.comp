@@ -1,7 +1,7 @@
 // Batched matrix product: out[z, m, n] = sum over k of a[z, m, k] * b[z, k, n]
 // grid    linear in tiles of ROWS x (COLUMNS * LOCAL_X); z: batch
-// in      a and b float32, any strides in elements (*_row, *_column, *_batch; 0 broadcasts)
-// out     out_ (batch, m, n) float32, contiguous
+// in      a and b, any strides in elements: *_row, *_column, *_batch (0 broadcasts)
+// out     out_ (batch, m, n), contiguous
 // consts  ROWS, COLUMNS; LOCAL_X is the subgroup size
 // source  lib/product_subgroup.glsl
 #version 460
@@ -9,6 +9,7 @@
 #extension GL_EXT_control_flow_attributes : require
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_shuffle : require
+#include "lib/element.glsl"
 #include "lib/index.glsl"
 #include "lib/matmul.glsl"
 #include "lib/product_subgroup.glsl"

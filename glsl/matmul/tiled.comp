@@ -1,11 +1,12 @@
 // Batched matrix product: out[z, m, n] = sum over k of a[z, m, k] * b[z, k, n]
 // grid    linear in tiles of BLOCK_M x BLOCK_N; z: batch
-// in      a and b float32, any strides in elements (*_row, *_column, *_batch; 0 broadcasts)
-// out     out_ (batch, m, n) float32, contiguous
+// in      a and b, any strides in elements: *_row, *_column, *_batch (0 broadcasts)
+// out     out_ (batch, m, n), contiguous
 // consts  BLOCK_M, BLOCK_N, BLOCK_K, QUADS_M, QUADS_N, A_ALONG_K, B_ALONG_K
 // source  lib/product_shared.glsl
 #version 460
 #extension GL_EXT_buffer_reference : require
+#include "lib/element.glsl"
 #include "lib/index.glsl"
 #include "lib/matmul.glsl"
 #include "lib/product_shared.glsl"

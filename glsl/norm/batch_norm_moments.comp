@@ -1,20 +1,20 @@
-// Mean and biased variance of each channel, in two passes: no cancellation
+// Mean and biased variance of each channel, without cancellation
 // grid    one workgroup per channel, linear
-// in      x (batch, channels, inner) float32; inner_magic and inner_shift divide by inner
-// out     mean, variance (channels) float32
+// in      x (batch, channels, inner); inner_magic, inner_shift: see `divide`
+// out     mean, variance (channels) of ACC
 // consts  LOCAL_X: a power of two
 // source  Chan, Golub and LeVeque, Algorithms for Computing the Sample Variance, 1983
 #version 460
 #extension GL_EXT_buffer_reference : require
+#include "lib/element.glsl"
 #include "lib/index.glsl"
-#include "lib/types.glsl"
 const uint GROUP = gl_WorkGroupSize.x;
 #include "lib/tree.glsl"
 
 layout(push_constant, std430) uniform Push {
-    FloatIn x;
-    FloatOut mean;
-    FloatOut variance;
+    In x;
+    AccOut mean;
+    AccOut variance;
     uint batch;
     uint channels;
     uint inner;
@@ -23,7 +23,7 @@ layout(push_constant, std430) uniform Push {
 } push;
 
 void main() {
-    FloatIn x = push.x;
+    In x = push.x;
     uint channels = push.channels;
     uint inner = push.inner;
     uvec2 division = uvec2(push.inner_magic, push.inner_shift);
@@ -31,19 +31,24 @@ void main() {
     if (channel >= channels) return;
     uint count = push.batch * inner;
 
-    float sum = 0.0;
-    for (uint i = gl_LocalInvocationIndex; i < count; i += GROUP)
-        sum += x.at[channel_offset(i, channel, channels, inner, division)];
-    float mean = tree_sum(sum) / float(count);
-
-    float squares = 0.0;
-    for (uint i = gl_LocalInvocationIndex; i < count; i += GROUP) {
-        float d = x.at[channel_offset(i, channel, channels, inner, division)] - mean;
-        squares = fma(d, d, squares);
+    // Each invocation finds its own mean and spread before any of them meet: lavapipe
+    // keeps in memory what is used after a barrier.
+    uint first = gl_LocalInvocationIndex;
+    uint own = first < count ? (count - first - 1) / GROUP + 1 : 0;
+    ACC sum = ACC(0);
+    for (uint i = first; i < count; i += GROUP)
+        sum += load(x, channel_offset(i, channel, channels, inner, division));
+    ACC own_mean = sum / max(ACC(own), ACC(1));
+    ACC squares = ACC(0);
+    for (uint i = first; i < count; i += GROUP) {
+        ACC value = load(x, channel_offset(i, channel, channels, inner, division));
+        squares = fma(value - own_mean, value - own_mean, squares);
     }
-    float variance = tree_sum(squares) / float(count);
+    ACC mean = tree_sum(sum) / ACC(count);
+    ACC d = own_mean - mean;
+    ACC variance = tree_sum(fma(d * d, ACC(own), squares)) / ACC(count);
 
-    if (gl_LocalInvocationIndex == 0) {
+    if (first == 0) {
         push.mean.at[channel] = mean;
         push.variance.at[channel] = variance;
     }

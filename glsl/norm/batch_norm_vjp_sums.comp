@@ -1,24 +1,24 @@
 // The two sums over each channel that batch norm's gradients need
 // grid    one workgroup per channel, linear
-// in      grad, x (batch, channels, inner), mean, inverse_std (channels), float32;
-//         inner_magic and inner_shift divide by inner
+// in      grad, x (batch, channels, inner); mean, inverse_std (channels) of ACC;
+//         inner_magic, inner_shift: see `divide`
 // out     sum_grad: of grad; sum_grad_normalized: of grad * (x - mean) * inverse_std
 // consts  LOCAL_X: a power of two
 // source  Ioffe and Szegedy, arXiv:1502.03167
 #version 460
 #extension GL_EXT_buffer_reference : require
+#include "lib/element.glsl"
 #include "lib/index.glsl"
-#include "lib/types.glsl"
 const uint GROUP = gl_WorkGroupSize.x;
 #include "lib/tree.glsl"
 
 layout(push_constant, std430) uniform Push {
-    FloatIn grad;
-    FloatIn x;
-    FloatIn mean;
-    FloatIn inverse_std;
-    FloatOut sum_grad;
-    FloatOut sum_grad_normalized;
+    In grad;
+    In x;
+    AccIn mean;
+    AccIn inverse_std;
+    AccOut sum_grad;
+    AccOut sum_grad_normalized;
     uint batch;
     uint channels;
     uint inner;
@@ -27,23 +27,23 @@ layout(push_constant, std430) uniform Push {
 } push;
 
 void main() {
-    FloatIn grad = push.grad;
-    FloatIn x = push.x;
+    In grad = push.grad;
+    In x = push.x;
     uint channels = push.channels;
     uint inner = push.inner;
     uvec2 division = uvec2(push.inner_magic, push.inner_shift);
     uint channel = linear_workgroup();
     if (channel >= channels) return;
     uint count = push.batch * inner;
-    float mean = push.mean.at[channel];
+    ACC mean = push.mean.at[channel];
 
-    float sum = 0.0;
-    float products = 0.0;
+    ACC sum = ACC(0);
+    ACC products = ACC(0);
     for (uint i = gl_LocalInvocationIndex; i < count; i += GROUP) {
         uint at = channel_offset(i, channel, channels, inner, division);
-        float g = grad.at[at];
+        ACC g = load(grad, at);
         sum += g;
-        products = fma(g, x.at[at] - mean, products);
+        products = fma(g, load(x, at) - mean, products);
     }
     sum = tree_sum(sum);
     products = tree_sum(products);

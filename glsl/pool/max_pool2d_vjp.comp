@@ -1,19 +1,20 @@
 // Gradient of max_pool2d by x, gathered: each input sums the windows that chose it
 // grid    one invocation per element of out_, linear
-// in      grad and indices (planes, out_height, out_width) float32 and int32
-// out     out_ (planes, in_height, in_width) float32
+// in      grad and indices (planes, out_height, out_width), the second int32
+// out     out_ (planes, in_height, in_width)
 // consts  KERNEL_H, KERNEL_W, STRIDE_*, PADDING_*, DILATION_*
 // source  no atomics, so the same sum every time
 #version 460
 #extension GL_EXT_buffer_reference : require
+#include "lib/element.glsl"
 #include "lib/index.glsl"
 #include "lib/types.glsl"
 #include "lib/window.glsl"
 
 layout(push_constant, std430) uniform Push {
-    FloatIn grad;
+    In grad;
     IntIn indices;
-    FloatOut out_;
+    Out out_;
     uint planes;
     uint in_height;
     uint in_width;
@@ -26,24 +27,27 @@ const uint COVER_H = (KERNEL_H - 1) * DILATION_H / STRIDE_H + 1;
 const uint COVER_W = (KERNEL_W - 1) * DILATION_W / STRIDE_W + 1;
 
 void main() {
+    In grad = push.grad;
+    IntIn indices = push.indices;
+    Out out_ = push.out_;
+    ivec2 out_size = ivec2(push.out_height, push.out_width);
     uint in_plane = push.in_height * push.in_width;
     uint out_plane = push.out_height * push.out_width;
-    ivec2 out_size = ivec2(push.out_height, push.out_width);
     uint element = linear_invocation();
-    FloatIn grad = push.grad;
-    IntIn indices = push.indices;
     bool exists = element < push.planes * in_plane;
     uint plane = exists ? element / in_plane : 0;
-    uint p = element % in_plane;
-    ivec2 last = (ivec2(p / push.in_width, p % push.in_width) + PADDING) / STRIDE;
+    uint p = element - plane * in_plane;
+    uint row = p / push.in_width;
+    ivec2 last = (ivec2(row, p - row * push.in_width) + PADDING) / STRIDE;
 
-    float sum = 0.0;
+    ACC sum = ACC(0);
     for (uint window = 0; window < COVER_H * COVER_W; ++window) {
         ivec2 at = last - ivec2(window / COVER_W, window % COVER_W);
         bool inside = all(lessThan(uvec2(at), uvec2(out_size)));
         uint from = plane * out_plane + (inside ? uint(at.x * out_size.y + at.y) : 0);
-        float value = grad.at[from];
-        if (inside && indices.at[from] == int(p)) sum += value;
+        int chosen = indices.at[from];
+        ACC value = load(grad, from);
+        sum += inside && chosen == int(p) ? value : ACC(0);
     }
-    if (exists) push.out_.at[element] = sum;
+    if (exists) store(out_, element, sum);
 }

@@ -1,0 +1,90 @@
+"""How large a tensor on a device may be.
+
+Shaders count elements in 32 bits, and SPIR-V takes an index into memory as a signed
+number, so a tensor has fewer than 2^31 elements, in fewer than 2^31 words of 4 bytes.
+Its storage is one allocation, of which drivers limit the size: 2 to 4 GiB are usual.
+Every value on a device is checked here, before anything is recorded; the host has no
+such limits.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from vkbackend.errors import OutOfDeviceMemory
+
+from .errors import ShapeError
+from .shape import Layout, Shape
+
+if TYPE_CHECKING:
+    from .device import GpuDevice
+    from .dtype import DType
+
+MOST_COUNTED = (1 << 31) - 1
+"""Elements of a tensor, and 4-byte words that they take, on a device."""
+
+ALWAYS_FIT = 1 << 26
+"""Elements, of any dtype, for which every device has room: allocations of 1 GiB are
+possible on each (Vulkan 1.3, limits table), and an element has at most 8 bytes."""
+
+WORD = 4
+GIBIBYTE = 1 << 30
+
+
+def check_value(name: str, shape: Shape, dtype: DType, device: GpuDevice) -> None:
+    """Check that a device can hold a tensor and reach each of its elements.
+
+    Parameters
+    ----------
+    name : str
+        What makes the tensor; the message starts with it.
+    shape : Shape
+        Its sizes.
+    dtype : DType
+        Its element type.
+    device : GpuDevice
+        Where it is to be.
+
+    Raises
+    ------
+    ShapeError
+        If shaders cannot count its elements.
+    OutOfDeviceMemory
+        If the driver allows no allocation of its size.
+    """
+    numel = math.prod(shape)
+    if numel <= ALWAYS_FIT:
+        return
+    size = numel * dtype.itemsize
+    most = MOST_COUNTED // max(1, dtype.itemsize // WORD)
+    if numel > most:
+        raise ShapeError(
+            f"{name}: shape {shape} of {dtype.name} is too large: it has {numel}"
+            f" elements; a device takes at most {most}; use parts, or the cpu device"
+        )
+    largest = device.gpu.info.max_allocation_size
+    if size > largest:
+        raise OutOfDeviceMemory(
+            f"{name}: shape {shape} of {dtype.name} is too large: it takes"
+            f" {size / GIBIBYTE:.2f} GiB; one allocation on {device.name} has at most"
+            f" {largest / GIBIBYTE:.2f} GiB; use parts, or the cpu device"
+        )
+
+
+def check_walks(name: str, layouts: Iterable[Layout]) -> None:
+    """Check that shaders can count the elements of views, which may repeat some.
+
+    Raises
+    ------
+    ShapeError
+        If there are too many.
+    """
+    for layout in layouts:
+        if layout.numel > MOST_COUNTED:
+            raise ShapeError(
+                f"{name}: shape {layout.shape} is too large: it has {layout.numel}"
+                f" elements; a device takes at most {MOST_COUNTED}; use parts, or the"
+                " cpu device"
+            )

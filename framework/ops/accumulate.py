@@ -1,0 +1,160 @@
+"""Sorted order, and sums of what an index brings together, in a fixed order."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..dispatch import Argument, Dispatch, Placed, Scratch, linear_grid
+from ..dtype import (
+    DType,
+    float32,
+    float64,
+    int32,
+    int64,
+    uint32,
+    uint64,
+)
+from ..errors import ShapeError
+from ..primitive import primitive
+from ..shape import TensorSpec, ceil_div
+from .region import WORKGROUP
+
+if TYPE_CHECKING:
+    from vkbackend import DeviceInfo
+
+    from ..tensor import Tensor
+
+CHUNK = 64
+"""Entries that one invocation adds up before others go on with what it found."""
+
+REMAP_DIMS = 6
+"""Dimensions that the shader `copy/remap` walks."""
+
+SUMMED = (float32, float64, int32, int64, uint32, uint64)
+"""What sums are taken in."""
+
+
+def sum_dtype(dtype: DType) -> DType:
+    """Return the dtype in which elements of `dtype` are added up."""
+    wide = {"float": float32, "int": int32, "uint": uint32}
+    return dtype if dtype in SUMMED else wide[dtype.kind]
+
+
+@primitive(dtypes=(int32, uint32))
+def _order(keys: Tensor) -> Tensor:
+    """Return int32 places that sort one dimension of keys, taken as unsigned.
+
+    Equal keys keep their order.
+    """
+
+
+@_order.spec
+def _order_spec(keys: TensorSpec) -> TensorSpec:
+    return TensorSpec(keys.shape, int32)
+
+
+@_order.kernel
+def _order_kernel(gpu: DeviceInfo, keys: Placed) -> list[Dispatch]:
+    count, run = keys.numel, WORKGROUP
+    grid = linear_grid(count, WORKGROUP)
+    areas = [Scratch(name, 8 * count) for name in ("pairs", "merged")]
+
+    def step(kernel: str, push: dict[str, Argument], last: bool) -> Dispatch:
+        constants = {"LOCAL_X": WORKGROUP, "LAST": int(last)}
+        push = {**push, "places": "out", "count": count}
+        return Dispatch(kernel, grid, push, constants)
+
+    first: dict[str, Argument] = {"keys": "keys", "pairs": areas[0]}
+    steps = [step("index/sort_block", first, run >= count)]
+    while run < count:
+        push: dict[str, Argument] = {"pairs": areas[0], "merged": areas[1], "run": run}
+        run *= 2
+        steps.append(step("index/merge", push, run >= count))
+        areas.reverse()
+    return steps
+
+
+@_order.reference
+def _order_reference(keys: np.ndarray) -> np.ndarray:
+    return np.argsort(keys.astype(np.uint32), kind="stable")
+
+
+def order_of(keys: Tensor) -> Tensor:
+    """Return int32 places that sort keys of one dimension, taken as unsigned.
+
+    Raises
+    ------
+    ShapeError
+        If there are more than an int32 counts.
+    """
+    if keys.numel() >= 1 << 31:
+        raise ShapeError(f"order: {keys.numel()} keys are more than an int32 counts")
+    return _order(keys)
+
+
+@primitive(dtypes={"rows": (int32,), "order": (int32,), "source": SUMMED})
+def add_sorted(rows: Tensor, order: Tensor, source: Tensor, count: int) -> Tensor:
+    """Return (outer, count, inner) with rows of `source` added up where they go.
+
+    `rows` (entries) says where each of (outer, entries, inner) goes, or is below 0, and
+    `order` sorts it, as unsigned numbers.
+    """
+
+
+@add_sorted.spec
+def add_sorted_spec(
+    rows: TensorSpec, order: TensorSpec, source: TensorSpec, count: int
+) -> TensorSpec:
+    outer, _, inner = source.shape
+    return TensorSpec((outer, count, inner), source.dtype)
+
+
+@add_sorted.kernel
+def add_sorted_kernel(
+    gpu: DeviceInfo, rows: Placed, order: Placed, source: Placed, count: int
+) -> list[Dispatch]:
+    outer, entries, inner = source.shape
+    size = source.dtype.itemsize
+    steps = [_zeros(outer * count * inner * size // 4)]
+    read: dict[str, Argument] = {"source": "source", "rows": "rows", "order": "order"}
+    while True:
+        chunks = ceil_div(entries, CHUNK)
+        # What passes carry on is told apart by its size, which falls.
+        carry = Scratch("carry", 2 * chunks * outer * inner * size)
+        carry_rows = Scratch("carry_rows", 2 * chunks * 4)
+        push = read | {"out_": "out", "carry": carry, "carry_rows": carry_rows}
+        push |= {"chunks": chunks, "entries": entries, "outer": outer, "inner": inner}
+        push |= {"rows_out": count}
+        constants = {"LOCAL_X": WORKGROUP, "CHUNK": CHUNK, "LAST": int(chunks == 1)}
+        constants |= {"FIRST": int(len(steps) == 1)}
+        grid = linear_grid(chunks * outer * inner, WORKGROUP)
+        defines = {"T": source.dtype.glsl}
+        steps.append(Dispatch("index/add_sorted", grid, push, constants, defines))
+        if chunks == 1:
+            return steps
+        entries = 2 * chunks
+        read = {"source": carry, "rows": carry_rows, "order": carry_rows}
+
+
+def _zeros(words: int) -> Dispatch:
+    """Return the dispatch that clears the result: a pad of nothing."""
+    push: dict[str, Argument] = {"x": "source", "out_": "out", "count": words}
+    push |= {"fill[0]": 0, "fill[1]": 0}
+    for dim in range(REMAP_DIMS):
+        push |= {f"in_size[{dim}]": 0, f"start[{dim}]": 0}
+        push[f"out_size[{dim}]"] = words if dim == 0 else 1
+    constants = {"LOCAL_X": WORKGROUP, "SIZE": 4, "MODE": 0}
+    return Dispatch("copy/remap", linear_grid(words, WORKGROUP), push, constants)
+
+
+@add_sorted.reference
+def add_sorted_reference(
+    rows: np.ndarray, order: np.ndarray, source: np.ndarray, count: int
+) -> np.ndarray:
+    kept = np.flatnonzero(rows >= 0)
+    out = np.zeros((source.shape[0], count, source.shape[2]), source.dtype)
+    for column, values in zip(out, source):
+        np.add.at(column, rows[kept], values[kept])
+    return out

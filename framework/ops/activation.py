@@ -1,0 +1,277 @@
+"""Activation functions, element by element.
+
+On a device they are computed in float32 by `glsl/lib/math/`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from ..dtype import FLOAT, NUMERIC, SINGLE
+from ..primitive import elementwise
+from .compare import where
+from .error_function import erfc, host_erfc
+from .exponential import exp, sigmoid
+from .trigonometric import tanh
+from .unary import abs, square
+
+if TYPE_CHECKING:
+    from ..tensor import Tensor
+
+# Klambauer et al., Self-Normalizing Neural Networks, 2017: mean 0 and variance 1 stay.
+SELU_SCALE = 1.0507009873554805
+SELU_ALPHA = 1.6732632423543772
+
+
+@elementwise(
+    glsl="x < 0 ? 0 : x", reference=lambda x: np.where(x < 0, 0, x), dtypes=NUMERIC
+)
+def relu(x: Tensor) -> Tensor:
+    """Return each element, or 0 where it is negative; NaN stays NaN."""
+
+
+@relu.vjp
+def relu_vjp(grad: Tensor, out: Tensor) -> Tensor:
+    return where(out > 0.0, grad, 0.0)
+
+
+@elementwise(
+    glsl="x < min_val ? min_val : x > max_val ? max_val : x",
+    reference=lambda x, min_val, max_val: np.where(
+        x < min_val, min_val, np.where(x > max_val, max_val, x)
+    ),
+    dtypes=FLOAT,
+)
+def hardtanh(x: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
+    """Return each element, or the nearest bound where it is beyond one.
+
+    No gradient flows at a bound itself, unlike for `clamp`.
+    """
+
+
+@hardtanh.vjp
+def hardtanh_vjp(grad: Tensor, x: Tensor, min_val: float, max_val: float) -> Tensor:
+    return where(x <= min_val, 0.0, where(x >= max_val, 0.0, grad))
+
+
+def relu6(x: Tensor) -> Tensor:
+    """Return each element, but at least 0 and at most 6."""
+    return hardtanh(x, 0, 6)
+
+
+@elementwise(
+    glsl="x < 0 ? negative_slope * x : x",
+    reference=lambda x, negative_slope: np.where(x < 0, negative_slope * x, x),
+    dtypes=FLOAT,
+)
+def leaky_relu(x: Tensor, negative_slope: float = 0.01) -> Tensor:
+    """Return each element, multiplied by `negative_slope` where it is negative."""
+
+
+@leaky_relu.vjp
+def leaky_relu_vjp(grad: Tensor, x: Tensor, negative_slope: float) -> Tensor:
+    return where(x > 0.0, grad, grad * negative_slope)
+
+
+@elementwise(
+    glsl="x > 0 ? scale * x : scale * alpha * precise_expm1(x * input_scale)",
+    reference=lambda x, alpha, scale, input_scale: np.where(
+        x > 0, scale * x, scale * alpha * np.expm1(np.where(x > 0, 0, x) * input_scale)
+    ),
+    dtypes=FLOAT,
+    device_dtypes=SINGLE,
+)
+def _exponential_linear(
+    x: Tensor, alpha: float, scale: float, input_scale: float
+) -> Tensor:
+    """Return scale * x where that is positive, else a saturating exponential."""
+
+
+@_exponential_linear.vjp
+def _exponential_linear_vjp(
+    grad: Tensor, x: Tensor, alpha: float, scale: float, input_scale: float
+) -> Tensor:
+    slope = exp(x * input_scale) * (scale * alpha * input_scale)
+    return grad * where(x > 0.0, scale, slope)
+
+
+def elu(x: Tensor, alpha: float = 1.0) -> Tensor:
+    """Return each element, or alpha * (exp(x) - 1) where it is negative."""
+    return _exponential_linear(x, alpha, 1.0, 1.0)
+
+
+def selu(x: Tensor) -> Tensor:
+    """Return 1.0507 times each element, or 1.7581 * (exp(x) - 1) where it is negative.
+
+    Source: Klambauer et al., Self-Normalizing Neural Networks, 2017.
+    """
+    return _exponential_linear(x, SELU_ALPHA, SELU_SCALE, 1.0)
+
+
+def celu(x: Tensor, alpha: float = 1.0) -> Tensor:
+    """Return each element, or alpha * (exp(x / alpha) - 1) where it is negative."""
+    if alpha == 0:
+        raise ValueError("celu: alpha is 0; it must be another number")
+    return _exponential_linear(x, alpha, 1.0, 1.0 / alpha)
+
+
+def _gelu(x: np.ndarray) -> np.ndarray:
+    return x * (host_erfc(x * -math.sqrt(0.5)) * 0.5)
+
+
+@elementwise(
+    glsl="x * normal_cumulative(x)",
+    reference=_gelu,
+    dtypes=FLOAT,
+    device_dtypes=SINGLE,
+)
+def _gelu_exact(x: Tensor) -> Tensor:
+    """Return each element times the probability that a standard normal is smaller."""
+
+
+@_gelu_exact.vjp
+def _gelu_exact_vjp(grad: Tensor, x: Tensor) -> Tensor:
+    probability = erfc(x * -math.sqrt(0.5)) * 0.5
+    density = exp(square(x) * -0.5) * (1 / math.sqrt(2 * math.pi))
+    return grad * (probability + x * density)
+
+
+GELU_SCALE = math.sqrt(2 / math.pi)
+GELU_CUBIC = 0.044715
+
+
+@elementwise(
+    glsl=f"x * logistic({2 * GELU_SCALE!r} * (x + {GELU_CUBIC} * x * x * x))",
+    reference=lambda x: (
+        0.5 * x * (1 + np.tanh(GELU_SCALE * (x + GELU_CUBIC * x * x * x)))
+    ),
+    dtypes=FLOAT,
+    device_dtypes=SINGLE,
+)
+def _gelu_tanh(x: Tensor) -> Tensor:
+    """Return an approximation of the exact one by the hyperbolic tangent."""
+
+
+@_gelu_tanh.vjp
+def _gelu_tanh_vjp(grad: Tensor, x: Tensor) -> Tensor:
+    squared = square(x)
+    curve = tanh(x * (squared * GELU_CUBIC + 1.0) * GELU_SCALE)
+    slope = (squared * (3 * GELU_CUBIC) + 1.0) * GELU_SCALE
+    return grad * ((curve + 1.0) * 0.5 + x * (1.0 - square(curve)) * slope * 0.5)
+
+
+def gelu(x: Tensor, approximate: Literal["none", "tanh"] = "none") -> Tensor:
+    """Return each element times the probability that a standard normal is smaller.
+
+    Parameters
+    ----------
+    x : Tensor
+        Any float dtype; float64 on the host only.
+    approximate : str, default "none"
+        "none" takes the error function, "tanh" an approximation that is off by 5e-4.
+
+    Notes
+    -----
+    Source: Hendrycks and Gimpel, Gaussian Error Linear Units, 2016.
+    """
+    if approximate == "none":
+        return _gelu_exact(x)
+    if approximate == "tanh":
+        return _gelu_tanh(x)
+    raise ValueError(
+        f'gelu: approximate is {approximate!r}; it must be "none" or "tanh"'
+    )
+
+
+@elementwise(
+    glsl="x * logistic(x)",
+    reference=lambda x: x / (1 + np.exp(-x)),
+    dtypes=FLOAT,
+    device_dtypes=SINGLE,
+)
+def silu(x: Tensor) -> Tensor:
+    """Return each element times its sigmoid; also called swish."""
+
+
+@silu.vjp
+def silu_vjp(grad: Tensor, x: Tensor) -> Tensor:
+    gate = sigmoid(x)
+    return grad * gate * (x * (1.0 - gate) + 1.0)
+
+
+@elementwise(
+    glsl="beta * x > threshold ? x : log1p_exp(beta * x) / beta",
+    reference=lambda x, beta, threshold: np.where(
+        beta * x > threshold, x, np.logaddexp(0, beta * x) / beta
+    ),
+    dtypes=FLOAT,
+    device_dtypes=SINGLE,
+)
+def softplus(x: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
+    """Return log(1 + exp(beta * x)) / beta; `x` where beta * x is above `threshold`."""
+
+
+@softplus.vjp
+def softplus_vjp(grad: Tensor, x: Tensor, beta: float, threshold: float) -> Tensor:
+    scaled = x * beta
+    return where(scaled > threshold, grad, grad * sigmoid(scaled))
+
+
+@elementwise(
+    glsl="x * precise_tanh(log1p_exp(x))",
+    reference=lambda x: x * np.tanh(np.logaddexp(0, x)),
+    dtypes=FLOAT,
+    device_dtypes=SINGLE,
+)
+def mish(x: Tensor) -> Tensor:
+    """Return each element times the hyperbolic tangent of its softplus."""
+
+
+@mish.vjp
+def mish_vjp(grad: Tensor, x: Tensor) -> Tensor:
+    gate = tanh(softplus(x))
+    return grad * (gate + x * sigmoid(x) * (1.0 - square(gate)))
+
+
+@elementwise(
+    glsl="x / (1 + abs(x))", reference=lambda x: x / (1 + np.abs(x)), dtypes=FLOAT
+)
+def softsign(x: Tensor) -> Tensor:
+    """Return x / (1 + abs(x))."""
+
+
+@softsign.vjp
+def softsign_vjp(grad: Tensor, x: Tensor) -> Tensor:
+    return grad / square(abs(x) + 1.0)
+
+
+@elementwise(
+    glsl="x <= -3 ? 0 : x >= 3 ? 1 : (x + 3) / 6",
+    reference=lambda x: np.where(x <= -3, 0, np.where(x >= 3, 1, (x + 3) / 6)),
+    dtypes=FLOAT,
+)
+def hardsigmoid(x: Tensor) -> Tensor:
+    """Return x / 6 + 1 / 2, but at least 0 and at most 1."""
+
+
+@hardsigmoid.vjp
+def hardsigmoid_vjp(grad: Tensor, x: Tensor) -> Tensor:
+    return where(abs(x) < 3.0, grad * (1 / 6), 0.0)
+
+
+@elementwise(
+    glsl="x <= -3 ? 0 : x >= 3 ? x : x * (x + 3) / 6",
+    reference=lambda x: np.where(x <= -3, 0, np.where(x >= 3, x, x * (x + 3) / 6)),
+    dtypes=FLOAT,
+)
+def hardswish(x: Tensor) -> Tensor:
+    """Return each element times its hardsigmoid."""
+
+
+@hardswish.vjp
+def hardswish_vjp(grad: Tensor, x: Tensor) -> Tensor:
+    inner = where(x < 3.0, grad * (x * (1 / 3) + 0.5), grad)
+    return where(x <= -3.0, 0.0, inner)

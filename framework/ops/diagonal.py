@@ -1,0 +1,107 @@
+"""Diagonals of matrices, as views and in matrices of their own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..dtype import ANY
+from ..errors import ShapeError
+from ..primitive import movement
+from ..shape import Layout, TensorSpec, contiguous_strides, normalize_dim
+from .creation import fill_like
+from .movement import permute
+from .region import place
+
+if TYPE_CHECKING:
+    from ..tensor import Tensor
+
+
+@movement(dtypes=ANY)
+def _diagonal(x: Tensor, start: int, count: int) -> Tensor:
+    """Return a view of a diagonal of the first two dimensions, as the last one."""
+
+
+@_diagonal.layout
+def _diagonal_layout(layout: Layout, start: int, count: int) -> Layout:
+    (down, right, *rest), (_, _, *sizes) = layout.strides, layout.shape
+    offset = layout.offset + (start * right if start >= 0 else -start * down)
+    return Layout((*sizes, count), (*rest, down + right), offset)
+
+
+@_diagonal.vjp
+def _diagonal_vjp(grad: Tensor, x_spec: TensorSpec, start: int, count: int) -> Tensor:
+    zeros = fill_like(grad, x_spec.shape, 0, x_spec.dtype)
+    chosen = _diagonal_layout(Layout.contiguous(x_spec.shape), start, count)
+    return place(zeros, grad, chosen)
+
+
+def diagonal(x: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
+    """Return a view of a diagonal of two dimensions, as a last dimension.
+
+    Parameters
+    ----------
+    x : Tensor
+        At least 2-D.
+    offset : int, default 0
+        Which diagonal: above the main one if positive, below it if negative.
+    dim1, dim2 : int
+        Dimensions of the rows and of the columns.
+
+    Raises
+    ------
+    ShapeError
+        If the two dimensions are one.
+    """
+    first = normalize_dim("diagonal", dim1, x.ndim)
+    second = normalize_dim("diagonal", dim2, x.ndim)
+    if first == second:
+        raise ShapeError(f"diagonal: dim1 and dim2 are both {first}; they must differ")
+    rest = [dim for dim in range(x.ndim) if dim not in (first, second)]
+    rows, columns = x.shape[first], x.shape[second]
+    count = max(0, min(rows + min(offset, 0), columns - max(offset, 0)))
+    return _diagonal(permute(x, (first, second, *rest)), offset if count else 0, count)
+
+
+def diag_embed(x: Tensor, offset: int = 0) -> Tensor:
+    """Return matrices of zeros whose diagonals are the rows of `x`.
+
+    Parameters
+    ----------
+    x : Tensor, shape (..., n)
+    offset : int, default 0
+        Which diagonal; see `diagonal`.
+
+    Returns
+    -------
+    Tensor, shape (..., m, m)
+        With m = n + the absolute offset.
+    """
+    size = x.shape[-1] + abs(offset)
+    shape = (*x.shape[:-1], size, size)
+    if x.numel() == 0:
+        return fill_like(x, shape, 0, x.dtype)
+    *outer, down, right = contiguous_strides(shape)
+    start = offset * right if offset >= 0 else -offset * down
+    return place(
+        fill_like(x, shape, 0, x.dtype),
+        x,
+        Layout(x.shape, (*outer, down + right), start),
+    )
+
+
+def diag(x: Tensor, diagonal: int = 0) -> Tensor:
+    """Return a matrix with the diagonal `x`, or the diagonal of a matrix, as a view.
+
+    Raises
+    ------
+    ShapeError
+        If `x` is neither a vector nor a matrix.
+    """
+    if x.ndim == 1:
+        return diag_embed(x, diagonal)
+    if x.ndim == 2:
+        return _diagonal_of(x, diagonal)
+    raise ShapeError(f"diag: x is {x.shape}; it must have 1 or 2 dimensions")
+
+
+_diagonal_of = diagonal  # the parameter of `diag` hides the name

@@ -1,0 +1,196 @@
+"""Tensors joined into one."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..dispatch import Dispatch, Placed, linear_grid
+from ..dtype import ANY, promote
+from ..errors import DTypeError, ShapeError
+from ..primitive import primitive
+from ..shape import TensorSpec, normalize_dim
+from .cast import cast
+from .movement import reshape, unsqueeze
+from .region import WORKGROUP, narrow, words_of
+from .unary import copy
+
+if TYPE_CHECKING:
+    from vkbackend import DeviceInfo
+
+    from ..tensor import Tensor
+
+MOST_PARTS = 8
+"""Tensors that the shader joins at once."""
+
+Spec = TensorSpec | None
+
+
+@primitive(dtypes=ANY)
+def _join(
+    part0: Tensor,
+    part1: Tensor,
+    part2: Tensor | None,
+    part3: Tensor | None,
+    part4: Tensor | None,
+    part5: Tensor | None,
+    part6: Tensor | None,
+    part7: Tensor | None,
+    dim: int,
+) -> Tensor:
+    """Return tensors of one dtype joined along a dimension; the last may be missing."""
+
+
+def _parts(*parts: Spec) -> list[TensorSpec]:
+    return [part for part in parts if part is not None]
+
+
+@_join.spec
+def _join_spec(
+    part0: TensorSpec, part1: TensorSpec, part2: Spec, part3: Spec, part4: Spec,
+    part5: Spec, part6: Spec, part7: Spec, dim: int,
+) -> TensorSpec:  # fmt: skip
+    parts = _parts(part0, part1, part2, part3, part4, part5, part6, part7)
+    total = sum(part.shape[dim] for part in parts)
+    if any(part.dtype is not part0.dtype for part in parts):
+        names = ", ".join(part.dtype.name for part in parts)
+        raise DTypeError(f"join: the tensors are {names}; they must be of one dtype")
+    return TensorSpec((*part0.shape[:dim], total, *part0.shape[dim + 1 :]), part0.dtype)
+
+
+@_join.kernel
+def _join_kernel(
+    gpu: DeviceInfo, part0: Placed, part1: Placed, part2: Spec, part3: Spec,
+    part4: Spec, part5: Spec, part6: Spec, part7: Spec, dim: int,
+) -> Dispatch:  # fmt: skip
+    parts = _parts(part0, part1, part2, part3, part4, part5, part6, part7)
+    inner = math.prod(part0.shape[dim + 1 :])
+    ends = list(itertools.accumulate(part.shape[dim] * inner for part in parts))
+    count = math.prod(part0.shape[:dim]) * ends[-1]
+    push: dict[str, int | str] = {"out_": "out", "count": count, "width": ends[-1]}
+    for k in range(MOST_PARTS):
+        push[f"part{k}"] = f"part{k if k < len(parts) else 0}"
+        push[f"end[{k}]"] = ends[k] if k < len(parts) else ends[-1]
+    words = words_of("cat", TensorSpec((count,), part0.dtype))
+    constants = {"LOCAL_X": WORKGROUP, "SIZE": part0.dtype.itemsize}
+    constants |= {"PARTS_JOINED": len(parts)}
+    return Dispatch("copy/join", linear_grid(words, WORKGROUP), push, constants)
+
+
+@_join.vjp
+def _join_vjp(
+    grad: Tensor, part0_spec: TensorSpec, part1_spec: TensorSpec, part2_spec: Spec,
+    part3_spec: Spec, part4_spec: Spec, part5_spec: Spec, part6_spec: Spec,
+    part7_spec: Spec, dim: int, needs: tuple[bool, ...],
+) -> tuple[Tensor | None, ...]:  # fmt: skip
+    specs = (
+        part0_spec, part1_spec, part2_spec, part3_spec,
+        part4_spec, part5_spec, part6_spec, part7_spec,
+    )  # fmt: skip
+    answers: list[Tensor | None] = []
+    start = 0
+    for spec, needed in zip(specs, needs):
+        size = spec.shape[dim] if spec is not None else 0
+        answers.append(narrow(grad, dim, start, size) if needed else None)
+        start += size
+    return tuple(answers)
+
+
+@_join.reference
+def _join_reference(
+    part0: np.ndarray, part1: np.ndarray, part2: np.ndarray | None,
+    part3: np.ndarray | None, part4: np.ndarray | None, part5: np.ndarray | None,
+    part6: np.ndarray | None, part7: np.ndarray | None, dim: int,
+) -> np.ndarray:  # fmt: skip
+    parts = (part0, part1, part2, part3, part4, part5, part6, part7)
+    return np.concatenate([part for part in parts if part is not None], dim)
+
+
+def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+    """Return tensors joined along a dimension.
+
+    Parameters
+    ----------
+    tensors : sequence of Tensor
+        At least one; equal sizes in all other dimensions. Dtypes promote.
+    dim : int, default 0
+
+    Raises
+    ------
+    ShapeError
+        If there is none, or sizes differ.
+    """
+    parts = list(tensors)
+    if not parts:
+        raise ShapeError("cat: there are no tensors; at least one is needed")
+    # PyTorch skips tensors of shape (0,), whatever the other shapes.
+    parts = [part for part in parts if part.shape != (0,)] or parts[:1]
+    at = normalize_dim("cat", dim, parts[0].ndim)
+    for part in parts:
+        others = [
+            (*each.shape[:at], *each.shape[at + 1 :]) for each in (parts[0], part)
+        ]
+        if part.ndim != parts[0].ndim or others[0] != others[1]:
+            raise ShapeError(
+                f"cat: shapes {parts[0].shape} and {part.shape} differ outside of"
+                f" dimension {at}; there they must be equal"
+            )
+    dtype = functools.reduce(promote, (each.dtype for each in tensors))
+    parts = [part if part.dtype is dtype else cast(part, dtype) for part in parts]
+    if len(parts) == 1:
+        return copy(parts[0])
+    while len(parts) > 1:
+        groups = [parts[k : k + MOST_PARTS] for k in range(0, len(parts), MOST_PARTS)]
+        parts = [_join_some(group, at) for group in groups]
+    return parts[0]
+
+
+def _join_some(parts: list[Tensor], dim: int) -> Tensor:
+    """Join at most `MOST_PARTS` tensors."""
+    if len(parts) == 1:
+        return parts[0]
+    missing = [None] * (MOST_PARTS - len(parts))
+    joined: Tensor = _join(*parts, *missing, dim)  # type: ignore[arg-type, call-arg]
+    return joined
+
+
+def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+    """Return tensors of one shape joined along a new dimension.
+
+    Raises
+    ------
+    ShapeError
+        If there is none, or shapes differ.
+    """
+    parts = list(tensors)
+    if not parts:
+        raise ShapeError("stack: there are no tensors; at least one is needed")
+    at = normalize_dim("stack", dim, parts[0].ndim + 1)
+    for part in parts:
+        if part.shape != parts[0].shape:
+            raise ShapeError(
+                f"stack: shapes {parts[0].shape} and {part.shape} differ; they must be"
+                " equal"
+            )
+    return cat([unsqueeze(part, at) for part in parts], at)
+
+
+def hstack(tensors: Sequence[Tensor]) -> Tensor:
+    """Return tensors joined along the second dimension; those of one dimension flat."""
+    parts = [reshape(part, part.shape or (1,)) for part in tensors]
+    return cat(parts, 0 if parts and parts[0].ndim == 1 else 1)
+
+
+def vstack(tensors: Sequence[Tensor]) -> Tensor:
+    """Return tensors joined along the first dimension; those of one as rows."""
+    return cat(
+        [
+            part if part.ndim > 1 else reshape(part, (1, part.numel()))
+            for part in tensors
+        ]
+    )

@@ -1,0 +1,234 @@
+"""Softmax, its logarithm, and the logarithm of sums of exponentials."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..dispatch import Argument, Dispatch, Placed, check_rounds, fold_grid
+from ..dtype import FLOAT, SINGLE, DTypeLike, as_dtype
+from ..primitive import primitive
+from ..shape import TensorSpec, ceil_div, normalize_dim, normalize_dims
+from .compare import where
+from .element import storage_defines
+from .exponential import exp
+from .gather import rows_of
+from .movement import reshape
+from .reduce import Dims, finish, nothing, sum
+from .reducing import (
+    as_dtype_of,
+    group_tile,
+    in_storage,
+    kept_shape,
+    need_countable,
+    readable,
+    reduce_dispatches,
+    stateful,
+)
+
+if TYPE_CHECKING:
+    from vkbackend import DeviceInfo
+
+    from ..tensor import Tensor
+
+MOST_KEPT = 16
+"""Elements of a row that an invocation holds in registers; a multiple of four."""
+
+
+def _rows_dispatch(
+    gpu: DeviceInfo, kernel: str, push: dict[str, Argument], x: Placed, logarithm: bool
+) -> Dispatch:
+    """Return the dispatch of a kernel over the rows of (outer, count, inner)."""
+    need_countable(kernel, x)
+    outer, count, inner = x.shape
+    rows = outer * inner
+    group, per_workgroup, side_by_side = group_tile(gpu, rows, count, inner > 1)
+    rounds = ceil_div(count, group)
+    check_rounds(gpu, kernel, 2 * rounds)
+    kept = 0
+    if gpu.kind != "software" and rounds <= MOST_KEPT:
+        kept = max(4, 1 << (rounds - 1).bit_length())
+    constants = {"LOCAL_X": group * per_workgroup, "GROUP": group, "KEPT": kept}
+    constants |= {"OUTPUTS_FAST": side_by_side, "LOGARITHM": int(logarithm)}
+    push |= {"rows": rows, "count": count, "inner": inner}
+    grid = fold_grid(ceil_div(rows, per_workgroup))
+    return Dispatch(kernel, grid, push, constants, storage_defines(x.dtype))
+
+
+# GLSL has no exponential of doubles.
+@primitive(dtypes=FLOAT, device_dtypes=SINGLE, typed="x")
+def _softmax(x: Tensor, logarithm: bool) -> Tensor:
+    """Return softmax along the middle of three dimensions, or its logarithm."""
+
+
+@_softmax.spec
+def _softmax_spec(x: TensorSpec, logarithm: bool) -> TensorSpec:
+    return x
+
+
+@_softmax.kernel
+def _softmax_kernel(gpu: DeviceInfo, x: Placed, logarithm: bool) -> Dispatch:
+    push: dict[str, Argument] = {"x": "x", "out_": "out"}
+    return _rows_dispatch(gpu, "reduce/softmax", push, x, logarithm)
+
+
+@_softmax.vjp
+def _softmax_vjp(grad: Tensor, out: Tensor, logarithm: bool) -> Tensor:
+    return _softmax_grad(grad, out, logarithm)
+
+
+@_softmax.reference
+def _softmax_reference(x: np.ndarray, logarithm: bool) -> np.ndarray:
+    apart = x - x.max(axis=1, keepdims=True)
+    powers = np.exp(apart)
+    sums = powers.sum(axis=1, keepdims=True)
+    return apart - np.log(sums) if logarithm else powers / sums
+
+
+@primitive(dtypes=FLOAT, device_dtypes=SINGLE, typed="y")
+def _softmax_grad(incoming: Tensor, y: Tensor, logarithm: bool) -> Tensor:
+    """Return the gradient of `_softmax`, whose result is `y`."""
+
+
+@_softmax_grad.spec
+def _softmax_grad_spec(
+    incoming: TensorSpec, y: TensorSpec, logarithm: bool
+) -> TensorSpec:
+    return y
+
+
+@_softmax_grad.kernel
+def _softmax_grad_kernel(
+    gpu: DeviceInfo, incoming: Placed, y: Placed, logarithm: bool
+) -> Dispatch:
+    push: dict[str, Argument] = {"grad": "incoming", "y": "y", "out_": "out"}
+    return _rows_dispatch(gpu, "reduce/softmax_vjp", push, y, logarithm)
+
+
+@_softmax_grad.vjp
+def _softmax_grad_vjp(
+    grad: Tensor, incoming: Tensor, y: Tensor, logarithm: bool
+) -> tuple[Tensor, Tensor]:
+    if logarithm:
+        chances = exp(y)
+        whole = sum(incoming, 1, keepdim=True)
+        to_incoming = grad - sum(grad * chances, 1, keepdim=True)
+        return to_incoming, -grad * chances * whole
+    shared = sum(incoming * y, 1, keepdim=True)
+    to_y = grad * (incoming - shared) - incoming * sum(grad * y, 1, keepdim=True)
+    return _softmax_grad(grad, y, logarithm), to_y
+
+
+@_softmax_grad.reference
+def _softmax_grad_reference(
+    incoming: np.ndarray, y: np.ndarray, logarithm: bool
+) -> np.ndarray:
+    if logarithm:
+        return incoming - np.exp(y) * incoming.sum(1, keepdims=True)
+    return y * (incoming - (incoming * y).sum(1, keepdims=True))
+
+
+def _along(
+    name: str, x: Tensor, dim: int, dtype: DTypeLike | None, logarithm: bool
+) -> Tensor:
+    at = normalize_dim(name, dim, x.ndim or 1)
+    source = x if dtype is None else as_dtype_of(x, as_dtype(dtype))
+    if x.numel() == 0:
+        return source
+    rows = rows_of(source, at) if x.ndim else reshape(source, (1, 1, 1))
+    out = reshape(_softmax(in_storage(rows), logarithm), x.shape)
+    return as_dtype_of(out, source.dtype)
+
+
+def softmax(x: Tensor, dim: int = -1, *, dtype: DTypeLike | None = None) -> Tensor:
+    """Return exponentials normalised to sum to one along one dimension.
+
+    Computed as exp(x - max) / sum(exp(x - max)), so it does not overflow.
+
+    Parameters
+    ----------
+    x : Tensor, float
+        Unnormalised log-probabilities.
+    dim : int, default -1
+        Dimension that sums to one.
+    dtype : DType, str or None
+        To cast to first; None keeps that of `x`.
+
+    Returns
+    -------
+    Tensor, shape of `x`
+        Accumulated in float32 if the dtype is smaller.
+
+    Notes
+    -----
+    NaN or infinity in a row makes the row NaN, and so does a row of -inf, as in
+    PyTorch. A device computes no float64.
+    Gradient: y * (g - sum(g * y)). Source: Milakov and Gimelshein, arXiv:1805.02867.
+
+    Examples
+    --------
+    >>> from vkbackend.framework import Tensor
+    >>> softmax(Tensor([0.0, 0.0])).tolist()
+    [0.5, 0.5]
+    """
+    return _along("softmax", x, dim, dtype, logarithm=False)
+
+
+def log_softmax(x: Tensor, dim: int = -1, *, dtype: DTypeLike | None = None) -> Tensor:
+    """Return the logarithm of `softmax`, which stays finite where that is nearly 0."""
+    return _along("log_softmax", x, dim, dtype, logarithm=True)
+
+
+@primitive(dtypes=FLOAT, device_dtypes=SINGLE, strided=True, typed="x")
+def _logsumexp(x: Tensor, dims: tuple[int, ...]) -> Tensor:
+    """Return logarithms of sums of exponentials over `dims`, which stay with size 1."""
+
+
+@_logsumexp.spec
+def _logsumexp_spec(x: TensorSpec, dims: tuple[int, ...]) -> TensorSpec:
+    return TensorSpec(kept_shape(x.shape, dims), x.dtype)
+
+
+@_logsumexp.kernel
+def _logsumexp_kernel(
+    gpu: DeviceInfo, x: Placed, dims: tuple[int, ...]
+) -> list[Dispatch]:
+    chosen = stateful("reduce/logsumexp", x.dtype, 2, {"out_": "out"}, {})
+    return reduce_dispatches(gpu, chosen, x, dims)
+
+
+@_logsumexp.vjp
+def _logsumexp_vjp(grad: Tensor, x: Tensor, out: Tensor) -> Tensor:
+    return grad * exp(x - where(out == -math.inf, 0.0, out))
+
+
+@_logsumexp.reference
+def _logsumexp_reference(x: np.ndarray, dims: tuple[int, ...]) -> np.ndarray:
+    greatest = x.max(dims, keepdims=True)
+    shift = np.where(np.isfinite(greatest), greatest, 0)
+    return np.log(np.exp(x - shift).sum(dims, keepdims=True)) + shift
+
+
+def logsumexp(x: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
+    """Return the logarithm of the sum of exponentials over dimensions.
+
+    Parameters
+    ----------
+    x : Tensor, float
+    dim : int, sequence of int or None
+        None means all.
+    keepdim : bool, default False
+        Keep the dimensions with size 1.
+
+    Notes
+    -----
+    Does not overflow; of no elements, or of -inf alone, it is -inf, as in PyTorch, and
+    gradients to such elements are 0. A device computes no float64.
+    """
+    dims = normalize_dims("logsumexp", dim, x.ndim)
+    if x.numel() == 0:
+        return nothing(x, dims, keepdim, -math.inf, x.dtype)
+    out = _logsumexp(*readable(in_storage(x), dims))
+    return finish(as_dtype_of(out, x.dtype), x.shape, dims, keepdim)

@@ -1,0 +1,12 @@
+// bfloat16 is the upper half of a float32
+
+// The 16 bits of the nearest bfloat16, ties to even; NaN stays NaN.
+uint to_bfloat16(float x) {
+    uint bits = floatBitsToUint(x);
+    bool is_nan = (bits & 0x7fffffffu) > 0x7f800000u;
+    return (is_nan ? bits | 1u << 22 : bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
+}
+
+float from_bfloat16(uint bits) {
+    return uintBitsToFloat(bits << 16);
+}

@@ -1,0 +1,16 @@
+// float16 by integers: drivers differ in how packHalf2x16 rounds and overflows
+
+// The 16 bits of the nearest float16, ties to even; NaN stays NaN.
+uint to_float16(float x) {
+    uint bits = floatBitsToUint(x) & 0x7fffffffu;
+    uint sign = floatBitsToUint(x) >> 16 & 0x8000u;
+    if (bits >= 0x47800000u) return sign | (bits > 0x7f800000u ? 0x7e00u : 0x7c00u);
+    // The rounding of this sum is the one to multiples of 2^-24, as denormals are.
+    if (bits < 0x38800000u)
+        return sign | floatBitsToUint(uintBitsToFloat(bits) + 0.5) - 0x3f000000u;
+    return sign | bits - 0x38000000u + 0xfffu + (bits >> 13 & 1u) >> 13;
+}
+
+float from_float16(uint bits) {
+    return unpackHalf2x16(bits).x;
+}

@@ -1,0 +1,50 @@
+// The GROUP neighbouring invocations that share an output, and what they find together
+//
+// The includer first defines State and `State merge(State, State)`, where the second
+// comes later. Every invocation of a workgroup must call these functions.
+
+layout(constant_id = 4) const uint GROUP = 1;
+layout(constant_id = 5) const uint OUTPUTS_FAST = 0;
+
+const uint OUTPUTS = gl_WorkGroupSize.x / GROUP;
+
+shared State shared_state[gl_WorkGroupSize.x];
+
+// The output of this invocation within the workgroup, and its number among those of it:
+// neighbours take neighbouring outputs if OUTPUTS_FAST, else elements of one output.
+uint output_slot() {
+    uint at = gl_LocalInvocationIndex;
+    return OUTPUTS_FAST != 0 ? at % OUTPUTS : at / GROUP;
+}
+
+uint group_part() {
+    uint at = gl_LocalInvocationIndex;
+    return OUTPUTS_FAST != 0 ? at / OUTPUTS : at % GROUP;
+}
+
+// Where a part of an output lies in shared memory.
+uint shared_place(uint slot, uint part) {
+    return OUTPUTS_FAST != 0 ? part * OUTPUTS + slot : slot * GROUP + part;
+}
+
+// The states of the whole group merged; only its part 0 has them all.
+State over_group(State state, uint slot, uint part) {
+    shared_state[shared_place(slot, part)] = state;
+    for (uint half_size = GROUP / 2; half_size > 0; half_size /= 2) {
+        barrier();
+        if (part < half_size) {
+            state = merge(state, shared_state[shared_place(slot, part + half_size)]);
+            shared_state[shared_place(slot, part)] = state;
+        }
+    }
+    return state;
+}
+
+// The same for every invocation of the group.
+State over_whole_group(State state, uint slot, uint part) {
+    // Without others to wait for, a barrier would only cost, on software devices much.
+    if (GROUP == 1) return state;
+    over_group(state, slot, part);
+    barrier();
+    return shared_state[shared_place(slot, 0)];
+}

@@ -1,0 +1,181 @@
+// Division with remainder, signs, bits and powers, for every type of shaders
+
+// x - y * trunc(x / y), exact: long division of the significands, eight bits at a time.
+float truncated_remainder(float x, float y) {
+    uint large = floatBitsToUint(x) & 0x7fffffffu;
+    uint small = floatBitsToUint(y) & 0x7fffffffu;
+    bool undefined = large >= 0x7f800000u || small > 0x7f800000u || small == 0u;
+    if (undefined) return uintBitsToFloat(0x7fc00000u);
+    if (large < small) return x;
+    int exponent = max(int(small >> 23), 1);
+    int steps = max(int(large >> 23), 1) - exponent;
+    uint divisor = (small & 0x007fffffu) | (small >= 0x00800000u ? 0x00800000u : 0u);
+    uint rest = (large & 0x007fffffu) | (large >= 0x00800000u ? 0x00800000u : 0u);
+    rest %= divisor;
+    while (steps > 0 && rest != 0u) {
+        int shift = min(steps, 8);
+        rest = (rest << shift) % divisor;
+        steps -= shift;
+    }
+    // The rest times 2^(exponent - 150), as a normal or a denormal number
+    int shift = min(23 - findMSB(rest), exponent - 1);
+    uint bits = rest == 0u ? 0u : rest << shift;
+    if (bits >= 0x00800000u) bits = (bits & 0x007fffffu) | uint(exponent - shift) << 23;
+    return uintBitsToFloat(bits | floatBitsToUint(x) & 1u << 31);
+}
+
+float with_sign_of(float x, float y) {
+    uint sign = floatBitsToUint(y) & 1u << 31;
+    return uintBitsToFloat(floatBitsToUint(x) & 0x7fffffffu | sign);
+}
+
+// With the sign of y, as in Python
+float floored_remainder(float x, float y) {
+    float rest = truncated_remainder(x, y);
+    if (rest == 0.0) return with_sign_of(0.0, y);
+    return (rest < 0.0) != (y < 0.0) ? rest + y : rest;
+}
+
+// Rounded down from the exact quotient, as in Python
+float floored_quotient(float x, float y) {
+    float rest = truncated_remainder(x, y);
+    if (y == 0.0) return x / y;
+    float quotient = (x - rest) / y;
+    if (rest != 0.0 && (rest < 0.0) != (y < 0.0)) quotient -= 1.0;
+    float whole = floor(quotient);
+    if (whole == 0.0 && quotient <= 0.5) return with_sign_of(0.0, x / y);
+    return quotient - whole > 0.5 ? whole + 1.0 : whole;
+}
+
+float truncated_quotient(float x, float y) {
+    return trunc(x / y);
+}
+
+float magnitude(float x) {
+    return abs(x);
+}
+
+float signum(float x) {
+    return x != x ? x : sign(x);
+}
+
+bool is_infinite(float x) {
+    return (floatBitsToUint(x) & 0x7fffffffu) == 0x7f800000u;
+}
+
+// sqrt(x * x + y * y), scaled so that no square overflows or is lost
+float precise_hypot(float x, float y) {
+    float large = max(abs(x), abs(y));
+    float scale = large > 1e18 ? 8.47032947e-22 : large < 1e-14 ? 1.18059162e+21 : 1.0;
+    float width = x * scale, height = y * scale;
+    float value = sqrt(width * width + height * height) / scale;
+    return is_infinite(x) || is_infinite(y) ? uintBitsToFloat(0x7f800000u) : value;
+}
+
+bool bits_and(bool x, bool y) {
+    return x && y;
+}
+
+bool bits_or(bool x, bool y) {
+    return x || y;
+}
+
+bool bits_xor(bool x, bool y) {
+    return x != y;
+}
+
+bool bits_not(bool x) {
+    return !x;
+}
+
+#ifdef FLOAT64
+double magnitude(double x) {
+    return abs(x);
+}
+
+double signum(double x) {
+    return x != x ? x : sign(x);
+}
+
+double with_sign_of(double x, double y) {
+    uvec2 bits = unpackDouble2x32(x);
+    uint sign = unpackDouble2x32(y).y & 1u << 31;
+    return packDouble2x32(uvec2(bits.x, bits.y & 0x7fffffffu | sign));
+}
+
+bool is_infinite(double x) {
+    uvec2 bits = unpackDouble2x32(x);
+    return (bits.y & 0x7fffffffu) == 0x7ff00000u && bits.x == 0u;
+}
+#endif
+
+// Integers wrap. Division by 0 gives 0. The quotient of the smallest integer and -1,
+// which stops some processors, is taken by a negation; % is undefined for negative
+// operands.
+#define INTEGER_FUNCTIONS(T, BITS)                                                     \
+    T truncated_quotient(T x, T y) {                                                   \
+        bool minus_one = y < T(0) && T(0) - y == T(1);                                 \
+        T quotient = x / (y == T(0) || minus_one ? T(1) : y);                          \
+        return y == T(0) ? T(0) : minus_one ? T(0) - x : quotient;                     \
+    }                                                                                  \
+    T truncated_remainder(T x, T y) {                                                  \
+        return y == T(0) ? T(0) : x - truncated_quotient(x, y) * y;                    \
+    }                                                                                  \
+    T floored_remainder(T x, T y) {                                                    \
+        T rest = truncated_remainder(x, y);                                            \
+        return rest != T(0) && (rest < T(0)) != (y < T(0)) ? rest + y : rest;          \
+    }                                                                                  \
+    T floored_quotient(T x, T y) {                                                     \
+        T rest = truncated_remainder(x, y);                                            \
+        bool down = rest != T(0) && (rest < T(0)) != (y < T(0));                       \
+        return truncated_quotient(x, y) - (down ? T(1) : T(0));                        \
+    }                                                                                  \
+    T power(T x, T y) {                                                                \
+        T minus_one = T(0) - T(1);                                                     \
+        T result = T(1);                                                               \
+        if (y < T(0)) {                                                                \
+            T sign = (y & T(1)) == T(1) ? x : T(1);                                    \
+            return x == T(1) || x == minus_one ? sign : T(0);                          \
+        }                                                                              \
+        while (y > T(0)) {                                                             \
+            if ((y & T(1)) == T(1)) result *= x;                                       \
+            x *= x;                                                                    \
+            y >>= 1;                                                                   \
+        }                                                                              \
+        return result;                                                                 \
+    }                                                                                  \
+    T shifted_left(T x, T y) {                                                         \
+        return y < T(0) || y >= T(BITS) ? T(0) : x << y;                               \
+    }                                                                                  \
+    T shifted_right(T x, T y) {                                                        \
+        T rest = x < T(0) ? T(0) - T(1) : T(0);                                        \
+        return y < T(0) || y >= T(BITS) ? rest : x >> y;                               \
+    }                                                                                  \
+    T magnitude(T x) {                                                                 \
+        return x < T(0) ? T(0) - x : x;                                                \
+    }                                                                                  \
+    T signum(T x) {                                                                    \
+        return x > T(0) ? T(1) : x < T(0) ? T(0) - T(1) : T(0);                        \
+    }                                                                                  \
+    T bits_and(T x, T y) {                                                             \
+        return x & y;                                                                  \
+    }                                                                                  \
+    T bits_or(T x, T y) {                                                              \
+        return x | y;                                                                  \
+    }                                                                                  \
+    T bits_xor(T x, T y) {                                                             \
+        return x ^ y;                                                                  \
+    }                                                                                  \
+    T bits_not(T x) {                                                                  \
+        return ~x;                                                                     \
+    }                                                                                  \
+    bool is_infinite(T x) {                                                            \
+        return false;                                                                  \
+    }
+
+INTEGER_FUNCTIONS(int, 32)
+INTEGER_FUNCTIONS(uint, 32)
+#ifdef INT64
+INTEGER_FUNCTIONS(int64_t, 64)
+INTEGER_FUNCTIONS(uint64_t, 64)
+#endif

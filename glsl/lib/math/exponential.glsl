@@ -1,0 +1,204 @@
+// Exponentials, logarithms and powers of float32
+//
+// Vulkan lets exp, exp2 and log be wrong by several ulp and pow by much more
+// ("Precision of Individual Operations"), so they are computed here, with additions and
+// products alone. Polynomials are minimax fits (reweighted least squares on Chebyshev
+// nodes, coefficients rounded to float32 one after the other); each says its largest
+// relative error. `precise` keeps compensated sums from being simplified.
+
+#define INFINITE uintBitsToFloat(0x7f800000u)
+#define NOT_A_NUMBER uintBitsToFloat(0x7fc00000u)
+
+// ln 2 in two parts; the first has 15 bits, so its product with an exponent is exact.
+const float LN2_HIGH = 0.693145752;
+const float LN2_LOW = 1.42860677e-06;
+
+// The upper 12 bits of a significand: two such numbers have an exact product.
+float upper_half(float x) {
+    return uintBitsToFloat(floatBitsToUint(x) & 0xfffff000u);
+}
+
+// x * 2^n in two steps, so that neither factor leaves the range of float32.
+float times_power_of_two(float x, int n) {
+    int half_n = n >> 1;
+    float first = uintBitsToFloat(uint(half_n + 127) << 23);
+    return x * first * uintBitsToFloat(uint(n - half_n + 127) << 23);
+}
+
+// exp(x) - 1 for |x| <= ln(2) / 2; error 2^-31.
+float expm1_near_zero(float x) {
+    float series = 0.00139332633 + x * 0.000197679052;
+    series = 0.166666657 + x * (0.0416664854 + x * (0.00833354052 + x * series));
+    return x + x * x * (0.5 + x * series);
+}
+
+// x = n ln(2) + rest; the rest is returned.
+float reduce_exponent(float x, out float n) {
+    n = roundEven(x * 1.44269502);
+    return (x - n * LN2_HIGH) - n * LN2_LOW;
+}
+
+// exp(x) * 2^n for small n
+float scaled_exp(float x, int n) {
+    float whole;
+    float rest = reduce_exponent(clamp(x, -110.0, 90.0), whole);
+    float scaled = times_power_of_two(1.0 + expm1_near_zero(rest), int(whole) + n);
+    return x != x ? x : scaled;
+}
+
+float precise_exp(float x) {
+    return scaled_exp(x, 0);
+}
+
+float precise_exp2(float x) {
+    float bounded = clamp(x, -152.0, 129.0);
+    float n = roundEven(bounded);
+    float value = 1.0 + expm1_near_zero((bounded - n) * 0.693147182);
+    return x != x ? x : times_power_of_two(value, int(n));
+}
+
+float precise_expm1(float x) {
+    float n;
+    float rest = reduce_exponent(clamp(x, -20.0, 89.0), n);
+    float small = expm1_near_zero(rest);
+    // Half of 2^n is in range for every n here.
+    float power = uintBitsToFloat(uint(int(n) + 126) << 23);
+    float value = n == 0.0 ? small : 2.0 * (power * small + (power - 0.5));
+    return x != x || x == 0.0 ? x : value;
+}
+
+// x = 2^n (1 + f) with 1 + f between sqrt(1/2) and sqrt(2); f is returned.
+float reduce_logarithm(float x, out float n) {
+    bool tiny = x < 1.17549435e-38;
+    uint bits = floatBitsToUint(tiny ? x * 8388608.0 : x) + (0x3f800000u - 0x3f3504f3u);
+    n = float(int(bits >> 23) - (tiny ? 150 : 127));
+    return uintBitsToFloat((bits & 0x007fffffu) + 0x3f3504f3u) - 1.0;
+}
+
+// log(1 + f) - (f - f^2 / 2) for f from `reduce_logarithm`; error 2^-27 of log(1 + f).
+float logarithm_tail(float f) {
+    float series = -0.131596133 + f * (0.127621979 - f * 0.076363951);
+    series = 0.200012416 + f * (-0.166234091 + f * (0.142015815 + f * series));
+    return f * f * f * (0.333333313 + f * (-0.250008196 + f * series));
+}
+
+float logarithm(float f, float n) {
+    return n * LN2_HIGH + (f - (0.5 * f * f - (logarithm_tail(f) + n * LN2_LOW)));
+}
+
+// The value where x is positive and finite, otherwise what a logarithm of x is.
+float logarithm_or_limit(float x, float value) {
+    float other = x == 0.0 ? -INFINITE : x < 0.0 ? NOT_A_NUMBER : x;
+    return x > 0.0 && x < INFINITE ? value : other;
+}
+
+float precise_log(float x) {
+    float n;
+    float f = reduce_logarithm(x, n);
+    return logarithm_or_limit(x, logarithm(f, n));
+}
+
+// log(1 + f) as a part of 12 bits and the rest
+vec2 split_logarithm(float f) {
+    precise float square = 0.5 * f * f;
+    precise float high = upper_half(f - square);
+    precise float low = ((f - high) - square) + logarithm_tail(f);
+    return vec2(high, low);
+}
+
+float precise_log2(float x) {
+    float n;
+    vec2 parts = split_logarithm(reduce_logarithm(x, n));
+    float low = (parts.x + parts.y) * 0.000312228396 + parts.y * 1.44238281;
+    return logarithm_or_limit(x, n + (parts.x * 1.44238281 + low));
+}
+
+float precise_log10(float x) {
+    float n;
+    vec2 parts = split_logarithm(reduce_logarithm(x, n));
+    float low = (parts.x + parts.y) * 9.03803375e-05 + parts.y * 0.434204102;
+    low = n * 4.60503907e-06 + low;
+    return logarithm_or_limit(x, n * 0.301025391 + (parts.x * 0.434204102 + low));
+}
+
+float precise_log1p(float x) {
+    float n;
+    reduce_logarithm(1.0 + x, n);
+    // 1 + x would lose the last bits of x: both are scaled before they are added.
+    precise float scale = n > 60.0 ? 0.0 : times_power_of_two(1.0, -int(n));
+    precise float f = times_power_of_two(x, -int(n)) + (scale - 1.0);
+    float value = logarithm_or_limit(1.0 + x, logarithm(f, n));
+    return x == 0.0 ? x : value;
+}
+
+// log2(x) as a part of 12 bits and the rest, to 2^-30 of it; x positive and finite.
+// log(m) = 2 atanh(s) with s = (m - 1) / (m + 1), whose rounding error is computed.
+vec2 split_log2(float x) {
+    float n;
+    precise float f = reduce_logarithm(x, n);
+    precise float sum = (1.0 + f) + 1.0;
+    precise float sum_high = upper_half(sum);
+    precise float sum_low = (1.0 + f) - (sum_high - 1.0);
+    precise float s = f / sum;
+    precise float s_high = upper_half(s);
+    precise float s_low = ((f - s_high * sum_high) - s_high * sum_low) / sum;
+    // (atanh(s) / s - 1) / s^2; error 2^-35.
+    float u = s * s;
+    float series = 0.333333313 + u * (0.200004861 + u * (0.142493933 + u * 0.12139605));
+    precise float rest = s_low + s * (u * series);
+    precise float whole = s_high + rest;
+    precise float high = upper_half(whole);
+    precise float low = rest - (high - s_high);
+    // 2 / ln(2) in two parts
+    precise float product = high * 2.88476562;
+    precise float product_low = low * 2.88476562 + whole * 0.000624456792;
+    precise float result = upper_half(n + (product + product_low));
+    return vec2(result, product_low - ((result - n) - product));
+}
+
+// x^y for finite x > 0, by 2^(y log2(x)) with the exponent in two parts
+float positive_power(float x, float y) {
+    vec2 parts = split_log2(x);
+    // Beyond this every power but that of 1 is infinite or 0.
+    precise float bounded = clamp(y, -1e30, 1e30);
+    precise float y_high = upper_half(bounded);
+    precise float high = y_high * parts.x;
+    precise float low = (bounded - y_high) * parts.x + bounded * parts.y;
+    float total = high + low;
+    if (total >= 129.0) return INFINITE;
+    if (total <= -151.0) return 0.0;
+    precise float n = roundEven(total);
+    precise float rest = (high - n) + low;
+    return times_power_of_two(1.0 + expm1_near_zero(rest * 0.693147182), int(n));
+}
+
+// Special cases as in C, F.10.4.4
+float power(float x, float y) {
+    if (y == 2.0) return x * x;
+    if (y == 0.0 || x == 1.0) return 1.0;
+    if (x != x || y != y) return NOT_A_NUMBER;
+    float size = abs(x);
+    bool whole = floor(y) == y;
+    bool odd = whole && abs(y) < 16777216.0 && (int(y) & 1) != 0;
+    float result = size == 1.0 ? 1.0 : positive_power(size, y);
+    if (size == 0.0 || size == INFINITE)
+        result = (size == 0.0) == (y > 0.0) ? 0.0 : INFINITE;
+    uint sign = odd ? floatBitsToUint(x) & 1u << 31 : 0u;
+    bool undefined = x < 0.0 && !whole && size != INFINITE;
+    return undefined ? NOT_A_NUMBER : uintBitsToFloat(floatBitsToUint(result) | sign);
+}
+
+float logistic(float x) {
+    float e = precise_exp(-abs(x));
+    return (x >= 0.0 ? 1.0 : e) / (1.0 + e);
+}
+
+// log(1 + exp(x)), which is x to float32 from 17 on
+float log1p_exp(float x) {
+    return max(x, 0.0) + precise_log1p(precise_exp(-abs(x)));
+}
+
+// log(1 / (1 + exp(-x)))
+float log_logistic(float x) {
+    return min(x, 0.0) - precise_log1p(precise_exp(-abs(x)));
+}

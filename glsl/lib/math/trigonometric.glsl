@@ -1,0 +1,175 @@
+// Circular functions of float32 and their inverses
+//
+// Vulkan allows sin and cos an absolute error of 2^-11 within [-pi, pi] and nothing
+// beyond, and asin, acos and atan 4096 ulp. Polynomials are minimax fits; each says its
+// largest relative error.
+// lint    private-array: a table of constants, for arguments that are large
+
+#include "exponential.glsl"
+
+const float HALF_PI_HIGH = 1.57079637;
+const float HALF_PI_LOW = -4.37113883e-08;
+
+// 32 bits of 2 / pi after 64 zero bits; not an array, which software drivers copy.
+uint two_over_pi(uint word) {
+    uint low = word == 2u ? 0xa2f9836eu : word == 3u ? 0x4e441529u : 0u;
+    uint middle = word == 4u ? 0xfc2757d1u : word == 5u ? 0xf534ddc0u : low;
+    uint high = word == 6u ? 0xdb629599u : word == 7u ? 0x3c439041u : middle;
+    return word == 8u ? 0xfe5163abu : high;
+}
+
+// `reduce_angle` for any size from 1 on: x * 2 / pi modulo 4 in integers of 64 bits.
+// Source: Payne and Hanek, Radian Reduction for Trigonometric Functions, 1983.
+float reduce_large_angle(float x, out uint quarter) {
+    uint bits = floatBitsToUint(x);
+    uint start = (bits >> 23 & 0xffu) - 96u;
+    uint word = start >> 5, shift = start & 31u;
+    uvec3 window =
+        uvec3(two_over_pi(word), two_over_pi(word + 1u), two_over_pi(word + 2u));
+    uvec3 next = uvec3(window.yz, two_over_pi(word + 3u));
+    if (shift != 0u) window = window << shift | next >> (32u - shift);
+    uint significand = (bits | 0x00800000u) << 8;
+    uint high, low, carry_high, carry_low;
+    umulExtended(significand, window.y, high, low);
+    umulExtended(significand, window.z, carry_high, carry_low);
+    low += carry_high;
+    high += significand * window.x + (low < carry_high ? 1u : 0u);
+    quarter = high >> 30;
+    high = high << 2 | low >> 30;
+    low <<= 2;
+    bool negative = (high & 0x80000000u) != 0u;
+    if (negative) {
+        quarter += 1u;
+        low = ~low + 1u;
+        high = ~high + (low == 0u ? 1u : 0u);
+    }
+    int zeros = 31 - findMSB(high);
+    if (high == 0u) {
+        zeros = 63 - findMSB(low);
+        high = low << (zeros - 32);
+    } else if (zeros > 0) {
+        high = high << zeros | low >> (32 - zeros);
+    }
+    // Times pi / 2 * 2^-32, with the last eight bits and the constant's error apart
+    float upper = float(int(high >> 8)), lower = float(int(high & 0xffu)) / 256.0;
+    float correction = upper * -2.60540177e-15 + lower * 9.36267597e-08;
+    float size = upper * 9.36267597e-08 + correction;
+    float rest = times_power_of_two(size, -zeros);
+    if (bits >> 31 != 0u) {
+        quarter = 0u - quarter;
+        negative = !negative;
+    }
+    return negative ? -rest : rest;
+}
+
+// x = quarter * pi / 2 + rest; the rest, at most pi / 4, is returned.
+float reduce_angle(float x, out uint quarter) {
+    // pi / 2 in parts of 11 bits, and 24 bits more: the first products are exact.
+    precise float n = roundEven(x * 0.636619747);
+    precise float near = (x - n * 1.5703125) - n * 0.000483751297;
+    precise float third = n * 7.54953362e-08;
+    precise float sum = near - third;
+    precise float rest = sum + (((near - sum) - third) - n * 2.56334407e-12);
+    quarter = uint(int(n));
+    // Where the parts are too few, or so close to a zero that they cancel.
+    bool far = !(abs(x) < 8192.0) || n != 0.0 && abs(rest) < 3.8e-6;
+    return far && abs(x) < INFINITE ? reduce_large_angle(x, quarter) : rest;
+}
+
+// Errors for |x| <= pi / 4: 2^-28 and 2^-33
+float sine_near_zero(float x) {
+    float u = x * x;
+    return x + x * u * (-0.166666552 + u * (0.00833218917 - u * 0.000195182918));
+}
+
+float cosine_near_zero(float x) {
+    float u = x * x;
+    float series = 0.0416666456 + u * (-0.00138873106 + u * 2.44325674e-05);
+    return 1.0 - (0.5 * u - u * u * series);
+}
+
+// sin(x + shift * pi / 2)
+float shifted_sine(float x, uint shift) {
+    uint quarter;
+    float rest = reduce_angle(x, quarter);
+    quarter += shift;
+    float value = (quarter & 1u) == 0u ? sine_near_zero(rest) : cosine_near_zero(rest);
+    value = (quarter & 2u) == 0u ? value : -value;
+    return abs(x) < INFINITE ? value : NOT_A_NUMBER;
+}
+
+float precise_sin(float x) {
+    return x == 0.0 ? x : shifted_sine(x, 0u);
+}
+
+float precise_cos(float x) {
+    return shifted_sine(x, 1u);
+}
+
+float precise_tan(float x) {
+    uint quarter;
+    float rest = reduce_angle(x, quarter);
+    float sine = sine_near_zero(rest), cosine = cosine_near_zero(rest);
+    float value = (quarter & 1u) == 0u ? sine / cosine : -cosine / sine;
+    return x == 0.0 ? x : abs(x) < INFINITE ? value : NOT_A_NUMBER;
+}
+
+// For |x| <= 1/2; error 2^-32.
+float arcsine_near_zero(float x) {
+    float u = x * x;
+    float series = 0.0318260752 + u * (0.014376116 + u * 0.0375963524);
+    series = 0.166666597 + u * (0.0750051886 + u * (0.044514481 + u * series));
+    return x + x * u * series;
+}
+
+// acos(x) for 1/2 <= x <= 1: 2 asin(sqrt((1 - x) / 2))
+float arccosine_near_one(float x) {
+    return 2.0 * arcsine_near_zero(sqrt(0.5 - 0.5 * x));
+}
+
+float precise_asin(float x) {
+    float size = abs(x);
+    float value = HALF_PI_HIGH - (arccosine_near_one(size) - HALF_PI_LOW);
+    value = size <= 0.5 ? arcsine_near_zero(size) : value;
+    value = x < 0.0 ? -value : value;
+    return x == 0.0 ? x : size <= 1.0 ? value : NOT_A_NUMBER;
+}
+
+float precise_acos(float x) {
+    float size = abs(x);
+    float outer = arccosine_near_one(size);
+    outer = x < 0.0 ? 2.0 * HALF_PI_HIGH - (outer - 2.0 * HALF_PI_LOW) : outer;
+    float inner = HALF_PI_HIGH - (arcsine_near_zero(x) - HALF_PI_LOW);
+    return size <= 0.5 ? inner : size <= 1.0 ? outer : NOT_A_NUMBER;
+}
+
+// For 0 <= x <= 1; error 2^-28.
+float arctangent_near_zero(float x) {
+    float u = x * x;
+    float series = -0.0311240591 + u * (0.0108854854 - u * 0.0017870689);
+    series = 0.109511547 + u * (-0.0840037689 + u * (0.0579042025 + u * series));
+    series = -0.333332986 + u * (0.19998531 + u * (-0.142640501 + u * series));
+    return x + x * u * series;
+}
+
+float precise_atan(float x) {
+    float size = abs(x);
+    float value = arctangent_near_zero(size > 1.0 ? 1.0 / size : size);
+    value = size > 1.0 ? HALF_PI_HIGH - (value - HALF_PI_LOW) : value;
+    return x == 0.0 || x != x ? x : x < 0.0 ? -value : value;
+}
+
+// Special cases as in C, F.10.1.4
+float precise_atan2(float y, float x) {
+    float width = abs(x), height = abs(y);
+    float large = max(width, height), small = min(width, height);
+    // Divisors beyond 2^126 may count as infinite, ones below 2^-126 as 0.
+    float scale = large > 1e30 ? 1e-20 : large < 1e-20 ? 1e20 : 1.0;
+    float ratio = small == large ? 1.0 : (small * scale) / (large * scale);
+    float value = arctangent_near_zero(large == 0.0 || small == 0.0 ? 0.0 : ratio);
+    value = height > width ? HALF_PI_HIGH - (value - HALF_PI_LOW) : value;
+    bool left = floatBitsToUint(x) >> 31 != 0u;
+    value = left ? 2.0 * HALF_PI_HIGH - (value - 2.0 * HALF_PI_LOW) : value;
+    value = uintBitsToFloat(floatBitsToUint(value) | floatBitsToUint(y) & 1u << 31);
+    return x != x || y != y ? NOT_A_NUMBER : value;
+}

@@ -1,0 +1,7 @@
+// Which of two elements comes first in sorted order: NaN is above every number
+
+bool comes_before(ACC a, ACC b, bool descending) {
+    bool a_nan = a != a, b_nan = b != b;
+    if (descending) return a > b || (a_nan && !b_nan);
+    return a < b || (b_nan && !a_nan);
+}

@@ -1,0 +1,85 @@
+// The reduction of a strided tensor: each output merges the states of its elements
+//
+// The includer defines, before: State; `State merge(State, State)`; RESULTS, its own
+// fields of the push block; and SOURCE, the buffer type of x, which is walked in up to 4
+// kept and 4 reduced dimensions, innermost first, strides >= 0. After: the functions
+// declared here.
+// lint    integer-division: once for each output, before the loop over elements
+
+#include "lib/group.glsl"
+
+layout(constant_id = 6) const uint KEPT_DIMS = 1;
+layout(constant_id = 7) const uint REDUCED_DIMS = 1;
+
+const uint ACCUMULATORS = 4;
+
+// The outermost dimension needs no size; magic and shift are those of `divide`.
+layout(push_constant, std430) uniform Push {
+    SOURCE x;
+    RESULTS
+    uint outputs;
+    uint count;
+    uint kept_size[3];
+    uint kept_stride[4];
+    uint reduced_size[3];
+    uint reduced_magic[3];
+    uint reduced_shift[3];
+    uint reduced_stride[4];
+} push;
+
+// Read once, before any loop: lavapipe fetches push constants inside one lane by lane.
+SOURCE x = push.x;
+uint reduced_size[3] = push.reduced_size;
+uint reduced_magic[3] = push.reduced_magic;
+uint reduced_shift[3] = push.reduced_shift;
+uint reduced_stride[4] = push.reduced_stride;
+
+// The state of no element, or of an element that may be merged again.
+State start(uint offset, uint index);
+// The state of the element at an offset of x, which has a number within its output.
+State read(uint offset, uint index);
+// Store what all elements of an output give, or those of a chunk.
+void finish(uint place, State state);
+
+uint kept_offset(uint index) {
+    uint offset = 0;
+    for (uint dim = 0; dim + 1 < KEPT_DIMS; ++dim) {
+        offset += index % push.kept_size[dim] * push.kept_stride[dim];
+        index /= push.kept_size[dim];
+    }
+    return offset + index * push.kept_stride[KEPT_DIMS - 1];
+}
+
+uint reduced_offset(uint index) {
+    uint offset = 0;
+    for (uint dim = 0; dim + 1 < REDUCED_DIMS; ++dim) {
+        uint rest = divide(index, reduced_magic[dim], reduced_shift[dim]);
+        offset += (index - rest * reduced_size[dim]) * reduced_stride[dim];
+        index = rest;
+    }
+    return offset + index * reduced_stride[REDUCED_DIMS - 1];
+}
+
+void main() {
+    uint slot = output_slot(), part = group_part();
+    uint output_ = linear_workgroup() * OUTPUTS + slot;
+    uint share = (push.count - 1) / gl_NumWorkGroups.z + 1;
+    uint begin = min(gl_WorkGroupID.z * share, push.count - 1);
+    uint end = min(gl_WorkGroupID.z * share + share, push.count);
+    uint base = kept_offset(min(output_, push.outputs - 1));
+
+    State first = start(base + reduced_offset(begin), begin);
+    State state[ACCUMULATORS];
+    for (uint i = 0; i < ACCUMULATORS; ++i) state[i] = first;
+    for (uint index = gl_WorkGroupID.z * share + part; index < end;
+         index += GROUP * ACCUMULATORS)
+        for (uint i = 0; i < ACCUMULATORS; ++i) {
+            uint mine = index + i * GROUP;
+            State next = read(base + reduced_offset(min(mine, end - 1)), mine);
+            if (mine < end) state[i] = merge(state[i], next);
+        }
+    for (uint i = 1; i < ACCUMULATORS; ++i) state[0] = merge(state[0], state[i]);
+    State all = over_group(state[0], slot, part);
+    if (part == 0 && output_ < push.outputs)
+        finish(gl_WorkGroupID.z * push.outputs + output_, all);
+}

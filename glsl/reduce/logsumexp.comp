@@ -1,0 +1,33 @@
+// The logarithm of the sum of exponentials of a strided tensor's parts
+// grid    linear in workgroups of LOCAL_X / GROUP outputs; z: chunk of the elements
+// in      x of T, as lib/reduction.glsl walks it, or states with the macro MERGE
+// out     out_ (outputs) T; with the macro PARTIAL instead states (chunks, outputs)
+// consts  those of lib/group.glsl and lib/reduction.glsl
+// source  Milakov and Gimelshein, Online normalizer calculation for softmax,
+//         arXiv:1805.02867
+#version 460
+#extension GL_EXT_buffer_reference : require
+#include "lib/element.glsl"
+#include "lib/index.glsl"
+#include "lib/math/exponential.glsl"
+#include "lib/exponential_sum.glsl"
+
+#define RESULTS Out out_;
+#include "lib/states.glsl"
+#include "lib/reduction.glsl"
+
+#ifdef MERGE
+State read(uint offset, uint index) { return x.at[offset]; }
+#else
+State read(uint offset, uint index) { return State(load(x, offset), ACC(1)); }
+#endif
+
+State start(uint offset, uint index) { return State(-INFINITE, ACC(0)); }
+
+#ifdef PARTIAL
+void finish(uint place, State state) { push.states.at[place] = state; }
+#else
+void finish(uint place, State state) {
+    store(push.out_, place, state.greatest + precise_log(state.sum));
+}
+#endif

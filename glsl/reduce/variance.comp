@@ -1,0 +1,50 @@
+// The variance of a strided tensor's parts: squared distances from their mean, scaled
+// grid    linear in workgroups of LOCAL_X / GROUP outputs; z: chunk of the elements
+// in      x of T, as lib/reduction.glsl walks it, or states with the macro MERGE
+// out     out_ (outputs) T, times scale; with the macro PARTIAL instead states (chunks,
+//         outputs)
+// consts  those of lib/group.glsl and lib/reduction.glsl
+// source  Chan, Golub and LeVeque, Updating Formulae and a Pairwise Algorithm for
+//         Computing Sample Variances, 1979
+// lint    integer-division: only where elements are integers, which nobody asks for
+#version 460
+#extension GL_EXT_buffer_reference : require
+#include "lib/element.glsl"
+#include "lib/index.glsl"
+
+struct State {
+    ACC mean;
+    ACC squares;
+    ACC count;
+};
+
+State merge(State old, State new) {
+    ACC count = old.count + new.count;
+    ACC share = count > ACC(0) ? new.count / count : ACC(0);
+    ACC apart = new.mean - old.mean;
+    ACC squares = old.squares + new.squares + apart * apart * (old.count * share);
+    return State(old.mean + apart * share, squares, count);
+}
+
+#define RESULTS Out out_; ACC scale;
+#include "lib/states.glsl"
+#include "lib/reduction.glsl"
+
+#ifdef MERGE
+State read(uint offset, uint index) { return x.at[offset]; }
+#else
+State read(uint offset, uint index) { return State(load(x, offset), ACC(0), ACC(1)); }
+#endif
+
+// Without an element yet, but near those that follow.
+State start(uint offset, uint index) {
+    return State(read(offset, index).mean, ACC(0), ACC(0));
+}
+
+#ifdef PARTIAL
+void finish(uint place, State state) { push.states.at[place] = state; }
+#else
+void finish(uint place, State state) {
+    store(push.out_, place, state.squares * push.scale);
+}
+#endif
