@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.tree import MODULES, ROOT
@@ -41,7 +42,7 @@ def test_docstring(module: str, name: str, text: str) -> None:
         # An op's file does not import the tensors that its examples make.
         framework = importlib.import_module("vkbackend.framework")
         scope |= {public: getattr(framework, public) for public in framework.__all__}
-        scope["fw"] = framework
+        scope |= {"fw": framework, "np": np}
     example = doctest.DocTestParser().get_doctest(text, scope, name, module, 0)
     said: list[str] = []
     result = doctest.DocTestRunner(optionflags=OPTIONS).run(example, out=said.append)

@@ -114,7 +114,6 @@ def reduction(
     arguments: dict[str, Any] = {
         "outputs": outputs,
         "count": x.size // outputs,
-        "scale": scale,
     }
     for name, order in (("kept", kept), ("reduced", dims)):
         inner = [(x.shape[dim], strides[dim]) for dim in reversed(order)]
@@ -125,26 +124,36 @@ def reduction(
             if i < 3 and name == "reduced":
                 for key, value in division("reduced", size).items():
                     arguments[f"{key}[{i}]"] = value
-    result = "int" if operation.startswith("arg") else kind
     base = x if x.base is None else x.base
     local = 64
-    (out,) = run(
+    constants = {
+        "LOCAL_X": local,
+        "GROUP": group,
+        "OUTPUTS_FAST": outputs_fast,
+        "KEPT_DIMS": max(1, len(kept)),
+        "REDUCED_DIMS": len(dims),
+    }
+    grid = linear(-(-outputs // (local // group)), chunks)
+    inputs = {"x": base, **arguments}
+    defines = {"DTYPE": f"DTYPE_{kind.upper()}32"}
+    values = ((chunks, *shape), DTYPES[kind])
+    if operation.startswith("arg"):
+        constants["GREATEST"] = int(operation == "argmax")
+        results = {"values": values, "indices": ((chunks, *shape), np.int32)}
+        return run(
+            device, "reduce/extreme", grid, results, constants, inputs, defines=defines
+        )[1]
+    constants["OPERATION"] = OPERATIONS.index(operation)
+    inputs["scale"] = scale
+    return run(
         device,
         "reduce/reduce",
-        linear(-(-outputs // (local // group)), chunks),
-        {"out_": ((chunks, *shape), DTYPES[result])},
-        {
-            "LOCAL_X": local,
-            "OPERATION": OPERATIONS.index(operation),
-            "GROUP": group,
-            "OUTPUTS_FAST": outputs_fast,
-            "KEPT_DIMS": max(1, len(kept)),
-            "REDUCED_DIMS": len(dims),
-        },
-        {"x": base, **arguments},
-        defines={"T": kind, "RESULT": result},
-    )
-    return out
+        grid,
+        {"out_": values},
+        constants,
+        inputs,
+        defines=defines,
+    )[0]
 
 
 SHAPES = [

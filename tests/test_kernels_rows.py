@@ -91,13 +91,14 @@ def test_cross_entropy(
         device,
         "loss/cross_entropy",
         linear(-(-rows * group // 64)),
-        {"loss": each, "logsumexp": each, "counts": each},
+        {"loss": each, "greatest": each, "log_total": each, "counts": each},
         {**constants, "GROUP": group},
         arguments,
     )
     np.testing.assert_allclose(out[0], loss, rtol=1e-4, atol=1e-4)
-    np.testing.assert_allclose(out[1], logsumexp, rtol=1e-5, atol=1e-5)
-    np.testing.assert_array_equal(out[2], labels != -100)
+    np.testing.assert_array_equal(out[1], logits.max(axis=1))
+    np.testing.assert_allclose(out[1] + out[2], logsumexp, rtol=1e-5, atol=1e-5)
+    np.testing.assert_array_equal(out[3], labels != -100)
 
     grad = random(rows)
     (grad_logits,) = run(
@@ -109,7 +110,8 @@ def test_cross_entropy(
         {
             **arguments,
             "grad": grad,
-            "logsumexp": out[1],
+            "greatest": out[1],
+            "log_total": out[2],
             **division("columns", columns),
         },
     )

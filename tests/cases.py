@@ -1,0 +1,18 @@
+"""The op table: for each op what to call it with, what it must answer, what it refuses.
+
+One row drives the comparison with NumPy and PyTorch, the gradient checks and the error
+texts, on the host and on the device; `tests/framework/test_op.py` runs it. Sizes are
+primes, 1 and 0, and one multiple of four.
+"""
+
+from tests.case import Case
+from tests.elementwise_cases import ELEMENTWISE
+from tests.indexing_cases import INDEXING
+from tests.movement_cases import CREATION, MOVEMENT
+from tests.reduce_cases import REDUCTIONS
+from tests.structured_cases import STRUCTURED
+
+CASES: dict[str, Case] = (
+    ELEMENTWISE | CREATION | MOVEMENT | INDEXING | REDUCTIONS | STRUCTURED
+)
+"""Every op of the registry, by its name there."""

@@ -1,0 +1,54 @@
+"""Devices of the framework, and a fixed seed for each test."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import vkbackend
+import vkbackend.framework as fw
+from vkbackend.framework.device import Device, GpuDevice
+
+SEED = 20
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    """Return a NumPy generator that starts from the same state in each test."""
+    return np.random.default_rng(SEED)
+
+
+@pytest.fixture(autouse=True)
+def _seeded() -> None:
+    fw.manual_seed(SEED)
+
+
+@pytest.fixture
+def gpu(device: vkbackend.Device) -> GpuDevice:
+    """Return the Vulkan device under test with nothing pending."""
+    # By name, which says nothing about software devices.
+    found = fw.device(device.info.name)
+    assert isinstance(found, GpuDevice)
+    fw.eval()
+    return found
+
+
+@pytest.fixture(params=["cpu", pytest.param("gpu", marks=pytest.mark.core)])
+def place(request: pytest.FixtureRequest) -> Device:
+    """Return each device in turn: the host, then the Vulkan device."""
+    if request.param == "cpu":
+        return fw.device("cpu")
+    found: GpuDevice = request.getfixturevalue("gpu")
+    return found
+
+
+@pytest.fixture
+def make(place: Device) -> Callable[..., fw.Tensor]:
+    """Return a function that makes tensors on the device under test."""
+
+    def tensor(data: object, dtype: str | None = None, grad: bool = False) -> fw.Tensor:
+        if dtype is None and not isinstance(data, np.ndarray | np.generic):
+            dtype = "float32" if np.asarray(data).dtype.kind == "f" else None
+        return fw.tensor(data, dtype, place, grad)
+
+    return tensor

@@ -1,0 +1,45 @@
+"""Convolution layers."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from tests.framework.nn.layers import compare
+from vkbackend.framework import nn
+from vkbackend.framework.device import Device
+from vkbackend.framework.errors import ShapeError
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"padding": 1, "bias": False},
+        {"stride": (2, 1), "padding": (0, 1), "dilation": 2},
+        {"groups": 2},
+    ],
+)
+def test_conv2d(
+    options: dict[str, Any], place: Device, rng: np.random.Generator
+) -> None:
+    x = rng.normal(size=(3, 4, 7, 9)).astype(np.float32)
+    ours = nn.Conv2d(4, 6, (3, 2), **options)
+    compare(ours, torch.nn.Conv2d(4, 6, (3, 2), **options), x, place)
+
+
+def test_initial_values_are_uniform_within_the_bound() -> None:
+    layer = nn.Conv2d(8, 32, 5, groups=2)
+    assert layer.bias is not None
+    assert 0.09 < np.abs(layer.weight.detach().numpy()).max() <= 0.1
+    assert np.abs(layer.bias.detach().numpy()).max() <= 0.1
+
+
+def test_bad_arguments_are_named() -> None:
+    with pytest.raises(ShapeError, match="groups is 2, in_channels 3, out_channels 4"):
+        nn.Conv2d(3, 4, 3, groups=2)
+    with pytest.raises(ShapeError, match="Conv2d: kernel_size is 0"):
+        nn.Conv2d(1, 1, 0)
+    with pytest.raises(ShapeError, match="Conv2d: padding is -1"):
+        nn.Conv2d(1, 1, 3, padding=-1)

@@ -1,0 +1,93 @@
+"""Initial values: distributions, repeatability, equality across devices."""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+
+import vkbackend.framework as fw
+from tests.compare import assert_close
+from vkbackend.framework.device import GpuDevice
+from vkbackend.framework.errors import ShapeError
+from vkbackend.framework.nn import init
+
+SHAPE = (61, 37, 3, 3)
+FILLS: list[tuple[Callable[..., object], Callable[..., object], dict[str, object]]] = [
+    (init.uniform_, torch.nn.init.uniform_, {"a": -2.0, "b": 5.0}),
+    (init.normal_, torch.nn.init.normal_, {"mean": 3.0, "std": 0.5}),
+    (init.xavier_uniform_, torch.nn.init.xavier_uniform_, {"gain": 2.0}),
+    (init.xavier_normal_, torch.nn.init.xavier_normal_, {}),
+    (init.kaiming_uniform_, torch.nn.init.kaiming_uniform_, {"a": math.sqrt(5)}),
+    (init.kaiming_uniform_, torch.nn.init.kaiming_uniform_, {"mode": "fan_out"}),
+    (init.kaiming_normal_, torch.nn.init.kaiming_normal_, {"nonlinearity": "relu"}),
+]
+
+
+@pytest.mark.parametrize(("ours", "theirs", "options"), FILLS)
+def test_distributions_are_pytorchs(
+    ours: Callable[..., object],
+    theirs: Callable[..., object],
+    options: dict[str, object],
+) -> None:
+    found, expected = fw.zeros(SHAPE), torch.zeros(SHAPE)
+    assert ours(found, **options) is found
+    torch.manual_seed(0)
+    theirs(expected, **options)
+    # Of 20,000 draws, these quantiles vary by 1 to 2 % of the spread.
+    spread = float(expected.std())
+    shares = (0.1, 0.25, 0.5, 0.75, 0.9)
+    np.testing.assert_allclose(
+        np.quantile(found.numpy(), shares),
+        np.quantile(expected.numpy(), shares),
+        atol=0.05 * spread,
+    )
+
+
+def test_constants() -> None:
+    x = fw.zeros(3, requires_grad=True)
+    assert init.constant_(x, 2.5).tolist() == [2.5] * 3
+    assert init.ones_(x).tolist() == [1.0] * 3
+    assert init.zeros_(x).tolist() == [0.0] * 3
+    assert x.requires_grad
+
+
+def test_a_seed_repeats_the_draws() -> None:
+    draws = []
+    for _ in range(2):
+        fw.manual_seed(7)
+        draws.append(init.normal_(fw.zeros((5, 7))).numpy())
+    assert_close(draws[0], draws[1], exact=True)
+    assert not np.array_equal(draws[0], init.normal_(fw.zeros((5, 7))).numpy())
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("fill", [init.uniform_, init.normal_, init.kaiming_uniform_])
+def test_devices_draw_the_same(
+    fill: Callable[[fw.Tensor], fw.Tensor], gpu: GpuDevice
+) -> None:
+    fw.manual_seed(3)
+    host = fill(fw.zeros((11, 29)))
+    fw.manual_seed(3)
+    device = fill(fw.zeros((11, 29), device=gpu))
+    assert device.is_gpu
+    assert_close(device, host.numpy(), exact=True)
+
+
+@pytest.mark.parametrize(
+    "name", ["linear", "conv2d", "sigmoid", "tanh", "relu", "leaky_relu"]
+)
+def test_gains_are_pytorchs(name: str) -> None:
+    param = 0.2 if name == "leaky_relu" else 0.01
+    expected = torch.nn.init.calculate_gain(name, param)  # type: ignore[arg-type]
+    assert init.calculate_gain(name, param) == pytest.approx(expected)
+
+
+def test_bad_arguments_are_named() -> None:
+    with pytest.raises(ValueError, match="calculate_gain: nonlinearity is 'step'"):
+        init.calculate_gain("step")
+    with pytest.raises(ValueError, match="mode is 'fan'; it must be 'fan_in' or"):
+        init.kaiming_uniform_(fw.zeros((2, 2)), mode="fan")
+    with pytest.raises(ShapeError, match=r"xavier_uniform_: the tensor is \(3,\)"):
+        init.xavier_uniform_(fw.zeros(3))

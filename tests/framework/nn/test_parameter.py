@@ -1,0 +1,61 @@
+"""Parameters share what they are made of, and results are plain tensors."""
+
+import numpy as np
+import pytest
+
+import vkbackend.framework as fw
+from tests.compare import assert_close
+from vkbackend.framework import nn
+from vkbackend.framework.device import Device
+from vkbackend.framework.errors import GradError
+from vkbackend.framework.nn.parameter import zero_gradient
+
+
+def test_it_shares_the_storage() -> None:
+    data = fw.tensor([1.0, 2.0])
+    parameter = nn.Parameter(data)
+    with fw.no_grad():
+        parameter.mul_(3)
+    assert data.tolist() == [3.0, 6.0]
+
+
+def test_it_is_a_leaf_that_requires_a_gradient() -> None:
+    parameter = nn.Parameter(fw.ones(3))
+    (parameter * 2).sum().backward()
+    assert parameter.is_leaf
+    assert_close(parameter.grad, np.full(3, 2, np.float32))
+    assert not nn.Parameter(fw.ones(3), requires_grad=False).requires_grad
+
+
+def test_results_are_plain_tensors(place: Device) -> None:
+    parameter = nn.Parameter(fw.ones((2, 3)).to(place))
+    for result in (
+        parameter * 2,
+        parameter.detach(),
+        parameter[0],
+        parameter.mT,
+        parameter @ parameter.mT,
+        parameter.sum(),
+        fw.zeros_like(parameter),
+    ):
+        assert type(result) is fw.Tensor
+
+
+def test_integers_cannot_be_learned() -> None:
+    with pytest.raises(GradError, match="requires_grad: the tensor is int32"):
+        nn.Parameter(fw.zeros(3, "int32"))
+
+
+def test_repr() -> None:
+    text = repr(nn.Parameter(fw.tensor([1.0])))
+    assert text == "Parameter containing:\ntensor([1.], requires_grad=True)"
+
+
+@pytest.mark.parametrize(("set_to_none", "expected"), [(True, None), (False, [0.0])])
+def test_zero_gradient(set_to_none: bool, expected: list[float] | None) -> None:
+    parameter = nn.Parameter(fw.ones(1))
+    zero_gradient(parameter, False)
+    assert parameter.grad is None
+    (parameter * 5).sum().backward()
+    zero_gradient(parameter, set_to_none)
+    assert (None if parameter.grad is None else parameter.grad.tolist()) == expected

@@ -1,0 +1,56 @@
+"""Loading by name: what fits is copied, what does not is named."""
+
+import pytest
+
+import vkbackend.framework as fw
+from vkbackend.framework import nn
+from vkbackend.framework.errors import ShapeError, StateError
+
+
+@pytest.fixture
+def layer() -> nn.Linear:
+    return nn.Linear(3, 2)
+
+
+def test_strict_names_every_difference(layer: nn.Linear) -> None:
+    before = layer.weight.detach().numpy()
+    state = {"weight": fw.zeros((2, 3)), "scale": fw.zeros(2)}
+    with pytest.raises(StateError) as raised:
+        layer.load_state_dict(state)
+    assert str(raised.value) == (
+        "load_state_dict: the state does not fit Linear: missing keys: bias;"
+        " unexpected keys: scale; strict=False ignores both"
+    )
+    assert (layer.weight.detach().numpy() == before).all()
+
+
+def test_not_strict_takes_what_there_is(layer: nn.Linear) -> None:
+    state = {"weight": fw.zeros((2, 3)), "scale": fw.zeros(2)}
+    result = layer.load_state_dict(state, strict=False)
+    assert result.missing_keys == ["bias"]
+    assert result.unexpected_keys == ["scale"]
+    assert layer.weight.tolist() == [[0.0] * 3] * 2
+
+
+@pytest.mark.parametrize("strict", [True, False])
+def test_a_wrong_shape_is_named_and_changes_nothing(
+    layer: nn.Linear, strict: bool
+) -> None:
+    before = layer.bias
+    assert before is not None
+    values = before.tolist()
+    state = {"weight": fw.zeros((3, 2)), "bias": fw.zeros(2)}
+    with pytest.raises(ShapeError) as raised:
+        layer.load_state_dict(state, strict=strict)
+    assert str(raised.value) == (
+        "load_state_dict: the state does not fit Linear: `weight` is (3, 2),"
+        " the module's is (2, 3); shapes must be equal"
+    )
+    assert before.tolist() == values
+
+
+def test_dtypes_are_cast(layer: nn.Linear) -> None:
+    state = {"weight": fw.ones((2, 3), "float16"), "bias": fw.zeros(2, "float64")}
+    layer.load_state_dict(state)
+    assert layer.weight.dtype is fw.float32
+    assert layer.weight.tolist() == [[1.0] * 3] * 2

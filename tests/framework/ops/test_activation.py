@@ -1,0 +1,60 @@
+"""Activations where they saturate, and at their kinks."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812 - its own documentation's name
+
+import vkbackend.framework as fw
+from tests.compare import assert_close
+from vkbackend.framework import ops
+
+Make = Callable[..., fw.Tensor]
+
+NAMES = (
+    "relu", "relu6", "leaky_relu", "elu", "selu", "celu", "gelu", "silu", "mish",
+    "softplus", "softsign", "hardswish", "hardsigmoid", "hardtanh",
+)  # fmt: skip
+WIDE = np.array([-1e30, -150, -88, -20, -3, 0, 3, 6, 20, 88, 150, 1e30], np.float32)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_far_from_zero(name: str, make: Make) -> None:
+    found = getattr(ops, name)(make(WIDE))
+    expected = getattr(F, name)(torch.from_numpy(WIDE).double())
+    assert_close(found, expected.float().numpy())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_slopes_far_from_zero_and_at_kinks(name: str, make: Make) -> None:
+    x, twin = make(WIDE, grad=True), torch.from_numpy(WIDE).double().requires_grad_()
+    getattr(ops, name)(x).backward(fw.ones_like(x))
+    getattr(F, name)(twin).sum().backward()
+    assert twin.grad is not None
+    assert_close(x.grad, twin.grad.float().numpy())
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "softplus"])
+def test_nan_stays(name: str, make: Make) -> None:
+    assert np.isnan(getattr(ops, name)(make([np.nan])).item())
+
+
+@pytest.mark.parametrize(
+    ("call", "twin"),
+    [
+        (ops.relu6, F.relu6),
+        (ops.selu, F.selu),
+        (lambda x: ops.celu(x, 1.7), lambda x: F.celu(x, 1.7)),
+    ],
+)
+def test_made_of_others(call: Any, twin: Any, make: Make) -> None:
+    x = np.linspace(-8, 8, 113, dtype=np.float32)
+    assert_close(call(make(x)), twin(torch.from_numpy(x)).numpy())
+
+
+def test_celu_needs_a_scale() -> None:
+    with pytest.raises(ValueError, match="celu: alpha is 0; it must be another number"):
+        ops.celu(fw.ones(1), 0)

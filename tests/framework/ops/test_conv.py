@@ -1,0 +1,77 @@
+"""Convolution against PyTorch over kernels, strides, padding, dilation and groups."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812 - its own documentation's name
+
+import vkbackend.framework as fw
+from tests.compare import assert_close
+from vkbackend.framework import ops
+
+Make = Callable[..., fw.Tensor]
+
+CONVOLUTIONS: list[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = [
+    ((1, 1, 1, 1), (1, 1, 1, 1), {}),
+    ((2, 3, 5, 7), (4, 3, 1, 1), {}),
+    ((3, 1, 8, 8), (16, 1, 3, 3), {"padding": 1}),
+    ((2, 16, 9, 6), (33, 16, 3, 3), {"padding": 1}),
+    ((1, 3, 11, 13), (2, 3, 5, 2), {"stride": (2, 3), "padding": (2, 0)}),
+    ((2, 4, 12, 12), (4, 1, 3, 3), {"groups": 4, "dilation": 2}),
+    ((2, 6, 7, 7), (9, 2, 3, 3), {"groups": 3, "stride": 2, "padding": 3}),
+    ((2, 2, 4, 4), (3, 2, 4, 4), {}),
+]
+IDS = [f"{x}-{weight}-{options}" for x, weight, options in CONVOLUTIONS]
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize(("x", "weight", "options"), CONVOLUTIONS, ids=IDS)
+def test_result_and_gradients(
+    x: tuple[int, ...],
+    weight: tuple[int, ...],
+    options: dict[str, Any],
+    bias: bool,
+    make: Make,
+) -> None:
+    rng = np.random.default_rng(0)
+    shapes = [x, weight, (weight[0],)][: 3 if bias else 2]
+    data = [rng.uniform(-1, 1, shape).astype(np.float32) for shape in shapes]
+    inputs = [make(each, grad=True) for each in data]
+    twins = [torch.tensor(each, dtype=torch.float64).requires_grad_() for each in data]
+    found, wanted = ops.conv2d(*inputs, **options), F.conv2d(*twins, **options)
+    # Up to 150 terms forward, and as many as there are pixels in the gradients.
+    assert_close(found, wanted.detach().float().numpy(), scale=10)
+    grad = rng.uniform(-1, 1, found.shape).astype(np.float32)
+    found.backward(make(grad))
+    wanted.backward(torch.from_numpy(grad).double())
+    for one, other in zip(inputs, twins):
+        assert other.grad is not None
+        assert_close(one.grad, other.grad.float().numpy(), scale=20)
+
+
+def test_only_what_is_needed_is_computed(make: Make) -> None:
+    x = make(np.ones((1, 1, 3, 3), np.float32))
+    weight = make(np.ones((1, 1, 2, 2), np.float32), grad=True)
+    ops.conv2d(x, weight).sum().backward()
+    assert weight.grad.tolist() == [[[[4, 4], [4, 4]]]]
+    assert x.grad is None
+
+
+def test_views(make: Make) -> None:
+    data = np.random.default_rng(0).uniform(-1, 1, (4, 6, 10, 5)).astype(np.float32)
+    x, weight = make(data).permute(3, 0, 1, 2)[1:, 1:, ::2], make(data[:3, :3, :3, 2:])
+    wanted = F.conv2d(torch.from_numpy(x.numpy()), torch.from_numpy(weight.numpy()))
+    assert_close(ops.conv2d(x, weight), wanted.numpy(), scale=10)  # 27 terms
+
+
+def test_empty_batch(make: Make) -> None:
+    x = make(np.zeros((0, 2, 5, 5), np.float32), grad=True)
+    weight = make(np.ones((3, 2, 3, 3), np.float32), grad=True)
+    out = ops.conv2d(x, weight)
+    assert out.shape == (0, 3, 3, 3)
+    out.sum().backward()
+    assert x.grad.shape == (0, 2, 5, 5)
+    assert_close(weight.grad, np.zeros((3, 2, 3, 3), np.float32))

@@ -1,0 +1,95 @@
+"""Special values and ranges of exponentials, logarithms and powers."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import vkbackend.framework as fw
+from tests.compare import assert_close
+from tests.framework.ops.special import INF, NAN, check_special, check_special_pairs
+from vkbackend.framework import ops
+
+Make = Callable[..., fw.Tensor]
+
+UNARY: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "exp": np.exp,
+    "exp2": np.exp2,
+    "expm1": np.expm1,
+    "log": np.log,
+    "log2": np.log2,
+    "log10": np.log10,
+    "log1p": np.log1p,
+    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+    "log_sigmoid": lambda x: -np.logaddexp(0, -x),
+}
+
+
+@pytest.mark.parametrize("name", UNARY)
+def test_special_values(name: str, make: Make) -> None:
+    check_special(getattr(ops, name), UNARY[name], make)
+
+
+@pytest.mark.parametrize("name", ["exp", "exp2", "expm1"])
+def test_where_exponentials_overflow(name: str, make: Make) -> None:
+    x = np.linspace(80, 130, 1013, dtype=np.float32)
+    check_range(name, np.concatenate([x, -x]), make)
+
+
+@pytest.mark.parametrize("name", ["expm1", "log1p"])
+def test_near_zero_nothing_is_lost(name: str, make: Make) -> None:
+    x = np.float32(10.0) ** -np.arange(1, 30, dtype=np.float32)
+    check_range(name, np.concatenate([x, -x]), make)
+
+
+@pytest.mark.parametrize("name", ["log", "log2", "log10"])
+def test_logarithms_of_any_size(name: str, make: Make) -> None:
+    check_range(name, np.geomspace(1e-37, 3e38, 1013).astype(np.float32), make)
+    check_range(name, np.linspace(0.9, 1.1, 1013, dtype=np.float32), make)
+
+
+def check_range(name: str, x: np.ndarray, make: Make) -> None:
+    """Compare with float64 to 4e-7 of the result, that is 3 to 7 ulp."""
+    with np.errstate(all="ignore"):
+        expected = UNARY[name](x.astype(np.float64)).astype(np.float32)
+    found = getattr(ops, name)(make(x)).numpy()
+    np.testing.assert_allclose(found, expected, rtol=4e-7, atol=2.0**-126)
+
+
+def test_whole_logarithms_are_exact(make: Make) -> None:
+    x = make(np.float32(2.0) ** np.arange(-20, 20, dtype=np.float32))
+    assert ops.log2(x).tolist() == list(range(-20, 20))
+    assert ops.exp2(ops.log2(x)).tolist() == x.tolist()
+
+
+def test_special_powers(make: Make) -> None:
+    check_special_pairs(ops.pow, np.power, make)
+
+
+def test_whole_powers_of_negative_numbers(make: Make) -> None:
+    x = make(np.array([-2.0, -2.0, -2.0, -2.0, -0.0, -0.0], np.float32))
+    y = make(np.array([2.0, 3.0, -3.0, 0.5, 3.0, -3.0], np.float32))
+    expected = np.array([4, -8, -0.125, NAN, -0.0, -INF], np.float32)
+    found = x**y
+    assert_close(found, expected)
+    assert np.signbit(found.numpy()[4])
+
+
+def test_powers_of_integers(make: Make) -> None:
+    x = make(np.array([2, -3, 1, -1, -1, 5, 0, 0], np.int32))
+    y = make(np.array([31, 3, -5, -5, -4, -1, 0, -1], np.int32))
+    assert ops.pow(x, y).tolist() == [-(2**31), -27, 1, -1, 1, 0, 1, 0]
+
+
+def test_slopes_of_powers_at_zero(make: Make) -> None:
+    # PyTorch's choices: x ** 0 is flat, and so is 0 ** y for y >= 0.
+    for exponent in (0.0, make([0.0])):
+        x = make([0.0], grad=True)
+        (x**exponent).backward()
+        assert x.grad.tolist() == [0]
+    y = make([0.0, 2.0, -1.0], grad=True)
+    (0.0**y).backward(fw.ones_like(y))
+    assert y.grad.tolist() == [0, 0, -INF]
+    y = make([2.0], grad=True)
+    ((-2.0) ** y).backward()
+    assert np.isnan(y.grad.item())

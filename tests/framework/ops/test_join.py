@@ -1,0 +1,74 @@
+"""Tensors joined into one."""
+
+import numpy as np
+import pytest
+import torch
+
+import vkbackend.framework as fw
+from tests.framework.ops.agree import Row, agree
+from vkbackend.framework import ops
+from vkbackend.framework.device import Device
+from vkbackend.framework.dtype import float32
+from vkbackend.framework.errors import ShapeError
+
+ROWS = {
+    "cat": Row(
+        lambda *x: ops.cat(x, 1),
+        lambda *x: torch.cat(x, 1),
+        (3, 4),
+        sources=((3, 1), (3, 7)),
+    ),
+    "stack": Row(
+        lambda *x: ops.stack(x, 1),
+        lambda *x: torch.stack(x, 1),
+        (3, 4),
+        sources=((3, 4),),
+    ),
+    "hstack": Row(
+        lambda *x: ops.hstack(x), lambda *x: torch.hstack(x), (3, 4), sources=((3, 2),)
+    ),
+    "hstack flat": Row(
+        lambda *x: ops.hstack(x), lambda *x: torch.hstack(x), (3,), sources=((2,),)
+    ),
+    "vstack": Row(
+        lambda *x: ops.vstack(x), lambda *x: torch.vstack(x), (4,), sources=((3, 4),)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_as_in_torch(name: str, place: Device) -> None:
+    agree(ROWS[name], place)
+
+
+def test_many_parts_take_several_passes(place: Device) -> None:
+    parts = [np.full((2, k), k, np.float32) for k in range(1, 70)]
+    found = ops.cat([fw.tensor(part, device=place) for part in parts], 1)
+    assert np.array_equal(found.numpy(), np.concatenate(parts, 1))
+
+
+def test_dtypes_promote(place: Device) -> None:
+    x = ops.cat([fw.ones(2, "int32", place), fw.zeros(1, device=place)])
+    assert x.dtype is float32
+    assert x.tolist() == [1, 1, 0]
+
+
+def test_one_tensor_is_copied(place: Device) -> None:
+    x = fw.ones(2, device=place)
+    ops.cat([x]).zero_()
+    assert x.tolist() == [1, 1]
+
+
+def test_empty_vectors_join_anything(place: Device) -> None:
+    x = fw.ones((2, 3), device=place)
+    assert ops.cat([fw.zeros(0, device=place), x]).shape == (2, 3)
+    assert ops.cat([fw.zeros(0), fw.zeros(0)]).shape == (0,)
+
+
+def test_bad_input() -> None:
+    with pytest.raises(ShapeError) as raised:
+        ops.stack([fw.ones(2), fw.ones(3)])
+    assert str(raised.value) == "stack: shapes (2,) and (3,) differ; they must be equal"
+    with pytest.raises(ShapeError) as raised:
+        ops.stack([])
+    assert str(raised.value) == "stack: there are no tensors; at least one is needed"

@@ -1,0 +1,34 @@
+"""Windows as columns and back, against PyTorch and against each other."""
+
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812 - its own documentation's name
+
+from tests.framework.ops.twin import Make, as_in_torch, draw
+from vkbackend.framework import ops
+
+WINDOWS: list[dict[str, Any]] = [
+    {"kernel_size": 2},
+    {"kernel_size": (3, 1), "stride": 3},
+    {"kernel_size": (3, 2), "dilation": (1, 2), "padding": (2, 1), "stride": (2, 3)},
+]
+
+
+@pytest.mark.parametrize("window", WINDOWS)
+@pytest.mark.parametrize("batch", [(2,), ()])
+def test_columns_and_back(
+    window: dict[str, Any], batch: tuple[int, ...], make: Make
+) -> None:
+    as_in_torch(make, ops.im2col, F.unfold, (*batch, 3, 7, 9), **window)
+    columns = F.unfold(torch.zeros((*batch, 3, 7, 9)), **window).shape
+    as_in_torch(make, ops.col2im, F.fold, tuple(columns), output_size=(7, 9), **window)
+
+
+def test_one_is_the_transpose_of_the_other(make: Make) -> None:
+    x, columns = draw(2, 3, 7, 9), draw(2, 18, 15)
+    window = WINDOWS[2]
+    there = (ops.im2col(make(x), **window) * make(columns)).sum().item()
+    back = (ops.col2im(make(columns), (7, 9), **window) * make(x)).sum().item()
+    assert there == pytest.approx(back, rel=1e-5)

@@ -1,0 +1,55 @@
+"""Max pooling: ties, special values, padding that never wins."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812 - its own documentation's name
+
+import vkbackend.framework as fw
+from tests.compare import assert_close
+from vkbackend.framework import ops
+
+Make = Callable[..., fw.Tensor]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        np.zeros((1, 1, 4, 4)),
+        np.full((1, 1, 4, 4), -np.inf),
+        np.full((1, 1, 4, 4), -1.0),
+        np.array([[[[np.nan, 1], [2, np.nan]]]]),
+        np.arange(50).reshape(1, 2, 5, 5) % 7,
+    ],
+    ids=["equal", "minus infinity", "negative", "nan", "repeating"],
+)
+@pytest.mark.parametrize("padding", [0, 1])
+def test_choice_is_as_in_torch(data: np.ndarray, padding: int, make: Make) -> None:
+    data = data.astype(np.float32)
+    x, twin = make(data, grad=True), torch.from_numpy(data).requires_grad_()
+    found = ops.max_pool2d(x, 2, stride=1, padding=padding)
+    wanted = F.max_pool2d(twin, 2, stride=1, padding=padding)
+    assert_close(found, wanted.detach().numpy(), exact=True)
+    weights = np.arange(found.numel(), dtype=np.float32).reshape(found.shape)
+    found.backward(make(weights))
+    wanted.backward(torch.from_numpy(weights))
+    assert twin.grad is not None
+    assert_close(x.grad, twin.grad.numpy(), exact=True)
+
+
+def test_windows_that_overlap_add_up(make: Make) -> None:
+    data = np.zeros((1, 1, 3, 3), np.float32)
+    data[0, 0, 1, 1] = 1
+    x = make(data, grad=True)
+    ops.max_pool2d(x, 2, stride=1).sum().backward()
+    assert x.grad.tolist() == [[[[0, 0, 0], [0, 4, 0], [0, 0, 0]]]]
+
+
+def test_empty_batch(make: Make) -> None:
+    x = make(np.zeros((0, 2, 4, 4), np.float32), grad=True)
+    out = ops.max_pool2d(x, 2)
+    assert out.shape == (0, 2, 2, 2)
+    out.sum().backward()
+    assert x.grad.shape == x.shape

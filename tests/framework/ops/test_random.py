@@ -1,0 +1,57 @@
+"""Dropout: shares, scale, the same mask backward, repeatable."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import vkbackend.framework as fw
+from vkbackend.framework import ops
+from vkbackend.framework.device import GpuDevice
+from vkbackend.framework.errors import ShapeError
+
+Make = Callable[..., fw.Tensor]
+
+
+@pytest.mark.parametrize("p", [0.1, 0.5, 0.9])
+def test_share_and_scale(p: float, make: Make) -> None:
+    out = ops.dropout(make(np.ones((200, 200), np.float32)), p).numpy()
+    # 40,000 draws have a deviation of 0.0025 at most.
+    assert abs((out == 0).mean() - p) < 0.01
+    np.testing.assert_allclose(out[out != 0], 1 / (1 - p), rtol=1e-6)
+
+
+def test_gradient_has_the_mask_of_the_result(make: Make) -> None:
+    x = make(np.ones((37, 11), np.float32), grad=True)
+    out = ops.dropout(x, 0.5)
+    out.sum().backward()
+    assert np.array_equal(x.grad.numpy(), out.numpy())
+
+
+def test_each_call_draws_anew_and_seeds_repeat(make: Make) -> None:
+    x = make(np.ones(100, np.float32))
+    first, second = ops.dropout(x).numpy(), ops.dropout(x).numpy()
+    assert not np.array_equal(first, second)
+    fw.manual_seed(20)
+    assert np.array_equal(ops.dropout(x).numpy(), first)
+
+
+def test_nothing_to_drop(make: Make) -> None:
+    x = make([1.0])
+    assert ops.dropout(x, 0.5, training=False) is x
+    assert ops.dropout(x, 0.0) is x
+    for p in (-0.1, 1.0, float("nan")):
+        with pytest.raises(ShapeError) as raised:
+            ops.dropout(x, p)
+        assert str(raised.value) == (
+            f"dropout: p is {p}; it must be at least 0 and below 1"
+        )
+
+
+@pytest.mark.core
+def test_mask_is_the_same_on_every_device(gpu: GpuDevice) -> None:
+    results = []
+    for device in ("cpu", gpu):
+        fw.manual_seed(4)
+        results.append(ops.dropout(fw.ones((7, 11), device=device), 0.3).numpy())
+    assert np.array_equal(*results)

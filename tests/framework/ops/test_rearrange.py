@@ -1,0 +1,93 @@
+"""Flip, roll, pad and repeat."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+
+import vkbackend.framework as fw
+from tests.framework.ops.agree import Row, agree, need
+from vkbackend.framework import ops
+from vkbackend.framework.device import Device
+from vkbackend.framework.errors import ShapeError
+
+FLOATS = ("float32", "float16")
+
+ROWS = {
+    "flip": Row(lambda x: ops.flip(x, (0, 2)), lambda x: x.flip((0, 2)), (3, 4, 5)),
+    "roll": Row(
+        lambda x: ops.roll(x, (5, -1), (0, 2)),
+        lambda x: x.roll((5, -1), (0, 2)),
+        (3, 4, 5),
+    ),
+    "roll flat": Row(lambda x: ops.roll(x, 7), lambda x: x.roll(7), (3, 4, 5)),
+    "pad": Row(
+        lambda x: ops.pad(x, (1, 2, -1, 3), value=1),
+        lambda x: torch.nn.functional.pad(x, (1, 2, -1, 3), value=1),
+        (3, 4, 5),
+    ),
+    "repeat": Row(
+        lambda x: ops.repeat(x, 2, 1, 3), lambda x: x.repeat(2, 1, 3), (4, 5)
+    ),
+    "tile": Row(lambda x: ops.tile(x, 2), lambda x: x.tile(2), (4, 5)),
+}
+for mode in ("reflect", "replicate", "circular"):
+    ROWS[mode] = Row(
+        lambda x, mode=mode: ops.pad(x, (2, 1, 0, 3), mode),
+        lambda x, mode=mode: torch.nn.functional.pad(x, (2, 1, 0, 3), mode),
+        (2, 3, 4, 5),
+        dtypes=FLOATS,
+    )
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_as_in_torch(name: str, place: Device) -> None:
+    agree(ROWS[name], place)
+
+
+def test_many_dimensions_take_several_passes(place: Device) -> None:
+    data = np.arange(2 * 3**7).reshape(2, *[3] * 7)
+    x = fw.tensor(data, device=place)
+    assert np.array_equal(
+        ops.flip(x, (0, 2, 4, 6)).numpy(), np.flip(data, (0, 2, 4, 6))
+    )
+    every = tuple(range(8))
+    assert np.array_equal(ops.flip(x, every).numpy(), np.flip(data, every))
+    rolled = ops.roll(x, (1, 2, 1, 1), (0, 2, 4, 6)).numpy()
+    assert np.array_equal(rolled, np.roll(data, (1, 2, 1, 1), (0, 2, 4, 6)))
+
+
+@pytest.mark.parametrize("dtype", ["float64", "uint64", "bfloat16", "int16"])
+def test_fill_of_a_pad(dtype: str, place: Device) -> None:
+    need(dtype, place)
+    x = fw.ones((3, 5), dtype, place)
+    found = ops.pad(x, (1, 0, 0, 2), value=3).numpy()
+    assert np.array_equal(found, np.pad(x.numpy(), ((0, 2), (1, 0)), constant_values=3))
+
+
+def test_nothing_to_do(place: Device) -> None:
+    x = fw.ones((3, 1), device=place)
+    assert ops.flip(x, 1) is x
+    assert ops.roll(x, 3, 0) is x
+    assert ops.pad(x, (0, 0)) is x
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (
+            lambda x: ops.roll(x, (1, 2), 0),
+            "roll: 2 shifts for 1 dimensions; there must be one for each",
+        ),
+        (
+            lambda x: ops.repeat(x, 2),
+            "repeat: (2,) for a tensor of shape (2, 3); there must be a number of at"
+            " least 0 for each dimension",
+        ),
+    ],
+)
+def test_bad_input(call: Callable[[fw.Tensor], object], text: str) -> None:
+    with pytest.raises(ShapeError) as raised:
+        call(fw.ones((2, 3)))
+    assert str(raised.value) == text

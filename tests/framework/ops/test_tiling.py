@@ -1,0 +1,81 @@
+"""How products are cut into tiles: every tile is covered, and fits the device."""
+
+import dataclasses
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import vkbackend
+from vkbackend.framework.dispatch import SOFTWARE_ROUNDS
+from vkbackend.framework.dtype import float32
+from vkbackend.framework.errors import ShapeError
+from vkbackend.framework.ops.tiling import (
+    Product,
+    by_subgroup,
+    product_dispatch,
+    tile_count,
+)
+
+NAMES = ("matmul/tiled", "matmul/subgroup")
+SIZES = st.integers(1, 300)
+
+
+@pytest.fixture(scope="module")
+def software(device: vkbackend.Device) -> vkbackend.DeviceInfo:
+    return dataclasses.replace(
+        device.info, kind="software", subgroup_shuffle=True, subgroup_size=8
+    )
+
+
+@pytest.fixture(scope="module")
+def discrete(device: vkbackend.Device) -> vkbackend.DeviceInfo:
+    return dataclasses.replace(device.info, kind="discrete")
+
+
+@pytest.mark.core
+def test_software_devices_use_subgroups(
+    software: vkbackend.DeviceInfo, discrete: vkbackend.DeviceInfo
+) -> None:
+    assert by_subgroup(software)
+    assert not by_subgroup(discrete)
+    assert not by_subgroup(dataclasses.replace(software, subgroup_shuffle=False))
+
+
+@pytest.mark.core
+@given(SIZES, SIZES, SIZES)
+def test_tiles_cover_the_result(
+    software: vkbackend.DeviceInfo,
+    discrete: vkbackend.DeviceInfo,
+    m: int,
+    n: int,
+    k: int,
+) -> None:
+    for info in (software, discrete):
+        product = Product(m, n, k, float32)
+        found = product_dispatch(info, NAMES, product, 3, {"m": m}, {})
+        x, y, z = found.grid
+        tiles = tile_count(info, product)
+        assert z == 3
+        assert tiles <= x * y < tiles + x
+        constants = found.constants
+        if info is software:
+            rows = constants["ROWS"]
+            columns = constants["COLUMNS"] * constants["LOCAL_X"]
+        else:
+            rows, columns = constants["BLOCK_M"], constants["BLOCK_N"]
+            assert constants["LOCAL_X"] <= info.max_workgroup_invocations
+        assert tiles == -(-m // int(rows)) * -(-n // int(columns))
+
+
+@pytest.mark.core
+def test_too_deep_for_a_software_device(
+    software: vkbackend.DeviceInfo, discrete: vkbackend.DeviceInfo
+) -> None:
+    product = Product(1, 1, SOFTWARE_ROUNDS + 1, float32)
+    product_dispatch(discrete, NAMES, product, 1, {}, {})
+    product_dispatch(software, NAMES, product, 1, {}, {}, depth=100)
+    with pytest.raises(
+        ShapeError, match=r"^matmul/tiled: one result would take 32769 "
+    ):
+        product_dispatch(software, NAMES, product, 1, {}, {})

@@ -1,0 +1,65 @@
+"""Special values and large arguments of circular and hyperbolic functions."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import vkbackend.framework as fw
+from tests.framework.ops.special import SPECIAL, check_special, check_special_pairs
+from vkbackend.framework import ops
+
+Make = Callable[..., fw.Tensor]
+
+UNARY: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "sin": np.sin,
+    "cos": np.cos,
+    "tan": np.tan,
+    "asin": np.arcsin,
+    "acos": np.arccos,
+    "atan": np.arctan,
+    "sinh": np.sinh,
+    "cosh": np.cosh,
+    "tanh": np.tanh,
+    "asinh": np.arcsinh,
+    "acosh": np.arccosh,
+    "atanh": np.arctanh,
+}
+
+
+@pytest.mark.parametrize("name", UNARY)
+def test_special_values(name: str, make: Make) -> None:
+    check_special(getattr(ops, name), UNARY[name], make)
+
+
+ODD = ("sin", "tan", "asin", "atan", "sinh", "tanh", "asinh", "atanh")
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_sign_of_zero(name: str, make: Make) -> None:
+    found = getattr(ops, name)(make(np.array([0.0, -0.0], np.float32))).numpy()
+    assert np.signbit(found).tolist() == [False, True]
+
+
+@pytest.mark.parametrize("name", ["sin", "cos", "tan"])
+def test_angles_of_any_size(name: str, make: Make) -> None:
+    x = np.geomspace(1, 3e38, 2011).astype(np.float32)
+    # The floats nearest to multiples of pi / 2, where the result is nearly 0.
+    zeros = (np.arange(1, 5000, 7) * (np.pi / 2)).astype(np.float32)
+    x = np.concatenate([x, -x, zeros])
+    expected = UNARY[name](x.astype(np.float64))
+    found = getattr(ops, name)(make(x)).numpy()
+    np.testing.assert_allclose(found, expected.astype(np.float32), rtol=6e-7)
+
+
+@pytest.mark.parametrize(
+    ("name", "oracle"), [("atan2", np.arctan2), ("hypot", np.hypot)]
+)
+def test_special_pairs(name: str, oracle: Callable[..., object], make: Make) -> None:
+    check_special_pairs(getattr(ops, name), oracle, make)
+
+
+def test_angle_of_each_quadrant(make: Make) -> None:
+    y, x = np.meshgrid(SPECIAL[1:], SPECIAL[1:])
+    found = ops.atan2(make(y), make(x)).numpy()
+    assert np.array_equal(np.signbit(found), np.signbit(np.arctan2(y, x)))

@@ -1,0 +1,40 @@
+"""Different elements: where they are, how often they occur."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import vkbackend.framework as fw
+from tests.compare import assert_close
+from vkbackend.framework import ops
+from vkbackend.framework.device import GpuDevice
+
+Make = Callable[..., fw.Tensor]
+
+
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int32", "float16", "float32"])
+@pytest.mark.parametrize("shape", [(7, 11), (3001,), (1,), (), (0, 3)])
+def test_against_numpy(dtype: str, shape: tuple[int, ...], make: Make) -> None:
+    data = np.random.default_rng(0).integers(0, 99, shape).astype(dtype)
+    values, inverse, counts = np.unique(data, return_inverse=True, return_counts=True)
+    found = ops.unique(make(data), return_inverse=True, return_counts=True)
+    assert isinstance(found, tuple)
+    assert_close(found[0], values)
+    assert_close(found[1], inverse.reshape(shape).astype(np.int32))
+    assert_close(found[2], counts.astype(np.int32))
+    alone = ops.unique(make(data))
+    assert isinstance(alone, fw.Tensor)
+    assert_close(alone, values)
+
+
+def test_every_nan_is_different(make: Make) -> None:
+    found = ops.unique(make([np.nan, 1.0, np.nan, 1.0]), return_counts=True)
+    assert found[1].tolist() == [2, 1, 1]
+
+
+def test_one_number_is_read_back(gpu: GpuDevice) -> None:
+    x = fw.tensor([3.0, 1.0, 3.0], device=gpu)
+    before = gpu.gpu.counters.host_reads
+    ops.unique(x)
+    assert gpu.gpu.counters.host_reads == before + 1

@@ -1,0 +1,127 @@
+"""Groups, state, and what optimizers refuse."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import vkbackend.framework as fw
+from tests.compare import assert_close
+from vkbackend.framework import nn, optim
+from vkbackend.framework.device import Device
+from vkbackend.framework.errors import StateError
+
+
+def leaf(value: float = 1.0) -> fw.Tensor:
+    return fw.full(2, value, requires_grad=True)
+
+
+def descend(optimizer: optim.Optimizer, *parameters: fw.Tensor) -> None:
+    for parameter in parameters:
+        parameter.grad = fw.ones_like(parameter.detach())
+    optimizer.step()
+
+
+def test_groups_have_options_of_their_own() -> None:
+    fast, slow = leaf(), leaf()
+    groups: list[dict[str, Any]] = [{"params": [fast], "lr": 0.5}, {"params": slow}]
+    optimizer = optim.SGD(groups, lr=0.25)
+    descend(optimizer, fast, slow)
+    assert fast.tolist() == [0.5, 0.5]
+    assert slow.tolist() == [0.75, 0.75]
+    late = leaf()
+    optimizer.add_param_group({"params": [late], "lr": 1.0})
+    descend(optimizer, late)
+    assert late.tolist() == [0.0, 0.0]
+
+
+def test_changed_options_take_effect() -> None:
+    x = leaf()
+    optimizer = optim.SGD([x], lr=0.5)
+    optimizer.param_groups[0]["lr"] = 0.125
+    descend(optimizer, x)
+    assert x.tolist() == [0.875, 0.875]
+
+
+def test_the_step_is_not_recorded() -> None:
+    layer = nn.Linear(2, 1)
+    optimizer = optim.AdamW(layer.parameters())
+    layer(fw.ones((1, 2))).sum().backward()
+    optimizer.step()
+    assert layer.weight.is_leaf
+    assert layer.weight.requires_grad
+    optimizer.zero_grad()
+    assert layer.weight.grad is None
+
+
+def test_without_gradients_nothing_happens() -> None:
+    x = leaf()
+    optim.SGD([x]).step()
+    assert x.tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"), [(optim.Adam, {}), (optim.SGD, {"momentum": 0.9})]
+)
+def test_training_goes_on_from_a_saved_state(
+    kind: Callable[..., optim.Optimizer], options: dict[str, Any], place: Device
+) -> None:
+    x = fw.ones(3, device=place, requires_grad=True)
+    optimizer = kind([x], lr=0.1, **options)
+    descend(optimizer, x)
+    # On the host, wherever it was saved, to show that tensors move.
+    y = fw.tensor(x, requires_grad=True)
+    other = kind([y], lr=7.0)
+    other.load_state_dict(optimizer.state_dict())
+    for _ in range(2):
+        descend(optimizer, x)
+        descend(other, y)
+    assert other.param_groups[0]["lr"] == 0.1
+    assert_close(y, x.detach().numpy())
+
+
+def test_a_loaded_state_is_a_copy() -> None:
+    x, y = leaf(), leaf()
+    optimizer, other = optim.Adam([x]), optim.Adam([y])
+    descend(optimizer, x)
+    state = optimizer.state_dict()
+    other.load_state_dict(state)
+    descend(other, y)
+    assert state["state"][0]["step"] == 1
+    assert_close(state["state"][0]["exp_avg"], np.full(2, 0.1, np.float32))
+
+
+def test_state_numbers_count_through_the_groups() -> None:
+    a, b, c = leaf(), leaf(), leaf()
+    groups: list[dict[str, Any]] = [{"params": [a, b]}, {"params": [c], "lr": 0.5}]
+    optimizer = optim.Adam(groups)
+    descend(optimizer, c)
+    state = optimizer.state_dict()
+    assert list(state["state"]) == [2]
+    assert [group["params"] for group in state["param_groups"]] == [[0, 1], [2]]
+    assert state["param_groups"][1]["lr"] == 0.5
+    with pytest.raises(
+        StateError, match=r"groups of \[2, 1\] parameters, Adam of \[2\]"
+    ):
+        optim.Adam([a, b]).load_state_dict(state)
+
+
+def test_bad_arguments_are_named() -> None:
+    x = leaf()
+    with pytest.raises(ValueError, match="SGD: there are no parameters to optimize"):
+        optim.SGD([])
+    with pytest.raises(ValueError, match="SGD: str is no tensor"):
+        optim.SGD(["weight"])  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="is no leaf that requires a gradient"):
+        optim.SGD([x * 2])
+    with pytest.raises(ValueError, match="is no leaf that requires a gradient"):
+        optim.SGD([fw.ones(2)])
+    with pytest.raises(ValueError, match=r"of shape \(2,\) comes twice"):
+        optim.SGD([x, x])
+    with pytest.raises(ValueError, match="SGD: lr is -1"):
+        optim.SGD([x], lr=-1)
+    with pytest.raises(ValueError, match="unknown options: beta; it takes lr, mom"):
+        optim.SGD([{"params": [x], "beta": 1}])
+    with pytest.raises(NotImplementedError, match=r"Optimizer\.update"):
+        descend(optim.Optimizer([x], {}), x)

@@ -1,0 +1,107 @@
+"""Choosing devices, and saying what was chosen."""
+
+import dataclasses
+import importlib
+import warnings
+
+import pytest
+
+import vkbackend
+import vkbackend.framework as fw
+from vkbackend import NoVulkanError, config
+from vkbackend.framework.device import CPU, GpuDevice, opened_devices
+
+# `vkbackend.framework.device` as an attribute is the function.
+module = importlib.import_module("vkbackend.framework.device")
+
+
+def test_host() -> None:
+    assert fw.device("cpu") is CPU
+    assert fw.device(CPU) is CPU
+    assert (str(CPU), repr(CPU), CPU.is_gpu) == ("cpu", "device('cpu')", False)
+
+
+@pytest.mark.core
+def test_vulkan_device(gpu: GpuDevice) -> None:
+    info = gpu.gpu.info
+    assert fw.device(info.name.upper()) is gpu
+    assert fw.device(gpu) is gpu
+    assert gpu.is_gpu
+    assert (gpu.name, repr(gpu)) == (info.name, f"device({info.name!r})")
+    assert str(gpu) == f"{info.name} ({info.driver_name} {info.driver_info})"
+    assert gpu in opened_devices()
+
+
+@pytest.mark.core
+def test_index_zero_is_a_device(gpu: GpuDevice) -> None:
+    assert fw.device(0).is_gpu
+    assert fw.zeros(1, device=0).is_gpu
+    assert fw.tensor(1.0, device=0).is_gpu
+
+
+@pytest.mark.core
+def test_devices_lists_names_and_the_host(gpu: GpuDevice) -> None:
+    *found, last = fw.devices()
+    assert gpu.name in found
+    assert last == "cpu"
+
+
+def test_environment_chooses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(config.DEVICE.name, "cpu")
+    assert fw.device() is CPU
+    assert fw.device("gpu") is CPU
+
+
+@pytest.mark.core
+def test_environment_names_a_device(
+    gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(config.DEVICE.name, gpu.name)
+    assert fw.device() is gpu
+
+
+@pytest.fixture
+def nothing_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_said", set())
+    monkeypatch.delenv(config.DEVICE.name, raising=False)
+
+
+@pytest.mark.usefixtures("nothing_said")
+def test_no_vulkan_falls_back_and_says_so_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(selector: object = None) -> None:
+        raise NoVulkanError("there is no loader")
+
+    monkeypatch.setattr(vkbackend, "open_device", fail)
+    monkeypatch.setattr(vkbackend, "devices", fail)
+    message = "no Vulkan device is usable, so the host computes: there is no loader"
+    with pytest.warns(UserWarning, match=message):
+        assert fw.device() is CPU
+    assert fw.device("gpu") is CPU
+    assert fw.devices() == ["cpu"]
+    with pytest.raises(NoVulkanError, match="there is no loader"):
+        fw.device("geforce")
+
+
+@pytest.mark.core
+@pytest.mark.usefixtures("nothing_said")
+@pytest.mark.parametrize(
+    ("kind", "warned"), [("software", 1), ("integrated", 0), ("discrete", 0)]
+)
+def test_software_device_is_said_once(
+    kind: str, warned: int, gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    info = dataclasses.replace(gpu.gpu.info, kind=kind)
+    monkeypatch.setattr(gpu.gpu, "info", info)
+    monkeypatch.setattr(vkbackend, "open_device", lambda: gpu.gpu)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        assert fw.device() is gpu
+        assert fw.device() is gpu
+    expected = f"vkbackend: {gpu.name} is a software device: no GPU driver was found"
+    assert [str(each.message) for each in said] == [expected] * warned
+
+
+@pytest.mark.core
+def test_name_of_no_device(gpu: GpuDevice) -> None:
+    with pytest.raises(NoVulkanError, match="voodoo"):
+        fw.device("voodoo")

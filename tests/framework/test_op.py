@@ -1,0 +1,279 @@
+"""Every op of the table: results, layouts, dtypes, gradients and refusals.
+
+Every sample and layout is tried in float32, every other dtype in two layouts.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import vkbackend.framework as fw
+from tests.case import Case, Sample
+from tests.cases import CASES
+from tests.compare import assert_close
+from vkbackend.framework.autograd import backward
+from vkbackend.framework.device import CPU, Device, GpuDevice
+from vkbackend.framework.dtype import DTYPES, DType
+from vkbackend.framework.errors import DTypeError, GradError
+from vkbackend.framework.gradcheck import gradcheck
+from vkbackend.framework.op import REGISTRY
+
+SEED = 3
+LAYOUTS = ("contiguous", "transposed", "stepped", "broadcast", "offset")
+# Results are rounded from float32, so that none is exact in another order.
+ROUNDED = ("float16", "bfloat16")
+# PyTorch computes nothing in these.
+NO_TORCH = ("uint16", "uint32", "uint64")
+
+
+def laid_out(array: np.ndarray, dtype: str, layout: str, device: Device) -> fw.Tensor:
+    """Return a tensor that has the elements of an array in some order in memory."""
+    if layout == "contiguous" or array.ndim == 0:
+        return fw.tensor(array, dtype, device)
+    if layout == "transposed":
+        return fw.tensor(array.T, dtype, device).T
+    if layout == "broadcast":
+        return fw.tensor(array[..., :1], dtype, device).expand(array.shape)
+    if layout == "stepped":
+        wide = np.repeat(array, 3, axis=-1)
+        wide[..., 0::3] = wide[..., 2::3] = 1
+        return fw.tensor(wide, dtype, device)[..., 1::3]
+    longer = np.concatenate([array[:1], array, array[:1]])
+    return fw.tensor(longer, dtype, device)[1:-1]
+
+
+def arguments(
+    sample: Sample, dtype: str, layout: str, device: Device
+) -> tuple[list[fw.Tensor], list[np.ndarray]]:
+    """Return the tensors of a sample and their elements."""
+    rng = np.random.default_rng(SEED)
+    tensors = [
+        laid_out(draw.array(rng, dtype), draw.dtype or dtype, layout, device)
+        for draw in sample.draws
+    ]
+    return tensors, [tensor.numpy() for tensor in tensors]
+
+
+def accepted(name: str) -> tuple[DType, ...]:
+    """Return the dtypes of an op's first argument that is not of a fixed dtype."""
+    op, draws = REGISTRY[name], CASES[name].samples[0].draws
+    if not isinstance(op.dtypes, dict):
+        return tuple(op.dtypes)
+    names = [tensor for tensor, draw in zip(op.tensors, draws) if draw.dtype is None]
+    return tuple(op.dtypes[names[0]])
+
+
+def taken_on_device(name: str) -> tuple[DType, ...]:
+    """Return the accepted dtypes for which there is a kernel."""
+    only, written = REGISTRY[name].device_dtypes, CASES[name].device_dtypes
+    if isinstance(only, dict):
+        only = next(iter(only.values()))
+    if written is not None:
+        only = tuple(DTYPES[dtype] for dtype in written)
+    return tuple(d for d in accepted(name) if only is None or d in only)
+
+
+def check(case: Case, sample: Sample, dtype: str, layout: str, device: Device) -> None:
+    """Compare one call with the row's oracles."""
+    tensors, arrays = arguments(sample, dtype, layout, device)
+    found = parts(case.call(*tensors, **sample.keywords))
+    for expected in answers(case, sample, dtype, arrays):
+        for one, other in zip(found, expected, strict=True):
+            exact = (case.exact and dtype not in ROUNDED) or sample.is_empty
+            assert_close(one, other, exact=exact, scale=case.scale)
+
+
+def answers(
+    case: Case, sample: Sample, dtype: str, arrays: list[np.ndarray]
+) -> Iterator[list[np.ndarray]]:
+    """Yield what each oracle says."""
+    if case.numpy is not None:
+        with np.errstate(all="ignore"):
+            yield parts(case.numpy(*arrays, **sample.keywords))
+    if case.torch is not None and dtype not in NO_TORCH:
+        inputs = [torch.from_numpy(array.copy()) for array in arrays]
+        if dtype == "bfloat16":
+            inputs = [x.bfloat16() if x.is_floating_point() else x for x in inputs]
+        said = parts(case.torch(*inputs, **sample.keywords))
+        yield [on_host(answer) for answer in said]
+
+
+def on_host(answer: torch.Tensor) -> np.ndarray:
+    """Return an oracle's answer as NumPy holds it."""
+    return (answer.float() if answer.dtype is torch.bfloat16 else answer).numpy()
+
+
+def parts(answer: Any) -> list[Any]:
+    """Return one answer or several as a list."""
+    return list(answer) if isinstance(answer, tuple) else [answer]
+
+
+def core(name: str, dtype: DType) -> bool:
+    """Return whether every device runs an op in a dtype."""
+    return dtype.itemsize == 4 or (
+        REGISTRY[name].is_elementwise and dtype.feature is None
+    )
+
+
+def combinations(*, device: bool) -> Iterator[Any]:
+    """Yield (op, sample, dtype, layout) for the host or for the device."""
+    for name, case in CASES.items():
+        for dtype in taken_on_device(name) if device else accepted(name):
+            few = dtype.name != "float32"
+            for number, sample in enumerate(case.samples[:1] if few else case.samples):
+                wanted = LAYOUTS[:1] if number else LAYOUTS
+                for layout in ("contiguous", "stepped") if few else wanted:
+                    yield pytest.param(
+                        name,
+                        sample,
+                        dtype,
+                        layout,
+                        id=f"{name}-{number}-{dtype.name}-{layout}",
+                        marks=[pytest.mark.core]
+                        if device and core(name, dtype)
+                        else [],
+                    )
+
+
+def test_every_op_has_a_row() -> None:
+    assert set(CASES) == set(REGISTRY)
+
+
+@pytest.mark.parametrize(
+    ("name", "sample", "dtype", "layout"), list(combinations(device=False))
+)
+def test_on_host(name: str, sample: Sample, dtype: DType, layout: str) -> None:
+    check(CASES[name], sample, dtype.name, layout, CPU)
+
+
+@pytest.mark.parametrize(
+    ("name", "sample", "dtype", "layout"), list(combinations(device=True))
+)
+def test_on_device(
+    name: str, sample: Sample, dtype: DType, layout: str, gpu: GpuDevice
+) -> None:
+    check(CASES[name], sample, dtype.name, layout, gpu)
+
+
+def differentiable() -> Iterator[Any]:
+    """Yield (op, sample) with a gradient."""
+    for name, case in CASES.items():
+        for number, sample in enumerate(case.samples):
+            if case.gradient and not sample.is_empty:
+                yield pytest.param(name, sample, id=f"{name}-{number}")
+
+
+def leaves(sample: Sample, dtype: str, device: Device) -> list[fw.Tensor]:
+    """Return the arguments; those of a float dtype require a gradient."""
+    tensors, _ = arguments(sample, dtype, "contiguous", device)
+    return [tensor.requires_grad_(tensor.dtype.is_float) for tensor in tensors]
+
+
+def gradients(
+    call: Any, sample: Sample, inputs: list[fw.Tensor], weight: np.ndarray
+) -> list[np.ndarray]:
+    """Return the gradient of the weighted result for each float argument."""
+    out = parts(call(*inputs, **sample.keywords))[0]
+    out.backward(fw.tensor(weight.astype(out.dtype.name), device=out.device))
+    return [tensor.grad.numpy() for tensor in inputs if tensor.requires_grad]
+
+
+@pytest.mark.parametrize(("name", "sample"), list(differentiable()))
+def test_gradient_is_the_slope(name: str, sample: Sample) -> None:
+    case = CASES[name]
+    gradcheck(
+        lambda *inputs: case.call(*inputs, **sample.keywords),
+        leaves(sample, "float64", CPU),
+    )
+
+
+@pytest.mark.parametrize(("name", "sample"), list(differentiable()))
+def test_gradient_is_as_in_torch(name: str, sample: Sample) -> None:
+    case = CASES[name]
+    if case.torch is None:
+        pytest.skip("PyTorch has no such function")
+    inputs = leaves(sample, "float64", CPU)
+    twins = [torch.from_numpy(tensor.detach().numpy()) for tensor in inputs]
+    twins = [twin.requires_grad_(twin.is_floating_point()) for twin in twins]
+    out = parts(case.torch(*twins, **sample.keywords))[0]
+    weight = np.random.default_rng(SEED).standard_normal(tuple(out.shape))
+    out.backward(torch.from_numpy(np.asarray(weight)))
+    expected = [twin.grad.numpy() for twin in twins if twin.requires_grad]
+    for found, wanted in zip(gradients(case.call, sample, inputs, weight), expected):
+        assert_close(found, wanted, scale=case.scale)
+
+
+@pytest.mark.core
+@pytest.mark.parametrize(("name", "sample"), list(differentiable()))
+def test_gradient_on_device(name: str, sample: Sample, gpu: GpuDevice) -> None:
+    case = CASES[name]
+    on_device = leaves(sample, "float32", gpu)
+    on_host = [tensor.detach().cpu() for tensor in on_device]
+    on_host = [t.double().requires_grad_() if t.dtype.is_float else t for t in on_host]
+    out = parts(case.call(*on_host, **sample.keywords))[0]
+    weight = np.random.default_rng(SEED).standard_normal(out.shape)
+    expected = gradients(case.call, sample, on_host, weight)
+    found = gradients(case.call, sample, on_device, weight)
+    for one, wanted in zip(found, expected, strict=True):
+        # A gradient multiplies a few more numbers than the op itself.
+        assert_close(one, wanted.astype(np.float32), scale=4 * case.scale)
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, case in CASES.items() if case.gradient]
+)
+def test_gradient_of_gradient(name: str) -> None:
+    case, sample = CASES[name], CASES[name].samples[0]
+    inputs = leaves(sample, "float64", CPU)
+    floats = [k for k, tensor in enumerate(inputs) if tensor.requires_grad]
+
+    def slope(*given: fw.Tensor) -> Any:
+        # The float64 evaluation gets tensors that record nothing.
+        with fw.enable_grad():
+            for k in floats:
+                if given[k].is_leaf:
+                    given[k].requires_grad_()
+            out = parts(case.call(*given, **sample.keywords))[0]
+            seed = fw.tensor(np.random.default_rng(SEED).standard_normal(out.shape))
+            varied = [given[k] for k in floats]
+            grads = backward([out], [seed], create_graph=True, inputs=varied)
+            return [grad * given[k] for k, grad in zip(floats, grads)]
+
+    if case.twice:
+        gradcheck(slope, inputs)
+    else:
+        with pytest.raises(GradError, match="has no gradient rule"):
+            gradcheck(slope, inputs)
+
+
+def refusals() -> Iterator[Any]:
+    """Yield each call that must fail."""
+    for name, case in CASES.items():
+        for number, bad in enumerate(case.bad):
+            yield pytest.param(*bad, id=f"{name}-{number}")
+
+
+@pytest.mark.parametrize(("call", "error", "text"), list(refusals()))
+def test_bad_input(call: Any, error: type[Exception], text: str) -> None:
+    def ones(*shape: int, dtype: str = "float32") -> fw.Tensor:
+        return fw.ones(shape, dtype)
+
+    with pytest.raises(error) as raised:
+        call(ones)
+    assert str(raised.value) == text
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_dtype_that_is_not_accepted(name: str) -> None:
+    op = REGISTRY[name]
+    refused = [dtype for dtype in DTYPES.values() if dtype not in accepted(name)]
+    if not refused:
+        pytest.skip("it accepts every dtype")
+    shape = CASES[name].samples[0].draws
+    tensors = [fw.ones(draw.shape, draw.dtype or refused[0]) for draw in shape]
+    keywords = CASES[name].samples[0].keywords
+    with pytest.raises(DTypeError, match=rf"^{op.name}.* is {refused[0].name};"):
+        CASES[name].call(*tensors, **keywords)

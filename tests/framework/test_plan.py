@@ -1,0 +1,132 @@
+"""What the fusion rules promise in dispatches, and the memory that a plan takes."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import vkbackend.framework as fw
+from tests.compare import assert_close
+from vkbackend.framework import ops
+from vkbackend.framework.device import GpuDevice
+
+pytestmark = pytest.mark.core
+
+Program = Callable[[fw.Tensor, fw.Tensor, fw.Tensor], Any]
+
+
+def matrix(seed: int) -> np.ndarray:
+    return np.random.default_rng(seed).uniform(0.5, 1.5, (12, 12)).astype(np.float32)
+
+
+def several(x: fw.Tensor, b: fw.Tensor) -> list[fw.Tensor]:
+    return [x, x - b, (x - b).exp() * x]
+
+
+PROGRAMS: dict[str, tuple[int, Program]] = {
+    "affine": (1, lambda x, w, b: (x * w + b).relu()),
+    "chain": (1, lambda x, w, b: x.exp().log().sqrt().sin() * 2 - 1),
+    "broadcast": (1, lambda x, w, b: x * w[0] + b[:, :1]),
+    "views of inputs": (1, lambda x, w, b: x.T * w + b[0].expand(12, 12)),
+    "several outputs": (1, lambda x, w, b: several(x * w, b)),
+    "diamond": (1, lambda x, w, b: (x * w).exp() + (x * w).sin()),
+    "same value twice": (1, lambda x, w, b: (x + w) * (x + w)),
+    "cast": (1, lambda x, w, b: (x * 100).int().float() / 10),
+    "made from nothing": (1, lambda x, w, b: x * fw.full_like(x, 2.0) + b),
+    "random": (1, lambda x, w, b: ops.dropout(x * w, 0.5)),
+    "comparison": (1, lambda x, w, b: ops.where(x > w, x, w) * b),
+    # A result that is read in another order must be in memory first.
+    "view of a result": (2, lambda x, w, b: (x * w).T + b),
+    "slice of a result": (2, lambda x, w, b: (x * w)[2:, ::3] + b[2:, ::3]),
+    "two shapes": (2, lambda x, w, b: [x * w, x[0] * w[0]]),
+    "around a product": (4, lambda x, w, b: ((x + 1) @ (w * 1)).relu()),
+    "around a sum": (3, lambda x, w, b: (x * w).sum(1) * 2),
+    # Siblings of one shape stay apart unless one reads the other.
+    "siblings": (2, lambda x, w, b: [x * w, x + b]),
+    "in place": (1, lambda x, w, b: x.clone().add_(w).mul_(b)),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_dispatches(name: str, gpu: GpuDevice) -> None:
+    expected, program = PROGRAMS[name]
+    inputs = [fw.tensor(matrix(seed), device=gpu) for seed in range(3)]
+    fw.eval()
+    before = gpu.gpu.counters.snapshot()
+    answer = program(*inputs)
+    fw.eval()
+    counted = gpu.gpu.counters - before
+    assert counted.submits == 1
+    fw.manual_seed(20)
+    wanted = program(*(tensor.cpu() for tensor in inputs))
+    if name != "random":
+        for found, other in zip(listed(answer), listed(wanted), strict=True):
+            assert_close(found, other.numpy(), scale=100)  # chains of a dozen ops
+    assert counted.dispatches == expected
+
+
+def listed(answer: Any) -> list[fw.Tensor]:
+    return answer if isinstance(answer, list) else [answer]
+
+
+def test_long_chains_are_cut(gpu: GpuDevice) -> None:
+    x = fw.ones((5,), device=gpu)
+    fw.eval()
+    before = gpu.gpu.counters.snapshot()
+    for _ in range(200):
+        x = x * 1.01
+    fw.eval()
+    assert (gpu.gpu.counters - before).dispatches == 4
+    assert_close(x, np.full(5, 1.01**200, np.float32), scale=100)  # 200 roundings
+
+
+def test_many_operands(gpu: GpuDevice) -> None:
+    # More addresses than fit into 128 bytes of push constants.
+    data = [np.full((7, 3), k, np.float32) for k in range(40)]
+    tensors = [fw.tensor(each, device=gpu) for each in data]
+    total = tensors[0]
+    for each in tensors[1:]:
+        total = total + each
+    assert_close(total, sum(data), exact=True)
+
+
+def test_memory_between_kernels_is_reused(gpu: GpuDevice) -> None:
+    x = fw.ones((256, 256), device=gpu)
+    (x @ x).numpy()
+    gpu.gpu.synchronize()
+    before = gpu.gpu.memory_stats()["in_use"]
+    y = x
+    for _ in range(8):
+        y = (y @ x) * (1 / 256)
+    assert_close(y, np.ones((256, 256), np.float32))
+    gpu.gpu.synchronize()
+    assert gpu.gpu.memory_stats()["in_use"] == before + y.numel() * 4
+
+
+def test_results_stay_when_inputs_go(gpu: GpuDevice) -> None:
+    x = fw.tensor(matrix(0), device=gpu)
+    y = x * 2
+    del x
+    z = y + 1
+    del y
+    assert_close(z, matrix(0) * np.float32(2) + np.float32(1))
+
+
+def test_more_workgroups_than_one_dimension_takes(gpu: GpuDevice) -> None:
+    # 256 invocations of 4 elements each; 65,535 workgroups are 67,107,840 elements.
+    count = 65_535 * 1024 + 5
+    x = fw.full((count,), 3, "uint8", gpu) + fw.ones((1,), "uint8", gpu)
+    assert_close(x[-7:], np.full(7, 4, np.uint8))
+    assert_close(x[65_535 * 512 : 65_535 * 512 + 3], np.full(3, 4, np.uint8))
+    assert (x.numpy() == 4).all()
+
+
+def test_empty_results_take_no_dispatch(gpu: GpuDevice) -> None:
+    x = fw.zeros((0, 3), device=gpu)
+    fw.eval()
+    before = gpu.gpu.counters.snapshot()
+    y = (x * 2).relu() @ fw.ones((3, 5), device=gpu)
+    assert y.tolist() == []
+    assert y.shape == (0, 5)
+    assert (gpu.gpu.counters - before).dispatches <= 1

@@ -1,0 +1,218 @@
+"""Flushing: cached schedules, quiet loops, errors that leave everything usable."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import vkbackend.framework as fw
+from tests.compare import assert_close
+from vkbackend import Counters, OutOfDeviceMemory
+from vkbackend.framework import schedule
+from vkbackend.framework.device import KEPT_PLANS, GpuDevice
+from vkbackend.framework.schedule import MAX_PENDING
+
+pytestmark = pytest.mark.core
+
+
+class Watch:
+    """Counts what happens on a device from call to call."""
+
+    def __init__(self, gpu: GpuDevice) -> None:
+        self.gpu = gpu
+        self.since()
+
+    def since(self) -> Counters:
+        """Return the counts since the last call, after a flush."""
+        fw.eval()
+        now = self.gpu.gpu.counters.snapshot()
+        counted = now - getattr(self, "before", now)
+        self.before = now
+        return counted
+
+
+@pytest.fixture
+def watch(gpu: GpuDevice) -> Watch:
+    return Watch(gpu)
+
+
+def tensor(gpu: GpuDevice, *shape: int) -> fw.Tensor:
+    data = np.random.default_rng(0).uniform(0.5, 1.5, shape).astype(np.float32)
+    return fw.tensor(data, device=gpu)
+
+
+def test_nothing_runs_until_it_is_needed(gpu: GpuDevice, watch: Watch) -> None:
+    x = tensor(gpu, 7, 11)
+    watch.since()
+    y = (x * 2 + 1).relu()
+    assert gpu.gpu.counters.dispatches == watch.before.dispatches
+    assert len(gpu.pending) == 3
+    y.numpy()
+    counted = watch.since()
+    assert (counted.dispatches, counted.submits, counted.host_reads) == (1, 1, 1)
+    y.numpy()
+    assert watch.since().dispatches == 0
+
+
+def test_results_that_nobody_holds_are_not_computed(
+    gpu: GpuDevice, watch: Watch
+) -> None:
+    x = tensor(gpu, 7, 11)
+    watch.since()
+    x.exp()
+    unused = x @ x.T
+    del unused
+    assert watch.since().dispatches == 0
+
+
+STEPS: dict[str, Callable[[fw.Tensor, fw.Tensor, float], fw.Tensor]] = {
+    "element-wise": lambda x, w, lr: (x * w + lr).relu() * lr,
+    "product": lambda x, w, lr: (x @ w.T * lr).sum(0),
+    "in place": lambda x, w, lr: x.clone().add_(w).mul_(lr).sub_(1),
+}
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_second_iteration_is_quiet(name: str, gpu: GpuDevice, watch: Watch) -> None:
+    x, w = tensor(gpu, 7, 11), tensor(gpu, 7, 11)
+    plans = []
+    for k in range(4):
+        STEPS[name](x, w, 0.1 / (k + 1)).numpy()
+        plans.append(len(gpu.plans))
+        counted = watch.since()
+        if k > 0:
+            assert (counted.pipeline_builds, counted.shader_compiles) == (0, 0)
+        if k > 1:
+            assert counted.device_allocations == 0
+    assert plans[1:] == plans[:1] * 3
+
+
+def test_training_step_is_quiet(gpu: GpuDevice, watch: Watch) -> None:
+    x, w = tensor(gpu, 16, 11), tensor(gpu, 11, 5).requires_grad_()
+    labels = fw.tensor(np.arange(16, dtype=np.int32) % 5, device=gpu)
+    losses, plans = [], []
+    for k in range(6):
+        loss = fw.ops.cross_entropy((x @ w).tanh(), labels)
+        w.grad = None
+        loss.backward()
+        with fw.no_grad():
+            w.sub_(w.grad * (1.0 / (k + 1)))
+        losses.append(loss.item())
+        plans.append(len(gpu.plans))
+        counted = watch.since()
+        if k >= 2:
+            assert counted.pipeline_builds == counted.device_allocations == 0
+            assert counted.host_reads == 1
+    assert len(set(plans[1:])) == 1
+    assert losses == sorted(losses, reverse=True)
+
+
+def test_numbers_do_not_make_a_schedule(gpu: GpuDevice, watch: Watch) -> None:
+    x = tensor(gpu, 37)
+    plans = []
+    for rate in (0.5, 2.0, -1.0):
+        assert_close(x * rate, x.numpy() * np.float32(rate), exact=True)
+        plans.append(len(gpu.plans))
+        assert watch.since().pipeline_builds == 0 or len(plans) == 1
+    assert plans[1:] == plans[:1] * 2
+
+
+@pytest.mark.parametrize("shapes", [((7, 11), (3, 5), (1013, 9)), ((4, 8), (12, 16))])
+def test_sizes_do_not_make_a_kernel(
+    shapes: tuple[tuple[int, int], ...], gpu: GpuDevice, watch: Watch
+) -> None:
+    for k, (rows, columns) in enumerate(shapes):
+        x, row = tensor(gpu, rows, columns), tensor(gpu, columns)
+        y = (x * row).relu() - x
+        wanted = np.maximum(x.numpy() * row.numpy(), 0) - x.numpy()
+        assert_close(y, wanted)
+        counted = watch.since()
+        if k > 0:
+            assert (counted.pipeline_builds, counted.shader_compiles) == (0, 0)
+
+
+def test_wiring_makes_a_schedule(gpu: GpuDevice) -> None:
+    x, y = tensor(gpu, 5), tensor(gpu, 5)
+    assert_close(x - y, x.numpy() - y.numpy())
+    assert_close(y - x, y.numpy() - x.numpy())
+    assert_close(x - x, x.numpy() * 0)
+    assert_close((x + y) * (x - y), x.numpy() ** 2 - y.numpy() ** 2)
+    assert_close((x + y) * (y - x), y.numpy() ** 2 - x.numpy() ** 2)
+
+
+def test_what_is_held_makes_a_schedule(gpu: GpuDevice) -> None:
+    x = tensor(gpu, 5)
+    kept = x * 3
+    assert_close(kept + 1, x.numpy() * np.float32(3) + np.float32(1))
+    assert_close(x * 3 + 1, x.numpy() * np.float32(3) + np.float32(1))
+    assert_close(kept, x.numpy() * np.float32(3))
+
+
+def test_least_used_schedules_go(gpu: GpuDevice) -> None:
+    for size in range(1, KEPT_PLANS + 20):
+        fw.eval(fw.zeros((size,), device=gpu) + 1)
+    assert len(gpu.plans) == KEPT_PLANS
+
+
+def test_a_long_graph_is_flushed(gpu: GpuDevice, watch: Watch) -> None:
+    x = tensor(gpu, 5)
+    watch.since()
+    y = x
+    for _ in range(MAX_PENDING + 10):
+        y = y + 1
+    assert len(gpu.pending) == 10
+    assert gpu.gpu.counters.submits == watch.before.submits + 1
+    assert_close(y, x.numpy() + np.float32(MAX_PENDING + 10), scale=100)
+
+
+def test_an_error_leaves_the_device_usable(
+    gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = tensor(gpu, 7, 11)
+    fw.eval()
+    kept = x * 5
+    with monkeypatch.context() as patched:
+
+        def fail(size: int, *, name: str = "") -> None:
+            raise OutOfDeviceMemory("allocate: none left")
+
+        patched.setattr(gpu.gpu, "allocate", fail)
+        with pytest.raises(OutOfDeviceMemory):
+            fw.eval()
+    assert gpu.pending == []
+    with pytest.raises(RuntimeError) as raised:
+        kept.numpy()
+    assert str(raised.value) == (
+        "read: the value was never computed, because running its graph failed; see the"
+        " earlier error"
+    )
+    with pytest.raises(RuntimeError, match="never computed"):
+        (kept + 1).numpy()
+    assert gpu.pending == []
+    assert_close(x * 5, x.numpy() * np.float32(5), exact=True)
+
+
+def test_threads_share_a_device(gpu: GpuDevice) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    def work(seed: int) -> float:
+        data = np.random.default_rng(seed).uniform(0, 1, 50).astype(np.float32)
+        x = fw.tensor(data, device=gpu)
+        for _ in range(20):
+            x = (x * 0.5 + 0.25).relu()
+            if seed % 2:
+                fw.eval()
+        return float(np.abs(x.numpy() - 0.5).max())
+
+    with ThreadPoolExecutor(4) as pool:
+        assert max(pool.map(work, range(8))) < 1e-5
+
+
+def test_values_are_numbered_by_wiring(gpu: GpuDevice) -> None:
+    x = tensor(gpu, 3)
+    fw.eval()
+    y = x + x * 2
+    slots = schedule._slots(gpu.pending)
+    assert sorted(slots.values()) == [0, 1, 2]
+    assert slots[id(x.array.value)] == 0
+    assert slots[id(y.array.value)] == 2

@@ -1,0 +1,183 @@
+"""Methods and operators of tensors: what they add to the ops behind them."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import vkbackend.framework as fw
+from tests.compare import assert_close
+from vkbackend.framework import ops
+from vkbackend.framework.device import GpuDevice
+from vkbackend.framework.errors import DeviceMismatchError, DTypeError, ShapeError
+
+Make = Callable[..., fw.Tensor]
+DATA = np.array([[0.5, -1.5, 2.0], [3.0, 0.25, -0.75]], np.float32)
+
+BINARY: dict[str, Callable[[Any, Any], Any]] = {
+    "add": lambda x, y: x + y,
+    "sub": lambda x, y: x - y,
+    "mul": lambda x, y: x * y,
+    "truediv": lambda x, y: x / y,
+    "lt": lambda x, y: x < y,
+    "le": lambda x, y: x <= y,
+    "gt": lambda x, y: x > y,
+    "ge": lambda x, y: x >= y,
+    "eq": lambda x, y: x == y,
+    "ne": lambda x, y: x != y,
+}
+
+
+@pytest.mark.parametrize("name", BINARY)
+@pytest.mark.parametrize("other", [2, 0.25, DATA, DATA[0], np.float32(0.5)], ids=str)
+def test_operators_with_numbers_and_arrays(name: str, other: Any, make: Make) -> None:
+    function = BINARY[name]
+    x = make(DATA)
+    assert_close(function(x, other), function(DATA, other))
+    assert_close(function(other, x), function(other, DATA))
+
+
+def test_power(make: Make) -> None:
+    base = np.abs(DATA)
+    assert_close(make(base) ** 2, base**2)
+    assert_close(make(base) ** make(DATA), base**DATA, scale=4)  # exp2 of a product
+    assert_close(2 ** make(DATA), np.float32(2) ** DATA)
+
+
+def test_unary_operators(make: Make) -> None:
+    x = make(DATA)
+    assert_close(-x, -DATA)
+    assert_close(abs(x), abs(DATA))
+    assert +x is x
+    assert_close(x @ x.T, DATA @ DATA.T)
+
+
+def test_numbers_adapt_to_the_tensor(make: Make) -> None:
+    integers = make(np.array([1, 2], np.int16))
+    assert (integers + 1).dtype is fw.int16
+    assert (integers * 0.5).dtype is fw.float32
+    assert (integers / 2).tolist() == [0.5, 1.0]
+    assert (make(np.array([1, 2], np.float16)) * 2).dtype is fw.float16
+    with pytest.raises(DTypeError) as raised:
+        integers + 32768
+    assert str(raised.value) == (
+        "add: 32768 is no int16, which holds -32768 to 32767; cast the tensor to a"
+        " wider dtype first"
+    )
+
+
+@pytest.mark.parametrize("other", ["2", None, [1, 2, 3], 1j])
+def test_what_is_no_operand(other: Any, make: Make) -> None:
+    with pytest.raises(TypeError) as raised:
+        make(DATA) + other
+    assert str(raised.value) == (
+        f"operand: {type(other).__name__} cannot be combined with a tensor; use a"
+        " tensor, a number or a NumPy array"
+    )
+    with pytest.raises(TypeError, match=r"^add: .* is no operand; use a tensor"):
+        ops.add(make(DATA), other)
+
+
+@pytest.mark.core
+def test_devices_do_not_mix(gpu: GpuDevice) -> None:
+    with pytest.raises(DeviceMismatchError) as raised:
+        fw.ones(2) + fw.ones(2, device=gpu)
+    assert str(raised.value) == (
+        f"add: tensors are on different devices: `x` on cpu, `y` on {gpu};"
+        " move them with .to()"
+    )
+
+
+METHODS = (
+    "abs", "exp", "log", "sqrt", "rsqrt", "sin", "cos", "tanh", "sigmoid", "relu",
+    "sum", "mean", "amax", "amin", "argmax", "argmin", "flatten",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_methods_are_the_ops(name: str) -> None:
+    x = fw.tensor(np.abs(DATA))
+    found, expected = getattr(x, name)(), getattr(ops, name)(x)
+    assert_close(found, expected.numpy(), exact=True)
+    assert name in (getattr(fw.Tensor, name).__doc__ or "")
+
+
+def test_shape_methods(make: Make) -> None:
+    x = make(np.arange(24, dtype=np.int32).reshape(2, 3, 4))
+    data = x.numpy()
+    assert_close(x.reshape(4, 6), data.reshape(4, 6))
+    assert_close(x.reshape((4, -1)), data.reshape(4, 6))
+    assert_close(x.view(-1), data.ravel())
+    assert_close(x.permute(2, 0, 1), data.transpose(2, 0, 1))
+    assert_close(x.permute((2, 0, 1)), data.transpose(2, 0, 1))
+    assert_close(x.transpose(0, -1), data.swapaxes(0, -1))
+    assert_close(x.T, data.T)
+    assert_close(x.mT, data.swapaxes(1, 2))
+    assert_close(x.flatten(1), data.reshape(2, 12))
+    assert_close(x[:1].expand(5, -1, -1), np.broadcast_to(data[:1], (5, 3, 4)))
+    assert_close(x.unsqueeze(-1).unsqueeze(0), data[None, ..., None])
+    assert_close(x.unsqueeze(1).squeeze(1), data)
+    assert x.squeeze(1) is x
+    with pytest.raises(
+        ShapeError, match="squeeze: there is no dimension 3: the tensor"
+    ):
+        x.squeeze(3)
+    with pytest.raises(ShapeError, match="unsqueeze: there is no dimension 4: "):
+        x.unsqueeze(4)
+
+
+def test_contiguous_and_clone(make: Make) -> None:
+    x = make(DATA)
+    assert x.contiguous() is x
+    assert x.T.contiguous().layout.is_contiguous
+    clone = x.clone()
+    x.zero_()
+    assert_close(clone, DATA)
+
+
+def test_casts(make: Make) -> None:
+    x = make(DATA)
+    assert x.float() is x
+    assert x.half().dtype is fw.float16
+    assert_close(x.int(), DATA.astype(np.int32))
+    assert_close(x.bool(), DATA.astype(bool))
+    for target in ("int32", fw.int32, np.int32, np.dtype("int32")):
+        assert x.to(target).dtype is fw.int32
+    assert x.to(float) is x
+    assert x.to(dtype="int8").dtype is fw.int8
+    assert x.to("cpu", dtype=fw.int8).device is fw.device("cpu")
+
+
+def test_python_conversions(make: Make) -> None:
+    assert float(make([2.5])) == 2.5
+    assert int(make([2.5])) == 2
+    assert bool(make([[0.0]])) is False
+    assert len(make(DATA)) == 2
+    with pytest.raises(TypeError, match="len: a tensor without dimensions"):
+        len(make(1.0))
+    assert np.asarray(make(DATA)).dtype == np.float32
+    assert np.asarray(make(DATA), np.float64).dtype == np.float64
+    assert_close(np.add(DATA, make(DATA)), DATA + DATA)
+
+
+def test_iteration(make: Make) -> None:
+    rows = list(make(DATA))
+    assert [row.tolist() for row in rows] == DATA.tolist()
+    first, second = make(DATA)
+    assert_close(first + second, DATA.sum(0))
+    with pytest.raises(TypeError, match="a tensor without dimensions"):
+        iter(make(1.0))
+
+
+def test_tensors_are_keys() -> None:
+    x, y = fw.ones(2), fw.ones(2)
+    assert {x: 1, y: 2}[x] == 1
+
+
+def test_repr(make: Make) -> None:
+    device = "" if not make(1.0).is_gpu else f", device={make(1.0).device.name!r}"
+    assert repr(make([1.5, 2.0])) == f"tensor([1.5, 2. ]{device})"
+    grad = repr(make([1.5], grad=True))
+    assert grad == f"tensor([1.5]{device}, requires_grad=True)"
+    assert repr(make(np.int8(3))) == f"tensor(3, int8{device})"

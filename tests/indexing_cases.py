@@ -1,0 +1,151 @@
+"""Rows of the op table for indexing."""
+
+import numpy as np
+
+import vkbackend.framework as fw
+from tests.case import Bad, Case, Draw, Sample, sample
+from vkbackend.framework import ops
+from vkbackend.framework.errors import DTypeError, ShapeError
+from vkbackend.framework.op import REGISTRY
+from vkbackend.framework.ops.accumulate import order_of
+from vkbackend.framework.ops.masking import true_places
+
+
+def summed(index: np.ndarray, source: np.ndarray, rows: int) -> np.ndarray:
+    """Return rows of `source` added up one after the other."""
+    wide = np.float32 if source.dtype == np.float16 else source.dtype
+    out = np.zeros((source.shape[0], rows, source.shape[2]), wide)
+    if index.ndim == 1:
+        np.add.at(out, (slice(None), index), source)
+    else:
+        outer, _, inner = np.indices(index.shape)
+        np.add.at(out, (outer, index, inner), source)
+    return out.astype(source.dtype)
+
+
+def put(base: np.ndarray, index: np.ndarray, source: np.ndarray) -> np.ndarray:
+    """Return `base` with rows replaced; the last one wins."""
+    out = base.copy()
+    for entry in range(source.shape[1]):
+        if index.ndim == 1:
+            out[:, index[entry]] = source[:, entry]
+        else:
+            np.put_along_axis(out, index[:, entry, None], source[:, entry, None], 1)
+    return out
+
+
+def took(x: np.ndarray, index: np.ndarray) -> np.ndarray:
+    """Return rows by index."""
+    return x[:, index] if index.ndim == 1 else np.take_along_axis(x, index, 1)
+
+
+def rows(count: int, low: int, high: int, dtype: str = "int32") -> Draw:
+    """Return indices of one dimension."""
+    return Draw((count,), low, high, dtype)
+
+
+EACH = Draw((3, 4, 5), -7, 7, "int64")
+
+INDEXING = {
+    "take": Case(
+        REGISTRY["take"],
+        (
+            Sample((Draw((3, 7, 5)), rows(11, -7, 7))),
+            Sample((Draw((3, 7, 4)), rows(5, 0, 7, "int64"))),
+            Sample((Draw((3, 7, 5)), EACH)),
+            Sample((Draw((1, 113, 1)), rows(300, 0, 113, "uint32"))),
+            Sample((Draw((3, 0, 5)), rows(0, 0, 1))),
+        ),
+        took,
+        exact=True,
+        bad=(
+            Bad(
+                lambda ones: ops.index_select(ones(3), 0, ones(2, dtype="int32") * 3),
+                ShapeError,
+                "index: 3 is out of range: the dimension has size 3",
+            ),
+            Bad(
+                lambda ones: ops.gather(ones(3), 0, ones(2)),
+                DTypeError,
+                "index: the indices are float32; they must be integers",
+            ),
+        ),
+    ),
+    "put": Case(
+        REGISTRY["put"],
+        (
+            Sample((Draw((3, 7, 5)), rows(11, -7, 7), Draw((3, 11, 5)))),
+            Sample((Draw((3, 7, 5)), EACH, Draw((3, 4, 5)))),
+            Sample((Draw((2, 3, 4)), rows(1, 0, 3, "uint64"), Draw((2, 1, 4)))),
+        ),
+        put,
+        exact=True,
+        bad=(
+            Bad(
+                lambda ones: REGISTRY["put"](
+                    ones(1, 2, 1), ones(1, dtype="int32"), ones(1, 1, 1, dtype="int32")
+                ),
+                DTypeError,
+                "put: base is float32 and source int32; they must be the same",
+            ),
+        ),
+    ),
+    "sum_at": Case(
+        REGISTRY["sum_at"],
+        (
+            Sample((rows(11, -7, 7), Draw((3, 11, 5))), {"rows": 7}),
+            Sample((EACH, Draw((3, 4, 5))), {"rows": 7}),
+            # More than one block, more than one chunk.
+            Sample((rows(1031, 0, 37), Draw((1, 1031, 3))), {"rows": 37}),
+        ),
+        summed,
+        scale=20,  # dozens of terms of size 2
+    ),
+    "flat_places": Case(
+        lambda x, rows: REGISTRY["flat_places"](fw.full_like(x, rows - 1), rows),
+        (sample((3, 4, 5), rows=2),),
+        lambda x, rows: np.ravel_multi_index(
+            (
+                np.indices(x.shape)[0],
+                np.full(x.shape, rows - 1),
+                np.indices(x.shape)[2],
+            ),
+            (3, rows, 5),
+        ).astype(np.int32),
+        gradient=False,
+        bad=(
+            Bad(
+                lambda ones: REGISTRY["flat_places"](
+                    ones(1, 1, 2, dtype="int32"), 1 << 31
+                ),
+                ShapeError,
+                "index: 4294967296 elements are more than an int32 counts",
+            ),
+        ),
+    ),
+    "order": Case(
+        REGISTRY["order"],
+        (
+            sample((37,)),
+            sample((1031,)),
+            sample((256,)),
+            sample((3001,)),
+            sample((1,)),
+        ),
+        lambda keys: np.argsort(keys.astype(np.uint32), kind="stable").astype(np.int32),
+        gradient=False,
+    ),
+    "add_sorted": Case(
+        lambda rows, source: REGISTRY["add_sorted"](rows, order_of(rows), source, 7),
+        (Sample((rows(37, -2, 7), Draw((2, 37, 3)))),),
+        lambda rows, source: summed(rows[rows >= 0], source[:, rows >= 0], 7),
+        gradient=False,
+        scale=20,  # dozens of terms of size 2
+    ),
+    "true_places": Case(
+        lambda mask: true_places(mask.reshape(-1)),
+        tuple(sample(shape) for shape in ((7, 11), (1031,), (20_011,), (1,), (0, 3))),
+        lambda mask: np.flatnonzero(mask).astype(np.int32),
+        gradient=False,
+    ),
+}

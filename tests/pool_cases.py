@@ -1,0 +1,180 @@
+"""Rows of the op table for pooling and resizing."""
+
+from typing import Any
+
+import numpy as np
+import torch.nn.functional as F  # noqa: N812 - its own documentation's name
+
+from tests.case import Bad, Case, Draw, Sample, sample
+from vkbackend.framework import ops
+from vkbackend.framework.errors import DTypeError, ShapeError
+from vkbackend.framework.op import REGISTRY
+from vkbackend.framework.ops.resample import resampled_rows
+from vkbackend.framework.ops.taps import Averages, Linear, Rule, Shares
+from vkbackend.framework.ops.window import Window
+
+
+def scattered(
+    grad: np.ndarray, indices: np.ndarray, size: Any, window: Any = None
+) -> Any:
+    """Return gradients added up where the indices say."""
+    planes = grad.shape[0] * grad.shape[1]
+    out = np.zeros((planes, size[0] * size[1]), grad.dtype)
+    places = (np.arange(planes)[:, None], indices.reshape(planes, -1))
+    np.add.at(out, places, grad.reshape(planes, -1))
+    return out.reshape(*grad.shape[:2], *size)
+
+
+def weighted(x: np.ndarray, rule: Rule, back: bool = False) -> np.ndarray:
+    """Return the product with the matrix that a rule stands for."""
+    first, count, weights = rule.taps()
+    matrix = np.zeros((rule.out, rule.size))
+    for row, start, used, values in zip(matrix, first, count, weights):
+        row[start : start + used] = values[:used]
+    product = (matrix.T if back else matrix) @ x.astype(np.float64)
+    return product.astype(x.dtype)
+
+
+PLAIN = Window((2, 2), (2, 2), (0, 0), (1, 1))
+
+POOLING = {
+    "max_pool2d": Case(
+        ops.max_pool2d,
+        (
+            sample((2, 3, 7, 11), kernel_size=2),
+            sample((2, 3, 8, 8), kernel_size=3, stride=2, padding=1),
+            sample(
+                (1, 2, 11, 9),
+                kernel_size=(3, 2),
+                stride=(1, 2),
+                padding=(1, 0),
+                dilation=(2, 1),
+            ),
+            sample((2, 3, 8, 9), kernel_size=2, stride=(2, 4), ceil_mode=True),
+            sample((0, 3, 4, 4), kernel_size=2),
+        ),
+        torch=F.max_pool2d,
+        exact=True,
+        bad=(
+            Bad(
+                lambda ones: ops.max_pool2d(ones(5, 5), 2),
+                ShapeError,
+                "max_pool2d: x is (5, 5); it must be 4-D, or 3-D without a batch",
+            ),
+            Bad(
+                lambda ones: ops.max_pool2d(ones(1, 3, 5, 5), 2, padding=2),
+                ShapeError,
+                "max_pool2d: padding is (2, 2); it must be at most half of the kernel"
+                " (2, 2)",
+            ),
+            Bad(
+                lambda ones: ops.max_pool2d(ones(1, 3, 5, 5), 6),
+                ShapeError,
+                "max_pool2d: a window of (6, 6) with dilation (1, 1) does not fit an"
+                " image of (5, 5) with padding (0, 0)",
+            ),
+        ),
+    ),
+    "max_pool2d_input_vjp": Case(
+        REGISTRY["max_pool2d_input_vjp"],
+        (
+            # Windows that do not overlap get each position once at most.
+            Sample(
+                (Draw((2, 3, 1, 1)), Draw((2, 3, 1, 1), 0, 4, "int32")),
+                {"size": (2, 2), "window": PLAIN},
+            ),
+        ),
+        scattered,
+        exact=True,
+    ),
+    "adaptive_max_pool2d": Case(
+        ops.adaptive_max_pool2d,
+        (
+            sample((2, 3, 7, 11), output_size=(3, 4)),
+            sample((3, 5, 9), output_size=(7, None)),
+            sample((2, 3, 8, 8), output_size=2),
+            sample((0, 3, 5, 5), output_size=2),
+        ),
+        torch=F.adaptive_max_pool2d,
+        exact=True,
+        bad=(
+            Bad(
+                lambda ones: ops.adaptive_max_pool2d(ones(3, 5, 5), (2, 0)),
+                ShapeError,
+                "adaptive_max_pool2d: output_size is (2, 0); it must be one number, or"
+                " 2, each at least 1",
+            ),
+            Bad(
+                lambda ones: ops.adaptive_max_pool2d(ones(3, 0, 5), 2),
+                ShapeError,
+                "adaptive_max_pool2d: x is (3, 0, 5), output_size 2; sizes must be from"
+                " 1 to 65536",
+            ),
+        ),
+    ),
+    "adaptive_max_pool2d_input_vjp": Case(
+        REGISTRY["adaptive_max_pool2d_input_vjp"],
+        (
+            Sample(
+                (Draw((2, 3, 1, 1)), Draw((2, 3, 1, 1), 0, 4, "int32")),
+                {"size": (2, 2)},
+            ),
+        ),
+        scattered,
+        exact=True,
+    ),
+    "resample": Case(
+        resampled_rows,
+        (
+            sample((3, 7, 5), rule=Averages(7, 4, 3, 2, 1, "padded")),
+            sample((3, 7, 5), rule=Linear(7, 11, 7 / 11, False)),
+            sample((3, 7, 5), rule=Shares(7, 5), back=False),
+            sample((3, 5, 4), rule=Shares(7, 5), back=True),
+            sample((0, 7, 5), rule=Shares(7, 5)),
+        ),
+        weighted,
+        bad=(
+            Bad(
+                lambda ones: ops.avg_pool2d(ones(3, 5, 5), 2, divisor_override=0),
+                ShapeError,
+                "avg_pool2d: divisor_override is 0; it must be another number",
+            ),
+            Bad(
+                lambda ones: ops.avg_pool2d(ones(3, 5, 5, dtype="int32"), 2),
+                DTypeError,
+                "avg_pool2d: `x` is int32; accepted: float16, bfloat16, float32,"
+                " float64; call x.float() first",
+            ),
+            Bad(
+                lambda ones: ops.interpolate(ones(3, 5, 5), 2, mode="bilinear"),
+                ShapeError,
+                "interpolate: mode is 'bilinear' for x of shape (3, 5, 5); a 3-D tensor"
+                " takes nearest, nearest-exact, area, linear",
+            ),
+            Bad(
+                lambda ones: ops.interpolate(ones(3, 5, 5), 2, align_corners=True),
+                ShapeError,
+                "interpolate: align_corners is True; mode 'nearest' has no corners to"
+                " align, so leave it out",
+            ),
+            Bad(
+                lambda ones: ops.interpolate(ones(3, 5, 5)),
+                ShapeError,
+                "interpolate: size is None and scale_factor is None; one of them must"
+                " be given",
+            ),
+            Bad(
+                lambda ones: ops.interpolate(ones(3, 5, 5), scale_factor=-1.0),
+                ShapeError,
+                "interpolate: scale_factor is -1.0; it must be one number or 1, each"
+                " above 0",
+            ),
+            Bad(
+                lambda ones: ops.interpolate(ones(3, 5, 5), scale_factor=0.1),
+                ShapeError,
+                "interpolate: dimension 2 goes from 5 to 0 elements; both must be from"
+                " 1 to 16777216",
+            ),
+        ),
+    ),
+}

@@ -1,0 +1,161 @@
+"""What runs on a device stays there: no op reads back, forward or backward.
+
+Where the size of a result depends on data, the host reads it; those few functions are
+listed here with how often, and how many bytes.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import vkbackend
+import vkbackend.framework as fw
+from tests.case import Case
+from tests.cases import CASES
+from vkbackend import Counters
+from vkbackend.framework import ops
+from vkbackend.framework.autograd import backward
+from vkbackend.framework.device import GpuDevice
+from vkbackend.framework.op import REGISTRY
+
+SEED = 3
+READERS = ("true_places", "move")
+"""Rows whose function reads: how many places there are; what goes to the host."""
+
+
+@pytest.fixture
+def gpu(device: vkbackend.Device) -> GpuDevice:
+    """Return the Vulkan device under test with nothing pending."""
+    found = fw.device(device.info.name)
+    assert isinstance(found, GpuDevice)
+    fw.eval()
+    return found
+
+
+def dtype_of(name: str) -> str:
+    """Return float32, or another dtype for an op that does not take it."""
+    op, draws = REGISTRY[name], CASES[name].samples[0].draws
+    taken: Any = op.device_dtypes or op.dtypes
+    if isinstance(taken, dict):
+        names = [each for each, draw in zip(op.tensors, draws) if draw.dtype is None]
+        taken = taken.get(names[0]) or op.dtypes[names[0]]
+    names = [dtype.name for dtype in taken]
+    return "float32" if "float32" in names else names[0]
+
+
+def arguments(name: str, place: GpuDevice) -> list[fw.Tensor]:
+    """Return tensors for the first sample of a row; floats require a gradient."""
+    rng, dtype = np.random.default_rng(SEED), dtype_of(name)
+    made = [
+        fw.tensor(draw.array(rng, dtype), draw.dtype or dtype, place)
+        for draw in CASES[name].samples[0].draws
+    ]
+    return [each.requires_grad_(each.dtype.is_float) for each in made]
+
+
+def results(call: Callable[[], Any]) -> Iterator[fw.Tensor]:
+    """Yield the tensors that a call answers with, run."""
+    answer = call()
+    yield from answer if isinstance(answer, tuple) else (answer,)
+    fw.eval()
+
+
+def reads(place: GpuDevice, earlier: Counters) -> tuple[int, int]:
+    """Return how often the host has read since, and how many bytes."""
+    since = place.gpu.counters.snapshot() - earlier
+    return since.host_reads, since.host_read_bytes
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("name", CASES)
+def test_no_op_reads_back(name: str, gpu: GpuDevice) -> None:
+    case: Case = CASES[name]
+    inputs = arguments(name, gpu)
+    keywords = case.samples[0].keywords
+    before = gpu.gpu.counters.snapshot()
+    out, *_ = results(lambda: case.call(*inputs, **keywords))
+    if name in READERS:
+        assert reads(gpu, before)[0] == 1
+        return
+    assert out.is_gpu
+    assert reads(gpu, before) == (0, 0), "forward"
+    if not (case.gradient and out.requires_grad):
+        return
+    with fw.no_grad():
+        weight = fw.rand_like(out)
+    leaves = [each for each in inputs if each.requires_grad]
+    first = backward([out], [weight], create_graph=case.twice, inputs=leaves)
+    fw.eval()
+    assert reads(gpu, before) == (0, 0), "backward"
+    twice = [grad for grad in first if grad is not None and grad.requires_grad]
+    for grad in twice:
+        grad.sum().backward(retain_graph=True)
+    fw.eval()
+    assert reads(gpu, before) == (0, 0), "backward of backward"
+
+
+def sized_by_data(place: GpuDevice) -> dict[str, Callable[[], Any]]:
+    """Return calls whose results have as many elements as the data say."""
+    x = fw.tensor(np.arange(12.0).reshape(3, 4) % 5, "float32", place)
+    mask, few = x > 2, fw.tensor([1, 0, 2], "int32", place)
+    values = fw.ones(4, device=place)
+
+    def assign() -> fw.Tensor:
+        x[mask] = values
+        return x
+
+    return {
+        "x[mask]": lambda: x[mask],
+        "x[mask] = several": assign,
+        "masked_select": lambda: ops.masked_select(x, mask),
+        "nonzero": lambda: ops.nonzero(x),
+        "bincount": lambda: ops.bincount(few),
+        "one_hot": lambda: ops.one_hot(few),
+        "repeat_interleave": lambda: ops.repeat_interleave(few, few),
+    }
+
+
+# Times and bytes.
+SIZED_BY_DATA = {
+    "x[mask]": (1, 4),
+    "x[mask] = several": (1, 4),
+    "masked_select": (1, 4),
+    "nonzero": (1, 4),
+    "bincount": (2, 8),  # the least number, which must not be below 0, and the largest
+    "one_hot": (1, 12),  # without a number of classes: all three
+    "repeat_interleave": (1, 12),  # a tensor of repeats: all three
+}
+
+
+@pytest.mark.parametrize("name", SIZED_BY_DATA)
+def test_only_the_size_is_read(name: str, gpu: GpuDevice) -> None:
+    calls = sized_by_data(gpu)
+    assert set(calls) == set(SIZED_BY_DATA)
+    before = gpu.gpu.counters.snapshot()
+    assert all(out.is_gpu for out in results(calls[name]))
+    assert reads(gpu, before) == SIZED_BY_DATA[name]
+
+
+@pytest.mark.parametrize("name", ["where", "one value", "along a row", "known sizes"])
+def test_masks_and_counts_that_need_no_size(name: str, gpu: GpuDevice) -> None:
+    x = fw.tensor(np.arange(12.0).reshape(3, 4), "float32", gpu)
+    mask, few = x > 2, fw.tensor([1, 0, 2], "int32", gpu)
+
+    def set_to(value: Any) -> fw.Tensor:
+        x[mask] = value
+        return x
+
+    calls: dict[str, Callable[[], Any]] = {
+        "where": lambda: ops.masked_fill(x, mask, 0.0),
+        "one value": lambda: set_to(7.0),
+        "along a row": lambda: set_to(fw.ones(1, device=gpu)),
+        "known sizes": lambda: (
+            ops.one_hot(few, 3),
+            ops.take_along_dim(x, few[:, None], 1),
+        ),
+    }
+    before = gpu.gpu.counters.snapshot()
+    list(results(calls[name]))
+    assert reads(gpu, before) == (0, 0)

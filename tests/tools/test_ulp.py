@@ -1,0 +1,93 @@
+"""The table of errors: how they are measured, and that none is too large."""
+
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+import vkbackend.framework as fw
+from vkbackend.framework import ops
+from vkbackend.framework.device import CPU, GpuDevice
+from vkbackend.framework.op import REGISTRY
+from vkbackend.tools import ulp
+
+ONE, TWO = ulp.one_number(), ulp.two_numbers()
+# GLSL's own, about which a driver decides.
+BUILT_IN = ("sqrt", "rsqrt", "reciprocal", "div")
+
+
+@pytest.fixture
+def gpu(device: Any) -> GpuDevice:
+    """Return the Vulkan device under test."""
+    found = fw.device(device.info.name)
+    assert isinstance(found, GpuDevice)
+    return found
+
+
+def test_what_is_rounded_right_is_half_a_unit_off() -> None:
+    worst = ulp.worst_error(ops.square, (ONE[0][::64],), CPU)
+    assert 0.49 < worst.ulp <= 0.5
+
+
+def test_errors_count_in_units_of_the_result() -> None:
+    def off(x: fw.Tensor) -> fw.Tensor:
+        shift = 3 * 2.0**-23 if x.dtype is fw.float32 else 0.0
+        return x + shift
+
+    worst = ulp.worst_error(off, (np.array([1.0, 1.5, 4.0], np.float32),), CPU)
+    assert worst.ulp == 3
+    assert worst.where[0] in (1.0, 1.5)
+
+
+def test_a_missing_nan_is_an_infinite_error() -> None:
+    def wrong(x: fw.Tensor) -> fw.Tensor:
+        return x if x.dtype is fw.float32 else x / 0.0 * 0.0
+
+    assert ulp.worst_error(wrong, (np.ones(1, np.float32),), CPU).ulp == np.inf
+
+
+def test_small_numbers_are_apart() -> None:
+    def flushed(x: fw.Tensor) -> fw.Tensor:
+        return ops.where(ops.abs(x) < 1e-38, 0.0, x) if x.dtype is fw.float32 else x
+
+    inputs = (np.array([1.0, 1e-40], np.float32),)
+    worst = ulp.worst_error(flushed, inputs, CPU)
+    assert worst.ulp == 0
+    assert worst.denormal > 1000
+
+
+def test_every_float_function_of_one_number_is_in_the_table() -> None:
+    own = {
+        name
+        for name, op in REGISTRY.items()
+        if op.is_elementwise and op.names == ("x",) and fw.float32 in op.dtypes
+    }
+    logic = {"copy", "isnan", "isinf", "isfinite", "logical_not"}
+    parts = {"gelu_exact", "gelu_tanh"}
+    assert own - logic - parts <= set(ulp.UNARY)
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("name", [name for name in ulp.CUDA if name not in BUILT_IN])
+def test_no_worse_than_cuda(name: str, gpu: GpuDevice) -> None:
+    inputs = TWO if name in ulp.BINARY else ONE
+    # Devices may take numbers below 2^-126 as 0, also on the way.
+    usual = [(np.abs(x) > 1e-30) | (x == 0) for x in inputs]
+    few = tuple(x[np.logical_and.reduce(usual)][::13] for x in inputs)
+    with fw.no_grad():
+        worst = ulp.worst_error(getattr(ops, name), few, gpu)
+    assert worst.ulp <= ulp.CUDA[name] + 0.5
+
+
+@pytest.mark.core
+def test_table(
+    gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["ulp", "neg", "--device", gpu.name])
+    monkeypatch.setattr(ulp, "one_number", lambda: (np.ones(4, np.float32),))
+    ulp.main()
+    first, _, heading, row = capsys.readouterr().out.splitlines()
+    assert first == f"device: {gpu.name}"
+    assert heading.split() == ["function", "ulp", "denormal", "cuda", "worst", "at"]
+    assert row.split() == ["neg", "0.000", "0", "1"]
