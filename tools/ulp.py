@@ -1,0 +1,125 @@
+"""Largest error of each element-wise function on float32, in units in the last place.
+
+    python -m vkbackend.tools.ulp                    on the best device
+    python -m vkbackend.tools.ulp --device llvmpipe  on a device by name
+    python -m vkbackend.tools.ulp sin exp            of these functions only
+
+Each function is computed on the device for some million numbers: every 1021st float32,
+and a dense grid around 0 and 1. What is right comes from the host in float64, where
+each function's reference is accurate to 2^-50 or so. The error is in units of the
+spacing of float32 numbers at the right result, so a correctly rounded function has 0.5.
+The second figure is for numbers below 2^-126, given or resulting, which devices may
+take as 0. "cuda" is what the CUDA C++ Programming Guide states for the function that
+PyTorch calls (12.6, "Mathematical Functions", table 13), which it measures from the
+rounded result: it stands for half a unit more.
+"""
+
+import argparse
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import vkbackend.framework as fw
+from vkbackend.framework import ops
+
+CUDA = {
+    "exp": 2, "exp2": 2, "expm1": 1, "log": 1, "log2": 1, "log10": 2, "log1p": 1,
+    "sqrt": 0, "rsqrt": 2, "reciprocal": 0, "sin": 2, "cos": 2, "tan": 4, "asin": 2,
+    "acos": 2, "atan": 2, "sinh": 3, "cosh": 2, "tanh": 2, "asinh": 3, "acosh": 4,
+    "atanh": 3, "erf": 2, "erfc": 4, "pow": 4, "atan2": 3, "hypot": 3, "div": 0,
+    "remainder": 0, "fmod": 0,
+}  # fmt: skip
+
+UNARY = (
+    "neg", "abs", "sign", "square", "floor", "ceil", "round", "trunc", "frac", "sqrt",
+    "rsqrt", "reciprocal", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p",
+    "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh",
+    "acosh", "atanh", "erf", "erfc", "sigmoid", "log_sigmoid", "relu", "relu6",
+    "leaky_relu", "elu", "selu", "celu", "gelu", "silu", "mish", "softplus", "softsign",
+    "hardswish", "hardsigmoid", "hardtanh",
+)  # fmt: skip
+BINARY = ("div", "pow", "atan2", "hypot", "fmod", "remainder", "floor_divide")
+
+STRIDE = 1021
+SMALLEST_NORMAL = 2.0**-126
+
+
+class Worst(NamedTuple):
+    """The largest error of a function, and where it is."""
+
+    ulp: float
+    denormal: float
+    where: tuple[float, ...]
+
+
+def one_number() -> tuple[np.ndarray]:
+    """Return what functions of one number are tried with."""
+    bits = np.arange(0, 0x7F800001, STRIDE, dtype=np.uint32)
+    sweep = np.append(bits, 0x7F800000).astype(np.uint32).view(np.float32)
+    dense = np.linspace(0, 4, 1 << 20, dtype=np.float32)
+    wide = np.linspace(4, 128, 1 << 18, dtype=np.float32)
+    positive = np.concatenate([sweep, dense, wide])
+    return (np.concatenate([positive, -positive, [np.float32(np.nan)]]),)
+
+
+def two_numbers() -> tuple[np.ndarray, np.ndarray]:
+    """Return what functions of two numbers are tried with."""
+    rng = np.random.default_rng(0)
+    anything = rng.integers(0, 1 << 32, (2, 1 << 19), dtype=np.uint32).view(np.float32)
+    close = rng.uniform(-8, 8, (2, 1 << 19)).astype(np.float32)
+    mixed = np.stack([rng.uniform(0, 3, 1 << 19), rng.uniform(-150, 150, 1 << 19)])
+    specials = [0, -0.0, 1, -1, 2, -3, 0.5, np.inf, -np.inf, np.nan, 1e-40]
+    pairs = np.stack([grid.ravel() for grid in np.meshgrid(specials, specials)])
+    parts = [anything, close, mixed.astype(np.float32), pairs.astype(np.float32)]
+    x, y = np.concatenate(parts, axis=1)
+    return x, y
+
+
+def worst_error(
+    function: Callable[..., Any], inputs: tuple[np.ndarray, ...], device: Any
+) -> Worst:
+    """Return the largest error of a function over some inputs."""
+    with np.errstate(all="ignore"):
+        found = function(*(fw.tensor(x, device=device) for x in inputs)).numpy()
+        exact = function(*(fw.tensor(x.astype(np.float64)) for x in inputs)).numpy()
+        right = exact.astype(np.float32)
+        spacing = np.spacing(np.abs(right)).astype(np.float64)
+        error = np.abs(found.astype(np.float64) - exact) / spacing
+        error[~np.isfinite(error)] = np.inf
+    error[(found == right) & ~(np.isfinite(right) & np.isfinite(error))] = 0
+    error[np.isnan(found) & np.isnan(right)] = 0
+    tiny = np.abs(right) < SMALLEST_NORMAL
+    tiny &= exact != 0
+    for x in inputs:
+        tiny |= (np.abs(x) < SMALLEST_NORMAL) & (x != 0)
+    at = int(np.argmax(np.where(tiny, -1.0, error)))
+    denormal = float(np.max(error[tiny], initial=0.0))
+    return Worst(float(error[at]), denormal, tuple(float(x[at]) for x in inputs))
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(
+        prog="python -m vkbackend.tools.ulp", description=(__doc__ or "").split("\n")[0]
+    )
+    parser.add_argument("names", nargs="*", help="functions; all if none is named")
+    parser.add_argument("--device", help="a device's name or number")
+    given = parser.parse_args()
+    device = fw.device(given.device)
+    print(f"device: {device.name}\n")
+    print(f"{'function':14}{'ulp':>9}{'denormal':>10}{'cuda':>6}  worst at")
+    with fw.no_grad():
+        for names, inputs in ((UNARY, one_number()), (BINARY, two_numbers())):
+            for name in names:
+                if not given.names or name in given.names:
+                    worst = worst_error(getattr(ops, name), inputs, device)
+                    where = ", ".join(f"{x:.9g}" for x in worst.where)
+                    print(
+                        f"{name:14}{worst.ulp:9.3f}{worst.denormal:10.3g}"
+                        f"{CUDA.get(name, ''):>6}  {where}"
+                    )
+
+
+if __name__ == "__main__":
+    main()
