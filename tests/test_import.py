@@ -1,5 +1,6 @@
 """Importing is quick and touches nothing that it does not need."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -22,13 +23,16 @@ print([word for word in ("libvulkan", "lvp", "glslang") if word in maps])
 
 
 def run(folder: Path) -> list[str]:
-    """Return what a fresh interpreter prints."""
+    """Return what a fresh interpreter prints; like a user, it may keep bytecode."""
+    variables = {**os.environ, "PYTHONPYCACHEPREFIX": str(folder)}
+    variables.pop("PYTHONDONTWRITEBYTECODE", None)
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM],
         capture_output=True,
         text=True,
         check=True,
         cwd=folder,
+        env=variables,
     )
     return done.stdout.splitlines()
 

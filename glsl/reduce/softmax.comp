@@ -6,6 +6,7 @@
 //         them twice; those of lib/group.glsl
 // source  Milakov and Gimelshein, Online normalizer calculation for softmax,
 //         arXiv:1805.02867
+// lint    private-array: with KEPT the rounds are constant, so drivers can unroll them
 #version 460
 #extension GL_EXT_buffer_reference : require
 #include "lib/element.glsl"
