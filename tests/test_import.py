@@ -9,9 +9,9 @@ LIMIT_SECONDS = 0.3
 
 PROGRAM = """
 import sys, time
-start = time.process_time()
+start = time.thread_time()  # NumPy's own threads spin while they wait for work
 import vkbackend.framework
-print(time.process_time() - start)
+print(time.thread_time() - start)
 foreign = ("torch", "sklearn", "matplotlib", "scipy", "slangpy", "vulkan", "tqdm")
 print([name for name in foreign if name in sys.modules])
 try:
