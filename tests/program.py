@@ -161,12 +161,13 @@ def call(
     function: Callable[..., Any],
     values: Sequence[Any],
     places: Callable[[list[int]], Any],
+    use: Callable[[Any], Any] = lambda value: value,
 ) -> Any:
-    """Run one step."""
+    """Run one step; `use` is applied to each value where it is an argument."""
 
     def filled(argument: Any) -> Any:
         if isinstance(argument, Ref):
-            return values[argument.number]
+            return use(values[argument.number])
         if isinstance(argument, Places):
             return places(list(argument))
         if isinstance(argument, tuple):
@@ -241,13 +242,21 @@ def run_torch(program: Program, noise: np.random.Generator | None = None) -> Ans
         change = torch.from_numpy(np.asarray(noise.standard_normal(tuple(x.shape))))
         return x + change * scale * (x.detach().abs() + 0.01)
 
+    def used(x: torch.Tensor) -> torch.Tensor:
+        # What flows back through each use is rounded before it is added up.
+        if noise is None or not x.requires_grad:
+            return x
+        alias = x.view_as(x)
+        alias.register_hook(disturbed)
+        return alias
+
     inputs = [
         torch.from_numpy(np.asarray(x)).requires_grad_(each.requires_grad)
         for x, each in zip(program.data(), program.inputs)
     ]
     values: list[torch.Tensor] = [disturbed(x) for x in inputs]
     for step in program.steps:
-        out = call(step, torch_function(step.name), values, torch.tensor)
+        out = call(step, torch_function(step.name), values, torch.tensor, used)
         out = disturbed(out, ROUNDINGS.get(step.name, NOISE))
         if out.requires_grad:
             out.register_hook(disturbed)

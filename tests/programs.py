@@ -5,7 +5,8 @@
     python -m tests.programs --device cpu                 on the host alone
 
 A failure is shrunk to a short program and printed; the search then goes on. The exit
-status says whether there was one.
+status says whether there was one. Kernels are kept: a software device takes about half
+a mebibyte of memory for each program.
 """
 
 import argparse
