@@ -5,14 +5,25 @@ texts, on the host and on the device; `tests/framework/test_op.py` runs it. Size
 primes, 1 and 0, and one multiple of four.
 """
 
+from tests.attention_cases import ATTENTION
 from tests.case import Case
 from tests.elementwise_cases import ELEMENTWISE
 from tests.indexing_cases import INDEXING
+from tests.loss_cases import LOSSES
 from tests.movement_cases import CREATION, MOVEMENT
+from tests.norm_cases import NORMALIZATION
 from tests.reduce_cases import REDUCTIONS
 from tests.structured_cases import STRUCTURED
 
 CASES: dict[str, Case] = (
-    ELEMENTWISE | CREATION | MOVEMENT | INDEXING | REDUCTIONS | STRUCTURED
+    ELEMENTWISE
+    | CREATION
+    | MOVEMENT
+    | INDEXING
+    | REDUCTIONS
+    | STRUCTURED
+    | NORMALIZATION
+    | LOSSES
+    | ATTENTION
 )
 """Every op of the registry, by its name there."""

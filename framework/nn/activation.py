@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from .. import ops
 from ..tensor import Tensor
 from .module import Module
@@ -49,3 +51,32 @@ class Tanh(Module):
     def forward(self, x: Tensor) -> Tensor:
         """Return the hyperbolic tangent of each element."""
         return ops.tanh(x)
+
+
+class SiLU(Module):
+    """`x` times its sigmoid."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return each element times its sigmoid."""
+        return ops.silu(x)
+
+
+class GELU(Module):
+    """`x` times the probability that a standard normal is smaller.
+
+    Parameters
+    ----------
+    approximate : str, default "none"
+        "tanh" takes an approximation by the hyperbolic tangent.
+    """
+
+    def __init__(self, approximate: Literal["none", "tanh"] = "none") -> None:
+        self.approximate = approximate
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return each element times that probability."""
+        return ops.gelu(x, self.approximate)
+
+    def extra_repr(self) -> str:
+        """Return the arguments that `repr` shows."""
+        return f"approximate={self.approximate!r}"

@@ -17,6 +17,7 @@ from .activation import (
     softplus,
     softsign,
 )
+from .attention import scaled_dot_product_attention
 from .average_pool import (
     adaptive_avg_pool1d,
     adaptive_avg_pool2d,
@@ -78,7 +79,9 @@ from .creation import (
 )
 from .cross_entropy import cross_entropy
 from .diagonal import diag, diag_embed, diagonal
+from .dropout import dropout, dropout1d, dropout2d, dropout3d
 from .einsum import einsum, tensordot
+from .embedding import embedding
 from .error_function import (
     erf,
     erfc,
@@ -96,6 +99,8 @@ from .exponential import (
     sigmoid,
 )
 from .extreme import ValuesIndices, all, amax, amin, any, argmax, argmin, max, min
+from .gate import swiglu
+from .group_norm import group_norm, instance_norm
 from .histogram import bincount, histc
 from .indexing import slice_
 from .interpolate import interpolate
@@ -144,7 +149,6 @@ from .random import (
     draw_normal,
     draw_order,
     draw_uniform,
-    dropout,
     multinomial,
     normal,
 )
@@ -159,6 +163,8 @@ from .region import (
     tensor_split,
     unbind,
 )
+from .rope import rope
+from .row_norm import layer_norm, rms_norm
 from .scan import cumprod, cumsum
 from .scatter import (
     gather,
@@ -283,8 +289,12 @@ __all__ = [
     "draw_order",
     "draw_uniform",
     "dropout",
+    "dropout1d",
+    "dropout2d",
+    "dropout3d",
     "einsum",
     "elu",
+    "embedding",
     "eq",
     "erf",
     "erfc",
@@ -302,6 +312,7 @@ __all__ = [
     "gather",
     "ge",
     "gelu",
+    "group_norm",
     "gt",
     "hardsigmoid",
     "hardswish",
@@ -316,6 +327,7 @@ __all__ = [
     "index_copy",
     "index_fill",
     "index_select",
+    "instance_norm",
     "interpolate",
     "isfinite",
     "isinf",
@@ -323,6 +335,7 @@ __all__ = [
     "kl_div",
     "kthvalue",
     "l1_loss",
+    "layer_norm",
     "le",
     "leaky_relu",
     "lerp",
@@ -385,9 +398,12 @@ __all__ = [
     "repeat",
     "repeat_interleave",
     "reshape",
+    "rms_norm",
     "roll",
+    "rope",
     "round",
     "rsqrt",
+    "scaled_dot_product_attention",
     "scatter",
     "scatter_add",
     "searchsorted",
@@ -412,6 +428,7 @@ __all__ = [
     "std",
     "sub",
     "sum",
+    "swiglu",
     "take_along_dim",
     "tan",
     "tanh",

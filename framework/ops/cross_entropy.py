@@ -6,38 +6,38 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..autograd import is_grad_enabled
 from ..dispatch import Dispatch, Placed, divisor, linear_grid
-from ..dtype import (
-    FLOAT,
-    INTEGER,
-    SINGLE,
-    float32,
-    float64,
-    int32,
-    int64,
-    uint32,
-    uint64,
-)
+from ..dtype import FLOAT, SINGLE, float32, float64, int32
 from ..errors import ShapeError
 from ..primitive import primitive
 from ..shape import TensorSpec
-from .compare import where
+from .compare import eq, where
+from .creation import ramp_like
 from .element import statistic_dtype, storage_defines
-from .likelihood import check_labels, labels_in_words, nll_losses, per_class
+from .gather import INDEX
+from .likelihood import (
+    IGNORED,
+    check_labels,
+    class_numbers,
+    labels_in_words,
+    nll_losses,
+    per_class,
+)
 from .loss import check_reduction
 from .movement import permute, reshape, unsqueeze
 from .reduce import sum
 from .reducing import SOFTWARE_WORKGROUP, WORKGROUP, sharing_workgroup
-from .softmax import log_softmax
+from .softmax import log_softmax, softmax
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
 
     from ..tensor import Tensor
 
-_DTYPES = {"logits": FLOAT, "labels": INTEGER}
+_DTYPES = {"logits": FLOAT, "labels": INDEX}
 # The shader takes exponentials, which GLSL has of floats only.
-_DEVICE_DTYPES = {"logits": SINGLE, "labels": (int32, int64, uint32, uint64)}
+_DEVICE_DTYPES = {"logits": SINGLE}
 _STATISTIC = (float32, float64)
 
 
@@ -100,12 +100,34 @@ def _cross_entropy_rows_vjp(
     ignore_index: int,
     label_smoothing: float,
 ) -> tuple[Tensor, None]:
+    if is_grad_enabled():
+        return (
+            _differentiable_vjp(grad, logits, labels, ignore_index, label_smoothing),
+            None,
+        )
     return (
         _cross_entropy_grad(
             logits, labels, greatest, log_total, grad, ignore_index, label_smoothing
         ),
         None,
     )
+
+
+def _differentiable_vjp(
+    grad: Tensor,
+    logits: Tensor,
+    labels: Tensor,
+    ignore_index: int,
+    label_smoothing: float,
+) -> Tensor:
+    """Return the gradient by ops that have gradients themselves."""
+    columns = logits.shape[1]
+    numbers = unsqueeze(class_numbers(labels, columns, ignore_index), 1)
+    here = eq(ramp_like(logits, (columns,), 0, 1, int32), numbers)
+    even = label_smoothing / columns
+    target = where(here, even + 1.0 - label_smoothing, even)
+    apart = softmax(logits, 1) - target
+    return where(eq(numbers, IGNORED), 0.0, apart * unsqueeze(grad, 1))
 
 
 @_cross_entropy_rows.reference

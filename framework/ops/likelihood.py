@@ -15,6 +15,7 @@ from .cast import cast
 from .compare import eq, ne, where
 from .creation import ramp_like
 from .element import statistic_dtype
+from .gather import INDEX
 from .loss import check_reduction
 from .movement import reshape, unsqueeze
 from .reduce import sum
@@ -54,20 +55,20 @@ def check_labels(labels: np.ndarray, classes: int, ignore_index: int) -> np.ndar
     return counted
 
 
-@primitive(dtypes=INTEGER)
-def _class_numbers(labels: Tensor, classes: int, ignore_index: int) -> Tensor:
+@primitive(dtypes=INDEX)
+def class_numbers(labels: Tensor, classes: int, ignore_index: int) -> Tensor:
     """Return int32 class numbers; `IGNORED` or `BAD_LABEL` for what is none."""
 
 
-@_class_numbers.spec
-def _class_numbers_spec(
+@class_numbers.spec
+def class_numbers_spec(
     labels: TensorSpec, classes: int, ignore_index: int
 ) -> TensorSpec:
     return TensorSpec(labels.shape, int32)
 
 
-@_class_numbers.kernel
-def _class_numbers_kernel(
+@class_numbers.kernel
+def class_numbers_kernel(
     gpu: DeviceInfo, labels: Placed, classes: int, ignore_index: int
 ) -> Dispatch:
     push: dict[str, int | str] = {"labels": "labels", "out_": "out"}
@@ -77,8 +78,8 @@ def _class_numbers_kernel(
     return Dispatch("loss/class_numbers", grid, push, constants)
 
 
-@_class_numbers.reference
-def _class_numbers_reference(
+@class_numbers.reference
+def class_numbers_reference(
     labels: np.ndarray, classes: int, ignore_index: int
 ) -> np.ndarray:
     return np.where(check_labels(labels, classes, ignore_index), labels, IGNORED)
@@ -113,7 +114,7 @@ def nll_losses(
             f"{name}: labels are {labels.dtype.name}; they must be integers"
         )
     classes = x.shape[1]
-    numbers = _class_numbers(labels_in_words(labels), classes, ignore_index)
+    numbers = class_numbers(labels_in_words(labels), classes, ignore_index)
     places = reshape(
         ramp_like(x, (classes,), 0, 1, int32), (classes, *(1,) * (x.ndim - 2))
     )
@@ -167,14 +168,11 @@ def nll_loss(
     """
     check_reduction("nll_loss", reduction)
     if x.ndim == 1 and labels.ndim == 0:
-        losses = nll_loss(
-            unsqueeze(x, 0),
-            unsqueeze(labels, 0),
-            weight,
-            ignore_index=ignore_index,
-            reduction=reduction,
+        x, labels = unsqueeze(x, 0), unsqueeze(labels, 0)
+        only = nll_loss(
+            x, labels, weight, ignore_index=ignore_index, reduction=reduction
         )
-        return reshape(losses, ())
+        return reshape(only, ())
     if x.ndim < 2 or labels.shape != (*x.shape[:1], *x.shape[2:]):
         raise ShapeError(
             f"nll_loss: x is {x.shape}, labels are {labels.shape};"

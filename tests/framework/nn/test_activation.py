@@ -17,6 +17,9 @@ from vkbackend.framework.device import Device
         (nn.LeakyReLU(0.3), torch.nn.LeakyReLU(0.3)),
         (nn.Sigmoid(), torch.nn.Sigmoid()),
         (nn.Tanh(), torch.nn.Tanh()),
+        (nn.SiLU(), torch.nn.SiLU()),
+        (nn.GELU(), torch.nn.GELU()),
+        (nn.GELU("tanh"), torch.nn.GELU("tanh")),
     ],
 )
 def test_activation(

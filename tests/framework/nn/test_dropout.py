@@ -31,10 +31,20 @@ def test_evaluation_changes_nothing() -> None:
     assert nn.Dropout(0.0)(x) is x
 
 
-@pytest.mark.parametrize("p", [-0.1, 1.0])
+@pytest.mark.parametrize("p", [-0.1, 1.5])
 def test_bad_probability(p: float) -> None:
-    with pytest.raises(ShapeError, match="it must be at least 0 and below 1"):
-        nn.Dropout(p)
+    with pytest.raises(
+        ShapeError, match=f"Dropout2d: p is {p}; it must be from 0 to 1"
+    ):
+        nn.Dropout2d(p)
+
+
+@pytest.mark.parametrize("layer", [nn.Dropout1d(0.5), nn.Dropout2d(0.5)])
+def test_channels(layer: nn.Module, place: Device) -> None:
+    size = (50, 20, 3) if isinstance(layer, nn.Dropout1d) else (50, 20, 3, 2)
+    values = layer(fw.ones(size, device=place)).numpy().reshape(1000, -1)
+    assert (values == values[:, :1]).all()
+    assert 0.4 < (values != 0).mean() < 0.6
 
 
 def test_repr() -> None:

@@ -10,6 +10,7 @@ import vkbackend.framework as fw
 from tests.compare import assert_close
 from vkbackend.framework import nn
 from vkbackend.framework.device import Device
+from vkbackend.framework.errors import ShapeError
 
 
 @pytest.mark.parametrize(
@@ -36,3 +37,56 @@ def test_cross_entropy(
     found.sum().backward()
     assert expected_x.grad is not None
     assert_close(found_x.grad, expected_x.grad.numpy())
+
+
+# Layers, whether targets are probabilities, and options.
+PAIRS: list[tuple[str, bool, dict[str, Any]]] = [
+    ("MSELoss", False, {}),
+    ("L1Loss", False, {"reduction": "sum"}),
+    ("SmoothL1Loss", False, {"beta": 0.5}),
+    ("HuberLoss", False, {"delta": 0.5, "reduction": "none"}),
+    ("KLDivLoss", True, {"reduction": "batchmean"}),
+    ("BCELoss", True, {"weight": [0.5, 1.0, 2.0]}),
+    ("BCEWithLogitsLoss", True, {"pos_weight": [0.5, 1.0, 2.0]}),
+]
+
+
+@pytest.mark.parametrize(("name", "probable", "options"), PAIRS)
+def test_is_as_in_torch(
+    name: str,
+    probable: bool,
+    options: dict[str, Any],
+    place: Device,
+    rng: np.random.Generator,
+) -> None:
+    x = rng.uniform(0.05, 0.95, (7, 3)).astype(np.float32)
+    target = rng.uniform(*((0, 1) if probable else (-2, 2)), (7, 3))
+    target = target.astype(np.float32)
+
+    def built(source: Any, tensor: Any) -> Any:
+        given = {k: tensor(v) if isinstance(v, list) else v for k, v in options.items()}
+        return getattr(source, name)(**given)
+
+    theirs, ours = built(torch.nn, torch.tensor), built(nn, fw.tensor)
+    ours.to(place)
+    expected = theirs(torch.tensor(x), torch.tensor(target))
+    found = ours(fw.tensor(x, device=place), fw.tensor(target, device=place))
+    assert_close(found, expected.numpy(), scale=4)
+    assert set(ours.state_dict()) == set(theirs.state_dict())
+
+
+@pytest.mark.parametrize("name", ["NLLLoss", "CrossEntropyLoss"])
+def test_class_weights(name: str, place: Device, rng: np.random.Generator) -> None:
+    x = rng.normal(size=(11, 3)).astype(np.float32)
+    labels, weight = rng.integers(0, 3, 11), [0.5, 1.0, 2.0]
+    expected = getattr(torch.nn, name)(torch.tensor(weight))(
+        torch.tensor(x), torch.tensor(labels)
+    )
+    layer = getattr(nn, name)(fw.tensor(weight)).to(place)
+    found = layer(fw.tensor(x, device=place), fw.tensor(labels, device=place))
+    assert_close(found, expected.numpy(), scale=4)
+
+
+def test_unknown_reduction() -> None:
+    with pytest.raises(ShapeError, match="MSELoss: reduction is 'batchmean'"):
+        nn.MSELoss(reduction="batchmean")

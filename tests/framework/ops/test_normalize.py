@@ -9,6 +9,7 @@ import torch.nn.functional as F  # noqa: N812 - its own documentation's name
 
 import vkbackend.framework as fw
 from tests.compare import assert_close
+from tests.framework.ops.twin import as_in_torch
 from vkbackend.framework import ops
 
 Make = Callable[..., fw.Tensor]
@@ -65,3 +66,23 @@ def test_running_statistics_are_no_part_of_the_graph(make: Make) -> None:
     assert mean.array.version == var.array.version == 1
     ops.batch_norm(x, mean, var, training=False)
     assert mean.array.version == 1
+
+
+@pytest.mark.parametrize(
+    ("p", "dim"), [(2.0, 1), (1.0, -1), (3.0, (1, 2)), (float("inf"), 0)]
+)
+def test_normalize(p: float, dim: int | tuple[int, ...], make: Make) -> None:
+    as_in_torch(
+        make,
+        lambda x: ops.normalize(x, p, dim),
+        lambda x: F.normalize(x, p, dim),  # type: ignore[arg-type]
+        (3, 5, 4),
+    )
+
+
+def test_normalize_of_zeros(make: Make) -> None:
+    x = make(np.zeros((2, 3), np.float32), grad=True)
+    out = ops.normalize(x)
+    out.sum().backward()
+    assert (out.detach().numpy() == 0).all()
+    assert np.isfinite(x.grad.numpy()).all()

@@ -1,4 +1,4 @@
-"""Dropout: shares, scale, the same mask backward, repeatable."""
+"""What is built on draws: choices by chance and by weight."""
 
 from collections.abc import Callable
 
@@ -7,51 +7,30 @@ import pytest
 
 import vkbackend.framework as fw
 from vkbackend.framework import ops
-from vkbackend.framework.device import GpuDevice
-from vkbackend.framework.errors import ShapeError
+from vkbackend.framework.errors import DTypeError, ShapeError
 
 Make = Callable[..., fw.Tensor]
 
 
-@pytest.mark.parametrize("p", [0.1, 0.5, 0.9])
-def test_share_and_scale(p: float, make: Make) -> None:
-    out = ops.dropout(make(np.ones((200, 200), np.float32)), p).numpy()
-    # 40,000 draws have a deviation of 0.0025 at most.
-    assert abs((out == 0).mean() - p) < 0.01
-    np.testing.assert_allclose(out[out != 0], 1 / (1 - p), rtol=1e-6)
+def test_bernoulli(make: Make) -> None:
+    chances = np.repeat(np.array([0, 0.25, 1], np.float32), 10_000).reshape(3, -1)
+    drawn = ops.bernoulli(make(chances)).numpy()
+    # 10,000 draws have a deviation of 0.005 at most.
+    np.testing.assert_allclose(drawn.mean(1), [0, 0.25, 1], atol=0.02)
+    assert set(np.unique(drawn)) == {0, 1}
 
 
-def test_gradient_has_the_mask_of_the_result(make: Make) -> None:
-    x = make(np.ones((37, 11), np.float32), grad=True)
-    out = ops.dropout(x, 0.5)
-    out.sum().backward()
-    assert np.array_equal(x.grad.numpy(), out.numpy())
+def test_multinomial(make: Make) -> None:
+    weights = make(np.array([[1, 0, 3], [0, 2, 0]], np.float32))
+    drawn = ops.multinomial(weights, 4000, replacement=True).numpy()
+    shares = np.stack([(drawn == k).mean(1) for k in range(3)], 1)
+    np.testing.assert_allclose(shares, [[0.25, 0, 0.75], [0, 1, 0]], atol=0.04)
+    once = ops.multinomial(weights[0], 2).numpy()
+    assert sorted(once) == [0, 2]
 
 
-def test_each_call_draws_anew_and_seeds_repeat(make: Make) -> None:
-    x = make(np.ones(100, np.float32))
-    first, second = ops.dropout(x).numpy(), ops.dropout(x).numpy()
-    assert not np.array_equal(first, second)
-    fw.manual_seed(20)
-    assert np.array_equal(ops.dropout(x).numpy(), first)
-
-
-def test_nothing_to_drop(make: Make) -> None:
-    x = make([1.0])
-    assert ops.dropout(x, 0.5, training=False) is x
-    assert ops.dropout(x, 0.0) is x
-    for p in (-0.1, 1.0, float("nan")):
-        with pytest.raises(ShapeError) as raised:
-            ops.dropout(x, p)
-        assert str(raised.value) == (
-            f"dropout: p is {p}; it must be at least 0 and below 1"
-        )
-
-
-@pytest.mark.core
-def test_mask_is_the_same_on_every_device(gpu: GpuDevice) -> None:
-    results = []
-    for device in ("cpu", gpu):
-        fw.manual_seed(4)
-        results.append(ops.dropout(fw.ones((7, 11), device=device), 0.3).numpy())
-    assert np.array_equal(*results)
+def test_refusals(make: Make) -> None:
+    with pytest.raises(ShapeError, match="3 draws from 2 classes"):
+        ops.multinomial(make([1.0, 2.0]), 3)
+    with pytest.raises(DTypeError, match="bernoulli: dtype is int32"):
+        ops.bernoulli(make(np.ones(3, np.int32)))

@@ -1,0 +1,102 @@
+// Attention: softmax(q k^T * scale + mask) v for each head, without the whole matrix
+// grid    one workgroup per head and BLOCK queries, linear
+// in      q (batch, heads, queries, HEAD), k (batch, heads / group, keys, HEAD), v
+//         (batch, heads / group, keys, VALUE_HEAD), mask (batch, heads, queries, keys),
+//         each strided, T; seed: two words
+// out     out_ (batch, heads, queries, VALUE_HEAD) T; logsumexp (batch, heads, queries)
+//         of the scores, ACC: -inf and 0 in out_ for a query that sees no key
+// consts  those of lib/attention.glsl
+// source  Dao, Fu, Ermon, Rudra and Re, FlashAttention, arXiv:2205.14135
+// lint    bank-conflict: in the softmax alone; the products, which load far more of the
+//         tile, need the odd pitch
+#version 460
+#extension GL_EXT_buffer_reference : require
+#include "lib/element.glsl"
+#include "lib/index.glsl"
+#include "lib/math/exponential.glsl"
+#include "lib/random.glsl"
+#define OWN_FIELDS Out out_; AccOut logsumexp;
+#include "lib/attention.glsl"
+
+// Invocations that look at one row of the tile together.
+const uint PARTS = gl_WorkGroupSize.x / BLOCK;
+
+shared float partial[gl_WorkGroupSize.x];
+shared float factors[BLOCK];
+
+void main() {
+    uint blocks = (queries - 1) / BLOCK + 1;
+    uint number = linear_workgroup() / blocks;
+    uint first_row = linear_workgroup() % blocks * BLOCK;
+    if (number >= all.batch * heads) return;
+    uint batch = number / heads, head = number % heads;
+    uint k_at = k_base(batch, head / group), v_at = v_base(batch, head / group);
+    uint mask_at = mask_base(batch, head);
+    uint own_at[ROWS];
+    for (uint i = 0; i < ROWS; ++i)
+        own_at[i] = q_base(batch, head)
+            + min(first_row + team * ROWS + i, queries - 1) * q_row;
+
+    float sums[ROWS][VALUE_COLUMNS];
+    for (uint i = 0; i < ROWS; ++i)
+        for (uint c = 0; c < VALUE_COLUMNS; ++c) sums[i][c] = 0.0;
+    uint row = at / PARTS, part = at % PARTS;
+    float greatest = -INFINITE, total = 0.0;
+    uint end = CAUSAL != 0 ? min(keys, first_row + BLOCK) : keys;
+    for (uint first = 0; first < end; first += SPAN) {
+        float scores[ROWS][TILE];
+        multiply(q, own_at, k, k_at, k_row, keys, first, HEAD, scores);
+        for (uint i = 0; i < ROWS; ++i)
+            for (uint j = 0; j < TILE; ++j)
+                scores[i][j] = score(
+                    scores[i][j], first_row + team * ROWS + i,
+                    first + j * LANES + lane, mask_at);
+        share(scores);
+
+        float next = greatest;
+        for (uint c = part; c < SPAN; c += 4 * PARTS)
+            for (uint u = 0; u < 4; ++u)
+                next = max(next, tile[row * PITCH + c + u * PARTS]);
+        if (PARTS > 1) {
+            partial[at] = next;
+            barrier();
+            for (uint p = 0; p < PARTS; ++p)
+                next = max(next, partial[row * PARTS + p]);
+        }
+        float reference = next == -INFINITE ? 0.0 : next;
+        float factor = precise_exp(greatest - reference);
+        total *= factor;
+        for (uint quad = part; quad < SPAN; quad += 4 * PARTS)
+            for (uint c = quad; c < quad + 4 * PARTS; c += PARTS) {
+                float weight = precise_exp(tile[row * PITCH + c] - reference);
+                total += weight;
+                if (DROPOUT != 0)
+                    weight *= kept(number * queries + first_row + row, first + c);
+                tile[row * PITCH + c] = weight;
+            }
+        if (part == 0) factors[row] = factor;
+        greatest = next;
+        barrier();
+
+        for (uint i = 0; i < ROWS; ++i)
+            for (uint c = 0; c < VALUE_COLUMNS; ++c)
+                sums[i][c] *= factors[team * ROWS + i];
+        ACCUMULATE(sums, VALUE_HEAD, VALUE_COLUMNS, v, v_at, v_row, first, end)
+    }
+
+    barrier();
+    partial[at] = total;
+    barrier();
+    total = 0.0;
+    for (uint p = 0; p < PARTS; ++p) total += partial[row * PARTS + p];
+    if (part == 0) factors[row] = total > 0.0 ? 1.0 / total : total;
+    if (part == 0 && first_row + row < queries)
+        all.logsumexp.at[number * queries + first_row + row] =
+            greatest + precise_log(total);
+    barrier();
+    for (uint i = 0; i < ROWS; ++i)
+        for (uint c = 0; c < VALUE_COLUMNS; ++c) sums[i][c] *= factors[team * ROWS + i];
+    Out out_ = all.out_;
+    uint base = number * queries * VALUE_HEAD;
+    STORE(out_, sums, VALUE_HEAD, VALUE_COLUMNS, base, first_row, queries)
+}

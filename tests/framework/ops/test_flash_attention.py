@@ -1,0 +1,84 @@
+"""The attention kernels in the shape that GPUs run them in, on any device."""
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812 - its own documentation's name
+
+import vkbackend.framework as fw
+from tests.compare import assert_close
+from tests.framework.ops.twin import draw
+from vkbackend import DeviceInfo
+from vkbackend.framework import ops
+from vkbackend.framework.device import GpuDevice
+from vkbackend.framework.ops import flash_attention
+
+SHAPES = {
+    # Queries, keys, size of a key and of a value; more than one tile and block each.
+    "odd": ((2, 3, 70, 40), (2, 3, 131, 40), (2, 3, 131, 18)),
+    "shared": ((1, 4, 37, 8), (1, 2, 65, 8), (1, 2, 65, 8)),
+    "long vectors": ((1, 1, 5, 256), (1, 1, 67, 256), (1, 1, 67, 256)),
+}
+OPTIONS: dict[str, dict[str, Any]] = {"plain": {}, "causal": {"is_causal": True}}
+
+
+@pytest.fixture
+def as_on_gpu(gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch) -> Iterator[GpuDevice]:
+    """Return the device, which attention takes for a discrete one."""
+    chosen = flash_attention._dispatch
+
+    def dispatch(info: DeviceInfo, *args: Any, **options: Any) -> Any:
+        return chosen(dataclasses.replace(info, kind="discrete"), *args, **options)
+
+    monkeypatch.setattr(flash_attention, "_dispatch", dispatch)
+    gpu.plans.clear()
+    yield gpu
+    fw.eval()
+    gpu.plans.clear()
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_is_as_in_torch(shape: str, options: str, as_on_gpu: GpuDevice) -> None:
+    arrays = [draw(*each, seed=k) for k, each in enumerate(SHAPES[shape])]
+    inputs = [fw.tensor(each, device=as_on_gpu, requires_grad=True) for each in arrays]
+    twins = [torch.from_numpy(each).double().requires_grad_() for each in arrays]
+    given = {"enable_gqa": shape == "shared", **OPTIONS[options]}
+    out = ops.scaled_dot_product_attention(*inputs, **given)
+    expected = F.scaled_dot_product_attention(*twins, **given)
+    weights = draw(*expected.shape, seed=9)
+    assert_close(out, expected.detach().float().numpy(), scale=4)
+    out.backward(fw.tensor(weights, device=as_on_gpu))
+    expected.backward(torch.from_numpy(weights).double())
+    for one, other in zip(inputs, twins):
+        assert other.grad is not None
+        # Sums of a hundred terms.
+        assert_close(one.grad, other.grad.float().numpy(), scale=10)
+
+
+def test_mask_and_dropout(as_on_gpu: GpuDevice) -> None:
+    arrays = [draw(1, 2, n, 8, seed=n) for n in (37, 70, 70)]
+    mask = draw(2, 37, 70) > -0.5
+    found = []
+    for device in ("cpu", as_on_gpu):
+        fw.manual_seed(3)
+        x = [fw.tensor(each, device=device, requires_grad=True) for each in arrays]
+        seen = fw.tensor(mask, device=device)
+        out = ops.scaled_dot_product_attention(*x, seen, dropout_p=0.2)
+        out.sum().backward()
+        found.append([out.detach(), *(each.grad for each in x)])
+    for one, other in zip(*found):
+        assert_close(one, other.numpy(), scale=10)
+
+
+def test_weights_are_those_of_the_saved_sums() -> None:
+    q, k, v = (
+        fw.tensor(draw(1, 1, n, 4, seed=n).astype(np.float64)) for n in (3, 5, 5)
+    )
+    _, logsumexp = ops.REGISTRY["flash_attention"](q, k, v, None, None, 0.5, False, 0.0)
+    scores = q.numpy() @ k.numpy().swapaxes(2, 3) * 0.5
+    assert_close(logsumexp, np.log(np.exp(scores).sum(3)))

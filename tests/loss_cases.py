@@ -1,0 +1,194 @@
+"""Rows of the op table for losses."""
+
+from typing import Any
+
+import numpy as np
+import torch.nn.functional as F  # noqa: N812 - its own documentation's name
+
+import vkbackend.framework as fw
+from tests.case import Bad, Case, Draw, Sample, sample
+from tests.norm_cases import statistic
+from vkbackend.framework import ops
+from vkbackend.framework.errors import DTypeError, ShapeError
+from vkbackend.framework.op import REGISTRY
+
+
+def rows_gradient(
+    logits: np.ndarray,
+    labels: np.ndarray,
+    greatest: np.ndarray,
+    log_total: np.ndarray,
+    grad: np.ndarray,
+    ignore_index: int,
+    label_smoothing: float,
+) -> np.ndarray:
+    """Return (softmax - target) * grad of each row, and 0 where it is ignored."""
+    rows, classes = logits.shape
+    target = np.full((rows, classes), label_smoothing / classes, logits.dtype)
+    target[np.arange(rows), labels] += logits.dtype.type(1 - label_smoothing)
+    factor = np.where(labels == ignore_index, 0, grad).astype(logits.dtype)
+    return (np.exp(logits - greatest[:, None] - log_total[:, None]) - target) * factor[
+        :, None
+    ]
+
+
+def labelled(shape: tuple[int, ...], classes: int, **keywords: Any) -> Sample:
+    """Return logits with classes in dimension 1, and labels."""
+    logits = (shape[0], classes, *shape[1:])
+    return Sample((Draw(logits), Draw(shape, 0, classes, "int32")), keywords)
+
+
+LOSSES = {
+    "cross_entropy_rows": Case(
+        ops.cross_entropy,
+        (
+            labelled((7,), 11),
+            labelled((5,), 3, label_smoothing=0.25, reduction="sum"),
+            labelled((13,), 4, ignore_index=1, reduction="none"),
+            labelled((3, 5), 7, ignore_index=2, label_smoothing=0.1),
+            labelled((2,), 1031),
+        ),
+        torch=lambda logits, labels, **options: F.cross_entropy(
+            logits, labels.long(), **options
+        ),
+        scale=4,  # a logarithm of a sum of exponentials
+        bad=(
+            Bad(
+                lambda ones: ops.cross_entropy(ones(4, 3), ones(3, dtype="int32")),
+                ShapeError,
+                "cross_entropy: logits are (4, 3), labels (3,); logits must be"
+                " (batch, classes, ...) and labels (batch, ...)",
+            ),
+            Bad(
+                lambda ones: ops.cross_entropy(
+                    ones(4, 3), ones(4, dtype="int32"), label_smoothing=1.5
+                ),
+                ShapeError,
+                "cross_entropy: label_smoothing is 1.5; it must be from 0 to 1",
+            ),
+            Bad(
+                lambda ones: ops.cross_entropy(
+                    ones(4, 3), ones(4, dtype="int32"), reduction="max"
+                ),
+                ShapeError,
+                "cross_entropy: reduction is 'max'; it must be 'mean', 'sum' or 'none'",
+            ),
+            Bad(
+                lambda ones: ops.cross_entropy(ones(4, 3), ones(4, dtype="int32") * 3),
+                ShapeError,
+                "labels: 3 is out of range: there are 3 classes, and -100 is ignored",
+            ),
+            Bad(
+                lambda ones: ops.cross_entropy(
+                    ones(4, 3), ones(4, dtype="int32"), ones(4)
+                ),
+                ShapeError,
+                "cross_entropy: weight is (4,); it must be (3,), one for each class",
+            ),
+            Bad(
+                lambda ones: ops.cross_entropy(ones(4, 3), ones(4)),
+                DTypeError,
+                "cross_entropy_rows: `labels` is float32; accepted: int32, uint32,"
+                " int64, uint64",
+            ),
+        ),
+    ),
+    "cross_entropy_grad": Case(
+        lambda logits, labels, greatest, log_total, grad, **options: REGISTRY[
+            "cross_entropy_grad"
+        ](logits, labels, *map(statistic, (greatest, log_total, grad)), **options),
+        (
+            Sample(
+                (
+                    Draw((7, 5)),
+                    Draw((7,), 0, 5, "int32"),
+                    Draw((7,), 2, 3),
+                    Draw((7,), 0, 1),
+                    Draw((7,)),
+                ),
+                {"ignore_index": 1, "label_smoothing": 0.25},
+            ),
+        ),
+        rows_gradient,
+        gradient=False,
+    ),
+    "class_numbers": Case(
+        lambda x, classes, ignored: REGISTRY["class_numbers"](
+            fw.full_like(x, classes - 1), classes, ignored
+        ),
+        (
+            sample((13,), classes=2, ignored=-100),
+            sample((3, 5), classes=113, ignored=112),
+        ),
+        lambda x, classes, ignored: np.full(
+            x.shape, -2 if ignored == classes - 1 else classes - 1, np.int32
+        ),
+        gradient=False,
+        bad=(
+            Bad(
+                lambda ones: ops.nll_loss(ones(4, 3), ones(3, dtype="int32")),
+                ShapeError,
+                "nll_loss: x is (4, 3), labels are (3,); x must be (batch, classes,"
+                " ...) and labels (batch, ...)",
+            ),
+            Bad(
+                lambda ones: ops.nll_loss(ones(4, 3), ones(4)),
+                DTypeError,
+                "nll_loss: labels are float32; they must be integers",
+            ),
+            Bad(
+                lambda ones: ops.nll_loss(ones(2, 1), ones(2, dtype="int64")),
+                ShapeError,
+                "labels: 1 is out of range: there are 1 classes, and -100 is ignored",
+            ),
+        ),
+    ),
+    "binary_cross_entropy": Case(
+        ops.binary_cross_entropy,
+        (
+            Sample((Draw((7, 11), 0.05, 0.95), Draw((7, 11), 0, 1))),
+            Sample(
+                (Draw((4, 8), 0.05, 0.95), Draw((4, 8), 0, 1)), {"reduction": "none"}
+            ),
+        ),
+        torch=F.binary_cross_entropy,
+        scale=4,  # a logarithm, and a sum of dozens of terms
+        bad=(
+            Bad(
+                lambda ones: ops.binary_cross_entropy(ones(3, 2), ones(2)),
+                ShapeError,
+                "binary_cross_entropy: x is (3, 2), target (2,); they must be the same",
+            ),
+            Bad(
+                lambda ones: ops.binary_cross_entropy(
+                    ones(3), ones(3), reduction="max"
+                ),
+                ShapeError,
+                "binary_cross_entropy: reduction is 'max'; it must be 'mean', 'sum' or"
+                " 'none'",
+            ),
+            Bad(
+                lambda ones: ops.kl_div(ones(3), ones(3), reduction="max"),
+                ShapeError,
+                "kl_div: reduction is 'max'; it must be 'mean', 'sum', 'batchmean' or"
+                " 'none'",
+            ),
+            Bad(
+                lambda ones: ops.mse_loss(ones(3), ones(4)),
+                ShapeError,
+                "mse_loss: shapes do not broadcast: (3,), (4,); dimension -1 has sizes"
+                " [3, 4], which must be equal or 1",
+            ),
+            Bad(
+                lambda ones: ops.smooth_l1_loss(ones(3), ones(3), beta=-1.0),
+                ShapeError,
+                "smooth_l1_loss: beta is -1.0; it must be at least 0",
+            ),
+            Bad(
+                lambda ones: ops.huber_loss(ones(3), ones(3), delta=0.0),
+                ShapeError,
+                "huber_loss: delta is 0.0; it must be above 0",
+            ),
+        ),
+    ),
+}

@@ -1,0 +1,243 @@
+"""Rows of the op table for normalisation and embedding."""
+
+import numpy as np
+import torch.nn.functional as F  # noqa: N812 - its own documentation's name
+
+import vkbackend.framework as fw
+from tests.case import Bad, Case, Draw, Sample, sample
+from vkbackend.framework import ops
+from vkbackend.framework.errors import DTypeError, ShapeError
+from vkbackend.framework.op import REGISTRY
+
+
+def moments(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return mean and biased variance of each channel."""
+    wide = x.astype(np.float64)
+    statistic = np.float64 if x.dtype == np.float64 else np.float32
+    mean, variance = wide.mean((0, 2)), wide.var((0, 2))
+    return mean.astype(statistic), variance.astype(statistic)
+
+
+def norm_sums(
+    grad: np.ndarray, x: np.ndarray, mean: np.ndarray, inverse_std: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return sums of gradients, and of them times normalised elements."""
+    statistic = np.float64 if x.dtype == np.float64 else np.float32
+    x, grad, mean, inverse_std = (
+        each.astype(statistic) for each in (x, grad, mean, inverse_std)
+    )
+    normalized = (x - mean[:, None]) * inverse_std[:, None]
+    return grad.sum((0, 2)), (grad * normalized).sum((0, 2))
+
+
+def statistic(x: fw.Tensor) -> fw.Tensor:
+    """Return numbers as ops keep statistics: in float32 or wider."""
+    return x if x.dtype.itemsize > 2 else x.float()
+
+
+def normalized(
+    x: np.ndarray, mean: np.ndarray, inverse_std: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return rows less their means, times factors, and these factors, in float64."""
+    mean, spread = (each.astype(np.float64)[:, None] for each in (mean, inverse_std))
+    return (x.astype(np.float64) - mean) * spread, spread
+
+
+def row_gradient(
+    grad: np.ndarray,
+    x: np.ndarray,
+    weight: np.ndarray,
+    mean: np.ndarray,
+    inverse_std: np.ndarray,
+) -> np.ndarray:
+    """Return the gradient of layer norm by rows whose statistics are given."""
+    y, spread = normalized(x, mean, inverse_std)
+    inner = grad.astype(np.float64) * weight
+    parts = inner.mean(1, keepdims=True) + y * (inner * y).mean(1, keepdims=True)
+    return ((inner - parts) * spread).astype(x.dtype)
+
+
+def column_sums(
+    grad: np.ndarray, x: np.ndarray, mean: np.ndarray, inverse_std: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the gradients of layer norm by weight and bias."""
+    y, _ = normalized(x, mean, inverse_std)
+    statistic = np.float64 if x.dtype == np.float64 else np.float32
+    wide = grad.astype(np.float64)
+    return (wide * y).sum(0).astype(statistic), wide.sum(0).astype(statistic)
+
+
+NORMALIZATION = {
+    "batch_norm_moments": Case(
+        REGISTRY["batch_norm_moments"],
+        (sample((3, 5, 7)), sample((13, 2, 64)), sample((2, 3, 1))),
+        moments,
+        gradient=False,
+        scale=10,  # sums of hundreds of terms
+    ),
+    "batch_norm_sums": Case(
+        lambda grad, x, mean, inverse_std: REGISTRY["batch_norm_sums"](
+            grad, x, statistic(mean), statistic(inverse_std)
+        ),
+        (
+            sample((3, 5, 7), (3, 5, 7), (5,), (5,)),
+            sample((13, 2, 64), (13, 2, 64), (2,), (2,)),
+        ),
+        norm_sums,
+        gradient=False,
+        scale=100,  # sums of hundreds of terms of size 16
+    ),
+    "batch_norm_train": Case(
+        lambda x, weight, bias: ops.batch_norm(
+            x, None, None, weight, bias, training=True
+        ),
+        (sample((5, 3), (3,), (3,)), sample((3, 5, 4, 7), (5,), (5,))),
+        torch=lambda x, weight, bias: F.batch_norm(
+            x, None, None, weight, bias, training=True
+        ),
+        scale=10,  # deviations from a mean that is itself a sum
+        bad=(
+            Bad(
+                lambda ones: ops.batch_norm(ones(3), None, None, training=True),
+                ShapeError,
+                "batch_norm: x is (3,); it must be (batch, channels, ...)",
+            ),
+            Bad(
+                lambda ones: ops.batch_norm(ones(1, 3), None, None, training=True),
+                ShapeError,
+                "batch_norm: training needs at least two values per channel; x is"
+                " (1, 3)",
+            ),
+            Bad(
+                lambda ones: ops.batch_norm(ones(2, 3), None, None),
+                ShapeError,
+                "batch_norm: not training needs running_mean and running_var",
+            ),
+        ),
+    ),
+    "row_norm": Case(
+        lambda x, weight=None, bias=None, dims=1: ops.layer_norm(
+            x, x.shape[-dims:], weight, bias
+        ),
+        (
+            sample((7, 11), (11,), (11,)),
+            sample((3, 5, 7), (5, 7), (5, 7), dims=2),
+            sample((5, 4), (4,)),
+            sample((2, 1031)),
+            sample((131, 3), (3,), (3,)),
+            sample((0, 3), (3,), (3,)),
+        ),
+        torch=lambda x, weight=None, bias=None, dims=1: F.layer_norm(
+            x, x.shape[-dims:], weight, bias
+        ),
+        scale=20,  # deviations from a mean that is itself a sum
+        bad=(
+            Bad(
+                lambda ones: ops.layer_norm(ones(4, 3), 4),
+                ShapeError,
+                "layer_norm: x is (4, 3), normalized_shape (4,); x must end with it,"
+                " and it must have at least one dimension",
+            ),
+            Bad(
+                lambda ones: ops.layer_norm(ones(4, 3), (3,), ones(4)),
+                ShapeError,
+                "layer_norm: weight is (4,); it must be (3,)",
+            ),
+            Bad(
+                lambda ones: ops.rms_norm(ones(4, 3), ()),
+                ShapeError,
+                "rms_norm: x is (4, 3), normalized_shape (); x must end with it, and"
+                " it must have at least one dimension",
+            ),
+        ),
+    ),
+    "row_norm_grad": Case(
+        lambda grad, x, weight, mean, inverse_std: REGISTRY["row_norm_grad"](
+            grad, x, *map(statistic, (weight, mean, inverse_std)), True
+        ),
+        (sample((7, 11), (7, 11), (11,), (7,), (7,)),),
+        row_gradient,
+        gradient=False,
+        scale=50,  # means of products of four numbers up to 2
+    ),
+    "row_norm_columns": Case(
+        lambda grad, x, mean, inverse_std: REGISTRY["row_norm_columns"](
+            grad, x, *map(statistic, (mean, inverse_std)), True
+        ),
+        (
+            sample((7, 11), (7, 11), (7,), (7,)),
+            # More than one chunk of rows.
+            sample((5000, 2), (5000, 2), (5000,), (5000,)),
+        ),
+        column_sums,
+        gradient=False,
+        scale=500,  # sums of thousands of terms of size 16
+    ),
+    "group_norm": Case(
+        ops.group_norm,
+        (
+            sample((3, 6, 5), num_groups=2),
+            sample((2, 4, 3, 4), num_groups=1),
+            sample((5, 3, 2), num_groups=3),
+        ),
+        torch=F.group_norm,
+        scale=20,  # deviations from a mean that is itself a sum
+        bad=(
+            Bad(
+                lambda ones: ops.group_norm(ones(2, 5, 3), 2),
+                ShapeError,
+                "group_norm: x is (2, 5, 3), num_groups 2; x must be (batch, channels,"
+                " ...) and the groups divide the channels",
+            ),
+            Bad(
+                lambda ones: ops.group_norm(ones(2, 4, 3), 2, ones(2)),
+                ShapeError,
+                "group_norm: weight is (2,); it must be (4,)",
+            ),
+            Bad(
+                lambda ones: ops.instance_norm(ones(2, 4, 1)),
+                ShapeError,
+                "instance_norm: x is (2, 4, 1); it must be (batch, channels, ...) with"
+                " at least two elements in a channel",
+            ),
+        ),
+    ),
+    "row_numbers": Case(
+        lambda x, rows: REGISTRY["row_numbers"](fw.full_like(x, rows - 1), rows),
+        (sample((13,), rows=2), sample((3,), rows=113)),
+        lambda x, rows: np.full(x.shape, rows - 1, np.int32),
+        gradient=False,
+    ),
+    "embedding": Case(
+        lambda weight, index: ops.embedding(index, weight),
+        (
+            Sample((Draw((11, 5)), Draw((7,), 0, 11, "int32"))),
+            Sample((Draw((3, 4)), Draw((2, 13), 0, 3, "int64"))),
+            Sample((Draw((5, 1)), Draw((), 0, 5, "uint8"))),
+        ),
+        torch=lambda weight, index: F.embedding(index.long(), weight),
+        exact=True,
+        bad=(
+            Bad(
+                lambda ones: ops.embedding(ones(2, dtype="int32"), ones(3)),
+                ShapeError,
+                "embedding: weight is (3,); it must be 2-D",
+            ),
+            Bad(
+                lambda ones: ops.embedding(ones(2), ones(3, 4)),
+                DTypeError,
+                "embedding: index is float32; it must be an integer dtype",
+            ),
+            Bad(
+                lambda ones: ops.embedding(ones(2, dtype="int32"), ones(3, 4), 3),
+                ShapeError,
+                "embedding: padding_idx is 3; it must be from -3 to 2",
+            ),
+            Bad(
+                lambda ones: ops.embedding(ones(2, dtype="int32") * -1, ones(3, 4)),
+                ShapeError,
+                "embedding: index -1 is out of range: weight has 3 rows",
+            ),
+        ),
+    ),
+}
