@@ -29,6 +29,9 @@ ORDER = {
         batch
         transfer
         device
+        futures batch_kernels
+        kernel_cache batch_queue
+        command_batch
         __init__
     """,
     "vkbackend.framework": """

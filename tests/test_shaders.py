@@ -45,8 +45,9 @@ def test_kernel_says_what_it_is(name: str) -> None:
 
 
 def test_every_kernel_is_asked_for() -> None:
-    framework = text_of(FOLDERS["vkbackend.framework"], "*.py")
-    assert [name for name in KERNELS if f'"{name}"' not in framework] == []
+    folders = FOLDERS["vkbackend"], FOLDERS["vkbackend.framework"]
+    asked = "".join(text_of(folder, "*.py") for folder in folders)
+    assert [name for name in KERNELS if f'"{name}"' not in asked] == []
 
 
 def test_every_include_is_included() -> None:

@@ -13,6 +13,7 @@ b'abcd'
 
 from .batch import Batch
 from .buffer import Buffer
+from .command_batch import CommandBatch, batch
 from .counters import Counters
 from .device import Device, open_device
 from .errors import (
@@ -25,7 +26,9 @@ from .errors import (
     ShaderError,
     VulkanError,
 )
+from .futures import future_of
 from .info import DeviceInfo
+from .kernel_cache import KernelCache
 from .physical import PhysicalDevice, devices
 from .pipeline import Pipeline
 from .timeline import TimelinePoint
@@ -36,11 +39,13 @@ __all__ = [
     "ArgumentError",
     "Batch",
     "Buffer",
+    "CommandBatch",
     "Counters",
     "Device",
     "DeviceInfo",
     "DeviceLost",
     "Error",
+    "KernelCache",
     "NoCompilerError",
     "NoVulkanError",
     "OutOfDeviceMemory",
@@ -49,6 +54,8 @@ __all__ = [
     "ShaderError",
     "TimelinePoint",
     "VulkanError",
+    "batch",
     "devices",
+    "future_of",
     "open_device",
 ]

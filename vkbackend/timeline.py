@@ -13,7 +13,7 @@ is ordered by three rules, which the rest of the device layer builds on:
 import collections
 import ctypes
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from .errors import DeviceLost
@@ -121,6 +121,8 @@ class Queue:
         Number of the last submission; 0 before the first.
     completed : int
         Last number known to be finished.
+    at_close : list of callable
+        Called before the queue's objects are destroyed, when it is idle.
     """
 
     def __init__(self, logical: LogicalDevice, family: int, name: str) -> None:
@@ -128,6 +130,7 @@ class Queue:
         self.family = family
         self.submitted = 0
         self.completed = 0
+        self.at_close: list[Callable[[], None]] = []
         self._logical = logical
         self._polls = logical.info.kind != "software"
         self._functions = logical.functions
@@ -327,6 +330,8 @@ class Queue:
 
     def close(self) -> None:
         """Destroy the semaphore and the command buffers; the queue must be idle."""
+        for call in self.at_close:
+            call()
         self._logical.destroy("CommandPool", self._pool)
         self._logical.destroy("Semaphore", self.semaphore)
 
