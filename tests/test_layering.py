@@ -14,7 +14,7 @@ ORDER = {
     "vkbackend": """
         errors config counters
         vk
-        suballocator hazards spirv_binary spirv info
+        suballocator hazards spirv_binary spirv float_controls info
         include glslang compiler shader
         features instance
         physical

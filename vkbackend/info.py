@@ -41,6 +41,8 @@ class DeviceInfo:
 
     Sizes are bytes, `timestamp_period` is nanoseconds per tick. `supported` holds the
     flags of `features.FEATURES`; the most used are attributes too.
+    `special_value_widths` holds the bits of the floats whose NaN, infinities and signs
+    of zero the driver keeps when a shader asks for it.
     """
 
     name: str
@@ -65,6 +67,7 @@ class DeviceInfo:
     heaps: tuple[Heap, ...]
     subgroup_arithmetic: bool
     subgroup_shuffle: bool
+    special_value_widths: tuple[int, ...]
     memory_budget: bool
     cooperative_matrix: tuple[MatrixShape, ...]
     supported: frozenset[str] = field(repr=False)

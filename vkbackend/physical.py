@@ -145,6 +145,11 @@ class PhysicalDevice:
                 v11.subgroupSupportedStages & vk.VK_SHADER_STAGE_COMPUTE_BIT
                 and v11.subgroupSupportedOperations & vk.VK_SUBGROUP_FEATURE_SHUFFLE_BIT
             ),
+            special_value_widths=tuple(
+                width
+                for width in (16, 32, 64)
+                if getattr(v12, f"shaderSignedZeroInfNanPreserveFloat{width}")
+            ),
             memory_budget="VK_EXT_memory_budget" in self.extensions,
             cooperative_matrix=self._read_matrices(supported),
             supported=supported,

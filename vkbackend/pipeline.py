@@ -12,6 +12,7 @@ from operator import itemgetter
 
 from . import features
 from .errors import ArgumentError, ShaderError
+from .float_controls import keep_special_values
 from .logical import LogicalDevice
 from .pipeline_cache import PipelineCache
 from .spirv import BlockLayout, Module, SpecConstant, read_module
@@ -208,6 +209,7 @@ class PipelineBuilder:
         self._check_module(name, module)
         workgroup = self._workgroup(name, module, values)
         title = " ".join([name, *(f"{k}={v}" for k, v in sorted(constants.items()))])
+        words = keep_special_values(words, self._logical.info.special_value_widths)
         info = runtime.make(
             vk.VkShaderModuleCreateInfo, codeSize=len(words), pCode=words
         )

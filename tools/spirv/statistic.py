@@ -10,6 +10,7 @@ from typing import Any
 
 from vkbackend.device import Device
 from vkbackend.errors import VulkanError
+from vkbackend.float_controls import keep_special_values
 from vkbackend.pipeline import PUSH_SIZE, constant_values, specialization
 from vkbackend.spirv import read_module
 from vkbackend.vk import generated as vk
@@ -98,6 +99,7 @@ def _build(
     """Return a pipeline that can be looked into, and what destroys it."""
     logical = device.logical
     module = read_module(words)
+    words = keep_special_values(words, logical.info.special_value_widths)
     values = constant_values("vkspirv", module, constants)
     code = runtime.make(vk.VkShaderModuleCreateInfo, codeSize=len(words), pCode=words)
     layout = logical.create("PipelineLayout", _layout_info(), "vkspirv")

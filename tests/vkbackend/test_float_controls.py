@@ -1,0 +1,93 @@
+"""The request to keep special values: where it stands, and that it is heeded."""
+
+import numpy as np
+import pytest
+
+from tests.tools.spirv.variants import library
+from tests.vkbackend.kernels import HEAD, words
+from tests.vkbackend.test_spirv_binary import module
+from vkbackend import Device
+from vkbackend.errors import ShaderError
+from vkbackend.float_controls import keep_special_values
+from vkbackend.shader import validate_spirv
+from vkbackend.spirv import read_module
+from vkbackend.spirv_binary import Op, instructions
+
+SHADER = (2 << 16 | Op.CAPABILITY, 1)
+FLOAT16 = (2 << 16 | Op.CAPABILITY, 9)
+FLOAT64 = (2 << 16 | Op.CAPABILITY, 10)
+PRESERVE = (2 << 16 | Op.CAPABILITY, 4466)
+ENTRY = (5 << 16 | Op.ENTRY_POINT, 5, 3, 0x6E69616D, 0)
+LOCAL_SIZE = (6 << 16 | Op.EXECUTION_MODE, 3, 17, 1, 1, 1)
+
+
+def mode(width: int) -> tuple[int, ...]:
+    return (4 << 16 | Op.EXECUTION_MODE, 3, 4461, width)
+
+
+@pytest.mark.parametrize(
+    ("declared", "widths", "modes"),
+    [
+        ((), (16, 32, 64), mode(32)),
+        (FLOAT16, (16, 32, 64), mode(16) + mode(32)),
+        (FLOAT64, (64, 32, 16), mode(32) + mode(64)),
+        (FLOAT16 + FLOAT64, (16,), mode(16)),
+    ],
+)
+def test_request_stands_in_its_place(
+    declared: tuple[int, ...], widths: tuple[int, ...], modes: tuple[int, ...]
+) -> None:
+    given = module(*SHADER, *declared, *ENTRY, *LOCAL_SIZE)
+    wanted = module(*PRESERVE, *SHADER, *declared, *ENTRY, *modes, *LOCAL_SIZE)
+    assert keep_special_values(given, widths) == wanted
+    assert keep_special_values(wanted, widths) == wanted
+
+
+@pytest.mark.parametrize("widths", [(), (64,), (16, 64)])
+def test_no_request_for_what_is_not_used(widths: tuple[int, ...]) -> None:
+    given = module(*SHADER, *ENTRY, *LOCAL_SIZE)
+    assert keep_special_values(given, widths) == given
+
+
+def test_broken_modules() -> None:
+    assert keep_special_values(module(*SHADER), (32,)) == module(*SHADER)
+    with pytest.raises(ShaderError, match="word 5: operation 17 is 2 words long"):
+        keep_special_values(module(SHADER[0]), (32,))
+
+
+def test_library_stays_valid() -> None:
+    for target in library():
+        kept = keep_special_values(target.words, (16, 32, 64))
+        assert validate_spirv(kept) is None, target.name
+        before, after = read_module(target.words), read_module(kept)
+        assert after.capabilities == (4466, *before.capabilities)
+        assert (after.push, after.workgroup_ids) == (before.push, before.workgroup_ids)
+        operations = [row.opcode for row in instructions(kept)]
+        added = len(operations) - sum(1 for _ in instructions(target.words))
+        assert added == 2 + (9 in before.capabilities) + (10 in before.capabilities)
+
+
+@pytest.mark.core
+def test_special_values_are_told_apart(device: Device) -> None:
+    if 32 not in device.info.special_value_widths:
+        pytest.skip("the driver does not say that it keeps special values")
+    source = (
+        HEAD
+        + """
+layout(push_constant) uniform Push { Words x; Words y; } push;
+void main() {
+    float x = uintBitsToFloat(push.x.at[gl_GlobalInvocationID.x]);
+    uint said = uint(x != x) | uint(isnan(x)) << 1 | uint(isinf(x)) << 2;
+    said |= uint(!(x < 0.0) && !(x >= 0.0)) << 3;
+    push.y.at[gl_GlobalInvocationID.x] = said;
+}
+"""
+    )
+    pipeline = device.pipeline("special", source=source)
+    values = np.array([np.nan, np.inf, -np.inf, 0.0, 2.5], np.float32)
+    x, y = device.allocate(values.nbytes), device.allocate(values.nbytes)
+    device.upload(values, x)
+    batch = device.batch()
+    batch.dispatch(pipeline, (len(values), 1, 1), {"x": x, "y": y}, [x], [y])
+    batch.submit()
+    assert words(device, y).tolist() == [0b1011, 0b100, 0b100, 0, 0]
