@@ -92,6 +92,7 @@ def opcode(name: str) -> int:
     return next(n for n, shape in shapes().items() if shape.name == name)
 
 
+@functools.cache
 def operation(number: int) -> str:
     """Return the name of an operation, without `Op`; its number if it has none."""
     shape = shapes().get(number)
@@ -125,6 +126,13 @@ def decode(instruction: Instruction, widths: Mapping[int, int]) -> list[Operand]
             f"operation {instruction.opcode} is unknown; it must be one of SPIR-V"
             f" {'.'.join(map(str, table.REVISION[:2]))}"
         )
+    simple = _simple(instruction.opcode)
+    if simple is not None:
+        words, (kinds, rest) = instruction.operands, simple
+        more = len(words) - len(kinds)
+        if more == 0 or (more > 0 and rest):
+            kinds += (rest,) * more
+            return [Operand(k, (word,)) for k, word in zip(kinds, words)]
     reader = _Reader(instruction, shape, widths)
     for kind in shape.operands:
         reader.take(kind)
@@ -136,6 +144,19 @@ def decode(instruction: Instruction, widths: Mapping[int, int]) -> list[Operand]
             f" operands; {reader.at} are allowed"
         )
     return reader.found
+
+
+@functools.cache
+def _simple(number: int) -> tuple[tuple[str, ...], str] | None:
+    """Return the kinds of an operation that takes only ids, and which may follow.
+
+    Most do, and need no reader; None for all others.
+    """
+    kinds = shapes()[number].operands
+    rest = kinds[-1][:-1] if kinds and kinds[-1][-1] == "*" else ""
+    fixed = kinds[:-1] if rest else kinds
+    is_simple = IDS.issuperset(fixed) and (not rest or rest in IDS)
+    return (fixed, rest) if is_simple else None
 
 
 def learn_width(instruction: Instruction, widths: dict[int, int]) -> None:

@@ -75,6 +75,16 @@ class Function:
     parameters: list[int] = field(default_factory=list)
     blocks: dict[int, Block] = field(default_factory=dict)
     members: dict[int, frozenset[int]] = field(default_factory=dict)
+    _branches: dict[frozenset[int], Instruction] = field(default_factory=dict)
+
+    def branches(self) -> Mapping[frozenset[int], Instruction]:
+        """Return the first conditional branch to each set of one or two labels."""
+        if not self._branches:
+            for block in self.blocks.values():
+                if code.operation(block.terminator.opcode) == "BranchConditional":
+                    targets = frozenset(block.successors)
+                    self._branches.setdefault(targets, block.terminator)
+        return self._branches
 
     def instructions(self) -> Iterator[tuple[Block, Instruction]]:
         """Yield each instruction with its block."""

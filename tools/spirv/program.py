@@ -201,8 +201,18 @@ class Program:
 
         None if it is no constant, or of a kind that is not computed.
         """
+        if number not in self._constants:
+            if number in self._computing or depth > MAX_DEPTH:
+                return None
+            self._computing.add(number)
+            self._constants[number] = self._constant(number, depth)
+            self._computing.discard(number)
+        return self._constants[number]
+
+    def _constant(self, number: int, depth: int) -> Value:
+        """Return the value of a constant that others may be made of."""
         row = self.tables.constants.get(number) or self.defined.get(number)
-        if row is None or depth > MAX_DEPTH:
+        if row is None:
             return None
         operation = code.operation(row.opcode)
         if operation in ("Constant", "SpecConstant"):
@@ -227,19 +237,13 @@ class Program:
             return None
 
     def _computed(self, number: int, row: Instruction, depth: int) -> Value:
-        if number in self._computing:
-            return None
-        if number not in self._constants:
-            self._computing.add(number)
-            operands: list[Value] = []
-            for operand in code.decode(row, {})[3:]:
-                word = operand.words[0]
-                is_id = operand.kind in code.IDS
-                operands.append(self.constant(word, depth + 1) if is_id else word)
-            self._computing.discard(number)
-            operation = code.operation(row.operands[2])
-            self._constants[number] = apply(operation, self.type_of(number), operands)
-        return self._constants[number]
+        operands: list[Value] = []
+        for operand in code.decode(row, {})[3:]:
+            word = operand.words[0]
+            is_id = operand.kind in code.IDS
+            operands.append(self.constant(word, depth + 1) if is_id else word)
+        operation = code.operation(row.operands[2])
+        return apply(operation, self.type_of(number), operands)
 
 
 def read_program(

@@ -6,6 +6,7 @@ several invocations, or several rounds of a loop, and compared. What cannot be k
 as None if nothing may be assumed. Calls are followed with the arguments of each call.
 """
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -57,7 +58,7 @@ class Frame:
     site: int = 0
     loops: "tuple[Loop, ...]" = ()
 
-    @property
+    @functools.cached_property
     def key(self) -> tuple[int, ...]:
         """What tells this call from others: the offsets of the calls that led here."""
         return () if self.caller is None else (*self.caller.key, self.site)
@@ -119,6 +120,7 @@ class Values:
         self.steps = 0
         self.stores: dict[int, list[_Store]] = {}
         self._played: dict[tuple[object, ...], list[Value]] = {}
+        self._decoded: dict[int, list[tuple[bool, int]]] = {}
         for function in program.functions.values():
             self._scan(function)
 
@@ -220,12 +222,24 @@ class Values:
         self, frame: Frame, row: Instruction, situation: Situation, depth: int
     ) -> list[Value]:
         """Return the values of an instruction's ids; literals stay as they are."""
-        found: list[Value] = []
-        for operand in code.decode(row, {}):
-            if operand.kind == "IdRef":
-                found.append(self.value(frame, operand.words[0], situation, depth))
-            elif not operand.kind.startswith("IdResult"):
-                found.append(operand.words[0])
+        return [
+            self.value(frame, word, situation, depth) if is_id else word
+            for is_id, word in self._parts(row)
+        ]
+
+    def _parts(self, row: Instruction) -> list[tuple[bool, int]]:
+        """Return the operands but for the result: whether each is an id, and its word.
+
+        A loop's instructions are computed in many rounds and taken apart once.
+        """
+        found = self._decoded.get(row.offset)
+        if found is None:
+            found = [
+                (operand.kind == "IdRef", operand.words[0])
+                for operand in code.decode(row, {})
+                if not operand.kind.startswith("IdResult")
+            ]
+            self._decoded[row.offset] = found
         return found
 
     def call(self, frame: Frame, row: Instruction, loops: tuple[Loop, ...]) -> Frame:
@@ -344,18 +358,16 @@ class Values:
         by_block = {store.block: store for store in stores}
         if any(store.function is not frame.function for store in stores):
             return None
-        for block in frame.function.blocks.values():
-            end = block.terminator
-            if code.operation(end.opcode) == "BranchConditional":
-                condition, first, second = end.operands[:3]
-                if {first, second} == set(by_block) and len(by_block) == 2:
-                    taken = self.value(frame, condition, situation, depth)
-                    if not isinstance(taken, bool):
-                        return None
-                    chosen = by_block[first if taken else second]
-                    is_store = code.operation(chosen.row.opcode) == "Store"
-                    return chosen if is_store and not chosen.path else None
-        return None
+        end = frame.function.branches().get(frozenset(by_block))
+        if end is None or len(by_block) != 2:
+            return None
+        condition, first, second = end.operands[:3]
+        taken = self.value(frame, condition, situation, depth)
+        if not isinstance(taken, bool):
+            return None
+        chosen = by_block[first if taken else second]
+        is_store = code.operation(chosen.row.opcode) == "Store"
+        return chosen if is_store and not chosen.path else None
 
     def _home(self, frame: Frame, store: _Store) -> Frame | None:
         """Return the call in which a variable of `frame` is written."""
