@@ -27,7 +27,7 @@ ORDER = {
         pipeline_cache pipeline
         command
         batch
-        transfer
+        transfer replay
         device
         futures batch_kernels
         kernel_cache batch_queue

@@ -31,6 +31,7 @@ from .info import DeviceInfo
 from .kernel_cache import KernelCache
 from .physical import PhysicalDevice, devices
 from .pipeline import Pipeline
+from .replay import Recording
 from .timeline import TimelinePoint
 
 __version__ = "0.1.0"
@@ -51,6 +52,7 @@ __all__ = [
     "OutOfDeviceMemory",
     "PhysicalDevice",
     "Pipeline",
+    "Recording",
     "ShaderError",
     "TimelinePoint",
     "VulkanError",

@@ -235,6 +235,23 @@ class Batch:
         hazards.record(reads, writes)
         self._commands.append(command)
 
+    def touched(self) -> tuple[tuple[Buffer, ...], tuple[Buffer, ...]]:
+        """Return the buffers that the commands read, and those that they write."""
+        return tuple(self._read), tuple(self._written)
+
+    def argument_blocks(self) -> list[bytes | None]:
+        """Return each dispatch's arguments; None where they are push constants."""
+        return [
+            command[1] if command[0].indirect else None
+            for command in self._commands
+            if type(command) is tuple
+        ]
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """Dispatches and barriers so far."""
+        return self._count, self._barriers
+
     def submit(self) -> TimelinePoint:
         """Record and submit everything; does not wait for the device.
 
@@ -248,11 +265,12 @@ class Batch:
         queue = self._queue
         with self._logical.lock:
             self._device.check_open("Batch.submit")
+            self._device.settle()
             if not self._commands:
                 return TimelinePoint(queue, queue.submitted)
             commands = queue.begin()
             try:
-                label = self._record(commands)
+                label = self.encode(commands, self._store)
             except BaseException:
                 queue.abandon(commands)
                 self._arena.abandon()
@@ -268,8 +286,16 @@ class Batch:
         self._forget()
         return point
 
-    def _record(self, commands: int) -> str:
-        """Record the commands; return the name of the last kernel."""
+    def encode(self, commands: int, store: Callable[[bytes], bytes]) -> str:
+        """Record the commands into a command buffer; return the last kernel's name.
+
+        Parameters
+        ----------
+        commands : int
+            A command buffer that is recording.
+        store : callable
+            Puts arguments into memory and returns their address as push bytes.
+        """
         functions = self._logical.functions
         bind, push = functions.vkCmdBindPipeline, functions.vkCmdPushConstants
         dispatch, barrier = functions.vkCmdDispatch, functions.vkCmdPipelineBarrier2
@@ -286,7 +312,7 @@ class Batch:
                     bind(commands, vk.VK_PIPELINE_BIND_POINT_COMPUTE, pipeline.handle)
                     bound = pipeline
                 if pipeline.indirect:
-                    packed = self._store(packed)
+                    packed = store(packed)
                 if packed:
                     push(commands, layout, _COMPUTE, 0, len(packed), packed)
                 dispatch(commands, x, y, z)

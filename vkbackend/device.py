@@ -20,6 +20,7 @@ from .memory import Memory, Use, gibibytes
 from .physical import PhysicalDevice
 from .pipeline import Constant, Pipeline, PipelineBuilder
 from .pool import Pool
+from .replay import Recording
 from .shader import compile_glsl, load_kernel_source
 from .timeline import Queue
 from .transfer import Transfer
@@ -64,6 +65,7 @@ class Device:
         self._building = threading.RLock()
         self._pipelines: dict[object, Pipeline] = {}
         self._modules: dict[object, bytes] = {}
+        self._unsettled: dict[Recording, None] = {}
         self._poison = config.POISON.enabled()
 
     def __repr__(self) -> str:
@@ -124,6 +126,7 @@ class Device:
             Bytes from the buffer's start.
         """
         self.check_open("upload")
+        self.settle()
         view = _byte_view(data)
         self._check_own("upload", buffer)
         buffer.check_range("upload", offset, len(view))
@@ -145,6 +148,7 @@ class Device:
             Bytes; None reads to the end.
         """
         self.check_open("read")
+        self.settle()
         if size is None:
             size = buffer.size - offset
         self._check_own("read", buffer)
@@ -221,6 +225,25 @@ class Device:
         """Return an empty batch of commands."""
         self.check_open("batch")
         return Batch(self, self.compute_queue, self._builder.layout, self._arguments)
+
+    def record(self, batch: Batch) -> Recording:
+        """Return a batch's commands recorded for any number of submissions.
+
+        The batch stays as it was; it must not be empty.
+        """
+        return Recording(self, batch, self._arguments, self._unsettled)
+
+    def settle(self) -> None:
+        """Tell buffers of the recordings submitted since the last call.
+
+        Whatever looks at a buffer's timeline points calls it first, so that submitting
+        a recording takes the same time however many buffers it uses.
+        """
+        if self._unsettled:
+            with self.logical.lock:
+                for recording in self._unsettled:
+                    recording.settle()
+                self._unsettled.clear()
 
     def memory_stats(self) -> dict[str, int]:
         """Return the pool's bytes and counts.

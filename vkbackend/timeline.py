@@ -154,16 +154,24 @@ class Queue:
         )
         self._used: collections.deque[tuple[int, int]] = collections.deque()
         self._spare: list[int] = []
-        self._begin_info = runtime.make(
+        # Filled by whatever drops a recording, which may happen at any moment.
+        self._retired: collections.deque[tuple[int, int]] = collections.deque()
+        self._begin_once = runtime.make(
             vk.VkCommandBufferBeginInfo,
             flags=vk.VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT,
         )
-        self._command_info = runtime.make(vk.VkCommandBufferSubmitInfo)
+        self._begin_often = runtime.make(
+            vk.VkCommandBufferBeginInfo,
+            flags=vk.VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT,
+        )
+        # The commands of a submission, and a recording that follows them.
+        self._command_infos = (vk.VkCommandBufferSubmitInfo * 2)(
+            *[runtime.make(vk.VkCommandBufferSubmitInfo) for _ in range(2)]
+        )
         self._signal = _semaphore_info(self, 0)
         self._submit_info = runtime.make(
             vk.VkSubmitInfo2,
-            commandBufferInfoCount=1,
-            pCommandBufferInfos=self._command_info,
+            pCommandBufferInfos=self._command_infos,
             signalSemaphoreInfoCount=1,
             pSignalSemaphoreInfos=self._signal,
         )
@@ -177,21 +185,40 @@ class Queue:
         info = runtime.make(vk.VkSemaphoreCreateInfo, pNext=kind)
         return self._logical.create("Semaphore", info, f"{self.name} timeline")
 
-    def begin(self) -> int:
+    def begin(self, reusable: bool = False) -> int:
         """Return a command buffer that is recording, past its first barrier.
 
-        The caller holds the device's lock until it has called `submit` or `abandon`.
-        Waits only when `_MAX_IN_FLIGHT` submissions are unfinished.
+        The caller holds the device's lock until it has called `submit`, `finish` or
+        `abandon`. Waits only when `_MAX_IN_FLIGHT` submissions are unfinished.
+
+        Parameters
+        ----------
+        reusable : bool, default False
+            Whether it is for `finish`, and then submitted any number of times.
         """
         commands = self._next_buffer()
-        result = self._functions.vkBeginCommandBuffer(
-            commands, ctypes.byref(self._begin_info)
-        )
+        info = self._begin_often if reusable else self._begin_once
+        result = self._functions.vkBeginCommandBuffer(commands, ctypes.byref(info))
         runtime.check("vkBeginCommandBuffer", result, self.name)
         self._functions.vkCmdPipelineBarrier2(commands, _ACQUIRE)
         return commands
 
+    def finish(self, commands: int) -> None:
+        """End the recording of a command buffer behind a barrier towards the host."""
+        functions = self._functions
+        functions.vkCmdPipelineBarrier2(commands, _RELEASE)
+        runtime.check("vkEndCommandBuffer", functions.vkEndCommandBuffer(commands))
+
+    def retire(self, commands: int, value: int) -> None:
+        """Take back a reusable command buffer that `value` submitted last.
+
+        May be called at any moment, also by garbage collection.
+        """
+        self._retired.append((value, commands))
+
     def _next_buffer(self) -> int:
+        while self._retired:
+            self._used.append(self._retired.popleft())
         if self._spare:
             return self._spare.pop()
         if self._used and (
@@ -224,7 +251,11 @@ class Queue:
         self._spare.append(commands)
 
     def submit(
-        self, commands: int, waits: Mapping["Queue", int], label: str
+        self,
+        commands: int,
+        waits: Mapping["Queue", int],
+        label: str,
+        recorded: int | None = None,
     ) -> TimelinePoint:
         """End and submit a command buffer; does not wait for the device.
 
@@ -236,6 +267,8 @@ class Queue:
             Numbers on other queues that must be reached before it starts.
         label : str
             What it does, for the message of a failure.
+        recorded : int or None
+            A finished reusable command buffer to run after it.
 
         Returns
         -------
@@ -243,10 +276,12 @@ class Queue:
             When it will be finished.
         """
         functions = self._functions
-        functions.vkCmdPipelineBarrier2(commands, _RELEASE)
-        runtime.check("vkEndCommandBuffer", functions.vkEndCommandBuffer(commands))
+        self.finish(commands)
         value = self.submitted + 1
         info = self._submission(commands, waits, value)
+        if recorded is not None:
+            info.commandBufferInfoCount = 2
+            self._command_infos[1].commandBuffer = recorded
         result = functions.vkQueueSubmit2(self.handle, 1, ctypes.byref(info), 0)
         if result != vk.VK_SUCCESS:
             self._fail("vkQueueSubmit2", result, label)
@@ -259,7 +294,8 @@ class Queue:
         self, commands: int, waits: Mapping["Queue", int], value: int
     ) -> vk.VkSubmitInfo2:
         """Return the submit structure, the same one each time, filled in."""
-        self._command_info.commandBuffer = commands
+        self._command_infos[0].commandBuffer = commands
+        self._submit_info.commandBufferInfoCount = 1
         self._signal.value = value
         rows = [_semaphore_info(*wait) for wait in waits.items()]
         array = (vk.VkSemaphoreSubmitInfo * len(rows))(*rows)

@@ -239,7 +239,7 @@ def test_a_failed_recording_leaves_the_device_usable(
     batch = device.batch()
     add_affine(batch, affine(device), x, y, 3)
     with monkeypatch.context() as patch:
-        patch.setattr(batch, "_record", lambda commands: 1 // 0)
+        patch.setattr(batch, "encode", lambda *_: 1 // 0)
         with pytest.raises(ZeroDivisionError):
             batch.submit()
     assert y.last_write is None

@@ -1,0 +1,190 @@
+"""Recordings: a batch's commands, recorded once and submitted again unchanged.
+
+What may change from one submission to the next lies in memory: the bytes of arguments
+that kernels take through an address, and the content of buffers. Both are copied in by
+a short command buffer that goes first in the same submission, so they are in order with
+everything else on the queue, and a host that runs ahead waits for nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from .arena import Arena
+from .batch import Batch
+from .buffer import Buffer
+from .command import copy_command
+from .errors import ArgumentError
+from .timeline import Queue, TimelinePoint
+
+if TYPE_CHECKING:
+    from .device import Device
+
+_ALIGNMENT = 16
+_ADDRESS_SIZE = 8
+
+Copy = tuple[Buffer, int, Buffer, int, int]
+"""Source and offset, destination and offset, size, all in bytes."""
+
+
+class Recording:
+    """Commands that can be submitted any number of times; made by `Device.record`.
+
+    It keeps the buffers that it uses alive.
+
+    Attributes
+    ----------
+    content : bytearray
+        Arguments of the dispatches that take them from memory. Change them, and submit
+        with `changed`.
+    places : tuple of (int or None)
+        For each dispatch where its arguments begin in `content`; None where they are
+        fixed.
+    dispatches, barriers : int
+        How many it has.
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        batch: Batch,
+        arena: Arena,
+        unsettled: dict[Recording, None],
+    ) -> None:
+        if not len(batch):
+            raise ArgumentError("record: the batch is empty; add commands first")
+        self._device = device
+        self._queue = device.compute_queue
+        self._arena = arena
+        self._unsettled = unsettled
+        self._read, self._written = batch.touched()
+        self.dispatches, self.barriers = batch.counts
+        self.content = bytearray()
+        self._commands = 0
+        self._point: TimelinePoint | None = None
+        self._arguments: Buffer | None = None
+        blocks = batch.argument_blocks()
+        self.places = self._lay_out(blocks)
+        self._record(batch)
+
+    def _lay_out(self, blocks: Sequence[bytes | None]) -> tuple[int | None, ...]:
+        places: list[int | None] = []
+        for block in blocks:
+            places.append(None if block is None else len(self.content))
+            if block is not None:
+                self.content += block + bytes(-len(block) % _ALIGNMENT)
+        if self.content:
+            buffer = self._device.allocate(len(self.content), name="arguments")
+            self._device.upload(bytes(self.content), buffer)
+            self._arguments = buffer
+            self._read = (*self._read, buffer)
+        return tuple(places)
+
+    def _record(self, batch: Batch) -> None:
+        base = self._arguments.address if self._arguments is not None else 0
+        addresses = iter([base + place for place in self.places if place is not None])
+
+        def store(_: bytes) -> bytes:
+            return next(addresses).to_bytes(_ADDRESS_SIZE, "little")
+
+        queue = self._queue
+        with self._device.logical.lock:
+            self._device.check_open("record")
+            commands = queue.begin(reusable=True)
+            try:
+                self._label = batch.encode(commands, store)
+                queue.finish(commands)
+            except BaseException:
+                queue.abandon(commands)
+                raise
+            self._commands = commands
+
+    def submit(
+        self, copies: Sequence[Copy] = (), changed: bool = False
+    ) -> TimelinePoint:
+        """Submit the commands once more; does not wait for the device.
+
+        Parameters
+        ----------
+        copies : sequence of (Buffer, int, Buffer, int, int)
+            Copied first, in this order, with nothing between them: source, offset,
+            destination, offset, size. They must not touch one another.
+        changed : bool, default False
+            Whether `content` has changed.
+
+        Returns
+        -------
+        TimelinePoint
+            When it will be finished.
+        """
+        device, queue = self._device, self._queue
+        with device.logical.lock:
+            device.check_open("Recording.submit")
+            commands = queue.begin()
+            try:
+                self._prepare(commands, copies, changed)
+            except BaseException:
+                queue.abandon(commands)
+                self._arena.abandon()
+                raise
+            point = queue.submit(commands, self._waits(), self._label, self._commands)
+            self._arena.commit(point)
+            self._point = point
+            # The last submitted stands last.
+            self._unsettled.pop(self, None)
+            self._unsettled[self] = None
+            for source, _, destination, _, _ in copies:
+                source.mark_read(point)
+                destination.mark_written(point)
+            counters = device.counters
+            counters.dispatches += self.dispatches
+            counters.barriers += self.barriers
+        return point
+
+    def _prepare(self, commands: int, copies: Sequence[Copy], changed: bool) -> None:
+        """Record what goes before the recorded commands."""
+        copy = self._device.logical.functions.vkCmdCopyBuffer2
+        for source, start, destination, offset, size in copies:
+            source.check_range("Recording.submit", start, size)
+            destination.check_range("Recording.submit", offset, size)
+            here, there = source.span, destination.span
+            copy_command(
+                copy,
+                (here.region.block.buffer, here.offset + start),
+                (there.region.block.buffer, there.offset + offset),
+                size,
+            )(commands)
+        if changed and self._arguments is not None:
+            block, at = self._arena.take(len(self.content))
+            assert block.mapped is not None
+            block.mapped[at : at + len(self.content)] = self.content
+            there = self._arguments.span
+            copy_command(
+                copy,
+                (block.buffer, at),
+                (there.region.block.buffer, there.offset),
+                len(self.content),
+            )(commands)
+
+    def _waits(self) -> dict[Queue, int]:
+        """Wait for all of the other queue, which may read or write any buffer."""
+        other = self._device.transfer_queue
+        if other is self._queue or other.reached(other.submitted):
+            return {}
+        return {other: other.submitted}
+
+    def settle(self) -> None:
+        """Set the timeline points of the buffers; see `Device.settle`."""
+        point = self._point
+        if point is not None:
+            for buffer in self._read:
+                buffer.mark_read(point)
+            for buffer in self._written:
+                buffer.mark_written(point)
+
+    def __del__(self) -> None:
+        if getattr(self, "_commands", 0):
+            self.settle()
+            value = 0 if self._point is None else self._point.value
+            self._queue.retire(self._commands, value)
