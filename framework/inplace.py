@@ -8,18 +8,24 @@ keeps the elements it was made with, and two storages may share one value.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from . import ops
 from .autograd import is_grad_enabled, no_grad
-from .core import TensorCore
+from .core import TensorCore, operand
 from .dtype import float32
-from .errors import GradError, ShapeError
+from .errors import DTypeError, GradError, ShapeError
 from .rng import Generator
 from .shape import Layout, broadcast_shapes
 
 if TYPE_CHECKING:
     from .tensor import Tensor
+
+
+KINDS = {"bool": 0, "uint": 1, "int": 1, "float": 2}
+"""Kinds of dtypes by what they hold; a result in place is of no higher one."""
 
 
 def off_tape(x: Tensor) -> Tensor:
@@ -70,6 +76,28 @@ def assign(x: Tensor, source: Tensor | float) -> Tensor:
             )
         x.array.rebind(_storage(x, ops.expand(new, x.shape)).array.value)
     return x
+
+
+def change(
+    x: Tensor, op: Callable[..., Tensor], *operands: Any, **options: Any
+) -> Tensor:
+    """Replace the elements of `x` by what an op makes of them, and return it.
+
+    Raises
+    ------
+    DTypeError
+        If the result has fractions where `x` has none, or numbers where it has bools.
+    GradError, ShapeError
+        As `assign`.
+    """
+    others = (operand(x, y) if isinstance(y, np.ndarray) else y for y in operands)
+    new = op(off_tape(x), *others, **options)
+    if KINDS[new.dtype.kind] > KINDS[x.dtype.kind]:
+        raise DTypeError(
+            f"in place: the result is {new.dtype.name}, which {x.dtype.name} does not"
+            " hold; write x = f(x), or cast the tensor first"
+        )
+    return assign(x, new)
 
 
 def _need_no_grad(source: Tensor | float) -> None:

@@ -1,8 +1,8 @@
-"""The tensor: storage, autograd entry points, and one-line methods for every op."""
+"""The tensor: storage, autograd entry points, and what `methods` adds."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -17,24 +17,50 @@ from .dtype import (
     DType,
     DTypeLike,
     as_dtype,
+    bfloat16,
     bool_,
     float16,
     float32,
     float64,
+    int8,
+    int16,
     int32,
+    int64,
+    uint8,
 )
-from .errors import GradError, ShapeError
-from .inplace import assign, off_tape, set_item
-from .shape import as_shape, normalize_dim
+from .errors import GradError
+from .inplace import set_item
+from .methods import (
+    BinaryMethods,
+    ChoiceMethods,
+    FillMethods,
+    InPlaceBinaryMethods,
+    InPlaceUnaryMethods,
+    MovementMethods,
+    Operators,
+    ProductMethods,
+    ReductionMethods,
+    UnaryMethods,
+)
 
 # Methods called `float`, `int` and `bool` hide the types inside the class.
 Int = int
 Bool = bool
-Number = int | float
-Dims = int | Sequence[int] | None
 
 
-class Tensor(TensorCore):
+class Tensor(
+    Operators,
+    UnaryMethods,
+    BinaryMethods,
+    ReductionMethods,
+    ChoiceMethods,
+    MovementMethods,
+    ProductMethods,
+    InPlaceUnaryMethods,
+    InPlaceBinaryMethods,
+    FillMethods,
+    TensorCore,
+):
     """An array with a device, a dtype and a place on the autograd tape.
 
     Parameters
@@ -160,13 +186,37 @@ class Tensor(TensorCore):
         """Return the tensor as float16."""
         return self.to(float16)
 
+    def bfloat16(self) -> Tensor:
+        """Return the tensor as bfloat16."""
+        return self.to(bfloat16)
+
+    def byte(self) -> Tensor:
+        """Return the tensor as uint8."""
+        return self.to(uint8)
+
+    def char(self) -> Tensor:
+        """Return the tensor as int8."""
+        return self.to(int8)
+
+    def short(self) -> Tensor:
+        """Return the tensor as int16."""
+        return self.to(int16)
+
     def int(self) -> Tensor:
         """Return the tensor as int32."""
         return self.to(int32)
 
+    def long(self) -> Tensor:
+        """Return the tensor as int64."""
+        return self.to(int64)
+
     def bool(self) -> Tensor:
         """Return whether each element is not zero."""
         return self.to(bool_)
+
+    def type_as(self, other: Tensor) -> Tensor:
+        """Return the tensor in the dtype of another."""
+        return self.to(other.dtype)
 
     # Autograd
 
@@ -231,250 +281,14 @@ class Tensor(TensorCore):
         else:
             self.hooks = [*(self.hooks or []), hook]
 
-    # Changes in place
+    # Elements by index
 
-    def copy_(self, source: Tensor | Number) -> Tensor:
-        """Replace the elements by those of `source`, broadcast and cast; return self.
-
-        Raises
-        ------
-        GradError
-            If gradients are being recorded and this tensor requires one.
-        ShapeError
-            If `source` does not broadcast to this shape.
-        """
-        return assign(self, operand(self, source))
-
-    def add_(self, other: Tensor | Number) -> Tensor:
-        """Add in place."""
-        return assign(self, ops.add(off_tape(self), operand(self, other)))
-
-    def sub_(self, other: Tensor | Number) -> Tensor:
-        """Subtract in place."""
-        return assign(self, ops.sub(off_tape(self), operand(self, other)))
-
-    def mul_(self, other: Tensor | Number) -> Tensor:
-        """Multiply in place."""
-        return assign(self, ops.mul(off_tape(self), operand(self, other)))
-
-    def div_(self, other: Tensor | Number) -> Tensor:
-        """Divide in place."""
-        return assign(self, ops.div(off_tape(self), operand(self, other)))
-
-    def fill_(self, value: Number) -> Tensor:
-        """Set every element to `value`."""
-        return assign(self, value)
-
-    def zero_(self) -> Tensor:
-        """Set every element to 0."""
-        return assign(self, 0)
+    def __getitem__(self, index: Any) -> Tensor:
+        """Return what an index chooses, as NumPy does; see `ops.slice_`."""
+        return ops.slice_(self, index)
 
     def __setitem__(self, index: Any, value: Any) -> None:
         set_item(self, index, operand(self, value))
-
-    # Indexing and movement
-
-    def __getitem__(self, index: Any) -> Tensor:
-        return ops.slice_(self, index)
-
-    def reshape(self, *shape: Any) -> Tensor:
-        """See `ops.reshape`."""
-        return ops.reshape(self, as_shape(shape))
-
-    def view(self, *shape: Any) -> Tensor:
-        """Return the same storage in another shape.
-
-        Raises
-        ------
-        ShapeError
-            If that needs a copy; `reshape` makes one.
-        """
-        out = ops.reshape(self, as_shape(shape))
-        if out.array is not self.array:
-            raise ShapeError(
-                f"view: strides {self.layout.strides} of shape {self.shape} do not"
-                f" allow a view as {out.shape}; use reshape"
-            )
-        return out
-
-    def flatten(self, start_dim: Int = 0, end_dim: Int = -1) -> Tensor:
-        """See `ops.flatten`."""
-        return ops.flatten(self, start_dim, end_dim)
-
-    def permute(self, *dims: Any) -> Tensor:
-        """See `ops.permute`."""
-        return ops.permute(self, as_shape(dims))
-
-    def transpose(self, dim0: Int, dim1: Int) -> Tensor:
-        """See `ops.transpose`."""
-        return ops.transpose(self, dim0, dim1)
-
-    @property
-    def mT(self) -> Tensor:
-        """The last two dimensions exchanged."""
-        return ops.transpose(self, -2, -1)
-
-    @property
-    def T(self) -> Tensor:
-        """All dimensions in reverse order."""
-        return ops.permute(self, tuple(reversed(range(self.ndim))))
-
-    def expand(self, *shape: Any) -> Tensor:
-        """See `ops.expand`."""
-        return ops.expand(self, as_shape(shape))
-
-    def squeeze(self, dim: Int) -> Tensor:
-        """Return the tensor without a dimension of size 1."""
-        at = normalize_dim("squeeze", dim, self.ndim)
-        if self.shape[at] != 1:
-            return self
-        return ops.reshape(self, self.shape[:at] + self.shape[at + 1 :])
-
-    def unsqueeze(self, dim: Int) -> Tensor:
-        """Return the tensor with a dimension of size 1 inserted before `dim`."""
-        at = normalize_dim("unsqueeze", dim, self.ndim + 1)
-        return ops.reshape(self, (*self.shape[:at], 1, *self.shape[at:]))
-
-    def contiguous(self) -> Tensor:
-        """Return the tensor in row-major storage of its own; itself if it is so."""
-        whole = self.layout.offset == 0 and self.layout.is_contiguous
-        return self if whole else ops.copy(self)
-
-    def clone(self) -> Tensor:
-        """Return a copy."""
-        return ops.copy(self)
-
-    # Arithmetic
-
-    def __neg__(self) -> Tensor:
-        return ops.neg(self)
-
-    def __pos__(self) -> Tensor:
-        return self
-
-    def __abs__(self) -> Tensor:
-        return ops.abs(self)
-
-    def __add__(self, other: Any) -> Tensor:
-        return ops.add(self, operand(self, other))
-
-    def __radd__(self, other: Any) -> Tensor:
-        return ops.add(self, operand(self, other))
-
-    def __sub__(self, other: Any) -> Tensor:
-        return ops.sub(self, operand(self, other))
-
-    def __rsub__(self, other: Any) -> Tensor:
-        return ops.sub(operand(self, other), self)
-
-    def __mul__(self, other: Any) -> Tensor:
-        return ops.mul(self, operand(self, other))
-
-    def __rmul__(self, other: Any) -> Tensor:
-        return ops.mul(self, operand(self, other))
-
-    def __truediv__(self, other: Any) -> Tensor:
-        return ops.div(self, operand(self, other))
-
-    def __rtruediv__(self, other: Any) -> Tensor:
-        return ops.div(operand(self, other), self)
-
-    def __pow__(self, other: Any) -> Tensor:
-        return ops.pow(self, operand(self, other))
-
-    def __rpow__(self, other: Any) -> Tensor:
-        return ops.pow(operand(self, other), self)
-
-    def __matmul__(self, other: Tensor) -> Tensor:
-        return ops.matmul(self, other)
-
-    def __eq__(self, other: object) -> Tensor:  # type: ignore[override]
-        return ops.eq(self, operand(self, other))
-
-    def __ne__(self, other: object) -> Tensor:  # type: ignore[override]
-        return ops.ne(self, operand(self, other))
-
-    def __lt__(self, other: Any) -> Tensor:
-        return ops.lt(self, operand(self, other))
-
-    def __le__(self, other: Any) -> Tensor:
-        return ops.le(self, operand(self, other))
-
-    def __gt__(self, other: Any) -> Tensor:
-        return ops.gt(self, operand(self, other))
-
-    def __ge__(self, other: Any) -> Tensor:
-        return ops.ge(self, operand(self, other))
-
-    def matmul(self, other: Tensor) -> Tensor:
-        """See `ops.matmul`."""
-        return ops.matmul(self, other)
-
-    def abs(self) -> Tensor:
-        """See `ops.abs`."""
-        return ops.abs(self)
-
-    def exp(self) -> Tensor:
-        """See `ops.exp`."""
-        return ops.exp(self)
-
-    def log(self) -> Tensor:
-        """See `ops.log`."""
-        return ops.log(self)
-
-    def sqrt(self) -> Tensor:
-        """See `ops.sqrt`."""
-        return ops.sqrt(self)
-
-    def rsqrt(self) -> Tensor:
-        """See `ops.rsqrt`."""
-        return ops.rsqrt(self)
-
-    def sin(self) -> Tensor:
-        """See `ops.sin`."""
-        return ops.sin(self)
-
-    def cos(self) -> Tensor:
-        """See `ops.cos`."""
-        return ops.cos(self)
-
-    def tanh(self) -> Tensor:
-        """See `ops.tanh`."""
-        return ops.tanh(self)
-
-    def sigmoid(self) -> Tensor:
-        """See `ops.sigmoid`."""
-        return ops.sigmoid(self)
-
-    def relu(self) -> Tensor:
-        """See `ops.relu`."""
-        return ops.relu(self)
-
-    # Reductions
-
-    def sum(self, dim: Dims = None, keepdim: Bool = False) -> Tensor:
-        """See `ops.sum`."""
-        return ops.sum(self, dim, keepdim)
-
-    def mean(self, dim: Dims = None, keepdim: Bool = False) -> Tensor:
-        """See `ops.mean`."""
-        return ops.mean(self, dim, keepdim)
-
-    def amax(self, dim: Dims = None, keepdim: Bool = False) -> Tensor:
-        """See `ops.amax`."""
-        return ops.amax(self, dim, keepdim)
-
-    def amin(self, dim: Dims = None, keepdim: Bool = False) -> Tensor:
-        """See `ops.amin`."""
-        return ops.amin(self, dim, keepdim)
-
-    def argmax(self, dim: Int | None = None, keepdim: Bool = False) -> Tensor:
-        """See `ops.argmax`."""
-        return ops.argmax(self, dim, keepdim)
-
-    def argmin(self, dim: Int | None = None, keepdim: Bool = False) -> Tensor:
-        """See `ops.argmin`."""
-        return ops.argmin(self, dim, keepdim)
 
 
 def _moved(x: Tensor, target: Device) -> Tensor:

@@ -49,6 +49,7 @@ ORDER = {
         primitive
         ops
         inplace
+        methods
         tensor
         creation random
         gradcheck

@@ -1,95 +1,133 @@
-"""The functions behind the layers, under PyTorch's names."""
-
-from __future__ import annotations
+"""The functions behind the layers, under PyTorch's names, and `rope` and `swiglu`."""
 
 from ..ops import (
+    adaptive_avg_pool1d,
+    adaptive_avg_pool2d,
+    adaptive_max_pool1d,
+    adaptive_max_pool2d,
+    avg_pool1d,
+    avg_pool2d,
     batch_norm,
     binary_cross_entropy,
     binary_cross_entropy_with_logits,
+    celu,
+    conv1d,
     conv2d,
+    conv_transpose1d,
+    conv_transpose2d,
     cross_entropy,
     dropout,
     dropout1d,
     dropout2d,
     dropout3d,
+    elu,
     embedding,
     gelu,
     group_norm,
+    hardsigmoid,
+    hardswish,
+    hardtanh,
     hinge_embedding_loss,
     huber_loss,
     instance_norm,
+    interpolate,
     kl_div,
     l1_loss,
     layer_norm,
     leaky_relu,
+    linear,
+    log_softmax,
     margin_ranking_loss,
+    max_pool1d,
     max_pool2d,
+    max_pool2d_with_indices,
+    mish,
     mse_loss,
     nll_loss,
     normalize,
+    one_hot,
+    pad,
     relu,
+    relu6,
     rms_norm,
+    rope,
     scaled_dot_product_attention,
+    selu,
     sigmoid,
     silu,
     smooth_l1_loss,
+    softmax,
+    softplus,
+    softsign,
+    swiglu,
     tanh,
 )
-from ..tensor import Tensor
+from ..ops import col2im as fold
+from ..ops import im2col as unfold
+from ..ops import log_sigmoid as logsigmoid
 
 __all__ = [
+    "adaptive_avg_pool1d",
+    "adaptive_avg_pool2d",
+    "adaptive_max_pool1d",
+    "adaptive_max_pool2d",
+    "avg_pool1d",
+    "avg_pool2d",
     "batch_norm",
     "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
+    "celu",
+    "conv1d",
     "conv2d",
+    "conv_transpose1d",
+    "conv_transpose2d",
     "cross_entropy",
     "dropout",
     "dropout1d",
     "dropout2d",
     "dropout3d",
+    "elu",
     "embedding",
+    "fold",
     "gelu",
     "group_norm",
+    "hardsigmoid",
+    "hardswish",
+    "hardtanh",
     "hinge_embedding_loss",
     "huber_loss",
     "instance_norm",
+    "interpolate",
     "kl_div",
     "l1_loss",
     "layer_norm",
     "leaky_relu",
     "linear",
+    "log_softmax",
+    "logsigmoid",
     "margin_ranking_loss",
+    "max_pool1d",
     "max_pool2d",
+    "max_pool2d_with_indices",
+    "mish",
     "mse_loss",
     "nll_loss",
     "normalize",
+    "one_hot",
+    "pad",
     "relu",
+    "relu6",
     "rms_norm",
+    "rope",
     "scaled_dot_product_attention",
+    "selu",
     "sigmoid",
     "silu",
     "smooth_l1_loss",
+    "softmax",
+    "softplus",
+    "softsign",
+    "swiglu",
     "tanh",
+    "unfold",
 ]
-
-
-def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """Return x @ weight.mT + bias.
-
-    Parameters
-    ----------
-    x : Tensor, shape (..., in_features)
-    weight : Tensor, shape (out_features, in_features)
-    bias : Tensor, shape (out_features,), or None
-
-    Returns
-    -------
-    Tensor, shape (..., out_features)
-
-    Raises
-    ------
-    ShapeError
-        If sizes do not fit.
-    """
-    out = x @ weight.mT
-    return out if bias is None else out + bias

@@ -126,7 +126,7 @@ from .max_pool import (
     max_pool2d,
     max_pool2d_with_indices,
 )
-from .moment import norm, std, var
+from .moment import norm, std, std_mean, var, var_mean
 from .movement import (
     expand,
     flatten,
@@ -135,13 +135,14 @@ from .movement import (
     permute,
     reshape,
     squeeze,
+    t,
     transpose,
     unflatten,
     unsqueeze,
 )
 from .normalize import batch_norm, normalize
 from .patches import col2im, im2col
-from .products import addmm, baddbmm, dot, linear, mv, outer, vdot
+from .products import addmm, baddbmm, dot, linear, mm, mv, outer, vdot
 from .random import (
     bernoulli,
     draw_exponential,
@@ -152,8 +153,8 @@ from .random import (
     multinomial,
     normal,
 )
-from .rearrange import flip, pad, repeat, roll, tile
-from .reduce import count_nonzero, mean, nansum, prod, sum
+from .rearrange import flip, pad, repeat, roll, rot90, tile
+from .reduce import count_nonzero, mean, nanmean, nansum, prod, sum
 from .region import (
     chunk,
     narrow,
@@ -367,12 +368,14 @@ __all__ = [
     "min",
     "minimum",
     "mish",
+    "mm",
     "move",
     "movedim",
     "mse_loss",
     "mul",
     "multinomial",
     "mv",
+    "nanmean",
     "nansum",
     "narrow",
     "ne",
@@ -401,6 +404,7 @@ __all__ = [
     "rms_norm",
     "roll",
     "rope",
+    "rot90",
     "round",
     "rsqrt",
     "scaled_dot_product_attention",
@@ -426,9 +430,11 @@ __all__ = [
     "squeeze",
     "stack",
     "std",
+    "std_mean",
     "sub",
     "sum",
     "swiglu",
+    "t",
     "take_along_dim",
     "tan",
     "tanh",
@@ -446,6 +452,7 @@ __all__ = [
     "unique",
     "unsqueeze",
     "var",
+    "var_mean",
     "vdot",
     "vstack",
     "where",

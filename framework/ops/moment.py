@@ -117,6 +117,22 @@ def std(
     return _std(var(x, dim, correction=correction, keepdim=keepdim))
 
 
+def var_mean(
+    x: Tensor, dim: Dims = None, *, correction: float = 1, keepdim: bool = False
+) -> tuple[Tensor, Tensor]:
+    """Return the variance and the mean; see `var` and `mean`."""
+    found = var(x, dim, correction=correction, keepdim=keepdim)
+    return found, mean(x, dim, keepdim)
+
+
+def std_mean(
+    x: Tensor, dim: Dims = None, *, correction: float = 1, keepdim: bool = False
+) -> tuple[Tensor, Tensor]:
+    """Return the standard deviation and the mean; see `std` and `mean`."""
+    found = std(x, dim, correction=correction, keepdim=keepdim)
+    return found, mean(x, dim, keepdim)
+
+
 @composite(dtypes=FLOAT)
 def _std(x: Tensor) -> Tensor:
     """Return square roots, with a gradient of 0 at 0."""

@@ -152,6 +152,21 @@ def transpose(x: Tensor, dim0: int, dim1: int) -> Tensor:
     return _permute(x, tuple(order))
 
 
+def t(x: Tensor) -> Tensor:
+    """Return a view of a matrix with its dimensions exchanged; a vector as it is.
+
+    Raises
+    ------
+    ShapeError
+        If there are more than two dimensions.
+    """
+    if x.ndim > 2:
+        raise ShapeError(
+            f"t: x is {x.shape}; it must have at most 2 dimensions; use transpose or mT"
+        )
+    return x if x.ndim < 2 else transpose(x, 0, 1)
+
+
 def movedim(
     x: Tensor, source: int | Sequence[int], destination: int | Sequence[int]
 ) -> Tensor:

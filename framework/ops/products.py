@@ -63,6 +63,22 @@ def outer(a: Tensor, b: Tensor) -> Tensor:
     return reshape(a, (a.numel(), 1)) * b
 
 
+def mm(a: Tensor, b: Tensor) -> Tensor:
+    """Return the product of two matrices; `matmul` also takes batches of them.
+
+    Parameters
+    ----------
+    a : Tensor, shape (m, k)
+    b : Tensor, shape (k, n)
+
+    Returns
+    -------
+    Tensor, shape (m, n)
+    """
+    _check_dims("mm", a=(a, 2), b=(b, 2))
+    return matmul(a, b)
+
+
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """Return `x` times the transposed weight, plus the bias.
 

@@ -15,7 +15,7 @@ from ..primitive import primitive
 from ..shape import Shape, TensorSpec, normalize_dim, normalize_dims
 from .accumulate import REMAP_DIMS
 from .binary import add
-from .movement import expand, flatten, reshape
+from .movement import expand, flatten, reshape, transpose
 from .region import WORKGROUP, narrow, words_of
 
 if TYPE_CHECKING:
@@ -189,6 +189,36 @@ def flip(x: Tensor, dims: int | Sequence[int]) -> Tensor:
         if x.shape[dim] > 1
     }
     return _mapped(x, changes, "flip")
+
+
+def rot90(x: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
+    """Return the tensor with a plane rotated, its first dimension towards the second.
+
+    Parameters
+    ----------
+    x : Tensor
+        At least 2-D.
+    k : int, default 1
+        Turns; below 0 the other way round.
+    dims : sequence of int, default (0, 1)
+        The two dimensions of the plane.
+
+    Raises
+    ------
+    ShapeError
+        If `dims` are not two different dimensions.
+    """
+    plane = [normalize_dim("rot90", dim, x.ndim) for dim in dims]
+    if len(plane) != 2 or plane[0] == plane[1]:
+        raise ShapeError(
+            f"rot90: dims are {tuple(dims)}; they must be two different dimensions"
+        )
+    turns = k % 4
+    if turns == 0:
+        return x
+    if turns == 2:
+        return flip(x, plane)
+    return flip(transpose(x, plane[0], plane[1]), plane[0 if turns == 1 else 1])
 
 
 def roll(

@@ -239,6 +239,26 @@ def mean(
     return total(x, dims, keepdim, wanted, 1.0 / count)
 
 
+def nanmean(
+    x: Tensor,
+    dim: Dims = None,
+    keepdim: bool = False,
+    *,
+    dtype: DTypeLike | None = None,
+) -> Tensor:
+    """Return the mean of all that is not NaN, or NaN if there is nothing else.
+
+    Raises
+    ------
+    DTypeError
+        As `mean`.
+    """
+    if not x.dtype.is_float:
+        return mean(x, dim, keepdim, dtype=dtype)
+    total_ = nansum(x, dim, keepdim, dtype=dtype)
+    return total_ / sum(cast(eq(x, x), total_.dtype), dim, keepdim)
+
+
 def count_nonzero(x: Tensor, dim: Dims = None) -> Tensor:
     """Return how many elements are not 0, over dimensions or all; NaN is not 0.
 

@@ -6,6 +6,7 @@ import torch
 
 import vkbackend.framework as fw
 from tests.compare import assert_close
+from vkbackend.framework import ops
 from vkbackend.framework.device import Device
 from vkbackend.framework.nn import functional
 
@@ -21,7 +22,27 @@ def test_linear(bias: bool, place: Device, rng: np.random.Generator) -> None:
     assert_close(found, expected.numpy())
 
 
+# What PyTorch has no function for.
+OWN = {"rope", "swiglu"}
+
+
 @pytest.mark.parametrize("name", functional.__all__)
 def test_names_are_pytorchs(name: str) -> None:
-    assert callable(getattr(torch.nn.functional, name))
+    assert (name in OWN) != hasattr(torch.nn.functional, name)
     assert callable(getattr(functional, name))
+
+
+def test_whatever_pytorch_has_there() -> None:
+    # Of tensors, `unfold` is another function.
+    both = {name for name in ops.__all__ if hasattr(torch.nn.functional, name)}
+    assert both - {"unfold"} <= set(functional.__all__)
+
+
+def test_patches(place: Device, rng: np.random.Generator) -> None:
+    x = rng.normal(size=(2, 3, 5, 7)).astype(np.float32)
+    patches = torch.nn.functional.unfold(torch.tensor(x), 3, padding=1, stride=2)
+    found = functional.unfold(fw.tensor(x, device=place), 3, padding=1, stride=2)
+    assert_close(found, patches.numpy())
+    image = torch.nn.functional.fold(patches, (5, 7), 3, padding=1, stride=2)
+    back = functional.fold(found, (5, 7), 3, padding=1, stride=2)
+    assert_close(back, image.numpy())

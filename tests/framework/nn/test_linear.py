@@ -36,7 +36,7 @@ def test_no_features() -> None:
 
 
 def test_wrong_size() -> None:
-    with pytest.raises(ShapeError, match=r"a is \(5, 4\), b is \(7, 3\)"):
+    with pytest.raises(ShapeError, match=r"linear: x is \(5, 4\), weight \(3, 7\)"):
         nn.Linear(7, 3)(fw.zeros((5, 4)))
 
 

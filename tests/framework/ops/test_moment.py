@@ -69,3 +69,17 @@ def test_squares_beyond_float16(make: Make) -> None:
 def test_names_of_the_norm(make: Make) -> None:
     x = make([[3.0, 4.0]])
     assert ops.norm(x).item() == ops.norm(x, "fro").item() == 5
+
+
+@pytest.mark.parametrize("name", ["var_mean", "std_mean"])
+def test_with_the_mean(name: str, make: Make) -> None:
+    data = np.array([[1, 2, 4], [0.5, 3, -1]], np.float32)
+    x, other = make(data, grad=True), torch.tensor(data, requires_grad=True)
+    found = getattr(ops, name)(x, 1, correction=0, keepdim=True)
+    expected = getattr(torch, name)(other, 1, correction=0, keepdim=True)
+    for mine, wanted in zip(found, expected, strict=True):
+        assert_close(mine, wanted.detach().numpy())
+    (found[0] * found[1]).sum().backward()
+    (expected[0] * expected[1]).sum().backward()
+    assert other.grad is not None
+    assert_close(x.grad, other.grad.numpy())

@@ -126,6 +126,7 @@ ROWS = {
         lambda x: x.movedim((0, -1), (2, 0)),
         (3, 4, 5, 2),
     ),
+    "t": Row(ops.t, lambda x: x.t(), (3, 5)),
     "movedim of one": Row(
         lambda x: ops.movedim(x, 0, -1), lambda x: x.movedim(0, -1), (3, 4, 5)
     ),
@@ -149,4 +150,12 @@ def test_bad_dimensions() -> None:
     assert str(raised.value) == (
         "movedim: source is (0, 1), destination (0,); they must name as many"
         " dimensions, each once"
+    )
+
+
+def test_t_of_more_than_a_matrix() -> None:
+    with pytest.raises(ShapeError) as raised:
+        ops.t(fw.ones((2, 3, 4)))
+    assert str(raised.value) == (
+        "t: x is (2, 3, 4); it must have at most 2 dimensions; use transpose or mT"
     )

@@ -58,6 +58,10 @@ def test_integers(make: Make) -> None:
             "mv: vector is (2, 3); it must be 1-D",
         ),
         (
+            lambda x: ops.mm(x[None], x),
+            "mm: a is (1, 2, 3); it must be 2-D",
+        ),
+        (
             lambda x: ops.dot(x, x),
             "dot: a is (2, 3); it must be 1-D",
         ),

@@ -21,6 +21,11 @@ ROWS = {
         lambda x: x.roll((5, -1), (0, 2)),
         (3, 4, 5),
     ),
+    "rot90": Row(
+        lambda x: ops.rot90(x, 1, (0, 2)), lambda x: x.rot90(1, (0, 2)), (3, 4, 5)
+    ),
+    "rot90 back": Row(lambda x: ops.rot90(x, -1), lambda x: x.rot90(-1), (3, 4, 5)),
+    "rot90 twice": Row(lambda x: ops.rot90(x, 6), lambda x: x.rot90(6), (3, 4, 5)),
     "roll flat": Row(lambda x: ops.roll(x, 7), lambda x: x.roll(7), (3, 4, 5)),
     "pad": Row(
         lambda x: ops.pad(x, (1, 2, -1, 3), value=1),
@@ -91,3 +96,12 @@ def test_bad_input(call: Callable[[fw.Tensor], object], text: str) -> None:
     with pytest.raises(ShapeError) as raised:
         call(fw.ones((2, 3)))
     assert str(raised.value) == text
+
+
+@pytest.mark.parametrize("dims", [(0,), (0, -3), (0, 1, 2)])
+def test_rot90_of_no_plane(dims: tuple[int, ...]) -> None:
+    with pytest.raises(ShapeError) as raised:
+        ops.rot90(fw.ones((2, 3, 4)), 1, dims)
+    assert str(raised.value) == (
+        f"rot90: dims are {dims}; they must be two different dimensions"
+    )

@@ -130,7 +130,8 @@ def test_product_of_zeros(make: Make) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("sum", 0), ("prod", 1), ("mean", NAN), ("nansum", 0)]
+    ("name", "value"),
+    [("sum", 0), ("prod", 1), ("mean", NAN), ("nansum", 0), ("nanmean", NAN)],
 )
 def test_no_elements(name: str, value: float, make: Make) -> None:
     x = make(np.zeros((3, 0), np.float32), grad=True)
@@ -151,3 +152,14 @@ def test_dimensions_that_alternate(gpu: GpuDevice) -> None:
     assert_close(ops.amax(x, every_other, True), data.max(every_other, keepdims=True))
     out.backward(fw.ones(out.shape, device=gpu) * 3)
     assert_close(x.grad, np.full_like(data, 3))
+
+
+def test_nan_counts_nothing(make: Make) -> None:
+    x = make([[1.0, NAN, 3.0], [NAN, NAN, NAN]], grad=True)
+    out = ops.nanmean(x, 1)
+    assert_close(out, np.array([2, NAN], np.float32))
+    out[0].backward()
+    assert x.grad[0].tolist() == [0.5, 0, 0.5]
+    assert_close(ops.nanmean(make([1, 2]), dtype="float32"), np.float32(1.5))
+    with pytest.raises(DTypeError, match="it must be a float dtype"):
+        ops.nanmean(make([1, 2]))

@@ -1,0 +1,24 @@
+"""Methods for functions of each element alone."""
+
+import numpy as np
+import pytest
+
+from tests.framework.methods.calls import POSITIVE, SMALL, WHOLE, X, agree, public
+from vkbackend.framework.device import Device
+from vkbackend.framework.methods import UnaryMethods
+
+NAMES = sorted(public(UnaryMethods))
+
+
+def domain(name: str) -> np.ndarray:
+    """Return numbers for which a function has a result."""
+    if name == "bitwise_not":
+        return WHOLE
+    if name.startswith(("log", "acosh", "sqrt", "rsqrt")):
+        return POSITIVE
+    return SMALL if name in ("asin", "acos", "atanh") else X
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_method(name: str, place: Device) -> None:
+    agree(lambda x, t: getattr(x, name)(), domain(name), place)
