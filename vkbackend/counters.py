@@ -11,8 +11,11 @@ class Counters:
     ----------
     dispatches, barriers, submits : int
         Commands recorded in batches, and submissions to any queue.
-    pipeline_builds, shader_compiles : int
-        Pipelines created, and GLSL texts compiled (not those found in the disk cache).
+    pipeline_builds, pipeline_hits : int
+        Pipelines created, and those of them that the driver says it found in the cache
+        file; a driver need not say.
+    shader_compiles : int
+        GLSL texts compiled, not those found in the disk cache.
     device_allocations : int
         Calls of `vkAllocateMemory`.
     host_reads, host_read_bytes : int
@@ -25,6 +28,7 @@ class Counters:
     barriers: int = 0
     submits: int = 0
     pipeline_builds: int = 0
+    pipeline_hits: int = 0
     shader_compiles: int = 0
     device_allocations: int = 0
     host_reads: int = 0

@@ -21,7 +21,7 @@ from .physical import PhysicalDevice
 from .pipeline import Constant, Pipeline, PipelineBuilder
 from .pool import Pool
 from .replay import Recording
-from .shader import compile_glsl, load_kernel_source
+from .shader import find_or_compile, load_kernel_source
 from .timeline import Queue
 from .transfer import Transfer
 
@@ -215,10 +215,9 @@ class Device:
             if source is None:
                 source, path = load_kernel_source(kernel)
                 name, folders = f"glsl/{kernel}.comp", [path.parent]
-            self._modules[key] = compile_glsl(
-                source, name=name, defines=defines, include_folders=folders
-            )
-            self.counters.shader_compiles += 1
+            words, compiled = find_or_compile(source, name, defines, folders)
+            self._modules[key] = words
+            self.counters.shader_compiles += compiled
         return self._modules[key]
 
     def batch(self) -> Batch:

@@ -38,6 +38,10 @@ _FORMATS = {
     "uint8": "B",
     "int8": "b",
 }
+_FOUND = (
+    vk.VK_PIPELINE_CREATION_FEEDBACK_VALID_BIT
+    | vk.VK_PIPELINE_CREATION_FEEDBACK_APPLICATION_PIPELINE_CACHE_HIT_BIT
+)
 _NO_ARGUMENTS = BlockLayout(0, ())
 
 Constant = bool | int | float
@@ -267,8 +271,18 @@ class PipelineBuilder:
             pName=module.entry_point,
             pSpecializationInfo=specialization(module, values),
         )
+        said = vk.VkPipelineCreationFeedback()
+        feedback = runtime.make(
+            vk.VkPipelineCreationFeedbackCreateInfo,
+            pPipelineCreationFeedback=said,
+            pipelineStageCreationFeedbackCount=1,
+            pPipelineStageCreationFeedbacks=vk.VkPipelineCreationFeedback(),
+        )
         info = runtime.make(
-            vk.VkComputePipelineCreateInfo, stage=stage, layout=self.layout
+            vk.VkComputePipelineCreateInfo,
+            pNext=feedback,
+            stage=stage,
+            layout=self.layout,
         )
         handle = ctypes.c_uint64()
         result = logical.functions.vkCreateComputePipelines(
@@ -282,6 +296,7 @@ class PipelineBuilder:
         runtime.check("vkCreateComputePipelines", result, title)
         logical.track("Pipeline", handle.value, title)
         logical.counters.pipeline_builds += 1
+        logical.counters.pipeline_hits += said.flags & _FOUND == _FOUND
         self._handles.append(handle.value)
         return handle.value
 

@@ -27,6 +27,7 @@ __all__ = [
     "compile_glsl",
     "compiler",
     "disassemble",
+    "find_or_compile",
     "glsl_folder",
     "load_kernel_source",
     "validate_spirv",
@@ -84,18 +85,26 @@ def compile_glsl(
     NoCompilerError
         If there is no compiler, or it does not know an extension that is required.
     """
+    return find_or_compile(source, name, defines or {}, include_folders)[0]
+
+
+def find_or_compile(
+    source: str, name: str, defines: Mapping[str, str], include_folders: Sequence[Path]
+) -> tuple[bytes, bool]:
+    """Return what `compile_glsl` does, and whether it was compiled just now."""
     folders = (*include_folders, glsl_folder())
-    expanded = expand(source, name, defines or {}, folders)
+    expanded = expand(source, name, defines, folders)
     found = compiler()
     spirv = _SPIRV_COOPERATIVE if _COOPERATIVE.search(expanded.text) else _SPIRV
     entry = _cache_entry(found, spirv, expanded.text)
     words = _read_cache(entry)
-    if words is None:
-        words, log = found.compile(expanded.text, spirv)
-        if not words:
-            raise _error(log, expanded, found, defines or {})
-        _write_cache(entry, words)
-    return words
+    if words is not None:
+        return words, False
+    words, log = found.compile(expanded.text, spirv)
+    if not words:
+        raise _error(log, expanded, found, defines)
+    _write_cache(entry, words)
+    return words, True
 
 
 def load_kernel_source(name: str) -> tuple[str, Path]:

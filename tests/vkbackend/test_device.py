@@ -4,6 +4,7 @@ import gc
 import json
 import operator
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -244,3 +245,16 @@ def test_synchronize(device: Device) -> None:
     point = run_slow(device, device.allocate(4000), 1)
     device.synchronize()
     assert point.done()
+
+
+@pytest.mark.device
+def test_what_the_disk_has_is_not_compiled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(config.CACHE.name, str(tmp_path))
+    for compiles in (1, 0):
+        device = Device(choose())
+        affine(device)
+        counted = device.counters.snapshot()
+        device.close()
+        assert (counted.shader_compiles, counted.pipeline_builds) == (compiles, 1)
