@@ -25,7 +25,7 @@ ORDER = {
         buffer
         arena
         pipeline_cache pipeline
-        command
+        command profile
         batch
         transfer replay
         device
@@ -60,7 +60,7 @@ ORDER = {
     "vkbackend.glsl": "__init__",
     "vkbackend.tools": """
         __init__
-        drivers bindings spirv doctor ulp optable
+        drivers bindings spirv doctor ulp optable bench
         check
     """,
 }

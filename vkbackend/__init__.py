@@ -31,6 +31,7 @@ from .info import DeviceInfo
 from .kernel_cache import KernelCache
 from .physical import PhysicalDevice, devices
 from .pipeline import Pipeline
+from .profile import Profile, Span
 from .replay import Recording
 from .timeline import TimelinePoint
 
@@ -52,8 +53,10 @@ __all__ = [
     "OutOfDeviceMemory",
     "PhysicalDevice",
     "Pipeline",
+    "Profile",
     "Recording",
     "ShaderError",
+    "Span",
     "TimelinePoint",
     "VulkanError",
     "batch",

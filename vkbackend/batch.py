@@ -303,7 +303,9 @@ class Batch:
         copies = len(self) > self._count
         wave = _BETWEEN_ANY if copies else _BETWEEN_KERNELS
         bound: Pipeline | None = None
-        for command in self._commands:
+        profile = self._device.open_profile
+        chosen = profile.instrument(self._commands) if profile else self._commands
+        for command in chosen:
             if command is None:
                 barrier(commands, wave)
             elif type(command) is tuple:

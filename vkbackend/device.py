@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from . import config, instance, physical
@@ -20,6 +21,7 @@ from .memory import Memory, Use, gibibytes
 from .physical import PhysicalDevice
 from .pipeline import Constant, Pipeline, PipelineBuilder
 from .pool import Pool
+from .profile import Profile
 from .replay import Recording
 from .shader import find_or_compile, load_kernel_source
 from .timeline import Queue
@@ -67,6 +69,7 @@ class Device:
         self._modules: dict[object, bytes] = {}
         self._unsettled: dict[Recording, None] = {}
         self._poison = config.POISON.enabled()
+        self.open_profile: Profile | None = None
 
     def __repr__(self) -> str:
         state = f", {self._closed}" if self._closed else ""
@@ -243,6 +246,39 @@ class Device:
                 for recording in self._unsettled:
                     recording.settle()
                 self._unsettled.clear()
+
+    @contextlib.contextmanager
+    def profile(self, *, repeat: int = 1, each: bool = True) -> Iterator[Profile]:
+        """Measure what batches take on the device's own clock; a context manager.
+
+        Waits for the measured work at its end; then `spans` of what it gives are there.
+
+        Parameters
+        ----------
+        repeat : int, default 1
+            Times that each batch's commands are run, for short ones.
+        each : bool, default True
+            Measure every command; otherwise each batch as a whole.
+
+        Raises
+        ------
+        ArgumentError
+            If the device has no timestamps, or a profile is open already.
+        """
+        with self.logical.lock:
+            self.check_open("profile")
+            if self.open_profile is not None:
+                raise ArgumentError(
+                    "profile: one is open already; close it before opening another"
+                )
+            profile = Profile(self.logical, self.compute_queue, repeat, each)
+            self.open_profile = profile
+        try:
+            yield profile
+        finally:
+            with self.logical.lock:
+                self.open_profile = None
+            profile.close()
 
     def memory_stats(self) -> dict[str, int]:
         """Return the pool's bytes and counts.

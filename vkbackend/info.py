@@ -28,11 +28,15 @@ class MatrixShape:
 
 @dataclass(frozen=True)
 class QueueFamily:
-    """One queue family: its index, `VkQueueFlagBits` and number of queues."""
+    """One queue family: its index, `VkQueueFlagBits`, number of queues, timestamp bits.
+
+    Without timestamps there are 0 bits.
+    """
 
     index: int
     flags: int
     count: int
+    timestamp_bits: int = 64
 
 
 @dataclass(frozen=True)

@@ -52,6 +52,8 @@ class LogicalDevice:
         How many Vulkan objects of each kind exist.
     compute_family, transfer_family : int
         Queue families; the same number when there is no transfer-only family.
+    timestamps : bool
+        Whether the compute queue can take timestamps.
     """
 
     def __init__(self, physical: PhysicalDevice) -> None:
@@ -62,6 +64,7 @@ class LogicalDevice:
         self.live: collections.Counter[str] = collections.Counter()
         self.compute_family = compute_family(physical.families)
         self.transfer_family = transfer_family(physical.families, self.compute_family)
+        self.timestamps = physical.families[self.compute_family].timestamp_bits > 0
         self.handle = self._create()
         self.functions = runtime.device_functions(self.handle)
 

@@ -103,7 +103,7 @@ class PhysicalDevice:
         )
         properties = [row.queueFamilyProperties for row in rows]
         return tuple(
-            QueueFamily(index, row.queueFlags, row.queueCount)
+            QueueFamily(index, row.queueFlags, row.queueCount, row.timestampValidBits)
             for index, row in enumerate(properties)
         )
 

@@ -1,0 +1,41 @@
+"""One workload beside its peer."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from vkbackend.tools.bench.measure import measure
+from vkbackend.tools.bench.peer import Peer
+from vkbackend.tools.bench.workload import Bench, Case, Workload
+
+
+def doubled(factor: float, runs: int = 1) -> Workload:
+    """Return a workload whose peer multiplies by `factor`."""
+
+    def make(bench: Bench, count: int) -> Case:
+        x, px = bench.uniform(count)
+        theirs = bench.choose(numpy=lambda: [np.multiply(px, factor)])
+        return Case(lambda: [x * 2.0], theirs, moved=8 * count, runs=runs)
+
+    return Workload("double_{}", "float32", {"small": (1000,)}, make)
+
+
+def test_results_are_compared(peer: Peer, place: Any) -> None:
+    right = measure(doubled(2.0), "small", peer, place, 2)
+    assert right.error == 0
+    assert right.ratio is not None
+    assert right.ratio > 0
+    wrong = measure(doubled(2.5), "small", peer, place, 1)
+    assert wrong.error == pytest.approx(0.2, rel=1e-3)
+
+
+def test_without_a_peer(peer: Peer, place: Any) -> None:
+    def make(bench: Bench, count: int) -> Case:
+        x, _ = bench.uniform(count)
+        return Case(lambda: [x.exp()], None)
+
+    alone = Workload("alone_{}", "float32", {"small": (10,)}, make)
+    found = measure(alone, "small", peer, place, 1)
+    assert (found.peer_seconds, found.error, found.ratio) == (None, None, None)
+    assert found.seconds > 0

@@ -1,0 +1,9 @@
+"""Workloads here and in PyTorch or NumPy, interleaved in one process.
+
+`python -m vkbackend.tools.bench` runs them all, prints a table, and adds a line of JSON
+for each to `results/`.
+"""
+
+from .command import main
+
+__all__ = ["main"]

@@ -1,0 +1,117 @@
+"""One workload measured beside the peer, and its results compared."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import vkbackend
+import vkbackend.framework as fw
+from vkbackend.framework import Tensor
+
+from .clock import device_seconds, wall_seconds
+from .peer import Peer
+from .workload import Bench, Case, Workload
+
+_BATCH_SECONDS = 0.02
+_MOST_REPEATS = 400
+_COMPARED = 1 << 20
+"""Elements of a result that are read back and compared: the first and the last."""
+
+
+class Measured(NamedTuple):
+    """Medians of one workload.
+
+    Attributes
+    ----------
+    seconds, peer_seconds : float
+        Of one run; `peer_seconds` is None where the peer cannot.
+    error : float or None
+        Largest difference, as a share of the largest result.
+    case : Case
+        What was measured.
+    """
+
+    seconds: float
+    peer_seconds: float | None
+    error: float | None
+    case: Case
+
+    @property
+    def ratio(self) -> float | None:
+        """The peer's time over ours: above 1 is faster."""
+        return None if self.peer_seconds is None else self.peer_seconds / self.seconds
+
+
+def measure(
+    workload: Workload, size: str, peer: Peer, device: Any, rounds: int
+) -> Measured:
+    """Run one workload and the peer in turns.
+
+    Parameters
+    ----------
+    workload : Workload
+    size : str
+        One of its sizes.
+    peer : Peer
+    device : framework device
+        A Vulkan one. A software device is timed by the host's clock.
+    rounds : int
+        Measurements of each, of which the median counts.
+    """
+    case = workload.make(Bench(peer, device), *workload.sizes[size])
+    gpu: vkbackend.Device = device.gpu
+    wall = case.wall or gpu.info.kind == "software"
+    timer = wall_seconds if wall else device_seconds
+    error = None if case.theirs is None else _difference(case, peer)
+
+    def ours(repeat: int) -> float:
+        return timer(gpu, case.ours, repeat)
+
+    sides: list[Callable[[int], float]] = [ours]
+    theirs = case.theirs
+    if theirs is not None:
+        sides.append(lambda repeat: peer.seconds(theirs, repeat, wall))
+    repeats = [_repeats(side) for side in sides]
+    times: list[list[float]] = [[] for _ in sides]
+    for _ in range(rounds):
+        for taken, side, repeat in zip(times, sides, repeats, strict=True):
+            taken.append(side(repeat))
+    medians = [statistics.median(taken) / case.runs for taken in times]
+    return Measured(medians[0], medians[1] if len(sides) > 1 else None, error, case)
+
+
+def _repeats(side: Callable[[int], float]) -> int:
+    """Return how often to repeat one side for a batch that is long enough; warms it."""
+    side(1)
+    once = side(1)
+    return max(1, min(_MOST_REPEATS, round(_BATCH_SECONDS / max(once, 1e-9))))
+
+
+def _difference(case: Case, peer: Peer) -> float:
+    """Return the largest relative difference of the results here and in the peer."""
+    assert case.theirs is not None
+    worst = 0.0
+    for here, there in zip(case.ours(), case.theirs(), strict=True):
+        for actual, expected in zip(_ends(here), _ends(there), strict=True):
+            mine, wanted = _host(actual), peer.host(expected)
+            scale = float(np.abs(wanted).max(initial=0)) or 1.0
+            worst = max(worst, float(np.abs(mine - wanted).max(initial=0)) / scale)
+    return worst
+
+
+def _host(tensor: Tensor) -> np.ndarray[Any, Any]:
+    if tensor.dtype is fw.bfloat16:
+        tensor = tensor.to(fw.float32)
+    return np.asarray(tensor.detach().numpy(), np.float64)
+
+
+def _ends(array: Any) -> Sequence[Any]:
+    """Return the first and the last elements, where there are many."""
+    flat = array.reshape(-1)
+    if flat.shape[0] <= 2 * _COMPARED:
+        return [flat]
+    return [flat[:_COMPARED], flat[-_COMPARED:]]
