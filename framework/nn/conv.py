@@ -5,14 +5,146 @@ from __future__ import annotations
 from .. import ops
 from ..creation import zeros
 from ..errors import ShapeError
-from ..ops.window import Pair, pair
+from ..ops.window import pair
+from ..shape import Shape
 from ..tensor import Tensor
 from .linear import init_like_pytorch
 from .module import Module
 from .parameter import Parameter
 
 
-class Conv2d(Module):
+class Convolution(Module):
+    """What convolutions and their transposes share.
+
+    Subclasses say of how many dimensions they are, and what the filters' shape starts
+    with.
+    """
+
+    dims: int
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: int | Shape,
+        stride: int | Shape,
+        padding: int | Shape | str,
+        dilation: int | Shape,
+        groups: int,
+        bias: bool,
+    ) -> None:
+        if groups < 1 or in_channels % groups or out_channels % groups:
+            raise ShapeError(
+                f"{type(self).__name__}: groups is {groups}, in_channels {in_channels},"
+                f" out_channels {out_channels}; groups must divide both"
+            )
+        self.in_channels = in_channels
+        self.out_channels = out_channels
+        self.kernel_size = self.sizes("kernel_size", kernel_size, 1)
+        self.stride = self.sizes("stride", stride, 1)
+        self.padding: Shape | str = (
+            padding if isinstance(padding, str) else self.sizes("padding", padding, 0)
+        )
+        self.dilation = self.sizes("dilation", dilation, 1)
+        self.groups = groups
+        self.weight = Parameter(zeros((*self.channels(), *self.kernel_size)))
+        self.bias = Parameter(zeros(out_channels)) if bias else None
+        self.reset_parameters()
+
+    def sizes(self, name: str, value: int | Shape, least: int) -> Shape:
+        """Return an argument as one number for each dimension."""
+        given = pair(f"{type(self).__name__}: {name}", value, least, self.dims)
+        return given[2 - self.dims :]
+
+    def channels(self) -> Shape:
+        """Return the first two sizes of the filters."""
+        return self.out_channels, self.in_channels // self.groups
+
+    def reset_parameters(self) -> None:
+        """Draw the parameters anew."""
+        init_like_pytorch(self.weight, self.bias)
+
+    def options(self) -> list[tuple[str, object, object]]:
+        """Return name, value and default of what `repr` shows where it differs."""
+        return [
+            ("padding", self.padding, (0,) * self.dims),
+            ("dilation", self.dilation, (1,) * self.dims),
+            ("groups", self.groups, 1),
+            ("bias", self.bias is not None, True),
+        ]
+
+    def extra_repr(self) -> str:
+        """Return the arguments that `repr` shows."""
+        text = (
+            f"{self.in_channels}, {self.out_channels},"
+            f" kernel_size={self.kernel_size}, stride={self.stride}"
+        )
+        for name, value, default in self.options():
+            if value != default:
+                text += f", {name}={value}"
+        return text
+
+
+class _Direct(Convolution):
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: int | Shape,
+        stride: int | Shape = 1,
+        padding: int | Shape | str = 0,
+        dilation: int | Shape = 1,
+        groups: int = 1,
+        bias: bool = True,
+    ) -> None:
+        super().__init__(
+            in_channels,
+            out_channels,
+            kernel_size,
+            stride,
+            padding,
+            dilation,
+            groups,
+            bias,
+        )
+
+
+class Conv1d(_Direct):
+    """Cross-correlation of signals with learned filters.
+
+    Parameters
+    ----------
+    in_channels, out_channels : int
+        Channels before and after.
+    kernel_size : int or (int,)
+        Length of the filters.
+    stride, padding, dilation, groups, bias
+        As in `Conv2d`.
+
+    Attributes
+    ----------
+    weight : Parameter, shape (out_channels, in_channels / groups, length)
+        Drawn from U(-k, k) with k = 1 / sqrt(in_channels / groups * length).
+    bias : Parameter, shape (out_channels,), or None
+        Drawn from the same.
+    """
+
+    dims = 1
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return (batch, in_channels, length) convolved; see `ops.conv1d`."""
+        return ops.conv1d(
+            x,
+            self.weight,
+            self.bias,
+            self.stride,
+            self.padding,
+            self.dilation,
+            self.groups,
+        )
+
+
+class Conv2d(_Direct):
     """Cross-correlation of images with learned filters.
 
     Parameters
@@ -21,8 +153,10 @@ class Conv2d(Module):
         Channels before and after.
     kernel_size : int or (int, int)
         Height and width of the filters.
-    stride, padding, dilation : int or (int, int), default 1, 0, 1
-        Of height and width; padding is with zeros.
+    stride, dilation : int or (int, int), default 1
+        Of height and width.
+    padding : int or (int, int), "valid" or "same", default 0
+        With zeros; see `ops.conv2d`.
     groups : int, default 1
         Blocks of channels that are convolved separately; divides both channel counts.
     bias : bool, default True
@@ -46,37 +180,7 @@ class Conv2d(Module):
     (2, 4, 8, 8)
     """
 
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: int | Pair,
-        stride: int | Pair = 1,
-        padding: int | Pair = 0,
-        dilation: int | Pair = 1,
-        groups: int = 1,
-        bias: bool = True,
-    ) -> None:
-        if groups < 1 or in_channels % groups or out_channels % groups:
-            raise ShapeError(
-                f"Conv2d: groups is {groups}, in_channels {in_channels}, out_channels"
-                f" {out_channels}; groups must divide both"
-            )
-        self.in_channels = in_channels
-        self.out_channels = out_channels
-        self.kernel_size = pair("Conv2d: kernel_size", kernel_size, 1)
-        self.stride = pair("Conv2d: stride", stride, 1)
-        self.padding = pair("Conv2d: padding", padding, 0)
-        self.dilation = pair("Conv2d: dilation", dilation, 1)
-        self.groups = groups
-        shape = (out_channels, in_channels // groups, *self.kernel_size)
-        self.weight = Parameter(zeros(shape))
-        self.bias = Parameter(zeros(out_channels)) if bias else None
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Draw the parameters anew."""
-        init_like_pytorch(self.weight, self.bias)
+    dims = 2
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the convolved images.
@@ -99,19 +203,3 @@ class Conv2d(Module):
             self.dilation,
             self.groups,
         )
-
-    def extra_repr(self) -> str:
-        """Return the arguments that `repr` shows."""
-        text = (
-            f"{self.in_channels}, {self.out_channels},"
-            f" kernel_size={self.kernel_size}, stride={self.stride}"
-        )
-        for name, value, default in (
-            ("padding", self.padding, (0, 0)),
-            ("dilation", self.dilation, (1, 1)),
-            ("groups", self.groups, 1),
-            ("bias", self.bias is not None, True),
-        ):
-            if value != default:
-                text += f", {name}={value}"
-        return text

@@ -56,3 +56,11 @@ class Dropout2d(_Dropout):
     def forward(self, x: Tensor) -> Tensor:
         """Return (batch, channels, height, width) with channels dropped."""
         return ops.dropout2d(x, self.p, self.training)
+
+
+class Dropout3d(_Dropout):
+    """Zeroes random channels of volumes in training; see `Dropout`."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return (batch, channels, depth, height, width) with channels dropped."""
+        return ops.dropout3d(x, self.p, self.training)

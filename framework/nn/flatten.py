@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from .. import ops
 from ..tensor import Tensor
 from .module import Module
@@ -27,3 +29,27 @@ class Flatten(Module):
     def extra_repr(self) -> str:
         """Return the arguments that `repr` shows."""
         return f"start_dim={self.start_dim}, end_dim={self.end_dim}"
+
+
+class Unflatten(Module):
+    """Splits one dimension into several.
+
+    Parameters
+    ----------
+    dim : int
+        Which one.
+    unflattened_size : sequence of int
+        Their sizes; one may be -1.
+    """
+
+    def __init__(self, dim: int, unflattened_size: Sequence[int]) -> None:
+        self.dim = dim
+        self.unflattened_size = tuple(unflattened_size)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the elements of `x` in the other shape."""
+        return ops.unflatten(x, self.dim, self.unflattened_size)
+
+    def extra_repr(self) -> str:
+        """Return the arguments that `repr` shows."""
+        return f"dim={self.dim}, unflattened_size={self.unflattened_size}"

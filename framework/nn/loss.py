@@ -259,3 +259,47 @@ class CrossEntropyLoss(_Weighted):
             label_smoothing=self.label_smoothing,
             reduction=self.reduction,
         )
+
+
+class HingeEmbeddingLoss(_Loss):
+    """Distances where targets are 1, and what they lack to `margin` where they are -1.
+
+    Parameters
+    ----------
+    margin : float, default 1
+        Distance that is enough.
+    reduction : str, default "mean"
+        "mean" or "sum" of the losses, or "none" for each of them.
+    """
+
+    def __init__(self, margin: float = 1.0, *, reduction: str = "mean") -> None:
+        super().__init__(reduction=reduction)
+        self.margin = margin
+
+    def forward(self, x: Tensor, target: Tensor) -> Tensor:
+        """Return the loss; see `ops.hinge_embedding_loss`."""
+        return ops.hinge_embedding_loss(
+            x, target, margin=self.margin, reduction=self.reduction
+        )
+
+
+class MarginRankingLoss(_Loss):
+    """What the one lacks that should be larger than the other by `margin`.
+
+    Parameters
+    ----------
+    margin : float, default 0
+        Difference that is enough.
+    reduction : str, default "mean"
+        "mean" or "sum" of the losses, or "none" for each of them.
+    """
+
+    def __init__(self, margin: float = 0.0, *, reduction: str = "mean") -> None:
+        super().__init__(reduction=reduction)
+        self.margin = margin
+
+    def forward(self, x1: Tensor, x2: Tensor, target: Tensor) -> Tensor:
+        """Return the loss; see `ops.margin_ranking_loss`."""
+        return ops.margin_ranking_loss(
+            x1, x2, target, margin=self.margin, reduction=self.reduction
+        )

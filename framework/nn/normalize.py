@@ -1,4 +1,4 @@
-"""Batch normalisation layers."""
+"""Batch normalisation layers, and the running statistics that others share."""
 
 from __future__ import annotations
 
@@ -13,8 +13,11 @@ from .module import Module
 from .parameter import Parameter
 
 
-class _BatchNorm(Module):
-    """What the layers share; they differ in the shapes they take."""
+class RunningStatistics(Module):
+    """Scale, shift and running statistics of channels.
+
+    Subclasses say which shapes they take, and use them.
+    """
 
     shapes: tuple[int, ...]
     expected: str
@@ -59,16 +62,29 @@ class _BatchNorm(Module):
             init.ones_(self.weight)
             init.zeros_(self.bias)
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Return `x` normalised by the batch's statistics, or by the running ones.
-
-        The batch's are used, and tracked, in training; also where none are tracked.
-        """
+    def check(self, x: Tensor) -> None:
+        """Raise `ShapeError` for what the layer does not take."""
         if x.ndim not in self.shapes or x.shape[1] != self.num_features:
             raise ShapeError(
                 f"{type(self).__name__}: x is {x.shape};"
                 f" it must be {self.expected.format(self.num_features)}"
             )
+
+    def extra_repr(self) -> str:
+        """Return the arguments that `repr` shows."""
+        return (
+            f"{self.num_features}, eps={self.eps}, momentum={self.momentum},"
+            f" affine={self.affine}, track_running_stats={self.track_running_stats}"
+        )
+
+
+class _BatchNorm(RunningStatistics):
+    def forward(self, x: Tensor) -> Tensor:
+        """Return `x` normalised by the batch's statistics, or by the running ones.
+
+        The batch's are used, and tracked, in training; also where none are tracked.
+        """
+        self.check(x)
         momentum = 0.0 if self.momentum is None else self.momentum
         if self.training and self.track_running_stats:
             with no_grad():
@@ -84,13 +100,6 @@ class _BatchNorm(Module):
             training=self.training or self.running_mean is None,
             momentum=momentum,
             eps=self.eps,
-        )
-
-    def extra_repr(self) -> str:
-        """Return the arguments that `repr` shows."""
-        return (
-            f"{self.num_features}, eps={self.eps}, momentum={self.momentum},"
-            f" affine={self.affine}, track_running_stats={self.track_running_stats}"
         )
 
 

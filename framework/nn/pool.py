@@ -3,12 +3,68 @@
 from __future__ import annotations
 
 from .. import ops
-from ..ops.window import Pair
+from ..shape import Shape
 from ..tensor import Tensor
 from .module import Module
 
 
-class MaxPool2d(Module):
+class _Window(Module):
+    """A window that moves over signals or images."""
+
+    def __init__(
+        self,
+        kernel_size: int | Shape,
+        stride: int | Shape | None = None,
+        padding: int | Shape = 0,
+    ) -> None:
+        self.kernel_size = kernel_size
+        self.stride = kernel_size if stride is None else stride
+        self.padding = padding
+
+    def extra_repr(self) -> str:
+        """Return the arguments that `repr` shows."""
+        return (
+            f"kernel_size={self.kernel_size}, stride={self.stride},"
+            f" padding={self.padding}"
+        )
+
+
+class _MaxPool(_Window):
+    def __init__(
+        self,
+        kernel_size: int | Shape,
+        stride: int | Shape | None = None,
+        padding: int | Shape = 0,
+        dilation: int | Shape = 1,
+        *,
+        ceil_mode: bool = False,
+    ) -> None:
+        super().__init__(kernel_size, stride, padding)
+        self.dilation = dilation
+        self.ceil_mode = ceil_mode
+
+    def extra_repr(self) -> str:
+        """Return the arguments that `repr` shows."""
+        text = super().extra_repr()
+        return f"{text}, dilation={self.dilation}, ceil_mode={self.ceil_mode}"
+
+
+class MaxPool1d(_MaxPool):
+    """The largest element of each window of a signal; see `MaxPool2d`."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return (batch, channels, length) pooled."""
+        return ops.max_pool1d(
+            x,
+            self.kernel_size,
+            self.stride,
+            self.padding,
+            self.dilation,
+            self.ceil_mode,
+        )
+
+
+class MaxPool2d(_MaxPool):
     """The largest element of each window of an image.
 
     Parameters
@@ -19,19 +75,9 @@ class MaxPool2d(Module):
     padding : int or (int, int), default 0
         At most half the kernel; padding never wins.
     dilation : int or (int, int), default 1
+    ceil_mode : bool, default False
+        Also pool a window that ends beyond the image.
     """
-
-    def __init__(
-        self,
-        kernel_size: int | Pair,
-        stride: int | Pair | None = None,
-        padding: int | Pair = 0,
-        dilation: int | Pair = 1,
-    ) -> None:
-        self.kernel_size = kernel_size
-        self.stride = kernel_size if stride is None else stride
-        self.padding = padding
-        self.dilation = dilation
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the pooled images.
@@ -45,12 +91,138 @@ class MaxPool2d(Module):
         Tensor, shape (batch, channels, out_h, out_w)
         """
         return ops.max_pool2d(
-            x, self.kernel_size, self.stride, self.padding, self.dilation
+            x,
+            self.kernel_size,
+            self.stride,
+            self.padding,
+            self.dilation,
+            self.ceil_mode,
         )
+
+
+class AvgPool1d(_Window):
+    """The mean of each window of a signal; see `AvgPool2d`."""
+
+    def __init__(
+        self,
+        kernel_size: int | Shape,
+        stride: int | Shape | None = None,
+        padding: int | Shape = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+    ) -> None:
+        super().__init__(kernel_size, stride, padding)
+        self.ceil_mode = ceil_mode
+        self.count_include_pad = count_include_pad
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return (batch, channels, length) pooled."""
+        return ops.avg_pool1d(
+            x,
+            self.kernel_size,
+            self.stride,
+            self.padding,
+            self.ceil_mode,
+            self.count_include_pad,
+        )
+
+
+class AvgPool2d(_Window):
+    """The mean of each window of an image.
+
+    Parameters
+    ----------
+    kernel_size : int or (int, int)
+        Size of the window.
+    stride : int or (int, int), default `kernel_size`
+    padding : int or (int, int), default 0
+        With zeros, at most half the kernel.
+    ceil_mode : bool, default False
+        Also pool a window that ends beyond the image.
+    count_include_pad : bool, default True
+        Whether zeros of the padding count in the mean.
+    divisor_override : int or None
+        What to divide sums by instead of the number of elements.
+    """
+
+    def __init__(
+        self,
+        kernel_size: int | Shape,
+        stride: int | Shape | None = None,
+        padding: int | Shape = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+        divisor_override: int | None = None,
+    ) -> None:
+        super().__init__(kernel_size, stride, padding)
+        self.ceil_mode = ceil_mode
+        self.count_include_pad = count_include_pad
+        self.divisor_override = divisor_override
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return (batch, channels, height, width) pooled."""
+        return ops.avg_pool2d(
+            x,
+            self.kernel_size,
+            self.stride,
+            self.padding,
+            self.ceil_mode,
+            self.count_include_pad,
+            self.divisor_override,
+        )
+
+
+class _Adaptive(Module):
+    def __init__(self, output_size: int | tuple[int | None, ...] | None) -> None:
+        self.output_size = output_size
 
     def extra_repr(self) -> str:
         """Return the arguments that `repr` shows."""
-        return (
-            f"kernel_size={self.kernel_size}, stride={self.stride},"
-            f" padding={self.padding}, dilation={self.dilation}"
-        )
+        return f"output_size={self.output_size}"
+
+
+class _Adaptive1d(Module):
+    def __init__(self, output_size: int | Shape) -> None:
+        self.output_size = output_size
+
+    def extra_repr(self) -> str:
+        """Return the arguments that `repr` shows."""
+        return f"output_size={self.output_size}"
+
+
+class AdaptiveAvgPool1d(_Adaptive1d):
+    """The mean of each of `output_size` parts of a signal, as even as possible."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return (batch, channels, length) pooled."""
+        return ops.adaptive_avg_pool1d(x, self.output_size)
+
+
+class AdaptiveAvgPool2d(_Adaptive):
+    """The mean of each of the parts that divide an image evenly.
+
+    Parameters
+    ----------
+    output_size : int or (int, int)
+        Parts along height and width; None keeps the size.
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return (batch, channels, height, width) pooled."""
+        return ops.adaptive_avg_pool2d(x, self.output_size)
+
+
+class AdaptiveMaxPool1d(_Adaptive1d):
+    """The largest element of each of `output_size` parts of a signal."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return (batch, channels, length) pooled."""
+        return ops.adaptive_max_pool1d(x, self.output_size)
+
+
+class AdaptiveMaxPool2d(_Adaptive):
+    """The largest element of each of the parts of an image; see `AdaptiveAvgPool2d`."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return (batch, channels, height, width) pooled."""
+        return ops.adaptive_max_pool2d(x, self.output_size)

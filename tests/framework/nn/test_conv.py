@@ -29,6 +29,28 @@ def test_conv2d(
     compare(ours, torch.nn.Conv2d(4, 6, (3, 2), **options), x, place)
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"padding": "same", "bias": False},
+        {"stride": 2, "padding": 1, "dilation": 2, "groups": 2},
+    ],
+)
+def test_conv1d(
+    options: dict[str, Any], place: Device, rng: np.random.Generator
+) -> None:
+    x = rng.normal(size=(3, 4, 11)).astype(np.float32)
+    ours = nn.Conv1d(4, 6, 3, **options)
+    compare(ours, torch.nn.Conv1d(4, 6, 3, **options), x, place)
+
+
+def test_padding_by_name(place: Device, rng: np.random.Generator) -> None:
+    x = rng.normal(size=(2, 4, 7, 9)).astype(np.float32)
+    theirs = torch.nn.Conv2d(4, 6, (3, 5), padding="same")
+    compare(nn.Conv2d(4, 6, (3, 5), padding="same"), theirs, x, place)
+
+
 def test_initial_values_are_uniform_within_the_bound() -> None:
     layer = nn.Conv2d(8, 32, 5, groups=2)
     assert layer.bias is not None

@@ -39,10 +39,14 @@ def test_bad_probability(p: float) -> None:
         nn.Dropout2d(p)
 
 
-@pytest.mark.parametrize("layer", [nn.Dropout1d(0.5), nn.Dropout2d(0.5)])
-def test_channels(layer: nn.Module, place: Device) -> None:
-    size = (50, 20, 3) if isinstance(layer, nn.Dropout1d) else (50, 20, 3, 2)
-    values = layer(fw.ones(size, device=place)).numpy().reshape(1000, -1)
+@pytest.mark.parametrize("dims", [1, 2, 3])
+def test_channels(dims: int, place: Device) -> None:
+    size = (50, 20, 3, 2, 2)[: 2 + dims]
+    values = (
+        getattr(nn, f"Dropout{dims}d")(0.5)(fw.ones(size, device=place))
+        .numpy()
+        .reshape(1000, -1)
+    )
     assert (values == values[:, :1]).all()
     assert 0.4 < (values != 0).mean() < 0.6
 

@@ -87,6 +87,19 @@ def test_class_weights(name: str, place: Device, rng: np.random.Generator) -> No
     assert_close(found, expected.numpy(), scale=4)
 
 
+def test_losses_of_signs(place: Device, rng: np.random.Generator) -> None:
+    x1, x2 = rng.normal(size=(2, 7, 3)).astype(np.float32)
+    signs = np.sign(rng.normal(size=(7, 3))).astype(np.float32)
+    for name, margin, inputs in (
+        ("HingeEmbeddingLoss", 0.7, (x1, signs)),
+        ("MarginRankingLoss", 0.3, (x1, x2, signs)),
+    ):
+        expected = getattr(torch.nn, name)(margin)(*map(torch.tensor, inputs))
+        layer = getattr(nn, name)(margin)
+        found = layer(*(fw.tensor(each, device=place) for each in inputs))
+        assert_close(found, expected.numpy(), scale=4)
+
+
 def test_unknown_reduction() -> None:
     with pytest.raises(ShapeError, match="MSELoss: reduction is 'batchmean'"):
         nn.MSELoss(reduction="batchmean")

@@ -1,0 +1,56 @@
+"""Layers that resize."""
+
+from __future__ import annotations
+
+from .. import ops
+from ..shape import Shape
+from ..tensor import Tensor
+from .module import Module
+
+
+class Upsample(Module):
+    """Resizes signals, images or volumes; see `ops.interpolate`.
+
+    Parameters
+    ----------
+    size : int or sequence of int, or None
+        Sizes afterwards.
+    scale_factor : float or sequence of float, or None
+        What to multiply sizes with instead.
+    mode : str, default "nearest"
+    align_corners, recompute_scale_factor : bool or None
+    """
+
+    def __init__(
+        self,
+        size: int | Shape | None = None,
+        scale_factor: float | tuple[float, ...] | None = None,
+        mode: str = "nearest",
+        align_corners: bool | None = None,
+        recompute_scale_factor: bool | None = None,
+    ) -> None:
+        self.size = size
+        self.scale_factor = (
+            float(scale_factor)
+            if isinstance(scale_factor, int | float)
+            else scale_factor
+        )
+        self.mode = mode
+        self.align_corners = align_corners
+        self.recompute_scale_factor = recompute_scale_factor
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return (batch, channels, ...) resized."""
+        return ops.interpolate(
+            x,
+            self.size,
+            self.scale_factor,
+            self.mode,
+            self.align_corners,
+            self.recompute_scale_factor,
+        )
+
+    def extra_repr(self) -> str:
+        """Return the arguments that `repr` shows."""
+        given = "size" if self.scale_factor is None else "scale_factor"
+        return f"{given}={getattr(self, given)}, mode={self.mode!r}"
