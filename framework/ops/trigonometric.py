@@ -12,6 +12,7 @@ import numpy as np
 
 from ..dtype import FLOAT, SINGLE
 from ..primitive import elementwise
+from .compare import where
 from .unary import rsqrt, square
 
 if TYPE_CHECKING:
@@ -171,7 +172,8 @@ def atanh_vjp(grad: Tensor, x: Tensor) -> Tensor:
 def atan2(y: Tensor | float, x: Tensor | float) -> Tensor:
     """Return the angle, from -pi to pi, of the point with coordinates `x` and `y`.
 
-    Signs of zeros count: atan2(0, -1) is pi, atan2(-0.0, -1) is -pi.
+    Signs of zeros count: atan2(0, -1) is pi, atan2(-0.0, -1) is -pi. The gradient at
+    (0, 0) is 0.
     """
 
 
@@ -179,7 +181,9 @@ def atan2(y: Tensor | float, x: Tensor | float) -> Tensor:
 def atan2_vjp(
     grad: Tensor, y: Tensor, x: Tensor, needs: tuple[bool, bool]
 ) -> tuple[Tensor | None, Tensor | None]:
-    scaled = grad / (x * x + y * y)
+    squares = x * x + y * y
+    # At the origin, where there is no slope, the gradient is 0 as in PyTorch.
+    scaled = grad / where(squares == 0.0, 1.0, squares)
     return scaled * x if needs[0] else None, -scaled * y if needs[1] else None
 
 

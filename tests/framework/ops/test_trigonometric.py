@@ -63,3 +63,10 @@ def test_angle_of_each_quadrant(make: Make) -> None:
     y, x = np.meshgrid(SPECIAL[1:], SPECIAL[1:])
     found = ops.atan2(make(y), make(x)).numpy()
     assert np.array_equal(np.signbit(found), np.signbit(np.arctan2(y, x)))
+
+
+def test_gradient_of_the_angle_at_the_origin(make: Make) -> None:
+    y, x = make([0.0, -0.0, 3.0], grad=True), make([0.0, 0.0, 4.0], grad=True)
+    ops.atan2(y, x).sum().backward()
+    np.testing.assert_allclose(y.grad.numpy(), [0, 0, 0.16], rtol=1e-6)
+    np.testing.assert_allclose(x.grad.numpy(), [0, 0, -0.12], rtol=1e-6)
