@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from .core import TensorCore
-from .errors import GradError, ShapeError
+from .errors import DeviceMismatchError, DTypeError, GradError, ShapeError
 from .shape import TensorSpec
 
 _sequence = itertools.count()
@@ -148,7 +148,7 @@ def backward(
     outputs : sequence of Tensor
         Where differentiation starts.
     grads : sequence of Tensor
-        Gradient of each output, of its shape.
+        Gradient of each output, of its shape, dtype and device.
     retain_graph : bool, default False
         Keep what was saved, so that the graph can be walked again.
     create_graph : bool, default False
@@ -161,6 +161,8 @@ def backward(
     GradError
         If an output is not on the tape, the graph was walked before without
         `retain_graph`, or a saved tensor was changed in place.
+    ShapeError, DTypeError, DeviceMismatchError
+        If a gradient does not go with its output.
     """
     walk = _Walk(create_graph, retain_graph or create_graph, inputs)
     for output, grad in zip(outputs, grads):
@@ -170,16 +172,31 @@ def backward(
                 "backward: the tensor does not require a gradient;"
                 " set requires_grad=True on something it is computed from"
             )
-        if grad.shape != output.shape:
-            raise ShapeError(
-                f"backward: grad has shape {grad.shape};"
-                f" it must have the tensor's shape {output.shape}"
-            )
+        _check_seed(output, grad)
         walk.add(edge, grad)
     with set_grad_enabled(create_graph):
         for node in _sorted_nodes(outputs):
             walk.visit(node)
         return walk.results()
+
+
+def _check_seed(output: TensorCore, grad: TensorCore) -> None:
+    """Refuse a gradient that is not of its output's shape, dtype and device."""
+    if grad.shape != output.shape:
+        raise ShapeError(
+            f"backward: grad has shape {grad.shape};"
+            f" it must have the tensor's shape {output.shape}"
+        )
+    if grad.dtype is not output.dtype:
+        raise DTypeError(
+            f"backward: grad is {grad.dtype.name};"
+            f" it must have the tensor's dtype {output.dtype.name}"
+        )
+    if grad.device is not output.device:
+        raise DeviceMismatchError(
+            f"backward: grad is on {grad.device}, the tensor on {output.device};"
+            " move one with .to()"
+        )
 
 
 def _sorted_nodes(outputs: Sequence[TensorCore]) -> list[GradNode]:

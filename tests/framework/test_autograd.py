@@ -12,7 +12,12 @@ from tests.compare import assert_close
 from vkbackend.framework import ops
 from vkbackend.framework.autograd import backward
 from vkbackend.framework.device import GpuDevice
-from vkbackend.framework.errors import GradError, ShapeError
+from vkbackend.framework.errors import (
+    DeviceMismatchError,
+    DTypeError,
+    GradError,
+    ShapeError,
+)
 
 Make = Callable[..., fw.Tensor]
 
@@ -111,6 +116,24 @@ def test_grad_of_another_shape(make: Make) -> None:
         y.backward(make([1.0]))
     assert str(raised.value) == (
         "backward: grad has shape (1,); it must have the tensor's shape (2, 3)"
+    )
+
+
+def test_grad_of_another_dtype(make: Make) -> None:
+    y = make(np.ones(3, np.float32), grad=True) * 2
+    with pytest.raises(DTypeError) as raised:
+        y.backward(make(np.ones(3, np.int32)))
+    assert str(raised.value) == (
+        "backward: grad is int32; it must have the tensor's dtype float32"
+    )
+
+
+def test_grad_on_another_device(gpu: GpuDevice) -> None:
+    y = fw.ones(3, device=gpu).requires_grad_() * 2
+    with pytest.raises(DeviceMismatchError) as raised:
+        y.backward(fw.ones(3))
+    assert str(raised.value) == (
+        f"backward: grad is on cpu, the tensor on {gpu}; move one with .to()"
     )
 
 
