@@ -241,6 +241,15 @@ class Op(Generic[P, R]):
         assert isinstance(names, tuple)
         return names
 
+    def placed(self, node: Node) -> dict[str, Placed]:
+        """Return a node's inputs by name, as `dispatches` takes them."""
+        return {
+            name: Placed(layout.shape, value.dtype, layout)
+            for name, (value, layout) in zip(
+                self.tensor_names(node.params), node.inputs
+            )
+        }
+
     def dispatches(
         self, gpu: DeviceInfo, placed: Mapping[str, Placed], params: dict[str, object]
     ) -> Sequence[Dispatch]:

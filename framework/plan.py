@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import vkbackend
 
-from .dispatch import At, Dispatch, Grid, Placed, Scratch
+from .dispatch import At, Dispatch, Grid, Scratch
 from .fusion.build import WORKGROUP, build_kernel
 from .fusion.emit import emit
 from .fusion.rules import Item, group
@@ -194,10 +194,7 @@ class _Builder:
             name: (self.slots[id(value)], 0)
             for name, value in zip(node.op.output_names, node.outputs)
         }
-        placed = {
-            name: Placed(layout.shape, value.dtype, layout)
-            for name, (value, layout) in zip(names, node.inputs)
-        }
+        placed = node.op.placed(node)
         allocate = self._memory(node.outputs)
         scratch: dict[Scratch, Address] = {}
         for dispatch in node.op.dispatches(self.gpu.info, placed, dict(node.params)):

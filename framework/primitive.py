@@ -28,7 +28,7 @@ import numpy as np
 from .autograd import no_grad
 from .core import TensorCore
 from .device import GpuDevice
-from .dispatch import Dispatch, Placed
+from .dispatch import SOFTWARE_ROUNDS, Dispatch, Placed
 from .dtype import DType, bool_, convert, promote, promote_scalar
 from .errors import DTypeError
 from .graph import Node, Operand
@@ -233,7 +233,14 @@ class Primitive(Op[P, R]):
             tuple(spec.dtype for spec in outputs),
             (("tensors", tuple(tensors)), *static.items()),
         )
+        if any(layout.numel > SOFTWARE_ROUNDS for _, layout in node.inputs):
+            self._check_rounds(node, device.gpu.info)
         return submit_node(first, node)
+
+    def _check_rounds(self, node: Node, gpu: DeviceInfo) -> None:
+        """Raise `ShapeError` now, not when the node runs, for what cannot run."""
+        if gpu.kind == "software":
+            self.dispatches(gpu, self.placed(node), dict(node.params))
 
     def _operand(self, tensor: Any) -> Operand:
         """Return the tensor as the kernel may read it, copied first if it must be."""

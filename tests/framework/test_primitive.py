@@ -13,7 +13,7 @@ from tests.compare import assert_close
 from vkbackend.framework import ops
 from vkbackend.framework.device import GpuDevice
 from vkbackend.framework.dtype import FLOAT, float32
-from vkbackend.framework.errors import DTypeError, GradError
+from vkbackend.framework.errors import DTypeError, GradError, ShapeError
 from vkbackend.framework.op import REGISTRY
 from vkbackend.framework.primitive import (
     composite,
@@ -249,6 +249,18 @@ def test_dtype_that_a_kernel_lacks(gpu: GpuDevice) -> None:
         " not take; accepted there: float16, bfloat16, float32"
     )
     assert gpu.pending == []
+
+
+@pytest.mark.core
+def test_loops_too_long_are_refused_when_called(
+    gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    software = dataclasses.replace(gpu.gpu.info, kind="software")
+    monkeypatch.setattr(gpu.gpu, "info", software)
+    x = fw.zeros((1, 1, 401, 401), device=gpu)
+    with pytest.raises(ShapeError, match=r"^adaptive_max_pool2d: .* 40804 rounds"):
+        ops.adaptive_max_pool2d(x, 2)
+    assert x.sum().item() == 0
 
 
 @pytest.mark.core
