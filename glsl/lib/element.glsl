@@ -101,8 +101,9 @@
 #endif
 
 #if DTYPE == DTYPE_FLOAT16
-#define DECODE(stored) unpackHalf2x16(uint(stored)).x
-#define ENCODE(value) T(packHalf2x16(vec2(value, 0.0)))
+#include "lib/float16.glsl"
+#define DECODE(stored) from_float16(uint(stored))
+#define ENCODE(value) T(to_float16(value))
 #elif DTYPE == DTYPE_BFLOAT16
 #include "lib/bfloat16.glsl"
 #define DECODE(stored) from_bfloat16(uint(stored))
