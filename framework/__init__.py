@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from . import compute_graph as graph
 from . import data, nn, ops, optim
 from .autograd import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from .core import evaluate as eval
@@ -302,6 +303,7 @@ __all__ = [
     "gather",
     "ge",
     "get_rng_state",
+    "graph",
     "gt",
     "histc",
     "hstack",

@@ -51,6 +51,8 @@ class GpuDevice(Device):
         Operations asked for and not yet run, in order.
     plans : OrderedDict
         Schedules by graph structure.
+    fusing : bool
+        Whether operations may join one kernel.
     """
 
     is_gpu = True
@@ -60,6 +62,7 @@ class GpuDevice(Device):
         self.name = gpu.info.name
         self.pending: list[Node] = []
         self.plans: OrderedDict[object, Plan] = OrderedDict()
+        self.fusing = True
         self.lock = threading.RLock()
 
     def __str__(self) -> str:

@@ -6,6 +6,7 @@ Error (vkbackend.errors)
 ├── GradError (RuntimeError)   a gradient that cannot be computed
 ├── DeviceMismatchError (RuntimeError)   tensors on different devices
 ├── StateError (RuntimeError)  a state that does not fit what loads it
+├── GraphError (ValueError)     a node of a hand-built graph that does not fit or run
 └── FileFormatError (ValueError)   a file that is damaged or of another format
 """
 
@@ -30,6 +31,22 @@ class DeviceMismatchError(Error, RuntimeError):
 
 class StateError(Error, RuntimeError):
     """A state dict that does not fit the module or optimizer that loads it."""
+
+
+class GraphError(Error, ValueError):
+    """A node of a hand-built graph that does not fit, or that failed to run.
+
+    Parameters
+    ----------
+    message : str
+        The whole sentence.
+    node : int
+        The node's index.
+    """
+
+    def __init__(self, message: str, node: int) -> None:
+        super().__init__(message)
+        self.node = node
 
 
 class FileFormatError(Error, ValueError):

@@ -72,7 +72,11 @@ class Plan:
 
 
 def build_plan(
-    gpu: vkbackend.Device, nodes: Sequence[Node], slots: dict[int, int]
+    gpu: vkbackend.Device,
+    nodes: Sequence[Node],
+    slots: dict[int, int],
+    *,
+    fusing: bool = True,
 ) -> Plan:
     """Group nodes into kernels, build their pipelines and lay out their arguments.
 
@@ -84,8 +88,10 @@ def build_plan(
         A pending graph in recorded order.
     slots : dict of int to int
         A number for each value of the graph, by `id`.
+    fusing : bool, default True
+        Whether operations may join one kernel.
     """
-    return _Builder(gpu, nodes, slots).build()
+    return _Builder(gpu, nodes, slots).build(fusing)
 
 
 class _Builder:
@@ -103,11 +109,9 @@ class _Builder:
         }
         self.plan = Plan(len(slots), [])
 
-    def build(self) -> Plan:
+    def build(self, fusing: bool) -> Plan:
         numbers = self._alive()
-        place = {number: position for position, number in enumerate(numbers)}
-        groups = group([self._item(number, place) for number in numbers])
-        units = [[numbers[member] for member in members] for members in groups]
+        units = self._units(numbers) if fusing else [[number] for number in numbers]
         wanted = self._wanted(units)
         for unit in units:
             if self.nodes[unit[0]].op.is_elementwise:
@@ -118,6 +122,12 @@ class _Builder:
         self._find_inputs(numbers)
         self._release()
         return self.plan
+
+    def _units(self, numbers: list[int]) -> list[list[int]]:
+        """Return which nodes share a kernel."""
+        place = {number: position for position, number in enumerate(numbers)}
+        groups = group([self._item(number, place) for number in numbers])
+        return [[numbers[member] for member in members] for members in groups]
 
     def _alive(self) -> list[int]:
         """Nodes with a result that somebody holds, and all that these need."""

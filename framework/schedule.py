@@ -8,7 +8,8 @@ arguments and submits one batch.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import vkbackend
 
@@ -46,6 +47,23 @@ def flush(device: GpuDevice) -> None:
                     value.node = None
 
 
+@contextmanager
+def unfused(device: GpuDevice) -> Iterator[None]:
+    """Give each operation that is asked for inside a kernel of its own.
+
+    What was pending is submitted before, and what is asked for inside at the end; other
+    threads wait meanwhile.
+    """
+    with device.lock:
+        flush(device)
+        device.fusing = False
+        try:
+            yield
+            flush(device)
+        finally:
+            device.fusing = True
+
+
 def realised(value: Value) -> vkbackend.Buffer:
     """Return the device memory of a value that is no longer pending.
 
@@ -64,10 +82,12 @@ def realised(value: Value) -> vkbackend.Buffer:
 
 def _plan_for(device: GpuDevice, nodes: Sequence[Node]) -> Plan:
     slots = _slots(nodes)
-    key = _signature(nodes, slots)
+    key = device.fusing, _signature(nodes, slots)
     plan = device.plans.get(key)
     if plan is None:
-        plan = device.plans[key] = build_plan(device.gpu, nodes, slots)
+        plan = device.plans[key] = build_plan(
+            device.gpu, nodes, slots, fusing=device.fusing
+        )
         if len(device.plans) > KEPT_PLANS:
             device.plans.popitem(last=False)
     device.plans.move_to_end(key)

@@ -52,6 +52,7 @@ ORDER = {
         methods
         tensor
         creation random
+        compute_graph
         gradcheck
         nn optim data serialize
         __init__
