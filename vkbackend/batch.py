@@ -239,6 +239,12 @@ class Batch:
         """Return the buffers that the commands read, and those that they write."""
         return tuple(self._read), tuple(self._written)
 
+    def pipelines(self) -> frozenset[Pipeline]:
+        """Return the kernels that the commands dispatch."""
+        return frozenset(
+            command[0] for command in self._commands if type(command) is tuple
+        )
+
     def argument_blocks(self) -> list[bytes | None]:
         """Return each dispatch's arguments; None where they are push constants."""
         return [

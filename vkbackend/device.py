@@ -6,8 +6,10 @@ import atexit
 import contextlib
 import os
 import threading
+from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import Any
+from weakref import WeakValueDictionary
 
 from . import config, instance, physical
 from .arena import Arena
@@ -26,6 +28,10 @@ from .replay import Recording
 from .shader import find_or_compile, load_kernel_source
 from .timeline import Queue
 from .transfer import Transfer
+
+_KEPT = 512
+"""Kernels, the latest, that stay ready when nobody holds them; a software device takes
+half a mebibyte of memory for each."""
 
 _ARGUMENT_CHUNK = 1 << 20
 _ARGUMENT_CHUNKS = 16
@@ -63,9 +69,10 @@ class Device:
         self._arguments = Arena(
             self.memory, Use.ARGUMENTS, _ARGUMENT_CHUNK, _ARGUMENT_CHUNKS
         )
-        self._builder = PipelineBuilder(self.logical)
+        self._builder = PipelineBuilder(self.logical, self.compute_queue)
         self._building = threading.RLock()
-        self._pipelines: dict[object, Pipeline] = {}
+        self._pipelines: WeakValueDictionary[object, Pipeline] = WeakValueDictionary()
+        self._kept: deque[Pipeline] = deque(maxlen=_KEPT)
         self._modules: dict[object, bytes] = {}
         self._unsettled: dict[Recording, None] = {}
         self._poison = config.POISON.enabled()
@@ -175,6 +182,8 @@ class Device:
     ) -> Pipeline:
         """Return a kernel that is ready to run; the same content is built only once.
 
+        The latest 512 are kept, older ones for as long as somebody holds them.
+
         Parameters
         ----------
         kernel : str
@@ -204,10 +213,13 @@ class Device:
             return found
         with self._building:
             self.check_open("pipeline")
-            if key not in self._pipelines:
+            found = self._pipelines.get(key)
+            if found is None:
                 words = self._compile(text, kernel, source, defines)
-                self._pipelines[key] = self._builder.build(words, kernel, constants)
-            return self._pipelines[key]
+                found = self._builder.build(words, kernel, constants)
+                self._pipelines[key] = found
+                self._kept.append(found)
+            return found
 
     def _compile(
         self, key: object, kernel: str, source: str | None, defines: Mapping[str, str]
@@ -221,6 +233,8 @@ class Device:
             words, compiled = find_or_compile(source, name, defines, folders)
             self._modules[key] = words
             self.counters.shader_compiles += compiled
+            if len(self._modules) > _KEPT:
+                del self._modules[next(iter(self._modules))]
         return self._modules[key]
 
     def batch(self) -> Batch:
@@ -338,6 +352,7 @@ class Device:
             self._transfer.close()
             self._arguments.close()
             self._builder.close()
+            self._kept.clear()
             self._pipelines.clear()
             self.pool.close()
             for queue in queues:

@@ -7,6 +7,8 @@ SPIR-V of the kernel (`spirv.read_module`).
 
 import ctypes
 import struct
+import weakref
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
 
@@ -16,6 +18,7 @@ from .float_controls import keep_special_values
 from .logical import LogicalDevice
 from .pipeline_cache import PipelineCache
 from .spirv import BlockLayout, Module, SpecConstant, read_module
+from .timeline import Queue
 from .vk import generated as vk
 from .vk import runtime
 
@@ -169,12 +172,20 @@ def _name_error(kernel: str, fields: Sequence[str], names: Sequence[str]) -> str
 
 
 class PipelineBuilder:
-    """Builds the pipelines of one device, all with one layout and one cache."""
+    """Builds the pipelines of one device, all with one layout and one cache.
 
-    def __init__(self, logical: LogicalDevice) -> None:
+    One that nobody holds any longer is destroyed after what is submitted by then, when
+    the next is built: batches and recordings hold those that they dispatch.
+    """
+
+    def __init__(self, logical: LogicalDevice, queue: Queue) -> None:
         self._logical = logical
+        self._queue = queue
         self._cache = PipelineCache(logical)
-        self._handles: list[int] = []
+        self._handles: set[int] = set()
+        # Filled by whatever drops a pipeline, which may happen at any moment.
+        self._dropped: deque[int] = deque()
+        self._unused: deque[tuple[int, int]] = deque()
         push = runtime.make(
             vk.VkPushConstantRange,
             stageFlags=vk.VK_SHADER_STAGE_COMPUTE_BIT,
@@ -208,6 +219,7 @@ class PipelineBuilder:
         ShaderError
             If the device lacks what the shader needs.
         """
+        self._destroy_unused()
         module = read_module(words)
         values = constant_values(name, module, constants)
         self._check_module(name, module)
@@ -223,7 +235,20 @@ class PipelineBuilder:
         finally:
             self._logical.destroy("ShaderModule", shader)
         self._cache.built()
-        return Pipeline(handle, title, module, workgroup)
+        pipeline = Pipeline(handle, title, module, workgroup)
+        weakref.finalize(pipeline, self._dropped.append, handle).atexit = False
+        return pipeline
+
+    def _destroy_unused(self) -> None:
+        """Destroy what nobody holds and the device has no more work for."""
+        queue, unused = self._queue, self._unused
+        with self._logical.lock:
+            while self._dropped:
+                unused.append((queue.submitted, self._dropped.popleft()))
+            while unused and queue.reached(unused[0][0]):
+                _, handle = unused.popleft()
+                self._handles.discard(handle)
+                self._logical.destroy("Pipeline", handle)
 
     def _check_module(self, name: str, module: Module) -> None:
         info = self._logical.info
@@ -297,7 +322,7 @@ class PipelineBuilder:
         logical.track("Pipeline", handle.value, title)
         logical.counters.pipeline_builds += 1
         logical.counters.pipeline_hits += said.flags & _FOUND == _FOUND
-        self._handles.append(handle.value)
+        self._handles.add(handle.value)
         return handle.value
 
     def close(self) -> None:

@@ -31,7 +31,7 @@ Copy = tuple[Buffer, int, Buffer, int, int]
 class Recording:
     """Commands that can be submitted any number of times; made by `Device.record`.
 
-    It keeps the buffers that it uses alive.
+    It keeps the buffers and kernels that it uses alive.
 
     Attributes
     ----------
@@ -59,6 +59,7 @@ class Recording:
         self._arena = arena
         self._unsettled = unsettled
         self._read, self._written = batch.touched()
+        self._pipelines = batch.pipelines()
         self.dispatches, self.barriers = batch.counts
         self.content = bytearray()
         self._commands = 0

@@ -10,9 +10,18 @@ import numpy as np
 import pytest
 
 import vkbackend
-from tests.vkbackend.kernels import add_affine, affine, filled, run_slow, words
+from tests.vkbackend.kernels import (
+    AFFINE,
+    add_affine,
+    affine,
+    filled,
+    run_slow,
+    words,
+)
 from vkbackend import ArgumentError, Device, config, open_device
 from vkbackend.physical import choose
+
+SIZE = {"LOCAL_X": 64}
 
 
 @pytest.mark.core
@@ -258,3 +267,58 @@ def test_what_the_disk_has_is_not_compiled(
         counted = device.counters.snapshot()
         device.close()
         assert (counted.shader_compiles, counted.pipeline_builds) == (compiles, 1)
+
+
+def variant(device: Device, number: int) -> vkbackend.Pipeline:
+    """Return one of many kernels that do the same."""
+    return device.pipeline("affine", source=f"{AFFINE}// {number}\n", constants=SIZE)
+
+
+@pytest.mark.core
+def test_kernels_that_nobody_holds_are_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vkbackend.device._KEPT", 2)
+    other = Device(choose())
+    x, y = filled(other, np.arange(64, dtype=np.uint32)), other.allocate(256)
+    held = variant(other, 0)
+    for number in range(1, 9):
+        batch = other.batch()
+        add_affine(batch, variant(other, number), x, y, number)
+        for later in range(3):
+            # The batch alone holds its kernel.
+            variant(other, 100 * number + later)
+        batch.submit()
+        assert (words(other, y) == np.arange(64) * number).all()
+    variant(other, 10)
+    # The one held, the two kept, and one that was dropped since the last was built.
+    assert other.live_objects()["Pipeline"] <= 4
+    assert variant(other, 0) is held
+    builds = other.counters.pipeline_builds
+    assert variant(other, 10) is variant(other, 10)
+    assert other.counters.pipeline_builds == builds
+    variant(other, 1)
+    assert other.counters.pipeline_builds == builds + 1
+    other.close()
+    assert other.live_objects() == {}
+
+
+@pytest.mark.core
+def test_a_recording_holds_its_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vkbackend.device._KEPT", 1)
+    other = Device(choose())
+    x, y = filled(other, np.arange(64, dtype=np.uint32)), other.allocate(256)
+    batch = other.batch()
+    add_affine(batch, variant(other, 0), x, y, 5)
+    recording = other.record(batch)
+    del batch
+    for number in range(1, 5):
+        variant(other, number)
+        recording.submit()
+        assert (words(other, y) == np.arange(64) * 5).all()
+    # The recording's, the one kept, and one dropped since.
+    assert other.live_objects()["Pipeline"] <= 3
+    del recording
+    other.synchronize()
+    variant(other, 5)
+    variant(other, 6)
+    assert other.live_objects()["Pipeline"] <= 2
+    other.close()
