@@ -12,13 +12,21 @@ import itertools
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .core import TensorCore
+from .core import TensorCore, assembled
 from .errors import DeviceMismatchError, DTypeError, GradError, ShapeError
 from .shape import TensorSpec
 
+if TYPE_CHECKING:
+    from .device import Device
+    from .graph import Array
+    from .shape import Layout
+
 _sequence = itertools.count()
+
+# Quicker than the constructors of named tuples, which are written in Python.
+_tuple: Any = tuple.__new__
 
 
 class _Mode(threading.local):
@@ -68,10 +76,17 @@ class Saved(NamedTuple):
     for the cycle collector instead of being freed by reference count.
     """
 
-    tensor: TensorCore
+    array: Array
+    layout: Layout
+    device: Device
+    kind: type[Any]
     version: int
     edge: int | None
     """Which input it was; None for the first output, -1 for another one."""
+
+    def tensor(self) -> Any:
+        """Return it, off the tape."""
+        return assembled(self.kind, self.array, self.layout, self.device)
 
 
 class Edge(NamedTuple):
@@ -115,7 +130,7 @@ class GradNode:
         self.edges = edges
         self.specs = specs
         self.saved: dict[str, Any] | None = saved
-        self.hooks: list[Callable[[Any], Any]] = []
+        self.hooks: list[Callable[[Any], Any]] | None = None
         self.sequence = next(_sequence)
 
 
@@ -123,14 +138,18 @@ def edge_of(tensor: TensorCore) -> Edge | None:
     """Return where the gradient of an input goes, or None if none is wanted."""
     if not tensor.requires_grad:
         return None
-    if tensor.grad_node is not None:
-        return Edge(tensor.grad_node, tensor.grad_index)
-    return Edge(tensor, 0)
+    node = tensor.grad_node
+    where = (tensor, 0) if node is None else (node, tensor.grad_index)
+    edge: Edge = _tuple(Edge, where)
+    return edge
 
 
 def save(tensor: TensorCore, edge: int | None) -> Saved:
     """Return what a rule keeps of a tensor."""
-    return Saved(tensor.detach(), tensor.array.version, edge)
+    array = tensor.array
+    kept = array, tensor.layout, tensor.device, tensor.results, array.version, edge
+    saved: Saved = _tuple(Saved, kept)
+    return saved
 
 
 def backward(
@@ -241,7 +260,7 @@ class _Walk:
         grad = self.pending.get((id(node), 0))
         if grad is None:
             return
-        for hook in node.hooks:
+        for hook in node.hooks or ():
             answer = hook(grad)
             grad = grad if answer is None else answer
         self.pending[(id(node), 0)] = grad
@@ -271,13 +290,13 @@ class _Walk:
 
     def _restore(self, node: GradNode, name: str, saved: Saved) -> TensorCore:
         """Return a saved tensor, back on the tape when the walk is recorded."""
-        tensor = saved.tensor
-        if tensor.array.version != saved.version:
+        if saved.array.version != saved.version:
             raise GradError(
                 f"backward: `{name}`, which {node.name} saved, was changed in place:"
-                f" version {tensor.array.version}, saved at {saved.version};"
+                f" version {saved.array.version}, saved at {saved.version};"
                 " change a copy instead"
             )
+        tensor: TensorCore = saved.tensor()
         if not self.create_graph or saved.edge == -1:
             return tensor
         edge = Edge(node, 0) if saved.edge is None else node.edges[saved.edge]
@@ -285,7 +304,6 @@ class _Walk:
             return tensor
         if not isinstance(edge.target, GradNode):
             return edge.target
-        tensor = tensor.detach()
         tensor.requires_grad = True
         tensor.grad_node, tensor.grad_index = edge.target, edge.output
         return tensor

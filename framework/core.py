@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from .errors import GradError, ShapeError
 from .graph import Array, Value
 from .limits import check_value
 from .schedule import flush, realised
-from .shape import Layout, Shape, TensorSpec
+from .shape import Layout, Shape, TensorSpec, spec_of
 
 if TYPE_CHECKING:
     from .autograd import GradNode
@@ -67,10 +67,18 @@ class TensorCore:
     grad_index: int
     hooks: list[Callable[[Any], Any]] | None
 
+    results: ClassVar[type[Any]]
+    """The class of results of operations on tensors of this class: itself."""
+
+    def __init_subclass__(cls) -> None:
+        if "results" not in cls.__dict__:
+            cls.results = cls
+
     @classmethod
     def make(cls: type[Self], array: Array, layout: Layout, device: Device) -> Self:
         """Return a tensor over existing storage, off the tape."""
-        return _assembled(cls, array, layout, device)
+        made: Self = assembled(cls.results, array, layout, device)
+        return made
 
     @classmethod
     def from_host(
@@ -104,7 +112,7 @@ class TensorCore:
     @property
     def spec(self) -> TensorSpec:
         """Shape and dtype."""
-        return TensorSpec(self.layout.shape, self.dtype)
+        return spec_of(self.layout.shape, self.array.value.dtype)
 
     @property
     def ndim(self) -> int:
@@ -143,7 +151,7 @@ class TensorCore:
                 " only leaves can be copied with their gradient, so detach it first"
             )
         array = Array(self.array.value)
-        copied = _assembled(type(self), array, self.layout, self.device)
+        copied = assembled(type(self), array, self.layout, self.device)
         copied.requires_grad = self.requires_grad
         copied.grad = deepcopy(self.grad, memo)
         return copied
@@ -224,9 +232,12 @@ class TensorCore:
         return self.numpy().tolist()
 
 
-def _assembled(kind: type[Self], array: Array, layout: Layout, device: Device) -> Self:
+_new = object.__new__
+
+
+def assembled(kind: type[Self], array: Array, layout: Layout, device: Device) -> Self:
     """Return a tensor of exactly this class, where `make` may choose a plainer one."""
-    tensor = kind.__new__(kind)
+    tensor = _new(kind)
     tensor.array = array
     tensor.layout = layout
     tensor.device = device
@@ -243,7 +254,7 @@ def _unpickled(
 ) -> Self:
     """Return a tensor on the device of that name."""
     plain = kind.from_host(data, get_device(place), dtype)
-    made = _assembled(kind, plain.array, plain.layout, plain.device)
+    made = assembled(kind, plain.array, plain.layout, plain.device)
     made.requires_grad = requires_grad
     return made
 

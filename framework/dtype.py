@@ -18,7 +18,9 @@ import numpy as np
 from .errors import DTypeError
 
 
-@dataclass(frozen=True)
+# Each name stands once in the table, so identity decides (no `eq`); this also keeps the
+# keys of the caches cheap to hash.
+@dataclass(frozen=True, eq=False)
 class DType:
     """One element type.
 
@@ -44,14 +46,6 @@ class DType:
 
     def __repr__(self) -> str:
         return f"vkbackend.{self.name}"
-
-    # Each name stands once in the table, so identity decides; this also keeps the
-    # schedule cache's keys cheap to hash.
-    def __eq__(self, other: object) -> bool:
-        return self is other
-
-    def __hash__(self) -> int:
-        return id(self)
 
     def __reduce__(self) -> tuple[Callable[..., DType], tuple[str]]:
         return as_dtype, (self.name,)

@@ -32,9 +32,11 @@ class Value:
         The memory that holds it: a device buffer, or a flat array on the host device.
     holders : int
         Arrays that refer to the value.
+    slot : int
+        Its number while its graph is being run; -1 otherwise.
     """
 
-    __slots__ = ("buffer", "dtype", "holders", "node", "numel")
+    __slots__ = ("buffer", "dtype", "holders", "node", "numel", "slot")
 
     def __init__(
         self, numel: int, dtype: DType, node: Node | None = None, buffer: object = None
@@ -44,6 +46,7 @@ class Value:
         self.node = node
         self.buffer = buffer
         self.holders = 0
+        self.slot = -1
 
 
 class Array:
@@ -82,42 +85,183 @@ class Operand(NamedTuple):
     layout: Layout
 
 
-class Node:
-    """One pending operation.
+class Form:
+    """All of a node that stays the same from run to run: what a schedule depends on.
+
+    Equal forms are one object, made by `form_of`, so schedules compare identities.
 
     Attributes
     ----------
     op : Op
         What to compute.
-    inputs : tuple of Operand
-        Its tensors; element-wise operands are already broadcast to `layout.shape`.
     params : tuple of (str, object)
-        Static arguments, part of the schedule's key.
-    scalars : tuple of (str, number)
-        Numbers that may change from run to run without a new schedule.
+        Static arguments.
+    operands : tuple of Layout
+        How each input is viewed; element-wise operands are already broadcast.
     layouts : tuple of Layout
         Row-major layout of each output.
+    dtypes : tuple of DType
+        Of each output.
+    numbers : tuple of str
+        Names of the numbers that may change from run to run without a new schedule.
+    outputs : tuple of (int, DType)
+        Elements and type of each output.
+    """
+
+    __slots__ = (
+        "dtypes",
+        "layouts",
+        "numbers",
+        "op",
+        "operands",
+        "outputs",
+        "params",
+    )
+
+    def __init__(
+        self,
+        op: Op[..., Any],
+        params: tuple[tuple[str, object], ...],
+        operands: tuple[Layout, ...],
+        layouts: tuple[Layout, ...],
+        dtypes: tuple[DType, ...],
+        numbers: tuple[str, ...],
+    ) -> None:
+        self.op = op
+        self.params = params
+        self.operands = operands
+        self.layouts = layouts
+        self.dtypes = dtypes
+        self.numbers = numbers
+        self.outputs = tuple(
+            (layout.numel, dtype) for layout, dtype in zip(layouts, dtypes)
+        )
+
+
+MOST_FORMS = 1 << 16
+"""Forms that are known at a time; past it, all are forgotten and made afresh."""
+
+_forms: dict[object, Form] = {}
+
+
+def form_of(
+    op: Op[..., Any],
+    params: tuple[tuple[str, object], ...],
+    inputs: tuple[Operand, ...],
+    layouts: tuple[Layout, ...],
+    dtypes: tuple[DType, ...],
+    numbers: tuple[str, ...] = (),
+) -> Form:
+    """Return the form of a node; the same object for the same arguments."""
+    operands = tuple(layout for _, layout in inputs)
+    taken = tuple(value.dtype for value, _ in inputs)
+    # Types too: 1, 1.0 and True are equal.
+    kinds = tuple([type(value) for _, value in params])
+    key = (op, params, kinds, operands, taken, layouts, dtypes, numbers)
+    form = _forms.get(key)
+    if form is None:
+        if len(_forms) >= MOST_FORMS:
+            _forms.clear()
+        form = Form(op, params, operands, layouts, dtypes, numbers)
+        # Another thread may have been first.
+        form = _forms.setdefault(key, form)
+    return form
+
+
+class Node:
+    """One pending operation.
+
+    Attributes
+    ----------
+    form : Form
+        What to compute: all that a schedule depends on.
+    values : tuple of Value
+        Its inputs.
+    numbers : tuple of number
+        What `form.numbers` names: arguments that a schedule does not depend on.
     outputs : tuple of Value
         What it computes.
     """
 
-    __slots__ = ("inputs", "layouts", "op", "outputs", "params", "scalars")
+    __slots__ = ("form", "numbers", "outputs", "values")
 
     def __init__(
         self,
+        form: Form,
+        values: tuple[Value, ...],
+        numbers: tuple[float, ...] = (),
+    ) -> None:
+        self.form = form
+        self.values = values
+        self.numbers = numbers
+        self.outputs = tuple([Value(*each, self) for each in form.outputs])
+
+    @classmethod
+    def of(
+        cls,
         op: Op[..., Any],
         inputs: tuple[Operand, ...],
         layouts: tuple[Layout, ...],
         dtypes: tuple[DType, ...],
         params: tuple[tuple[str, object], ...] = (),
         scalars: tuple[tuple[str, float], ...] = (),
-    ) -> None:
-        self.op = op
-        self.inputs = inputs
-        self.layouts = layouts
-        self.params = params
-        self.scalars = scalars
-        self.outputs = tuple(
-            Value(layout.numel, dtype, node=self)
-            for layout, dtype in zip(layouts, dtypes)
+    ) -> Node:
+        """Return a node given by its parts; see `Form`."""
+        names = tuple(name for name, _ in scalars)
+        return cls(
+            form_of(op, params, inputs, layouts, dtypes, names),
+            tuple(value for value, _ in inputs),
+            tuple(number for _, number in scalars),
         )
+
+    @property
+    def op(self) -> Op[..., Any]:
+        """What to compute."""
+        return self.form.op
+
+    @property
+    def params(self) -> tuple[tuple[str, object], ...]:
+        """Static arguments."""
+        return self.form.params
+
+    @property
+    def layouts(self) -> tuple[Layout, ...]:
+        """Row-major layout of each output."""
+        return self.form.layouts
+
+    @property
+    def inputs(self) -> tuple[Operand, ...]:
+        """Its tensors, as the op reads them."""
+        return tuple(map(Operand, self.values, self.form.operands))
+
+    @property
+    def scalars(self) -> tuple[tuple[str, float], ...]:
+        """Numbers that may change from run to run without a new schedule."""
+        return tuple(zip(self.form.numbers, self.numbers))
+
+
+_new = object.__new__
+
+
+def pending_array(
+    form: Form, values: tuple[Value, ...], numbers: tuple[float, ...]
+) -> tuple[Node, Array]:
+    """Return a new node with one output, and an array that holds the output.
+
+    What the constructors do, written out because it is done for each operation.
+    """
+    node = _new(Node)
+    node.form = form
+    node.values = values
+    node.numbers = numbers
+    value = _new(Value)
+    value.numel, value.dtype = form.outputs[0]
+    value.node = node
+    value.buffer = None
+    value.holders = 1
+    value.slot = -1
+    node.outputs = (value,)
+    array = _new(Array)
+    array.value = value
+    array.version = 0
+    return node, array

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast
 
-from .autograd import GradNode, edge_of, is_grad_enabled, save
+from .autograd import is_grad_enabled
 from .core import TensorCore
 from .device import Device, GpuDevice
 from .dispatch import Dispatch, Placed
@@ -16,6 +16,7 @@ from .graph import Array, Node, Value
 from .limits import check_value, check_walks
 from .schedule import append
 from .shape import Layout
+from .tape import Keeping, keeping
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
@@ -79,6 +80,7 @@ class Op(Generic[P, R]):
         self.output_names = tuple(outputs)
         self.rule: Callable[..., Any] = self._no_rule
         self.rule_names: tuple[str, ...] = ()
+        self._keeping: dict[tuple[str, ...], Keeping] = {}
         if self.name in REGISTRY:
             raise TypeError(f"{self.name}: an op of this name is already declared")
         REGISTRY[self.name] = self
@@ -101,6 +103,7 @@ class Op(Generic[P, R]):
             )
         self.rule = rule
         self.rule_names = names
+        self._keeping.clear()
         return rule
 
     def _no_rule(self, grad: Any) -> Any:
@@ -162,31 +165,21 @@ class Op(Generic[P, R]):
             return
         if not any(tensor.requires_grad for tensor in tensors.values()):
             return
-        edges = tuple(map(edge_of, tensors.values()))
-        saved: dict[str, Any] = {}
-        order = list(tensors)
-        for name in self.rule_names:
-            if name in tensors:
-                saved[name] = save(tensors[name], order.index(name))
-            elif name in bound:
-                saved[name] = bound[name]
-            elif name in self.output_names:
-                at = self.output_names.index(name)
-                saved[name] = save(outputs[at], -1 if at else None)
-            elif name == "needs":
-                saved[name] = tuple(
-                    name in tensors and edges[order.index(name)] is not None
-                    for name in self.tensors
-                )
-            elif name.endswith("_spec"):
-                tensor = bound[name.removesuffix("_spec")]
-                saved[name] = tensor.spec if isinstance(tensor, TensorCore) else None
-        present = tuple(name in tensors for name in self.tensors)
+        arguments = [bound[name] for name in self.names]
+        present = tuple(tensors)
         specs = tuple(tensor.spec for tensor in tensors.values())
-        rule = self.rule if all(present) else _without_absent(self.rule, present)
-        node = GradNode(self.name, rule, edges, specs, saved)
-        outputs[0].requires_grad = True
-        outputs[0].grad_node = node
+        given = list(tensors.values())
+        self.keeping(present).leave(arguments, given, outputs, specs)
+
+    def keeping(self, present: tuple[str, ...]) -> Keeping:
+        """Return how to leave tape entries when tensors are given for `present`."""
+        found = self._keeping.get(present)
+        if found is None:
+            parameters = self.names, self.tensors, self.output_names
+            rule = self.rule, self.rule_names
+            found = keeping(self.name, rule, parameters, present)
+            self._keeping[present] = found
+        return found
 
     def _check(
         self, tensors: Mapping[str, Any], compute: DType | None = None
@@ -255,20 +248,6 @@ class Op(Generic[P, R]):
     ) -> Sequence[Dispatch]:
         """Return the kernels that compute a node; for ops that are not element-wise."""
         raise NotImplementedError
-
-
-def _without_absent(
-    rule: Callable[..., Any], present: tuple[bool, ...]
-) -> Callable[..., Any]:
-    """Drop the answers for tensor parameters that were given no tensor."""
-
-    def answers(**arguments: Any) -> tuple[Any, ...]:
-        result = rule(**arguments)
-        if not isinstance(result, tuple):
-            result = (result,)
-        return tuple(answer for answer, kept in zip(result, present) if kept)
-
-    return answers
 
 
 def need_feature(

@@ -21,19 +21,21 @@ A vjp may answer in the broadcast shape, and with None where there is no gradien
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar, cast
 
 import numpy as np
 
-from .autograd import no_grad
-from .core import TensorCore
-from .device import GpuDevice
+from .autograd import is_grad_enabled, no_grad
+from .core import TensorCore, assembled
+from .device import Device, GpuDevice
 from .dispatch import SOFTWARE_ROUNDS, Dispatch, Placed
 from .dtype import DType, bool_, convert, promote, promote_scalar
 from .errors import DTypeError
-from .graph import Node, Operand
+from .graph import Form, Node, Operand, Value, pending_array
 from .op import REGISTRY, Op, need_feature, submit_node
-from .shape import Layout, TensorSpec, broadcast_shapes
+from .schedule import append
+from .shape import Layout, TensorSpec, broadcast_shapes, interned
+from .tape import Keeping
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
@@ -44,6 +46,37 @@ Rule = TypeVar("Rule", bound=Callable[..., Any])
 
 QUAD_ALIGNMENT = 16
 """Bytes to which hand-written kernels may assume that their inputs are aligned."""
+
+
+class Shortcut(NamedTuple):
+    """What a call of an element-wise op comes to, known from one with like operands.
+
+    Attributes
+    ----------
+    form : Form
+        Of its node.
+    compute : DType
+        What numbers are converted to.
+    device : GpuDevice
+        Where it runs.
+    keeping : Keeping or None
+        How to leave a tape entry; None if the result has no gradient.
+    specs : tuple of TensorSpec
+        Of the tensors.
+    layouts : tuple of Layout
+        Of the tensors: they are in the key by identity and must outlive it.
+    """
+
+    form: Form
+    compute: DType
+    device: GpuDevice
+    keeping: Keeping | None
+    specs: tuple[TensorSpec, ...]
+    layouts: tuple[Layout, ...]
+
+
+MOST_SHORTCUTS = 4096
+"""Shortcuts that an op has at a time; past it, all are forgotten and made afresh."""
 
 
 class Elementwise(Op[P, R]):
@@ -67,25 +100,73 @@ class Elementwise(Op[P, R]):
         self.result = result
         self.operands = tuple(name for name in self.names if name != result)
 
-    def _apply(
-        self, bound: dict[str, Any], tensors: dict[str, Any]
-    ) -> tuple[TensorCore, ...]:
+        self.shortcuts: dict[tuple[object, ...], Shortcut] = {}
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Apply the op, in short when a call with operands like these came before."""
+        if kwargs or len(args) != len(self.names):
+            bound = self._bind(args, kwargs)
+            args = tuple([bound[name] for name in self.names])  # type: ignore
+        key: list[object] = []
+        values: list[Value] = []
+        tensors: list[TensorCore] = []
+        numbers: tuple[Any, ...] = ()
+        taped = False
+        for argument in args:
+            if isinstance(argument, TensorCore):
+                value = argument.array.value
+                key += (id(argument.layout), value.dtype, argument.device)
+                values.append(value)
+                tensors.append(argument)
+                taped = taped or argument.requires_grad
+            elif type(argument) is DType:
+                key.append(argument)
+            else:
+                key.append(type(argument))
+                numbers += (argument,)
+        shortcut = self.shortcuts.get(tuple(key))
+        if shortcut is None:
+            return cast(R, self._at_length(args, tuple(key)))
+        form = shortcut.form
+        if numbers:
+            if shortcut.compute.is_float:
+                numbers = tuple([float(each) for each in numbers])
+            else:
+                numbers = tuple(
+                    [number(self.name, shortcut.compute, each) for each in numbers]
+                )
+        node, array = pending_array(form, tuple(values), numbers)
+        first, device = tensors[0], shortcut.device
+        out = assembled(first.results, array, form.layouts[0], device)
+        append(device, node)
+        if taped and shortcut.keeping is not None and is_grad_enabled():
+            shortcut.keeping.leave(args, tensors, (out,), shortcut.specs)
+        return cast(R, out)
+
+    def _at_length(self, args: tuple[Any, ...], key: tuple[object, ...]) -> Any:
+        """Check a call and apply the op; on a device, leave a shortcut for `key`."""
+        bound = dict(zip(self.names, args))
+        tensors = {
+            name: bound[name]
+            for name in self.tensors
+            if isinstance(bound[name], TensorCore)
+        }
         compute, result = self._result_dtypes(bound, tensors)
-        accepted = None if isinstance(self.dtypes, Mapping) else self.dtypes
-        device = self._check(tensors, None if accepted is None else compute)
-        if accepted is not None and compute not in accepted:
-            raise DTypeError(
-                f"{self.name}: the operands combine to {compute.name}; accepted:"
-                f" {', '.join(dtype.name for dtype in accepted)}"
-            )
-        first = next(iter(tensors.values()))
+        device = self._checked(tensors, compute)
         shape = broadcast_shapes(self.name, *(t.shape for t in tensors.values()))
+        numbers = {
+            name: number(self.name, compute, bound[name])
+            for name in self.operands
+            if name not in tensors
+        }
         if not isinstance(device, GpuDevice):
-            return (self._on_host(bound, tensors, compute, result),)
+            out = self._on_host(tensors, numbers, compute, result)
+            self._record(bound, tensors, (out,))
+            return out
         for dtype in (compute, *(tensor.dtype for tensor in tensors.values())):
             need_feature(self.name, dtype, device)
         self._check_device(tensors, device)
-        node = Node(
+        node = Node.of(
             self,
             tuple(
                 Operand(t.array.value, t.layout.expand(shape)) for t in tensors.values()
@@ -93,13 +174,33 @@ class Elementwise(Op[P, R]):
             (Layout.contiguous(shape),),
             (result,),
             (("compute", compute), ("tensors", tuple(tensors))),
-            tuple(
-                (name, number(self.name, compute, bound[name]))
-                for name in self.operands
-                if name not in tensors
-            ),
+            tuple(numbers.items()),
         )
-        return submit_node(first, node)
+        (out,) = submit_node(next(iter(tensors.values())), node)
+        self._record(bound, tensors, (out,))
+        if node.outputs[0].numel:
+            if len(self.shortcuts) >= MOST_SHORTCUTS:
+                self.shortcuts.clear()
+            self.shortcuts[key] = Shortcut(
+                node.form,
+                compute,
+                device,
+                self.keeping(tuple(tensors)) if result.is_float else None,
+                tuple(tensor.spec for tensor in tensors.values()),
+                tuple(tensor.layout for tensor in tensors.values()),
+            )
+        return out
+
+    def _checked(self, tensors: dict[str, Any], compute: DType) -> Device:
+        """Return the device of the tensors after checking all dtypes."""
+        accepted = None if isinstance(self.dtypes, Mapping) else self.dtypes
+        device = self._check(tensors, None if accepted is None else compute)
+        if accepted is not None and compute not in accepted:
+            raise DTypeError(
+                f"{self.name}: the operands combine to {compute.name}; accepted:"
+                f" {', '.join(dtype.name for dtype in accepted)}"
+            )
+        return device
 
     def _result_dtypes(
         self, bound: dict[str, Any], tensors: dict[str, Any]
@@ -122,16 +223,11 @@ class Elementwise(Op[P, R]):
 
     def _on_host(
         self,
-        bound: dict[str, Any],
         tensors: dict[str, Any],
+        numbers: dict[str, float],
         compute: DType,
         result: DType,
     ) -> TensorCore:
-        numbers = {
-            name: number(self.name, compute, bound[name])
-            for name in self.operands
-            if name not in tensors
-        }
         with np.errstate(all="ignore"):
             arguments = [
                 _taken_as(compute, tensors[name].host_view())
@@ -226,7 +322,7 @@ class Primitive(Op[P, R]):
         self._check_device(tensors, device)
         if self.typed is not None:
             need_feature(self.name, tensors[self.typed].dtype, device, typed=True)
-        node = Node(
+        node = Node.of(
             self,
             tuple(self._operand(tensor) for tensor in tensors.values()),
             tuple(Layout.contiguous(spec.shape) for spec in outputs),
@@ -316,7 +412,7 @@ class Movement(Op[P, R]):
                 tensor = REGISTRY["copy"](tensor)
             layout = self.layout_rule(tensor.layout, *arguments)
             assert layout is not None, f"{self.name}: no view of a row-major tensor"
-        return (tensor.view_of(layout),)
+        return (tensor.view_of(interned(layout)),)
 
 
 class Composite(Op[P, R]):

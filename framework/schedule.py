@@ -39,12 +39,17 @@ def flush(device: GpuDevice) -> None:
         nodes, device.pending = device.pending, []
         if not nodes:
             return
+        outside: list[Value] = []
         try:
-            _run(device.gpu, _plan_for(device, nodes), nodes)
+            plan = _plan_for(device, nodes, _number(nodes, outside))
+            _run(device.gpu, plan, nodes, outside)
         finally:
+            for value in outside:
+                value.slot = -1
             for node in nodes:
                 for value in node.outputs:
                     value.node = None
+                    value.slot = -1
 
 
 @contextmanager
@@ -80,51 +85,63 @@ def realised(value: Value) -> vkbackend.Buffer:
     return value.buffer
 
 
-def _plan_for(device: GpuDevice, nodes: Sequence[Node]) -> Plan:
-    slots = _slots(nodes)
-    key = device.fusing, _signature(nodes, slots)
-    plan = device.plans.get(key)
+def _plan_for(device: GpuDevice, nodes: Sequence[Node], wiring: object) -> Plan:
+    plans = device.plans
+    key = device.fusing, wiring
+    plan = plans.get(key)
     if plan is None:
-        plan = device.plans[key] = build_plan(
-            device.gpu, nodes, slots, fusing=device.fusing
-        )
-        if len(device.plans) > KEPT_PLANS:
-            device.plans.popitem(last=False)
-    device.plans.move_to_end(key)
+        slots = {
+            id(value): value.slot
+            for node in nodes
+            for value in (*node.values, *node.outputs)
+        }
+        plan = plans[key] = build_plan(device.gpu, nodes, slots, fusing=device.fusing)
+        if len(plans) > KEPT_PLANS:
+            plans.popitem(last=False)
+    else:
+        plans.move_to_end(key)
     return plan
 
 
-def _slots(nodes: Sequence[Node]) -> dict[int, int]:
-    """Return a number for every value, in the order in which it first appears."""
-    slots: dict[int, int] = {}
+def _number(nodes: Sequence[Node], outside: list[Value]) -> object:
+    """Give every value a slot, in the order in which it first appears.
+
+    Parameters
+    ----------
+    nodes : sequence of Node
+        A pending graph.
+    outside : list of Value
+        Filled with the inputs that no node makes.
+
+    Returns
+    -------
+    object
+        Everything that decides a plan, as one hashable value: forms, wiring, and which
+        results are still wanted.
+    """
+    key: list[object] = []
+    count = 0
     for node in nodes:
-        for operand in node.inputs:
-            slots.setdefault(id(operand.value), len(slots))
+        key.append(node.form)
+        for value in node.values:
+            if value.slot < 0:
+                value.slot = count
+                count += 1
+                outside.append(value)
+            key.append(value.slot)
         for value in node.outputs:
-            slots.setdefault(id(value), len(slots))
-    return slots
+            value.slot = count
+            count += 1
+            key.append(value.holders > 0)
+    return tuple(key)
 
 
-def _signature(nodes: Sequence[Node], slots: dict[int, int]) -> object:
-    """Return everything that decides a plan, as one hashable value."""
-    return tuple(
-        (
-            node.op,
-            node.params,
-            node.layouts,
-            tuple(
-                (slots[id(value)], value.dtype, layout) for value, layout in node.inputs
-            ),
-            tuple(value.holders > 0 for value in node.outputs),
-        )
-        for node in nodes
-    )
-
-
-def _run(gpu: vkbackend.Device, plan: Plan, nodes: Sequence[Node]) -> None:
-    memory: dict[int, vkbackend.Buffer] = {}
-    for slot, node, at in plan.inputs:
-        memory[slot] = realised(nodes[node].inputs[at].value)
+def _run(
+    gpu: vkbackend.Device, plan: Plan, nodes: Sequence[Node], outside: Sequence[Value]
+) -> None:
+    memory: dict[int, vkbackend.Buffer] = {
+        value.slot: realised(value) for value in outside
+    }
     batch = gpu.batch()
     for launch in plan.launches:
         for slot, size in launch.allocate:
@@ -132,7 +149,7 @@ def _run(gpu: vkbackend.Device, plan: Plan, nodes: Sequence[Node]) -> None:
         arguments = launch.pack(
             *[memory[slot].address + offset for slot, offset in launch.addresses],
             *launch.words,
-            *[nodes[node].scalars[at][1] for node, at in launch.scalars],
+            *[nodes[node].numbers[at] for node, at in launch.scalars],
         )
         batch.dispatch(
             launch.pipeline,

@@ -51,7 +51,7 @@ class Layout(NamedTuple):
     @functools.lru_cache(maxsize=4096)
     def contiguous(shape: Shape) -> Layout:
         """Return the layout of a fresh row-major tensor."""
-        return Layout(shape, contiguous_strides(shape))
+        return interned(Layout(shape, contiguous_strides(shape)))
 
     @property
     def numel(self) -> int:
@@ -103,6 +103,27 @@ class Layout(NamedTuple):
             strides.extend(stride * step for step in contiguous_strides(tuple(taken)))
         strides.extend(0 for _ in remaining)
         return Layout(shape, tuple(strides), self.offset)
+
+
+MOST_INTERNED = 1 << 14
+_interned: dict[Layout, Layout] = {}
+
+
+def interned(layout: Layout) -> Layout:
+    """Return the one object that stands for equal layouts.
+
+    Caches look layouts up by identity. Past `MOST_INTERNED` all are forgotten, after
+    which an equal layout is another object: such caches miss then, no more.
+    """
+    if len(_interned) >= MOST_INTERNED:
+        _interned.clear()
+    return _interned.setdefault(layout, layout)
+
+
+@functools.lru_cache(maxsize=4096)
+def spec_of(shape: Shape, dtype: DType) -> TensorSpec:
+    """Return a spec; the same object for the same arguments while it is remembered."""
+    return TensorSpec(shape, dtype)
 
 
 def contiguous_strides(shape: Shape) -> tuple[int, ...]:

@@ -277,7 +277,7 @@ class Tensor(
         What it returns, unless None, takes the gradient's place.
         """
         if self.grad_node is not None:
-            self.grad_node.hooks.append(hook)
+            self.grad_node.hooks = [*(self.grad_node.hooks or []), hook]
         else:
             self.hooks = [*(self.hooks or []), hook]
 

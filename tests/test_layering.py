@@ -45,6 +45,7 @@ ORDER = {
         schedule
         core
         autograd
+        tape
         op
         primitive
         ops

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from ..autograd import no_grad
-from ..device import Device
-from ..graph import Array
-from ..shape import Layout
 from ..tensor import Tensor
 
 
@@ -30,18 +27,13 @@ class Parameter(Tensor):
 
     __slots__ = ()
 
+    results = Tensor
+
     def __init__(self, data: Tensor, requires_grad: bool = True) -> None:
         self.array, self.layout, self.device = data.array, data.layout, data.device
         self.grad = self.grad_node = self.hooks = None
         self.grad_index = 0
         self.requires_grad_(requires_grad)
-
-    @classmethod
-    def make(  # type: ignore[override]
-        cls, array: Array, layout: Layout, device: Device
-    ) -> Tensor:
-        """Return a plain tensor over existing storage: a result is no parameter."""
-        return Tensor.make(array, layout, device)
 
     def __repr__(self) -> str:
         return f"Parameter containing:\n{super().__repr__()}"

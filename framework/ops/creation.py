@@ -104,7 +104,9 @@ class Source(Op[..., Any]):
         words = [(f"word{k}", word) for k, word in enumerate(bound.get("stream", ()))]
         scalars = (*words, *((name, bound[name]) for name in self.numbers))
         params = (("compute", compute), ("result", dtype), ("tensors", ()))
-        return submit_node(like, Node(self, (), (layout,), (dtype,), params, scalars))
+        return submit_node(
+            like, Node.of(self, (), (layout,), (dtype,), params, scalars)
+        )
 
 
 def source(

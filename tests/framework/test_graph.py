@@ -1,7 +1,7 @@
 """Values, the arrays that hold them, and nodes."""
 
 import vkbackend.framework as fw
-from vkbackend.framework.graph import Array, Node, Value
+from vkbackend.framework.graph import Array, Node, Operand, Value, pending_array
 from vkbackend.framework.op import REGISTRY
 from vkbackend.framework.shape import Layout
 
@@ -20,8 +20,51 @@ def test_arrays_hold_their_value() -> None:
 def test_a_node_makes_its_values() -> None:
     layouts = (Layout.contiguous((2, 3)), Layout.contiguous(()))
     dtypes = (fw.float32, fw.int32)
-    node = Node(REGISTRY["exp"], (), layouts, dtypes)
+    node = Node.of(REGISTRY["exp"], (), layouts, dtypes)
     assert [value.numel for value in node.outputs] == [6, 1]
     assert tuple(value.dtype for value in node.outputs) == dtypes
     assert all(value.node is node for value in node.outputs)
     assert all(value.holders == 0 for value in node.outputs)
+
+
+def test_equal_forms_are_one_object() -> None:
+    layouts, dtypes = (Layout.contiguous((2, 3)),), (fw.float32,)
+    exp, log = REGISTRY["exp"], REGISTRY["log"]
+    first = Node.of(exp, (), layouts, dtypes, (("n", 1),)).form
+    assert first is Node.of(exp, (), layouts, dtypes, (("n", 1),)).form
+    others = [
+        Node.of(log, (), layouts, dtypes, (("n", 1),)),
+        Node.of(exp, (), layouts, (fw.float16,), (("n", 1),)),
+        Node.of(exp, (), layouts, dtypes, (("n", True),)),
+        Node.of(exp, (), layouts, dtypes, (("n", 1),), (("s", 2.0),)),
+    ]
+    assert first not in [node.form for node in others]
+
+
+def test_a_form_does_not_hold_the_numbers() -> None:
+    value = Value(6, fw.float32)
+    layout = Layout.contiguous((6,))
+    nodes = [
+        Node.of(
+            REGISTRY["add"],
+            (Operand(value, layout),),
+            (layout,),
+            (fw.float32,),
+            (),
+            (("b", b),),
+        )
+        for b in (1.0, 2.0)
+    ]
+    assert nodes[0].form is nodes[1].form
+    assert [node.scalars for node in nodes] == [(("b", 1.0),), (("b", 2.0),)]
+    assert nodes[0].inputs == (Operand(value, layout),)
+
+
+def test_an_array_of_a_pending_value_is_what_the_constructors_make() -> None:
+    form = Node.of(REGISTRY["exp"], (), (Layout.contiguous((6,)),), (fw.float32,)).form
+    node, array = pending_array(form, (), (2.0,))
+    (value,) = node.outputs
+    assert array.value is value
+    assert (array.version, value.holders, value.slot) == (0, 1, -1)
+    assert (value.numel, value.dtype, value.buffer) == (6, fw.float32, None)
+    assert (value.node, node.form, node.numbers) == (node, form, (2.0,))

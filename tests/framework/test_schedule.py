@@ -8,7 +8,7 @@ import pytest
 import vkbackend.framework as fw
 from tests.compare import assert_close
 from vkbackend import Counters, OutOfDeviceMemory
-from vkbackend.framework import schedule
+from vkbackend.framework import graph, schedule
 from vkbackend.framework.device import KEPT_PLANS, GpuDevice
 from vkbackend.framework.schedule import MAX_PENDING
 
@@ -215,7 +215,15 @@ def test_values_are_numbered_by_wiring(gpu: GpuDevice) -> None:
     x = tensor(gpu, 3)
     fw.eval()
     y = x + x * 2
-    slots = schedule._slots(gpu.pending)
-    assert sorted(slots.values()) == [0, 1, 2]
-    assert slots[id(x.array.value)] == 0
-    assert slots[id(y.array.value)] == 2
+    outside: list[graph.Value] = []
+    key = schedule._number(gpu.pending, outside)
+    assert outside == [x.array.value]
+    assert (x.array.value.slot, y.array.value.slot) == (0, 2)
+    times, plus = (node.form for node in gpu.pending)
+    assert key == (times, 0, False, plus, 0, 1, True)
+    for node in gpu.pending:
+        for value in (*node.values, *node.outputs):
+            value.slot = -1
+    fw.eval()
+    assert_close(y.numpy(), x.numpy() * 3)
+    assert (x.array.value.slot, y.array.value.slot) == (-1, -1)

@@ -32,7 +32,7 @@ def apply(
         if compute is None:
             dtype = promote(dtype, each.value.dtype) if dtype else each.value.dtype
     assert dtype is not None
-    return Node(
+    return Node.of(
         op,
         tuple(
             Operand(each.value, each.layout.expand(shape)) for each in tensors.values()

@@ -1,0 +1,129 @@
+"""What an op's gradient rule keeps of a call, worked out once and not for each call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from .autograd import GradNode, edge_of, save
+from .core import TensorCore
+from .shape import TensorSpec
+
+INPUT, OUTPUT, ARGUMENT, NEEDS, SPEC = range(5)
+"""Where an argument of a rule comes from."""
+
+
+class Keeping(NamedTuple):
+    """How to leave a tape entry of one op, called with tensors in certain places.
+
+    Attributes
+    ----------
+    name : str
+        The op.
+    rule : callable
+        Its gradient rule, which answers for the tensors that were given.
+    saves : tuple of (str, int, int)
+        For each argument of the rule its name, where it comes from, and its number
+        there.
+    present : tuple of int
+        For each tensor parameter its number among the tensors given, or -1.
+    """
+
+    name: str
+    rule: Callable[..., Any]
+    saves: tuple[tuple[str, int, int], ...]
+    present: tuple[int, ...]
+
+    def leave(
+        self,
+        arguments: Sequence[Any],
+        tensors: Sequence[TensorCore],
+        outputs: Sequence[TensorCore],
+        specs: tuple[TensorSpec, ...],
+    ) -> None:
+        """Make the first output a result of the op on the tape.
+
+        Parameters
+        ----------
+        arguments : sequence
+            Every argument of the call in the order of the op's parameters.
+        tensors : sequence of TensorCore
+            Those that are tensors.
+        outputs : sequence of TensorCore
+            Results.
+        specs : tuple of TensorSpec
+            Of `tensors`.
+        """
+        edges = tuple([edge_of(tensor) for tensor in tensors])
+        saved: dict[str, Any] = {}
+        for name, source, at in self.saves:
+            if source == INPUT:
+                saved[name] = save(tensors[at], at)
+            elif source == OUTPUT:
+                saved[name] = save(outputs[at], -1 if at else None)
+            elif source == ARGUMENT:
+                saved[name] = arguments[at]
+            elif source == SPEC:
+                saved[name] = specs[at] if at >= 0 else None
+            else:
+                saved[name] = tuple(
+                    [at >= 0 and edges[at] is not None for at in self.present]
+                )
+        first = outputs[0]
+        first.requires_grad = True
+        first.grad_node = GradNode(self.name, self.rule, edges, specs, saved)
+
+
+def keeping(
+    name: str,
+    rule: tuple[Callable[..., Any], Sequence[str]],
+    parameters: tuple[Sequence[str], Sequence[str], Sequence[str]],
+    given: Sequence[str],
+) -> Keeping:
+    """Return how an op leaves tape entries.
+
+    Parameters
+    ----------
+    name : str
+        The op.
+    rule : (callable, sequence of str)
+        Its gradient rule and the names that it takes.
+    parameters : (sequence of str, sequence of str, sequence of str)
+        Names of the op's parameters, of those that are tensors, and of its outputs.
+    given : sequence of str
+        Tensor parameters that a tensor is given for, in order.
+    """
+    function, wanted = rule
+    names, tensors, outputs = (list(each) for each in parameters)
+    order = list(given)
+    saves = []
+    for each in wanted:
+        if each in order:
+            saves.append((each, INPUT, order.index(each)))
+        elif each in names:
+            saves.append((each, ARGUMENT, names.index(each)))
+        elif each in outputs:
+            saves.append((each, OUTPUT, outputs.index(each)))
+        elif each == "needs":
+            saves.append((each, NEEDS, 0))
+        elif each.endswith("_spec"):
+            tensor = each.removesuffix("_spec")
+            saves.append((each, SPEC, order.index(tensor) if tensor in order else -1))
+    present = tuple(order.index(each) if each in order else -1 for each in tensors)
+    if -1 in present:
+        function = _without_absent(function, present)
+    return Keeping(name, function, tuple(saves), present)
+
+
+def _without_absent(
+    rule: Callable[..., Any], present: tuple[int, ...]
+) -> Callable[..., Any]:
+    """Drop the answers for tensor parameters that were given no tensor."""
+
+    def answers(**arguments: Any) -> tuple[Any, ...]:
+        result = rule(**arguments)
+        if not isinstance(result, tuple):
+            result = (result,)
+        return tuple(answer for answer, at in zip(result, present) if at >= 0)
+
+    return answers
