@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 
+from . import tracing
 from .device import Device, GpuDevice, opened_devices
 from .device import device as get_device
 from .dtype import DType, DTypeLike, as_dtype, decode, encode, float32
@@ -183,6 +184,11 @@ class TensorCore:
         """
         if not isinstance(self.device, GpuDevice):
             return self.host_view().copy()
+        tracing.refuse(
+            f"a tensor of shape {self.shape} on {self.device} is read on the host,"
+            " which a replay cannot do; return it and read it outside, or choose with"
+            " where() instead of a Python branch"
+        )
         if self.array.value.node is not None:
             flush(self.device)
         return self._download(self.device).copy()

@@ -5,6 +5,7 @@ Error (vkbackend.errors)
 ├── DTypeError (TypeError)     a dtype that an operation or a device does not take
 ├── GradError (RuntimeError)   a gradient that cannot be computed
 ├── DeviceMismatchError (RuntimeError)   tensors on different devices
+├── TraceError (RuntimeError)  something that `jit` cannot replay
 ├── StateError (RuntimeError)  a state that does not fit what loads it
 ├── GraphError (ValueError)     a node of a hand-built graph that does not fit or run
 └── FileFormatError (ValueError)   a file that is damaged or of another format
@@ -27,6 +28,10 @@ class GradError(Error, RuntimeError):
 
 class DeviceMismatchError(Error, RuntimeError):
     """Tensors of one operation that live on different devices."""
+
+
+class TraceError(Error, RuntimeError):
+    """Something inside a function under `jit` that cannot be replayed."""
 
 
 class StateError(Error, RuntimeError):

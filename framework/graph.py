@@ -8,8 +8,10 @@ when the graph is flushed never needs memory of its own.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from . import tracing
 from .dtype import DType
 from .shape import Layout
 
@@ -34,9 +36,13 @@ class Value:
         Arrays that refer to the value.
     slot : int
         Its number while its graph is being run; -1 otherwise.
+    watchers : set of callable
+        Internal: see `watch`.
     """
 
-    __slots__ = ("buffer", "dtype", "holders", "node", "numel", "slot")
+    __slots__ = ("buffer", "dtype", "holders", "node", "numel", "slot", "watchers")
+
+    watchers: set[Callable[[], object]]
 
     def __init__(
         self, numel: int, dtype: DType, node: Node | None = None, buffer: object = None
@@ -60,7 +66,7 @@ class Array:
         Number of changes in place so far; autograd compares it with what it saved.
     """
 
-    __slots__ = ("value", "version")
+    __slots__ = ("__weakref__", "value", "version")
 
     def __init__(self, value: Value) -> None:
         self.value = value
@@ -69,13 +75,56 @@ class Array:
 
     def rebind(self, value: Value) -> None:
         """Replace the content, which counts as a change in place."""
+        if tracing.running:
+            trace = tracing.listener()
+            if trace is not None:
+                trace.rebound(self, self.value)
+        self.replace(value)
+        self.version += 1
+
+    def replace(self, value: Value) -> None:
+        """Hold another value, which is not a change for those who saved this one."""
         value.holders += 1
         self.value.holders -= 1
         self.value = value
-        self.version += 1
 
     def __del__(self) -> None:
         self.value.holders -= 1
+
+
+class WatchedValue(Value):
+    """A value in memory that a replay reads or writes by its address.
+
+    A value becomes one by assignment to its `__class__`, in `watch`.
+    """
+
+    __slots__ = ()
+
+    @property
+    def holders(self) -> int:
+        """Arrays that refer to the value; who watches it hears of each change."""
+        count: int = _holders.__get__(self)
+        return count
+
+    @holders.setter
+    def holders(self, count: int) -> None:
+        _holders.__set__(self, count)
+        for watcher in self.watchers:
+            watcher()
+
+
+_holders: Any = Value.__dict__["holders"]
+
+
+def watch(value: Value, watcher: Callable[[], object]) -> None:
+    """Call `watcher` whenever an array begins or ceases to refer to a value.
+
+    A watcher is forgotten with `value.watchers.discard(watcher)`.
+    """
+    if type(value) is not WatchedValue:
+        value.watchers = set()
+        value.__class__ = WatchedValue
+    value.watchers.add(watcher)
 
 
 class Operand(NamedTuple):

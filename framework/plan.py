@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import vkbackend
 
 from .dispatch import At, Dispatch, Grid, Scratch
-from .fusion.build import WORKGROUP, build_kernel
+from .fusion.build import WORKGROUP, FusedKernel, build_kernel
 from .fusion.emit import emit
+from .fusion.movable import arguments_in_memory, results_over_operands
 from .fusion.rules import Item, group
 from .graph import Node, Value
+from .tracing import Changing, StreamWord
 
 Address = tuple[int, int]
 """A kernel argument that becomes a device address: slot and offset in bytes."""
@@ -33,6 +35,9 @@ class Launch:
         Slots that get memory before the launch, and their sizes in bytes.
     release : tuple of int
         Slots that nobody needs after the launch.
+    over : tuple of (int, int)
+        Slots that are read and written element by element, so that the second may lie
+        where the first does.
     """
 
     pipeline: vkbackend.Pipeline
@@ -45,6 +50,7 @@ class Launch:
     writes: tuple[int, ...]
     allocate: tuple[tuple[int, int], ...]
     release: tuple[int, ...] = ()
+    over: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass
@@ -77,6 +83,7 @@ def build_plan(
     slots: dict[int, int],
     *,
     fusing: bool = True,
+    state: Collection[int] = (),
 ) -> Plan:
     """Group nodes into kernels, build their pipelines and lay out their arguments.
 
@@ -90,17 +97,24 @@ def build_plan(
         A number for each value of the graph, by `id`.
     fusing : bool, default True
         Whether operations may join one kernel.
+    state : collection of int
+        The `id` of values that a replay may write over once they have been read.
     """
-    return _Builder(gpu, nodes, slots).build(fusing)
+    return _Builder(gpu, nodes, slots, state).build(fusing)
 
 
 class _Builder:
     def __init__(
-        self, gpu: vkbackend.Device, nodes: Sequence[Node], slots: dict[int, int]
+        self,
+        gpu: vkbackend.Device,
+        nodes: Sequence[Node],
+        slots: dict[int, int],
+        state: Collection[int],
     ) -> None:
         self.gpu = gpu
         self.nodes = nodes
         self.slots = slots
+        self.state = state
         self.wide = gpu.info.kind == "software" and gpu.info.shader_int64
         self.producer = {
             id(value): number
@@ -178,7 +192,7 @@ class _Builder:
         self._add(
             self.gpu.pipeline(
                 f"fused/{kernel.name}",
-                source=emit(kernel.program, wide=self.wide),
+                source=self._source(unit, kernel),
                 constants={"LOCAL_X": WORKGROUP},
             ),
             kernel.grid,
@@ -191,6 +205,38 @@ class _Builder:
             reads=[slot for slot, _ in inputs.values()],
             writes=[slot for slot, _ in outputs.values()],
             allocate=self._memory([value for _, value in kernel.outputs]),
+            over=self._over(kernel),
+        )
+
+    def _source(self, unit: list[int], kernel: FusedKernel) -> str:
+        """Return the kernel's GLSL, of a kind that can be replayed if it must be."""
+        source = emit(kernel.program, wide=self.wide)
+        numbers = [
+            self.nodes[unit[member]].scalars[at][1] for member, at in kernel.scalars
+        ]
+        if any(isinstance(number, Changing | StreamWord) for number in numbers):
+            source = arguments_in_memory(source)
+        if any(id(value) in self.state for _, value, _ in kernel.inputs):
+            source = results_over_operands(source)
+        return source
+
+    def _over(self, kernel: FusedKernel) -> tuple[tuple[int, int], ...]:
+        """Return which results may lie where which operands do."""
+        plain: dict[int, Value] = {}
+        moved = set()
+        for name, value, offset in kernel.inputs:
+            access = kernel.program.accesses[int(name.removeprefix("in"))]
+            if id(value) in self.state and access.kind == "linear" and not offset:
+                plain[id(value)] = value
+            else:
+                moved.add(id(value))
+        return tuple(
+            (self.slots[id(value)], self.slots[id(result)])
+            for value in plain.values()
+            for _, result in kernel.outputs
+            if id(value) not in moved
+            and value.numel == result.numel
+            and value.dtype.itemsize == result.dtype.itemsize
         )
 
     def _plan_kernels(self, node: Node) -> None:
@@ -261,6 +307,7 @@ class _Builder:
         reads: Sequence[int],
         writes: Sequence[int],
         allocate: Sequence[tuple[int, int]],
+        over: tuple[tuple[int, int], ...] = (),
     ) -> None:
         launch = Launch(
             pipeline,
@@ -272,6 +319,7 @@ class _Builder:
             tuple(dict.fromkeys(reads)),
             tuple(dict.fromkeys(writes)),
             tuple(allocate),
+            over=over,
         )
         self.plan.launches.append(launch)
 

@@ -36,6 +36,7 @@ from .op import REGISTRY, Op, need_feature, submit_node
 from .schedule import append
 from .shape import Layout, TensorSpec, broadcast_shapes, interned
 from .tape import Keeping
+from .tracing import Changing
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
@@ -130,7 +131,12 @@ class Elementwise(Op[P, R]):
         form = shortcut.form
         if numbers:
             if shortcut.compute.is_float:
-                numbers = tuple([float(each) for each in numbers])
+                numbers = tuple(
+                    [
+                        each if type(each) is Changing else float(each)
+                        for each in numbers
+                    ]
+                )
             else:
                 numbers = tuple(
                     [number(self.name, shortcut.compute, each) for each in numbers]
@@ -262,7 +268,7 @@ def number(name: str, dtype: DType, value: Any) -> float:
             f"{name}: {value!r} is no operand; use a tensor or a real number"
         )
     if dtype.is_float:
-        return float(value)
+        return value if type(value) is Changing else float(value)
     low, high = dtype.limits
     if not low <= value <= high:
         raise DTypeError(

@@ -16,6 +16,8 @@ import threading
 
 import numpy as np
 
+from . import tracing
+
 Stream = tuple[int, int, int, int]
 """Key (low, high) and call number (low, high), each a 32-bit word."""
 
@@ -62,15 +64,23 @@ class Generator:
 
     def set_state(self, state: tuple[int, int]) -> None:
         """Go on from a state that `get_state` returned."""
+        tracing.refuse("a generator is seeded inside, which happens once; seed outside")
         with self._lock:
             self.seed, self.calls = state
 
     def stream(self) -> Stream:
         """Return the next call's stream."""
+        call = self.reserve(1)
+        words = self.seed & _WORD, self.seed >> 32, call & _WORD, call >> 32
+        trace = tracing.listener()
+        return words if trace is None else trace.drawn(self, words)
+
+    def reserve(self, count: int) -> int:
+        """Take the streams of so many calls and return the number of the first."""
         with self._lock:
             call = self.calls
-            self.calls += 1
-        return self.seed & _WORD, self.seed >> 32, call & _WORD, call >> 32
+            self.calls += count
+        return call
 
 
 default_generator = Generator()

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 
 import vkbackend
 
+from . import tracing
 from .device import KEPT_PLANS, GpuDevice
 from .graph import Node, Value
 from .plan import Plan, build_plan
@@ -22,7 +23,15 @@ MAX_PENDING = 1024
 
 
 def append(device: GpuDevice, node: Node) -> None:
-    """Add a node to the pending graph, flushing it when it has grown too long."""
+    """Add a node to the pending graph, flushing it when it has grown too long.
+
+    Within `jit` it goes to the trace.
+    """
+    if tracing.running:
+        trace = tracing.listener()
+        if trace is not None:
+            trace.nodes.append(node)
+            return
     with device.lock:
         device.pending.append(node)
         if len(device.pending) >= MAX_PENDING:

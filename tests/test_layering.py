@@ -37,10 +37,10 @@ ORDER = {
     "vkbackend.framework": """
         errors
         dtype
-        shape
+        shape tracing
         graph dispatch rng limits
         device
-        fusion
+        fusion memory_plan
         plan
         schedule
         core

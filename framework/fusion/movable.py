@@ -1,0 +1,30 @@
+"""Generated kernels whose arguments, and some of whose results, lie where others did.
+
+A recorded dispatch cannot be given new push constants. Where an argument changes from
+replay to replay, the kernel reads all of its arguments from memory instead. Replays
+also write a parameter's new value over its old one, element by element, which
+`restrict` would forbid.
+"""
+
+from __future__ import annotations
+
+import re
+
+_PUSHED = re.compile(
+    r"layout\(push_constant, std430\) uniform Push \{\n(?P<members>[^}]*)\} args;"
+)
+_STORED = """layout(buffer_reference, std430, buffer_reference_align = 16) \
+restrict readonly buffer Arguments {{
+{members}}};
+layout(push_constant, std430) uniform Push {{ Arguments args; }};"""
+_APART = re.compile(r"\) restrict (?=(readonly|writeonly) buffer (In|Out)_)")
+
+
+def arguments_in_memory(source: str) -> str:
+    """Return a generated kernel that reads its arguments from memory."""
+    return _PUSHED.sub(lambda found: _STORED.format(members=found["members"]), source)
+
+
+def results_over_operands(source: str) -> str:
+    """Return a generated kernel that may write an element over one it has read."""
+    return _APART.sub(") ", source)

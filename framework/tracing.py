@@ -1,0 +1,155 @@
+"""What a running trace of `jit` hears from the layers below it.
+
+A traced function runs once in Python; its operations are collected, and later calls
+replay them without Python. So whatever Python does beside operations must be told to
+the trace: numbers that change from call to call (`changing`), actions that belong to
+each call (`each_time`), storages that are rebound, draws. What cannot be replayed is
+refused (`refuse`), or marks the trace as one that cannot be kept (`once`).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Protocol
+
+from .errors import TraceError
+
+if TYPE_CHECKING:
+    from .graph import Array, Node, Value
+    from .rng import Generator
+
+
+class Changing(float):
+    """A number that is read again before each replay.
+
+    Attributes
+    ----------
+    read : callable
+        Returns the number for the call that is about to run.
+    """
+
+    __slots__ = ("read",)
+
+    read: Callable[[], float]
+
+
+class StreamWord(int):
+    """One of the four words of a stream, which is another in each replay.
+
+    Attributes
+    ----------
+    generator : Generator
+        Whose stream it is.
+    call : int
+        Number of the draw among those of the traced function, from 0.
+    part : int
+        Which word.
+    """
+
+    generator: Generator
+    call: int
+    part: int
+
+
+class Listener(Protocol):
+    """What a trace does with what it hears."""
+
+    nodes: list[Node]
+
+    def rebound(self, array: Array, before: Value) -> None:
+        """Note that a storage has other content than `before`."""
+
+    def drawn(self, generator: Generator, words: tuple[int, int, int, int]) -> Any:
+        """Return the words of a draw so that they are told apart."""
+
+    def changing(self, read: Callable[[], float]) -> float:
+        """Return a number that is read before each replay."""
+
+    def each_time(self, action: Callable[[], object]) -> None:
+        """Note an action that is repeated before each replay."""
+
+    def once(self, reason: str) -> None:
+        """Note that the function did what it does only once."""
+
+    def called(self, owner: Any) -> None:
+        """Note an object whose `fingerprint()` tells whether the trace still fits."""
+
+    def left_gradient(self, leaf: Any, cleared: bool) -> None:
+        """Note that the gradient of a leaf is about to be dropped or added to."""
+
+
+class _Local(threading.local):
+    listener: Listener | None = None
+
+
+_local = _Local()
+running = 0
+"""Traces running in all threads: a quick test for the common case that none does."""
+
+_counting = threading.Lock()
+
+
+def listener() -> Listener | None:
+    """Return the trace that runs in this thread."""
+    return _local.listener if running else None
+
+
+@contextmanager
+def listening(trace: Listener) -> Iterator[None]:
+    """Send what happens in this thread to a trace."""
+    global running
+    with _counting:
+        running += 1
+    before, _local.listener = _local.listener, trace
+    try:
+        yield
+    finally:
+        _local.listener = before
+        with _counting:
+            running -= 1
+
+
+def changing(read: Callable[[], float]) -> float:
+    """Return a number for an element-wise operation, read anew for each replay."""
+    trace = listener()
+    return read() if trace is None else trace.changing(read)
+
+
+def each_time(action: Callable[[], object]) -> None:
+    """Do something on the host now and, in order, before each replay."""
+    action()
+    trace = listener()
+    if trace is not None:
+        trace.each_time(action)
+
+
+def once(reason: str) -> None:
+    """Say that what happens now will not happen in the next call."""
+    trace = listener()
+    if trace is not None:
+        trace.once(reason)
+
+
+def refuse(what: str) -> None:
+    """Raise `TraceError` if a trace runs in this thread.
+
+    Parameters
+    ----------
+    what : str
+        What is wrong, and what would be right.
+    """
+    if listener() is not None:
+        raise TraceError(f"jit: {what}")
+
+
+class Structure:
+    """Counts changes of what modules consist of, so that replays need not look."""
+
+    changes = 0
+
+
+def structure_changed() -> None:
+    """Note that a module, parameter or optimizer is no longer what it was."""
+    Structure.changes += 1

@@ -1,0 +1,81 @@
+"""Memory by lifetimes: what is alive together lies apart, in as little as possible."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vkbackend.framework.memory_plan import (
+    GRANULE,
+    Area,
+    levels,
+    most_alive,
+    place,
+    rounded,
+    waves,
+)
+
+areas = st.lists(
+    st.builds(
+        lambda size, first, life: Area(size, first, first + life),
+        st.integers(0, 5000),
+        st.integers(0, 20),
+        st.integers(0, 8),
+    ),
+    max_size=40,
+)
+numbers = st.lists(st.integers(0, 7), max_size=3)
+accesses = st.lists(st.tuples(numbers, numbers), max_size=30)
+
+
+@given(areas)
+def test_what_is_alive_together_lies_apart(wanted: list[Area]) -> None:
+    offsets, size = place(wanted)
+    for k, (one, start) in enumerate(zip(wanted, offsets)):
+        assert start % GRANULE == 0
+        assert start + rounded(one.size) <= size
+        for other, begin in zip(wanted[:k], offsets):
+            if one.first <= other.last and other.first <= one.last:
+                apart = start + rounded(one.size) <= begin
+                assert apart or begin + rounded(other.size) <= start
+
+
+@given(areas)
+def test_total_is_between_the_bounds(wanted: list[Area]) -> None:
+    total = place(wanted).size
+    assert most_alive(wanted) <= total <= sum(rounded(area.size) for area in wanted)
+
+
+def test_most_alive_counts_both_ends() -> None:
+    assert most_alive([Area(GRANULE, 0, 2), Area(GRANULE, 2, 3)]) == 2 * GRANULE
+    assert most_alive([Area(GRANULE, 0, 1), Area(GRANULE, 2, 3)]) == GRANULE
+    assert most_alive([]) == 0
+
+
+def test_a_chain_needs_two_areas() -> None:
+    chain = [Area(1000, k, k + 1) for k in range(50)]
+    assert place(chain).size == 2 * 1024
+
+
+def test_nothing_is_placed_in_nothing() -> None:
+    assert place([]) == ([], 0)
+    assert place([Area(0, 0, 0)]) == ([0], GRANULE)
+
+
+def test_waves() -> None:
+    assert waves([([0], [1]), ([0], [2]), ([1], [3]), ([4], [2])]) == [0, 0, 1, 1]
+    # A write after a read of the same wave waits.
+    assert waves([([0], [1]), ([], [0])]) == [0, 1]
+
+
+@given(accesses)
+def test_waves_keep_conflicts_apart(work: list[tuple[list[int], list[int]]]) -> None:
+    for found in (waves(work), levels(work)):
+        for late, (reads, writes) in enumerate(work):
+            for early, (read, written) in enumerate(work[:late]):
+                conflict = {*written} & {*reads, *writes} or {*read} & {*writes}
+                if conflict:
+                    assert found[early] < found[late]
+
+
+@given(accesses)
+def test_levels_are_never_later(work: list[tuple[list[int], list[int]]]) -> None:
+    assert all(a <= b for a, b in zip(levels(work), waves(work)))

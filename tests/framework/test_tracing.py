@@ -1,0 +1,105 @@
+"""What traces hear from the layers below."""
+
+import copy
+import threading
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import vkbackend.framework as fw
+from vkbackend.framework import tracing
+from vkbackend.framework.device import GpuDevice
+from vkbackend.framework.errors import TraceError
+from vkbackend.framework.graph import watch
+
+
+def heard() -> Any:
+    """Return a listener that keeps what it hears."""
+    said: list[Any] = []
+    return SimpleNamespace(
+        said=said,
+        nodes=[],
+        rebound=lambda array, before: said.append((array, before)),
+        drawn=lambda generator, words: said.append(words) or words,
+        changing=lambda read: said.append(read) or read(),
+        each_time=said.append,
+        once=said.append,
+    )
+
+
+def test_without_a_trace_nothing_is_heard() -> None:
+    assert tracing.listener() is None
+    assert tracing.changing(lambda: 2.5) == 2.5
+    tracing.once("anything")
+    tracing.refuse("nothing is refused")
+    done: list[int] = []
+    tracing.each_time(lambda: done.append(1))
+    assert done == [1]
+
+
+def test_numbers_and_actions_are_heard() -> None:
+    trace = heard()
+    done: list[int] = []
+    with tracing.listening(trace):
+        assert tracing.changing(lambda: 2.5) == 2.5
+        tracing.each_time(lambda: done.append(1))
+        tracing.once("made")
+        with pytest.raises(TraceError, match="jit: it is so; make it otherwise"):
+            tracing.refuse("it is so; make it otherwise")
+    assert len(trace.said) == 3
+    assert done == [1]
+    assert tracing.running == 0
+
+
+def test_storages_and_draws_are_heard() -> None:
+    trace = heard()
+    x = fw.ones(3)
+    before = x.array.value
+    with tracing.listening(trace):
+        x.add_(1)
+        fw.rand(3)
+    assert trace.said[0] == (x.array, before)
+    assert len(trace.said[1]) == 4
+
+
+def test_a_generator_is_not_seeded_within() -> None:
+    with tracing.listening(heard()), pytest.raises(TraceError, match="seeded inside"):
+        fw.manual_seed(0)
+
+
+@pytest.mark.core
+def test_operations_go_to_the_trace_of_their_thread(gpu: GpuDevice) -> None:
+    trace = heard()
+    x = fw.ones(3, device=gpu)
+    fw.eval()
+    with tracing.listening(trace):
+        y = x + 1
+        other = threading.Thread(target=lambda: (x * 2).numpy())
+        other.start()
+        other.join()
+        with pytest.raises(TraceError, match="is read on the host"):
+            x.numpy()
+    assert [node.op.name for node in trace.nodes] == ["add"]
+    assert gpu.pending == []
+    del y
+
+
+def test_holders_of_a_watched_value_are_heard() -> None:
+    x = fw.ones(3)
+    counts: list[int] = []
+    value = x.array.value
+
+    def note() -> None:
+        counts.append(value.holders)
+
+    watch(value, note)
+    watch(value, note)
+    twin = copy.deepcopy(x)
+    assert value.holders == 2
+    del twin
+    x.add_(1)
+    assert counts == [2, 1, 0]
+    value.watchers.discard(note)
+    x.array.rebind(value)
+    assert counts == [2, 1, 0]
