@@ -284,7 +284,11 @@ class Tensor(
     # Elements by index
 
     def __getitem__(self, index: Any) -> Tensor:
-        """Return what an index chooses, as NumPy does; see `ops.slice_`."""
+        """Return what an index chooses, as NumPy does; see `ops.slice_`.
+
+        An int beside arrays counts as one of them: `x[0, :, [0, 1]]` has the dimension
+        of the list first, as in NumPy, where PyTorch has it last.
+        """
         return ops.slice_(self, index)
 
     def __setitem__(self, index: Any, value: Any) -> None:

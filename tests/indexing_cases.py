@@ -46,7 +46,46 @@ def rows(count: int, low: int, high: int, dtype: str = "int32") -> Draw:
 
 EACH = Draw((3, 4, 5), -7, 7, "int64")
 
+
+def extremes(
+    x: np.ndarray, index: np.ndarray, src: np.ndarray, dim: int, greatest: bool
+) -> np.ndarray:
+    """Return `x` with the extremes of itself and of what goes to each place."""
+    out, join = x.copy(), np.fmax if greatest else np.fmin
+    for place in np.ndindex(*index.shape):
+        target = (*place[:dim], index[place], *place[dim + 1 :])
+        out[target] = join(out[target], src[place])
+    return out
+
+
 INDEXING = {
+    "scatter_extreme": Case(
+        lambda x, index, src, dim, greatest: REGISTRY["scatter_extreme"](
+            x, index, src, dim, greatest, True
+        ),
+        tuple(
+            Sample(
+                (Draw(shape), Draw(entries, 0, shape[dim], "int32"), Draw(entries)),
+                {"dim": dim, "greatest": greatest},
+            )
+            for shape, entries, dim, greatest in (
+                ((3, 4, 5), (3, 7, 5), 1, True),
+                ((3, 4, 5), (2, 4, 3), 0, False),
+                ((5,), (300,), 0, True),
+            )
+        ),
+        extremes,
+        exact=True,
+        bad=(
+            Bad(
+                lambda ones: ops.scatter_reduce(
+                    ones(3), 0, ones(2, dtype="int32") * 3, ones(2), "amax"
+                ),
+                ShapeError,
+                "index: 3 is out of range: the dimension has size 3",
+            ),
+        ),
+    ),
     "take": Case(
         REGISTRY["take"],
         (

@@ -91,6 +91,34 @@ class ChoiceMethods:
         """See `ops.scatter_add`."""
         return ops.scatter_add(self, dim, index, src)
 
+    def scatter_reduce(
+        self: Tensor,
+        dim: int,
+        index: Tensor,
+        src: Tensor,
+        reduce: str,
+        *,
+        include_self: bool = True,
+    ) -> Tensor:
+        """See `ops.scatter_reduce`."""
+        return ops.scatter_reduce(
+            self, dim, index, src, reduce, include_self=include_self
+        )
+
+    def take(self: Tensor, index: Tensor) -> Tensor:
+        """See `ops.take`."""
+        return ops.take(self, index)
+
+    def put(
+        self: Tensor, index: Tensor, source: Tensor, accumulate: bool = False
+    ) -> Tensor:
+        """See `ops.put`."""
+        return ops.put(self, index, source, accumulate)
+
+    def masked_scatter(self: Tensor, mask: Tensor, source: Tensor) -> Tensor:
+        """See `ops.masked_scatter`."""
+        return ops.masked_scatter(self, mask, source)
+
     def index_select(self: Tensor, dim: int, index: Tensor) -> Tensor:
         """See `ops.index_select`."""
         return ops.index_select(self, dim, index)

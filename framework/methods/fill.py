@@ -73,6 +73,36 @@ class FillMethods:
         """Add to elements in place; see `ops.scatter_add`."""
         return change(self, ops.scatter_add, dim, index, src)
 
+    def scatter_reduce_(
+        self: Tensor,
+        dim: int,
+        index: Tensor,
+        src: Tensor,
+        reduce: str,
+        *,
+        include_self: bool = True,
+    ) -> Tensor:
+        """Combine elements in place; see `ops.scatter_reduce`."""
+        return change(
+            self,
+            ops.scatter_reduce,
+            dim,
+            index,
+            src,
+            reduce,
+            include_self=include_self,
+        )
+
+    def put_(
+        self: Tensor, index: Tensor, source: Tensor, accumulate: bool = False
+    ) -> Tensor:
+        """Replace elements by flat place; see `ops.put`."""
+        return change(self, ops.put, index, source, accumulate)
+
+    def masked_scatter_(self: Tensor, mask: Tensor, source: Tensor) -> Tensor:
+        """Replace elements where `mask` holds; see `ops.masked_scatter`."""
+        return change(self, ops.masked_scatter, mask, source)
+
     def uniform_(
         self: Tensor,
         low: float = 0.0,

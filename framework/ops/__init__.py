@@ -99,6 +99,7 @@ from .exponential import (
     sigmoid,
 )
 from .extreme import ValuesIndices, all, amax, amin, any, argmax, argmin, max, min
+from .flat import masked_scatter, put, take
 from .gate import swiglu
 from .group_norm import group_norm, instance_norm
 from .histogram import bincount, histc
@@ -180,6 +181,7 @@ from .scatter import (
     take_along_dim,
     unfold,
 )
+from .scatter_reduce import scatter_reduce
 from .softmax import log_softmax, logsumexp, softmax
 from .sort import argsort, bucketize, kthvalue, median, searchsorted, sort, topk
 from .trigonometric import (
@@ -356,6 +358,7 @@ __all__ = [
     "lt",
     "margin_ranking_loss",
     "masked_fill",
+    "masked_scatter",
     "masked_select",
     "matmul",
     "max",
@@ -392,6 +395,7 @@ __all__ = [
     "place",
     "pow",
     "prod",
+    "put",
     "ramp_like",
     "random_uniform",
     "reciprocal",
@@ -410,6 +414,7 @@ __all__ = [
     "scaled_dot_product_attention",
     "scatter",
     "scatter_add",
+    "scatter_reduce",
     "searchsorted",
     "select",
     "selu",
@@ -435,6 +440,7 @@ __all__ = [
     "sum",
     "swiglu",
     "t",
+    "take",
     "take_along_dim",
     "tan",
     "tanh",

@@ -369,6 +369,10 @@ def slice_(x: Tensor, index: object) -> Tensor:
     Returns
     -------
     Tensor
+        Dimensions of arrays are where the arrays stand, or first if something stands
+        between two of them. An int beside arrays counts as one, as in NumPy and unlike
+        in PyTorch: `x[0, :, [0, 1]]` of shape (2, 3, 4) is (2, 3), where PyTorch's,
+        `x[0][:, [0, 1]]`, is (3, 2).
         What an integer tensor on a device chooses out of range is NaN, or 0 for dtypes
         without NaN. The number of true elements of a bool tensor is read by the host,
         which waits for it.

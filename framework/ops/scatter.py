@@ -131,7 +131,7 @@ def take_along_dim(x: Tensor, indices: Tensor, dim: int | None = None) -> Tensor
     return gather(x, at, indices)
 
 
-def _written(
+def written(
     name: str, x: Tensor, dim: int, index: Tensor, source: Tensor,
     write: Callable[[Tensor, Tensor, Tensor], Tensor],
 ) -> Tensor:  # fmt: skip
@@ -181,7 +181,7 @@ def scatter(x: Tensor, dim: int, index: Tensor, src: Tensor | float) -> Tensor:
     source = (
         fill_like(x, index.shape, src, x.dtype) if isinstance(src, int | float) else src
     )
-    return _written("scatter", x, dim, index, source, put_rows)
+    return written("scatter", x, dim, index, source, put_rows)
 
 
 def scatter_add(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
@@ -190,7 +190,7 @@ def scatter_add(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     As `scatter`, but all that name one place are added, in order: the result is the
     same in each run.
     """
-    return _written("scatter_add", x, dim, index, src, add_rows)
+    return written("scatter_add", x, dim, index, src, add_rows)
 
 
 def _rows_written(

@@ -32,6 +32,7 @@ from .reducing import (
     of_nothing,
 )
 from .region import narrow, select
+from .scatter import gather
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
@@ -341,7 +342,12 @@ def _search_reference(
 
 
 def searchsorted(
-    sorted_sequence: Tensor, values: Tensor | float, *, right: bool = False
+    sorted_sequence: Tensor,
+    values: Tensor | float,
+    *,
+    right: bool = False,
+    side: Literal["left", "right"] | None = None,
+    sorter: Tensor | None = None,
 ) -> Tensor:
     """Return where values would have to be inserted to keep a sequence sorted.
 
@@ -354,6 +360,10 @@ def searchsorted(
         sizes but the last must be the same.
     right : bool, default False
         Behind elements that are equal, instead of before them.
+    side : "left", "right" or None
+        The same in NumPy's words; "left" contradicts `right`.
+    sorter : Tensor, any integer dtype, shape of `sorted_sequence`, or None
+        Places that sort the sequence, which then need not be sorted itself.
 
     Returns
     -------
@@ -362,9 +372,17 @@ def searchsorted(
     Raises
     ------
     ShapeError
-        If the shapes do not fit.
+        If the shapes do not fit, or `side` is another or contradicts `right`.
     """
+    right = _is_right(right, side)
     x = sorted_sequence
+    if sorter is not None:
+        if sorter.shape != x.shape:
+            raise ShapeError(
+                f"searchsorted: sorter is {sorter.shape}, sorted_sequence {x.shape};"
+                " they must be the same"
+            )
+        x = gather(x, -1, sorter)
     sought: Tensor = (
         fill_like(x, (), values, x.dtype)
         if isinstance(values, int | float)
@@ -381,6 +399,15 @@ def searchsorted(
     lists = in_storage(reshape(x, (rows, x.shape[-1])))
     entries = in_storage(reshape(sought, (rows, sought.numel() // rows)))
     return reshape(_search(lists, entries, right), sought.shape)
+
+
+def _is_right(right: bool, side: str | None) -> bool:
+    if side not in (None, "left", "right") or (right and side == "left"):
+        raise ShapeError(
+            f"searchsorted: side is {side!r} and right {right}; side must be None,"
+            ' "left" or "right", and "left" goes with right=False'
+        )
+    return right or side == "right"
 
 
 def bucketize(x: Tensor | float, boundaries: Tensor, *, right: bool = False) -> Tensor:

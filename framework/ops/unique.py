@@ -45,6 +45,7 @@ def unique(
 
     Notes
     -----
+    Of all elements: PyTorch's `dim=`, which compares slices, is not there.
     How many there are decides the shape, so it is read by the host, which waits for it.
     """
     values, order = sort(flatten(x.detach()))

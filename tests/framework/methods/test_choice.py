@@ -32,6 +32,13 @@ CALLS: dict[str, Call] = {
         x.scatter(1, t(PLACES[:, :1]), t(Y)), x.scatter(0, t(PLACES[:, :1] // 2), 7),
     ),
     "scatter_add": lambda x, t: x.scatter_add(1, t(PLACES), t(Y)),
+    "scatter_reduce": lambda x, t: (
+        x.scatter_reduce(1, t(PLACES), t(Y), "prod"),
+        x.scatter_reduce(1, t(PLACES), t(Y), "amax", include_self=False),
+    ),
+    "take": lambda x, t: x.take(t(LABELS)),
+    "put": lambda x, t: x.put(t(COLUMNS), t(Y[0, :2])),
+    "masked_scatter": lambda x, t: x.masked_scatter(t(TRUTH), t(Y)),
     "index_select": lambda x, t: x.index_select(1, t(COLUMNS)),
     "index_add": lambda x, t: x.index_add(1, t(COLUMNS), t(Y[:, :2]), alpha=2),
     "index_copy": lambda x, t: x.index_copy(1, t(COLUMNS), t(Y[:, :2])),

@@ -102,6 +102,15 @@ def on_device(index: Any, place: Device) -> Any:
     return fw.tensor(index, device=place)
 
 
+@pytest.mark.parametrize("index", [(0, slice(None), [0, 1]), (0, ..., [[0], [2]])])
+def test_an_int_beside_arrays_counts_as_one(index: Any, make: Make) -> None:
+    found = make(DATA)[index]
+    assert_close(found, DATA[index])
+    # PyTorch takes ints first, which is what two steps mean.
+    assert found.shape != tuple(torch.tensor(DATA)[index].shape)
+    assert_close(make(DATA)[0][index[1:]], DATA[0][index[1:]])
+
+
 @pytest.mark.parametrize("number", range(len(ARRAYS)))
 @pytest.mark.parametrize("dtype", ["float32", "uint8", "int16", "float64"])
 def test_arrays(number: int, dtype: str, place: Device) -> None:

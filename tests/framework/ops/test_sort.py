@@ -13,6 +13,7 @@ import vkbackend.framework as fw
 from tests.compare import assert_close
 from vkbackend.framework import ops
 from vkbackend.framework.device import GpuDevice
+from vkbackend.framework.errors import ShapeError
 
 Make = Callable[..., fw.Tensor]
 NAN, INF = np.nan, np.inf
@@ -133,3 +134,31 @@ def test_searchsorted(right: bool, make: Make) -> None:
     assert ops.searchsorted(make(steps), 3, right=right).item() == (3 if right else 1)
     assert_close(ops.bucketize(make(sought), make(steps), right=right), found.numpy())
     assert ops.searchsorted(make(steps[:0]), make(sought)).tolist() == [[0] * 3] * 2
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_searchsorted_in_numpys_words(side: Any, make: Make) -> None:
+    data, values = np.array([[3, 1, 2, 2], [2, 0, 9, 4]], np.float32)
+    order = np.argsort(data)
+    found = ops.searchsorted(
+        make(data),
+        make(values),
+        side=side,
+        sorter=make(order.astype(np.int32)),
+    )
+    assert found.tolist() == np.searchsorted(data, values, side, order).tolist()
+
+
+def test_searchsorted_of_contradictions() -> None:
+    x = fw.ones(3)
+    with pytest.raises(ShapeError) as raised:
+        ops.searchsorted(x, x, right=True, side="left")
+    assert str(raised.value) == (
+        "searchsorted: side is 'left' and right True; side must be None, \"left\" or"
+        ' "right", and "left" goes with right=False'
+    )
+    with pytest.raises(ShapeError) as raised:
+        ops.searchsorted(x, x, sorter=fw.arange(2))
+    assert str(raised.value) == (
+        "searchsorted: sorter is (2,), sorted_sequence (3,); they must be the same"
+    )
