@@ -53,7 +53,7 @@ ORDER = {
         methods
         tensor
         creation random
-        compute_graph
+        compute_graph fused_graph
         gradcheck
         nn optim data serialize
         __init__
