@@ -45,6 +45,9 @@ class Op(Generic[P, R]):
     source : (str, DType) or None
         What an element-wise op without operands in memory starts from: one of
         `fusion.expr.MADE`, and its dtype; `operands` then names it first.
+    reduction : str or None
+        What a primitive that reduces a tensor `x` over `dims`, which stay with size 1,
+        computes: one of `fusion.recipe.RECIPES`. Element-wise work then joins it.
     output_names : tuple of str
         "out", or the names of several outputs. Gradients flow through the first.
     """
@@ -53,6 +56,7 @@ class Op(Generic[P, R]):
     glsl: str | None = None
     operands: tuple[str, ...] = ()
     source: tuple[str, DType] | None = None
+    reduction: str | None = None
 
     def __init__(
         self,

@@ -8,9 +8,12 @@ from dataclasses import dataclass, field, replace
 import vkbackend
 
 from .dispatch import At, Dispatch, Grid, Scratch
-from .fusion.build import WORKGROUP, FusedKernel, build_kernel
-from .fusion.emit import emit
+from .dtype import DType
+from .fusion.build import FusedKernel, build_kernel
 from .fusion.movable import arguments_in_memory, results_over_operands
+from .fusion.row import RowProgram
+from .fusion.row_build import build_rows, row_space
+from .fusion.row_emit import emit_any
 from .fusion.rules import Item, group
 from .graph import Node, Value
 from .tracing import Changing, StreamWord
@@ -128,7 +131,7 @@ class _Builder:
         units = self._units(numbers) if fusing else [[number] for number in numbers]
         wanted = self._wanted(units)
         for unit in units:
-            if self.nodes[unit[0]].op.is_elementwise:
+            if len(unit) > 1 or self.nodes[unit[0]].op.is_elementwise:
                 self._plan_fused(unit, wanted)
             else:
                 self._plan_kernels(self.nodes[unit[0]])
@@ -164,10 +167,22 @@ class _Builder:
             if source is None:
                 outside += 1
             else:
-                aligned = layout == self.nodes[source].layouts[0]
-                reads.append((place[source], aligned))
-        shape = node.layouts[0].shape if node.op.is_elementwise else None
-        return Item(shape, tuple(reads), outside)
+                reads.append((place[source], layout))
+        if node.op.is_elementwise:
+            alone = self._writes_alone(node.outputs[0].dtype)
+            shape = node.layouts[0].shape
+            return Item(shape, tuple(reads), outside, alone=alone)
+        space = row_space(node, self.gpu.info)
+        if space is None:
+            return Item(None, tuple(reads), outside)
+        return Item(space.shape, tuple(reads), outside, space.split)
+
+    def _writes_alone(self, dtype: DType) -> bool:
+        """Whether kernels can write one element without its neighbours."""
+        feature = dtype.storage_feature
+        if dtype.itemsize >= 4 or feature is None:
+            return True
+        return bool(getattr(self.gpu.info, feature))
 
     def _wanted(self, units: list[list[int]]) -> set[int]:
         """Values that leave their kernel: held, or read by another one."""
@@ -183,7 +198,11 @@ class _Builder:
         return wanted
 
     def _plan_fused(self, unit: list[int], wanted: set[int]) -> None:
-        kernel = build_kernel([self.nodes[number] for number in unit], wanted)
+        nodes = [self.nodes[number] for number in unit]
+        if any(node.op.reduction for node in nodes):
+            kernel = build_rows(nodes, wanted, self.gpu.info)
+        else:
+            kernel = build_kernel(nodes, wanted)
         inputs = {
             name: (self.slots[id(value)], offset)
             for name, value, offset in kernel.inputs
@@ -193,7 +212,7 @@ class _Builder:
             self.gpu.pipeline(
                 f"fused/{kernel.name}",
                 source=self._source(unit, kernel),
-                constants={"LOCAL_X": WORKGROUP},
+                constants={"LOCAL_X": kernel.workgroup},
             ),
             kernel.grid,
             inputs | outputs,
@@ -210,7 +229,7 @@ class _Builder:
 
     def _source(self, unit: list[int], kernel: FusedKernel) -> str:
         """Return the kernel's GLSL, of a kind that can be replayed if it must be."""
-        source = emit(kernel.program, wide=self.wide)
+        source = emit_any(kernel.program, wide=self.wide)
         numbers = [
             self.nodes[unit[member]].scalars[at][1] for member, at in kernel.scalars
         ]
@@ -222,6 +241,8 @@ class _Builder:
 
     def _over(self, kernel: FusedKernel) -> tuple[tuple[int, int], ...]:
         """Return which results may lie where which operands do."""
+        if isinstance(kernel.program, RowProgram):
+            return ()  # elements of a row are read again by later passes
         plain: dict[int, Value] = {}
         moved = set()
         for name, value, offset in kernel.inputs:

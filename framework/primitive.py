@@ -289,9 +289,11 @@ class Primitive(Op[P, R]):
         outputs: Sequence[str],
         strided: bool,
         typed: str | None,
+        reduction: str | None,
     ) -> None:
         super().__init__(function, dtypes, outputs)
         self.typed = typed
+        self.reduction = reduction
         self.device_dtypes = device_dtypes
         self.strided = strided
         self.rules: dict[str, Callable[..., Any]] = {}
@@ -478,6 +480,7 @@ def primitive(
     outputs: Sequence[str] = ("out",),
     strided: bool = False,
     typed: str | None = None,
+    reduction: str | None = None,
 ) -> Callable[[Callable[P, R]], Primitive[P, R]]:
     """Declare an op with rules `spec`, `kernel` and `reference`.
 
@@ -495,10 +498,14 @@ def primitive(
     typed : str or None
         The tensor whose dtype the shader's `lib/element.glsl` has, which the device
         must be able to store; None means that the shader reads 32-bit words.
+    reduction : str or None
+        See `Op`.
     """
 
     def declare(function: Callable[P, R]) -> Primitive[P, R]:
-        return Primitive(function, dtypes, device_dtypes, outputs, strided, typed)
+        return Primitive(
+            function, dtypes, device_dtypes, outputs, strided, typed, reduction
+        )
 
     return declare
 

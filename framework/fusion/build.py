@@ -16,6 +16,7 @@ from .expr import (
     Program,
     Reference,
 )
+from .row import RowProgram
 
 if TYPE_CHECKING:
     from ..graph import Node, Operand, Value
@@ -43,15 +44,18 @@ class FusedKernel(NamedTuple):
         Counts, sizes and strides by argument name.
     scalars : list of (int, int)
         For argument s0, s1, ...: position in `nodes` and in the node's scalars.
+    workgroup : int
+        Invocations per workgroup.
     """
 
     name: str
-    program: Program
+    program: Program | RowProgram
     grid: Grid
     inputs: list[tuple[str, Value, int]]
     outputs: list[tuple[str, Value]]
-    words: list[tuple[str, int]]
+    words: list[tuple[str, float]]
     scalars: list[tuple[int, int]]
+    workgroup: int = WORKGROUP
 
 
 def build_kernel(nodes: Sequence[Node], wanted: set[int]) -> FusedKernel:
@@ -67,28 +71,107 @@ def build_kernel(nodes: Sequence[Node], wanted: set[int]) -> FusedKernel:
     return _Build(nodes, wanted).kernel()
 
 
-class _Build:
+class Wiring:
+    """From nodes to instructions: what each argument of a kernel's steps stands for.
+
+    Attributes
+    ----------
+    operands : dict
+        What is read from memory, in order, by value and layout.
+    made : dict of int to int
+        The step that makes a value, by `id`.
+    scalars, scalar_types : list
+        Run-time numbers: where they come from, and their GLSL types.
+    """
+
+    def __init__(self, nodes: Sequence[Node]) -> None:
+        inside = {id(node.outputs[0]) for node in nodes}
+        self.operands: dict[tuple[int, Layout], Operand] = {
+            (id(operand.value), operand.layout): operand
+            for node in nodes
+            for operand in node.inputs
+            if id(operand.value) not in inside
+        }
+        self.made: dict[int, int] = {}
+        self.scalars: list[tuple[int, int]] = []
+        self.scalar_types: list[str] = []
+
+    def draw(self, node: Node, kind: str, dtype: str, first: int) -> Reference:
+        """Return a reference to what comes from the random stream, or an index."""
+        raise NotImplementedError
+
+    def instruction(self, k: int, node: Node) -> Instruction:
+        """Return the instruction of element-wise node number `k`."""
+        params = dict(node.params)
+        compute = params["compute"]
+        assert isinstance(compute, DType)
+        if node.op.source is not None:
+            return self._drawn(k, node)
+        assert node.op.glsl is not None
+        tensors = dict(zip(node.op.tensor_names(node.params), node.inputs))
+        scalars = {name: at for at, (name, _) in enumerate(node.scalars)}
+        arguments = []
+        for name in node.op.operands:
+            if name in tensors:
+                arguments.append(self.reference(tensors[name]))
+            else:
+                kind = "uint" if compute.glsl == "bool" else compute.glsl
+                arguments.append(self._scalar(k, scalars[name], kind))
+        return Instruction(
+            node.op.glsl,
+            node.op.operands,
+            (compute.name,) * len(arguments),
+            tuple(arguments),
+            node.outputs[0].dtype.name,
+        )
+
+    def _drawn(self, k: int, node: Node) -> Instruction:
+        """Add a source that reads no memory, and the op's expression over it."""
+        op, compute = node.op, dict(node.params)["compute"]
+        assert isinstance(op.source, tuple)
+        assert isinstance(compute, DType)
+        kind, dtype = op.source
+        words = 0 if kind == "index" else 4
+        stream = [self._scalar(k, at, "uint") for at in range(words)]
+        first = stream[0].number if stream else -1
+        numbers = [
+            self._scalar(k, at, compute.glsl) for at in range(words, len(node.scalars))
+        ]
+        made = compute.name if kind == "index" else dtype.name
+        return Instruction(
+            op.glsl or "",
+            op.operands,
+            (made, *[compute.name] * len(numbers)),
+            (self.draw(node, kind, dtype.name, first), *numbers),
+            node.outputs[0].dtype.name,
+        )
+
+    def reference(self, operand: Operand) -> Reference:
+        """Return what an operand stands for: an access or a step."""
+        if id(operand.value) in self.made:
+            return Reference("op", self.made[id(operand.value)])
+        key = (id(operand.value), operand.layout)
+        return Reference("in", list(self.operands).index(key))
+
+    def _scalar(self, k: int, at: int, kind: str) -> Reference:
+        self.scalars.append((k, at))
+        self.scalar_types.append(kind)
+        return Reference("scalar", len(self.scalars) - 1)
+
+
+class _Build(Wiring):
     def __init__(self, nodes: Sequence[Node], wanted: set[int]) -> None:
+        super().__init__(nodes)
         self.nodes = nodes
         self.wanted = wanted
         self.layout = nodes[0].layouts[0]
-        self.operands: dict[tuple[int, Layout], Operand] = {}
-        self.scalars: list[tuple[int, int]] = []
-        self.scalar_types: list[str] = []
         self.patterns: dict[tuple[Pattern, tuple[int, ...], int], int] = {}
         self.inputs: list[tuple[str, Value, int]] = []
 
     def kernel(self) -> FusedKernel:
-        made = {id(node.outputs[0]): k for k, node in enumerate(self.nodes)}
-        for node in self.nodes:
-            for operand in node.inputs:
-                if id(operand.value) not in made:
-                    key = (id(operand.value), operand.layout)
-                    self.operands.setdefault(key, operand)
-        accesses = self._accesses()
-        instructions = []
-        for k, node in enumerate(self.nodes):
-            instructions.append(self._instruction(k, node, made, accesses))
+        self.made = {id(node.outputs[0]): k for k, node in enumerate(self.nodes)}
+        self.accesses = self._accesses()
+        instructions = [self.instruction(k, node) for k, node in enumerate(self.nodes)]
         outputs = [
             (k, node.outputs[0])
             for k, node in enumerate(self.nodes)
@@ -98,7 +181,7 @@ class _Build:
             rank=len(self.sizes),
             whole_quads=self.whole_quads,
             patterns=tuple(pattern for pattern, _, _ in self.patterns),
-            accesses=tuple(accesses),
+            accesses=tuple(self.accesses),
             scalars=tuple(self.scalar_types),
             instructions=tuple(instructions),
             outputs=tuple(Output(k, value.dtype.name) for k, value in outputs),
@@ -113,12 +196,16 @@ class _Build:
             scalars=self.scalars,
         )
 
+    def draw(self, node: Node, kind: str, dtype: str, first: int) -> Reference:
+        self.accesses.append(Access(kind, dtype, first))
+        return Reference("in", len(self.accesses) - 1)
+
     def _accesses(self) -> list[Access]:
         """Decide how each operand is read, collapsing dimensions over all of them."""
         walked = {
             key: operand
             for key, operand in self.operands.items()
-            if not _is_linear(operand.layout) and not _is_scalar(operand)
+            if not is_linear(operand.layout) and not is_scalar(operand)
         }
         self.sizes, strides = collapse(
             self.layout.shape, [operand.layout.strides for operand in walked.values()]
@@ -139,7 +226,7 @@ class _Build:
         """Return the access, and the start offset that goes into the address."""
         dtype, start = operand.value.dtype, operand.layout.offset
         if strides is None:
-            kind = "linear" if _is_linear(operand.layout) else "scalar"
+            kind = "linear" if is_linear(operand.layout) else "scalar"
             return Access(kind, dtype.name), start
         kind = self._kind(strides, start)
         # An address counts bytes of whole words, so a narrow element is reached by
@@ -161,78 +248,13 @@ class _Build:
             return "row"
         return "gather"
 
-    def _instruction(
-        self, k: int, node: Node, made: dict[int, int], accesses: list[Access]
-    ) -> Instruction:
-        params = dict(node.params)
-        compute = params["compute"]
-        assert isinstance(compute, DType)
-        if node.op.source is not None:
-            return self._made(k, node, accesses)
-        assert node.op.glsl is not None
-        tensors = dict(zip(node.op.tensor_names(node.params), node.inputs))
-        scalars = {name: at for at, (name, _) in enumerate(node.scalars)}
-        arguments = []
-        for name in node.op.operands:
-            if name in tensors:
-                arguments.append(self._reference(tensors[name], made))
-            else:
-                kind = "uint" if compute.glsl == "bool" else compute.glsl
-                arguments.append(self._scalar(k, scalars[name], kind))
-        return Instruction(
-            node.op.glsl,
-            node.op.operands,
-            (compute.name,) * len(arguments),
-            tuple(arguments),
-            node.outputs[0].dtype.name,
-        )
-
-    def _made(self, k: int, node: Node, accesses: list[Access]) -> Instruction:
-        """Add a source that reads no memory, and the op's expression over it."""
-        op, compute = node.op, dict(node.params)["compute"]
-        assert isinstance(op.source, tuple)
-        assert isinstance(compute, DType)
-        kind, dtype = op.source
-        words = 0 if kind == "index" else 4
-        stream = [self._scalar(k, at, "uint") for at in range(words)]
-        first = stream[0].number if stream else -1
-        accesses.append(Access(kind, dtype.name, first))
-        numbers = [
-            self._scalar(k, at, compute.glsl) for at in range(words, len(node.scalars))
-        ]
-        made = compute.name if kind == "index" else dtype.name
-        return Instruction(
-            op.glsl or "",
-            op.operands,
-            (made, *[compute.name] * len(numbers)),
-            (Reference("in", len(accesses) - 1), *numbers),
-            node.outputs[0].dtype.name,
-        )
-
-    def _reference(self, operand: Operand, made: dict[int, int]) -> Reference:
-        if id(operand.value) in made:
-            return Reference("op", made[id(operand.value)])
-        key = (id(operand.value), operand.layout)
-        return Reference("in", list(self.operands).index(key))
-
-    def _scalar(self, k: int, at: int, kind: str) -> Reference:
-        self.scalars.append((k, at))
-        self.scalar_types.append(kind)
-        return Reference("scalar", len(self.scalars) - 1)
-
-    def _words(self) -> list[tuple[str, int]]:
-        words = [("quads", ceil_div(self.layout.numel, 4))]
+    def _words(self) -> list[tuple[str, float]]:
+        words: list[tuple[str, float]] = [("quads", ceil_div(self.layout.numel, 4))]
         if not self.patterns:
             return words
         if not self.whole_quads:
             words.append(("last", self.layout.numel - 1))
-        for dim, size in enumerate(self.sizes[1:], start=1):
-            magic, shift = divisor(size)
-            words += [
-                (f"size{dim}", size),
-                (f"magic{dim}", magic),
-                (f"shift{dim}", shift),
-            ]
+        words += size_words("", self.sizes)
         for k, (pattern, strides, start) in enumerate(self.patterns):
             if pattern.offset:
                 words.append((f"p{k}_offset", start))
@@ -244,13 +266,23 @@ class _Build:
         return words
 
 
-def _is_linear(layout: Layout) -> bool:
+def is_linear(layout: Layout) -> bool:
     """Whether aligned groups of four elements can be read in order."""
     return layout.is_contiguous and layout.offset % 4 == 0
 
 
-def _is_scalar(operand: Operand) -> bool:
+def is_scalar(operand: Operand) -> bool:
     """Whether every element is the same one, at an address of whole words."""
     layout, size = operand.layout, operand.value.dtype.itemsize
     broadcast = all(s == 0 or n == 1 for s, n in zip(layout.strides, layout.shape))
     return broadcast and layout.offset * size % 4 == 0
+
+
+def size_words(side: str, sizes: tuple[int, ...]) -> list[tuple[str, float]]:
+    """Return the arguments that split a number into coordinates."""
+    words: list[tuple[str, float]] = []
+    for dim, size in enumerate(sizes[1:], start=1):
+        magic, shift = divisor(size)
+        words.append((f"{side}size{dim}", size))
+        words += [(f"{side}magic{dim}", magic), (f"{side}shift{dim}", shift)]
+    return words

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Mapping, Sequence
 from importlib import resources
 
 from ..dtype import DTYPES, DType
@@ -20,6 +21,7 @@ from .expr import (
     field_size,
     push_fields,
 )
+from .row import Fold, RowProgram
 from .words import (
     ALIGNMENT,
     LANES,
@@ -32,10 +34,12 @@ from .words import (
     unpack,
 )
 
+AnyProgram = Program | RowProgram
+
 MAX_PUSH = 128
 """Bytes of push constants that every device has (Vulkan 1.0 limits table)."""
 
-_PACK_WORDS = (
+PACK_WORDS = (
     "uint64_t pack_words(uvec2 w) { return packUint2x32(w); }",
     "u64vec2 pack_words(uvec4 w) {"
     " return u64vec2(packUint2x32(w.xy), packUint2x32(w.zw)); }",
@@ -60,11 +64,11 @@ def emit(program: Program, wide: bool = False) -> str:
         [
             "#version 460",
             "#extension GL_EXT_buffer_reference : require",
-            *_extensions(program, wide),
-            *_includes(program),
-            *_interface(program, wide),
-            *(_PACK_WORDS if wide else ()),
-            *_functions(program),
+            *extensions(program, wide),
+            *includes(program),
+            *interface(push_fields(program), _buffer_types(program, wide)),
+            *(PACK_WORDS if wide else ()),
+            *functions(program),
             *_compute(program),
             "void main() {",
             body,
@@ -74,7 +78,7 @@ def emit(program: Program, wide: bool = False) -> str:
     )
 
 
-def _extensions(program: Program, wide: bool) -> list[str]:
+def extensions(program: AnyProgram, wide: bool) -> list[str]:
     """Switch on what the types need; `lib/` has functions of them under the macros."""
     types = _types(program)
     integers = bool(types & {"int64_t", "uint64_t"})
@@ -85,7 +89,7 @@ def _extensions(program: Program, wide: bool) -> list[str]:
     ]
 
 
-def _types(program: Program) -> set[str]:
+def _types(program: AnyProgram) -> set[str]:
     """Return every GLSL type that the program computes with."""
     dtypes = {access.dtype for access in program.accesses}
     for step in program.instructions:
@@ -93,7 +97,7 @@ def _types(program: Program) -> set[str]:
     return {DTYPES[name].glsl for name in dtypes}
 
 
-def _includes(program: Program) -> list[str]:
+def includes(program: AnyProgram) -> list[str]:
     """Include what the expressions, conversions and sources of the program use."""
     words = {word for step in program.instructions for word in _WORD.findall(step.glsl)}
     files = {file for name, file in _library() if name in words}
@@ -121,13 +125,10 @@ def _library() -> frozenset[tuple[str, str]]:
     )
 
 
-def _interface(program: Program, wide: bool) -> list[str]:
+def interface(fields: Sequence[tuple[str, str]], kinds: Mapping[str, str]) -> list[str]:
     """Declare one buffer type per kind of operand, and the argument block."""
-    kinds = _buffer_types(program, wide)
-    members = [
-        f"    {kinds.get(name, kind)} {name};" for name, kind in push_fields(program)
-    ]
-    if sum(field_size(kind) for _, kind in push_fields(program)) <= MAX_PUSH:
+    members = [f"    {kinds.get(name, kind)} {name};" for name, kind in fields]
+    if sum(field_size(kind) for _, kind in fields) <= MAX_PUSH:
         block = ["layout(push_constant, std430) uniform Push {", *members, "} args;"]
     else:
         block = [
@@ -137,7 +138,7 @@ def _interface(program: Program, wide: bool) -> list[str]:
             "};",
             "layout(push_constant, std430) uniform Push { Arguments args; };",
         ]
-    return [*map(_buffer_type, sorted(set(kinds.values()))), *block]
+    return [*map(buffer_type, sorted(set(kinds.values()))), *block]
 
 
 def _buffer_types(program: Program, wide: bool) -> dict[str, str]:
@@ -155,7 +156,8 @@ def _buffer_types(program: Program, wide: bool) -> dict[str, str]:
     return kinds
 
 
-def _buffer_type(name: str) -> str:
+def buffer_type(name: str) -> str:
+    """Declare a buffer type from its name, as "In_uvec4"."""
     prefix, words = name.split("_", 1)
     qualifier = "readonly" if prefix == "In" else "writeonly"
     return (
@@ -164,22 +166,32 @@ def _buffer_type(name: str) -> str:
     )
 
 
-def _functions(program: Program) -> list[str]:
-    """One GLSL function per distinct expression."""
-    return [
-        f"{DTYPES[step.result].glsl} {name}("
-        + ", ".join(
-            f"{DTYPES[kind].glsl} {word}" for kind, word in zip(step.types, step.names)
+def functions(program: AnyProgram) -> list[str]:
+    """One GLSL function per distinct expression.
+
+    A value of a row may be computed anew in each pass and must then be the same, so
+    there nothing is contracted: a row's element still equals its greatest one.
+    """
+    lines = []
+    for step, name in function_names(program).items():
+        kind = DTYPES[step.result].glsl
+        parameters = ", ".join(
+            f"{DTYPES[taken].glsl} {word}"
+            for taken, word in zip(step.types, step.names)
         )
-        + f") {{ return {_wrapped(step)}; }}"
-        for step, name in _function_names(program).items()
-    ]
+        body = f"return {_wrapped(step)};"
+        if isinstance(program, RowProgram) and kind in ("float", "double"):
+            body = f"precise {kind} made_ = {_wrapped(step)}; return made_;"
+        lines.append(f"{kind} {name}({parameters}) {{ {body} }}")
+    return lines
 
 
-def _function_names(program: Program) -> dict[Instruction, str]:
+def function_names(program: AnyProgram) -> dict[Instruction, str]:
+    """Return the functions of expressions by the step without its arguments."""
     names: dict[Instruction, str] = {}
     for step in program.instructions:
-        names.setdefault(step._replace(arguments=()), f"f{len(names)}")
+        if not isinstance(step, Fold):
+            names.setdefault(step._replace(arguments=()), f"f{len(names)}")
     return names
 
 
@@ -207,11 +219,11 @@ def _compute(program: Program) -> list[str]:
         f"out {DTYPES[output.dtype].glsl} y{k}"
         for k, output in enumerate(program.outputs)
     ]
-    names = _function_names(program)
+    names = function_names(program)
     lines = [f"void compute({', '.join(parameters)}) {{"]
     for number, step in enumerate(program.instructions):
         arguments = ", ".join(
-            _argument(program, DTYPES[kind], reference)
+            argument(program, DTYPES[kind], reference)
             for kind, reference in zip(step.types, step.arguments)
         )
         kind = DTYPES[step.result].glsl
@@ -222,17 +234,17 @@ def _compute(program: Program) -> list[str]:
     return [*lines, "}"]
 
 
-def _arguments(program: Program) -> list[tuple[DType, DType]]:
+def _arguments(program: AnyProgram) -> list[tuple[DType, DType]]:
     """Return from and to which dtype each argument is converted."""
     return [
         (_source(program, reference), DTYPES[kind])
         for step in program.instructions
         for kind, reference in zip(step.types, step.arguments)
-        if reference.source != "scalar"
+        if reference.source in ("in", "op")
     ]
 
 
-def _source(program: Program, reference: Reference) -> DType:
+def _source(program: AnyProgram, reference: Reference) -> DType:
     if reference.source == "in":
         return DTYPES[program.accesses[reference.number].dtype]
     return DTYPES[program.instructions[reference.number].result]
@@ -243,11 +255,11 @@ def _saturates(conversion: tuple[DType, DType]) -> bool:
     return source.is_float and target.kind in ("int", "uint")
 
 
-def _argument(program: Program, target: DType, reference: Reference) -> str:
+def argument(program: AnyProgram, target: DType, reference: Reference) -> str:
     """Return one argument of an instruction in the dtype that it is taken in."""
     source, number = reference
-    if source == "scalar":
-        return f"{target.glsl}(s{number})"
+    if source in ("scalar", "factor"):
+        return f"{target.glsl}({'s' if source == 'scalar' else 'factor'}{number})"
     value = f"x{number}" if source == "in" else f"v{number}"
     if _saturates((_source(program, reference), target)):
         low, high = (_integer(target, limit) for limit in target.limits)

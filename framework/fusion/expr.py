@@ -57,7 +57,7 @@ class Access(NamedTuple):
 
 
 class Reference(NamedTuple):
-    """An argument of an instruction: number so-and-so of "in", "op" or "scalar"."""
+    """An argument: number so-and-so of "in", "op", "scalar" or, of rows, "factor"."""
 
     source: str
     number: int

@@ -1,17 +1,22 @@
-"""Which pending operations join one element-wise kernel; pure.
+"""Which pending operations join one kernel; pure.
 
-A unit is a list of operations that become one kernel. Operations come in recorded
-order, which is a valid execution order; joining keeps it valid.
+A unit is a list of operations that become one kernel: element-wise ones of one shape;
+or reductions of the rows of one shape, with element-wise ones of that shape and of its
+rows. Operations come in recorded order, which is a valid execution order; joining keeps
+it valid.
 """
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field
 
-from ..shape import Shape
+from ..shape import Layout, Shape
+from .recipe import is_row_shape
 
 MAX_OPERATIONS = 64
 MAX_MEMORY_OPERANDS = 24
+MAX_REDUCTIONS = 7
 
 
 @dataclass(frozen=True)
@@ -21,17 +26,23 @@ class Item:
     Parameters
     ----------
     shape : Shape or None
-        Iteration shape of an element-wise operation; None for every other one.
-    reads : tuple of (int, bool)
-        Operations whose result it reads, and whether it reads it element by element in
-        row-major order of the same shape.
+        Iteration shape of an element-wise operation, or shape of what a reduction
+        takes; None for every other one.
+    reads : tuple of (int, Layout)
+        Operations whose result it reads, and how.
     memory_operands : int
         Operands that are not results of other items, and its outputs.
+    split : int or None
+        Leading dimensions of `shape` that number the rows, if it reduces rows.
+    alone : bool
+        Whether one element of its result can be written alone.
     """
 
     shape: Shape | None
-    reads: tuple[tuple[int, bool], ...]
+    reads: tuple[tuple[int, Layout], ...]
     memory_operands: int
+    split: int | None = None
+    alone: bool = True
 
 
 @dataclass
@@ -39,10 +50,12 @@ class Unit:
     """Operations that run as one kernel, in order."""
 
     shape: Shape | None
+    split: int | None
+    alone: bool
     members: list[int] = field(default_factory=list)
     depends: set[int] = field(default_factory=set)
-    apart: set[int] = field(default_factory=set)
     memory_operands: int = 0
+    reductions: int = 0
 
 
 def group(items: list[Item]) -> list[list[int]]:
@@ -53,76 +66,145 @@ def group(items: list[Item]) -> list[list[int]]:
     list of list of int
         Kernels in execution order; each lists its operations in recorded order.
     """
-    units: dict[int, Unit] = {}
-    order: list[int] = []
-    unit_of: list[int] = []
-    for number, item in enumerate(items):
-        unit = Unit(item.shape, [number], memory_operands=item.memory_operands)
-        joinable = set()
-        for read, aligned in item.reads:
-            source = unit_of[read]
-            unit.depends.add(source)
-            if aligned and item.shape is not None:
-                joinable.add(source)
-            if not aligned:
-                unit.apart.add(source)
-        units[number] = unit
-        order.append(number)
-        unit_of.append(number)
-        for other in sorted(joinable, key=order.index, reverse=True):
-            if _may_join(units, order, other, number):
-                _join(units, order, unit_of, other, number)
-    return [sorted(units[key].members) for key in order]
+    return _Grouping(items).run()
 
 
-def _may_join(units: dict[int, Unit], order: list[int], early: int, late: int) -> bool:
-    first, second = units[early], units[late]
-    if first.shape != second.shape or early in second.apart:
+class _Grouping:
+    def __init__(self, items: list[Item]) -> None:
+        self.items = items
+        self.units: dict[int, Unit] = {}
+        self.order: list[int] = []
+        self.unit_of: list[int] = []
+
+    def run(self) -> list[list[int]]:
+        for number, item in enumerate(self.items):
+            unit = Unit(item.shape, item.split, item.alone, [number])
+            unit.memory_operands = item.memory_operands
+            unit.reductions = int(item.split is not None)
+            unit.depends = {self.unit_of[read] for read, _ in item.reads}
+            self.units[number] = unit
+            self.order.append(number)
+            self.unit_of.append(number)
+            while self._join_one(number):
+                pass
+        return [sorted(self.units[key].members) for key in self.order]
+
+    def _join_one(self, late: int) -> bool:
+        """Join a unit with the latest of those that it reads, if any may join."""
+        unit = self.units[late]
+        if unit.shape is None:
+            return False
+        for early in sorted(unit.depends, key=self.order.index, reverse=True):
+            if self._may_join(early, late):
+                self._join(early, late)
+                return True
         return False
-    if len(first.members) + len(second.members) > MAX_OPERATIONS:
-        return False
-    if first.memory_operands + second.memory_operands > MAX_MEMORY_OPERANDS:
-        return False
-    return _can_rise(units, order, early, late) or _can_sink(units, order, early, late)
+
+    def _may_join(self, early: int, late: int) -> bool:
+        first, second = self.units[early], self.units[late]
+        space = _joint_space(first, second)
+        if space is None:
+            return False
+        if len(first.members) + len(second.members) > MAX_OPERATIONS:
+            return False
+        if first.memory_operands + second.memory_operands > MAX_MEMORY_OPERANDS:
+            return False
+        if first.reductions + second.reductions > MAX_REDUCTIONS:
+            return False
+        if not self._reads_fit(early, second, *space):
+            return False
+        return self._can_rise(early, late) or self._can_sink(early, late)
+
+    def _reads_fit(
+        self, early: int, second: Unit, shape: Shape, split: int | None
+    ) -> bool:
+        """Whether all that one unit reads of the other one stays in an invocation."""
+        return all(
+            _stays(self.items[read], self.items[member], layout, shape, split)
+            for member in second.members
+            for read, layout in self.items[member].reads
+            if self.unit_of[read] == early
+        )
+
+    def _can_rise(self, early: int, late: int) -> bool:
+        """Whether `late` may run in the place of `early`."""
+        place = self.order.index(early)
+        others = self.units[late].depends - {early}
+        return all(self.order.index(other) < place for other in others)
+
+    def _can_sink(self, early: int, late: int) -> bool:
+        """Whether `early` may run in the place of `late`: nothing between needs it."""
+        between = self.order[self.order.index(early) + 1 : self.order.index(late)]
+        return not any(early in self.units[other].depends for other in between)
+
+    def _join(self, early: int, late: int) -> None:
+        """Merge `early` into `late`, at whichever of the two places is valid."""
+        rise = self._can_rise(early, late)
+        first, second = self.units.pop(early), self.units[late]
+        space = _joint_space(first, second)
+        assert space is not None
+        second.shape, second.split = space
+        second.members += first.members
+        second.depends = (second.depends | first.depends) - {early}
+        second.alone &= first.alone
+        second.memory_operands += first.memory_operands
+        second.reductions += first.reductions
+        for member in first.members:
+            self.unit_of[member] = late
+        if rise:
+            self.order.remove(late)
+            self.order[self.order.index(early)] = late
+        else:
+            self.order.remove(early)
+        for other in self.units.values():
+            if early in other.depends:
+                other.depends.remove(early)
+                other.depends.add(late)
 
 
-def _can_rise(units: dict[int, Unit], order: list[int], early: int, late: int) -> bool:
-    """Whether `late` may run in the place of `early`."""
-    place = order.index(early)
-    return all(
-        order.index(other) < place for other in units[late].depends if other != early
-    )
+def _joint_space(first: Unit, second: Unit) -> tuple[Shape, int | None] | None:
+    """Return the shape and the split that two units have together, if they have."""
+    if first.shape is None or second.shape is None:
+        return None
+    if first.split is None and second.split is None:
+        return (first.shape, None) if first.shape == second.shape else None
+    if not (first.alone and second.alone):
+        return None
+    whole, other = (second, first) if first.split is None else (first, second)
+    assert whole.shape is not None
+    assert whole.split is not None
+    assert other.shape is not None
+    if other.split is not None:
+        same = (other.shape, other.split) == (whole.shape, whole.split)
+        return (whole.shape, whole.split) if same else None
+    fits = other.shape == whole.shape
+    fits = fits or is_row_shape(other.shape, whole.shape, whole.split)
+    return (whole.shape, whole.split) if fits else None
 
 
-def _can_sink(units: dict[int, Unit], order: list[int], early: int, late: int) -> bool:
-    """Whether `early` may run in the place of `late`: nothing between needs it."""
-    between = order[order.index(early) + 1 : order.index(late)]
-    return not any(early in units[other].depends for other in between)
+def _stays(
+    source: Item, reader: Item, layout: Layout, shape: Shape, split: int | None
+) -> bool:
+    """Whether an element read is one that the same invocation made."""
+    of_row = source.split is not None or source.shape != shape
+    for_row = reader.split is None and reader.shape != shape
+    if not of_row:
+        return not for_row and layout == Layout.contiguous(shape)
+    if for_row:
+        return layout.is_contiguous and layout.offset == 0
+    return is_broadcast_row(layout, split or 0)
 
 
-def _join(
-    units: dict[int, Unit],
-    order: list[int],
-    unit_of: list[int],
-    early: int,
-    late: int,
-) -> None:
-    """Merge `early` into `late`, at whichever of the two places is valid."""
-    rise = _can_rise(units, order, early, late)
-    first, second = units.pop(early), units[late]
-    second.members += first.members
-    second.depends = (second.depends | first.depends) - {early}
-    second.apart |= first.apart
-    second.memory_operands += first.memory_operands
-    for member in first.members:
-        unit_of[member] = late
-    if rise:
-        order.remove(late)
-        order[order.index(early)] = late
-    else:
-        order.remove(early)
-    for other in units.values():
-        for names in (other.depends, other.apart):
-            if early in names:
-                names.remove(early)
-                names.add(late)
+def is_broadcast_row(layout: Layout, split: int) -> bool:
+    """Whether each row of a layout is one element, in row-major order from the first.
+
+    Parameters
+    ----------
+    layout : Layout
+    split : int
+        Leading dimensions that number the rows.
+    """
+    rows = Layout(layout.shape[:split], layout.strides[:split])
+    inner = itertools.islice(zip(layout.shape, layout.strides), split, None)
+    broadcast = all(size == 1 or stride == 0 for size, stride in inner)
+    return layout.offset == 0 and broadcast and rows.is_contiguous

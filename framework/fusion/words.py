@@ -19,6 +19,10 @@ QUAD_WORDS = {1: ("uint", 1), 2: ("uvec2", 1), 4: ("uvec4", 1), 8: ("uvec4", 2)}
 WIDE = {"uvec2": "uint64_t", "uvec4": "u64vec2"}
 ALIGNMENT = {"uint": 4, "uvec2": 8, "uint64_t": 8, "uvec4": 16, "u64vec2": 16}
 
+# GLSL type of one element that is written alone, by its size.
+SINGLE_WORD = {1: "uint8_t", 2: "uint16_t", 4: "uint", 8: "uvec2"}
+ALIGNMENT |= {"uint8_t": 1, "uint16_t": 2}
+
 
 def load_quad(k: int, itemsize: int, place: str, wide: bool) -> list[str]:
     """Read the words of four neighbouring elements into w{k}_0, w{k}_1."""
@@ -114,6 +118,12 @@ def store_quad(k: int, name: str, wide: bool) -> list[str]:
         return [f"out{k}.at[i] = {pack}(uvec2({pairs[0]}, {pairs[1]}));"]
     parts = [f"({word} << {8 * lane})" for lane, word in enumerate(encoded)]
     return [f"out{k}.at[i] = {' | '.join(parts)};"]
+
+
+def store_element(k: int, name: str, value: str, place: str) -> str:
+    """Write one result alone, which for narrow types is a feature of the device."""
+    word = SINGLE_WORD[DTYPES[name].itemsize]
+    return f"out{k}.at[{place}] = {word}({_encode(name, value)});"
 
 
 def _encode(name: str, value: str) -> str:

@@ -51,12 +51,12 @@ class ValuesIndices(NamedTuple):
     indices: Tensor
 
 
-@primitive(dtypes=ANY, strided=True, typed="x")
+@primitive(dtypes=ANY, strided=True, typed="x", reduction="max")
 def _amax(x: Tensor, dims: tuple[int, ...]) -> Tensor:
     """Return the largest elements over `dims`, which stay with size 1."""
 
 
-@primitive(dtypes=ANY, strided=True, typed="x")
+@primitive(dtypes=ANY, strided=True, typed="x", reduction="min")
 def _amin(x: Tensor, dims: tuple[int, ...]) -> Tensor:
     """Return the smallest elements over `dims`, which stay with size 1."""
 

@@ -41,7 +41,7 @@ def _need_float(name: str, x: Tensor) -> None:
         )
 
 
-@primitive(dtypes=FLOAT, strided=True, typed="x")
+@primitive(dtypes=FLOAT, strided=True, typed="x", reduction="variance")
 def _var(x: Tensor, dims: tuple[int, ...], divisor: float) -> Tensor:
     """Return squared distances from the mean over `dims`, summed and divided."""
 

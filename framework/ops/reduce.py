@@ -64,7 +64,7 @@ def _need_growth(name: str, x: TensorSpec, dtype: DType) -> None:
     assert dtype is x.dtype or grows, f"{name}: no sum of {x.dtype} in {dtype}"
 
 
-@primitive(dtypes=ANY, strided=True, typed="x")
+@primitive(dtypes=ANY, strided=True, typed="x", reduction="add")
 def _sum(x: Tensor, dims: tuple[int, ...], dtype: DType, scale: float = 1) -> Tensor:
     """Return sums over `dims`, which stay with size 1, times `scale`."""
 
@@ -98,7 +98,7 @@ def _sum_reference(
     return np.sum(x, axis=dims, keepdims=True, dtype=kind) * kind.type(scale)
 
 
-@primitive(dtypes=ANY, strided=True, typed="x")
+@primitive(dtypes=ANY, strided=True, typed="x", reduction="add")
 def _mapped_sum(x: Tensor, dims: tuple[int, ...], dtype: DType, mapping: str) -> Tensor:
     """Return sums over `dims`, which stay with size 1, of what is made of elements.
 
@@ -276,7 +276,7 @@ def count_nonzero(x: Tensor, dim: Dims = None) -> Tensor:
     return total(accumulable(x, counts), dims, False, counts, mapping="nonzero")
 
 
-@primitive(dtypes=ANY, strided=True, typed="x")
+@primitive(dtypes=ANY, strided=True, typed="x", reduction="mul")
 def _prod(x: Tensor, dims: tuple[int, ...], dtype: DType) -> Tensor:
     """Return products over `dims`, which stay with size 1."""
 

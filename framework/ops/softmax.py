@@ -181,7 +181,13 @@ def log_softmax(x: Tensor, dim: int = -1, *, dtype: DTypeLike | None = None) -> 
     return _along("log_softmax", x, dim, dtype, logarithm=True)
 
 
-@primitive(dtypes=FLOAT, device_dtypes=SINGLE, strided=True, typed="x")
+@primitive(
+    dtypes=FLOAT,
+    device_dtypes=SINGLE,
+    strided=True,
+    typed="x",
+    reduction="logsumexp",
+)
 def _logsumexp(x: Tensor, dims: tuple[int, ...]) -> Tensor:
     """Return logarithms of sums of exponentials over `dims`, which stay with size 1."""
 

@@ -24,6 +24,16 @@ def several(x: fw.Tensor, b: fw.Tensor) -> list[fw.Tensor]:
     return [x, x - b, (x - b).exp() * x]
 
 
+def softmax(x: fw.Tensor) -> fw.Tensor:
+    power = (x - x.amax(-1, keepdim=True)).exp()
+    return power / power.sum(-1, keepdim=True)
+
+
+def normalised(x: fw.Tensor) -> fw.Tensor:
+    apart = x - x.mean(-1, keepdim=True)
+    return apart * ((apart * apart).mean(-1, keepdim=True) + 1e-5).rsqrt()
+
+
 PROGRAMS: dict[str, tuple[int, Program]] = {
     "affine": (1, lambda x, w, b: (x * w + b).relu()),
     "chain": (1, lambda x, w, b: x.exp().log().sqrt().sin() * 2 - 1),
@@ -41,7 +51,18 @@ PROGRAMS: dict[str, tuple[int, Program]] = {
     "slice of a result": (2, lambda x, w, b: (x * w)[2:, ::3] + b[2:, ::3]),
     "two shapes": (2, lambda x, w, b: [x * w, x[0] * w[0]]),
     "around a product": (4, lambda x, w, b: ((x + 1) @ (w * 1)).relu()),
-    "around a sum": (3, lambda x, w, b: (x * w).sum(1) * 2),
+    "around a sum": (1, lambda x, w, b: (x * w).sum(1) * 2),
+    "around a sum of columns": (3, lambda x, w, b: (x * w).sum(0) * 2),
+    "a sum alone": (1, lambda x, w, b: x.sum(1)),
+    "softmax": (1, lambda x, w, b: softmax(x)),
+    "logarithm of softmax": (1, lambda x, w, b: softmax(x * w).log()),
+    "normalisation": (1, lambda x, w, b: normalised(x) * w[0] + b[0]),
+    "variance": (1, lambda x, w, b: ops.var(x * w, 1, keepdim=True) + b),
+    "everything": (1, lambda x, w, b: ((x * w).mean() + b[0, 0]).sqrt()),
+    "two sums": (2, lambda x, w, b: [x.sum(1) + 1, (x.sum(1, keepdim=True) - b) * w]),
+    # The sum is over what another one gave, in another order.
+    "a sum of sums": (2, lambda x, w, b: (x * w).sum(1).sum()),
+    "rows and columns": (2, lambda x, w, b: softmax(softmax(x).T)),
     # Siblings of one shape stay apart unless one reads the other.
     "siblings": (2, lambda x, w, b: [x * w, x + b]),
     "in place": (1, lambda x, w, b: x.clone().add_(w).mul_(b)),

@@ -1,30 +1,61 @@
 """Grouping: any graph stays a valid program, and simple ones become one kernel."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from vkbackend.framework.fusion.rules import (
     MAX_MEMORY_OPERANDS,
     MAX_OPERATIONS,
+    MAX_REDUCTIONS,
     Item,
     group,
+    is_broadcast_row,
 )
+from vkbackend.framework.shape import Layout, Shape
+
+SHAPE, ROWS, KEPT = (4, 3), (4,), (4, 1)
+SAME = Layout.contiguous(SHAPE)
+OF_ROW = Layout(SHAPE, (1, 0))
+TURNED = Layout(SHAPE, (1, 4))
+
+
+# Ways in which an operation of a shape may read another one's result.
+LAYOUTS: dict[Shape | None, list[Layout]] = {
+    SHAPE: [SAME, SAME, OF_ROW, TURNED],
+    ROWS: [Layout(ROWS, (1,))],
+    KEPT: [Layout(KEPT, (1, 1))],
+    (2, 3): [Layout((2, 3), (3, 1))],
+    None: [SAME],
+}
 
 
 @st.composite
 def graphs(draw: st.DrawFn) -> list[Item]:
-    """Draw operations of two shapes and some kernels among them, wired at random."""
-    items = []
+    """Draw operations of several shapes, sums and kernels, wired at random."""
+    items: list[Item] = []
     for number in range(draw(st.integers(1, 14))):
-        shape = draw(st.sampled_from([(4,), (4,), (4,), (2, 3), None]))
+        shape = draw(st.sampled_from([SHAPE, SHAPE, SHAPE, ROWS, KEPT, (2, 3), None]))
+        split = 1 if shape == SHAPE and draw(st.booleans()) else None
         count = draw(st.integers(0, min(3, number)))
         sources = draw(st.lists(st.integers(0, max(0, number - 1)), max_size=count))
-        reads = []
-        for source in sources:
-            same = items[source].shape == shape or items[source].shape is None
-            reads.append((source, same and draw(st.booleans())))
-        items.append(Item(shape, tuple(reads), draw(st.integers(1, 4))))
+        reads = tuple(
+            (source, draw(st.sampled_from(LAYOUTS[shape])))
+            for source in sources
+            if number
+        )
+        operands, alone = draw(st.integers(1, 4)), draw(st.booleans()) or bool(split)
+        items.append(Item(shape, reads, operands, split, alone))
     return items
+
+
+def stays(source: Item, reader: Item, layout: Layout) -> bool:
+    """Return whether an element of a kernel's own is read where it was made."""
+    if source.shape == SHAPE and not source.split:
+        return reader.shape == SHAPE and layout == SAME
+    if source.shape == (2, 3) or reader.shape != SHAPE:
+        return layout.is_contiguous
+    return layout == OF_ROW
 
 
 @given(graphs())
@@ -36,13 +67,19 @@ def test_groups_are_a_valid_program(items: list[Item]) -> None:
     done: set[int] = set()
     for members in groups:
         assert members == sorted(members)
-        assert len({items[member].shape for member in members}) == 1
+        kinds = {items[member].shape for member in members}
+        if any(items[member].split for member in members) and len(members) > 1:
+            assert kinds <= {SHAPE, ROWS, KEPT}
+            assert all(items[member].alone for member in members)
+        else:
+            assert len(kinds) == 1
         for member in members:
             item = items[member]
             assert len(members) == 1 or item.shape is not None
-            for source, aligned in item.reads:
-                # A result is read from its own kernel only element by element.
-                assert source in done or (source in members and aligned)
+            for source, layout in item.reads:
+                # A result is read from its own kernel only where it was made.
+                own = source in members and stays(items[source], item, layout)
+                assert source in done or own
         done.update(members)
 
 
@@ -55,8 +92,14 @@ def test_groups_keep_their_limits(items: list[Item]) -> None:
             assert total <= MAX_MEMORY_OPERANDS
 
 
-def item(*reads: int, shape: tuple[int, ...] | None = (4,), operands: int = 1) -> Item:
-    return Item(shape, tuple((read, True) for read in reads), operands)
+def item(*reads: int, shape: Shape | None = SHAPE, operands: int = 1) -> Item:
+    layout = Layout.contiguous(shape or ())
+    return Item(shape, tuple((read, layout) for read in reads), operands)
+
+
+def total(*reads: int, split: int = 1) -> Item:
+    """Return a sum of rows."""
+    return Item(SHAPE, tuple((read, SAME) for read in reads), 0, split)
 
 
 def test_chain_is_one_kernel() -> None:
@@ -72,9 +115,9 @@ def test_what_joins_nothing() -> None:
     assert group([item(), item()]) == [[0], [1]]
     assert group([item(), item(0, shape=(2,))]) == [[0], [1]]
     assert group([item(), item(0, shape=None), item(1)]) == [[0], [1], [2]]
-    assert group([item(), Item((4,), ((0, False),), 1)]) == [[0], [1]]
+    assert group([item(), Item(SHAPE, ((0, TURNED),), 1)]) == [[0], [1]]
     # The same value read in two orders.
-    assert group([item(), Item((4,), ((0, True), (0, False)), 1)]) == [[0], [1]]
+    assert group([item(), Item(SHAPE, ((0, SAME), (0, TURNED)), 1)]) == [[0], [1]]
 
 
 def test_work_around_a_kernel_is_not_moved_across_it() -> None:
@@ -91,3 +134,61 @@ def test_long_chains_are_cut() -> None:
 def test_many_operands_are_cut() -> None:
     items = [item(operands=8)] + [item(k, operands=8) for k in range(8)]
     assert [len(members) for members in group(items)] == [3, 3, 3]
+
+
+def test_a_sum_with_what_comes_before_and_after_is_one_kernel() -> None:
+    after = Item(SHAPE, ((0, SAME), (1, OF_ROW)), 1)
+    assert group([item(), total(0), after]) == [[0, 1, 2]]
+    of_rows = Item(ROWS, ((1, Layout(ROWS, (1,))),), 1)
+    assert group([item(), total(0), of_rows, after]) == [[0, 1, 2, 3]]
+    of_rows = Item(KEPT, ((1, Layout(KEPT, (1, 1))),), 1)
+    last = Item(SHAPE, ((0, SAME), (2, OF_ROW)), 1)
+    assert group([item(), total(0), of_rows, last]) == [[0, 1, 2, 3]]
+
+
+def test_one_sum_after_another() -> None:
+    apart = Item(SHAPE, ((0, OF_ROW),), 1)
+    assert group([total(), apart, total(1), Item(SHAPE, ((2, OF_ROW),), 1)]) == [
+        [0, 1, 2, 3]
+    ]
+
+
+def test_rows_that_were_made_before_join_a_sum_that_comes_later() -> None:
+    # 1 alone reads 0 in another shape; the sum makes them rows and elements.
+    items = [item(shape=ROWS), Item(SHAPE, ((0, OF_ROW),), 1), total(1)]
+    assert group(items) == [[0, 1, 2]]
+
+
+def test_what_joins_no_sum() -> None:
+    # Rows of another length, columns, a bool that cannot be written alone.
+    assert group([total(split=0), Item(SHAPE, ((0, OF_ROW),), 1)]) == [[0], [1]]
+    by_column = Item(SHAPE, ((0, Layout(SHAPE, (0, 1))),), 1)
+    assert group([total(), by_column]) == [[0], [1]]
+    narrow = Item(SHAPE, ((0, OF_ROW),), 1, alone=False)
+    assert group([total(), narrow]) == [[0], [1]]
+
+
+def test_many_sums_are_cut() -> None:
+    items = [total()]
+    for k in range(3 * MAX_REDUCTIONS):
+        items += [Item(SHAPE, ((2 * k, OF_ROW),), 0), total(2 * k + 1)]
+    for members in group(items):
+        assert sum(items[member].split is not None for member in members) <= (
+            MAX_REDUCTIONS
+        )
+
+
+@pytest.mark.parametrize(
+    ("layout", "fits"),
+    [
+        (Layout((4, 3), (1, 0)), True),
+        (Layout((2, 2, 3), (2, 1, 0)), True),
+        (Layout((4, 1), (1, 1)), True),
+        (Layout((4, 3), (1, 0), 1), False),
+        (Layout((4, 3), (2, 0)), False),
+        (Layout((4, 3), (0, 0)), False),
+        (Layout((4, 3), (3, 1)), False),
+    ],
+)
+def test_rows_broadcast(layout: Layout, fits: bool) -> None:
+    assert is_broadcast_row(layout, len(layout.shape) - 1) == fits
