@@ -79,6 +79,11 @@ class Tensor(
     Operations on a Vulkan device are pending until a value is read, the device is
     flushed, or many have collected; see `eval`. The methods are PyTorch's.
 
+    On a device a tensor has fewer than 2^31 elements in fewer than 2^31 4-byte words,
+    and its storage is one allocation (usually 2 to 4 GiB at most); what is larger is
+    refused with `ShapeError` or `OutOfDeviceMemory` before anything runs. The host has
+    no such limit.
+
     Examples
     --------
     >>> x = Tensor([1.0, 2.0, 3.0], requires_grad=True)

@@ -3,6 +3,7 @@
     python -m vkbackend.tools.ulp                    on the best device
     python -m vkbackend.tools.ulp --device llvmpipe  on a device by name
     python -m vkbackend.tools.ulp sin exp            of these functions only
+    python -m vkbackend.tools.ulp --write            keep them in framework/ops/ULP.md
 
 Each function is computed on the device for some million numbers: every 1021st float32,
 and a dense grid around 0 and 1. What is right comes from the host in float64, where
@@ -15,13 +16,16 @@ rounded result: it stands for half a unit more.
 """
 
 import argparse
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 import vkbackend.framework as fw
 from vkbackend.framework import ops
+from vkbackend.framework.device import Device, GpuDevice
 
 CUDA = {
     "exp": 2, "exp2": 2, "expm1": 1, "log": 1, "log2": 1, "log10": 2, "log1p": 1,
@@ -41,6 +45,21 @@ UNARY = (
 )  # fmt: skip
 BINARY = ("div", "pow", "atan2", "hypot", "fmod", "remainder", "floor_divide")
 
+TABLE = Path(__file__).resolve().parents[1] / "framework" / "ops" / "ULP.md"
+COLUMNS = ("function", "ulp", "below 2^-126", "CUDA", "worst at")
+HEAD = """# Largest errors of element-wise functions
+
+Made by `python -m vkbackend.tools.ulp --write`, which replaces the section of the
+device that it runs on; a test looks at the form. Of float32, in units in the last
+place: a correctly rounded result is at most 0.5 off. *below 2^-126* is the same for
+numbers or results that small, which a device may take as 0. *CUDA* is what NVIDIA's
+CUDA C++ Programming Guide (12.6, table 13) states for the function that PyTorch calls,
+counted from the rounded result: it stands for half a unit more.
+
+Errors of `gelu`, `silu` and `mish` are largest where results are about to vanish, at
+the far left, where PyTorch's formulas of the first two give 0. Roots and quotients are
+GLSL's own, which a driver may compute to 2.5 or 3 units.
+"""
 STRIDE = 1021
 SMALLEST_NORMAL = 2.0**-126
 
@@ -98,27 +117,82 @@ def worst_error(
     return Worst(float(error[at]), denormal, tuple(float(x[at]) for x in inputs))
 
 
+class Row(NamedTuple):
+    """A function, and what its errors are."""
+
+    name: str
+    worst: Worst
+
+    def cells(self) -> tuple[str, str, str, str, str]:
+        """Return the row of a table."""
+        ulp, denormal, places = self.worst
+        where = ", ".join(f"{x:.9g}" for x in places)
+        cuda = CUDA.get(self.name, "")
+        return self.name, f"{ulp:.3f}", f"{denormal:.3g}", str(cuda), where
+
+
+def measured(names: Sequence[str], device: Device) -> Iterator[Row]:
+    """Yield the errors of functions, or of all if none is named."""
+    with fw.no_grad():
+        for known, inputs in ((UNARY, one_number()), (BINARY, two_numbers())):
+            for name in known:
+                if not names or name in names:
+                    yield Row(name, worst_error(getattr(ops, name), inputs, device))
+
+
+def section(device: GpuDevice, rows: Iterable[Row]) -> str:
+    """Return what `ULP.md` says of a device."""
+    info = device.gpu.info
+    lines = [f"## {info.name}", "", f"Driver: {info.driver_name} {info.driver_info}."]
+    lines += [
+        "",
+        "| " + " | ".join(COLUMNS) + " |",
+        "| --- |" + " ---: |" * 3 + " --- |",
+    ]
+    for name, *figures in (row.cells() for row in rows):
+        lines.append(f"| `{name}` | " + " | ".join(figures) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def updated(document: str, new: str) -> str:
+    """Return a document with the section of one device replaced or added."""
+    head, *sections = re.split(r"^(?=## )", document or HEAD, flags=re.MULTILINE)
+    named = {each.partition("\n")[0]: each.rstrip() + "\n" for each in sections}
+    named[new.partition("\n")[0]] = new
+    return "\n".join([head.rstrip() + "\n", *(named[key] for key in sorted(named))])
+
+
 def main() -> None:
-    """Print the table."""
+    """Print the table, or keep it."""
     parser = argparse.ArgumentParser(
         prog="python -m vkbackend.tools.ulp", description=(__doc__ or "").split("\n")[0]
     )
     parser.add_argument("names", nargs="*", help="functions; all if none is named")
     parser.add_argument("--device", help="a device's name or number")
+    parser.add_argument(
+        "--write",
+        nargs="?",
+        const=TABLE,
+        type=Path,
+        metavar="FILE",
+        help=f"keep the device's section in a Markdown file, or in {TABLE.name}",
+    )
     given = parser.parse_args()
     device = fw.device(given.device)
+    if given.write is not None:
+        if given.names or not isinstance(device, GpuDevice):
+            parser.error("--write takes all functions, on a Vulkan device")
+        document = (
+            given.write.read_text(encoding="utf-8") if given.write.exists() else ""
+        )
+        found = section(device, measured((), device))
+        given.write.write_text(updated(document, found), encoding="utf-8")
+        return
     print(f"device: {device.name}\n")
     print(f"{'function':14}{'ulp':>9}{'denormal':>10}{'cuda':>6}  worst at")
-    with fw.no_grad():
-        for names, inputs in ((UNARY, one_number()), (BINARY, two_numbers())):
-            for name in names:
-                if not given.names or name in given.names:
-                    worst = worst_error(getattr(ops, name), inputs, device)
-                    where = ", ".join(f"{x:.9g}" for x in worst.where)
-                    print(
-                        f"{name:14}{worst.ulp:9.3f}{worst.denormal:10.3g}"
-                        f"{CUDA.get(name, ''):>6}  {where}"
-                    )
+    for row in measured(given.names, device):
+        name, ulp, denormal, cuda, where = row.cells()
+        print(f"{name:14}{ulp:>9}{denormal:>10}{cuda:>6}  {where}")
 
 
 if __name__ == "__main__":

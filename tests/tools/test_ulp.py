@@ -1,6 +1,8 @@
 """The table of errors: how they are measured, and that none is too large."""
 
+import re
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -91,3 +93,65 @@ def test_table(
     assert first == f"device: {gpu.name}"
     assert heading.split() == ["function", "ulp", "denormal", "cuda", "worst", "at"]
     assert row.split() == ["neg", "0.000", "0", "1"]
+
+
+NUMBER = r"(?:-?\d[\d.]*(?:e[+-]\d+)?|-?inf|nan)"
+LINE = (
+    rf"\| `(\w+)` \| ({NUMBER}) \| ({NUMBER}) \| (\d*) \| ({NUMBER}(?:, {NUMBER})?) \|"
+)
+
+
+@pytest.mark.checkout
+def test_errors_that_are_kept() -> None:
+    text = ulp.TABLE.read_text(encoding="utf-8")
+    assert text.startswith(ulp.HEAD)
+    sections = text[len(ulp.HEAD) :].split("\n## ")[1:]
+    assert sections
+    for section in sections:
+        name, _, driver, _, heading, rule, *lines = section.rstrip("\n").split("\n")
+        assert name
+        assert driver.startswith("Driver: ")
+        assert heading.split(" | ")[1:4] == list(ulp.COLUMNS[1:4])
+        assert set(rule) == set("| -:")
+        rows = [re.fullmatch(LINE, line) for line in lines]
+        assert all(rows), [line for line, row in zip(lines, rows) if not row]
+        found = [row.groups() for row in rows if row]
+        assert [row[0] for row in found] == [*ulp.UNARY, *ulp.BINARY]
+        assert [row[3] for row in found] == [
+            str(ulp.CUDA.get(row[0], "")) for row in found
+        ]
+        worse = {
+            n
+            for n, error, _, cuda, _ in found
+            if cuda and float(error) > int(cuda) + 0.5
+        }
+        assert worse <= set(BUILT_IN)
+
+
+def test_a_section_takes_the_place_of_the_same_devices() -> None:
+    one = ulp.updated("", "## B\n\nold\n")
+    assert one == f"{ulp.HEAD}\n## B\n\nold\n"
+    two = ulp.updated(one, "## A\n\nfirst\n")
+    assert two == f"{ulp.HEAD}\n## A\n\nfirst\n\n## B\n\nold\n"
+    three = ulp.updated(two, "## B\n\nnew\n")
+    assert three == f"{ulp.HEAD}\n## A\n\nfirst\n\n## B\n\nnew\n"
+
+
+@pytest.mark.core
+def test_keeping_the_table(
+    gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file = tmp_path / "table.md"
+    command = ["ulp", "--device", gpu.name, "--write", str(file)]
+    monkeypatch.setattr(sys, "argv", command)
+    monkeypatch.setattr(ulp, "UNARY", ("neg",))
+    monkeypatch.setattr(ulp, "BINARY", ())
+    monkeypatch.setattr(ulp, "one_number", lambda: (np.ones(4, np.float32),))
+    for _ in range(2):
+        ulp.main()
+        lines = file.read_text().splitlines()
+        assert lines[-1] == "| `neg` | 0.000 | 0 |  | 1 |"
+        assert lines.count(f"## {gpu.gpu.info.name}") == 1
+    monkeypatch.setattr(sys, "argv", [*command, "neg"])
+    with pytest.raises(SystemExit):
+        ulp.main()
