@@ -218,11 +218,13 @@ from .random import (
     randn_like,
     randperm,
 )
+from .report import FusionReport, fusion_report
 from .rng import Generator, get_rng_state, initial_seed, manual_seed, set_rng_state
 from .serialize import load, save
 from .tensor import Tensor
 
 __all__ = [
+    "FusionReport",
     "Generator",
     "Tensor",
     "ValuesIndices",
@@ -304,6 +306,7 @@ __all__ = [
     "from_numpy",
     "full",
     "full_like",
+    "fusion_report",
     "gather",
     "ge",
     "get_rng_state",

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
+import weakref
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import vkbackend
 
@@ -14,8 +17,9 @@ from .fusion.movable import arguments_in_memory, results_over_operands
 from .fusion.row import RowProgram
 from .fusion.row_build import build_rows, row_space
 from .fusion.row_emit import emit_any
-from .fusion.rules import Item, group
+from .fusion.rules import Item, boundaries, group
 from .graph import Node, Value
+from .shape import Shape
 from .tracing import Changing, StreamWord
 
 Address = tuple[int, int]
@@ -56,7 +60,26 @@ class Launch:
     over: tuple[tuple[int, int], ...] = ()
 
 
-@dataclass
+class Note(NamedTuple):
+    """One operation, as reports name it.
+
+    Attributes
+    ----------
+    reads : tuple of int
+        Operations whose results it reads; negative numbers are values from outside.
+    held : bool
+        Whether somebody holds a result.
+    """
+
+    op: str
+    shape: Shape
+    dtype: str
+    itemsize: int
+    reads: tuple[int, ...]
+    held: bool
+
+
+@dataclass(eq=False)
 class Plan:
     """A schedule.
 
@@ -71,6 +94,17 @@ class Plan:
         In execution order.
     units : list of list of int
         Which nodes each kernel runs.
+    device : str
+        Where it runs.
+    number : int
+        Plans are counted as they are built.
+    notes : list of Note
+        The nodes.
+    items : list of Item
+        What the rules of fusion saw, in the order of the nodes that run; empty if these
+        were not to join.
+    sources : dict of int to str
+        GLSL of generated kernels, by their first node.
     """
 
     slots: int
@@ -78,6 +112,27 @@ class Plan:
     outputs: list[tuple[int, int, int]] = field(default_factory=list)
     launches: list[Launch] = field(default_factory=list)
     units: list[list[int]] = field(default_factory=list)
+    device: str = ""
+    number: int = field(default_factory=itertools.count().__next__)
+    notes: list[Note] = field(default_factory=list)
+    items: list[Item] = field(default_factory=list)
+    sources: dict[int, str] = field(default_factory=dict)
+
+    def boundaries(self) -> list[tuple[int, int, str]]:
+        """Return pairs of units of which one reads the other, and why they are two."""
+        numbers = sorted(number for unit in self.units for number in unit)
+        place = {number: position for position, number in enumerate(numbers)}
+        if not self.items:
+            return []
+        return boundaries(self.items, [[place[n] for n in unit] for unit in self.units])
+
+
+_live: weakref.WeakSet[Plan] = weakref.WeakSet()
+
+
+def live_plans() -> list[Plan]:
+    """Return the plans that somebody still keeps, oldest first."""
+    return sorted(_live, key=lambda plan: plan.number)
 
 
 def build_plan(
@@ -124,7 +179,7 @@ class _Builder:
             for number, node in enumerate(nodes)
             for value in node.outputs
         }
-        self.plan = Plan(len(slots), [])
+        self.plan = Plan(len(slots), [], device=gpu.info.name)
 
     def build(self, fusing: bool) -> Plan:
         numbers = self._alive()
@@ -138,12 +193,25 @@ class _Builder:
         self.plan.units = units
         self._find_inputs(numbers)
         self._release()
+        self.plan.notes = [self._note(node) for node in self.nodes]
+        _live.add(self.plan)
         return self.plan
+
+    def _note(self, node: Node) -> Note:
+        """Return what reports say of a node."""
+        reads = [
+            self.producer.get(id(value), -1 - self.slots[id(value)])
+            for value, _ in node.inputs
+        ]
+        held = any(value.holders for value in node.outputs)
+        dtype, shape = node.outputs[0].dtype, node.layouts[0].shape
+        return Note(node.op.name, shape, dtype.name, dtype.itemsize, tuple(reads), held)
 
     def _units(self, numbers: list[int]) -> list[list[int]]:
         """Return which nodes share a kernel."""
         place = {number: position for position, number in enumerate(numbers)}
-        groups = group([self._item(number, place) for number in numbers])
+        self.plan.items = [self._item(number, place) for number in numbers]
+        groups = group(self.plan.items)
         return [[numbers[member] for member in members] for members in groups]
 
     def _alive(self) -> list[int]:
@@ -208,10 +276,11 @@ class _Builder:
             for name, value, offset in kernel.inputs
         }
         outputs = {name: (self.slots[id(value)], 0) for name, value in kernel.outputs}
+        source = self.plan.sources[unit[0]] = self._source(unit, kernel)
         self._add(
             self.gpu.pipeline(
                 f"fused/{kernel.name}",
-                source=self._source(unit, kernel),
+                source=source,
                 constants={"LOCAL_X": kernel.workgroup},
             ),
             kernel.grid,

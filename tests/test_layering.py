@@ -42,7 +42,8 @@ ORDER = {
         device
         fusion memory_plan
         plan
-        schedule
+        schedule report_svg
+        report
         core
         autograd
         tape
@@ -62,7 +63,7 @@ ORDER = {
     "vkbackend.glsl": "__init__",
     "vkbackend.tools": """
         __init__
-        drivers bindings spirv doctor ulp optable bench
+        drivers bindings spirv doctor ulp optable fusion bench
         check
     """,
 }

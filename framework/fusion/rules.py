@@ -18,6 +18,17 @@ MAX_OPERATIONS = 64
 MAX_MEMORY_OPERANDS = 24
 MAX_REDUCTIONS = 7
 
+# Why two units stay apart.
+OWN_KERNEL = "one of them has a hand-written kernel"
+SHAPES = "they walk over different shapes"
+NARROW = "the device cannot write one of these small elements alone, which rows need"
+OPERATIONS = f"together they have more than {MAX_OPERATIONS} operations"
+OPERANDS = f"together they have more than {MAX_MEMORY_OPERANDS} operands and results"
+REDUCTIONS = f"together they have more than {MAX_REDUCTIONS} reductions"
+PLACES = "an element is read at another place than the one where it is made"
+BETWEEN = "a kernel between them reads the first and is read by the second"
+EARLIER = "other joins came first"
+
 
 @dataclass(frozen=True)
 class Item:
@@ -69,6 +80,33 @@ def group(items: list[Item]) -> list[list[int]]:
     return _Grouping(items).run()
 
 
+def boundaries(
+    items: list[Item], groups: list[list[int]]
+) -> list[tuple[int, int, str]]:
+    """Return why kernels that read each other are not one.
+
+    Parameters
+    ----------
+    items : list of Item
+        Operations.
+    groups : list of list of int
+        What `group` made of them.
+
+    Returns
+    -------
+    list of (int, int, str)
+        For each kernel and each that it reads: the number of that one, its own, and
+        the reason.
+    """
+    grouping = _Grouping(items)
+    grouping.adopt(groups)
+    return [
+        (early, late, grouping.reason(early, late))
+        for late in grouping.order
+        for early in sorted(grouping.units[late].depends)
+    ]
+
+
 class _Grouping:
     def __init__(self, items: list[Item]) -> None:
         self.items = items
@@ -89,31 +127,56 @@ class _Grouping:
                 pass
         return [sorted(self.units[key].members) for key in self.order]
 
+    def adopt(self, groups: list[list[int]]) -> None:
+        """Take units as they are, numbered from 0."""
+        self.order = list(range(len(groups)))
+        number_of = {at: number for number, unit in enumerate(groups) for at in unit}
+        self.unit_of = [number_of[at] for at in range(len(self.items))]
+        for number, members in enumerate(groups):
+            given = [self.items[at] for at in members]
+            lead = next((item for item in given if item.split is not None), given[0])
+            alone = all(item.alone for item in given)
+            unit = Unit(lead.shape, lead.split, alone, members)
+            unit.memory_operands = sum(item.memory_operands for item in given)
+            unit.reductions = sum(item.split is not None for item in given)
+            reads = {number_of[read] for item in given for read, _ in item.reads}
+            unit.depends = reads - {number}
+            self.units[number] = unit
+
+    def reason(self, early: int, late: int) -> str:
+        """Return why two units stay apart, with their shapes if these differ."""
+        first, second = self.units[early].shape, self.units[late].shape
+        found = self._obstacle(early, late) or EARLIER
+        return f"{found}: {first} and {second}" if found is SHAPES else found
+
     def _join_one(self, late: int) -> bool:
         """Join a unit with the latest of those that it reads, if any may join."""
         unit = self.units[late]
         if unit.shape is None:
             return False
         for early in sorted(unit.depends, key=self.order.index, reverse=True):
-            if self._may_join(early, late):
+            if not self._obstacle(early, late):
                 self._join(early, late)
                 return True
         return False
 
-    def _may_join(self, early: int, late: int) -> bool:
+    def _obstacle(self, early: int, late: int) -> str:
+        """Return why two units may not join; empty if they may."""
         first, second = self.units[early], self.units[late]
         space = _joint_space(first, second)
         if space is None:
-            return False
+            return _space_obstacle(first, second)
         if len(first.members) + len(second.members) > MAX_OPERATIONS:
-            return False
+            return OPERATIONS
         if first.memory_operands + second.memory_operands > MAX_MEMORY_OPERANDS:
-            return False
+            return OPERANDS
         if first.reductions + second.reductions > MAX_REDUCTIONS:
-            return False
+            return REDUCTIONS
         if not self._reads_fit(early, second, *space):
-            return False
-        return self._can_rise(early, late) or self._can_sink(early, late)
+            return PLACES
+        if self._can_rise(early, late) or self._can_sink(early, late):
+            return ""
+        return BETWEEN
 
     def _reads_fit(
         self, early: int, second: Unit, shape: Shape, split: int | None
@@ -180,6 +243,14 @@ def _joint_space(first: Unit, second: Unit) -> tuple[Shape, int | None] | None:
     fits = other.shape == whole.shape
     fits = fits or is_row_shape(other.shape, whole.shape, whole.split)
     return (whole.shape, whole.split) if fits else None
+
+
+def _space_obstacle(first: Unit, second: Unit) -> str:
+    """Return why two units have no shape together."""
+    if first.shape is None or second.shape is None:
+        return OWN_KERNEL
+    rows = first.split is not None or second.split is not None
+    return NARROW if rows and not (first.alone and second.alone) else SHAPES
 
 
 def _stays(

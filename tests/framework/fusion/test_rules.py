@@ -4,11 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from vkbackend.framework.fusion import rules
 from vkbackend.framework.fusion.rules import (
     MAX_MEMORY_OPERANDS,
     MAX_OPERATIONS,
     MAX_REDUCTIONS,
     Item,
+    boundaries,
     group,
     is_broadcast_row,
 )
@@ -192,3 +194,41 @@ def test_many_sums_are_cut() -> None:
 )
 def test_rows_broadcast(layout: Layout, fits: bool) -> None:
     assert is_broadcast_row(layout, len(layout.shape) - 1) == fits
+
+
+@given(graphs())
+def test_every_boundary_has_a_reason(items: list[Item]) -> None:
+    groups = group(items)
+    unit_of = {member: k for k, members in enumerate(groups) for member in members}
+    edges = {
+        (unit_of[read], unit_of[number])
+        for number, item in enumerate(items)
+        for read, _ in item.reads
+        if unit_of[read] != unit_of[number]
+    }
+    found = boundaries(items, groups)
+    assert sorted((early, late) for early, late, _ in found) == sorted(edges)
+    assert all(reason for _, _, reason in found)
+
+
+def reasons(items: list[Item]) -> list[str]:
+    return [reason for _, _, reason in boundaries(items, group(items))]
+
+
+def test_reasons() -> None:
+    turned = Item(SHAPE, ((0, TURNED),), 1)
+    assert reasons([item(), turned]) == [rules.PLACES]
+    assert reasons([item(shape=None), item(0)]) == [rules.OWN_KERNEL]
+    apart = [item(shape=ROWS), item(0, shape=(2, 3))]
+    assert reasons(apart) == [f"{rules.SHAPES}: (4,) and (2, 3)"]
+    many = [
+        item(*([k - 1] if k else []), operands=0) for k in range(MAX_OPERATIONS + 1)
+    ]
+    assert reasons(many) == [rules.OPERATIONS]
+    assert reasons([item(operands=20), item(0, operands=20)]) == [rules.OPERANDS]
+    between = [item(), item(0, shape=None), item(0, 1)]
+    assert rules.BETWEEN in reasons(between)
+    narrow = [Item(SHAPE, (), 1, alone=False), total(0)]
+    assert reasons(narrow) == [rules.NARROW]
+    totals = [item(), *(total(0) for _ in range(MAX_REDUCTIONS + 1))]
+    assert rules.REDUCTIONS in reasons(totals)

@@ -1,0 +1,263 @@
+"""What fusion did: kernels before and after, bytes saved, boundaries, GLSL."""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .device import GpuDevice, opened_devices
+from .fusion.rules import OWN_KERNEL
+from .plan import Note, Plan, live_plans
+from .report_svg import Box, Edge, draw
+from .schedule import flush
+
+_KIBIBYTE = 1024
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One kernel of a schedule.
+
+    Attributes
+    ----------
+    operations : tuple of str
+        What it computes, as `relu (32, 64) float32`.
+    values_read, values_written : int
+        Values of other kernels, or from outside, that it reads; and those it writes.
+    bytes_saved : int
+        Of results that never reach memory because their readers are in the kernel.
+    glsl : str
+        Its generated source; empty for a hand-written kernel.
+    """
+
+    operations: tuple[str, ...]
+    values_read: int
+    values_written: int
+    bytes_saved: int
+    glsl: str
+
+
+@dataclass(frozen=True)
+class Boundary:
+    """Two kernels, of which the second reads the first, and why they are not one."""
+
+    first: int
+    second: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """One flush of the pending graph, or one trace: its kernels in order."""
+
+    device: str
+    kernels: tuple[Kernel, ...]
+    boundaries: tuple[Boundary, ...]
+
+    @property
+    def operations(self) -> int:
+        """Kernels without fusion."""
+        return sum(len(kernel.operations) for kernel in self.kernels)
+
+    @property
+    def bytes_saved(self) -> int:
+        """Bytes of results that never reach memory."""
+        return sum(kernel.bytes_saved for kernel in self.kernels)
+
+
+@dataclass(frozen=True)
+class FusionReport:
+    """What fusion did, schedule by schedule; print it, or `save` it.
+
+    Attributes
+    ----------
+    schedules : tuple of Schedule
+        In the order in which they were made.
+    """
+
+    schedules: tuple[Schedule, ...]
+
+    @property
+    def kernels_before(self) -> int:
+        """Operations: kernels without fusion."""
+        return sum(schedule.operations for schedule in self.schedules)
+
+    @property
+    def kernels_after(self) -> int:
+        """Kernels."""
+        return sum(len(schedule.kernels) for schedule in self.schedules)
+
+    @property
+    def bytes_saved(self) -> int:
+        """Bytes of results that never reach memory."""
+        return sum(schedule.bytes_saved for schedule in self.schedules)
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def text(self, *, glsl: bool = False) -> str:
+        """Return the report as text, with the source of generated kernels if wanted."""
+        lines = [f"fusion: {_summary(self)}"]
+        for number, schedule in enumerate(self.schedules, start=1):
+            lines += [
+                "",
+                f"schedule {number} on {schedule.device}: {_summary(schedule)}",
+            ]
+            for at, kernel in enumerate(schedule.kernels, start=1):
+                lines += _kernel_lines(at, kernel, glsl)
+            lines += [
+                f"  boundary {boundary.first + 1} -> {boundary.second + 1}:"
+                f" {boundary.reason}"
+                for boundary in schedule.boundaries
+            ]
+        return "\n".join(lines)
+
+    def svg(self) -> str:
+        """Return the report as a picture: kernels, what flows between them, and why."""
+        columns = []
+        for number, schedule in enumerate(self.schedules, start=1):
+            boxes = [_box(at, k) for at, k in enumerate(schedule.kernels, start=1)]
+            edges = [Edge(b.first, b.second, b.reason) for b in schedule.boundaries]
+            columns.append((f"schedule {number}: {_summary(schedule)}", boxes, edges))
+        return draw(f"fusion: {_summary(self)}", columns)
+
+    def save(self, path: str | Path) -> None:
+        """Write the picture if the name ends in `.svg`, otherwise the whole text."""
+        target = Path(path)
+        picture = target.suffix == ".svg"
+        text = self.svg() if picture else self.text(glsl=True) + "\n"
+        target.write_text(text, encoding="utf-8")
+
+
+def fusion_report(
+    function: Callable[..., Any] | None = None, *arguments: Any
+) -> FusionReport:
+    """Return what fusion made of the work on Vulkan devices so far, or of a function.
+
+    Parameters
+    ----------
+    function : callable, optional
+        Called with `arguments`; the report then covers what it schedules, at least once
+        more if it is known already. None covers every schedule that is still kept.
+    *arguments
+        What the function takes.
+
+    Returns
+    -------
+    FusionReport
+        Empty if nothing ran on a device.
+
+    Examples
+    --------
+    >>> x = ones(1000, device="gpu")
+    >>> report = fusion_report(lambda: (x * 2 + 1).relu().sum().item())
+    >>> report.kernels_before
+    4
+    """
+    devices = opened_devices()
+    for device in devices:
+        flush(device)
+    if function is None:
+        return _report(live_plans())
+    known = {plan.number for plan in live_plans()}
+    with _forgotten(devices):
+        function(*arguments)
+        for device in opened_devices():
+            flush(device)
+        return _report([plan for plan in live_plans() if plan.number not in known])
+
+
+@contextmanager
+def _forgotten(devices: Sequence[GpuDevice]) -> Iterator[None]:
+    """Let devices schedule anew, and remember afterwards what they knew before."""
+    kept = [(device, device.plans) for device in devices]
+    for device in devices:
+        device.plans = OrderedDict()
+    try:
+        yield
+    finally:
+        for device, plans in kept:
+            device.plans = plans
+
+
+def _report(plans: Sequence[Plan]) -> FusionReport:
+    return FusionReport(tuple(map(_schedule, plans)))
+
+
+def _schedule(plan: Plan) -> Schedule:
+    unit_of = {at: number for number, unit in enumerate(plan.units) for at in unit}
+    notes = plan.notes
+    outside = {
+        read
+        for at, unit in unit_of.items()
+        for read in notes[at].reads
+        if unit_of.get(read) != unit
+    }
+    kernels = []
+    for unit in plan.units:
+        reads = {read for at in unit for read in notes[at].reads}
+        written = [at for at in unit if notes[at].held or at in outside]
+        inside = [notes[at] for at in unit if at not in written]
+        kernels.append(
+            Kernel(
+                tuple(_operation(notes[at]) for at in unit),
+                len(reads.difference(unit)),
+                len(written),
+                sum(math.prod(note.shape) * note.itemsize for note in inside),
+                plan.sources.get(unit[0], ""),
+            )
+        )
+    found = (
+        Boundary(first, second, _reason(plan, first, second, reason))
+        for first, second, reason in plan.boundaries()
+    )
+    return Schedule(plan.device, tuple(kernels), tuple(found))
+
+
+def _reason(plan: Plan, first: int, second: int, reason: str) -> str:
+    """Return a reason with the names of hand-written kernels if they are it."""
+    if reason != OWN_KERNEL:
+        return reason
+    units = plan.units[first], plan.units[second]
+    names = [plan.notes[unit[0]].op for unit in units if unit[0] not in plan.sources]
+    return f"hand-written: {', '.join(dict.fromkeys(names))}"
+
+
+def _operation(note: Note) -> str:
+    return f"{note.op} {note.shape} {note.dtype}"
+
+
+def _summary(part: FusionReport | Schedule) -> str:
+    if isinstance(part, FusionReport):
+        before, after = part.kernels_before, part.kernels_after
+    else:
+        before, after = part.operations, len(part.kernels)
+    return f"{before} -> {after} kernels, {_size(part.bytes_saved)} never reach memory"
+
+
+def _size(count: int) -> str:
+    return f"{count} bytes" if count < _KIBIBYTE else f"{count / _KIBIBYTE:.1f} KiB"
+
+
+def _kernel_lines(at: int, kernel: Kernel, glsl: bool) -> list[str]:
+    kind = "generated" if kernel.glsl else "hand-written"
+    lines = [
+        f"  kernel {at}, {kind}, reads {kernel.values_read}, writes"
+        f" {kernel.values_written}, saves {_size(kernel.bytes_saved)}"
+    ]
+    lines += [f"    {operation}" for operation in kernel.operations]
+    if glsl and kernel.glsl:
+        lines += [f"    | {line}".rstrip() for line in kernel.glsl.splitlines()]
+    return lines
+
+
+def _box(at: int, kernel: Kernel) -> Box:
+    title = f"kernel {at}"
+    if kernel.bytes_saved:
+        title += f": saves {_size(kernel.bytes_saved)}"
+    return Box(title, kernel.operations, bool(kernel.glsl))

@@ -1,0 +1,151 @@
+"""Reports of fusion: counts, bytes, boundaries, sources, what is covered."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import vkbackend
+import vkbackend.framework as fw
+from vkbackend.framework.device import GpuDevice
+from vkbackend.framework.fusion import rules
+
+pytestmark = pytest.mark.core
+
+
+def ones(gpu: GpuDevice, *shape: int) -> fw.Tensor:
+    tensor = fw.tensor(np.ones(shape, np.float32), device=gpu)
+    fw.eval(tensor)
+    return tensor
+
+
+def test_a_chain(gpu: GpuDevice) -> None:
+    """(n - 1) * elements * size for a chain of n."""
+    x = ones(gpu, 1000)
+    report = fw.fusion_report(lambda: fw.eval((x * 2 + 1).relu() - 3))
+    assert (report.kernels_before, report.kernels_after) == (4, 1)
+    assert report.bytes_saved == 3 * 1000 * 4
+    (schedule,) = report.schedules
+    (kernel,) = schedule.kernels
+    assert kernel.operations == tuple(
+        f"{name} (1000,) float32" for name in ("mul", "add", "relu", "sub")
+    )
+    assert (kernel.values_read, kernel.values_written) == (1, 1)
+    assert "void main()" in kernel.glsl
+    assert schedule.boundaries == ()
+
+
+def test_what_is_held_is_not_saved(gpu: GpuDevice) -> None:
+    x = ones(gpu, 100)
+
+    def program() -> None:
+        middle = x * 2
+        last = middle + 1
+        fw.eval(middle, last)
+
+    report = fw.fusion_report(program)
+    assert (report.kernels_after, report.bytes_saved) == (1, 0)
+    assert report.schedules[0].kernels[0].values_written == 2
+
+
+def test_why_neighbours_stay_apart(gpu: GpuDevice) -> None:
+    square, row = ones(gpu, 6, 6), ones(gpu, 6)
+
+    def product() -> None:
+        fw.eval((square + 1) @ square)
+
+    def turned() -> None:
+        fw.eval((square + 1).mT * 2 + square)
+
+    def broadcast() -> None:
+        fw.eval((row + 1) * square)
+
+    def many() -> None:
+        x = square
+        for _ in range(rules.MAX_OPERATIONS + 1):
+            x = x + 1
+        fw.eval(x)
+
+    found = [
+        [boundary.reason for boundary in fw.fusion_report(run).schedules[0].boundaries]
+        for run in (product, turned, broadcast, many)
+    ]
+    assert found == [
+        ["hand-written: bmm"],
+        [rules.PLACES],
+        [f"{rules.SHAPES}: (6,) and (6, 6)"],
+        [rules.OPERATIONS],
+    ]
+
+
+def test_counts_are_those_of_the_device(
+    gpu: GpuDevice, device: vkbackend.Device
+) -> None:
+    x, y = ones(gpu, 8, 8), ones(gpu, 8, 8)
+
+    def program() -> None:
+        fw.eval((x @ y + 1) * 2)
+
+    before = device.counters.snapshot()
+    report = fw.fusion_report(program)
+    dispatches = (device.counters - before).dispatches
+    assert report.kernels_after == dispatches < report.kernels_before
+
+
+def test_a_known_schedule_is_reported_and_stays_known(
+    gpu: GpuDevice, device: vkbackend.Device
+) -> None:
+    x = ones(gpu, 50)
+
+    def program() -> None:
+        fw.eval(x * 7 + 5)
+
+    program()
+    plans = len(gpu.plans)
+    before = device.counters.snapshot()
+    assert fw.fusion_report(program).kernels_before == 2
+    assert len(gpu.plans) == plans
+    assert (device.counters - before).pipeline_builds == 0
+
+
+def test_everything_so_far(gpu: GpuDevice) -> None:
+    x = ones(gpu, 51)
+    fw.eval(x * 7 + 5)
+    whole = fw.fusion_report()
+    assert any(
+        kernel.operations == ("mul (51,) float32", "add (51,) float32")
+        for schedule in whole.schedules
+        for kernel in schedule.kernels
+    )
+    assert whole.kernels_before >= whole.kernels_after >= len(whole.schedules)
+
+
+def test_what_is_pending_belongs_to_what_came_before(gpu: GpuDevice) -> None:
+    pending = ones(gpu, 9) * 3
+    report = fw.fusion_report(lambda: None)
+    assert report.schedules == ()
+    assert str(report) == "fusion: 0 -> 0 kernels, 0 bytes never reach memory"
+    assert pending.tolist() == [3.0] * 9
+
+
+def test_an_error_leaves_everything_as_it_was(gpu: GpuDevice) -> None:
+    plans = gpu.plans
+    with pytest.raises(ZeroDivisionError):
+        fw.fusion_report(lambda: 1 // 0)
+    assert gpu.plans is plans
+
+
+def test_text_and_files(gpu: GpuDevice, tmp_path: Path) -> None:
+    x = ones(gpu, 1024)
+    report = fw.fusion_report(lambda: fw.eval((x * 2).exp() @ x))
+    lines = str(report).splitlines()
+    assert lines[0] == "fusion: 3 -> 2 kernels, 4.0 KiB never reach memory"
+    assert lines[2].startswith(f"schedule 1 on {gpu.name}: 3 -> 2 kernels")
+    assert lines[3] == "  kernel 1, generated, reads 1, writes 1, saves 4.0 KiB"
+    assert lines[-1] == "  boundary 1 -> 2: hand-written: bmm"
+    assert "void main" not in str(report)
+    report.save(tmp_path / "report.txt")
+    assert "    | void main" in (tmp_path / "report.txt").read_text(encoding="utf-8")
+    report.save(tmp_path / "report.svg")
+    assert (tmp_path / "report.svg").read_text(encoding="utf-8") == report.svg()
+    assert "hand-written: bmm" in report.svg()

@@ -1,0 +1,59 @@
+"""`python -m vkbackend.tools.fusion script.py`: what fusion made of its work."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import runpy
+import sys
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+
+import vkbackend.framework as fw
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit status."""
+    parser = argparse.ArgumentParser(
+        prog="vkbackend.tools.fusion",
+        description="Run a program and report kernels before and after fusion, bytes"
+        " saved, and why neighbours were not joined.",
+    )
+    parser.add_argument("--glsl", action="store_true", help="show generated kernels")
+    parser.add_argument("--svg", type=Path, help="also write the report as a picture")
+    parser.add_argument("script", help="a Python file; what it prints goes to stderr")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="its arguments")
+    options = parser.parse_args(arguments)
+    if not Path(options.script).is_file():
+        print(f"fusion: there is no file {options.script}", file=sys.stderr)
+        return 2
+    # Schedules that a traced function owns are reported while it is there.
+    names, failed = _run(options.script, options.arguments)
+    report = fw.fusion_report()
+    names.clear()
+    print(report.text(glsl=options.glsl))
+    if options.svg is not None:
+        report.save(options.svg.with_suffix(".svg"))
+    return int(failed)
+
+
+def _run(script: str, arguments: Sequence[str]) -> tuple[dict[str, object], bool]:
+    """Run a program as Python would; return its names, and whether it failed."""
+    kept = sys.argv, [*sys.path]
+    sys.argv = [script, *arguments]
+    sys.path.insert(0, str(Path(script).resolve().parent))
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            return runpy.run_path(script, run_name="__main__"), False
+    except SystemExit as error:
+        return {}, bool(error.code)
+    except Exception:
+        traceback.print_exc()
+        return {}, True
+    finally:
+        sys.argv, sys.path[:] = kept
+
+
+if __name__ == "__main__":
+    sys.exit(main())
