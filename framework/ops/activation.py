@@ -237,7 +237,7 @@ def mish_vjp(grad: Tensor, x: Tensor) -> Tensor:
 
 
 @elementwise(
-    glsl="x / (1 + abs(x))", reference=lambda x: x / (1 + np.abs(x)), dtypes=FLOAT
+    glsl="divided(x, 1 + abs(x))", reference=lambda x: x / (1 + np.abs(x)), dtypes=FLOAT
 )
 def softsign(x: Tensor) -> Tensor:
     """Return x / (1 + abs(x))."""

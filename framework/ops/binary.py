@@ -54,7 +54,7 @@ def mul_vjp(
     return grad * y if needs[0] else None, grad * x if needs[1] else None
 
 
-@elementwise(glsl="x / y", reference=np.true_divide, dtypes=FLOAT)
+@elementwise(glsl="divided(x, y)", reference=np.true_divide, dtypes=FLOAT)
 def _quotient(x: Tensor | float, y: Tensor | float) -> Tensor:
     """Return the quotient of float tensors."""
 
@@ -253,7 +253,7 @@ def addcmul(x: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1) ->
 
 
 @elementwise(
-    glsl="x + value * a / b",
+    glsl="x + divided(value * a, b)",
     reference=lambda x, a, b, value: x + value * a / b,
     dtypes=FLOAT,
 )

@@ -90,7 +90,7 @@ def rsqrt_vjp(grad: Tensor, out: Tensor) -> Tensor:
     return grad * -0.5 * out * out * out
 
 
-@elementwise(glsl="1 / x", reference=np.reciprocal, dtypes=FLOAT)
+@elementwise(glsl="divided(1, x)", reference=np.reciprocal, dtypes=FLOAT)
 def reciprocal(x: Tensor) -> Tensor:
     """Return one over each element."""
 

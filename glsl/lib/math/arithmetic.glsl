@@ -1,5 +1,7 @@
 // Division with remainder, signs, bits and powers, for every type of shaders
 
+#include "division.glsl"
+
 // x - y * trunc(x / y), exact: long division of the significands, eight bits at a time.
 float truncated_remainder(float x, float y) {
     uint large = floatBitsToUint(x) & 0x7fffffffu;
@@ -40,15 +42,15 @@ float floored_remainder(float x, float y) {
 float floored_quotient(float x, float y) {
     float rest = truncated_remainder(x, y);
     if (y == 0.0) return x / y;
-    float quotient = (x - rest) / y;
+    float quotient = divided(x - rest, y);
     if (rest != 0.0 && (rest < 0.0) != (y < 0.0)) quotient -= 1.0;
     float whole = floor(quotient);
-    if (whole == 0.0 && quotient <= 0.5) return with_sign_of(0.0, x / y);
+    if (whole == 0.0 && quotient <= 0.5) return with_sign_of(0.0, divided(x, y));
     return quotient - whole > 0.5 ? whole + 1.0 : whole;
 }
 
 float truncated_quotient(float x, float y) {
-    return trunc(x / y);
+    return trunc(divided(x, y));
 }
 
 float magnitude(float x) {

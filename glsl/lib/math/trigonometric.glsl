@@ -114,12 +114,14 @@ float precise_tan(float x) {
     return x == 0.0 ? x : abs(x) < INFINITE ? value : NOT_A_NUMBER;
 }
 
-// For |x| <= 1/2; error 2^-32.
-float arcsine_near_zero(float x) {
-    float u = x * x;
+// asin(x) / x - 1 for |x| <= 1/2 and u = x * x; error 2^-32.
+float arcsine_series(float u) {
     float series = 0.0318260752 + u * (0.014376116 + u * 0.0375963524);
-    series = 0.166666597 + u * (0.0750051886 + u * (0.044514481 + u * series));
-    return x + x * u * series;
+    return u * (0.166666597 + u * (0.0750051886 + u * (0.044514481 + u * series)));
+}
+
+float arcsine_near_zero(float x) {
+    return x + x * arcsine_series(x * x);
 }
 
 // acos(x) for 1/2 <= x <= 1: 2 asin(sqrt((1 - x) / 2))
@@ -127,10 +129,20 @@ float arccosine_near_one(float x) {
     return 2.0 * arcsine_near_zero(sqrt(0.5 - 0.5 * x));
 }
 
+// asin(x) for 1/2 <= x <= 1: pi / 2 - acos(x), with the root in two parts. The square
+// of the first is exact, and so is what it leaves of pi / 2.
+float arcsine_near_one(float x) {
+    float u = 0.5 - 0.5 * x;
+    float root = sqrt(u);
+    float high = uintBitsToFloat(floatBitsToUint(root) & 0xfffff000u);
+    float low = u == 0.0 ? 0.0 : (u - high * high) / (root + high);
+    low += root * arcsine_series(u);
+    return HALF_PI_HIGH - 2.0 * high - (2.0 * low - HALF_PI_LOW);
+}
+
 float precise_asin(float x) {
     float size = abs(x);
-    float value = HALF_PI_HIGH - (arccosine_near_one(size) - HALF_PI_LOW);
-    value = size <= 0.5 ? arcsine_near_zero(size) : value;
+    float value = size <= 0.5 ? arcsine_near_zero(size) : arcsine_near_one(size);
     value = x < 0.0 ? -value : value;
     return x == 0.0 ? x : size <= 1.0 ? value : NOT_A_NUMBER;
 }

@@ -1,0 +1,13 @@
+// Quotients that do not depend on denormal numbers, which some devices take for 0
+
+// Such a device makes 0 of 1 / y, and so of x / y, for the largest y.
+float divided(float x, float y) {
+    float scale = abs(y) > 4.25352959e+37 ? 0.25 : 1.0;
+    return (x * scale) / (y * scale);
+}
+
+#ifdef FLOAT64
+double divided(double x, double y) {
+    return x / y;
+}
+#endif
