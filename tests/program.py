@@ -120,6 +120,19 @@ def written(x: Any, index: Any, value: Any) -> Any:
     return base
 
 
+def turned(
+    x: torch.Tensor, start: int, theta: float, interleaved: bool
+) -> torch.Tensor:
+    """Return vectors turned by their position: pairs are complex numbers."""
+    length, size = x.shape[-2:]
+    frequencies = theta ** (-torch.arange(0, size, 2, dtype=x.dtype) / size)
+    angles = (start + torch.arange(length, dtype=x.dtype))[:, None] * frequencies
+    sin, cos = angles.sin(), angles.cos()
+    a, b = (x[..., 0::2], x[..., 1::2]) if interleaved else x.chunk(2, -1)
+    parts = (a * cos - b * sin, a * sin + b * cos)
+    return torch.stack(parts, -1).flatten(-2) if interleaved else torch.cat(parts, -1)
+
+
 COMMON: dict[str, Callable[..., Any]] = {
     "getitem": operator.getitem,
     "half_and_back": lambda x: x.half().to(x.dtype),
@@ -132,6 +145,8 @@ OURS: dict[str, Callable[..., Any]] = {
 THEIRS: dict[str, Callable[..., Any]] = {
     "sorted": lambda x, dim, descending: torch.sort(x, dim, descending)[0],
     "largest": lambda x, k, dim: torch.topk(x, k, dim)[0],
+    "rope": turned,
+    "swiglu": lambda gate, x: torch.nn.functional.silu(gate) * x,
     "log_sigmoid": torch.nn.functional.logsigmoid,
     "norm": torch.linalg.vector_norm,
     "expand": torch.Tensor.expand,
@@ -145,7 +160,7 @@ def torch_function(name: str) -> Callable[..., Any]:
     for known in (COMMON, THEIRS):
         if name in known:
             return known[name]
-    found = getattr(torch, name, None) or getattr(torch.nn.functional, name)
+    found = getattr(torch.nn.functional, name, None) or getattr(torch, name)
     assert callable(found)
     return found  # type: ignore[no-any-return]
 

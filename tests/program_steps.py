@@ -338,10 +338,85 @@ def windowed(b: Builder) -> None:
         unary(b)
 
 
+def normalised(b: Builder) -> None:
+    x = b.float(1)
+    shape = b.shape(x)
+    channels = [c for c in b.floats(1) if b.shape(c) == shape[1:2]]
+    names = ["layer_norm", "rms_norm", "normalize"]
+    if len(shape) > 2 and math.prod(shape[2:]) > 1:
+        names += ["group_norm", "instance_norm", "batch_norm"]
+    name = b.one(names)
+    if name == "normalize":
+        b.add(name, x, b.one((1.0, 2.0)), b.dim(x))
+    elif name in ("layer_norm", "rms_norm"):
+        inner = shape[b.draw(st.integers(0, len(shape) - 1)) :]
+        scales = [None, *(w for w in b.floats(1) if b.shape(w) == inner)]
+        # The default of rms_norm depends on the dtype.
+        b.add(name, x, inner, b.one(scales), eps=1e-5)
+    elif name == "group_norm":
+        groups = [g for g in range(1, shape[1] + 1) if shape[1] % g == 0]
+        b.add(name, x, b.one(groups), b.one([None, *channels]))
+    else:
+        scale = b.one([None, *channels])
+        training = {"training": True} if name == "batch_norm" else {}
+        b.add(name, x, None, None, scale, b.one([None, *channels]), **training)
+
+
+def attended(b: Builder) -> None:
+    # Its own intermediate results have no noise, so they must not be large.
+    query = b.add("tanh", b.float(2))
+    *batch, _, size = b.shape(query)
+    others = [
+        x
+        for x in b.floats(2)
+        if b.shape(x)[:-2] == tuple(batch) and b.shape(x)[-1] == size
+    ]
+    key = b.one(others)
+    values = [x for x in b.floats(2) if b.shape(x)[:-1] == b.shape(key)[:-1]]
+    causal = {"is_causal": b.draw(st.booleans())}
+    arguments = (query, b.add("tanh", key), b.add("tanh", b.one(values)))
+    b.add("scaled_dot_product_attention", *arguments, **causal)
+
+
+def gated(b: Builder) -> None:
+    x = b.float(2)
+    if b.shape(x)[-1] % 2 == 0 and b.draw(st.booleans()):
+        keywords = {"theta": 100.0, "interleaved": b.draw(st.booleans())}
+        b.add("rope", x, b.draw(st.integers(0, 9)), **keywords)
+    else:
+        same = [other for other in b.floats(2) if b.shape(other) == b.shape(x)]
+        b.add("swiglu", x, b.one(same))
+
+
+def looked_up(b: Builder) -> None:
+    tables = [x for x in b.floats(2) if len(b.shape(x)) == 2]
+    if not tables:
+        unary(b)
+        return
+    table = b.one(tables)
+    rows, columns = b.shape(table)
+    if b.draw(st.booleans()):
+        places = st.lists(st.integers(0, rows - 1), min_size=1, max_size=7)
+        b.add("embedding", Places(b.draw(places)), table)
+    else:
+        places = st.lists(st.integers(0, columns - 1), min_size=rows, max_size=rows)
+        smoothing = b.one((0.0, 0.25))
+        labels = Places(b.draw(places))
+        b.add("cross_entropy", table, labels, label_smoothing=smoothing)
+
+
+def loss(b: Builder) -> None:
+    x = b.float()
+    same = [other for other in b.floats() if b.shape(other) == b.shape(x)]
+    name = b.one(("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"))
+    b.add(name, x, b.one(same), reduction=b.one(("none", "mean", "sum")))
+
+
 FAMILIES = (
     unary, unary, with_numbers, binary, binary, choice, reduction, reduction,
     product_or_place, along, ordered, rearranged, reshaped, grown, joined, indexed,
-    in_place, by_places, cut, product, windowed,
+    in_place, by_places, cut, product, windowed, normalised, attended, gated,
+    looked_up, loss,
 )  # fmt: skip
 
 
