@@ -276,7 +276,9 @@ class Batch:
                 return TimelinePoint(queue, queue.submitted)
             commands = queue.begin()
             try:
-                label = self.encode(commands, self._store)
+                profile = self._device.open_profile
+                chosen = profile.instrument(self._commands) if profile else None
+                label = self.encode(commands, self._store, chosen)
             except BaseException:
                 queue.abandon(commands)
                 self._arena.abandon()
@@ -292,7 +294,12 @@ class Batch:
         self._forget()
         return point
 
-    def encode(self, commands: int, store: Callable[[bytes], bytes]) -> str:
+    def encode(
+        self,
+        commands: int,
+        store: Callable[[bytes], bytes],
+        chosen: Sequence[Command] | None = None,
+    ) -> str:
         """Record the commands into a command buffer; return the last kernel's name.
 
         Parameters
@@ -301,6 +308,8 @@ class Batch:
             A command buffer that is recording.
         store : callable
             Puts arguments into memory and returns their address as push bytes.
+        chosen : sequence of Command, optional
+            What to record in place of the batch's own commands.
         """
         functions = self._logical.functions
         bind, push = functions.vkCmdBindPipeline, functions.vkCmdPushConstants
@@ -309,9 +318,7 @@ class Batch:
         copies = len(self) > self._count
         wave = _BETWEEN_ANY if copies else _BETWEEN_KERNELS
         bound: Pipeline | None = None
-        profile = self._device.open_profile
-        chosen = profile.instrument(self._commands) if profile else self._commands
-        for command in chosen:
+        for command in self._commands if chosen is None else chosen:
             if command is None:
                 barrier(commands, wave)
             elif type(command) is tuple:

@@ -103,3 +103,16 @@ def test_a_queue_without_timestamps(device: Device) -> None:
 
     with pytest.raises(ArgumentError, match="no timestamps on its compute queue"):
         Profile(Without(), device.compute_queue, 1, True)  # type: ignore[arg-type]
+
+
+def test_recordings_outlive_a_profile(device: Device) -> None:
+    pipeline = affine(device)
+    x = filled(device, np.zeros(10, np.uint32))
+    batch = device.batch()
+    add_affine(batch, pipeline, x, x, 1, 1)
+    with device.profile(repeat=3) as profile:
+        recording = device.record(batch)
+        recording.submit()
+    assert profile.spans == []
+    recording.submit()
+    assert (words(device, x) == 2).all()
