@@ -32,6 +32,26 @@ def rows_gradient(
     ]
 
 
+def halved_gradient(
+    logits: np.ndarray, labels: np.ndarray, ignore_index: int, label_smoothing: float
+) -> np.ndarray:
+    """Return half the gradient of each row's loss."""
+    wide = logits.astype(np.float64)
+    greatest = wide.max(axis=1)
+    log_total = np.log(np.exp(wide - greatest[:, None]).sum(axis=1))
+    half = np.full(len(labels), 0.5)
+    found = rows_gradient(
+        wide, labels, greatest, log_total, half, ignore_index, label_smoothing
+    )
+    return found.astype(logits.dtype)
+
+
+def scored(logits: fw.Tensor, labels: fw.Tensor) -> fw.Tensor:
+    """Return the mean loss that comes with its gradient, in the logits' dtype."""
+    loss: fw.Tensor = REGISTRY["scored_loss"](logits, labels, 1, 0.25, True)[0]
+    return loss.to(logits.dtype)
+
+
 def labelled(shape: tuple[int, ...], classes: int, **keywords: Any) -> Sample:
     """Return logits with classes in dimension 1, and labels."""
     logits = (shape[0], classes, *shape[1:])
@@ -92,6 +112,29 @@ LOSSES = {
                 " int64, uint64",
             ),
         ),
+    ),
+    "scored_rows": Case(
+        lambda logits, labels, **options: REGISTRY["scored_rows"](
+            logits, labels, fw.full_like(labels[:1], 0.5, dtype="float32"), **options
+        )[-1],
+        (
+            Sample(
+                (Draw((7, 5)), Draw((7,), 0, 5, "int32")),
+                {"ignore_index": 1, "label_smoothing": 0.25},
+            ),
+        ),
+        lambda logits, labels, **options: halved_gradient(logits, labels, **options),
+        gradient=False,
+        scale=4,  # a sum of exponentials
+    ),
+    "scored_loss": Case(
+        scored,
+        (labelled((7,), 5),),
+        device_dtypes=("float16", "bfloat16", "float32"),
+        torch=lambda logits, labels: F.cross_entropy(
+            logits, labels.long(), ignore_index=1, label_smoothing=0.25
+        ),
+        scale=4,  # a logarithm of a sum of exponentials
     ),
     "cross_entropy_grad": Case(
         lambda logits, labels, greatest, log_total, grad, **options: REGISTRY[

@@ -173,6 +173,18 @@ NORMALIZATION = {
         gradient=False,
         scale=500,  # sums of thousands of terms of size 16
     ),
+    "row_norm_grads": Case(
+        lambda grad, x, weight, mean, inverse_std: REGISTRY["row_norm_grads"](
+            grad, x, *map(statistic, (weight, mean, inverse_std)), True
+        ),
+        (sample((7, 11), (7, 11), (11,), (7,), (7,)),),
+        lambda grad, x, weight, mean, inverse_std: (
+            row_gradient(grad, x, weight, mean, inverse_std),
+            *column_sums(grad, x, mean, inverse_std),
+        ),
+        gradient=False,
+        scale=50,  # means of products of four numbers up to 2
+    ),
     "group_norm": Case(
         ops.group_norm,
         (

@@ -7,19 +7,23 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..autograd import is_grad_enabled
-from ..dispatch import Dispatch, Placed, divisor, linear_grid
-from ..dtype import FLOAT, SINGLE, float32, float64, int32
+from ..dispatch import Dispatch, Placed
+from ..dtype import FLOAT, SINGLE, float32, float64
 from ..errors import ShapeError
 from ..primitive import primitive
 from ..shape import TensorSpec
-from .compare import eq, where
-from .creation import ramp_like
-from .element import statistic_dtype, storage_defines
+from .compare import where
+from .cross_entropy_once import (
+    differentiable_vjp,
+    grad_dispatch,
+    is_scored,
+    loss_dispatch,
+    scored_loss,
+)
+from .element import statistic_dtype
 from .gather import INDEX
 from .likelihood import (
-    IGNORED,
     check_labels,
-    class_numbers,
     labels_in_words,
     nll_losses,
     per_class,
@@ -27,8 +31,7 @@ from .likelihood import (
 from .loss import check_reduction
 from .movement import permute, reshape, unsqueeze
 from .reduce import sum
-from .reducing import SOFTWARE_WORKGROUP, WORKGROUP, sharing_workgroup
-from .softmax import log_softmax, softmax
+from .softmax import log_softmax
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
@@ -73,21 +76,7 @@ def _cross_entropy_rows_kernel(
     ignore_index: int,
     label_smoothing: float,
 ) -> Dispatch:
-    rows, columns = logits.shape
-    most = sharing_workgroup(gpu)
-    group = min(1 << max(0, (columns // 8).bit_length() - 1), most)
-    size = most if group > 1 or gpu.kind != "software" else SOFTWARE_WORKGROUP
-    push: dict[str, int | float | str] = {"logits": "logits", "labels": "labels"}
-    push |= {"loss": "losses", "counts": "counts"}
-    push |= {"greatest": "greatest", "log_total": "log_total"}
-    push |= {"rows": rows, "columns": columns, "ignore_index": ignore_index}
-    push["label_smoothing"] = label_smoothing
-    constants = {
-        "LOCAL_X": size, "GROUP": group, "LABEL_WORDS": labels.dtype.itemsize // 4
-    }  # fmt: skip
-    grid = linear_grid(rows * group, size)
-    defines = storage_defines(logits.dtype)
-    return Dispatch("loss/cross_entropy", grid, push, constants, defines)
+    return loss_dispatch(gpu, logits, labels, (ignore_index, label_smoothing))
 
 
 @_cross_entropy_rows.vjp
@@ -102,7 +91,7 @@ def _cross_entropy_rows_vjp(
 ) -> tuple[Tensor, None]:
     if is_grad_enabled():
         return (
-            _differentiable_vjp(grad, logits, labels, ignore_index, label_smoothing),
+            differentiable_vjp(grad, logits, labels, ignore_index, label_smoothing),
             None,
         )
     return (
@@ -111,23 +100,6 @@ def _cross_entropy_rows_vjp(
         ),
         None,
     )
-
-
-def _differentiable_vjp(
-    grad: Tensor,
-    logits: Tensor,
-    labels: Tensor,
-    ignore_index: int,
-    label_smoothing: float,
-) -> Tensor:
-    """Return the gradient by ops that have gradients themselves."""
-    columns = logits.shape[1]
-    numbers = unsqueeze(class_numbers(labels, columns, ignore_index), 1)
-    here = eq(ramp_like(logits, (columns,), 0, 1, int32), numbers)
-    even = label_smoothing / columns
-    target = where(here, even + 1.0 - label_smoothing, even)
-    apart = softmax(logits, 1) - target
-    return where(eq(numbers, IGNORED), 0.0, apart * unsqueeze(grad, 1))
 
 
 @_cross_entropy_rows.reference
@@ -184,17 +156,8 @@ def _cross_entropy_grad_kernel(
     ignore_index: int,
     label_smoothing: float,
 ) -> Dispatch:
-    rows, columns = logits.shape
-    magic, shift = divisor(columns)
-    push: dict[str, int | float | str] = {"grad": "grad_rows", "out_": "out"}
-    push |= {name: name for name in ("logits", "labels", "greatest", "log_total")}
-    push |= {"rows": rows, "columns": columns, "ignore_index": ignore_index}
-    push |= {"columns_magic": magic, "columns_shift": shift}
-    push["label_smoothing"] = label_smoothing
-    constants = {"LOCAL_X": WORKGROUP, "LABEL_WORDS": labels.dtype.itemsize // 4}
-    grid = linear_grid(logits.numel, WORKGROUP)
-    defines = storage_defines(logits.dtype)
-    return Dispatch("loss/cross_entropy_vjp", grid, push, constants, defines)
+    options = ignore_index, label_smoothing
+    return grad_dispatch(logits, labels, "grad_rows", options)
 
 
 @_cross_entropy_grad.reference
@@ -265,6 +228,12 @@ def cross_entropy(
             f"cross_entropy: label_smoothing is {label_smoothing};"
             " it must be from 0 to 1"
         )
+    if weight is None and reduction != "none" and is_scored(logits, labels):
+        _check_shapes(logits, labels)
+        rows, flat = _flat(logits, labels)
+        mean = reduction == "mean"
+        loss, _ = scored_loss(rows, flat, ignore_index, label_smoothing, mean)
+        return loss.to(logits.dtype)
     if logits.ndim == 1 and labels.ndim == labels.dtype.is_float:
         logits, labels = unsqueeze(logits, 0), unsqueeze(labels, 0)
         losses, counts = _losses(logits, labels, weight, ignore_index, label_smoothing)
@@ -283,6 +252,22 @@ def _rows(logits: Tensor) -> int:
     return logits.numel() // max(1, logits.shape[1])
 
 
+def _check_shapes(logits: Tensor, labels: Tensor) -> None:
+    expected = (*logits.shape[:1], *logits.shape[2:])
+    if logits.ndim < 2 or labels.shape != expected:
+        raise ShapeError(
+            f"cross_entropy: logits are {logits.shape}, labels {labels.shape};"
+            " logits must be (batch, classes, ...) and labels (batch, ...)"
+        )
+
+
+def _flat(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the logits as rows, and a label for each, as shaders read them."""
+    order = (0, *range(2, logits.ndim), 1)
+    rows = reshape(permute(logits, order), (labels.numel(), logits.shape[1]))
+    return rows, labels_in_words(reshape(labels, (labels.numel(),)))
+
+
 def _losses(
     logits: Tensor,
     labels: Tensor,
@@ -293,17 +278,10 @@ def _losses(
     """Return the loss of each row, and how much it counts, None meaning 1."""
     if labels.dtype.is_float and labels.shape == logits.shape and logits.ndim > 1:
         return _probability_losses(logits, labels, weight, label_smoothing), None
-    expected = (*logits.shape[:1], *logits.shape[2:])
-    if logits.ndim < 2 or labels.shape != expected:
-        raise ShapeError(
-            f"cross_entropy: logits are {logits.shape}, labels {labels.shape};"
-            " logits must be (batch, classes, ...) and labels (batch, ...)"
-        )
+    _check_shapes(logits, labels)
     if weight is not None:
         return _weighted_losses(logits, labels, weight, ignore_index, label_smoothing)
-    order = (0, *range(2, logits.ndim), 1)
-    rows = reshape(permute(logits, order), (labels.numel(), logits.shape[1]))
-    flat = labels_in_words(reshape(labels, (labels.numel(),)))
+    rows, flat = _flat(logits, labels)
     losses, _, _, counts = _cross_entropy_rows(
         rows, flat, ignore_index, label_smoothing
     )

@@ -280,10 +280,21 @@ def _combine(
 
 
 def sum_rows(
-    gpu: DeviceInfo, rows: Scratch, x: TensorSpec, count: int, numel: int
+    gpu: DeviceInfo,
+    rows: Scratch,
+    x: TensorSpec,
+    count: int,
+    numel: int,
+    result: str = "out",
 ) -> Dispatch:
-    """Return the dispatch that sums `count` rows of `numel` partial sums into "out"."""
-    return _combine(gpu, sum_like("SUM", x.dtype, x.dtype), rows, count, numel)
+    """Return the dispatch that sums `count` rows of `numel` partial sums.
+
+    `result` names the output of the operation that they go to.
+    """
+    reduction = sum_like("SUM", x.dtype, x.dtype)
+    step = reduction.second
+    step = step._replace(push={**step.push, "out_": result})
+    return _combine(gpu, reduction._replace(second=step), rows, count, numel)
 
 
 def group_tile(

@@ -9,49 +9,29 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..autograd import is_grad_enabled
-from ..dispatch import (
-    Argument,
-    Dispatch,
-    Placed,
-    Scratch,
-    check_rounds,
-    fold_grid,
-    linear_grid,
-)
+from ..dispatch import Argument, Dispatch, Placed
 from ..dtype import FLOAT, float32, float64
 from ..errors import ShapeError
 from ..primitive import primitive
-from ..shape import TensorSpec, ceil_div
+from ..shape import TensorSpec
 from .element import statistic_dtype, storage_defines
 from .movement import reshape
 from .reduce import mean, sum
-from .reducing import (
-    SOFTWARE_WORKGROUP,
-    WORKGROUP,
-    as_dtype_of,
-    group_tile,
-    in_storage,
-    need_countable,
+from .reducing import as_dtype_of, in_storage, need_countable
+from .row_norm_vjp import (
+    STATISTIC,
+    per_row,
+    row_norm_columns,
+    row_norm_grad,
+    row_norm_grads,
 )
+from .row_tile import row_tile
 from .unary import rsqrt, square
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
 
     from ..tensor import Tensor
-
-STATISTIC = (float32, float64)
-
-MOST_KEPT = 16
-"""Elements of a row that an invocation holds in registers."""
-
-COLUMN_INVOCATIONS = 1 << 18
-SOFTWARE_COLUMN_INVOCATIONS = 256
-"""Invocations that sum columns, if there is enough to do."""
-
-LEAST_CHUNK = 64
-MOST_CHUNK = 4096
-"""Rows that an invocation sums."""
 
 EPSILON = {float32: 2.0**-23, float64: 2.0**-52}
 """Distance of 1 from the next larger number, by the dtype of statistics."""
@@ -97,30 +77,17 @@ def _row_norm_kernel(
     push |= {"weight": "weight" if weight else "x", "bias": "bias" if bias else "x"}
     constants = {"HAS_WEIGHT": int(weight is not None)}
     constants |= {"HAS_BIAS": int(bias is not None), "CENTRED": int(centred)}
-    return _per_row(gpu, "norm/row_norm", x, push, constants)
-
-
-def _per_row(
-    gpu: DeviceInfo,
-    kernel: str,
-    x: Placed,
-    push: dict[str, Argument],
-    constants: dict[str, int],
-) -> Dispatch:
-    """Return the dispatch of a kernel over the rows of (rows, columns)."""
-    need_countable(kernel, x)
-    rows, count = x.shape
-    group, per_workgroup, side_by_side = group_tile(gpu, rows, count, False)
-    rounds = ceil_div(count, group)
-    check_rounds(gpu, kernel, 2 * rounds)
-    kept = 0
-    if gpu.kind != "software" and rounds <= MOST_KEPT:
-        kept = 1 << (rounds - 1).bit_length()
-    constants |= {"LOCAL_X": group * per_workgroup, "GROUP": group, "KEPT": kept}
-    constants |= {"OUTPUTS_FAST": side_by_side}
-    push |= {"rows": rows, "count": count}
-    grid = fold_grid(ceil_div(rows, per_workgroup))
-    return Dispatch(kernel, grid, push, constants, storage_defines(x.dtype))
+    tile = row_tile(gpu, x.dtype, x.shape[1])
+    if tile is None:
+        return per_row(gpu, "norm/row_norm", x, push, constants)
+    need_countable("norm/row_norm_quads", x)
+    return Dispatch(
+        "norm/row_norm_quads",
+        tile.grid(x.shape[0]),
+        push | {"rows": x.shape[0], "count": x.shape[1]},
+        {**tile.constants, **constants},
+        storage_defines(x.dtype),
+    )
 
 
 @_row_norm.vjp
@@ -136,12 +103,11 @@ def _row_norm_vjp(
 ) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
     if is_grad_enabled():
         return _differentiable_vjp(grad, x, weight, eps, centred)
-    grad_x, products, sums = None, None, None
-    if needs[0]:
-        grad_x = _row_norm_grad(grad, x, weight, mean, inverse_std, centred)
-    if needs[1] or needs[2]:
-        products, sums = _row_norm_columns(grad, x, mean, inverse_std, centred)
-    return grad_x, products, sums
+    if not needs[0]:
+        return None, *row_norm_columns(grad, x, mean, inverse_std, centred)
+    if not (needs[1] or needs[2]):
+        return row_norm_grad(grad, x, weight, mean, inverse_std, centred), None, None
+    return row_norm_grads(grad, x, weight, mean, inverse_std, centred)
 
 
 def _differentiable_vjp(
@@ -173,140 +139,6 @@ def _row_norm_reference(
     out = apart * inverse_std
     out = out if weight is None else out * weight
     return out if bias is None else out + bias, middle, inverse_std
-
-
-@primitive(
-    dtypes={
-        "incoming": FLOAT,
-        "x": FLOAT,
-        "weight": STATISTIC,
-        "mean": STATISTIC,
-        "inverse_std": STATISTIC,
-    },
-    typed="x",
-)
-def _row_norm_grad(
-    incoming: Tensor,
-    x: Tensor,
-    weight: Tensor | None,
-    mean: Tensor,
-    inverse_std: Tensor,
-    centred: bool,
-) -> Tensor:
-    """Return the gradient of `_row_norm` by its rows."""
-
-
-@_row_norm_grad.spec
-def _row_norm_grad_spec(x: TensorSpec, **_: object) -> TensorSpec:
-    return x
-
-
-@_row_norm_grad.kernel
-def _row_norm_grad_kernel(
-    gpu: DeviceInfo,
-    incoming: Placed,
-    x: Placed,
-    weight: Placed | None,
-    mean: Placed,
-    inverse_std: Placed,
-    centred: bool,
-) -> Dispatch:
-    push: dict[str, Argument] = {"grad": "incoming", "x": "x", "out_": "out"}
-    push |= {"weight": "weight" if weight else "x"}
-    push |= {"mean": "mean", "inverse_std": "inverse_std"}
-    constants = {"HAS_WEIGHT": int(weight is not None), "CENTRED": int(centred)}
-    return _per_row(gpu, "norm/row_norm_vjp", x, push, constants)
-
-
-@_row_norm_grad.reference
-def _row_norm_grad_reference(
-    incoming: np.ndarray,
-    x: np.ndarray,
-    weight: np.ndarray | None,
-    mean: np.ndarray,
-    inverse_std: np.ndarray,
-    centred: bool,
-) -> np.ndarray:
-    y = (x - mean[:, None]) * inverse_std[:, None]
-    h = incoming if weight is None else incoming * weight
-    inner = h - y * np.mean(h * y, axis=1, keepdims=True)
-    if centred:
-        inner = inner - h.mean(axis=1, keepdims=True)
-    return inner * inverse_std[:, None]
-
-
-@primitive(
-    dtypes={
-        "incoming": FLOAT, "x": FLOAT, "mean": STATISTIC, "inverse_std": STATISTIC
-    },
-    outputs=("products", "sums"),
-    typed="x",
-)  # fmt: skip
-def _row_norm_columns(
-    incoming: Tensor, x: Tensor, mean: Tensor, inverse_std: Tensor, centred: bool
-) -> tuple[Tensor, Tensor]:
-    """Return, over rows, the sums of gradients times normalised `x`, and of these."""
-
-
-@_row_norm_columns.spec
-def _row_norm_columns_spec(x: TensorSpec, **_: object) -> tuple[TensorSpec, TensorSpec]:
-    columns = TensorSpec(x.shape[1:], statistic_dtype(x.dtype))
-    return columns, columns
-
-
-@_row_norm_columns.kernel
-def _row_norm_columns_kernel(
-    gpu: DeviceInfo,
-    incoming: Placed,
-    x: Placed,
-    mean: Placed,
-    inverse_std: Placed,
-    centred: bool,
-) -> list[Dispatch]:
-    rows, count = x.shape
-    need_countable("norm/row_norm_vjp_columns", x)
-    software = gpu.kind == "software"
-    local = SOFTWARE_WORKGROUP if software else WORKGROUP
-    wanted = SOFTWARE_COLUMN_INVOCATIONS if software else COLUMN_INVOCATIONS
-    chunk = min(max(ceil_div(x.numel, wanted), LEAST_CHUNK), MOST_CHUNK)
-    push: dict[str, Argument] = {"grad": "incoming", "x": "x", "mean": "mean"}
-    push |= {"inverse_std": "inverse_std", "count": count, "chunk": chunk}
-    places: tuple[Argument, Argument] = ("mean", "mean")
-    steps: list[Dispatch] = []
-    while True:
-        chunks = max(1, ceil_div(rows, chunk))
-        push |= {"rows": rows, "partial_products": places[0], "partial_sums": places[1]}
-        size = chunks * count * statistic_dtype(x.dtype).itemsize
-        places = (Scratch("products", size), Scratch("sums", size))
-        if chunks == 1:
-            places = ("products", "sums")
-        push |= {"products": places[0], "sums": places[1]}
-        constants = {"LOCAL_X": local, "FIRST": int(not steps), "CENTRED": int(centred)}
-        grid = linear_grid(chunks * count, local)
-        steps.append(
-            Dispatch(
-                "norm/row_norm_vjp_columns",
-                grid,
-                dict(push),
-                constants,
-                storage_defines(x.dtype),
-            )
-        )
-        if chunks == 1:
-            return steps
-        rows = chunks
-
-
-@_row_norm_columns.reference
-def _row_norm_columns_reference(
-    incoming: np.ndarray,
-    x: np.ndarray,
-    mean: np.ndarray,
-    inverse_std: np.ndarray,
-    centred: bool,
-) -> tuple[np.ndarray, np.ndarray]:
-    y = (x - mean[:, None]) * inverse_std[:, None]
-    return (incoming * y).sum(axis=0), incoming.sum(axis=0)
 
 
 def _over_last(

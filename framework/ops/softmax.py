@@ -27,23 +27,47 @@ from .reducing import (
     reduce_dispatches,
     stateful,
 )
+from .row_tile import row_tile
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
 
     from ..tensor import Tensor
 
+_QUADS = {
+    "reduce/softmax": "reduce/softmax_quads",
+    "reduce/softmax_vjp": "reduce/softmax_vjp_quads",
+}
+"""The kernels that hold whole rows, where they fit."""
+
 MOST_KEPT = 16
 """Elements of a row that an invocation holds in registers; a multiple of four."""
 
 
 def _rows_dispatch(
-    gpu: DeviceInfo, kernel: str, push: dict[str, Argument], x: Placed, logarithm: bool
+    gpu: DeviceInfo,
+    kernel: str,
+    push: dict[str, Argument],
+    x: Placed,
+    logarithm: bool,
+    held: int,
 ) -> Dispatch:
-    """Return the dispatch of a kernel over the rows of (outer, count, inner)."""
+    """Return the dispatch of a kernel over the rows of (outer, count, inner).
+
+    `held` is how many rows it reads for each that it writes.
+    """
     need_countable(kernel, x)
     outer, count, inner = x.shape
     rows = outer * inner
+    tile = row_tile(gpu, x.dtype, count, held) if inner == 1 else None
+    if tile is not None:
+        return Dispatch(
+            _QUADS[kernel],
+            tile.grid(rows),
+            push | {"rows": rows, "count": count},
+            {**tile.constants, "LOGARITHM": int(logarithm)},
+            storage_defines(x.dtype),
+        )
     group, per_workgroup, side_by_side = group_tile(gpu, rows, count, inner > 1)
     rounds = ceil_div(count, group)
     check_rounds(gpu, kernel, 2 * rounds)
@@ -71,7 +95,7 @@ def _softmax_spec(x: TensorSpec, logarithm: bool) -> TensorSpec:
 @_softmax.kernel
 def _softmax_kernel(gpu: DeviceInfo, x: Placed, logarithm: bool) -> Dispatch:
     push: dict[str, Argument] = {"x": "x", "out_": "out"}
-    return _rows_dispatch(gpu, "reduce/softmax", push, x, logarithm)
+    return _rows_dispatch(gpu, "reduce/softmax", push, x, logarithm, 1)
 
 
 @_softmax.vjp
@@ -104,7 +128,7 @@ def _softmax_grad_kernel(
     gpu: DeviceInfo, incoming: Placed, y: Placed, logarithm: bool
 ) -> Dispatch:
     push: dict[str, Argument] = {"grad": "incoming", "y": "y", "out_": "out"}
-    return _rows_dispatch(gpu, "reduce/softmax_vjp", push, y, logarithm)
+    return _rows_dispatch(gpu, "reduce/softmax_vjp", push, y, logarithm, 2)
 
 
 @_softmax_grad.vjp

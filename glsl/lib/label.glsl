@@ -1,6 +1,6 @@
 // Class labels as 32-bit words
 
-layout(constant_id = 4) const uint LABEL_WORDS = 1;
+layout(constant_id = 9) const uint LABEL_WORDS = 1;
 
 const int BAD_LABEL = -1;
 const int IGNORED = -2;

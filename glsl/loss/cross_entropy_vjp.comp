@@ -6,7 +6,7 @@
 //         columns_shift: see `divide`
 // out     out_ (rows, columns): 0 in an ignored row, NaN where no column is the
 //         label
-// consts  LABEL_WORDS: 1 int32, 2 int64
+// consts  LABEL_WORDS: 1 int32, 2 int64; SHARED: grad is one number for all rows
 // source  derivative of the definition in loss/cross_entropy.comp
 #version 460
 #extension GL_EXT_buffer_reference : require
@@ -14,6 +14,8 @@
 #include "lib/index.glsl"
 #include "lib/types.glsl"
 #include "lib/label.glsl"
+
+layout(constant_id = 3) const uint SHARED = 0;
 
 layout(push_constant, std430) uniform Push {
     AccIn grad;
@@ -52,7 +54,7 @@ void main() {
     if (element - row * columns == uint(label)) target += 1.0 - smoothing;
     float above = load(logits, element) - greatest.at[row];
     float softmax = exp(above - log_total.at[row]);
-    float grad = row_grad.at[row] * (softmax - target);
+    float grad = row_grad.at[SHARED != 0 ? 0 : row] * (softmax - target);
     if (label == IGNORED) grad = 0.0;
     if (label == BAD_LABEL) grad = uintBitsToFloat(0x7fc00000u);
     store(out_, element, grad);

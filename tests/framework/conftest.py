@@ -1,6 +1,6 @@
 """Devices of the framework, and a fixed seed for each test."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
@@ -8,6 +8,7 @@ import pytest
 import vkbackend
 import vkbackend.framework as fw
 from vkbackend.framework.device import Device, GpuDevice
+from vkbackend.framework.ops import row_tile
 
 SEED = 20
 
@@ -31,6 +32,18 @@ def gpu(device: vkbackend.Device) -> GpuDevice:
     assert isinstance(found, GpuDevice)
     fw.eval()
     return found
+
+
+@pytest.fixture
+def registers(gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch) -> Iterator[GpuDevice]:
+    """Return the Vulkan device, with rows held in registers as hardware does."""
+    if not gpu.gpu.info.subgroup_arithmetic:
+        pytest.skip("the device has no subgroup arithmetic")
+    monkeypatch.setattr(row_tile, "holds_rows", lambda info: True)
+    gpu.plans.clear()
+    yield gpu
+    fw.eval()
+    gpu.plans.clear()
 
 
 @pytest.fixture(params=["cpu", pytest.param("gpu", marks=pytest.mark.core)])

@@ -11,6 +11,7 @@ import vkbackend.framework as fw
 from tests.compare import assert_close
 from tests.framework.ops.twin import as_in_torch, draw
 from vkbackend.framework import ops
+from vkbackend.framework.device import GpuDevice
 
 Make = Callable[..., fw.Tensor]
 
@@ -114,3 +115,28 @@ def test_sums_are_the_same_in_each_run(make: Make) -> None:
         ops.layer_norm(make(draw(1000, 5)), 5, weight).sum().backward()
         grads.append(weight.grad.numpy())
     assert (grads[0] == grads[1]).all()
+
+
+@pytest.mark.parametrize("shape", [(5, 128), (3, 1031), (50, 68), (3, 2, 256)])
+def test_rows_in_registers(shape: tuple[int, ...], registers: GpuDevice) -> None:
+    def registered(data: object, grad: bool = False) -> fw.Tensor:
+        return fw.tensor(data, device=registers, requires_grad=grad)
+
+    last = shape[-1:]
+    as_in_torch(
+        registered,
+        lambda x, weight, bias: ops.layer_norm(x, last, weight, bias, 1e-3),
+        lambda x, weight, bias: F.layer_norm(x, last, weight, bias, 1e-3),
+        shape,
+        last,
+        last,
+        scale=20,
+    )
+    as_in_torch(
+        registered,
+        lambda x, weight: ops.rms_norm(x, last, weight, 1e-3),
+        lambda x, weight: F.rms_norm(x, last, weight, 1e-3),
+        shape,
+        last,
+        scale=20,
+    )

@@ -10,6 +10,7 @@ import torch
 
 import vkbackend.framework as fw
 from tests.compare import assert_close
+from tests.framework.ops.twin import as_in_torch, draw
 from vkbackend.framework import ops
 from vkbackend.framework.device import GpuDevice
 
@@ -79,3 +80,18 @@ def test_gradient_of_minus_infinity_is_0(make: Make) -> None:
     x = make([[-INF, -INF], [-INF, 1.0]], grad=True)
     ops.logsumexp(x, 1).sum().backward()
     assert x.grad.tolist() == [[0, 0], [0, 1]]
+
+
+@pytest.mark.parametrize("name", ["softmax", "log_softmax"])
+@pytest.mark.parametrize("shape", [(5, 128), (2, 3, 1031), (9, 33), (40, 64)])
+def test_quads_in_registers(
+    name: str, shape: tuple[int, ...], registers: GpuDevice
+) -> None:
+    def make(data: object, grad: bool = False) -> fw.Tensor:
+        return fw.tensor(data, device=registers, requires_grad=grad)
+
+    ours, twin = getattr(ops, name), getattr(torch, name)
+    as_in_torch(make, lambda x: ours(x, -1), lambda x: twin(x, -1), shape)
+    half = make(draw(*shape).astype(np.float16))
+    wanted = twin(torch.from_numpy(half.numpy()).float(), -1).half()
+    assert_close(ours(half, -1), wanted.numpy())

@@ -1,0 +1,115 @@
+"""How rows are held in registers: `lib/row_quads.glsl`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..dispatch import Grid, fold_grid
+from ..dtype import SINGLE, DType
+from ..shape import ceil_div
+
+if TYPE_CHECKING:
+    from vkbackend import DeviceInfo
+
+LANES = 4
+"""Elements that are read and written together."""
+
+LARGEST = 1024
+"""Invocations of a row at most, if the device takes so many."""
+
+SMALLEST_WORKGROUP = 128
+"""Invocations of a workgroup, which then has several rows."""
+
+# Quads of a row that an invocation may hold, by its row's invocations: what a register
+# file of 64 Ki words leaves to each on current GPUs, less 25 words for everything else.
+_REGISTERS = 1 << 16
+_OTHER_REGISTERS = 25
+_MOST_REGISTERS = 127
+
+
+class RowTile(NamedTuple):
+    """A row's share of a workgroup.
+
+    Attributes
+    ----------
+    group : int
+        Invocations of a row.
+    kept : int
+        Quads that each of them holds.
+    per_workgroup : int
+        Rows of a workgroup.
+    ragged : bool
+        Whether rows begin and end within quads.
+    """
+
+    group: int
+    kept: int
+    per_workgroup: int
+    ragged: bool
+
+    @property
+    def constants(self) -> Mapping[str, int]:
+        """The specialization constants that say so."""
+        return {
+            "LOCAL_X": self.group * self.per_workgroup,
+            "GROUP": self.group,
+            "KEPT": self.kept,
+            "RAGGED": int(self.ragged),
+        }
+
+    def grid(self, rows: int) -> Grid:
+        """Return the workgroups for so many rows."""
+        return fold_grid(ceil_div(rows, self.per_workgroup))
+
+
+def holds_rows(gpu: DeviceInfo) -> bool:
+    """Return whether a device gains from rows in registers."""
+    return gpu.kind != "software" and gpu.subgroup_arithmetic
+
+
+def row_tile(
+    gpu: DeviceInfo, dtype: DType, count: int, held: int = 1, least: int = 2
+) -> RowTile | None:
+    """Return how rows of `count` elements are held; None if they cannot or should not.
+
+    Software devices have no registers to speak of, short rows would leave lanes idle,
+    and long ones do not fit.
+
+    Parameters
+    ----------
+    gpu : DeviceInfo
+    dtype : DType
+        Of the elements; only floats that are computed with in float32.
+    count : int
+        Elements of a row.
+    held : int, default 1
+        Rows that are held at once for one result.
+    least : int, default 2
+        Quads that an invocation should have, if that does not take too many of them: a
+        row that is read and left needs some for each barrier.
+    """
+    if not holds_rows(gpu) or dtype not in SINGLE or count < LANES * gpu.subgroup_size:
+        return None
+    ragged = count % LANES != 0
+    quads = (count + 2 * (LANES - 1)) // LANES if ragged else count // LANES
+    group = gpu.subgroup_size
+    most = min(LARGEST, gpu.max_workgroup_invocations)
+    while group * 2 * least <= quads and group * 2 <= most:
+        group *= 2
+    while _words(quads, group, held) > _room(group):
+        group //= 2
+        if group < max(gpu.subgroup_size, SMALLEST_WORKGROUP):
+            return None
+    per_workgroup = max(1, min(most, SMALLEST_WORKGROUP) // group)
+    return RowTile(group, ceil_div(quads, group), per_workgroup, ragged)
+
+
+def _words(quads: int, group: int, held: int) -> int:
+    """Return the registers that an invocation needs."""
+    return held * LANES * ceil_div(quads, group) + _OTHER_REGISTERS
+
+
+def _room(group: int) -> int:
+    """Return the registers that an invocation has: fewer than the hardware's limit."""
+    return min(_MOST_REGISTERS, _REGISTERS // group)

@@ -1,0 +1,101 @@
+// Cross-entropy of rows of logits that are held in registers, as loss/cross_entropy.comp
+// defines it, and its gradient by the logits, which costs no further reading
+// grid    linear in workgroups of LOCAL_X / GROUP rows
+// in      logits (rows, columns) T; labels (rows) of LABEL_WORDS words; share, if GRAD:
+//         one float32, the gradient of each loss
+// out     loss, greatest, log_total, counts (rows) float32; out_, if GRAD: (rows, columns)
+//         T, 0 in an ignored row, NaN where no column is the label
+// consts  GRAD; LABEL_WORDS: 1 int32, 2 int64; those of lib/row_quads.glsl
+// source  lib/softmax_quads.glsl; PyTorch's definition of label smoothing
+#version 460
+#extension GL_EXT_buffer_reference : require
+#extension GL_EXT_control_flow_attributes : require
+#extension GL_KHR_shader_subgroup_arithmetic : require
+#include "lib/element.glsl"
+#include "lib/index.glsl"
+#include "lib/types.glsl"
+#include "lib/math/exponential.glsl"
+#include "lib/row_quads.glsl"
+#include "lib/softmax_quads.glsl"
+#include "lib/label.glsl"
+
+layout(constant_id = 3) const uint GRAD = 0;
+
+layout(push_constant, std430) uniform Push {
+    QuadsIn logits;
+    IntIn labels;
+    AccIn share;
+    QuadsOut out_;
+    AccOut loss;
+    AccOut greatest;
+    AccOut log_total;
+    AccOut counts;
+    uint rows;
+    uint columns;
+    int ignore_index;
+    float label_smoothing;
+} push;
+
+void main() {
+    QuadsIn logits = push.logits;
+    QuadsOut out_ = push.out_;
+    float smoothing = push.label_smoothing;
+    uint number = linear_workgroup() * (gl_WorkGroupSize.x / GROUP) + row_slot();
+    uint known = min(number, push.rows - 1);
+    Row row = row_at(known, push.columns);
+    uint part = row_part();
+
+    vec4 kept[KEPT];
+    [[unroll]] for (uint j = 0; j < KEPT; ++j)
+        kept[j] = load_row_quad(logits, row, j * GROUP + part);
+    int label = read_label(push.labels, known, push.columns, push.ignore_index);
+    float picked = load(In(logits), known * push.columns + uint(max(label, 0)));
+    vec4 high = vec4(-INFINITE);
+    [[unroll]] for (uint j = 0; j < KEPT; ++j) {
+        kept[j] = within_row(kept[j], row, j, j * GROUP + part, -INFINITE);
+        high = max(high, kept[j]);
+    }
+    float own = subgroupMax(max(max(high.x, high.y), max(high.z, high.w)));
+    float reference = exponential_reference(own);
+    vec4 sums = vec4(0), apart_sums = vec4(0);
+    [[unroll]] for (uint j = 0; j < KEPT; ++j) {
+        vec4 apart = kept[j] - reference;
+        if (smoothing != 0.0)
+            apart_sums += within_row(kept[j], row, j, j * GROUP + part, 0.0);
+        kept[j] = vec4(
+            precise_exp(apart.x), precise_exp(apart.y),
+            precise_exp(apart.z), precise_exp(apart.w));
+        sums += kept[j];
+    }
+    vec2 all = over_row(vec2(own, subgroupAdd(sums.x + sums.y + sums.z + sums.w)));
+    float log_total = precise_log(all.y);
+    if (smoothing != 0.0) {
+        float own_sum = apart_sums.x + apart_sums.y + apart_sums.z + apart_sums.w;
+        apart_sums.x = group_sum(vec2(own_sum, 0), 1).x / float(row.count) - all.x;
+    }
+    if (number >= push.rows) return;
+
+    bool bad = label == BAD_LABEL, ignored = label == IGNORED;
+    if (part == 0) {
+        float loss = log_total - (picked - all.x);
+        if (smoothing != 0.0) loss = mix(loss, log_total - apart_sums.x, smoothing);
+        if (ignored) loss = 0.0;
+        push.loss.at[number] = bad ? NOT_A_NUMBER : loss;
+        push.greatest.at[number] = all.x;
+        push.log_total.at[number] = log_total;
+        push.counts.at[number] = ignored ? 0.0 : 1.0;
+    }
+    if (GRAD == 0) return;
+    float share = push.share.at[0];
+    float factor = precise_exp(reference - all.x) / all.y * share;
+    float even = smoothing / float(row.count) * share;
+    float here = (1.0 - smoothing) * share;
+    if (bad) factor = NOT_A_NUMBER;
+    [[unroll]] for (uint j = 0; j < KEPT; ++j) {
+        uint quad = j * GROUP + part;
+        vec4 result = fma(kept[j], vec4(factor), vec4(-even));
+        uvec4 elements = element_at(row, quad, 0) + uvec4(0, 1, 2, 3);
+        result -= mix(vec4(0), vec4(here), equal(elements, uvec4(label)));
+        store_row_quad(out_, row, j, quad, ignored ? vec4(0) : result);
+    }
+}
