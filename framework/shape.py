@@ -167,7 +167,13 @@ def normalize_dim(name: str, dim: int, ndim: int) -> int:
     ------
     ShapeError
         If a tensor of `ndim` dimensions has no such dimension.
+    TypeError
+        If it is no whole number.
     """
+    try:
+        dim = operator.index(dim)
+    except TypeError:
+        raise TypeError(f"{name}: dim is {dim!r}; it must be an int") from None
     if not -ndim <= dim < ndim:
         raise ShapeError(
             f"{name}: there is no dimension {dim}: the tensor has {ndim};"
@@ -189,7 +195,7 @@ def normalize_dims(
     if dim is None:
         return tuple(range(ndim))
     if not isinstance(dim, Sequence):
-        return (normalize_dim(name, operator.index(dim), ndim),)
+        return (normalize_dim(name, dim, ndim),)
     dims = sorted(normalize_dim(name, each, ndim) for each in dim)
     if len(set(dims)) != len(dims):
         raise ShapeError(f"{name}: a dimension is named twice: {tuple(dim)}")

@@ -101,8 +101,8 @@ POOLING = {
             Bad(
                 lambda ones: ops.adaptive_max_pool2d(ones(3, 5, 5), (2, 0)),
                 ShapeError,
-                "adaptive_max_pool2d: output_size is (2, 0); it must be one number, or"
-                " 2, each at least 1",
+                "adaptive_max_pool2d: output_size is (2, 0); it must be one number or"
+                " (height, width), each at least 1",
             ),
             Bad(
                 lambda ones: ops.adaptive_max_pool2d(ones(3, 0, 5), 2),

@@ -13,6 +13,7 @@ import numpy as np
 from ..dtype import FLOAT, NUMERIC, SINGLE
 from ..primitive import elementwise
 from .compare import where
+from .element import check_float
 from .error_function import erfc, host_erfc
 from .exponential import exp, sigmoid
 from .trigonometric import tanh
@@ -59,6 +60,7 @@ def hardtanh_vjp(grad: Tensor, x: Tensor, min_val: float, max_val: float) -> Ten
 
 def relu6(x: Tensor) -> Tensor:
     """Return each element, but at least 0 and at most 6."""
+    check_float("relu6", x)
     return hardtanh(x, 0, 6)
 
 
@@ -100,6 +102,7 @@ def _exponential_linear_vjp(
 
 def elu(x: Tensor, alpha: float = 1.0) -> Tensor:
     """Return each element, or alpha * (exp(x) - 1) where it is negative."""
+    check_float("elu", x)
     return _exponential_linear(x, alpha, 1.0, 1.0)
 
 
@@ -108,6 +111,7 @@ def selu(x: Tensor) -> Tensor:
 
     Source: Klambauer et al., Self-Normalizing Neural Networks, 2017.
     """
+    check_float("selu", x)
     return _exponential_linear(x, SELU_ALPHA, SELU_SCALE, 1.0)
 
 
@@ -115,6 +119,7 @@ def celu(x: Tensor, alpha: float = 1.0) -> Tensor:
     """Return each element, or alpha * (exp(x / alpha) - 1) where it is negative."""
     if alpha == 0:
         raise ValueError("celu: alpha is 0; it must be another number")
+    check_float("celu", x)
     return _exponential_linear(x, alpha, 1.0, 1.0 / alpha)
 
 
@@ -177,6 +182,7 @@ def gelu(x: Tensor, approximate: Literal["none", "tanh"] = "none") -> Tensor:
     -----
     Source: Hendrycks and Gimpel, Gaussian Error Linear Units, 2016.
     """
+    check_float("gelu", x)
     if approximate == "none":
         return _gelu_exact(x)
     if approximate == "tanh":

@@ -75,7 +75,14 @@ def diag_embed(x: Tensor, offset: int = 0) -> Tensor:
     -------
     Tensor, shape (..., m, m)
         With m = n + the absolute offset.
+
+    Raises
+    ------
+    ShapeError
+        If `x` has no dimension.
     """
+    if x.ndim == 0:
+        raise ShapeError("diag_embed: x is (); it must have at least 1 dimension")
     size = x.shape[-1] + abs(offset)
     shape = (*x.shape[:-1], size, size)
     if x.numel() == 0:

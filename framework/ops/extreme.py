@@ -367,7 +367,7 @@ def max(
     if isinstance(dim, TensorCore):
         return maximum(x, dim)
     if dim is None:
-        return amax(x)
+        return _over("max", _amax, x, None, False)
     return _chosen("max", _max, x, dim, keepdim)
 
 
@@ -384,5 +384,5 @@ def min(
     if isinstance(dim, TensorCore):
         return minimum(x, dim)
     if dim is None:
-        return amin(x)
+        return _over("min", _amin, x, None, False)
     return _chosen("min", _min, x, dim, keepdim)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..shape import broadcast_shapes
 from .activation import silu
 
 if TYPE_CHECKING:
@@ -18,8 +19,14 @@ def swiglu(gate: Tensor, x: Tensor) -> Tensor:
     gate, x : Tensor
         Float, of shapes that broadcast: two linear maps of one input.
 
+    Raises
+    ------
+    ShapeError
+        If the shapes do not broadcast.
+
     Notes
     -----
     Source: Shazeer, GLU Variants Improve Transformer, arXiv:2002.05202.
     """
+    broadcast_shapes("swiglu", gate.shape, x.shape)
     return silu(gate) * x

@@ -111,7 +111,11 @@ def masked_fill(x: Tensor, mask: Tensor, value: Tensor | float) -> Tensor:
     ------
     ShapeError
         If the shapes do not broadcast, or the value has several elements.
+    DTypeError
+        If the mask is not bool.
     """
+    if mask.dtype is not bool_:
+        raise DTypeError(f"masked_fill: `mask` is {mask.dtype.name}; accepted: bool")
     if not isinstance(value, int | float):
         if value.numel() != 1:
             raise ShapeError(

@@ -114,6 +114,7 @@ def std(
     Its gradient is 0 where it is 0 itself, as in PyTorch.
     """
     _need_float("std", x)
+    normalize_dims("std", dim, x.ndim)
     return _std(var(x, dim, correction=correction, keepdim=keepdim))
 
 

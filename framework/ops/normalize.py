@@ -14,7 +14,7 @@ from ..primitive import composite, primitive
 from ..shape import TensorSpec, ceil_div
 from .compare import clamp_min
 from .creation import fill_like
-from .element import statistic_dtype, storage_defines
+from .element import check_float, statistic_dtype, storage_defines
 from .moment import norm
 from .movement import reshape
 from .reduce import mean as average
@@ -282,4 +282,5 @@ def normalize(
     -------
     Tensor, shape and dtype of `x`
     """
+    check_float("normalize", x)
     return x / clamp_min(norm(x, p, dim, keepdim=True), eps)

@@ -205,6 +205,7 @@ def nansum(
     dtype: DTypeLike | None = None,
 ) -> Tensor:
     """Return the sum of all that is not NaN; see `sum`."""
+    normalize_dims("nansum", dim, x.ndim)
     numbers = where(eq(x, x), x, 0) if x.dtype.is_float else x
     return sum(numbers, dim, keepdim, dtype=dtype)
 
@@ -253,6 +254,7 @@ def nanmean(
     DTypeError
         As `mean`.
     """
+    normalize_dims("nanmean", dim, x.ndim)
     if not x.dtype.is_float:
         return mean(x, dim, keepdim, dtype=dtype)
     total_ = nansum(x, dim, keepdim, dtype=dtype)

@@ -14,7 +14,7 @@ from ..dtype import FLOAT, float32, float64
 from ..errors import ShapeError
 from ..primitive import primitive
 from ..shape import TensorSpec
-from .element import statistic_dtype, storage_defines
+from .element import check_float, statistic_dtype, storage_defines
 from .movement import reshape
 from .reduce import mean, sum
 from .reducing import as_dtype_of, in_storage, need_countable
@@ -159,6 +159,7 @@ def _over_last(
             f"{name}: x is {x.shape}, normalized_shape {shape}; x must end with it, and"
             " it must have at least one dimension"
         )
+    check_float(name, x)
     statistic = statistic_dtype(x.dtype)
     vectors: list[Tensor | None] = [None, None]
     for at, vector in enumerate((weight, bias)):

@@ -12,7 +12,7 @@ from ..dtype import FLOAT, SINGLE, DTypeLike, as_dtype
 from ..primitive import primitive
 from ..shape import TensorSpec, ceil_div, normalize_dim, normalize_dims
 from .compare import where
-from .element import storage_defines
+from .element import check_float, storage_defines
 from .exponential import exp
 from .gather import rows_of
 from .movement import reshape
@@ -159,6 +159,7 @@ def _along(
 ) -> Tensor:
     at = normalize_dim(name, dim, x.ndim or 1)
     source = x if dtype is None else as_dtype_of(x, as_dtype(dtype))
+    check_float(name, source)
     if x.numel() == 0:
         return source
     rows = rows_of(source, at) if x.ndim else reshape(source, (1, 1, 1))

@@ -204,9 +204,9 @@ def output_size(
     sizes = x.shape[4 - dims :]
     filled = [old if new is None else new for old, new in zip(sizes, given)]
     if len(given) != dims or min(filled) < 1:
+        forms = "one number or (height, width), each" if dims == 2 else "one number,"
         raise ShapeError(
-            f"{name}: output_size is {value}; it must be one number, or {dims}, each at"
-            " least 1"
+            f"{name}: output_size is {value}; it must be {forms} at least 1"
         )
     return (1, filled[0]) if dims == 1 else (filled[0], filled[1])
 

@@ -268,12 +268,12 @@ def test_bad_input(call: Any, error: type[Exception], text: str) -> None:
 
 @pytest.mark.parametrize("name", CASES)
 def test_dtype_that_is_not_accepted(name: str) -> None:
-    op = REGISTRY[name]
     refused = [dtype for dtype in DTYPES.values() if dtype not in accepted(name)]
     if not refused:
         pytest.skip("it accepts every dtype")
     shape = CASES[name].samples[0].draws
     tensors = [fw.ones(draw.shape, draw.dtype or refused[0]) for draw in shape]
     keywords = CASES[name].samples[0].keywords
-    with pytest.raises(DTypeError, match=rf"^{op.name}.* is {refused[0].name};"):
+    # The function that was called has the first word; see `tests/test_refusals.py`.
+    with pytest.raises(DTypeError, match=rf"^\w+.* is {refused[0].name};"):
         CASES[name].call(*tensors, **keywords)

@@ -142,6 +142,9 @@ def test_dims() -> None:
     assert str(raised.value) == (
         "op: there is no dimension 3: the tensor has 3; dim must be from -3 to 2"
     )
+    with pytest.raises(TypeError) as wrong:
+        normalize_dims("op", 1.0, 3)  # type: ignore[arg-type]
+    assert str(wrong.value) == "op: dim is 1.0; it must be an int"
     with pytest.raises(ShapeError, match=r"op: a dimension is named twice: \(1, -2\)"):
         normalize_dims("op", (1, -2), 3)
 
