@@ -115,6 +115,9 @@ class RowProgram(NamedTuple):
         coordinates but the last; otherwise each element is found alone.
     group : int
         Invocations that share a row.
+    subgroup : int
+        Invocations of a subgroup, whose folds then need no shared memory; 0 where that
+        is not known.
     rounds : int
         How often each of them takes four elements, if that is few enough to hold
         results in registers; 0 for a loop in which every pass computes anew.
@@ -130,6 +133,7 @@ class RowProgram(NamedTuple):
     column_rank: int
     quads: bool
     group: int
+    subgroup: int
     rounds: int
     exact: bool
     patterns: tuple[RowPattern, ...]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from ..graph import Node, Operand, Value
 
-WORKGROUP = 256
+WORKGROUP = 128
 SOFTWARE_WORKGROUP = 8
 """Invocations per workgroup, unless one row takes more."""
 
@@ -27,7 +27,7 @@ SOFTWARE_ROWS = 32
 """Rows from which on a software device gives each one invocation, which is quickest."""
 
 MOST_GROUP = 1024
-WANTED_ROUNDS = 4
+WANTED_ROUNDS = 2
 MOST_ROUNDS = 8
 """Times that an invocation of a GPU takes four elements of a row it holds."""
 
@@ -83,12 +83,26 @@ def row_tile(gpu: DeviceInfo, rows: int, columns: int) -> Tile:
             return Tile(1, SOFTWARE_WORKGROUP, 0)
         return Tile(gpu.subgroup_size, gpu.subgroup_size, 0)
     most = min(MOST_GROUP, gpu.max_workgroup_invocations)
+    if subgroup_of(gpu):
+        most = min(most, gpu.subgroup_size**2)
     wanted = max(ceil_div(fours, WANTED_ROUNDS), min(fours, 32))
     group = min(most, 1 << (wanted - 1).bit_length())
     rounds = ceil_div(fours, group)
     if rounds > MOST_ROUNDS:
         rounds = 0
     return Tile(group, max(group, min(most, WORKGROUP)), rounds)
+
+
+def subgroup_of(gpu: DeviceInfo) -> int:
+    """Return the size of subgroups if they are all alike and can shuffle, else 0.
+
+    On software devices a group of several invocations is one subgroup already, and
+    shared memory is as quick.
+    """
+    alike = gpu.min_subgroup_size == gpu.max_subgroup_size == gpu.subgroup_size
+    if gpu.kind == "software" or not gpu.subgroup_shuffle or not alike:
+        return 0
+    return gpu.subgroup_size
 
 
 def build_rows(nodes: Sequence[Node], wanted: set[int], gpu: DeviceInfo) -> FusedKernel:
@@ -145,6 +159,7 @@ class _RowBuild(Wiring):
         self.nodes = nodes
         self.wanted = wanted
         self.space = next(space for space in map(space_of, nodes) if space)
+        self.subgroup = subgroup_of(gpu)
         self.tile = row_tile(gpu, self.space.rows, self.space.columns)
         self.steps: list[Instruction | Fold] = []
         self.per_row: list[bool] = []
@@ -184,6 +199,7 @@ class _RowBuild(Wiring):
             column_rank=len(self.sizes[1]),
             quads=self.quads,
             group=group,
+            subgroup=self.subgroup,
             rounds=rounds,
             exact=exact,
             patterns=tuple(pattern for pattern, _, _ in self.patterns),

@@ -23,7 +23,6 @@ from .emit import (
 )
 from .expr import MADE, Program, Reference
 from .row import (
-    COMBINE,
     Fold,
     Pass,
     Passes,
@@ -32,6 +31,7 @@ from .row import (
     passes,
     row_fields,
 )
+from .row_folds import folding, place_in_workgroup, uses_subgroups
 from .row_places import column_offsets, row_offsets
 from .words import (
     LANES,
@@ -75,7 +75,7 @@ def emit_rows(program: RowProgram, wide: bool = False) -> str:
             *interface(row_fields(program), _buffer_types(program, wide)),
             *(PACK_WORDS if wide else ()),
             *functions(program),
-            *_folding(program),
+            *folding(program),
             *_globals(program),
             *_pass_functions(program, schedule),
             "void main() {",
@@ -96,6 +96,8 @@ def _row_extensions(program: RowProgram) -> list[str]:
     needed = [names[size] for size in sorted(alone & names.keys())]
     if program.rounds > 1:
         needed.append("GL_EXT_control_flow_attributes")
+    if uses_subgroups(program):
+        needed += ["GL_KHR_shader_subgroup_basic", "GL_KHR_shader_subgroup_shuffle"]
     return [f"#extension {name} : require" for name in needed]
 
 
@@ -124,48 +126,6 @@ def _type(program: RowProgram, reference: Reference) -> str:
     if source == "in":
         return DTYPES[program.accesses[number].dtype].glsl
     return DTYPES[program.instructions[number].result].glsl
-
-
-def _folds(program: RowProgram) -> list[tuple[str, str]]:
-    """Return how the folds of a program combine, and in which GLSL types."""
-    return sorted(
-        {
-            (step.combine, DTYPES[step.result].glsl)
-            for step in program.instructions
-            if isinstance(step, Fold)
-        }
-    )
-
-
-def _folding(program: RowProgram) -> list[str]:
-    """Declare what combines two values, and those of a group: in shared memory."""
-    lines = [
-        f"{kind} combine_{how}({kind} old, {kind} new) {{ return {COMBINE[how]}; }}"
-        for how, kind in _folds(program)
-    ]
-    if program.group == 1:
-        return lines
-    for kind in sorted({kind for _, kind in _folds(program)}):
-        lines.append(f"shared {kind} shared_{kind}[gl_WorkGroupSize.x];")
-    for how, kind in _folds(program):
-        lines += [
-            f"{kind} group_{how}({kind} value) {{",
-            "    uint at = gl_LocalInvocationIndex, part = at % GROUP;",
-            f"    shared_{kind}[at] = value;",
-            "    for (uint half_size = GROUP / 2; half_size > 0; half_size /= 2) {",
-            "        barrier();",
-            "        if (part < half_size) {",
-            f"            value = combine_{how}(value, shared_{kind}[at + half_size]);",
-            f"            shared_{kind}[at] = value;",
-            "        }",
-            "    }",
-            "    barrier();",
-            f"    value = shared_{kind}[at - part];",
-            "    barrier();",
-            "    return value;",
-            "}",
-        ]
-    return lines
 
 
 def _globals(program: RowProgram) -> list[str]:
@@ -248,9 +208,8 @@ def _main(program: RowProgram, schedule: Passes, wide: bool) -> list[str]:
         declared = "" if name in known else f"{kinds.get(name, kind)} "
         lines.append(f"{declared}{name} = args.{name};")
     lines += [
-        "uint part = gl_LocalInvocationIndex % GROUP;",
-        "uint row = linear_workgroup() * (gl_WorkGroupSize.x / GROUP)"
-        " + gl_LocalInvocationIndex / GROUP;",
+        f"uint at = {place_in_workgroup(program)}, part = at % GROUP;",
+        "uint row = linear_workgroup() * (gl_WorkGroupSize.x / GROUP) + at / GROUP;",
         "uint known = min(row, rows - 1u);",
         "uint first = known * columns;",
         *row_offsets(program),
@@ -276,7 +235,7 @@ def _row_steps(program: RowProgram, numbers: Iterable[int]) -> list[str]:
             how, lanes = step.combine, [f"a{n}_{lane}" for lane in LANES]
             pairs = [f"combine_{how}({lanes[j]}, {lanes[j + 1]})" for j in (0, 2)]
             value = f"combine_{how}({', '.join(pairs)})"
-            value = value if program.group == 1 else f"group_{how}({value})"
+            value = value if program.group == 1 else f"group_{n}({value})"
             lines.append(f"v{n} = {value};")
         else:
             lines.append(_step(program, n))

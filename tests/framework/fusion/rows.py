@@ -13,10 +13,21 @@ from vkbackend.framework.op import REGISTRY
 from vkbackend.framework.shape import Layout
 
 GPU: Any = SimpleNamespace(
-    kind="discrete", subgroup_size=32, max_workgroup_invocations=1024
+    kind="discrete",
+    subgroup_size=32,
+    min_subgroup_size=32,
+    max_subgroup_size=32,
+    subgroup_shuffle=True,
+    max_workgroup_invocations=1024,
 )
+UNLIKE: Any = SimpleNamespace(**vars(GPU) | {"max_subgroup_size": 64})
 SOFTWARE: Any = SimpleNamespace(
-    kind="software", subgroup_size=8, max_workgroup_invocations=1024
+    kind="software",
+    subgroup_size=8,
+    min_subgroup_size=8,
+    max_subgroup_size=8,
+    subgroup_shuffle=True,
+    max_workgroup_invocations=1024,
 )
 
 

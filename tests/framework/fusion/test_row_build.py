@@ -1,7 +1,9 @@
 """Reductions with the work around them: programs, tiles, and what kernels compute."""
 
+import functools
 import math
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,7 +17,7 @@ from tests.compare import TOLERANCES
 from tests.framework.fusion import rows
 from tests.framework.fusion.graphs import memory
 from tests.framework.fusion.rows import GPU, SOFTWARE, kernel, program, reduce
-from vkbackend.framework import ops
+from vkbackend.framework import ops, plan
 from vkbackend.framework.device import GpuDevice
 from vkbackend.framework.dtype import float32, float64
 from vkbackend.framework.errors import ShapeError
@@ -26,6 +28,7 @@ from vkbackend.framework.fusion.row_build import (
     SMALL,
     Space,
     Tile,
+    build_rows,
     row_space,
     row_tile,
 )
@@ -35,10 +38,10 @@ from vkbackend.framework.shape import Layout
 def test_softmax() -> None:
     built = kernel(rows.softmax(), GPU)
     assert built.name == "amax_sub_exp_sum_quotient"
-    assert (built.grid, built.workgroup) == ((16, 1, 1), 256)
+    assert (built.grid, built.workgroup) == ((64, 1, 1), 128)
     assert built.words == [("rows", 64), ("columns", 256)]
     made = program(rows.softmax(), GPU)
-    assert (made.group, made.rounds, made.exact, made.quads) == (64, 4, True, True)
+    assert (made.group, made.rounds, made.exact, made.quads) == (128, 2, True, True)
     assert made.accesses == (RowAccess("linear", "float32", False),)
     assert [isinstance(step, Fold) for step in made.instructions] == [
         True, False, False, True, False,
@@ -69,13 +72,14 @@ def test_what_does_not_fit_into_registers_is_read_again() -> None:
 @pytest.mark.parametrize(
     ("gpu", "size", "tile"),
     [
-        (GPU, (4096, 64), Tile(16, 256, 1)),
-        (GPU, (4096, 256), Tile(32, 256, 2)),
-        (GPU, (4096, 4096), Tile(256, 256, 4)),
-        (GPU, (4096, 8192), Tile(512, 512, 4)),
-        (GPU, (4096, 5000), Tile(512, 512, 3)),
+        (GPU, (4096, 64), Tile(16, 128, 1)),
+        (GPU, (4096, 256), Tile(32, 128, 2)),
+        (GPU, (4096, 4096), Tile(512, 512, 2)),
+        (GPU, (4096, 8192), Tile(1024, 1024, 2)),
+        (GPU, (4096, 5000), Tile(1024, 1024, 2)),
+        (GPU, (4096, 16384), Tile(1024, 1024, 4)),
         (GPU, (4096, 40000), Tile(1024, 1024, 0)),
-        (GPU, (4096, 3), Tile(1, 256, 1)),
+        (GPU, (4096, 3), Tile(1, 128, 1)),
         (SOFTWARE, (4096, 64), Tile(1, 8, 0)),
         (SOFTWARE, (4, 4096), Tile(8, 8, 0)),
     ],
@@ -365,3 +369,45 @@ def test_a_layout_of_rows_and_columns() -> None:
     assert made.patterns[0].rows == ("s",)
     assert made.patterns[0].columns == ("s",)
     assert dict(kernel([node], GPU).words)["p0_row0"] == 28
+
+
+def like_gpu(gpu: GpuDevice, shuffling: bool) -> Any:
+    """Return what a device says of itself, but that it is no software one."""
+    info = gpu.gpu.info
+    return SimpleNamespace(
+        kind="discrete",
+        subgroup_size=info.subgroup_size,
+        min_subgroup_size=info.subgroup_size,
+        max_subgroup_size=info.subgroup_size,
+        subgroup_shuffle=shuffling and info.subgroup_shuffle,
+        max_workgroup_invocations=info.max_workgroup_invocations,
+    )
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("shuffling", [False, True])
+@pytest.mark.parametrize("shape", [(40, 64), (3, 7), (70, 130), (9, 601), (3, 5000)])
+def test_kernels_of_gpus(
+    shape: tuple[int, int],
+    shuffling: bool,
+    gpu: GpuDevice,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    info = like_gpu(gpu, shuffling)
+    for name, function in (("build_rows", build_rows), ("row_space", row_space)):
+        changed = functools.partial(_with_info, function, info)
+        monkeypatch.setattr(plan, name, changed)
+    gpu.plans.clear()
+    data = np.random.default_rng(6).uniform(-2, 2, shape).astype(np.float32)
+    x, other = fw.tensor(data, device=gpu), fw.tensor(data, device="cpu")
+    within = TOLERANCES["float32"]
+    scale = 4 * math.sqrt(shape[-1])
+    for function in PLAIN:
+        found, expected = function(x).numpy(), function(other).numpy()
+        relative, absolute = within.relative * scale, within.absolute * scale
+        np.testing.assert_allclose(found, expected, relative, absolute)
+    gpu.plans.clear()
+
+
+def _with_info(function: Callable[..., Any], info: Any, *arguments: Any) -> Any:
+    return function(*arguments[:-1], info)

@@ -22,6 +22,7 @@ FOLDER = Path(__file__).resolve().parents[2] / "data" / "rows"
 PROGRAMS = {
     "softmax": program(rows.softmax(), GPU),
     "softmax_software": program(rows.softmax(), SOFTWARE),
+    "softmax_shared": program(rows.softmax(), rows.UNLIKE),
     "softmax_long": program(rows.softmax(columns=65536), GPU),
     "softmax_half": program(rows.softmax(64, 40, float16), GPU, wanted=5),
     "normalised": program(rows.normalised(), GPU),

@@ -1,0 +1,116 @@
+"""GLSL that combines values: two of them, and those of a group of invocations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..dtype import DTYPES
+from .row import COMBINE, Fold, RowProgram
+
+SHUFFLED = ("float", "int", "uint")
+"""Types that every subgroup can exchange."""
+
+
+def folding(program: RowProgram) -> list[str]:
+    """Declare `combine_how` of two values, and `group_n` for each fold of a program.
+
+    Every invocation of a workgroup must call the latter, each once.
+    """
+    folds = dict(_folds(program))
+    pairs = {(fold.combine, _type(fold)) for fold in folds.values()}
+    lines = [
+        f"{kind} combine_{how}({kind} old, {kind} new) {{ return {COMBINE[how]}; }}"
+        for how, kind in sorted(pairs)
+    ]
+    if program.group == 1:
+        return lines
+    for kind in sorted({_type(f) for f in folds.values() if not _shuffles(program, f)}):
+        lines.append(f"shared {kind} shared_{kind}[gl_WorkGroupSize.x];")
+    for number, fold in folds.items():
+        made = _over_subgroups if _shuffles(program, fold) else _over_memory
+        lines += made(program, number, fold)
+    return lines
+
+
+def uses_subgroups(program: RowProgram) -> bool:
+    """Whether a fold of the program passes values within subgroups."""
+    return any(_shuffles(program, fold) for _, fold in _folds(program))
+
+
+def place_in_workgroup(program: RowProgram) -> str:
+    """Return the number of an invocation, such that those of a subgroup follow."""
+    if uses_subgroups(program):
+        return "gl_SubgroupID * gl_SubgroupSize + gl_SubgroupInvocationID"
+    return "gl_LocalInvocationIndex"
+
+
+def _folds(program: RowProgram) -> Iterator[tuple[int, Fold]]:
+    for number, step in enumerate(program.instructions):
+        if isinstance(step, Fold):
+            yield number, step
+
+
+def _type(fold: Fold) -> str:
+    return DTYPES[fold.result].glsl
+
+
+def _shuffles(program: RowProgram, fold: Fold) -> bool:
+    return program.subgroup > 0 and program.group > 1 and _type(fold) in SHUFFLED
+
+
+def _over_memory(program: RowProgram, number: int, fold: Fold) -> list[str]:
+    """Fold in a tree; a barrier at the end leaves the memory to the next fold."""
+    kind = _type(fold)
+    other = f"shared_{kind}[at + half_size]"
+    return [
+        f"{kind} group_{number}({kind} value) {{",
+        f"    uint at = {place_in_workgroup(program)}, part = at % GROUP;",
+        f"    shared_{kind}[at] = value;",
+        "    for (uint half_size = GROUP / 2; half_size > 0; half_size /= 2) {",
+        "        barrier();",
+        "        if (part < half_size) {",
+        f"            value = combine_{fold.combine}(value, {other});",
+        f"            shared_{kind}[at] = value;",
+        "        }",
+        "    }",
+        "    barrier();",
+        f"    value = shared_{kind}[at - part];",
+        "    barrier();",
+        "    return value;",
+        "}",
+    ]
+
+
+def _over_subgroups(program: RowProgram, number: int, fold: Fold) -> list[str]:
+    """Fold within subgroups, then what these found, through memory of its own."""
+    kind, size = _type(fold), program.subgroup
+    inner = min(program.group, size)
+    lines = [
+        f"{kind} group_{number}({kind} value) {{",
+        *_exchanges(fold, inner),
+        "    return value;",
+        "}",
+    ]
+    subgroups = program.group // size
+    if subgroups <= 1:
+        return lines
+    first = f"gl_SubgroupID / {subgroups}u * {subgroups}u"
+    lines[-2:-2] = [
+        f"    if (subgroupElect()) shared_{number}[gl_SubgroupID] = value;",
+        "    barrier();",
+        f"    uint other = {first} + gl_SubgroupInvocationID % {subgroups}u;",
+        f"    value = shared_{number}[other];",
+        *_exchanges(fold, subgroups),
+    ]
+    return [f"shared {kind} shared_{number}[gl_WorkGroupSize.x / {size}u];", *lines]
+
+
+def _exchanges(fold: Fold, count: int) -> list[str]:
+    """Combine values of `count` neighbours, a power of two, so that each has all."""
+    lines = []
+    distance = count // 2
+    while distance:
+        other = f"subgroupShuffleXor(value, {distance}u)"
+        lines.append(f"    value = combine_{fold.combine}(value, {other});")
+        distance //= 2
+    return lines
