@@ -288,3 +288,88 @@ def test_what_does_not_fit_is_refused_when_it_is_added(make: Make) -> None:
     with pytest.raises(GraphError, match="gamma"):
         graph.set_params(norm, gamma=weight)
     assert graph[norm].params == Params()
+
+
+class Cache:
+    """Attention that keeps keys and values by layer, with positions of its own."""
+
+    def __init__(self) -> None:
+        self.kept: dict[int, tuple[fw.Tensor, fw.Tensor]] = {}
+
+    def __call__(
+        self, q: fw.Tensor, k: fw.Tensor, v: fw.Tensor, layer: int
+    ) -> fw.Tensor:
+        first = self.kept[layer][0].shape[1] if layer in self.kept else 0
+        q, k = fw.ops.rope(q, first), fw.ops.rope(k, first)
+        if layer in self.kept:
+            old_k, old_v = self.kept[layer]
+            k, v = fw.cat([old_k, k], 1), fw.cat([old_v, v], 1)
+        self.kept[layer] = k, v
+        rows, known = q.shape[1], k.shape[1]
+        past = np.tril(np.ones((rows, known), bool), known - rows)
+        mask = fw.tensor(past, device=q.device)
+        return fw.ops.scaled_dot_product_attention(q, k, v, mask, enable_gqa=True)
+
+
+def decoder(make: Make, m: int, layers: int, cache: Cache) -> tuple[ComputeGraph, int]:
+    """Return layers of 14 operations over m rows of 16, and the last node."""
+    graph = ComputeGraph(cache)
+    wide = (16, 1, m, 1)
+    at = graph.add_leaf(make(np.zeros((m, 16), np.float32)), wide)
+    for layer in range(layers):
+
+        def product(rows: int, columns: int, x: int, seed: int) -> int:
+            weight = make(random(rows, columns, seed=seed) / 4)
+            shape = (rows, columns, m, 1)
+            return graph.add_op(TensorOp.MUL_MAT, shape, [x], Params(weight))
+
+        seed = 10 * layer
+        norm = Params(gamma=make(random(16, seed=seed)), scalar=1e-6)
+        x = graph.add_op(TensorOp.RMS_NORM, wide, [at], norm)
+        q, k, v = (product(n, 16, x, seed + n) for n in (16, 8, 8))
+        call = Params(integer=layer)
+        x = graph.add_op(TensorOp.SOFT_MAX, (4, 4, m, 1), [q, k, v], call)
+        at = graph.add_op(TensorOp.ADD, wide, [at, product(16, 16, x, seed + 1)])
+        x = graph.add_op(TensorOp.RMS_NORM, wide, [at], norm)
+        inner = (24, 1, m, 1)
+        gate = graph.add_op(TensorOp.SILU, inner, [product(24, 16, x, seed + 2)])
+        both = [gate, product(24, 16, x, seed + 3)]
+        x = product(16, 24, graph.add_op(TensorOp.MUL, inner, both), seed + 4)
+        at = graph.add_op(TensorOp.ADD, wide, [at, x])
+    return graph, at
+
+
+def test_prefill_and_decode_agree(make: Make) -> None:
+    """Six rows at once, and four rows and then two, one by one."""
+    rows = random(6, 16)
+    whole, last = decoder(make, 6, 2, Cache())
+    whole.set_leaf(0, make(rows))
+    assert whole.run() == 2 * 14
+    cache = Cache()
+    prefill, _ = decoder(make, 4, 2, cache)
+    prefill.set_leaf(0, make(rows[:4]))
+    prefill.run()
+    step, _ = decoder(make, 1, 2, cache)
+    found = [prefill[last].data]
+    for row in (4, 5):
+        step.set_leaf(0, make(rows[row : row + 1]))
+        assert step.run() == 2 * 14
+        found.append(step[last].data)
+    expected = whole[last].data
+    assert expected is not None
+    got = np.concatenate([part.numpy() for part in found if part is not None])
+    np.testing.assert_allclose(got, expected.numpy(), rtol=1e-4, atol=1e-4)
+
+
+def test_a_graph_that_has_grown_runs_as_a_new_one(make: Make) -> None:
+    graph = ComputeGraph()
+    shape = (4, 1, 2, 1)
+    x = graph.add_leaf(make(random(2, 4)), shape)
+    double = graph.add_op(TensorOp.ADD, shape, [x, x])
+    assert graph.run() == 1
+    square = graph.add_op(TensorOp.MUL, shape, [double, double])
+    assert graph[square].data is None
+    assert graph.run() == 2
+    result = graph[square].data
+    assert result is not None
+    np.testing.assert_allclose(result.numpy(), 4 * random(2, 4) ** 2, rtol=1e-6)

@@ -9,6 +9,7 @@ import vkbackend
 import vkbackend.framework as fw
 from vkbackend.framework.device import GpuDevice
 from vkbackend.framework.fusion import rules
+from vkbackend.framework.fusion.analyzer import FusionAnalyzer
 
 pytestmark = pytest.mark.core
 
@@ -33,6 +34,27 @@ def test_a_chain(gpu: GpuDevice) -> None:
     assert (kernel.values_read, kernel.values_written) == (1, 1)
     assert "void main()" in kernel.glsl
     assert schedule.boundaries == ()
+
+
+def test_the_analyzer_says_the_same(gpu: GpuDevice) -> None:
+    names = ("relu", "sigmoid", "exp", "neg", "abs")
+    graph = FusionAnalyzer()
+    at = graph.add_input((1024,))
+    for name in names:
+        at = graph.add_node(name, (1024,), (at,))
+    expected = graph.fuse()
+    x = ones(gpu, 1024)
+
+    def program() -> None:
+        value = x
+        for name in names:
+            value = getattr(fw.ops, name)(value)
+        fw.eval(value)
+
+    report = fw.fusion_report(program)
+    assert report.bytes_saved == expected.memory_saved == (len(names) - 1) * 4096
+    assert report.kernels_before == expected.original_kernels
+    assert report.kernels_after == expected.fused_kernels
 
 
 def test_what_is_held_is_not_saved(gpu: GpuDevice) -> None:
