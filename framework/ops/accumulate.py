@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
     from ..tensor import Tensor
 
-CHUNK = 64
+CHUNK = 16
+SOFTWARE_CHUNK = 64
 """Entries that one invocation adds up before others go on with what it found."""
 
 REMAP_DIMS = 6
@@ -117,17 +118,18 @@ def add_sorted_kernel(
 ) -> list[Dispatch]:
     outer, entries, inner = source.shape
     size = source.dtype.itemsize
+    chunk = SOFTWARE_CHUNK if gpu.kind == "software" else CHUNK
     steps = [_zeros(outer * count * inner * size // 4)]
     read: dict[str, Argument] = {"source": "source", "rows": "rows", "order": "order"}
     while True:
-        chunks = ceil_div(entries, CHUNK)
+        chunks = ceil_div(entries, chunk)
         # What passes carry on is told apart by its size, which falls.
         carry = Scratch("carry", 2 * chunks * outer * inner * size)
         carry_rows = Scratch("carry_rows", 2 * chunks * 4)
         push = read | {"out_": "out", "carry": carry, "carry_rows": carry_rows}
         push |= {"chunks": chunks, "entries": entries, "outer": outer, "inner": inner}
         push |= {"rows_out": count}
-        constants = {"LOCAL_X": WORKGROUP, "CHUNK": CHUNK, "LAST": int(chunks == 1)}
+        constants = {"LOCAL_X": WORKGROUP, "CHUNK": chunk, "LAST": int(chunks == 1)}
         constants |= {"FIRST": int(len(steps) == 1)}
         grid = linear_grid(chunks * outer * inner, WORKGROUP)
         defines = {"T": source.dtype.glsl}
@@ -139,14 +141,10 @@ def add_sorted_kernel(
 
 
 def _zeros(words: int) -> Dispatch:
-    """Return the dispatch that clears the result: a pad of nothing."""
-    push: dict[str, Argument] = {"x": "source", "out_": "out", "count": words}
-    push |= {"fill[0]": 0, "fill[1]": 0}
-    for dim in range(REMAP_DIMS):
-        push |= {f"in_size[{dim}]": 0, f"start[{dim}]": 0}
-        push[f"out_size[{dim}]"] = words if dim == 0 else 1
-    constants = {"LOCAL_X": WORKGROUP, "SIZE": 4, "MODE": 0}
-    return Dispatch("copy/remap", linear_grid(words, WORKGROUP), push, constants)
+    """Return the dispatch that clears the result."""
+    push: dict[str, Argument] = {"out_": "out", "count": words}
+    grid = linear_grid(ceil_div(words, 4), WORKGROUP)
+    return Dispatch("copy/zeros", grid, push, {"LOCAL_X": WORKGROUP})
 
 
 @add_sorted.reference

@@ -17,7 +17,17 @@ from ..dispatch import (
     divisor,
     fold_grid,
 )
-from ..dtype import ANY, DType, float32, int32, int64, uint32, uint64
+from ..dtype import (
+    ANY,
+    DType,
+    bfloat16,
+    float16,
+    float32,
+    int32,
+    int64,
+    uint32,
+    uint64,
+)
 from ..errors import ShapeError
 from ..primitive import composite
 from ..shape import Collapsed, Layout, Shape, TensorSpec, ceil_div, collapse
@@ -42,13 +52,17 @@ MAX_DIMS = 4
 MOST_ELEMENTS = 1 << 32
 """Elements that shaders count, and places that they reach, in 32 bits."""
 
+QUAD_DTYPES = (float32, float16, bfloat16, int32, uint32)
+QUAD = 4
+"""Neighbouring elements that a device reads at once, and of which dtypes."""
+
 WORKGROUP = 256
 SOFTWARE_WORKGROUP = 64
 """Invocations per workgroup where they share nothing."""
 
 # A reduction with fewer workgroups than wanted is cut into chunks, which a second
 # dispatch combines, as long as a chunk keeps enough elements to be worth a workgroup.
-WANTED_GROUPS = 512
+WANTED_GROUPS = 528
 SOFTWARE_WANTED_GROUPS = 32
 MIN_CHUNK = 4096
 
@@ -261,6 +275,8 @@ def reduce_dispatches(
     chunks = max(1, min(ceil_div(wanted, groups), count // MIN_CHUNK))
     if gpu.kind == "software":
         chunks = max(chunks, ceil_div(count, SOFTWARE_ROUNDS))
+    if lies_in_quads(gpu, x, kept, reduced):
+        reduction = _by_quads(reduction)
     kernel = reduction.kernel
     if chunks == 1:
         return [_dispatch(gpu, kernel, reduction.only, {"x": "x"}, kept, reduced)]
@@ -268,6 +284,26 @@ def reduce_dispatches(
     sources: dict[str, Argument] = {"x": "x", reduction.partial: partial}
     first = _dispatch(gpu, kernel, reduction.first, sources, kept, reduced, chunks)
     return [first, _combine(gpu, reduction, partial, chunks, outputs)]
+
+
+def lies_in_quads(
+    gpu: DeviceInfo, x: Placed, kept: Collapsed, reduced: Collapsed
+) -> bool:
+    """Return whether the elements of each output can be read four at a time."""
+    if gpu.kind == "software" or x.dtype not in QUAD_DTYPES:
+        return False
+    steps = (*(kept.strides[0] if math.prod(kept.shape) > 1 else ()), x.layout.offset)
+    one_run = reduced.strides == ((1,),) and reduced.shape[0] % QUAD == 0
+    return one_run and all(step % QUAD == 0 for step in steps)
+
+
+def _by_quads(reduction: Reduction) -> Reduction:
+    """Return the reduction with what reads the tensor itself reading quads."""
+    only, first = (
+        step._replace(defines={**step.defines, "QUADS": "1"})
+        for step in (reduction.only, reduction.first)
+    )
+    return reduction._replace(only=only, first=first)
 
 
 def _combine(

@@ -4,6 +4,10 @@
 // fields of the push block; and SOURCE, the buffer type of x, which is walked in up to 4
 // kept and 4 reduced dimensions, innermost first, strides >= 0. After: the functions
 // declared here.
+//
+// With the macro QUADS the elements of an output lie side by side, their number and all
+// strides of kept dimensions are multiples of four, and so is where they begin; then
+// MERGE is not defined.
 // lint    integer-division: once for each output, before the loop over elements
 
 #include "lib/group.glsl"
@@ -12,6 +16,13 @@ layout(constant_id = 6) const uint KEPT_DIMS = 1;
 layout(constant_id = 7) const uint REDUCED_DIMS = 1;
 
 const uint ACCUMULATORS = 4;
+
+#ifdef QUADS
+#include "lib/quads.glsl"
+
+// Quads that an invocation asks for before it waits.
+const uint IN_FLIGHT = 4;
+#endif
 
 // The outermost dimension needs no size; magic and shift are those of `divide`.
 layout(push_constant, std430) uniform Push {
@@ -36,8 +47,13 @@ uint reduced_stride[4] = push.reduced_stride;
 
 // The state of no element, or of an element that may be merged again.
 State start(uint offset, uint index);
-// The state of the element at an offset of x, which has a number within its output.
-State read(uint offset, uint index);
+#ifdef MERGE
+State read(uint offset, uint index) { return x.at[offset]; }
+#else
+// The state of an element, which has a number within its output.
+State element(ACC value, uint index);
+State read(uint offset, uint index) { return element(load(x, offset), index); }
+#endif
 // Store what all elements of an output give, or those of a chunk.
 void finish(uint place, State state);
 
@@ -64,6 +80,9 @@ void main() {
     uint slot = output_slot(), part = group_part();
     uint output_ = linear_workgroup() * OUTPUTS + slot;
     uint share = (push.count - 1) / gl_NumWorkGroups.z + 1;
+#ifdef QUADS
+    share = (share + 3) / 4 * 4;
+#endif
     uint begin = min(gl_WorkGroupID.z * share, push.count - 1);
     uint end = min(gl_WorkGroupID.z * share + share, push.count);
     uint base = kept_offset(min(output_, push.outputs - 1));
@@ -71,6 +90,20 @@ void main() {
     State first = start(base + reduced_offset(begin), begin);
     State state[ACCUMULATORS];
     for (uint i = 0; i < ACCUMULATORS; ++i) state[i] = first;
+#ifdef QUADS
+    QuadsIn quads = QuadsIn(x);
+    for (uint index = gl_WorkGroupID.z * share + 4 * part; index < end;
+         index += GROUP * 4 * IN_FLIGHT) {
+        ACC4 values[IN_FLIGHT];
+        for (uint k = 0; k < IN_FLIGHT; ++k)
+            values[k] = load_quad(quads, (base + min(index + k * 4 * GROUP, end - 4)) / 4);
+        for (uint k = 0; k < IN_FLIGHT; ++k)
+            for (uint i = 0; i < ACCUMULATORS; ++i) {
+                uint mine = index + k * 4 * GROUP + i;
+                if (mine < end) state[i] = merge(state[i], element(values[k][i], mine));
+            }
+    }
+#else
     for (uint index = gl_WorkGroupID.z * share + part; index < end;
          index += GROUP * ACCUMULATORS)
         for (uint i = 0; i < ACCUMULATORS; ++i) {
@@ -78,6 +111,7 @@ void main() {
             State next = read(base + reduced_offset(min(mine, end - 1)), mine);
             if (mine < end) state[i] = merge(state[i], next);
         }
+#endif
     for (uint i = 1; i < ACCUMULATORS; ++i) state[0] = merge(state[0], state[i]);
     State all = over_group(state[0], slot, part);
     if (part == 0 && output_ < push.outputs)

@@ -11,37 +11,7 @@ layout(constant_id = 4) const uint GROUP = 1;
 layout(constant_id = 5) const uint RAGGED = 0;
 layout(constant_id = 6) const uint KEPT = 1;
 
-#if BYTES == 4
-#define QUAD vec4
-#define QUAD_BYTES 16
-#else
-#define QUAD uvec2
-#define QUAD_BYTES 8
-#endif
-
-layout(buffer_reference, std430, buffer_reference_align = QUAD_BYTES) restrict readonly
-    buffer QuadsIn { QUAD at[]; };
-layout(buffer_reference, std430, buffer_reference_align = QUAD_BYTES) restrict writeonly
-    buffer QuadsOut { QUAD at[]; };
-
-vec4 load_quad(QuadsIn quads, uint index) {
-    QUAD bits = quads.at[index];
-#if BYTES == 4
-    return bits;
-#else
-    return vec4(DECODE(bits.x & 0xffffu), DECODE(bits.x >> 16),
-                DECODE(bits.y & 0xffffu), DECODE(bits.y >> 16));
-#endif
-}
-
-void store_quad(QuadsOut quads, uint index, vec4 value) {
-#if BYTES == 4
-    quads.at[index] = value;
-#else
-    uvec4 bits = uvec4(ENCODE(value.x), ENCODE(value.y), ENCODE(value.z), ENCODE(value.w));
-    quads.at[index] = bits.xz | bits.yw << 16;
-#endif
-}
+#include "lib/quads.glsl"
 
 // The subgroups of a row, and this invocation among those of the row.
 uint row_subgroups() { return GROUP / gl_SubgroupSize; }

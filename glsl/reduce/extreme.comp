@@ -38,10 +38,8 @@ State merge(State old, State new) {
 #include "lib/states.glsl"
 #include "lib/reduction.glsl"
 
-#ifdef MERGE
-State read(uint offset, uint index) { return x.at[offset]; }
-#else
-State read(uint offset, uint index) { return State(load(x, offset), index); }
+#ifndef MERGE
+State element(ACC value, uint index) { return State(value, index); }
 #endif
 
 State start(uint offset, uint index) { return read(offset, index); }

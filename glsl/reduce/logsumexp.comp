@@ -16,10 +16,8 @@
 #include "lib/states.glsl"
 #include "lib/reduction.glsl"
 
-#ifdef MERGE
-State read(uint offset, uint index) { return x.at[offset]; }
-#else
-State read(uint offset, uint index) { return State(load(x, offset), ACC(1)); }
+#ifndef MERGE
+State element(ACC value, uint index) { return State(value, ACC(1)); }
 #endif
 
 State start(uint offset, uint index) { return State(-INFINITE, ACC(0)); }

@@ -51,8 +51,8 @@ State merge(State old, State new) {
 #define RESULTS RESULT out_; VALUE scale;
 #include "lib/reduction.glsl"
 
-State read(uint offset, uint index) {
-    VALUE value = VALUE(load(x, offset));
+State element(ACC loaded, uint index) {
+    VALUE value = VALUE(loaded);
     if (MAP == ABSOLUTE) value = value < VALUE(0) ? -value : value;
     if (MAP == SQUARE) value *= value;
     if (MAP == NONZERO) value = VALUE(value != VALUE(0) ? 1 : 0);

@@ -30,10 +30,8 @@ State merge(State old, State new) {
 #include "lib/states.glsl"
 #include "lib/reduction.glsl"
 
-#ifdef MERGE
-State read(uint offset, uint index) { return x.at[offset]; }
-#else
-State read(uint offset, uint index) { return State(load(x, offset), ACC(0), ACC(1)); }
+#ifndef MERGE
+State element(ACC value, uint index) { return State(value, ACC(0), ACC(1)); }
 #endif
 
 // Without an element yet, but near those that follow.

@@ -1,0 +1,35 @@
+// Four neighbouring elements at once, from a place that is a multiple of four
+//
+// For dtypes of 4 bytes and floats of 2, after lib/element.glsl.
+
+#if BYTES == 4
+#define QUAD ACC4
+#define QUAD_BYTES 16
+#else
+#define QUAD uvec2
+#define QUAD_BYTES 8
+#endif
+
+layout(buffer_reference, std430, buffer_reference_align = QUAD_BYTES) restrict readonly
+    buffer QuadsIn { QUAD at[]; };
+layout(buffer_reference, std430, buffer_reference_align = QUAD_BYTES) restrict writeonly
+    buffer QuadsOut { QUAD at[]; };
+
+ACC4 load_quad(QuadsIn quads, uint index) {
+    QUAD bits = quads.at[index];
+#if BYTES == 4
+    return bits;
+#else
+    return vec4(DECODE(bits.x & 0xffffu), DECODE(bits.x >> 16),
+                DECODE(bits.y & 0xffffu), DECODE(bits.y >> 16));
+#endif
+}
+
+void store_quad(QuadsOut quads, uint index, ACC4 value) {
+#if BYTES == 4
+    quads.at[index] = value;
+#else
+    uvec4 bits = uvec4(ENCODE(value.x), ENCODE(value.y), ENCODE(value.z), ENCODE(value.w));
+    quads.at[index] = bits.xz | bits.yw << 16;
+#endif
+}
