@@ -208,6 +208,11 @@ from .ops import (
     vstack,
     where,
 )
+from .ops.matrix_units import (
+    allow_float16_accumulation,
+    get_float32_matmul_precision,
+    set_float32_matmul_precision,
+)
 from .random import (
     normal,
     rand,
@@ -236,6 +241,7 @@ __all__ = [
     "addcmul",
     "addmm",
     "all",
+    "allow_float16_accumulation",
     "amax",
     "amin",
     "any",
@@ -309,6 +315,7 @@ __all__ = [
     "fusion_report",
     "gather",
     "ge",
+    "get_float32_matmul_precision",
     "get_rng_state",
     "graph",
     "gt",
@@ -402,6 +409,7 @@ __all__ = [
     "scatter_reduce",
     "searchsorted",
     "select",
+    "set_float32_matmul_precision",
     "set_grad_enabled",
     "set_rng_state",
     "sigmoid",

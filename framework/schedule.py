@@ -78,6 +78,12 @@ def unfused(device: GpuDevice) -> Iterator[None]:
             device.fusing = True
 
 
+def run_apart(device: GpuDevice, nodes: Sequence[Node]) -> None:
+    """Submit nodes whose inputs are in memory, and leave what is pending alone."""
+    with device.lock:
+        _run(device.gpu, _plan_for(device, nodes), nodes)
+
+
 def realised(value: Value) -> vkbackend.Buffer:
     """Return the device memory of a value that is no longer pending.
 

@@ -22,6 +22,8 @@ from .timeline import Queue
 from .vk import generated as vk
 from .vk import runtime
 
+_COOPERATIVE_MATRIX = 6022  # SPIR-V's capability CooperativeMatrixKHR
+
 PUSH_SIZE = 128
 """Bytes of push constants: the guaranteed minimum, which lavapipe has exactly."""
 
@@ -291,6 +293,7 @@ class PipelineBuilder:
         logical = self._logical
         stage = runtime.make(
             vk.VkPipelineShaderStageCreateInfo,
+            **self._subgroups(module),
             stage=vk.VK_SHADER_STAGE_COMPUTE_BIT,
             module=shader,
             pName=module.entry_point,
@@ -324,6 +327,20 @@ class PipelineBuilder:
         logical.counters.pipeline_hits += said.flags & _FOUND == _FOUND
         self._handles.add(handle.value)
         return handle.value
+
+    def _subgroups(self, module: Module) -> dict[str, object]:
+        """Return what makes the subgroups of a shader with matrices whole and known."""
+        info = self._logical.info
+        controls = {"subgroup_size_control", "full_subgroups"} <= info.supported
+        if _COOPERATIVE_MATRIX not in module.capabilities or not controls:
+            return {}
+        return {
+            "flags": vk.VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT,
+            "pNext": runtime.make(
+                vk.VkPipelineShaderStageRequiredSubgroupSizeCreateInfo,
+                requiredSubgroupSize=info.subgroup_size,
+            ),
+        }
 
     def close(self) -> None:
         """Destroy every pipeline, save the cache and destroy it; the device is idle."""

@@ -21,6 +21,9 @@ from ..errors import ShapeError
 from ..primitive import primitive
 from ..shape import TensorSpec, broadcast_shapes, ceil_div
 from .element import acc_size, check_same_dtype
+from .few_rows import few_rows
+from .gemm import large_product
+from .matrix_units import product_mode
 from .movement import expand, reshape, transpose
 from .reducing import sum_rows
 from .tiling import Product, product_dispatch
@@ -31,7 +34,6 @@ if TYPE_CHECKING:
     from ..tensor import Tensor
 
 
-@primitive(dtypes=NUMERIC, strided=True, typed="a")
 def bmm(a: Tensor, b: Tensor) -> Tensor:
     """Return the matrix product of each pair in two batches.
 
@@ -51,10 +53,16 @@ def bmm(a: Tensor, b: Tensor) -> Tensor:
     ShapeError
         If an operand has not three dimensions, or sizes do not fit.
     """
+    return _bmm(a, b, product_mode(a.device, a.dtype))
 
 
-@bmm.spec
-def bmm_spec(a: TensorSpec, b: TensorSpec) -> TensorSpec:
+@primitive(dtypes=NUMERIC, strided=True, typed="a")
+def _bmm(a: Tensor, b: Tensor, mode: str) -> Tensor:
+    """Return the matrix product of each pair, computed as `mode` of `gemm` says."""
+
+
+@_bmm.spec
+def bmm_spec(a: TensorSpec, b: TensorSpec, mode: str) -> TensorSpec:
     if a.ndim != 3 or b.ndim != 3:
         raise ShapeError(f"bmm: a is {a.shape}, b is {b.shape}; both must be 3-D")
     check_same_dtype("matmul", a=a, b=b)
@@ -70,8 +78,13 @@ def bmm_spec(a: TensorSpec, b: TensorSpec) -> TensorSpec:
     return TensorSpec((batch, m, n), a.dtype)
 
 
-@bmm.kernel
-def bmm_kernel(gpu: DeviceInfo, a: Placed, b: Placed) -> list[Dispatch]:
+@_bmm.kernel
+def bmm_kernel(gpu: DeviceInfo, a: Placed, b: Placed, mode: str) -> list[Dispatch]:
+    found = few_rows(gpu, a, b) or large_product(gpu, a, b, mode)
+    return found or _any_product(gpu, a, b)
+
+
+def _any_product(gpu: DeviceInfo, a: Placed, b: Placed) -> list[Dispatch]:
     batch, m, k = a.shape
     plane = m * b.shape[-1]
     chunks = ceil_div(k, SOFTWARE_ROUNDS) if gpu.kind == "software" and k else 1
@@ -127,7 +140,7 @@ def _bmm_part(
     return product_dispatch(gpu, kernel, product, len(batch), push, {}, partial=partial)
 
 
-@bmm.vjp
+@_bmm.vjp
 def bmm_vjp(
     grad: Tensor, a: Tensor, b: Tensor, needs: tuple[bool, bool]
 ) -> tuple[Tensor | None, Tensor | None]:
@@ -137,8 +150,8 @@ def bmm_vjp(
     )
 
 
-@bmm.reference
-def bmm_reference(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+@_bmm.reference
+def bmm_reference(a: np.ndarray, b: np.ndarray, mode: str) -> np.ndarray:
     return np.matmul(a, b)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 import vkbackend.framework as fw
 from tests.compare import assert_close
-from vkbackend import Counters, OutOfDeviceMemory
+from vkbackend import Buffer, Counters, OutOfDeviceMemory
 from vkbackend.framework import graph, schedule
 from vkbackend.framework.device import KEPT_PLANS, GpuDevice
 from vkbackend.framework.schedule import MAX_PENDING
@@ -193,6 +193,21 @@ def test_an_error_leaves_the_device_usable(
         (kept + 1).numpy()
     assert gpu.pending == []
     assert_close(x * 5, x.numpy() * np.float32(5), exact=True)
+
+
+def test_nodes_that_run_apart_leave_what_is_pending(gpu: GpuDevice) -> None:
+    x = tensor(gpu, 4)
+    fw.eval()
+    later = x + 1
+    pending = list(gpu.pending)
+    doubled = x * 2
+    gpu.pending.pop()
+    node = doubled.array.value.node
+    assert node is not None
+    schedule.run_apart(gpu, [node])
+    assert gpu.pending == pending
+    assert isinstance(doubled.array.value.buffer, Buffer)
+    assert_close(later, x.numpy() + 1)
 
 
 def test_threads_share_a_device(gpu: GpuDevice) -> None:

@@ -34,6 +34,8 @@ _CONTROL = {
     *("OpBranch", "OpBranchConditional", "OpSwitch", "OpReturn", "OpReturnValue"),
     *("OpPhi", "OpFunctionCall", "OpUnreachable", "OpKill"),
 }
+_DECLARES = 2 << 16 | 17  # the first word of OpCapability
+_NEWER = {5116, 5118, 6022}  # bfloat16, alone and in matrices; cooperative matrices
 _STORAGES = {
     "PhysicalStorageBuffer": "device",
     "Workgroup": "shared",
@@ -47,6 +49,17 @@ _QUALIFIERS = {
     "NonWritable": "readonly",
     "NonReadable": "writeonly",
 }
+
+
+def known(words: bytes) -> bool:
+    """Return whether Debian 12's spirv-dis knows every capability of a module."""
+    numbers = memoryview(words).cast("I")
+    declared = set()
+    at = 5
+    while numbers[at] == _DECLARES:
+        declared.add(numbers[at + 1])
+        at += 2
+    return not declared & _NEWER
 
 
 def text_of(words: bytes) -> list[str]:

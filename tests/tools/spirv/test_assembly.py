@@ -8,7 +8,7 @@ from vkbackend.tools.spirv.assembly import disassemble, listing
 
 from . import modules
 from .generated import fused
-from .listing import needs_spirv_dis, text_of
+from .listing import known, needs_spirv_dis, text_of
 from .shaders import COOPERATIVE, compiled, main_of
 from .variants import library
 
@@ -26,7 +26,7 @@ def numbered(lines: list[str]) -> list[str]:
 
 @needs_spirv_dis
 def test_library_as_spirv_dis_has_it() -> None:
-    for target in library():
+    for target in filter(lambda row: known(row.words), library()):
         assert disassemble(target.words) == text_of(target.words), target.name
 
 

@@ -1,0 +1,102 @@
+"""Products of a few rows, or columns, with a matrix: each is read once, in vectors."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..dispatch import MAX_GROUPS, Argument, Dispatch, Placed, Scratch, fold_grid
+from ..dtype import bfloat16, float16, float32
+from ..shape import ceil_div
+from .element import storage_defines
+from .pack import VECTOR_SIZE, Side, fits
+from .reducing import sum_rows
+
+if TYPE_CHECKING:
+    from vkbackend import DeviceInfo
+
+MOST_ROWS = 8
+
+SMALLEST = 1 << 16
+"""Elements of a matrix below which it is not worth a kernel of its own."""
+
+WORKGROUP = 256
+
+# Columns, or vectors of columns, of a workgroup, where the matrix lies along the depth
+# or across it; its lanes share the depth. Both read 256 bytes or more in one piece.
+ACROSS_ALONG_K = 8
+ACROSS = 16
+
+# Workgroups that keep enough loads in flight on an NVIDIA H200, and the least depth of
+# a part where the depth is cut to have so many.
+WANTED_GROUPS = 512
+MIN_PART = 256
+
+
+def few_rows(gpu: DeviceInfo, a: Placed, b: Placed) -> list[Dispatch] | None:
+    """Return the dispatches of a product with at most 8 rows or columns, or None.
+
+    Parameters
+    ----------
+    gpu : DeviceInfo
+    a : Placed, shape (batch, m, k)
+    b : Placed, shape (batch, k, n)
+    """
+    m, n = a.shape[1], b.shape[2]
+    by_column = m > MOST_ROWS
+    matrix = Side("a", a, 1, 2) if by_column else Side("b", b, 2, 1)
+    width = VECTOR_SIZE // a.dtype.itemsize
+    batch, _, k = a.shape
+    if gpu.kind == "software" or a.dtype not in (float32, float16, bfloat16):
+        return None
+    if min(m, n) > MOST_ROWS or batch > MAX_GROUPS or matrix.outer * k < SMALLEST:
+        return None
+    if not fits(matrix, width, 1, k) or (matrix.along_k and k % width):
+        return None
+    return _dispatches(gpu, a, b, matrix, width)
+
+
+def _dispatches(
+    gpu: DeviceInfo, a: Placed, b: Placed, matrix: Side, width: int
+) -> list[Dispatch]:
+    batch, m, k = a.shape
+    n = b.shape[2]
+    rows = n if matrix.name == "a" else m
+    x, x_row, x_k = (b, 2, 1) if matrix.name == "a" else (a, 1, 2)
+    across = ACROSS_ALONG_K if matrix.along_k else ACROSS
+    columns = across * (1 if matrix.along_k else width)
+    groups = ceil_div(matrix.outer, columns)
+    parts = _parts(groups * batch, k, width)
+    out: str | Scratch = "out"
+    if parts > 1:
+        out = Scratch("partial", 4 * parts * batch * m * n)
+    line_dim = matrix.outer_dim if matrix.along_k else matrix.k_dim
+    strides = matrix.x.layout.strides
+    push: dict[str, Argument] = {"x": "b" if matrix.name == "a" else "a"}
+    push |= {"matrix": matrix.name, "out_": out, "n": matrix.outer, "k": k // parts}
+    push |= {"batches": batch, "x_row": x.layout.strides[x_row]}
+    push |= {"x_column": x.layout.strides[x_k], "x_batch": x.layout.strides[0]}
+    push |= {"line": strides[line_dim] // width, "matrix_batch": strides[0] // width}
+    push |= {"out_row": n if x is a else 1, "out_column": 1 if x is a else n}
+    push |= {"out_batch": m * n}
+    constants = {"LOCAL_X": WORKGROUP, "ROWS": rows, "ACROSS": across}
+    constants |= {"ALONG_K": int(matrix.along_k)}
+    defines = storage_defines(a.dtype, out_acc=parts > 1)
+    grid = fold_grid(groups, batch * parts)
+    found = [Dispatch("matmul/few_rows", grid, push, constants, defines)]
+    if parts > 1:
+        assert isinstance(out, Scratch)
+        found.append(sum_rows(gpu, out, a, parts, batch * m * n))
+    return found
+
+
+def _parts(groups: int, k: int, width: int) -> int:
+    """Return into how many equal parts of whole vectors the depth is cut."""
+    parts = 1
+    while (
+        groups * parts * 2 <= WANTED_GROUPS
+        and k % (2 * parts * width) == 0
+        and k // (2 * parts) >= MIN_PART
+        and groups * parts * 2 <= MAX_GROUPS
+    ):
+        parts *= 2
+    return parts

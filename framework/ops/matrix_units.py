@@ -1,0 +1,181 @@
+"""Whether products run on matrix units, and how exactly: settings and a self-test.
+
+A driver may list cooperative matrices and get them wrong, or be slower with them than
+without. So the first product of a dtype on a device runs a test: a product of 1024 rows
+against NumPy, and its time against that of the kernel without matrix units.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from vkbackend.errors import Error
+
+from ..core import upload
+from ..device import Device, GpuDevice
+from ..dtype import DType, bfloat16, decode, encode, float16, float32
+from ..graph import Array, Node, Operand
+from ..op import REGISTRY
+from ..schedule import run_apart
+from ..shape import Layout
+from .gemm import HALF_SUMS, PAIRS, PLAIN, UNITS
+
+if TYPE_CHECKING:
+    from vkbackend import DeviceInfo
+
+PRECISIONS = ("highest", "high")
+
+_TEST_SIZE = 1024
+_TEST_ROWS = 16
+
+# Largest relative errors that the test accepts: of sums by mode, about twice what was
+# measured on an NVIDIA H200, and of results by dtype, the rounding of one.
+_SUM_ERRORS = {UNITS: 3e-6, HALF_SUMS: 5e-3, PAIRS: 2e-5}
+_ROUNDINGS = {float32: 0.0, float16: 2**-11, bfloat16: 2**-8}
+
+# How much slower than without matrix units a product may be, for a wall clock is noisy.
+_SLOWER = 1.5
+
+_settings = {"float32": "highest", "float16": False}
+_modes: dict[tuple[Device, DType], str] = {}
+_verdicts: dict[tuple[Device, DType, str], bool] = {}
+
+
+def set_float32_matmul_precision(precision: str) -> None:
+    """Choose how exactly float32 matrix products are computed.
+
+    Parameters
+    ----------
+    precision : str
+        "highest", the default: with float32 products and sums. "high": large products
+        may be computed on the device's matrix units, from each number as a pair of
+        bfloat16; relative errors stay below 4e-5 for depths up to 8192, and the
+        exponents are those of float32. Products with an infinity become NaN.
+
+    Raises
+    ------
+    ValueError
+        If it is neither.
+    """
+    if precision not in PRECISIONS:
+        raise ValueError(
+            f"set_float32_matmul_precision: {precision!r} is no precision; use"
+            f" {' or '.join(map(repr, PRECISIONS))}"
+        )
+    _settings["float32"] = precision
+    _modes.clear()
+
+
+def get_float32_matmul_precision() -> str:
+    """Return what `set_float32_matmul_precision` has chosen."""
+    return str(_settings["float32"])
+
+
+def allow_float16_accumulation(allowed: bool) -> None:
+    """Choose whether products of float16 may be summed in float16, which is faster.
+
+    Relative errors are then about 2e-3 at a depth of 4096, and sums beyond 65504 become
+    infinite. Not allowed by default.
+    """
+    _settings["float16"] = bool(allowed)
+    _modes.clear()
+
+
+def product_mode(device: Device, dtype: DType) -> str:
+    """Return how products of a dtype are computed on a device: see `gemm`."""
+    found = _modes.get((device, dtype))
+    if found is None:
+        found = _modes[device, dtype] = _mode(device, dtype)
+    return found
+
+
+def _mode(device: Device, dtype: DType) -> str:
+    for mode in _wanted(dtype):
+        if not isinstance(device, GpuDevice) or not offers(
+            device.gpu.info, dtype, mode
+        ):
+            continue
+        key = device, dtype, mode
+        if key not in _verdicts:
+            _verdicts[key] = _passes(device, dtype, mode)
+        if _verdicts[key]:
+            return mode
+    return PLAIN
+
+
+def _wanted(dtype: DType) -> tuple[str, ...]:
+    if dtype is float32:
+        return (PAIRS,) if _settings["float32"] == "high" else ()
+    if dtype is float16 and _settings["float16"]:
+        return HALF_SUMS, UNITS
+    return (UNITS,) if dtype in (float16, bfloat16) else ()
+
+
+def offers(gpu: DeviceInfo, dtype: DType, mode: str) -> bool:
+    """Return whether a device lists the matrices and features that a mode needs."""
+    factors = "bfloat16" if mode == PAIRS else dtype.name
+    sums = "float16" if mode == HALF_SUMS else "float32"
+    flags = {"vulkan_memory_model", "storage_16bit", "subgroup_size_control"}
+    flags |= {"full_subgroups", "cooperative_matrices"}
+    if factors == "bfloat16":
+        flags |= {"bfloat16", "bfloat16_cooperative_matrix"}
+    else:
+        flags |= {"shader_float16"}
+    return flags <= gpu.supported and any(
+        (row.m, row.n, row.k) == (16, 16, 16)
+        and (row.a, row.b, row.c, row.result) == (factors, factors, sums, sums)
+        and row.scope == "subgroup"
+        and not row.saturating
+        for row in gpu.cooperative_matrix
+    )
+
+
+def _passes(device: GpuDevice, dtype: DType, mode: str) -> bool:
+    """Return whether a mode is right on a device, and no slower than PLAIN."""
+    random = np.random.default_rng(0)
+    a, b = (
+        random.uniform(-1, 1, (1, _TEST_SIZE, _TEST_SIZE)).astype(np.float32)
+        for _ in range(2)
+    )
+    operands = tuple(
+        Operand(
+            upload(encode(x, dtype).reshape(-1), dtype, device),
+            Layout.contiguous(x.shape),
+        )
+        for x in (a, b)
+    )
+    try:
+        out, seconds = _timed(device, operands, dtype, mode)
+        _, seconds_without = _timed(device, operands, dtype, PLAIN)
+    except Error:
+        return False
+    exact = (decode(encode(x, dtype), dtype).astype(np.float64) for x in (a, b))
+    left, right = exact
+    want = left[0, :: _TEST_SIZE // _TEST_ROWS] @ right[0]
+    got = out.reshape(a.shape)[0, :: _TEST_SIZE // _TEST_ROWS]
+    error = np.sqrt(np.mean((got - want) ** 2) / np.mean(want**2))
+    bound = _SUM_ERRORS[mode] + _ROUNDINGS[dtype]
+    return bool(error <= bound and seconds <= _SLOWER * seconds_without)
+
+
+def _timed(
+    device: GpuDevice, operands: tuple[Operand, ...], dtype: DType, mode: str
+) -> tuple[np.ndarray, float]:
+    """Return a product, and the shortest of a few times that it took."""
+    layout = Layout.contiguous((1, _TEST_SIZE, _TEST_SIZE))
+    params = (("tensors", ("a", "b")), ("mode", mode))
+    node = Node(REGISTRY["bmm"], operands, (layout,), (dtype,), params)
+    held = Array(node.outputs[0])
+    shortest = float("inf")
+    for _ in range(4):
+        start = time.perf_counter()
+        run_apart(device, [node])
+        device.gpu.synchronize()
+        shortest = min(shortest, time.perf_counter() - start)
+    buffer = held.value.buffer
+    assert buffer is not None
+    data = np.frombuffer(device.gpu.read(buffer), dtype.storage)  # type: ignore[arg-type]
+    return decode(data, dtype).astype(np.float64), shortest

@@ -1,0 +1,255 @@
+// Batched matrix product on the matrix units: KHR cooperative matrices of a subgroup
+// grid    linear in tiles of BLOCK_M x BLOCK_N; z: batch, then parts of the depth
+// in      a, b: 16-bit floats in vectors of 8, the depth padded to whole BLOCK_K;
+//         strides and batch strides count vectors. DTYPE float32: bfloat16 pairs, see
+//         matmul/pack.comp
+// out     out_ (batch, m, n), contiguous; DTYPE, or ACC with OUT_ACC
+// consts  BLOCK_M, BLOCK_N, BLOCK_K, SUB_M, SUB_N, SUBGROUP, A_ALONG_K, B_ALONG_K,
+//         DIRECT; DEPTH, A_STRIDE, B_STRIDE: sizes of a shape that recurs, or 0
+// source  NVIDIA's vk_cooperative_matrix_perf; gemm tiles chosen by measurement
+#version 460
+#extension GL_EXT_buffer_reference : require
+#extension GL_EXT_control_flow_attributes : require
+#extension GL_KHR_cooperative_matrix : require
+#extension GL_KHR_memory_scope_semantics : require
+#extension GL_KHR_shader_subgroup_basic : require
+#include "lib/element.glsl"
+#include "lib/index.glsl"
+#if DTYPE == DTYPE_FLOAT16
+#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
+#define ELEMENT float16_t
+#else
+#extension GL_EXT_bfloat16 : require
+#define ELEMENT bfloat16_t
+#endif
+#ifdef FLOAT16_SUMS
+#define SUM float16_t
+#else
+#define SUM float
+#endif
+#define SPLIT (DTYPE == DTYPE_FLOAT32)
+
+layout(constant_id = 3) const uint BLOCK_M = 128;
+layout(constant_id = 4) const uint BLOCK_N = 128;
+layout(constant_id = 5) const uint BLOCK_K = 64;
+layout(constant_id = 6) const uint SUB_M = 64;
+layout(constant_id = 7) const uint SUB_N = 64;
+layout(constant_id = 8) const uint SUBGROUP = 32;
+layout(constant_id = 9) const uint A_ALONG_K = 1;
+layout(constant_id = 10) const uint B_ALONG_K = 0;
+layout(constant_id = 11) const uint DIRECT = 0;
+layout(constant_id = 12) const uint DEPTH = 0;
+layout(constant_id = 13) const uint A_STRIDE = 0;
+layout(constant_id = 14) const uint B_STRIDE = 0;
+
+const uint EDGE = 16;  // of a fragment
+const uint ACROSS_M = BLOCK_M / SUB_M;
+const uint ACROSS_N = BLOCK_N / SUB_N;
+const uint THREADS = ACROSS_M * ACROSS_N * SUBGROUP;
+const uint FRAGMENTS_M = SUB_M / EDGE;
+const uint FRAGMENTS_N = SUB_N / EDGE;
+
+// Tiles lie in shared memory as in global memory: lines of vectors along the operand's
+// contiguous dimension. A vector of padding keeps lines off one another's banks.
+const uint A_LINES = A_ALONG_K != 0 ? BLOCK_M : BLOCK_K;
+const uint B_LINES = B_ALONG_K != 0 ? BLOCK_N : BLOCK_K;
+const uint A_VECTORS = (A_ALONG_K != 0 ? BLOCK_K : BLOCK_M) / 8;
+const uint B_VECTORS = (B_ALONG_K != 0 ? BLOCK_K : BLOCK_N) / 8;
+const uint A_PITCH = A_VECTORS + 1;
+const uint B_PITCH = B_VECTORS + 1;
+const uint A_LOADS = A_LINES * A_VECTORS / THREADS;
+const uint B_LOADS = B_LINES * B_VECTORS / THREADS;
+const uint B_START = A_LINES * A_PITCH;
+
+// Afterwards each subgroup passes strips of its sums through a part of the same memory.
+const uint STRIP_PITCH = SUB_N / 4 + 1;
+const uint STRIP = EDGE * STRIP_PITCH;
+const uint STRIPS = ACROSS_M * ACROSS_N * STRIP;
+const uint TILES = B_START + B_LINES * B_PITCH;
+shared uvec4 tiles[TILES > STRIPS ? TILES : STRIPS];
+
+layout(buffer_reference, std430, buffer_reference_align = 16) restrict readonly
+    buffer Vectors { uvec4 at[]; };
+
+#if DTYPE == DTYPE_FLOAT16 && !defined(OUT_ACC)
+#define OUT_NUMBER float16_t
+#else
+#define OUT_NUMBER float
+#endif
+layout(buffer_reference, std430, buffer_reference_align = 16) restrict writeonly
+    buffer OutNumbers { OUT_NUMBER at[]; };
+
+layout(push_constant, std430) uniform Push {
+    Vectors a;
+    Vectors b;
+    Out out_;
+    uint m;
+    uint n;
+    uint k;  // of each part
+    uint batches;
+    uint a_stride;
+    uint b_stride;
+    uint a_batch;
+    uint b_batch;
+    uint last_row;  // where the last tiles start
+    uint last_column;
+} push;
+
+#define A_FRAGMENT coopmat<ELEMENT, gl_ScopeSubgroup, EDGE, EDGE, gl_MatrixUseA>
+#define B_FRAGMENT coopmat<ELEMENT, gl_ScopeSubgroup, EDGE, EDGE, gl_MatrixUseB>
+#define C_FRAGMENT coopmat<SUM, gl_ScopeSubgroup, EDGE, EDGE, gl_MatrixUseAccumulator>
+#define OUT_FRAGMENT                                                                   \
+    coopmat<OUT_NUMBER, gl_ScopeSubgroup, EDGE, EDGE, gl_MatrixUseAccumulator>
+#define FLOAT_FRAGMENT                                                                 \
+    coopmat<float, gl_ScopeSubgroup, EDGE, EDGE, gl_MatrixUseAccumulator>
+
+A_FRAGMENT fragment_a(uint m, uint k) {
+    A_FRAGMENT fragment;
+    if (A_ALONG_K != 0)
+        coopMatLoad(fragment, tiles, m * A_PITCH + k / 8, A_PITCH,
+            gl_CooperativeMatrixLayoutRowMajor);
+    else
+        coopMatLoad(fragment, tiles, k * A_PITCH + m / 8, A_PITCH,
+            gl_CooperativeMatrixLayoutColumnMajor);
+    return fragment;
+}
+
+B_FRAGMENT fragment_b(uint k, uint n) {
+    B_FRAGMENT fragment;
+    if (B_ALONG_K != 0)
+        coopMatLoad(fragment, tiles, B_START + n * B_PITCH + k / 8, B_PITCH,
+            gl_CooperativeMatrixLayoutColumnMajor);
+    else
+        coopMatLoad(fragment, tiles, B_START + k * B_PITCH + n / 8, B_PITCH,
+            gl_CooperativeMatrixLayoutRowMajor);
+    return fragment;
+}
+
+void main() {
+    uint rows = push.m;
+    uint columns = push.n;
+    uint across = (columns - 1) / BLOCK_N + 1;
+    uint first_row = linear_workgroup() / across * BLOCK_M;
+    if (first_row >= rows) return;
+    // The last tiles move back over their neighbours and write the same values again,
+    // so that no load needs a bound; operands with less than a tile are padded.
+    first_row = min(first_row, push.last_row);
+    uint first_column = min(linear_workgroup() % across * BLOCK_N, push.last_column);
+    uint depth = DEPTH != 0 ? DEPTH : push.k;
+    uint a_stride = A_STRIDE != 0 ? A_STRIDE : push.a_stride;
+    uint b_stride = B_STRIDE != 0 ? B_STRIDE : push.b_stride;
+    uint part = gl_WorkGroupID.z / push.batches;
+    uint batch = gl_WorkGroupID.z % push.batches;
+
+    uint thread = gl_LocalInvocationIndex;
+    uint a_line = thread / A_VECTORS;
+    uint b_line = thread / B_VECTORS;
+    uint a_vector = thread % A_VECTORS;
+    uint b_vector = thread % B_VECTORS;
+    Vectors a = push.a;
+    Vectors b = push.b;
+    uint a_from = batch * push.a_batch + a_line * a_stride + a_vector;
+    uint b_from = batch * push.b_batch + b_line * b_stride + b_vector;
+    a_from += A_ALONG_K != 0 ? first_row * a_stride + part * depth / 8
+                             : part * depth * a_stride + first_row / 8;
+    b_from += B_ALONG_K != 0 ? first_column * b_stride + part * depth / 8
+                             : part * depth * b_stride + first_column / 8;
+    uint a_next = A_ALONG_K != 0 ? A_VECTORS : BLOCK_K * a_stride;
+    uint b_next = B_ALONG_K != 0 ? B_VECTORS : BLOCK_K * b_stride;
+    uint a_step = THREADS / A_VECTORS * a_stride;
+    uint b_step = THREADS / B_VECTORS * b_stride;
+    uint a_to = a_line * A_PITCH + a_vector;
+    uint b_to = B_START + b_line * B_PITCH + b_vector;
+
+    uint sub_row = gl_SubgroupID / ACROSS_N * SUB_M;
+    uint sub_column = gl_SubgroupID % ACROSS_N * SUB_N;
+    C_FRAGMENT sum[FRAGMENTS_M][FRAGMENTS_N];
+    [[unroll]] for (uint i = 0; i < FRAGMENTS_M; ++i)
+        [[unroll]] for (uint j = 0; j < FRAGMENTS_N; ++j) sum[i][j] = C_FRAGMENT(0.0);
+
+    uvec4 next_a[A_LOADS], next_b[B_LOADS];
+    [[unroll]] for (uint i = 0; i < A_LOADS; ++i) next_a[i] = a.at[a_from + i * a_step];
+    [[unroll]] for (uint i = 0; i < B_LOADS; ++i) next_b[i] = b.at[b_from + i * b_step];
+    uint count = depth / BLOCK_K;
+    [[dont_unroll]] for (uint tile = 0; tile < count; ++tile) {
+        barrier();
+        [[unroll]] for (uint i = 0; i < A_LOADS; ++i)
+            tiles[a_to + i * (THREADS / A_VECTORS) * A_PITCH] = next_a[i];
+        [[unroll]] for (uint i = 0; i < B_LOADS; ++i)
+            tiles[b_to + i * (THREADS / B_VECTORS) * B_PITCH] = next_b[i];
+        barrier();
+        // The last tile is fetched once more, which is cheaper than a branch.
+        uint ahead = min(tile + 1, count - 1);
+        [[unroll]] for (uint i = 0; i < A_LOADS; ++i)
+            next_a[i] = a.at[a_from + ahead * a_next + i * a_step];
+        [[unroll]] for (uint i = 0; i < B_LOADS; ++i)
+            next_b[i] = b.at[b_from + ahead * b_next + i * b_step];
+#if SPLIT
+        // High parts, then low parts; low times low is too small to matter.
+        [[unroll]] for (uint k = 0; k < BLOCK_K / 2; k += EDGE) {
+            A_FRAGMENT high[FRAGMENTS_M], low[FRAGMENTS_M];
+            [[unroll]] for (uint i = 0; i < FRAGMENTS_M; ++i) {
+                high[i] = fragment_a(sub_row + i * EDGE, k);
+                low[i] = fragment_a(sub_row + i * EDGE, k + BLOCK_K / 2);
+            }
+            [[unroll]] for (uint j = 0; j < FRAGMENTS_N; ++j) {
+                B_FRAGMENT high_b = fragment_b(k, sub_column + j * EDGE);
+                B_FRAGMENT low_b = fragment_b(k + BLOCK_K / 2, sub_column + j * EDGE);
+                [[unroll]] for (uint i = 0; i < FRAGMENTS_M; ++i)
+                    sum[i][j] = coopMatMulAdd(low[i], high_b, sum[i][j]);
+                [[unroll]] for (uint i = 0; i < FRAGMENTS_M; ++i)
+                    sum[i][j] = coopMatMulAdd(high[i], low_b, sum[i][j]);
+                [[unroll]] for (uint i = 0; i < FRAGMENTS_M; ++i)
+                    sum[i][j] = coopMatMulAdd(high[i], high_b, sum[i][j]);
+            }
+        }
+#else
+        [[unroll]] for (uint k = 0; k < BLOCK_K; k += EDGE) {
+            A_FRAGMENT left[FRAGMENTS_M];
+            [[unroll]] for (uint i = 0; i < FRAGMENTS_M; ++i)
+                left[i] = fragment_a(sub_row + i * EDGE, k);
+            [[unroll]] for (uint j = 0; j < FRAGMENTS_N; ++j) {
+                B_FRAGMENT right = fragment_b(k, sub_column + j * EDGE);
+                [[unroll]] for (uint i = 0; i < FRAGMENTS_M; ++i)
+                    sum[i][j] = coopMatMulAdd(left[i], right, sum[i][j]);
+            }
+        }
+#endif
+    }
+
+    uint out_row = gl_WorkGroupID.z * rows + first_row + sub_row;
+    uint out_column = first_column + sub_column;
+#if DTYPE != DTYPE_BFLOAT16 || defined(OUT_ACC)
+    if (DIRECT != 0) {
+        [[unroll]] for (uint i = 0; i < FRAGMENTS_M; ++i)
+            [[unroll]] for (uint j = 0; j < FRAGMENTS_N; ++j) {
+                uint to = (out_row + i * EDGE) * columns + out_column + j * EDGE;
+                coopMatStore(OUT_FRAGMENT(sum[i][j]), OutNumbers(push.out_).at, to,
+                    columns, gl_CooperativeMatrixLayoutRowMajor);
+            }
+        return;
+    }
+#endif
+    // The place of an element in a fragment is known in memory only.
+    barrier();
+    uint strip = gl_SubgroupID * STRIP;
+    uint lane = gl_SubgroupInvocationID;
+    [[unroll]] for (uint i = 0; i < FRAGMENTS_M; ++i) {
+        [[unroll]] for (uint j = 0; j < FRAGMENTS_N; ++j)
+            coopMatStore(FLOAT_FRAGMENT(sum[i][j]), tiles, strip + j * (EDGE / 4),
+                STRIP_PITCH, gl_CooperativeMatrixLayoutRowMajor);
+        subgroupBarrier();
+        for (uint at = lane; at < EDGE * SUB_N / 4; at += SUBGROUP) {
+            uint line = at / (SUB_N / 4);
+            uint vector = at % (SUB_N / 4);
+            vec4 values = uintBitsToFloat(tiles[strip + line * STRIP_PITCH + vector]);
+            uint row = first_row + sub_row + i * EDGE + line;
+            uint column = out_column + vector * 4;
+            uint to = (out_row + i * EDGE + line) * columns + column;
+            [[unroll]] for (uint e = 0; e < 4; ++e)
+                if (row < rows && column + e < columns)
+                    store(push.out_, to + e, values[e]);
+        }
+        subgroupBarrier();
+    }
+}

@@ -1,0 +1,90 @@
+// An operand in vectors of 16 bytes and whole tiles, padded with zeros
+// grid    linear in vectors of one batch; z: batch
+// in      x: lines of elements at any strides
+// out     vectors (batch, padded_lines, padded_vectors). With SPLIT, of float32, each
+//         block of 32 bfloat16 high parts along the depth is followed by the low parts
+// consts  ALONG_K: the depth runs along a line, not across lines
+// source  -
+#version 460
+#extension GL_EXT_buffer_reference : require
+#extension GL_EXT_control_flow_attributes : require
+#include "lib/element.glsl"
+#include "lib/index.glsl"
+#include "lib/bfloat16.glsl"
+
+layout(constant_id = 3) const uint ALONG_K = 1;
+
+layout(buffer_reference, std430, buffer_reference_align = 16) restrict writeonly
+    buffer Vectors { uvec4 at[]; };
+
+layout(push_constant, std430) uniform Push {
+    In x;
+    Vectors vectors;
+    uint lines;  // of the operand, and elements of each
+    uint elements;
+    uint line_stride;
+    uint element_stride;
+    uint batch_stride;
+    uint padded_lines;
+    uint padded_vectors;
+    uint vectors_magic;
+    uint vectors_shift;
+} push;
+
+#if defined(SPLIT) || BYTES == 2
+const uint WIDTH = 8;
+#else
+const uint WIDTH = 4;
+#endif
+const uint BLOCK = 32;
+
+ACC element(uint line, uint at) {
+    bool inside = line < push.lines && at < push.elements;
+    uint from = gl_WorkGroupID.z * push.batch_stride + line * push.line_stride
+        + at * push.element_stride;
+    return inside ? load(push.x, from) : ACC(0);
+}
+
+uint bits_of(float value) {
+#if defined(SPLIT) || DTYPE == DTYPE_BFLOAT16
+    return to_bfloat16(value);
+#elif DTYPE == DTYPE_FLOAT16
+    return packHalf2x16(vec2(value, 0.0));
+#else
+    return floatBitsToUint(value);
+#endif
+}
+
+void main() {
+    uint number = linear_invocation();
+    uint line = divide(number, push.vectors_magic, push.vectors_shift);
+    uint vector = number - line * push.padded_vectors;
+    if (line >= push.padded_lines) return;
+    uvec4 high = uvec4(0), low = uvec4(0);
+    [[unroll]] for (uint i = 0; i < WIDTH; ++i) {
+        float value = element(line, vector * WIDTH + i);
+        uint bits = bits_of(value);
+        uint place = WIDTH == 8 ? i / 2 : i;
+        uint shift = WIDTH == 8 ? 16 * (i % 2) : 0;
+        high[place] |= bits << shift;
+#ifdef SPLIT
+        // What is infinite has no low part.
+        float rest = isinf(value) || isnan(value) ? 0.0 : value - from_bfloat16(bits);
+        low[place] |= to_bfloat16(rest) << shift;
+#endif
+    }
+    uint before = gl_WorkGroupID.z * push.padded_lines * push.padded_vectors;
+#ifdef SPLIT
+    uint of_line = push.padded_vectors;
+    const uint BLOCK_VECTORS = BLOCK / WIDTH;
+    uint block = ALONG_K != 0 ? vector / BLOCK_VECTORS : line / BLOCK;
+    uint apart = ALONG_K != 0 ? BLOCK_VECTORS : BLOCK * of_line;
+    uint start = line * of_line * (ALONG_K != 0 ? 2 : 1) + vector;
+    // Each block of the line, or of lines, that comes before has low parts as well.
+    uint to = 2 * before + start + block * apart;
+    push.vectors.at[to] = high;
+    push.vectors.at[to + apart] = low;
+#else
+    push.vectors.at[before + number] = high;
+#endif
+}

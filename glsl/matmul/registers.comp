@@ -1,0 +1,180 @@
+// Batched matrix product in float32, large tiles in registers
+// grid    linear in tiles of BLOCK_M x BLOCK_N; z: batch, then parts of the depth
+// in      a, b: float32 in vectors of 4, the depth padded to whole pairs of 8;
+//         strides and batch strides count vectors
+// out     out_ (batch, m, n), contiguous
+// consts  BLOCK_M, BLOCK_N, QUADS_M, QUADS_N, A_ALONG_K, B_ALONG_K, DIRECT; DEPTH,
+//         A_STRIDE, B_STRIDE: sizes of a shape that recurs, or 0
+// source  the order of CUTLASS's SIMT kernels; tiles chosen by measurement
+// lint    bank-conflict: stores along k run only where neighbours load along k
+#version 460
+#extension GL_EXT_buffer_reference : require
+#extension GL_EXT_control_flow_attributes : require
+#include "lib/element.glsl"
+#include "lib/index.glsl"
+
+layout(constant_id = 3) const uint BLOCK_M = 128;
+layout(constant_id = 4) const uint BLOCK_N = 128;
+layout(constant_id = 5) const uint QUADS_M = 4;
+layout(constant_id = 6) const uint QUADS_N = 2;
+layout(constant_id = 7) const uint A_ALONG_K = 1;
+layout(constant_id = 8) const uint B_ALONG_K = 0;
+layout(constant_id = 9) const uint DIRECT = 0;
+layout(constant_id = 10) const uint DEPTH = 0;
+layout(constant_id = 11) const uint A_STRIDE = 0;
+layout(constant_id = 12) const uint B_STRIDE = 0;
+
+const uint BLOCK_K = 8;
+const uint ACROSS_M = BLOCK_M / (4 * QUADS_M);
+const uint ACROSS_N = BLOCK_N / (4 * QUADS_N);
+const uint THREADS = ACROSS_M * ACROSS_N;
+const uint A_LOADS = BLOCK_M * BLOCK_K / 4 / THREADS;
+const uint B_LOADS = BLOCK_N * BLOCK_K / 4 / THREADS;
+
+// A vector of padding keeps stores along k off one another's banks.
+shared vec4 tile_a[2][BLOCK_K][BLOCK_M / 4 + 1];
+shared vec4 tile_b[2][BLOCK_K][BLOCK_N / 4 + 1];
+
+layout(buffer_reference, std430, buffer_reference_align = 16) restrict readonly
+    buffer Vectors { vec4 at[]; };
+layout(buffer_reference, std430, buffer_reference_align = 16) restrict writeonly
+    buffer OutVectors { vec4 at[]; };
+
+layout(push_constant, std430) uniform Push {
+    Vectors a;
+    Vectors b;
+    Out out_;
+    uint m;
+    uint n;
+    uint k;  // of each part
+    uint batches;
+    uint a_stride;
+    uint b_stride;
+    uint a_batch;
+    uint b_batch;
+    uint last_row;  // where the last tiles start
+    uint last_column;
+} push;
+
+// Where a vector that this invocation loads lies in a tile: line, and vector in it.
+uvec2 place(uint i, uint along_k, uint block) {
+    uint number = gl_LocalInvocationIndex + i * THREADS;
+    uint vectors = along_k != 0 ? BLOCK_K / 4 : block / 4;
+    return uvec2(number / vectors, number % vectors);
+}
+
+#define FETCH(number)                                                                  \
+    [[unroll]] for (uint i = 0; i < A_LOADS; ++i)                                      \
+        next_a[i] = push.a.at[a_from[i] + (number) * a_next];                          \
+    [[unroll]] for (uint i = 0; i < B_LOADS; ++i)                                      \
+        next_b[i] = push.b.at[b_from[i] + (number) * b_next];
+
+#define KEEP(stage)                                                                    \
+    [[unroll]] for (uint i = 0; i < A_LOADS; ++i) {                                    \
+        uvec2 to = place(i, A_ALONG_K, BLOCK_M);                                       \
+        if (A_ALONG_K != 0) {                                                          \
+            [[unroll]] for (uint e = 0; e < 4; ++e)                                    \
+                tile_a[stage][to.y * 4 + e][to.x / 4][to.x % 4] = next_a[i][e];        \
+        } else {                                                                       \
+            tile_a[stage][to.x][to.y] = next_a[i];                                     \
+        }                                                                              \
+    }                                                                                  \
+    [[unroll]] for (uint i = 0; i < B_LOADS; ++i) {                                    \
+        uvec2 to = place(i, B_ALONG_K, BLOCK_N);                                       \
+        if (B_ALONG_K != 0) {                                                          \
+            [[unroll]] for (uint e = 0; e < 4; ++e)                                    \
+                tile_b[stage][to.y * 4 + e][to.x / 4][to.x % 4] = next_b[i][e];        \
+        } else {                                                                       \
+            tile_b[stage][to.x][to.y] = next_b[i];                                     \
+        }                                                                              \
+    }
+
+#define READ(stage, k)                                                                 \
+    [[unroll]] for (uint i = 0; i < QUADS_M; ++i)                                      \
+        left[(k) % 2][i] = tile_a[stage][(k) % BLOCK_K][i * ACROSS_M + y];             \
+    [[unroll]] for (uint j = 0; j < QUADS_N; ++j)                                      \
+        right[(k) % 2][j] = tile_b[stage][(k) % BLOCK_K][j * ACROSS_N + x];
+
+void main() {
+    uint rows = push.m;
+    uint columns = push.n;
+    uint across = (columns - 1) / BLOCK_N + 1;
+    uint first_row = linear_workgroup() / across * BLOCK_M;
+    if (first_row >= rows) return;
+    // As in matmul/cooperative.comp, so that no load needs a bound.
+    first_row = min(first_row, push.last_row);
+    uint first_column = min(linear_workgroup() % across * BLOCK_N, push.last_column);
+    uint depth = DEPTH != 0 ? DEPTH : push.k;
+    uint a_stride = A_STRIDE != 0 ? A_STRIDE : push.a_stride;
+    uint b_stride = B_STRIDE != 0 ? B_STRIDE : push.b_stride;
+    uint part = gl_WorkGroupID.z / push.batches;
+    uint batch = gl_WorkGroupID.z % push.batches;
+
+    // Lanes of a subgroup of 32 lie 8 wide and 4 high: few vectors serve all.
+    uint lane = gl_LocalInvocationIndex % 32;
+    uint group = gl_LocalInvocationIndex / 32;
+    uint x = group % (ACROSS_N / 8) * 8 + lane % 8;
+    uint y = group / (ACROSS_N / 8) * 4 + lane / 8;
+
+    uint a_from[A_LOADS], b_from[B_LOADS];
+    [[unroll]] for (uint i = 0; i < A_LOADS; ++i) {
+        uvec2 from = place(i, A_ALONG_K, BLOCK_M);
+        a_from[i] = batch * push.a_batch + from.x * a_stride + from.y
+            + (A_ALONG_K != 0 ? first_row * a_stride + part * depth / 4
+                              : part * depth * a_stride + first_row / 4);
+    }
+    [[unroll]] for (uint i = 0; i < B_LOADS; ++i) {
+        uvec2 from = place(i, B_ALONG_K, BLOCK_N);
+        b_from[i] = batch * push.b_batch + from.x * b_stride + from.y
+            + (B_ALONG_K != 0 ? first_column * b_stride + part * depth / 4
+                              : part * depth * b_stride + first_column / 4);
+    }
+    uint a_next = A_ALONG_K != 0 ? BLOCK_K / 4 : BLOCK_K * a_stride;
+    uint b_next = B_ALONG_K != 0 ? BLOCK_K / 4 : BLOCK_K * b_stride;
+
+    vec4 sum[QUADS_M * 4][QUADS_N];
+    [[unroll]] for (uint i = 0; i < QUADS_M * 4; ++i)
+        [[unroll]] for (uint j = 0; j < QUADS_N; ++j) sum[i][j] = vec4(0.0);
+    vec4 next_a[A_LOADS], next_b[B_LOADS];
+    vec4 left[2][QUADS_M], right[2][QUADS_N];
+    uint count = depth / BLOCK_K;
+    FETCH(0)
+    KEEP(0)
+    barrier();
+    FETCH(min(1, count - 1))
+    READ(0, 0)
+    for (uint pair = 0; pair < count; pair += 2) {
+        [[unroll]] for (uint stage = 0; stage < 2; ++stage) {
+            [[unroll]] for (uint k = 0; k < BLOCK_K; ++k) {
+                if (k == BLOCK_K - 1) {
+                    KEEP(stage ^ 1)
+                    barrier();
+                    FETCH(min(pair + stage + 2, count - 1))
+                    READ(stage ^ 1, 0)
+                } else {
+                    READ(stage, k + 1)
+                }
+                [[unroll]] for (uint i = 0; i < QUADS_M * 4; ++i)
+                    [[unroll]] for (uint j = 0; j < QUADS_N; ++j)
+                        sum[i][j] = fma(
+                            vec4(left[k % 2][i / 4][i % 4]), right[k % 2][j], sum[i][j]);
+            }
+        }
+    }
+
+    uint out_row = gl_WorkGroupID.z * rows;
+    [[unroll]] for (uint i = 0; i < QUADS_M * 4; ++i) {
+        uint row = first_row + 4 * (i / 4 * ACROSS_M + y) + i % 4;
+        [[unroll]] for (uint j = 0; j < QUADS_N; ++j) {
+            uint column = first_column + 4 * (j * ACROSS_N + x);
+            uint to = (out_row + row) * columns + column;
+            if (DIRECT != 0) {
+                OutVectors(push.out_).at[to / 4] = sum[i][j];
+            } else {
+                [[unroll]] for (uint e = 0; e < 4; ++e)
+                    if (row < rows && column + e < columns)
+                        store(push.out_, to + e, sum[i][j][e]);
+            }
+        }
+    }
+}

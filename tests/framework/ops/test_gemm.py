@@ -1,0 +1,185 @@
+"""Large products: which kernel, which tiles, and that they are right at every edge."""
+
+import dataclasses
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import vkbackend
+import vkbackend.framework as fw
+from tests.framework.ops.large import SIZES, as_discrete, operands, relative_error
+from vkbackend.framework.device import Device
+from vkbackend.framework.dispatch import Dispatch, Placed, Scratch
+from vkbackend.framework.dtype import DType, bfloat16, float16, float32, float64
+from vkbackend.framework.ops import gemm
+from vkbackend.framework.ops.gemm import HALF_SUMS, PAIRS, PLAIN, UNITS, large_product
+from vkbackend.framework.shape import Layout
+
+pytestmark = pytest.mark.core
+
+SIDE = st.integers(17, 400)
+
+
+@pytest.fixture
+def kernels(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    monkeypatch.setattr(gemm, "SMALLEST", 1)
+    yield from as_discrete(monkeypatch, "large_product", large_product)
+
+
+@pytest.fixture(scope="module")
+def discrete(device: vkbackend.Device) -> vkbackend.DeviceInfo:
+    return dataclasses.replace(
+        device.info,
+        kind="discrete",
+        subgroup_size=32,
+        max_shared_memory=49152,
+        max_workgroup_invocations=1024,
+    )
+
+
+def placed(dtype: DType, batch: int, rows: int, columns: int, turned: bool) -> Placed:
+    shape = (batch, columns, rows) if turned else (batch, rows, columns)
+    layout = Layout.contiguous(shape)
+    if turned:
+        layout = layout.permute([0, 2, 1])
+    return Placed(layout.shape, dtype, layout)
+
+
+@pytest.mark.parametrize("sizes", SIZES)
+@pytest.mark.parametrize("turned", ["", "a", "b", "ab"])
+def test_against_numpy(
+    place: Device, kernels: list[str], sizes: tuple[int, int, int, int], turned: str
+) -> None:
+    a, b, want = operands(place, sizes, turned, "float32")
+    assert relative_error((a @ b).numpy(), want) < 1e-6
+    if place.is_gpu:
+        assert "matmul/registers" in kernels
+        assert ("reduce/reduce" in kernels) == (sizes[3] >= 2 * gemm.MIN_PART)
+
+
+@pytest.mark.parametrize("sizes", [(1, 300, 64, 1100), (2, 128, 96, 48)])
+def test_views_and_repeated_batches(
+    place: Device, kernels: list[str], sizes: tuple[int, int, int, int]
+) -> None:
+    a, b, want = operands(place, sizes, "", "float32")
+    got = a[:, 1:, 3:] @ b[:1, 3:, 2:].expand(sizes[0], sizes[3] - 3, sizes[2] - 2)
+    left = a.numpy().astype("float64")[:, 1:, 3:]
+    want = left @ b.numpy()[:1, 3:, 2:]
+    assert relative_error(got.numpy(), want) < 1e-6
+    if place.is_gpu:
+        assert "matmul/pack" in kernels
+
+
+def test_sizes_compiled_in_are_right_and_few(
+    place: Device, kernels: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gemm, "RECURRING", 1)
+    monkeypatch.setattr(gemm, "MAX_RECURRING", len(gemm._recurring) + 1)
+    for k in (64, 80):
+        a, b, want = operands(place, (1, 128, 64, k), "", "float32")
+        assert relative_error((a @ b).numpy(), want) < 1e-6
+    assert len(gemm._recurring) <= gemm.MAX_RECURRING
+
+
+def dispatch_of(found: list[Dispatch] | None, kernel: str) -> Dispatch:
+    assert found is not None
+    return next(row for row in found if row.kernel == kernel)
+
+
+@given(SIDE, SIDE, st.integers(1, 3000), st.booleans(), st.booleans())
+@pytest.mark.parametrize("mode", [UNITS, HALF_SUMS, PAIRS])
+def test_tiles_on_matrix_units_stay_inside(
+    discrete: vkbackend.DeviceInfo,
+    mode: str,
+    m: int,
+    n: int,
+    k: int,
+    turned_a: bool,
+    turned_b: bool,
+) -> None:
+    dtype = float32 if mode == PAIRS else float16
+    a, b = placed(dtype, 2, m, k, turned_a), placed(dtype, 2, k, n, turned_b)
+    found = large_product(discrete, a, b, mode)
+    if m * n * k < (gemm.PAIRS_SMALLEST if mode == PAIRS else gemm.SMALLEST):
+        assert found is None or mode == PAIRS
+        return
+    product = dispatch_of(found, "matmul/cooperative")
+    constants, push = product.constants, product.push
+    step = int(constants["BLOCK_K"])
+    assert int(push["k"]) % step == 0  # type: ignore[arg-type]
+    parts = product.grid[2] // 2
+    halves = 2 if mode == PAIRS else 1
+    assert int(push["k"]) * parts >= k * halves  # type: ignore[arg-type]
+    for side, size, along in (("row", m, not turned_a), ("column", n, turned_b)):
+        block = int(constants["BLOCK_M" if side == "row" else "BLOCK_N"])
+        last = int(push[f"last_{side}"])  # type: ignore[arg-type]
+        name = "a" if side == "row" else "b"
+        assert last >= 0
+        assert size - block <= last < size - block + 8 or last == 0
+        assert along or last % 8 == 0
+        memory = push[name]
+        if isinstance(memory, Scratch):
+            outer = last + block
+            depth = int(push["k"]) * parts  # type: ignore[arg-type]
+            assert memory.size == 2 * outer * depth * 2
+        else:
+            assert last + block == size
+            assert k == int(push["k"]) * parts  # type: ignore[arg-type]
+    whole = push["last_row"] + constants["BLOCK_M"] == m  # type: ignore[operator]
+    whole = whole and push["last_column"] + constants["BLOCK_N"] == n  # type: ignore[operator]
+    assert not constants["DIRECT"] or whole
+
+
+def test_tiles_are_the_largest_that_fill_the_device(
+    discrete: vkbackend.DeviceInfo,
+) -> None:
+    blocks = {}
+    for size in (256, 1024, 4096):
+        a = placed(bfloat16, 1, size, size, False)
+        found = large_product(discrete, a, a, UNITS)
+        constants = dispatch_of(found, "matmul/cooperative").constants
+        blocks[size] = constants["BLOCK_M"], constants["BLOCK_N"]
+    assert blocks == {256: (64, 64), 1024: (128, 64), 4096: (128, 128)}
+
+
+def test_what_is_left_to_other_kernels(discrete: vkbackend.DeviceInfo) -> None:
+    software = dataclasses.replace(discrete, kind="software")
+    small = dataclasses.replace(discrete, max_shared_memory=8192)
+    big = placed(float32, 1, 512, 512, False)
+    wide = placed(float64, 1, 512, 512, False)
+    thin = placed(float32, 1, 16, 4096, False)
+    assert large_product(discrete, big, big, PLAIN) is not None
+    assert large_product(software, big, big, PLAIN) is None
+    assert large_product(small, big, big, PLAIN) is None
+    assert large_product(discrete, wide, wide, PLAIN) is None
+    tall = placed(float32, 1, 4096, 512, False)
+    assert large_product(discrete, thin, tall, PLAIN) is None
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("turned", ["", "a", "b", "ab"])
+@pytest.mark.parametrize(
+    "sizes",
+    [(1, 256, 384, 128), (3, 131, 257, 77), (1, 64, 64, 4096), (2, 40, 700, 96)],
+)
+def test_16_bit_floats(
+    gpu: Device, dtype: str, turned: str, sizes: tuple[int, int, int, int]
+) -> None:
+    a, b, want = operands(gpu, sizes, turned, dtype)
+    bound = 3e-4 if dtype == "float16" else 2.4e-3  # of rounding the result
+    assert relative_error((a @ b).numpy(), want) < bound
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("scale", [1e-30, 1.0, 1e15])
+def test_pairs_of_bfloat16_keep_the_range(gpu: Device, scale: float) -> None:
+    a, b, want = operands(gpu, (1, 512, 520, 8192), "b", "float32")
+    fw.set_float32_matmul_precision("high")
+    try:
+        got = ((a * scale) @ b).numpy()
+    finally:
+        fw.set_float32_matmul_precision("highest")
+    assert relative_error(got, want * scale) < 4e-5

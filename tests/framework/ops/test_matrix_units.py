@@ -1,0 +1,116 @@
+"""Settings of products, and the test that decides about matrix units."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import vkbackend.framework as fw
+from vkbackend.errors import ShaderError
+from vkbackend.framework.device import GpuDevice
+from vkbackend.framework.dtype import bfloat16, float16, float32, float64
+from vkbackend.framework.ops import matrix_units
+from vkbackend.framework.ops.gemm import HALF_SUMS, PAIRS, PLAIN, UNITS
+from vkbackend.framework.ops.matrix_units import offers, product_mode
+from vkbackend.info import MatrixShape
+
+
+@pytest.fixture(autouse=True)
+def _restored(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("_settings", "_modes", "_verdicts"):
+        monkeypatch.setattr(matrix_units, name, dict(getattr(matrix_units, name)))
+    matrix_units._modes.clear()
+    matrix_units._verdicts.clear()
+
+
+def test_precision_is_checked_and_kept() -> None:
+    assert fw.get_float32_matmul_precision() == "highest"
+    fw.set_float32_matmul_precision("high")
+    assert fw.get_float32_matmul_precision() == "high"
+    with pytest.raises(ValueError, match=r"^set_float32_matmul_precision: 'low' is no"):
+        fw.set_float32_matmul_precision("low")
+
+
+def test_the_host_and_other_dtypes_have_no_mode(gpu: GpuDevice) -> None:
+    assert product_mode(fw.device("cpu"), float16) == PLAIN
+    assert product_mode(gpu, float64) == PLAIN
+    assert product_mode(gpu, float32) == PLAIN
+
+
+def test_settings_choose_the_mode(
+    gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(matrix_units, "offers", lambda *_: True)
+    tried = []
+
+    def passes(device: GpuDevice, dtype: object, mode: str) -> bool:
+        tried.append(mode)
+        return mode != HALF_SUMS
+
+    monkeypatch.setattr(matrix_units, "_passes", passes)
+    assert product_mode(gpu, float32) == PLAIN
+    assert product_mode(gpu, float16) == UNITS
+    fw.set_float32_matmul_precision("high")
+    fw.allow_float16_accumulation(True)
+    assert product_mode(gpu, float32) == PAIRS
+    # What failed its test is not used, and no test runs twice.
+    assert [product_mode(gpu, float16) for _ in range(2)] == [UNITS, UNITS]
+    assert tried == [UNITS, PAIRS, HALF_SUMS]
+
+
+def test_offers(gpu: GpuDevice) -> None:
+    shape = MatrixShape(
+        16, 16, 16, "bfloat16", "bfloat16", "float32", "float32", "subgroup", False
+    )
+    flags = {"vulkan_memory_model", "storage_16bit", "subgroup_size_control"}
+    flags |= {"full_subgroups", "cooperative_matrices", "bfloat16"}
+    flags |= {"bfloat16_cooperative_matrix", "shader_float16"}
+    info = dataclasses.replace(
+        gpu.gpu.info, cooperative_matrix=(shape,), supported=frozenset(flags)
+    )
+    assert offers(info, bfloat16, UNITS)
+    assert offers(info, float32, PAIRS)
+    assert not offers(info, float16, UNITS)
+    assert not offers(info, float16, HALF_SUMS)
+    for flag in ("bfloat16_cooperative_matrix", "vulkan_memory_model"):
+        less = dataclasses.replace(info, supported=info.supported - {flag})
+        assert not offers(less, bfloat16, UNITS)
+    wide = dataclasses.replace(shape, n=8)
+    assert not offers(
+        dataclasses.replace(info, cooperative_matrix=(wide,)), bfloat16, UNITS
+    )
+
+
+def test_wrong_or_slow_or_failing_units_are_not_trusted(
+    gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(matrix_units, "_TEST_SIZE", 64)
+    honest = matrix_units._timed
+
+    def timed(wrong: float, seconds: float):  # type: ignore[no-untyped-def]
+        def answer(device, operands, dtype, mode):  # type: ignore[no-untyped-def]
+            out, _ = honest(device, operands, dtype, PLAIN)
+            if mode == PLAIN:
+                return out, 1.0
+            return np.where(np.arange(out.size) < 8, wrong * out, out), seconds
+
+        return answer
+
+    verdicts = []
+    for wrong, seconds in ((1.0, 1.0), (1.5, 1.0), (1.0, 2.0)):
+        monkeypatch.setattr(matrix_units, "_timed", timed(wrong, seconds))
+        verdicts.append(matrix_units._passes(gpu, float32, PAIRS))
+    assert verdicts == [True, False, False]
+
+    def refuses(*_: object) -> None:
+        raise ShaderError("no such matrices")
+
+    monkeypatch.setattr(matrix_units, "_timed", refuses)
+    assert not matrix_units._passes(gpu, float32, PAIRS)
+
+
+@pytest.mark.gpu
+def test_this_device_passes_what_it_offers(gpu: GpuDevice) -> None:
+    for dtype in (float16, bfloat16):
+        offered = offers(gpu.gpu.info, dtype, UNITS)
+        assert product_mode(gpu, dtype) == (UNITS if offered else PLAIN)

@@ -1,0 +1,96 @@
+"""Operands in vectors: what is read where it is, and what is copied first."""
+
+import numpy as np
+import pytest
+
+from tests.kernel_run import division, linear, run
+from vkbackend import Device
+from vkbackend.framework.dispatch import Placed, Scratch
+from vkbackend.framework.dtype import float16
+from vkbackend.framework.ops.pack import PAIR_BLOCK, Side, vectors
+from vkbackend.framework.shape import Layout
+
+
+def side(*shape: int, strides: tuple[int, ...] = (), offset: int = 0) -> Side:
+    layout = Layout(shape, strides or Layout.contiguous(shape).strides, offset)
+    return Side("a", Placed(shape, float16, layout), 1, 2)
+
+
+def test_what_fits_is_read_in_place() -> None:
+    found = vectors(side(2, 128, 64), 8, 128, 64, split=False)
+    assert found == ("a", True, 8, 1024, 128, ())
+    turned = side(2, 128, 64, strides=(8192, 1, 128))
+    assert vectors(turned, 8, 128, 64, split=False) == ("a", False, 16, 1024, 128, ())
+    repeated = side(2, 128, 64, strides=(0, 64, 1))
+    assert vectors(repeated, 8, 64, 64, split=False).batch == 0
+
+
+@pytest.mark.parametrize(
+    "x",
+    [
+        side(2, 128, 60),
+        side(2, 100, 64),
+        side(2, 128, 64, strides=(8192, 65, 1)),
+        side(2, 128, 64, strides=(8193, 64, 1)),
+        side(2, 128, 64, strides=(8192, 64, 1), offset=4),
+        side(2, 128, 64, strides=(16384, 128, 2)),
+        side(2, 132, 64, strides=(8448, 1, 132)),
+    ],
+)
+def test_what_does_not_fit_is_packed(x: Side) -> None:
+    found = vectors(x, 8, 128, 64, split=False)
+    assert isinstance(found.memory, Scratch)
+    assert found.memory.size == 2 * found.padded * 64 * 2
+    assert found.padded % 8 == 0 or found.along_k
+    assert found.last(128) >= 0
+    (dispatch,) = found.packing
+    assert dispatch.grid[2] == 2
+
+
+def test_what_a_batch_repeats_is_packed_once() -> None:
+    found = vectors(side(7, 100, 60, strides=(0, 60, 1)), 8, 128, 64, split=False)
+    assert isinstance(found.memory, Scratch)
+    assert found.memory.size == 128 * 64 * 2
+    assert (found.batch, found.packing[0].grid[2]) == (0, 1)
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("along_k", [1, 0])
+@pytest.mark.parametrize("split", [True, False])
+def test_kernel(device: Device, along_k: int, split: bool) -> None:
+    x = np.random.default_rng(0).standard_normal((3, 37, 50)).astype(np.float32)
+    x[0, 0, :2] = np.inf, 1e-30
+    width = 8 if split else 4
+    lines, elements = 64, 64
+    arguments = {
+        "x": x,
+        **dict(zip(("lines", "elements", "line_stride"), (37, 50, 50), strict=True)),
+        **{"element_stride": 1, "batch_stride": 37 * 50, "padded_lines": lines},
+        "padded_vectors": elements // width,
+        **division("vectors", elements // width),
+    }
+    words = np.uint16 if split else np.float32
+    size = (3, lines * elements * (2 if split else 1))
+    grid = linear(-(-lines * elements // width // 64), 3)
+    (packed,) = run(
+        device,
+        "matmul/pack",
+        grid,
+        {"vectors": (size, words)},
+        {"LOCAL_X": 64, "ALONG_K": along_k},
+        arguments,
+        defines={"SPLIT": "1"} if split else {},
+    )
+    want = np.zeros((3, lines, elements), np.float32)
+    want[:, :37, :50] = x
+    if not split:
+        np.testing.assert_array_equal(packed.reshape(want.shape), want)
+        return
+    values = (packed.astype(np.uint32) << 16).view(np.float32)
+    if along_k:
+        blocks = values.reshape(3, lines, -1, 2, PAIR_BLOCK)
+        high, low = (blocks[:, :, :, part].reshape(want.shape) for part in (0, 1))
+    else:
+        blocks = values.reshape(3, -1, 2, PAIR_BLOCK, elements)
+        high, low = (blocks[:, :, part].reshape(want.shape) for part in (0, 1))
+    np.testing.assert_allclose(high + low, want, rtol=2**-16)
