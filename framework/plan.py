@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -128,11 +129,24 @@ class Plan:
 
 
 _live: weakref.WeakSet[Plan] = weakref.WeakSet()
+_watching: list[list[Plan]] = []
 
 
 def live_plans() -> list[Plan]:
     """Return the plans that somebody still keeps, oldest first."""
     return sorted(_live, key=lambda plan: plan.number)
+
+
+@contextmanager
+def built_plans() -> Iterator[list[Plan]]:
+    """Collect the plans that are built inside, whether or not somebody keeps them."""
+    found: list[Plan] = []
+    _watching.append(found)
+    try:
+        yield found
+    finally:
+        # By identity: equal lists are not the same one.
+        _watching[:] = [each for each in _watching if each is not found]
 
 
 def build_plan(
@@ -195,6 +209,8 @@ class _Builder:
         self._release()
         self.plan.notes = [self._note(node) for node in self.nodes]
         _live.add(self.plan)
+        for found in _watching:
+            found.append(self.plan)
         return self.plan
 
     def _note(self, node: Node) -> Note:

@@ -12,7 +12,7 @@ from typing import Any
 
 from .device import GpuDevice, opened_devices
 from .fusion.rules import OWN_KERNEL
-from .plan import Note, Plan, live_plans
+from .plan import Note, Plan, built_plans, live_plans
 from .report_svg import Box, Edge, draw
 from .schedule import flush
 
@@ -142,8 +142,8 @@ def fusion_report(
     Parameters
     ----------
     function : callable, optional
-        Called with `arguments`; the report then covers what it schedules, at least once
-        more if it is known already. None covers every schedule that is still kept.
+        Called with `arguments`; the report then covers what it schedules, again if that
+        is known already. None covers every schedule that is still kept.
     *arguments
         What the function takes.
 
@@ -164,12 +164,11 @@ def fusion_report(
         flush(device)
     if function is None:
         return _report(live_plans())
-    known = {plan.number for plan in live_plans()}
-    with _forgotten(devices):
+    with _forgotten(devices), built_plans() as found:
         function(*arguments)
         for device in opened_devices():
             flush(device)
-        return _report([plan for plan in live_plans() if plan.number not in known])
+    return _report(found)
 
 
 @contextmanager

@@ -28,29 +28,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not Path(options.script).is_file():
         print(f"fusion: there is no file {options.script}", file=sys.stderr)
         return 2
-    # Schedules that a traced function owns are reported while it is there.
-    names, failed = _run(options.script, options.arguments)
-    report = fw.fusion_report()
-    names.clear()
+    failures: list[BaseException] = []
+    report = fw.fusion_report(_run, options.script, options.arguments, failures)
     print(report.text(glsl=options.glsl))
     if options.svg is not None:
         report.save(options.svg.with_suffix(".svg"))
-    return int(failed)
+    return int(bool(failures))
 
 
-def _run(script: str, arguments: Sequence[str]) -> tuple[dict[str, object], bool]:
-    """Run a program as Python would; return its names, and whether it failed."""
+def _run(script: str, arguments: Sequence[str], failures: list[BaseException]) -> None:
+    """Run a program as Python would; add what it fails with, if it does."""
     kept = sys.argv, [*sys.path]
     sys.argv = [script, *arguments]
     sys.path.insert(0, str(Path(script).resolve().parent))
     try:
         with contextlib.redirect_stdout(sys.stderr):
-            return runpy.run_path(script, run_name="__main__"), False
+            runpy.run_path(script, run_name="__main__")
     except SystemExit as error:
-        return {}, bool(error.code)
-    except Exception:
+        failures += [error] if error.code else []
+    except Exception as error:
         traceback.print_exc()
-        return {}, True
+        failures.append(error)
     finally:
         sys.argv, sys.path[:] = kept
 

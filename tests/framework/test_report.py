@@ -171,3 +171,14 @@ def test_text_and_files(gpu: GpuDevice, tmp_path: Path) -> None:
     report.save(tmp_path / "report.svg")
     assert (tmp_path / "report.svg").read_text(encoding="utf-8") == report.svg()
     assert "hand-written: bmm" in report.svg()
+
+
+def test_schedules_that_nobody_keeps_are_reported(gpu: GpuDevice) -> None:
+    x = ones(gpu, 52)
+
+    def program() -> None:
+        fw.eval(x * 7 + 5)
+        gpu.plans.clear()
+        fw.fusion_report(lambda: fw.eval(x * 8 + 6))
+
+    assert fw.fusion_report(program).kernels_before == 4
