@@ -46,19 +46,8 @@ def flush(device: GpuDevice) -> None:
     """
     with device.lock:
         nodes, device.pending = device.pending, []
-        if not nodes:
-            return
-        outside: list[Value] = []
-        try:
-            plan = _plan_for(device, nodes, _number(nodes, outside))
-            _run(device.gpu, plan, nodes, outside)
-        finally:
-            for value in outside:
-                value.slot = -1
-            for node in nodes:
-                for value in node.outputs:
-                    value.node = None
-                    value.slot = -1
+        if nodes:
+            _submit(device, nodes)
 
 
 @contextmanager
@@ -81,7 +70,21 @@ def unfused(device: GpuDevice) -> Iterator[None]:
 def run_apart(device: GpuDevice, nodes: Sequence[Node]) -> None:
     """Submit nodes whose inputs are in memory, and leave what is pending alone."""
     with device.lock:
-        _run(device.gpu, _plan_for(device, nodes), nodes)
+        _submit(device, nodes)
+
+
+def _submit(device: GpuDevice, nodes: Sequence[Node]) -> None:
+    outside: list[Value] = []
+    try:
+        plan = _plan_for(device, nodes, _number(nodes, outside))
+        _run(device.gpu, plan, nodes, outside)
+    finally:
+        for value in outside:
+            value.slot = -1
+        for node in nodes:
+            for value in node.outputs:
+                value.node = None
+                value.slot = -1
 
 
 def realised(value: Value) -> vkbackend.Buffer:

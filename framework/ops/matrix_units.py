@@ -167,7 +167,7 @@ def _timed(
     """Return a product, and the shortest of a few times that it took."""
     layout = Layout.contiguous((1, _TEST_SIZE, _TEST_SIZE))
     params = (("tensors", ("a", "b")), ("mode", mode))
-    node = Node(REGISTRY["bmm"], operands, (layout,), (dtype,), params)
+    node = Node.of(REGISTRY["bmm"], operands, (layout,), (dtype,), params)
     held = Array(node.outputs[0])
     shortest = float("inf")
     for _ in range(4):
