@@ -286,7 +286,7 @@ class _Builder:
         if any(node.op.reduction for node in nodes):
             kernel = build_rows(nodes, wanted, self.gpu.info)
         else:
-            kernel = build_kernel(nodes, wanted)
+            kernel = build_kernel(nodes, wanted, self.gpu.info.kind == "software")
         inputs = {
             name: (self.slots[id(value)], offset)
             for name, value, offset in kernel.inputs
@@ -314,7 +314,7 @@ class _Builder:
 
     def _source(self, unit: list[int], kernel: FusedKernel) -> str:
         """Return the kernel's GLSL, of a kind that can be replayed if it must be."""
-        source = emit_any(kernel.program, wide=self.wide)
+        source = emit_any(kernel.program, self.wide, kernel.rounds)
         numbers = [
             self.nodes[unit[member]].scalars[at][1] for member, at in kernel.scalars
         ]

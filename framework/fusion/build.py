@@ -24,6 +24,13 @@ if TYPE_CHECKING:
 WORKGROUP = 256
 """Invocations per workgroup of a fused kernel."""
 
+SOFTWARE_WORKGROUP = 64
+SOFTWARE_ROUNDS = 4
+"""Times that an invocation of a software device takes four elements.
+
+An invocation costs as much there as a load (lavapipe 22.3, measured).
+"""
+
 
 class FusedKernel(NamedTuple):
     """A program, and where its arguments come from.
@@ -46,6 +53,8 @@ class FusedKernel(NamedTuple):
         For argument s0, s1, ...: position in `nodes` and in the node's scalars.
     workgroup : int
         Invocations per workgroup.
+    rounds : int
+        Times that an invocation takes four elements, if it does not walk over rows.
     """
 
     name: str
@@ -56,9 +65,12 @@ class FusedKernel(NamedTuple):
     words: list[tuple[str, float]]
     scalars: list[tuple[int, int]]
     workgroup: int = WORKGROUP
+    rounds: int = 1
 
 
-def build_kernel(nodes: Sequence[Node], wanted: set[int]) -> FusedKernel:
+def build_kernel(
+    nodes: Sequence[Node], wanted: set[int], software: bool = False
+) -> FusedKernel:
     """Return the kernel that runs `nodes` and writes the values in `wanted`.
 
     Parameters
@@ -67,8 +79,10 @@ def build_kernel(nodes: Sequence[Node], wanted: set[int]) -> FusedKernel:
         Element-wise nodes of one shape, in order.
     wanted : set of int
         `id` of each value that must reach memory.
+    software : bool, default False
+        Whether the device is a software one.
     """
-    return _Build(nodes, wanted).kernel()
+    return _Build(nodes, wanted).kernel(software)
 
 
 class Wiring:
@@ -168,7 +182,7 @@ class _Build(Wiring):
         self.patterns: dict[tuple[Pattern, tuple[int, ...], int], int] = {}
         self.inputs: list[tuple[str, Value, int]] = []
 
-    def kernel(self) -> FusedKernel:
+    def kernel(self, software: bool) -> FusedKernel:
         self.made = {id(node.outputs[0]): k for k, node in enumerate(self.nodes)}
         self.accesses = self._accesses()
         instructions = [self.instruction(k, node) for k, node in enumerate(self.nodes)]
@@ -186,14 +200,18 @@ class _Build(Wiring):
             instructions=tuple(instructions),
             outputs=tuple(Output(k, value.dtype.name) for k, value in outputs),
         )
+        workgroup = SOFTWARE_WORKGROUP if software else WORKGROUP
+        rounds = SOFTWARE_ROUNDS if software else 1
         return FusedKernel(
             name="_".join(node.op.name for node in self.nodes)[:80],
             program=program,
-            grid=linear_grid(ceil_div(self.layout.numel, 4), WORKGROUP),
+            grid=linear_grid(ceil_div(self.layout.numel, 4 * rounds), workgroup),
             inputs=self.inputs,
             outputs=[(f"out{k}", value) for k, (_, value) in enumerate(outputs)],
             words=self._words(),
             scalars=self.scalars,
+            workgroup=workgroup,
+            rounds=rounds,
         )
 
     def draw(self, node: Node, kind: str, dtype: str, first: int) -> Reference:

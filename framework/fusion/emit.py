@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import resources
 
 from ..dtype import DTYPES, DType
@@ -48,7 +48,7 @@ PACK_WORDS = (
 _INT64 = "GL_EXT_shader_explicit_arithmetic_types_int64"
 
 
-def emit(program: Program, wide: bool = False) -> str:
+def emit(program: Program, wide: bool = False, rounds: int = 1) -> str:
     """Return the compute shader of a program.
 
     Parameters
@@ -58,8 +58,10 @@ def emit(program: Program, wide: bool = False) -> str:
     wide : bool, default False
         Move memory in 64-bit words. Software drivers spend their time per word, so it
         halves the cost there; it needs 64-bit integers.
+    rounds : int, default 1
+        How often an invocation takes four elements, one after another in memory.
     """
-    body = "\n".join(f"    {line}" for line in _main(program, wide))
+    body = "\n".join(f"    {line}" for line in _main(program, wide, rounds))
     return "\n".join(
         [
             "#version 460",
@@ -274,7 +276,7 @@ def _integer(dtype: DType, value: int) -> str:
     return f"{dtype.glsl}({value & (1 << bits) - 1}{suffix})"
 
 
-def _main(program: Program, wide: bool) -> list[str]:
+def _main(program: Program, wide: bool, rounds: int) -> list[str]:
     kinds = _buffer_types(program, wide)
     # Arguments are read before any branch: within one, some drivers read them once per
     # invocation.
@@ -282,10 +284,30 @@ def _main(program: Program, wide: bool) -> list[str]:
         f"{kinds.get(name, kind)} {name} = args.{name};"
         for name, kind in push_fields(program)
     ]
-    lines += ["uint i = linear_invocation();", "if (i >= quads) return;"]
-    lines += _offsets(program)
-    for k, access in enumerate(program.accesses):
-        lines += _load(k, access, wide)
+    fixed = [k for k, access in enumerate(program.accesses) if access.kind == "scalar"]
+    if rounds == 1:
+        lines += ["uint i = linear_invocation();", "if (i >= quads) return;"]
+        return lines + _quad(program, wide, range(len(program.accesses)))
+    for k in fixed:
+        lines += _load(k, program.accesses[k], wide)
+    varying = [k for k in range(len(program.accesses)) if k not in fixed]
+    return [
+        *lines,
+        f"uint first = linear_invocation() * {rounds}u;",
+        f"for (uint round_ = 0u; round_ < {rounds}u; ++round_) {{",
+        "    uint i = first + round_;",
+        "    if (i < quads) {",
+        *(f"        {line}" for line in _quad(program, wide, varying)),
+        "    }",
+        "}",
+    ]
+
+
+def _quad(program: Program, wide: bool, loads: Iterable[int]) -> list[str]:
+    """Load, compute and store the four elements number `i`."""
+    lines = _offsets(program)
+    for k in loads:
+        lines += _load(k, program.accesses[k], wide)
     scalars = [f"s{k}" for k in range(len(program.scalars))]
     for lane in LANES:
         for k, output in enumerate(program.outputs):

@@ -46,11 +46,11 @@ from .words import (
 )
 
 
-def emit_any(program: Program | RowProgram, wide: bool = False) -> str:
-    """Return the compute shader of a program of either kind."""
+def emit_any(program: Program | RowProgram, wide: bool = False, rounds: int = 1) -> str:
+    """Return the compute shader of a program of either kind; see `emit`."""
     if isinstance(program, RowProgram):
         return emit_rows(program, wide)
-    return emit(program, wide)
+    return emit(program, wide, rounds)
 
 
 def emit_rows(program: RowProgram, wide: bool = False) -> str:
