@@ -17,6 +17,10 @@ _WORKGROUP = 256
 _ROW_WORKGROUP = 64
 _DOT_WORKGROUP = 128
 _DOT_ROUNDS = 16
+_FEW_ROWS = 8
+_LARGE_MATRIX = 1 << 16
+_VECTOR_BYTES = 16
+_ACROSS = 4  # vectors of a workgroup side by side; its lanes share the depth
 DOT_PART = _DOT_WORKGROUP * _DOT_ROUNDS
 """Elements that become one sum in one stage of a dot product."""
 
@@ -118,6 +122,10 @@ def dot_runs(count: int, half: bool) -> list[Run]:
 
 def matmul_run(info: DeviceInfo, m: int, k: int, n: int, half: bool) -> Run:
     """Return the run of the product of (m, k) and (k, n)."""
+    vector = _VECTOR_BYTES // (2 if half else 4)
+    few = m <= _FEW_ROWS and n % vector == 0 and k * n >= _LARGE_MATRIX
+    if few and info.kind != "software":
+        return _few_rows_run(m, k, n, vector, half)
     if info.kind == "software" and info.subgroup_shuffle:
         # Lanes that pass elements round spare a software device its dear loads.
         kernel, lanes = "matmul/subgroup", info.subgroup_size
@@ -136,6 +144,17 @@ def matmul_run(info: DeviceInfo, m: int, k: int, n: int, half: bool) -> Run:
     groups = _fold(-(-m // tile[0]) * -(-n // tile[1]))
     memory = {"a": "x", "b": "y", "out_": "out"}
     return Run(kernel, groups, memory, words, constants, _defines(half))
+
+
+def _few_rows_run(m: int, k: int, n: int, vector: int, half: bool) -> Run:
+    """Return the run that reads the matrix once, in vectors of 16 bytes."""
+    words = {"n": n, "k": k, "batches": 1, "x_row": k, "x_column": 1, "x_batch": 0}
+    words |= {"line": n // vector, "matrix_batch": 0}
+    words |= {"out_row": n, "out_column": 1, "out_batch": 0}
+    constants = {"LOCAL_X": _WORKGROUP, "ROWS": m, "ACROSS": _ACROSS, "ALONG_K": 0}
+    groups = _fold(-(-n // (_ACROSS * vector)))
+    memory = {"x": "x", "matrix": "y", "out_": "out"}
+    return Run("matmul/few_rows", groups, memory, words, constants, _defines(half))
 
 
 def softmax_run(rows: int, columns: int, half: bool) -> Run:

@@ -1,6 +1,7 @@
 """Command batches: the reference's examples, every operation, counts, await."""
 
 import asyncio
+import dataclasses
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -149,6 +150,26 @@ def test_matmul(
         rtol=error,
         atol=error * k**0.5,
     )
+
+
+@pytest.mark.parametrize(
+    ("m", "k", "n"), [(1, 300, 256), (8, 129, 520), (40, 70, 33), (5, 7, 3)]
+)
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_matmul_as_on_hardware(
+    device: Device,
+    m: int,
+    k: int,
+    n: int,
+    dtype: type[np.floating],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A software device runs the kernels that others take too."""
+    if dtype is np.float16 and not device.info.storage_16bit:
+        pytest.skip("the device stores no float16")
+    info = dataclasses.replace(device.info, kind="discrete")
+    monkeypatch.setattr(device, "info", info)
+    test_matmul(CommandBatch(device), m, k, n, dtype)
 
 
 def test_softmax_and_norms(batch: CommandBatch) -> None:
