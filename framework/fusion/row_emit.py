@@ -177,7 +177,7 @@ class _Signature:
             self.answers[f"y{k}"] = (kind.glsl, f"v{output.instruction}")
         for key in schedule.kept:
             if key.source == "op" and key.number in walk.steps:
-                self.answers[f"w{key.number}"] = (_type(program, key), _name(key))
+                self.answers[f"h{key.number}"] = (_type(program, key), _name(key))
 
 
 def _pass_functions(program: RowProgram, schedule: Passes) -> list[str]:
@@ -366,7 +366,7 @@ def _apply(program: RowProgram, schedule: Passes, number: int) -> list[str]:
         lines.append(f"pass{number}({', '.join(arguments)});")
         for key in schedule.kept:
             if key.source == "op" and key.number in walk.steps:
-                lines.append(f"kept_v{key.number}{at} = w{key.number}_{lane};")
+                lines.append(f"kept_v{key.number}{at} = h{key.number}_{lane};")
             elif key.source == "in" and key.number in walk.loads:
                 lines.append(f"kept_x{key.number}{at} = x{key.number}_{lane};")
         inside = _inside(program, lane)

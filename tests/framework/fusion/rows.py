@@ -62,6 +62,16 @@ def softmax(rows: int = 64, columns: int = 1024, dtype: DType = float32) -> list
     return [greatest, apart, power, total, out]
 
 
+def apart_from_greatest() -> list[Node]:
+    square = apply("mul", x := memory((64, 1024)), x)
+    greatest = reduce("amax", result(square))
+    return [
+        square,
+        greatest,
+        apply("sub", result(square), rows_of(greatest, (64, 1024))),
+    ]
+
+
 def normalised() -> list[Node]:
     shape = (64, 48)
     x, weight = memory(shape), memory((48,))

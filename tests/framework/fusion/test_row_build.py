@@ -136,7 +136,19 @@ def standard(x: fw.Tensor) -> fw.Tensor:
     return (x - x.mean(-1, keepdim=True)) / (ops.var(x, -1, keepdim=True) + 1).sqrt()
 
 
-PLAIN = (softmax, log_softmax, layer_norm, cross_entropy, everything, standard)
+def product_first(x: fw.Tensor) -> fw.Tensor:
+    return softmax(x * x)
+
+
+PLAIN = (
+    softmax,
+    log_softmax,
+    layer_norm,
+    cross_entropy,
+    everything,
+    standard,
+    product_first,
+)
 SIZES = ((40, 64), (3, 7), (40, 37), (5, 4, 6), (2, 1, 8), (1, 600), (100, 3))
 
 

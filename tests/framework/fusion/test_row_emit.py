@@ -25,6 +25,7 @@ PROGRAMS = {
     "softmax_shared": program(rows.softmax(), rows.UNLIKE),
     "softmax_long": program(rows.softmax(columns=65536), GPU),
     "softmax_half": program(rows.softmax(64, 40, float16), GPU, wanted=5),
+    "apart": program(rows.apart_from_greatest(), GPU),
     "normalised": program(rows.normalised(), GPU),
     "odd": program(rows.odd(), GPU, wanted=2),
     "variance": program(rows.mean_and_variance(), SOFTWARE),
