@@ -60,6 +60,7 @@ def saved(name: str, q: Any, k: Any, v: Any, *rest: fw.Tensor) -> Any:
 
 SAVED = (
     sample((2, 3, 7, 5), (2, 3, 11, 5), (2, 3, 11, 4), (2, 3, 7, 4), *[(2, 3, 7)] * 2),
+    sample(*[(1, 1, 1, 1)] * 4, *[(1, 1, 1)] * 2),
 )
 
 
@@ -69,7 +70,8 @@ def turned(x: np.ndarray, interleaved: bool, positions: int) -> np.ndarray:
     frequencies = 100.0 ** (-2 * np.arange(size // 2) / size)
     places = positions + np.arange(x.shape[-2])[:, None]
     wide = x.astype(np.float64)
-    split = wide.reshape(*x.shape[:-1], *((-1, 2) if interleaved else (2, -1)))
+    pairs = (size // 2, 2) if interleaved else (2, size // 2)
+    split = wide.reshape(*x.shape[:-1], *pairs)
     a, b = np.moveaxis(split, -1 if interleaved else -2, 0)
     spun = (a + 1j * b) * np.exp(1j * places * frequencies)
     out = np.stack([spun.real, spun.imag], -1 if interleaved else -2)
@@ -121,6 +123,8 @@ ATTENTION = {
             heads((7,), (5,), 3),
             heads((2, 3, 7), (2, 3, 5), 4, attn_mask=mask((7, 5), float)),
             heads((2, 3, 7), (2, 3, 5), 4, attn_mask=mask((2, 1, 7, 5), bool)),
+            heads((0, 3, 7), (0, 3, 5), 4),
+            heads((1,), (1,), 1),
         ),
         torch=attended,
         scale=4,  # exponentials, and sums of dozens of terms
@@ -194,6 +198,8 @@ ATTENTION = {
             sample((3, 7, 6)),
             sample((2, 3, 5, 8), interleaved=True, positions=3),
             sample((7, 2)),
+            sample((0, 3, 4)),
+            sample((1, 2)),
         ),
         lambda x, interleaved=False, positions=0: turned(x, interleaved, positions),
         scale=4,  # angles up to 8 in float32

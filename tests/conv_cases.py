@@ -27,6 +27,8 @@ CONVOLUTIONS: tuple[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]], ...
         (6, 2, 3, 2),
         {"stride": (2, 1), "padding": (1, 2), "dilation": (1, 3), "groups": 2},
     ),
+    ((0, 3, 5, 5), (4, 3, 3, 3), {"padding": 1}),
+    ((1, 1, 1, 1), (1, 1, 1, 1), {}),
 )
 
 
@@ -93,7 +95,6 @@ CONVOLUTION = {
                 for x, weight, options in CONVOLUTIONS
             ),
             sample((2, 3, 7, 7), (4, 3, 5, 5)),
-            sample((0, 3, 5, 5), (4, 3, 3, 3)),
         ),
         torch=F.conv2d,
         scale=20,  # dozens of terms of size 4, in any order
@@ -142,6 +143,7 @@ CONVOLUTION = {
             sample((2, 3, 7, 11), **MOVED),
             sample((3, 5, 9), kernel_size=3),
             sample((0, 3, 4, 4), kernel_size=2),
+            sample((1, 1, 1, 1), kernel_size=1),
         ),
         torch=F.unfold,
         exact=True,
@@ -162,10 +164,11 @@ CONVOLUTION = {
     "col2im": Case(
         ops.col2im,
         (
-            sample((2, 12, 60), output_size=(7, 11), kernel_size=2),
+            sample((3, 12, 60), output_size=(7, 11), kernel_size=2),
             sample((2, 18, 20), output_size=(7, 11), **MOVED),
             sample((27, 21), output_size=(5, 9), kernel_size=3),
             sample((0, 12, 9), output_size=4, kernel_size=2),
+            sample((1, 1, 1), output_size=1, kernel_size=1),
         ),
         torch=F.fold,
         scale=4,  # nine terms, in any order

@@ -35,6 +35,7 @@ PAIRS = (
     ((4, 8), (8,)),
     ((5,), ()),
     ((0, 3), (3,)),
+    ((1,), (1, 1)),
 )
 
 
@@ -125,7 +126,7 @@ def activation(
     name: str, torch: Oracle, call: Oracle = None, *more: dict[str, Any], **options: Any
 ) -> Case:
     """Return the row of an activation, with keywords for more samples."""
-    samples = [Sample((Draw(shape, -4, 4),)) for shape in ((7, 11), (4, 8), (0, 3))]
+    samples = [Sample((Draw(shape, -4, 4),)) for shape in ((7, 11), (4, 8), (0, 3), (1,))]
     samples += [Sample((Draw((7, 11), -4, 4),), keywords) for keywords in more]
     return Case(call or REGISTRY[name], tuple(samples), None, torch, **options)
 
@@ -209,7 +210,12 @@ ARITHMETIC = {
     "clamp_max": binary("clamp_max", np.minimum, torch.clamp_max, exact=True),
     "lerp": Case(
         ops.lerp,
-        (sample((7, 11), (7, 11), (7, 11)), sample((4, 8), (8,), (1, 1))),
+        (
+            sample((7, 11), (7, 11), (7, 11)),
+            sample((4, 8), (8,), (1, 1)),
+            sample((0, 3), (3,), (1, 1)),
+            sample((1,), (1,), (1,)),
+        ),
         lambda x, end, weight: x + weight * (end - x),
         torch.lerp,
         scale=4,  # the oracles round a float16 four times
@@ -219,6 +225,8 @@ ARITHMETIC = {
         (
             sample((7, 11), (7, 11), (7, 11), value=3),
             sample((4, 8), (8,), (4, 1), value=-2),
+            sample((0, 3), (3,), (1, 1), value=2),
+            sample((1,), (1,), (1,), value=2),
         ),
         lambda x, a, b, value: (
             x + x.dtype.type(value) * a * b
@@ -232,6 +240,8 @@ ARITHMETIC = {
         (
             Sample((Draw((7, 11)), Draw((7, 11)), Draw((7, 11), 1, 2)), {"value": 3}),
             Sample((Draw((4, 8)), Draw((8,)), Draw((4, 1), 1, 2)), {"value": 0.5}),
+            Sample((Draw((0, 3)), Draw((3,)), Draw((1,), 1, 2)), {"value": 2}),
+            Sample((Draw((1,)), Draw((1,)), Draw((1,), 1, 2)), {"value": 2}),
         ),
         lambda x, a, b, value: x + value * a / b,
         lambda x, a, b, value: torch.addcdiv(x, a, b, value=value),
@@ -266,6 +276,8 @@ COMPARE = {
             Sample((Draw((7, 11), 0, 2, "bool"), Draw((7, 11)), Draw((7, 11)))),
             Sample((Draw((7, 1), 0, 2, "bool"), Draw((11,)), Draw(()))),
             Sample((Draw((4, 8), 0, 2, "bool"), Draw((8,)), Draw((4, 8)))),
+            Sample((Draw((0, 3), 0, 2, "bool"), Draw((3,)), Draw((1, 1)))),
+            Sample((Draw((1,), 0, 2, "bool"), Draw((1,)), Draw((1,)))),
         ),
         np.where,
         torch.where,
@@ -302,6 +314,8 @@ CAST = {
             sample((4, 8), to="bool"),
             sample((4, 8), to="uint8"),
             sample((4, 8), to="bfloat16"),
+            sample((0, 3), to="float16"),
+            sample((1,), to="int8"),
         ),
         lambda x, to: convert(x, DTYPES[to]),
         exact=True,

@@ -72,6 +72,8 @@ INDEXING = {
                 ((3, 4, 5), (3, 7, 5), 1, True),
                 ((3, 4, 5), (2, 4, 3), 0, False),
                 ((5,), (300,), 0, True),
+                ((5, 3), (0, 3), 0, True),
+                ((1,), (1,), 0, False),
             )
         ),
         extremes,
@@ -94,6 +96,7 @@ INDEXING = {
             Sample((Draw((3, 7, 5)), EACH)),
             Sample((Draw((1, 113, 1)), rows(300, 0, 113, "uint32"))),
             Sample((Draw((3, 0, 5)), rows(0, 0, 1))),
+            Sample((Draw((1, 1, 1)), rows(1, 0, 1))),
         ),
         took,
         exact=True,
@@ -116,6 +119,8 @@ INDEXING = {
             Sample((Draw((3, 7, 5)), rows(11, -7, 7), Draw((3, 11, 5)))),
             Sample((Draw((3, 7, 5)), EACH, Draw((3, 4, 5)))),
             Sample((Draw((2, 3, 4)), rows(1, 0, 3, "uint64"), Draw((2, 1, 4)))),
+            Sample((Draw((3, 7, 5)), rows(0, 0, 1), Draw((3, 0, 5)))),
+            Sample((Draw((1, 1, 1)), rows(1, 0, 1), Draw((1, 1, 1)))),
         ),
         put,
         exact=True,
@@ -136,20 +141,26 @@ INDEXING = {
             Sample((EACH, Draw((3, 4, 5))), {"rows": 7}),
             # More than one block, more than one chunk.
             Sample((rows(1031, 0, 37), Draw((1, 1031, 3))), {"rows": 37}),
+            Sample((rows(0, 0, 1), Draw((3, 0, 5))), {"rows": 7}),
+            Sample((rows(1, 0, 1), Draw((1, 1, 1))), {"rows": 1}),
         ),
         summed,
         scale=20,  # dozens of terms of size 2
     ),
     "flat_places": Case(
         lambda x, rows: REGISTRY["flat_places"](fw.full_like(x, rows - 1), rows),
-        (sample((3, 4, 5), rows=2),),
+        (
+            sample((3, 4, 5), rows=2),
+            sample((3, 0, 5), rows=2),
+            sample((1, 1, 1), rows=1),
+        ),
         lambda x, rows: np.ravel_multi_index(
             (
                 np.indices(x.shape)[0],
                 np.full(x.shape, rows - 1),
                 np.indices(x.shape)[2],
             ),
-            (3, rows, 5),
+            (x.shape[0], rows, x.shape[2]),
         ).astype(np.int32),
         gradient=False,
         bad=(
@@ -170,13 +181,18 @@ INDEXING = {
             sample((256,)),
             sample((3001,)),
             sample((1,)),
+            sample((0,)),
         ),
         lambda keys: np.argsort(keys.astype(np.uint32), kind="stable").astype(np.int32),
         gradient=False,
     ),
     "add_sorted": Case(
         lambda rows, source: REGISTRY["add_sorted"](rows, order_of(rows), source, 7),
-        (Sample((rows(37, -2, 7), Draw((2, 37, 3)))),),
+        (
+            Sample((rows(37, -2, 7), Draw((2, 37, 3)))),
+            Sample((rows(0, 0, 1), Draw((2, 0, 3)))),
+            Sample((rows(1, 0, 7), Draw((1, 1, 1)))),
+        ),
         lambda rows, source: summed(rows[rows >= 0], source[:, rows >= 0], 7),
         gradient=False,
         scale=20,  # dozens of terms of size 2

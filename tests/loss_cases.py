@@ -67,6 +67,8 @@ LOSSES = {
             labelled((13,), 4, ignore_index=1, reduction="none"),
             labelled((3, 5), 7, ignore_index=2, label_smoothing=0.1),
             labelled((2,), 1031),
+            labelled((0,), 3, reduction="sum"),
+            labelled((1,), 1),
         ),
         torch=lambda logits, labels, **options: F.cross_entropy(
             logits, labels.long(), **options
@@ -140,17 +142,18 @@ LOSSES = {
         lambda logits, labels, greatest, log_total, grad, **options: REGISTRY[
             "cross_entropy_grad"
         ](logits, labels, *map(statistic, (greatest, log_total, grad)), **options),
-        (
+        tuple(
             Sample(
                 (
-                    Draw((7, 5)),
-                    Draw((7,), 0, 5, "int32"),
-                    Draw((7,), 2, 3),
-                    Draw((7,), 0, 1),
-                    Draw((7,)),
+                    Draw((rows, classes)),
+                    Draw((rows,), 0, classes, "int32"),
+                    Draw((rows,), 2, 3),
+                    Draw((rows,), 0, 1),
+                    Draw((rows,)),
                 ),
                 {"ignore_index": 1, "label_smoothing": 0.25},
-            ),
+            )
+            for rows, classes in ((7, 5), (0, 5), (1, 1))
         ),
         rows_gradient,
         gradient=False,
@@ -162,6 +165,8 @@ LOSSES = {
         (
             sample((13,), classes=2, ignored=-100),
             sample((3, 5), classes=113, ignored=112),
+            sample((0, 3), classes=2, ignored=-100),
+            sample((1,), classes=1, ignored=-100),
         ),
         lambda x, classes, ignored: np.full(
             x.shape, -2 if ignored == classes - 1 else classes - 1, np.int32
@@ -193,6 +198,8 @@ LOSSES = {
             Sample(
                 (Draw((4, 8), 0.05, 0.95), Draw((4, 8), 0, 1)), {"reduction": "none"}
             ),
+            Sample((Draw((0, 3), 0, 1), Draw((0, 3), 0, 1)), {"reduction": "sum"}),
+            Sample((Draw((1,), 0.05, 0.95), Draw((1,), 0, 1))),
         ),
         torch=F.binary_cross_entropy,
         scale=4,  # a logarithm, and a sum of dozens of terms

@@ -82,9 +82,9 @@ CREATION = {
     ),
     "line_like": Case(
         lambda x: ops.line_like(
-            x, x.shape, 1.0, 3.0, 2 / (x.numel() - 1), x.numel() - 1, x.dtype
+            x, x.shape, 1.0, 3.0, 2 / max(x.numel() - 1, 1), x.numel() - 1, x.dtype
         ),
-        (sample((37,)), sample((7, 11))),
+        (sample((37,)), sample((7, 11)), sample((0, 3)), sample((2,))),
         lambda x: np.linspace(1, 3, x.size).astype(x.dtype).reshape(x.shape),
         gradient=False,
         scale=2,  # a product and a sum
@@ -97,6 +97,8 @@ CREATION = {
             sample((7, 11), low=-2, high=1),
             sample((3, 5, 4), low=0, high=9),
             sample((2, 2, 3, 1), low=-9, high=-1),
+            sample((0, 3), low=0, high=1),
+            sample((1, 1), low=0, high=0),
         ),
         band,
         gradient=False,
@@ -178,7 +180,11 @@ MOVEMENT = {
     ),
     "permute": Case(
         lambda x, dims: x.permute(dims),
-        (sample((3, 5, 7), dims=(2, 0, 1)), sample((), dims=())),
+        (
+            sample((3, 5, 7), dims=(2, 0, 1)),
+            sample((), dims=()),
+            sample((0, 3), dims=(1, 0)),
+        ),
         lambda x, dims: np.transpose(x, dims),
         torch.permute,
         exact=True,
@@ -193,7 +199,11 @@ MOVEMENT = {
     ),
     "expand": Case(
         lambda x, shape: x.expand(shape),
-        (sample((3, 1), shape=(5, 3, 7)), sample((), shape=(2, 0))),
+        (
+            sample((3, 1), shape=(5, 3, 7)),
+            sample((), shape=(2, 0)),
+            sample((0, 1), shape=(2, 0, 3)),
+        ),
         np.broadcast_to,
         lambda x, shape: x.expand(shape),
         exact=True,
@@ -212,6 +222,8 @@ MOVEMENT = {
             sample((7, 11), index=(Ellipsis, -1)),
             sample((3, 5, 7), index=(None, 2, Ellipsis, slice(4, 100))),
             sample((5,), index=slice(3, 3)),
+            sample((0, 3), index=(slice(None), 1)),
+            sample((1, 1), index=(0, slice(None))),
         ),
         lambda x, index: x[index],
         lambda x, index: x[index],
@@ -242,7 +254,11 @@ MOVEMENT = {
     ),
     "place": Case(
         ops.place,
-        (sample((7, 11), (2, 3), layout=INNER),),
+        (
+            sample((7, 11), (2, 3), layout=INNER),
+            sample((3, 5), (0, 5), layout=Layout((0, 5), (5, 1), 0)),
+            sample((1,), (1,), layout=Layout((1,), (1,), 0)),
+        ),
         placed,
         exact=True,
         bad=(
@@ -256,7 +272,11 @@ MOVEMENT = {
     ),
     "restride": Case(
         lambda x, layout: REGISTRY["restride"](x, layout),
-        (sample((7, 11), layout=INNER),),
+        (
+            sample((7, 11), layout=INNER),
+            sample((0, 5), layout=Layout((5, 0), (1, 5), 0)),
+            sample((1,), layout=Layout((1, 1), (1, 1), 0)),
+        ),
         lambda x, layout: strided(np.ascontiguousarray(x).reshape(-1), layout),
         exact=True,
     ),
@@ -273,6 +293,8 @@ MOVEMENT = {
             sample((7, 4), offset=-3),
             sample((3, 5, 4), offset=1, dim1=2, dim2=0),
             sample((3, 2), offset=2),
+            sample((0, 3), offset=0),
+            sample((1, 1), offset=0),
         ),
         lambda x, offset, dim1=0, dim2=1: np.diagonal(x, offset, dim1, dim2),
         torch.diagonal,
@@ -292,6 +314,8 @@ MOVEMENT = {
             sample((37,), dimension=0, size=5, step=1),
             sample((5, 3, 2), dimension=0, size=2, step=3),
             sample((4,), dimension=0, size=4, step=1),
+            sample((0, 3), dimension=1, size=2, step=1),
+            sample((1,), dimension=0, size=1, step=1),
         ),
         torch=windows,
         exact=True,
@@ -313,6 +337,7 @@ MOVEMENT = {
             sample((3, 5, 8), pad=(3, 9, 0, 2), mode="replicate"),
             sample((3, 5, 8), pad=(0, 8, 3, 2), mode="circular"),
             sample((0, 3), pad=(1, 1, 1, 1)),
+            sample((1,), pad=(2, 0)),
         ),
         torch=padded,
         exact=True,
@@ -349,6 +374,7 @@ MOVEMENT = {
             sample((2, 3), (4, 3), (0, 3), (1, 3), dim=0),
             sample(*[(3, k, 2) for k in range(1, 12)], dim=-2),
             sample((7,), dim=0),
+            sample((1,), (1,), dim=0),
         ),
         lambda *parts, dim: np.concatenate(parts, dim),
         lambda *parts, dim: torch.cat(parts, dim),

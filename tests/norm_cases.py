@@ -70,7 +70,13 @@ def column_sums(
 NORMALIZATION = {
     "batch_norm_moments": Case(
         REGISTRY["batch_norm_moments"],
-        (sample((3, 5, 7)), sample((13, 2, 64)), sample((2, 3, 1))),
+        (
+            sample((3, 5, 7)),
+            sample((13, 2, 64)),
+            sample((2, 3, 1)),
+            sample((3, 0, 7)),
+            sample((1, 1, 1)),
+        ),
         moments,
         gradient=False,
         scale=10,  # sums of hundreds of terms
@@ -82,6 +88,8 @@ NORMALIZATION = {
         (
             sample((3, 5, 7), (3, 5, 7), (5,), (5,)),
             sample((13, 2, 64), (13, 2, 64), (2,), (2,)),
+            sample((3, 0, 7), (3, 0, 7), (0,), (0,)),
+            sample((1, 1, 1), (1, 1, 1), (1,), (1,)),
         ),
         norm_sums,
         gradient=False,
@@ -91,7 +99,10 @@ NORMALIZATION = {
         lambda x, weight, bias: ops.batch_norm(
             x, None, None, weight, bias, training=True
         ),
-        (sample((5, 3), (3,), (3,)), sample((3, 5, 4, 7), (5,), (5,))),
+        (
+            sample((5, 3), (3,), (3,)),
+            sample((3, 5, 4, 7), (5,), (5,)),
+        ),
         torch=lambda x, weight, bias: F.batch_norm(
             x, None, None, weight, bias, training=True
         ),
@@ -126,6 +137,7 @@ NORMALIZATION = {
             sample((2, 1031)),
             sample((131, 3), (3,), (3,)),
             sample((0, 3), (3,), (3,)),
+            sample((1, 1), (1,), (1,)),
         ),
         torch=lambda x, weight=None, bias=None, dims=1: F.layer_norm(
             x, x.shape[-dims:], weight, bias
@@ -155,7 +167,11 @@ NORMALIZATION = {
         lambda grad, x, weight, mean, inverse_std: REGISTRY["row_norm_grad"](
             grad, x, *map(statistic, (weight, mean, inverse_std)), True
         ),
-        (sample((7, 11), (7, 11), (11,), (7,), (7,)),),
+        (
+            sample((7, 11), (7, 11), (11,), (7,), (7,)),
+            sample((0, 11), (0, 11), (11,), (0,), (0,)),
+            sample((1, 1), (1, 1), (1,), (1,), (1,)),
+        ),
         row_gradient,
         gradient=False,
         scale=50,  # means of products of four numbers up to 2
@@ -168,6 +184,8 @@ NORMALIZATION = {
             sample((7, 11), (7, 11), (7,), (7,)),
             # More than one chunk of rows.
             sample((5000, 2), (5000, 2), (5000,), (5000,)),
+            sample((0, 2), (0, 2), (0,), (0,)),
+            sample((1, 1), (1, 1), (1,), (1,)),
         ),
         column_sums,
         gradient=False,
@@ -191,6 +209,7 @@ NORMALIZATION = {
             sample((3, 6, 5), num_groups=2),
             sample((2, 4, 3, 4), num_groups=1),
             sample((5, 3, 2), num_groups=3),
+            sample((0, 6, 5), num_groups=2),
         ),
         torch=F.group_norm,
         scale=20,  # deviations from a mean that is itself a sum
@@ -216,7 +235,12 @@ NORMALIZATION = {
     ),
     "row_numbers": Case(
         lambda x, rows: REGISTRY["row_numbers"](fw.full_like(x, rows - 1), rows),
-        (sample((13,), rows=2), sample((3,), rows=113)),
+        (
+            sample((13,), rows=2),
+            sample((3,), rows=113),
+            sample((0,), rows=2),
+            sample((1,), rows=1),
+        ),
         lambda x, rows: np.full(x.shape, rows - 1, np.int32),
         gradient=False,
     ),
@@ -226,6 +250,8 @@ NORMALIZATION = {
             Sample((Draw((11, 5)), Draw((7,), 0, 11, "int32"))),
             Sample((Draw((3, 4)), Draw((2, 13), 0, 3, "int64"))),
             Sample((Draw((5, 1)), Draw((), 0, 5, "uint8"))),
+            Sample((Draw((3, 4)), Draw((0, 2), 0, 3, "int32"))),
+            Sample((Draw((1, 1)), Draw((1,), 0, 1, "int32"))),
         ),
         torch=lambda weight, index: F.embedding(index.long(), weight),
         exact=True,

@@ -1,5 +1,6 @@
 """Rows of the op table for pooling and resizing."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -18,10 +19,11 @@ def scattered(
     grad: np.ndarray, indices: np.ndarray, size: Any, window: Any = None
 ) -> Any:
     """Return gradients added up where the indices say."""
-    planes = grad.shape[0] * grad.shape[1]
-    out = np.zeros((planes, size[0] * size[1]), grad.dtype)
-    places = (np.arange(planes)[:, None], indices.reshape(planes, -1))
-    np.add.at(out, places, grad.reshape(planes, -1))
+    batch, channels, *inner = grad.shape
+    flat = batch * channels, math.prod(inner)
+    out = np.zeros((flat[0], size[0] * size[1]), grad.dtype)
+    places = (np.arange(flat[0])[:, None], indices.reshape(flat))
+    np.add.at(out, places, grad.reshape(flat))
     return out.reshape(*grad.shape[:2], *size)
 
 
@@ -52,6 +54,7 @@ POOLING = {
             ),
             sample((2, 3, 8, 9), kernel_size=2, stride=(2, 4), ceil_mode=True),
             sample((0, 3, 4, 4), kernel_size=2),
+            sample((1, 1, 1, 1), kernel_size=1),
         ),
         torch=F.max_pool2d,
         exact=True,
@@ -79,9 +82,12 @@ POOLING = {
         REGISTRY["max_pool2d_input_vjp"],
         (
             # Windows that do not overlap get each position once at most.
-            Sample(
-                (Draw((2, 3, 1, 1)), Draw((2, 3, 1, 1), 0, 4, "int32")),
-                {"size": (2, 2), "window": PLAIN},
+            *(
+                Sample(
+                    (Draw(shape), Draw(shape, 0, 4, "int32")),
+                    {"size": (2, 2), "window": PLAIN},
+                )
+                for shape in ((2, 3, 1, 1), (0, 3, 1, 1), (1, 1, 1, 1))
             ),
         ),
         scattered,
@@ -94,6 +100,7 @@ POOLING = {
             sample((3, 5, 9), output_size=(7, None)),
             sample((2, 3, 8, 8), output_size=2),
             sample((0, 3, 5, 5), output_size=2),
+            sample((1, 1, 1, 1), output_size=1),
         ),
         torch=F.adaptive_max_pool2d,
         exact=True,
@@ -115,9 +122,9 @@ POOLING = {
     "adaptive_max_pool2d_input_vjp": Case(
         REGISTRY["adaptive_max_pool2d_input_vjp"],
         (
-            Sample(
-                (Draw((2, 3, 1, 1)), Draw((2, 3, 1, 1), 0, 4, "int32")),
-                {"size": (2, 2)},
+            *(
+                Sample((Draw(shape), Draw(shape, 0, 4, "int32")), {"size": (2, 2)})
+                for shape in ((2, 3, 1, 1), (0, 3, 1, 1), (1, 1, 1, 1))
             ),
         ),
         scattered,
@@ -131,6 +138,7 @@ POOLING = {
             sample((3, 7, 5), rule=Shares(7, 5), back=False),
             sample((3, 5, 4), rule=Shares(7, 5), back=True),
             sample((0, 7, 5), rule=Shares(7, 5)),
+            sample((1, 1, 1), rule=Shares(1, 1)),
         ),
         weighted,
         bad=(

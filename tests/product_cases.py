@@ -20,6 +20,7 @@ PRODUCTS = {
             sample((64, 48), (48, 96)),
             sample((0, 3), (3, 2)),
             sample((3, 0), (0, 2)),
+            sample((1, 1), (1, 1)),
         ),
         np.matmul,
         torch.matmul,

@@ -87,7 +87,11 @@ def position(name: str) -> Case:
     """Return the row of `argmax` or `argmin`, which are int32 on every device."""
     return Case(
         getattr(ops, name),
-        tuple(each for each in REDUCED if not isinstance(each.keywords["dim"], tuple)),
+        (
+            *(each for each in REDUCED if not isinstance(each.keywords["dim"], tuple)),
+            sample((0, 3), dim=1),
+            sample((1,), dim=0),
+        ),
         lambda x, dim, keepdim=False: np.asarray(
             getattr(np, name)(x, dim, keepdims=keepdim), np.int32
         ),
@@ -107,7 +111,7 @@ def chosen(name: str) -> Case:
 
     return Case(
         lambda x, dim, keepdim=False: tuple(call(x, dim, keepdim)),
-        (*ALONG[:4], sample((7, 11), dim=0, keepdim=True)),
+        (*ALONG, sample((7, 11), dim=0, keepdim=True), sample((1,), dim=0)),
         numpy,
         # PyTorch names any of several equal elements.
         exact=True,
@@ -119,6 +123,13 @@ def with_int32(found: Any) -> tuple[Any, ...]:
     """Return PyTorch's values and indices, the latter as int32."""
     values, indices = found
     return values, indices.int()
+
+
+def spread(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return PyTorch's function, which warns when there is nothing to answer."""
+    return lambda x, dim, **options: (
+        function(x, dim, **options) if x.numel() else x.sum(dim)
+    )
 
 
 def mapped_sum(x: fw.Tensor, dim: int, mapping: str) -> fw.Tensor:
@@ -164,6 +175,7 @@ REDUCE = {
             sample((7, 11), dim=1, mapping="abs"),
             sample((7, 11), dim=0, mapping="square"),
             sample((3, 5003), dim=1, mapping="nonzero"),
+            sample((1,), dim=0, mapping="square"),
         ),
         mapped_sum_oracle,
         scale=20,  # sums in any order
@@ -183,6 +195,7 @@ REDUCE = {
             sample((3, 5, 4), dim=0, keepdim=True),
             sample((2, 3, 5), dim=2),
             sample((0, 3), dim=0),
+            sample((1,), dim=0),
         ),
         lambda x, dim, keepdim=False: np.prod(x, dim, keepdims=keepdim, dtype=x.dtype),
         lambda x, dim, keepdim=False: torch.prod(x, dim, keepdim, dtype=x.dtype),
@@ -202,15 +215,21 @@ REDUCE = {
             sample((7, 11), dim=0, keepdim=True, correction=0),
             sample((3, 113, 5), dim=(0, 2), correction=2),
             sample((10_007,), dim=None),
+            sample((5, 0), dim=0),
+            sample((1,), dim=0, correction=0),
         ),
-        torch=lambda x, dim, **options: torch.var(x, dim, **options),
+        torch=spread(torch.var),
         scale=4,  # squares of numbers up to 2
         bad=(not_float("var", ops.var), no_dimension("var", ops.var)),
     ),
     "std": Case(
         lambda x, dim, correction=1: ops.std(x, dim, correction=correction),
-        (sample((7, 11), dim=1), sample((3, 37, 8), dim=(0, 2), correction=0)),
-        torch=lambda x, dim, correction=1: torch.std(x, dim, correction=correction),
+        (
+            sample((7, 11), dim=1),
+            sample((3, 37, 8), dim=(0, 2), correction=0),
+            sample((5, 0), dim=0),
+        ),
+        torch=spread(torch.std),
         scale=4,  # as the variance
         bad=(not_float("std", ops.std),),
     ),
@@ -224,6 +243,8 @@ REDUCE = {
             sample((10_007,), p=2, dim=None),
             sample((7, 11), p=np.inf, dim=1),
             sample((7, 11), p=-np.inf, dim=None),
+            sample((0, 3), p=2, dim=1),
+            sample((1,), p=2, dim=0),
         ),
         torch=lambda x, p, dim, keepdim=False: torch.linalg.vector_norm(
             x, p, dim, keepdim
@@ -243,6 +264,8 @@ REDUCE = {
         (
             *(s for s in REDUCED if s.keywords["dim"] is not None),
             sample((10_007,), dim=0),
+            sample((0, 3), dim=1),
+            sample((1,), dim=0),
         ),
         torch=torch.logsumexp,
         scale=4,  # an exponential and a logarithm
@@ -285,6 +308,8 @@ SOFTMAX = {
             sample((7, 11, 1), (7, 11, 1), dim=1, logarithm=False),
             sample((7, 11, 1), (7, 11, 1), dim=1, logarithm=True),
             sample((3, 37, 8), (3, 37, 8), dim=1, logarithm=False),
+            sample((3, 0, 5), (3, 0, 5), dim=1, logarithm=False),
+            sample((1, 1, 1), (1, 1, 1), dim=1, logarithm=True),
         ),
         torch=softmax_grad_oracle,
         scale=40,  # sums of products up to 4, times e^2
@@ -323,7 +348,12 @@ def torch_running(name: str) -> Callable[..., Any]:
 SCANS = {
     "cumsum": Case(
         running("cumsum"),
-        (*ALONG, sample((2, 9001), dim=1), sample((9001, 2), dim=0)),
+        (
+            *ALONG,
+            sample((2, 9001), dim=1),
+            sample((9001, 2), dim=0),
+            sample((1,), dim=0),
+        ),
         torch=torch_running("cumsum"),
         scale=400,  # thousands of terms of size 2, in another order
         bad=(no_dimension("cumsum", ops.cumsum),),
@@ -336,6 +366,8 @@ SCANS = {
             sample((7, 11), dim=1, zeros=(4,)),
             sample((7, 11), dim=1, zeros=(3, 8)),
             sample((11, 5), dim=0, zeros=(0,)),
+            sample((0, 3), dim=1),
+            sample((1,), dim=0),
         ),
         torch=torch_running("cumprod"),
         scale=100,  # products up to 2^13
@@ -362,6 +394,7 @@ SORTS = {
             sample((7, 11), dim=0, descending=True),
             sample((2, 1500), dim=1),
             sample((300, 3), dim=0, descending=True),
+            sample((1,), dim=0),
         ),
         torch=with_stable_indices,
         exact=True,
@@ -393,6 +426,8 @@ SORTS = {
             sample((113,), (7,), right=True),
             sample((3, 37), (3, 5)),
             sample((3, 37), (3, 5), right=True),
+            sample((113,), (0, 3)),
+            sample((1,), (1,)),
         ),
         torch=lambda x, values, right=False: torch.searchsorted(
             torch.sort(x).values.contiguous(), values.contiguous(), right=right
@@ -409,7 +444,12 @@ SORTS = {
     ),
     "count_numbers": Case(
         lambda x, size: REGISTRY["count_numbers"](x, size),
-        (sample((113,), size=3), sample((2, 113), size=29)),
+        (
+            sample((113,), size=3),
+            sample((2, 113), size=29),
+            sample((0,), size=3),
+            sample((1,), size=1),
+        ),
         lambda x, size: np.bincount(x[(x >= 0) & (x < size)], minlength=size).astype(
             np.int32
         ),

@@ -12,7 +12,10 @@ from vkbackend.framework.rng import uniform
 DROPOUT = {
     "dropout": Case(
         lambda x, stream: REGISTRY["dropout"](x, 0.25, stream),
-        (sample((7, 11), stream=(1, 2, 3, 4)), sample((4, 8), stream=(5, 6, 7, 8))),
+        tuple(
+            sample(shape, stream=(1, 2, 3, 4))
+            for shape in ((7, 11), (4, 8), (0, 3), (1,))
+        ),
         lambda x, stream: np.where(
             uniform(x.size, stream).reshape(x.shape) >= 0.25,
             x * x.dtype.type(1 / 0.75),

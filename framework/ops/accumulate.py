@@ -120,6 +120,8 @@ def add_sorted_kernel(
     size = source.dtype.itemsize
     chunk = SOFTWARE_CHUNK if gpu.kind == "software" else CHUNK
     steps = [_zeros(outer * count * inner * size // 4)]
+    if not source.numel:
+        return steps
     read: dict[str, Argument] = {"source": "source", "rows": "rows", "order": "order"}
     while True:
         chunks = ceil_div(entries, chunk)

@@ -1,8 +1,10 @@
 """Every op of the table: results, layouts, dtypes, gradients and refusals.
 
-Every sample and layout is tried in float32, every other dtype in two layouts.
+Every sample is tried in float32, and the first one in every dtype and layout; of these
+software devices take two layouts of each dtype.
 """
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -25,6 +27,21 @@ SEED = 3
 LAYOUTS = ("contiguous", "transposed", "stepped", "broadcast", "offset")
 # Results are rounded from float32, so that none is exact in another order.
 ROUNDED = ("float16", "bfloat16")
+PRIMES = {3, 5, 7, 11, 13, 29, 37, 113, 1031}
+NEVER_EMPTY = {
+    "batch_norm_train": "needs two values of each channel",
+    "mapped_sum": "its callers answer for no elements",
+    "flash_query_grad": "its callers answer for no elements",
+    "flash_key_grad": "its callers answer for no elements",
+}
+NEVER_ALONE = {
+    "batch_norm_train": "needs two values of each channel",
+    "group_norm": "needs two values of each group",
+    "line_like": "a line has two ends",
+    "of_nothing": "is for no elements",
+    "rotate": "turns pairs",
+    "std": "has an infinite slope where all are the same",
+}
 # PyTorch computes nothing in these.
 NO_TORCH = ("uint16", "uint32", "uint64")
 
@@ -124,22 +141,32 @@ def combinations(*, device: bool) -> Iterator[Any]:
         for dtype in taken_on_device(name) if device else accepted(name):
             few = dtype.name != "float32"
             for number, sample in enumerate(case.samples[:1] if few else case.samples):
-                wanted = LAYOUTS[:1] if number else LAYOUTS
-                for layout in ("contiguous", "stepped") if few else wanted:
+                for layout in LAYOUTS[:1] if number else LAYOUTS:
+                    seldom = few and layout not in ("contiguous", "stepped")
+                    marks = [pytest.mark.core] if core(name, dtype) else []
                     yield pytest.param(
                         name,
                         sample,
                         dtype,
                         layout,
                         id=f"{name}-{number}-{dtype.name}-{layout}",
-                        marks=[pytest.mark.core]
-                        if device and core(name, dtype)
-                        else [],
+                        # A software device takes minutes for kernels of them all.
+                        marks=([pytest.mark.gpu] if seldom else marks) if device else [],
                     )
 
 
 def test_every_op_has_a_row() -> None:
     assert set(CASES) == set(REGISTRY)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_row_has_awkward_sizes(name: str) -> None:
+    samples = CASES[name].samples
+    assert any(sample.is_empty for sample in samples) != (name in NEVER_EMPTY)
+    firsts = [sample.draws[0].shape for sample in samples]
+    assert any(math.prod(shape) == 1 for shape in firsts) != (name in NEVER_ALONE)
+    sizes = {size for sample in samples for d in sample.draws for size in d.shape}
+    assert not sizes.isdisjoint(PRIMES)
 
 
 @pytest.mark.parametrize(
