@@ -18,7 +18,7 @@ from .fusion.movable import arguments_in_memory, results_over_operands
 from .fusion.row import RowProgram
 from .fusion.row_build import build_rows, row_space
 from .fusion.row_emit import emit_any
-from .fusion.rules import Item, boundaries, group
+from .fusion.rules import SWITCHED_OFF, Item, boundaries, group
 from .graph import Node, Value
 from .shape import Shape
 from .tracing import Changing, StreamWord
@@ -124,8 +124,19 @@ class Plan:
         numbers = sorted(number for unit in self.units for number in unit)
         place = {number: position for position, number in enumerate(numbers)}
         if not self.items:
-            return []
+            return self._all_apart()
         return boundaries(self.items, [[place[n] for n in unit] for unit in self.units])
+
+    def _all_apart(self) -> list[tuple[int, int, str]]:
+        """Return every pair of units of which one reads the other."""
+        unit_of = {at: number for number, unit in enumerate(self.units) for at in unit}
+        pairs = {
+            (unit_of[read], unit_of[at])
+            for at in unit_of
+            for read in self.notes[at].reads
+            if read in unit_of and unit_of[read] != unit_of[at]
+        }
+        return [(first, second, SWITCHED_OFF) for first, second in sorted(pairs)]
 
 
 _live: weakref.WeakSet[Plan] = weakref.WeakSet()

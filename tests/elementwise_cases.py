@@ -126,7 +126,9 @@ def activation(
     name: str, torch: Oracle, call: Oracle = None, *more: dict[str, Any], **options: Any
 ) -> Case:
     """Return the row of an activation, with keywords for more samples."""
-    samples = [Sample((Draw(shape, -4, 4),)) for shape in ((7, 11), (4, 8), (0, 3), (1,))]
+    samples = [
+        Sample((Draw(shape, -4, 4),)) for shape in ((7, 11), (4, 8), (0, 3), (1,))
+    ]
     samples += [Sample((Draw((7, 11), -4, 4),), keywords) for keywords in more]
     return Case(call or REGISTRY[name], tuple(samples), None, torch, **options)
 

@@ -28,6 +28,7 @@ REDUCTIONS = f"together they have more than {MAX_REDUCTIONS} reductions"
 PLACES = "an element is read at another place than the one where it is made"
 BETWEEN = "a kernel between them reads the first and is read by the second"
 EARLIER = "other joins came first"
+SWITCHED_OFF = "fusion was switched off"
 
 
 @dataclass(frozen=True)

@@ -151,7 +151,9 @@ def combinations(*, device: bool) -> Iterator[Any]:
                         layout,
                         id=f"{name}-{number}-{dtype.name}-{layout}",
                         # A software device takes minutes for kernels of them all.
-                        marks=([pytest.mark.gpu] if seldom else marks) if device else [],
+                        marks=([pytest.mark.gpu] if seldom else marks)
+                        if device
+                        else [],
                     )
 
 

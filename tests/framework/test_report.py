@@ -10,6 +10,7 @@ import vkbackend.framework as fw
 from vkbackend.framework.device import GpuDevice
 from vkbackend.framework.fusion import rules
 from vkbackend.framework.fusion.analyzer import FusionAnalyzer
+from vkbackend.framework.report import Boundary
 
 pytestmark = pytest.mark.core
 
@@ -182,3 +183,15 @@ def test_schedules_that_nobody_keeps_are_reported(gpu: GpuDevice) -> None:
         fw.fusion_report(lambda: fw.eval(x * 8 + 6))
 
     assert fw.fusion_report(program).kernels_before == 4
+
+
+def test_a_graph_by_hand_is_not_fused(gpu: GpuDevice) -> None:
+    graph = fw.graph.ComputeGraph()
+    shape = (8, 1, 1, 1)
+    x = graph.add_leaf(ones(gpu, 8), shape)
+    silu = graph.add_op(fw.graph.TensorOp.SILU, shape, [x])
+    graph.add_op(fw.graph.TensorOp.MUL, shape, [silu, x])
+    report = fw.fusion_report(graph.run)
+    assert (report.kernels_before, report.kernels_after) == (2, 2)
+    (boundary,) = report.schedules[0].boundaries
+    assert boundary == Boundary(0, 1, rules.SWITCHED_OFF)
