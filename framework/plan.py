@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Hashable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import vkbackend
@@ -14,51 +21,17 @@ import vkbackend
 from .dispatch import At, Dispatch, Grid, Scratch
 from .dtype import DType
 from .fusion.build import FusedKernel, build_kernel
+from .fusion.emit import emit
+from .fusion.expr import Program
 from .fusion.movable import arguments_in_memory, results_over_operands
 from .fusion.row import RowProgram
 from .fusion.row_build import build_rows, row_space
 from .fusion.row_emit import emit_any
 from .fusion.rules import SWITCHED_OFF, Item, boundaries, group
 from .graph import Node, Value
+from .launch import Address, Draft, Launch, Running, launches, running
 from .shape import Shape
 from .tracing import Changing, StreamWord
-
-Address = tuple[int, int]
-"""A kernel argument that becomes a device address: slot and offset in bytes."""
-
-
-@dataclass(frozen=True)
-class Launch:
-    """One dispatch of a plan, complete but for addresses and scalars.
-
-    Attributes
-    ----------
-    pack : callable
-        From the argument values, addresses then words then scalars, to bytes.
-    scalars : tuple of (int, int)
-        Node, and position among its scalars.
-    reads, writes : tuple of int
-        Slots.
-    allocate : tuple of (int, int)
-        Slots that get memory before the launch, and their sizes in bytes.
-    release : tuple of int
-        Slots that nobody needs after the launch.
-    over : tuple of (int, int)
-        Slots that are read and written element by element, so that the second may lie
-        where the first does.
-    """
-
-    pipeline: vkbackend.Pipeline
-    grid: Grid
-    pack: Callable[..., bytes]
-    addresses: tuple[Address, ...]
-    words: tuple[float, ...]
-    scalars: tuple[tuple[int, int], ...]
-    reads: tuple[int, ...]
-    writes: tuple[int, ...]
-    allocate: tuple[tuple[int, int], ...]
-    release: tuple[int, ...] = ()
-    over: tuple[tuple[int, int], ...] = ()
 
 
 class Note(NamedTuple):
@@ -93,6 +66,8 @@ class Plan:
         come from outside, and those that stay.
     launches : list of Launch
         In execution order.
+    running : Running
+        How they run in one batch.
     units : list of list of int
         Which nodes each kernel runs.
     device : str
@@ -112,6 +87,7 @@ class Plan:
     inputs: list[tuple[int, int, int]]
     outputs: list[tuple[int, int, int]] = field(default_factory=list)
     launches: list[Launch] = field(default_factory=list)
+    running: Running = field(default_factory=Running)
     units: list[list[int]] = field(default_factory=list)
     device: str = ""
     number: int = field(default_factory=itertools.count().__next__)
@@ -166,7 +142,7 @@ def build_plan(
     slots: dict[int, int],
     *,
     fusing: bool = True,
-    state: Collection[int] = (),
+    state: Collection[int] | None = None,
 ) -> Plan:
     """Group nodes into kernels, build their pipelines and lay out their arguments.
 
@@ -180,8 +156,9 @@ def build_plan(
         A number for each value of the graph, by `id`.
     fusing : bool, default True
         Whether operations may join one kernel.
-    state : collection of int
-        The `id` of values that a replay may write over once they have been read.
+    state : collection of int or None
+        For a replay, the `id` of values that it may write over once they have been
+        read. Replays have no siblings: their arguments are changed one by one.
     """
     return _Builder(gpu, nodes, slots, state).build(fusing)
 
@@ -192,7 +169,7 @@ class _Builder:
         gpu: vkbackend.Device,
         nodes: Sequence[Node],
         slots: dict[int, int],
-        state: Collection[int],
+        state: Collection[int] | None,
     ) -> None:
         self.gpu = gpu
         self.nodes = nodes
@@ -205,6 +182,7 @@ class _Builder:
             for value in node.outputs
         }
         self.plan = Plan(len(slots), [], device=gpu.info.name)
+        self.drafts: list[Draft] = []
 
     def build(self, fusing: bool) -> Plan:
         numbers = self._alive()
@@ -217,7 +195,9 @@ class _Builder:
                 self._plan_kernels(self.nodes[unit[0]])
         self.plan.units = units
         self._find_inputs(numbers)
-        self._release()
+        self.plan.launches = launches(self.gpu, self.drafts, self.state is None)
+        kept = {slot for slot, _, _ in self.plan.outputs}
+        self.plan.running = running(self.gpu, self.plan.launches, kept)
         self.plan.notes = [self._note(node) for node in self.nodes]
         _live.add(self.plan)
         for found in _watching:
@@ -304,12 +284,20 @@ class _Builder:
         }
         outputs = {name: (self.slots[id(value)], 0) for name, value in kernel.outputs}
         source = self.plan.sources[unit[0]] = self._source(unit, kernel)
+        # Without `self` and nodes, which a draft would keep until cycles are collected.
+        gpu, wide, rounds = self.gpu, self.wide, kernel.rounds
+        program = kernel.program
+        title, constants = f"fused/{kernel.name}", {"LOCAL_X": kernel.workgroup}
+
+        def pipeline(siblings: bool) -> vkbackend.Pipeline:
+            text = source
+            if siblings:
+                assert isinstance(program, Program)
+                text = emit(program, wide, rounds, siblings=True)
+            return gpu.pipeline(title, source=text, constants=constants)
+
         self._add(
-            self.gpu.pipeline(
-                f"fused/{kernel.name}",
-                source=source,
-                constants={"LOCAL_X": kernel.workgroup},
-            ),
+            pipeline,
             kernel.grid,
             inputs | outputs,
             dict(kernel.words),
@@ -321,6 +309,7 @@ class _Builder:
             writes=[slot for slot, _ in outputs.values()],
             allocate=self._memory([value for _, value in kernel.outputs]),
             over=self._over(kernel),
+            program=program if isinstance(program, Program) else None,
         )
 
     def _source(self, unit: list[int], kernel: FusedKernel) -> str:
@@ -331,7 +320,8 @@ class _Builder:
         ]
         if any(isinstance(number, Changing | StreamWord) for number in numbers):
             source = arguments_in_memory(source)
-        if any(id(value) in self.state for _, value, _ in kernel.inputs):
+        state = self.state or ()
+        if any(id(value) in state for _, value, _ in kernel.inputs):
             source = results_over_operands(source)
         return source
 
@@ -339,11 +329,12 @@ class _Builder:
         """Return which results may lie where which operands do."""
         if isinstance(kernel.program, RowProgram):
             return ()  # elements of a row are read again by later passes
+        state = self.state or ()
         plain: dict[int, Value] = {}
         moved = set()
         for name, value, offset in kernel.inputs:
             access = kernel.program.accesses[int(name.removeprefix("in"))]
-            if id(value) in self.state and access.kind == "linear" and not offset:
+            if id(value) in state and access.kind == "linear" and not offset:
                 plain[id(value)] = value
             else:
                 moved.add(id(value))
@@ -411,12 +402,19 @@ class _Builder:
             dispatch.kernel, defines=dispatch.defines, constants=dispatch.constants
         )
         self._add(
-            pipeline, dispatch.grid, addresses, words, {}, reads, writes, allocate
+            lambda _: pipeline,
+            dispatch.grid,
+            addresses,
+            words,
+            {},
+            reads,
+            writes,
+            allocate,
         )
 
     def _add(
         self,
-        pipeline: vkbackend.Pipeline,
+        pipeline: Callable[[bool], vkbackend.Pipeline],
         grid: Grid,
         addresses: Mapping[str, Address],
         words: Mapping[str, float],
@@ -425,20 +423,21 @@ class _Builder:
         writes: Sequence[int],
         allocate: Sequence[tuple[int, int]],
         over: tuple[tuple[int, int], ...] = (),
+        program: Hashable | None = None,
     ) -> None:
-        launch = Launch(
+        draft = Draft(
             pipeline,
             grid,
-            pipeline.packer((*addresses, *words, *scalars)),
-            tuple(addresses.values()),
-            tuple(words.values()),
-            tuple(scalars.values()),
+            addresses,
+            words,
+            scalars,
             tuple(dict.fromkeys(reads)),
             tuple(dict.fromkeys(writes)),
             tuple(allocate),
-            over=over,
+            over,
+            program,
         )
-        self.plan.launches.append(launch)
+        self.drafts.append(draft)
 
     def _memory(self, values: Sequence[Value]) -> list[tuple[int, int]]:
         return [
@@ -456,14 +455,3 @@ class _Builder:
             for at, value in enumerate(self.nodes[number].outputs):
                 if value.holders:
                     self.plan.outputs.append((self.slots[id(value)], number, at))
-
-    def _release(self) -> None:
-        """Let go of each slot after its last launch, except of what stays."""
-        seen = {slot for slot, _, _ in self.plan.outputs}
-        launches = self.plan.launches
-        for position in reversed(range(len(launches))):
-            launch = launches[position]
-            used = dict.fromkeys((*launch.reads, *launch.writes))
-            last = tuple(slot for slot in used if slot not in seen)
-            seen.update(last)
-            launches[position] = replace(launch, release=last)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import vkbackend
 
@@ -77,7 +78,7 @@ def _submit(device: GpuDevice, nodes: Sequence[Node]) -> None:
     outside: list[Value] = []
     try:
         plan = _plan_for(device, nodes, _number(nodes, outside))
-        _run(device.gpu, plan, nodes, outside)
+        _run(device.gpu, plan, nodes)
     finally:
         for value in outside:
             value.slot = -1
@@ -154,30 +155,44 @@ def _number(nodes: Sequence[Node], outside: list[Value]) -> object:
     return tuple(key)
 
 
-def _run(
-    gpu: vkbackend.Device, plan: Plan, nodes: Sequence[Node], outside: Sequence[Value]
-) -> None:
-    memory: dict[int, vkbackend.Buffer] = {
-        value.slot: realised(value) for value in outside
-    }
-    batch = gpu.batch()
-    for launch in plan.launches:
-        for slot, size in launch.allocate:
-            memory[slot] = gpu.allocate(size)
+def _run(gpu: vkbackend.Device, plan: Plan, nodes: Sequence[Node]) -> None:
+    memory = _memory(gpu, plan, nodes)
+    address = [at for _, at in memory]
+    commands: list[tuple[vkbackend.Pipeline, bytes, int, int, int] | None] = []
+    running = plan.running
+    for launch, barrier in running.steps:
+        if barrier:
+            commands.append(None)
         arguments = launch.pack(
-            *[memory[slot].address + offset for slot, offset in launch.addresses],
+            *[address[slot] + offset for slot, offset in launch.addresses],
             *launch.words,
             *[nodes[node].numbers[at] for node, at in launch.scalars],
         )
-        batch.dispatch(
-            launch.pipeline,
-            launch.grid,
-            arguments,
-            [memory[slot] for slot in launch.reads],
-            [memory[slot] for slot in launch.writes],
-        )
-        for slot in launch.release:
-            del memory[slot]
+        commands.append((launch.pipeline, arguments, *launch.grid))
+    batch = gpu.batch()
+    batch.extend(
+        commands,
+        [*running.held, *[memory[slot][0] for slot in running.reads]],
+        [memory[slot][0] for slot in running.writes],
+    )
     batch.submit()
     for slot, node, at in plan.outputs:
-        nodes[node].outputs[at].buffer = memory[slot]
+        nodes[node].outputs[at].buffer = memory[slot][0]
+
+
+def _memory(
+    gpu: vkbackend.Device, plan: Plan, nodes: Sequence[Node]
+) -> list[tuple[vkbackend.Buffer, int]]:
+    """Return the buffer of each slot that is used, and the address in it."""
+    memory: list[Any] = [(None, 0)] * plan.slots
+    for slot, node, at in plan.inputs:
+        buffer = realised(nodes[node].values[at])
+        memory[slot] = buffer, buffer.address
+    for slot, size in plan.running.memory:
+        buffer = gpu.allocate(size)
+        memory[slot] = buffer, buffer.address
+    if plan.running.block:
+        buffer = gpu.allocate(plan.running.block_size)
+        for slot, offset in plan.running.block:
+            memory[slot] = buffer, buffer.address + offset
+    return memory

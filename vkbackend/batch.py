@@ -9,7 +9,7 @@ records all in one tight loop and submits once.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from .arena import Arena
@@ -72,6 +72,7 @@ class Batch:
         self._written: dict[Buffer, None] = {}
         self._count = 0
         self._barriers = 0
+        self._ordered = False
         self._hazards.clear()
 
     def __len__(self) -> int:
@@ -106,15 +107,10 @@ class Batch:
             If something does not fit; the batch is as it was.
         """
         x, y, z = groups
-        most_x, most_y, most_z = self._limits
-        if not (0 <= x <= most_x and 0 <= y <= most_y and 0 <= z <= most_z):
-            raise ArgumentError(
-                f"{pipeline.name}: the grid does not fit: {groups} workgroups;"
-                f" {self._device.info.name} allows {self._limits}"
-            )
+        self.check_grid(pipeline, groups)
         if type(arguments) is not bytes:
             arguments = pipeline.pack(**arguments)  # type: ignore[arg-type]
-        if len(arguments) != pipeline.argument_size:
+        if not pipeline.takes(len(arguments)):
             raise ArgumentError(
                 f"{pipeline.name}: the argument bytes have the wrong size:"
                 f" {len(arguments)}; the kernel takes {pipeline.argument_size}"
@@ -125,6 +121,45 @@ class Batch:
             self._add((pipeline, arguments, x, y, z), read, written)
             self._touch(reads, writes)
             self._count += 1
+
+    def check_grid(self, pipeline: Pipeline, groups: tuple[int, int, int]) -> None:
+        """Raise ArgumentError if the device cannot run so many workgroups at once."""
+        x, y, z = groups
+        most_x, most_y, most_z = self._limits
+        if not (0 <= x <= most_x and 0 <= y <= most_y and 0 <= z <= most_z):
+            raise ArgumentError(
+                f"{pipeline.name}: the grid does not fit: {groups} workgroups;"
+                f" {self._device.info.name} allows {self._limits}"
+            )
+
+    def extend(
+        self,
+        commands: Sequence[Dispatch | None],
+        reads: Iterable[Buffer],
+        writes: Iterable[Buffer],
+    ) -> None:
+        """Add kernel runs whose barriers the caller has placed; nothing is checked.
+
+        For graphs that are run again and again: which run must wait for which is then
+        known beforehand.
+
+        Parameters
+        ----------
+        commands : sequence of (Pipeline, bytes, int, int, int) or None
+            Kernel, arguments and workgroups in x, y and z; None is a barrier.
+        reads, writes : iterable of Buffer
+            Everything that any of the kernels reads and writes.
+        """
+        if self._commands:
+            self._barrier()
+        barriers = commands.count(None)
+        self._commands += commands
+        self._count += len(commands) - barriers
+        self._barriers += barriers
+        self._read.update(dict.fromkeys(reads))
+        self._written.update(dict.fromkeys(writes))
+        # What comes next cannot know what these touch.
+        self._ordered = True
 
     def copy(
         self,
@@ -228,12 +263,16 @@ class Batch:
     def _add(self, command: Command, reads: list[Range], writes: list[Range]) -> None:
         """Append a command, after a barrier if it needs one."""
         hazards = self._hazards
-        if hazards.conflicts(reads, writes):
-            hazards.clear()
-            self._commands.append(None)
-            self._barriers += 1
+        if self._ordered or hazards.conflicts(reads, writes):
+            self._barrier()
         hazards.record(reads, writes)
         self._commands.append(command)
+
+    def _barrier(self) -> None:
+        self._hazards.clear()
+        self._commands.append(None)
+        self._barriers += 1
+        self._ordered = False
 
     def touched(self) -> tuple[tuple[Buffer, ...], tuple[Buffer, ...]]:
         """Return the buffers that the commands read, and those that they write."""

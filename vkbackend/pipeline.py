@@ -17,7 +17,7 @@ from .errors import ArgumentError, ShaderError
 from .float_controls import keep_special_values
 from .logical import LogicalDevice
 from .pipeline_cache import PipelineCache
-from .spirv import BlockLayout, Module, SpecConstant, read_module
+from .spirv import BlockLayout, Field, Module, SpecConstant, read_module
 from .timeline import Queue
 from .vk import generated as vk
 from .vk import runtime
@@ -123,6 +123,50 @@ class Pipeline:
 
         return packed
 
+    def table_packer(self, count: int) -> Callable[..., bytes]:
+        """Return a function that packs the arguments of a kernel that takes rows.
+
+        Parameters
+        ----------
+        count : int
+            Rows.
+
+        Returns
+        -------
+        callable
+            Takes the values of the fields in front, then those of each row, in the
+            order of `arguments.fields` and `arguments.rows.fields`.
+
+        Raises
+        ------
+        ArgumentError
+            If the kernel takes no rows.
+        """
+        rows = self.arguments.rows
+        if rows is None:
+            raise ArgumentError(f"{self.name}: the kernel takes no rows of arguments")
+        head = _block_parts(self.arguments.fields, rows.offset)
+        form = struct.Struct(
+            "<" + head + _block_parts(rows.fields, rows.stride) * count
+        )
+
+        def packed(*values: object) -> bytes:
+            try:
+                return form.pack(*values)
+            except (struct.error, TypeError, OverflowError) as error:
+                raise ArgumentError(
+                    f"{self.name}: {count} rows of arguments cannot be packed ({error})"
+                ) from None
+
+        return packed
+
+    def takes(self, size: int) -> bool:
+        """Return whether that many bytes are arguments of this kernel."""
+        rows = self.arguments.rows
+        if rows is None:
+            return size == self.argument_size
+        return size > rows.offset and (size - rows.offset) % rows.stride == 0
+
     def pack(self, **values: object) -> bytes:
         """Return the bytes of arguments given by name; see `packer`."""
         return self.packer(tuple(values))(*values.values())
@@ -140,13 +184,17 @@ class Pipeline:
 
 def _block_format(layout: BlockLayout, size: int) -> struct.Struct:
     """Return the packing of a block, with its gaps."""
-    parts = ["<"]
+    return struct.Struct("<" + _block_parts(layout.fields, size))
+
+
+def _block_parts(fields: Sequence[Field], size: int) -> str:
+    """Return the packing of fields within `size` bytes, with the gaps."""
+    parts = []
     end = 0
-    for field in sorted(layout.fields, key=lambda row: row.offset):
+    for field in sorted(fields, key=lambda row: row.offset):
         parts.append(f"{field.offset - end}x{_FORMATS[field.kind]}")
         end = field.offset + field.size
-    parts.append(f"{size - end}x")
-    return struct.Struct("".join(parts))
+    return "".join([*parts, f"{size - end}x"])
 
 
 def _reorder(

@@ -5,6 +5,8 @@ disagree. Nothing in a module is trusted: every id and count is checked, and wor
 bounded by the module's size and by the limits below.
 """
 
+from __future__ import annotations
+
 import struct
 from dataclasses import dataclass
 
@@ -65,9 +67,31 @@ class BlockLayout:
         Bytes up to the end of the last scalar.
     fields : tuple of Field
         Arrays, vectors and structs are flattened.
+    rows : Rows or None
+        The array of structs that ends the block, if its length is left open.
     """
 
     size: int
+    fields: tuple[Field, ...]
+    rows: Rows | None = None
+
+
+@dataclass(frozen=True)
+class Rows:
+    """An array of structs, as many as the host likes, at the end of an argument block.
+
+    Parameters
+    ----------
+    offset : int
+        Bytes from the start of the block to the first one.
+    stride : int
+        Bytes from one to the next.
+    fields : tuple of Field
+        The scalars of one.
+    """
+
+    offset: int
+    stride: int
     fields: tuple[Field, ...]
 
 
@@ -182,6 +206,8 @@ def _push_blocks(tables: Tables) -> tuple[BlockLayout | None, BlockLayout | None
         return None, None
     struct_type = tables.pointee(variable.operands[0], variable)
     push = _Flattener(tables).layout(struct_type)
+    if push.rows is not None:
+        raise struct_type.error("a push block cannot end with an array without length")
     if len(push.fields) != 1 or push.fields[0].name != "args":
         return push, None
     if push.fields[0].kind != "address":
@@ -251,9 +277,31 @@ class _Flattener:
 
     def layout(self, struct_type: Instruction) -> BlockLayout:
         """Return the layout of a block."""
-        self.visit_struct(struct_type, "", 0, 0)
+        rows = self.rows(struct_type)
+        self.visit_struct(struct_type, "", 0, 0, open_ended=rows is not None)
         ends = [field.offset + field.size for field in self.fields]
-        return BlockLayout(max(ends, default=0), tuple(self.fields))
+        return BlockLayout(max(ends, default=0), tuple(self.fields), rows)
+
+    def rows(self, block: Instruction) -> Rows | None:
+        """Return the array of structs without a length that ends a block, if any."""
+        struct_id, *members = block.operands
+        if not members:
+            return None
+        last = self.tables.type_of(members[-1], block)
+        if last.opcode != Op.TYPE_RUNTIME_ARRAY:
+            return None
+        own_id, element_id = last.require(2)[:2]
+        stride = self.tables.decorations.get((own_id, Decoration.ARRAY_STRIDE))
+        offset = self.tables.member_offsets.get((struct_id, len(members) - 1))
+        element = self.tables.type_of(element_id, last)
+        if stride is None or offset is None or element.opcode != Op.TYPE_STRUCT:
+            raise last.error("an array without a length must hold structs with offsets")
+        inner = _Flattener(self.tables)
+        inner.visit_struct(element, "", 0, 1)
+        ends = [field.offset + field.size for field in inner.fields]
+        if not 0 < max(ends, default=0) <= stride or offset + stride > MAX_BLOCK_SIZE:
+            raise last.error(f"structs do not fit into a stride of {stride} bytes")
+        return Rows(offset, stride, tuple(inner.fields))
 
     def visit(self, declared: Instruction, name: str, offset: int, depth: int) -> None:
         """Append the scalars of a type."""
@@ -278,10 +326,16 @@ class _Flattener:
             )
 
     def visit_struct(
-        self, declared: Instruction, prefix: str, offset: int, depth: int
+        self,
+        declared: Instruction,
+        prefix: str,
+        offset: int,
+        depth: int,
+        open_ended: bool = False,
     ) -> None:
-        """Append the members of a struct."""
+        """Append the members of a struct, without the last if that has no length."""
         struct_id, *members = declared.operands
+        members = members[:-1] if open_ended else members
         for index, member in enumerate(members):
             name = self.tables.member_names.get((struct_id, index)) or f"member_{index}"
             start = self.tables.member_offsets.get((struct_id, index))

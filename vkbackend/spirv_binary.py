@@ -31,6 +31,7 @@ class Op(IntEnum):
     TYPE_FLOAT = 22
     TYPE_VECTOR = 23
     TYPE_ARRAY = 28
+    TYPE_RUNTIME_ARRAY = 29
     TYPE_STRUCT = 30
     TYPE_POINTER = 32
     CONSTANT = 43
@@ -324,7 +325,8 @@ _FILLERS: dict[int, Callable[[Tables, Instruction], None]] = {
     **dict.fromkeys(
         (
             *(Op.TYPE_BOOL, Op.TYPE_INT, Op.TYPE_FLOAT, Op.TYPE_VECTOR),
-            *(Op.TYPE_ARRAY, Op.TYPE_STRUCT, Op.TYPE_POINTER),
+            *(Op.TYPE_ARRAY, Op.TYPE_RUNTIME_ARRAY),
+            *(Op.TYPE_STRUCT, Op.TYPE_POINTER),
         ),
         Tables._take_type,
     ),

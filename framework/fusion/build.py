@@ -193,7 +193,7 @@ class _Build(Wiring):
         ]
         program = Program(
             rank=len(self.sizes),
-            whole_quads=self.whole_quads,
+            whole_quads=self.whole_quads or not self.patterns,
             patterns=tuple(pattern for pattern, _, _ in self.patterns),
             accesses=tuple(self.accesses),
             scalars=tuple(self.scalar_types),

@@ -22,6 +22,7 @@ from .expr import (
     push_fields,
 )
 from .row import Fold, RowProgram
+from .siblings import ARGUMENT, CHOICE, INVOCATION, sibling_block
 from .words import (
     ALIGNMENT,
     LANES,
@@ -48,7 +49,9 @@ PACK_WORDS = (
 _INT64 = "GL_EXT_shader_explicit_arithmetic_types_int64"
 
 
-def emit(program: Program, wide: bool = False, rounds: int = 1) -> str:
+def emit(
+    program: Program, wide: bool = False, rounds: int = 1, siblings: bool = False
+) -> str:
     """Return the compute shader of a program.
 
     Parameters
@@ -60,15 +63,18 @@ def emit(program: Program, wide: bool = False, rounds: int = 1) -> str:
         halves the cost there; it needs 64-bit integers.
     rounds : int, default 1
         How often an invocation takes four elements, one after another in memory.
+    siblings : bool, default False
+        Run it for several sets of arguments at once; see `siblings`.
     """
-    body = "\n".join(f"    {line}" for line in _main(program, wide, rounds))
+    main = _main(program, wide, rounds, siblings)
+    body = "\n".join(f"    {line}" for line in main)
     return "\n".join(
         [
             "#version 460",
             "#extension GL_EXT_buffer_reference : require",
             *extensions(program, wide),
             *includes(program),
-            *interface(push_fields(program), _buffer_types(program, wide)),
+            *interface(push_fields(program), _buffer_types(program, wide), siblings),
             *(PACK_WORDS if wide else ()),
             *functions(program),
             *_compute(program),
@@ -127,10 +133,14 @@ def _library() -> frozenset[tuple[str, str]]:
     )
 
 
-def interface(fields: Sequence[tuple[str, str]], kinds: Mapping[str, str]) -> list[str]:
+def interface(
+    fields: Sequence[tuple[str, str]], kinds: Mapping[str, str], siblings: bool = False
+) -> list[str]:
     """Declare one buffer type per kind of operand, and the argument block."""
     members = [f"    {kinds.get(name, kind)} {name};" for name, kind in fields]
-    if sum(field_size(kind) for _, kind in fields) <= MAX_PUSH:
+    if siblings:
+        block = sibling_block(members)
+    elif sum(field_size(kind) for _, kind in fields) <= MAX_PUSH:
         block = ["layout(push_constant, std430) uniform Push {", *members, "} args;"]
     else:
         block = [
@@ -276,24 +286,27 @@ def _integer(dtype: DType, value: int) -> str:
     return f"{dtype.glsl}({value & (1 << bits) - 1}{suffix})"
 
 
-def _main(program: Program, wide: bool, rounds: int) -> list[str]:
+def _main(program: Program, wide: bool, rounds: int, siblings: bool) -> list[str]:
     kinds = _buffer_types(program, wide)
+    place = ARGUMENT if siblings else "args.{}"
     # Arguments are read before any branch: within one, some drivers read them once per
     # invocation.
-    lines = [
-        f"{kinds.get(name, kind)} {name} = args.{name};"
+    lines = [CHOICE] if siblings else []
+    lines += [
+        f"{kinds.get(name, kind)} {name} = {place.format(name)};"
         for name, kind in push_fields(program)
     ]
+    number = INVOCATION if siblings else "linear_invocation()"
     fixed = [k for k, access in enumerate(program.accesses) if access.kind == "scalar"]
     if rounds == 1:
-        lines += ["uint i = linear_invocation();", "if (i >= quads) return;"]
+        lines += [f"uint i = {number};", "if (i >= quads) return;"]
         return lines + _quad(program, wide, range(len(program.accesses)))
     for k in fixed:
         lines += _load(k, program.accesses[k], wide)
     varying = [k for k in range(len(program.accesses)) if k not in fixed]
     return [
         *lines,
-        f"uint first = linear_invocation() * {rounds}u;",
+        f"uint first = {number} * {rounds}u;",
         f"for (uint round_ = 0u; round_ < {rounds}u; ++round_) {{",
         "    uint i = first + round_;",
         "    if (i < quads) {",

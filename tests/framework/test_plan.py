@@ -10,6 +10,7 @@ import vkbackend.framework as fw
 from tests.compare import assert_close
 from vkbackend.framework import ops
 from vkbackend.framework.device import GpuDevice
+from vkbackend.framework.fusion.build import WORKGROUP
 
 pytestmark = pytest.mark.core
 
@@ -49,7 +50,8 @@ PROGRAMS: dict[str, tuple[int, Program]] = {
     # A result that is read in another order must be in memory first.
     "view of a result": (2, lambda x, w, b: (x * w).T + b),
     "slice of a result": (2, lambda x, w, b: (x * w)[2:, ::3] + b[2:, ::3]),
-    "two shapes": (2, lambda x, w, b: [x * w, x[0] * w[0]]),
+    "two shapes": (1, lambda x, w, b: [x * w, x[0] * w[0]]),
+    "two programs": (2, lambda x, w, b: [x * w, x[0] + w[0]]),
     "around a product": (4, lambda x, w, b: ((x + 1) @ (w * 1)).relu()),
     "around a sum": (1, lambda x, w, b: (x * w).sum(1) * 2),
     "around a sum of columns": (3, lambda x, w, b: (x * w).sum(0) * 2),
@@ -151,3 +153,68 @@ def test_empty_results_take_no_dispatch(gpu: GpuDevice) -> None:
     assert y.tolist() == []
     assert y.shape == (0, 5)
     assert (gpu.gpu.counters - before).dispatches <= 1
+
+
+SIBLINGS: dict[str, tuple[int, Callable[[list[fw.Tensor]], Any]]] = {
+    "one program": (1, lambda xs: [x.exp() * 2 for x in xs]),
+    "each its number": (1, lambda xs: [x * (k + 0.5) for k, x in enumerate(xs)]),
+    "each its broadcast": (
+        1,
+        lambda xs: [x[:n, None] * x[:n] for n, x in zip((8, 16, 200), xs[3:])],
+    ),
+    # The last exp needs one of the others.
+    "in turn": (3, lambda xs: [xs[0].exp(), xs[1].exp().cumsum(0).exp()]),
+    # Both exp can wait for the sums that only the second needs.
+    "sinking": (2, lambda xs: [xs[0].exp(), xs[1].cumsum(0).exp()]),
+    # The last exp does not need the sums and goes before them.
+    "rising": (2, lambda xs: [xs[0].exp().cumsum(0), xs[1].exp()]),
+    "two outputs": (1, lambda xs: [z for x in xs for y in [x * 2] for z in (y, y + 1)]),
+    "in place": (1, lambda xs: [x.clone().add_(1.0) for x in xs]),
+    "bytes": (1, lambda xs: [x > 0.75 for x in xs]),
+    "empty": (1, lambda xs: [x[:n] * 3 for n, x in enumerate(xs)]),
+}
+
+
+@pytest.mark.parametrize("name", SIBLINGS)
+def test_siblings_are_one_dispatch(name: str, gpu: GpuDevice) -> None:
+    expected, program = SIBLINGS[name]
+    rng = np.random.default_rng(0)
+    sizes = [5, 64, 1, 1023, 1024, 4100, 300]
+    xs = [
+        fw.tensor(rng.uniform(0.5, 1, n).astype(np.float32), device=gpu) for n in sizes
+    ]
+    first = program(xs)
+    fw.eval()
+    del first
+    before = gpu.gpu.counters.snapshot()
+    answer = listed(program(xs))
+    fw.eval()
+    counted = gpu.gpu.counters - before
+    for found, other in zip(
+        answer, listed(program([x.cpu() for x in xs])), strict=True
+    ):
+        assert_close(found, other.numpy(), scale=1000)
+    assert counted.dispatches == expected
+    assert counted.uploads == 0
+
+
+def test_many_siblings_are_several_dispatches(gpu: GpuDevice) -> None:
+    base = np.arange(2800, dtype=np.float32)
+    x = fw.tensor(base, device=gpu)
+    fw.eval()
+    before = gpu.gpu.counters.snapshot()
+    parts = [x[4 * k : 4 * k + 1] * 2 for k in range(700)]
+    fw.eval()
+    assert (gpu.gpu.counters - before).dispatches == 2
+    assert_close(ops.cat(parts), base[::4] * 2)
+
+
+def test_large_launches_stay_alone_on_a_software_device(gpu: GpuDevice) -> None:
+    xs = [fw.ones(4 * WORKGROUP * groups, device=gpu) for groups in (64, 65, 64)]
+    fw.eval()
+    before = gpu.gpu.counters.snapshot()
+    kept = [x * 2 for x in xs]
+    fw.eval()
+    software = gpu.gpu.info.kind == "software"
+    assert (gpu.gpu.counters - before).dispatches == (2 if software else 1)
+    assert all(float(each.sum()) == 2 * each.numel() for each in kept)

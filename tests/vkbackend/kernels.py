@@ -63,6 +63,21 @@ void main() {
 """
 )
 
+# y[i] = b + c for each row, with one workgroup for each.
+ROWS = (
+    HEAD
+    + """
+struct Row { Words y; uint b; uint c; };
+layout(buffer_reference, std430) readonly buffer Arguments { uint count; Row rows[]; };
+layout(push_constant) uniform Push { Arguments args; };
+void main() {
+    uint row = gl_WorkGroupID.x;
+    uint i = gl_LocalInvocationID.x;
+    if (i < args.count) args.rows[row].y.at[i] = args.rows[row].b + args.rows[row].c;
+}
+"""
+)
+
 SLOW_WORDS = 1 << 21
 """Words of a buffer that keep a device busy for some tens of milliseconds or more."""
 

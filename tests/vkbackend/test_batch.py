@@ -7,6 +7,7 @@ import pytest
 
 from tests.vkbackend.kernels import (
     INDIRECT,
+    ROWS,
     add_affine,
     affine,
     filled,
@@ -99,6 +100,50 @@ def test_indirect_arguments(device: Device) -> None:
     batch.submit()
     for index, out in enumerate(outs):
         assert (words(device, out) == 435 * index).all()
+
+
+@pytest.mark.core
+def test_rows_of_arguments(device: Device) -> None:
+    pipeline = device.pipeline("rows", source=ROWS, constants={"LOCAL_X": 64})
+    outs = [device.allocate(4 * 60) for _ in range(70)]
+    rows = [(out, 100 * k, k) for k, out in enumerate(outs)]
+    table = pipeline.table_packer(len(outs))(
+        60, *(each for row in rows for each in row)
+    )
+    batch = device.batch()
+    batch.dispatch(pipeline, (len(outs), 1, 1), table, [], outs)
+    with pytest.raises(ArgumentError, match="wrong size"):
+        batch.dispatch(pipeline, (1, 1, 1), table[:-4], [], outs)
+    batch.submit()
+    for k, out in enumerate(outs):
+        assert (words(device, out) == 101 * k).all()
+
+
+@pytest.mark.core
+def test_barriers_placed_by_the_caller(device: Device) -> None:
+    pipeline = affine(device)
+    x = filled(device, np.full(100, 3, np.uint32))
+    y, z = device.allocate(x.size), device.allocate(x.size)
+    pack = pipeline.packer(("x", "y", "count", "a", "b"))
+    before = device.counters.snapshot()
+    batch = device.batch()
+    add_affine(batch, pipeline, x, y, 2)
+    batch.extend(
+        [
+            (pipeline, pack(y, z, 100, 1, 1), 2, 1, 1),
+            None,
+            (pipeline, pack(z, x, 100, 1, 1), 2, 1, 1),
+        ],
+        [y, z],
+        [z, x],
+    )
+    add_affine(batch, pipeline, x, y, 1, 1)
+    assert len(batch) == 4
+    batch.submit()
+    assert (words(device, y) == 9).all()
+    counted = device.counters - before
+    assert (counted.dispatches, counted.barriers) == (4, 3)
+    assert all(each.last_write is not None for each in (x, y, z))
 
 
 @pytest.mark.device

@@ -5,7 +5,7 @@ import struct
 import numpy as np
 import pytest
 
-from tests.vkbackend.kernels import AFFINE, HEAD, affine, words
+from tests.vkbackend.kernels import AFFINE, HEAD, ROWS, affine, words
 from vkbackend import ArgumentError, Device, ShaderError
 from vkbackend.pipeline import PUSH_SIZE
 
@@ -210,3 +210,19 @@ def test_broken_source_names_the_line(device: Device) -> None:
         device.pipeline("broken", source="#version 460\nvoid main() {\n  x = 1;\n}\n")
     with pytest.raises(ShaderError, match="no file"):
         device.pipeline("there/is/no/such")
+
+
+@pytest.mark.device
+def test_rows(device: Device) -> None:
+    pipeline = device.pipeline("rows", source=ROWS, constants={"LOCAL_X": 64})
+    packed = pipeline.table_packer(2)(7, 1 << 40, 2, 3, 4, 5, 6)
+    # The rows hold addresses, so they begin at a multiple of eight.
+    assert packed == struct.pack("<IxxxxQIIQII", 7, 1 << 40, 2, 3, 4, 5, 6)
+    assert [pipeline.takes(size) for size in (4, 8, 16, 24, 40, 41)] == [
+        *(False, False, False),
+        *(True, True, False),
+    ]
+    with pytest.raises(ArgumentError, match="2 rows of arguments cannot be"):
+        pipeline.table_packer(2)(7, 1 << 40, 2, 3)
+    with pytest.raises(ArgumentError, match="the kernel takes no rows"):
+        affine(device).table_packer(2)

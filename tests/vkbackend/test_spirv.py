@@ -12,6 +12,7 @@ from vkbackend.spirv import (
     BlockLayout,
     Field,
     Module,
+    Rows,
     SpecConstant,
     read_module,
 )
@@ -117,6 +118,22 @@ def test_arguments_behind_one_address() -> None:
     assert module.arguments.size == 16 + 160
     names = [field.name for field in module.arguments.fields]
     assert names[:3] == ["x", "y", "sizes[0]"]
+
+
+def test_rows_that_end_a_block() -> None:
+    body = """
+    struct Row { Floats x; float scale; };
+    layout(buffer_reference, std430) readonly buffer Arguments {
+        uint count; Row rows[];
+    };
+    layout(push_constant) uniform Push { Arguments args; };
+    void main() { args.rows[args.count].x.at[0] = args.rows[3].scale; }
+    """
+    arguments = read_module(build(body)).arguments
+    assert arguments is not None
+    assert arguments.fields == (Field("count", 0, "uint", 4),)
+    fields = (Field("x", 0, "address", 8), Field("scale", 8, "float", 4))
+    assert arguments.rows == Rows(8, 16, fields)
 
 
 def test_one_address_of_another_name_is_a_plain_argument() -> None:

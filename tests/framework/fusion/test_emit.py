@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.framework.fusion.graphs import apply, memory, result
-from vkbackend import shader
+from vkbackend import shader, spirv
 from vkbackend.framework.dtype import (
     bfloat16,
     bool_,
@@ -25,7 +25,7 @@ from vkbackend.framework.dtype import (
 from vkbackend.framework.fusion import expr
 from vkbackend.framework.fusion.build import build_kernel
 from vkbackend.framework.fusion.emit import emit
-from vkbackend.framework.fusion.expr import Program
+from vkbackend.framework.fusion.expr import Program, push_fields
 from vkbackend.framework.graph import Node
 from vkbackend.framework.shape import Layout
 
@@ -152,6 +152,18 @@ def test_shader_is_valid(name: str, moved_in_64_bits: bool) -> None:
     source = emit(program_of(name), moved_in_64_bits)
     words = shader.compile_glsl(source, name=f"fused/{name}")
     assert shader.validate_spirv(words) is None
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_siblings_take_rows(name: str) -> None:
+    program = program_of(name)
+    source = emit(program, siblings=True)
+    module = spirv.read_module(shader.compile_glsl(source, name=f"fused/{name}"))
+    assert module.arguments is not None
+    assert [field.name for field in module.arguments.fields] == ["sibling_of"]
+    assert module.arguments.rows is not None
+    fields = [field.name for field in module.arguments.rows.fields]
+    assert fields == [*(name for name, _ in push_fields(program)), "first"]
 
 
 def regenerate() -> None:

@@ -1,0 +1,142 @@
+"""Kernels side by side: which launches of one program become one dispatch; pure.
+
+Launches of the same program that do not need one another run as one dispatch. Their
+arguments are rows of a table in memory, and a list, made once, says for each workgroup
+whose it is.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Hashable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+MOST_SIBLINGS = 512
+"""Launches in one dispatch, so that their table stays within a mebibyte."""
+
+MOST_WORKGROUPS = 1 << 20
+"""Workgroups of one dispatch of siblings, so that the list stays within 4 MiB."""
+
+
+class Sibling(NamedTuple):
+    """One launch as the rules see it.
+
+    Attributes
+    ----------
+    program : hashable or None
+        What it runs; None never has siblings.
+    groups : int
+        Workgroups.
+    reads, writes : sequence of int
+        Values. Each is written by one launch at most, or else by launches whose
+        program is None.
+    """
+
+    program: Hashable | None
+    groups: int
+    reads: Sequence[int]
+    writes: Sequence[int]
+
+
+class _Family:
+    """Launches that will be one, and where it stands in the order."""
+
+    def __init__(self, place: int) -> None:
+        self.place = place
+        self.members: list[int] = []
+        self.groups = 0
+        self.needed = False
+
+
+def families(launches: Sequence[Sibling]) -> list[list[int]]:
+    """Partition launches into dispatches; linear in their number.
+
+    Parameters
+    ----------
+    launches : sequence of Sibling
+        In an order in which they may run.
+
+    Returns
+    -------
+    list of list of int
+        Dispatches in an order in which they may run; each lists launches of one
+        program, in their own order.
+    """
+    open_: dict[Hashable, _Family] = {}
+    found: list[_Family] = []
+    maker: dict[int, _Family] = {}
+    for number, launch in enumerate(launches):
+        sources = [maker[value] for value in launch.reads if value in maker]
+        for source in sources:
+            source.needed = True
+        family = None if launch.program is None else open_.get(launch.program)
+        if family is None or not _may_join(family, launch, sources):
+            family = _Family(number)
+            found.append(family)
+            if launch.program is not None:
+                open_[launch.program] = family
+        elif any(source.place >= family.place for source in sources):
+            # It must come later than they, and nothing has needed the family so far.
+            family.place = number
+        family.members.append(number)
+        family.groups += launch.groups
+        for value in launch.writes:
+            maker[value] = family
+    return [family.members for family in sorted(found, key=lambda each: each.place)]
+
+
+def _may_join(family: _Family, launch: Sibling, sources: list[_Family]) -> bool:
+    """Whether a launch may rise to its family, or the family sink to the launch."""
+    if len(family.members) >= MOST_SIBLINGS or launch.groups == 0:
+        return False
+    if family.groups + launch.groups > MOST_WORKGROUPS:
+        return False
+    rises = all(source.place < family.place for source in sources)
+    return rises or not family.needed
+
+
+def sibling_of(groups: Sequence[int]) -> tuple[np.ndarray, list[int]]:
+    """Return whose each workgroup is, and the first workgroup of each sibling.
+
+    Parameters
+    ----------
+    groups : sequence of int
+        Workgroups of each sibling.
+
+    Returns
+    -------
+    numpy.ndarray, list of int
+        uint32 of as many elements as there are workgroups; one number for each sibling.
+    """
+    whose = np.repeat(np.arange(len(groups), dtype=np.uint32), groups)
+    return whose, [0, *itertools.accumulate(groups[:-1])]
+
+
+def sibling_block(members: Sequence[str]) -> list[str]:
+    """Return the argument block of siblings, whose own arguments are `members`."""
+    return [
+        "struct Sibling {",
+        *members,
+        "    uint first;",
+        "};",
+        "layout(buffer_reference, std430, buffer_reference_align = 4)"
+        " restrict readonly buffer Workgroups { uint at[]; };",
+        "layout(buffer_reference, std430, buffer_reference_align = 16)"
+        " restrict readonly buffer Arguments {",
+        "    Workgroups sibling_of;",
+        "    Sibling siblings[];",
+        "};",
+        "layout(push_constant, std430) uniform Push { Arguments args; };",
+    ]
+
+
+CHOICE = "uint sibling = args.sibling_of.at[linear_workgroup()];"
+"""What the main function of siblings begins with."""
+
+ARGUMENT = "args.siblings[sibling].{}"
+"""Where an argument is."""
+
+INVOCATION = "(linear_invocation() - args.siblings[sibling].first * gl_WorkGroupSize.x)"
+"""The number of an invocation within its sibling."""

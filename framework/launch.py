@@ -1,0 +1,268 @@
+"""From drafts of kernel runs to dispatches: siblings, barriers, memory by slots."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import (
+    Callable,
+    Collection,
+    Hashable,
+    Iterable,
+    Mapping,
+    Sequence,
+)
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import TypeVar
+
+import numpy as np
+
+import vkbackend
+
+from .dispatch import Grid, fold_grid
+from .fusion.siblings import MOST_WORKGROUPS, Sibling, families, sibling_of
+from .memory_plan import rounded, waves
+
+Item = TypeVar("Item")
+
+Address = tuple[int, int]
+"""A kernel argument that becomes a device address: slot and offset in bytes."""
+
+SMALL = 1 << 16
+"""Bytes of a value that may share an allocation with others of its plan."""
+
+FEW_GROUPS = 64
+"""Workgroups of a run that may have siblings on a software device.
+
+There a dispatch costs as much as some ten thousand elements, and arguments from a table
+are read anew for each.
+"""
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One dispatch of a plan, complete but for addresses and scalars.
+
+    Attributes
+    ----------
+    pack : callable
+        From the argument values, addresses then words then scalars, to bytes.
+    scalars : tuple of (int, int)
+        Node, and position among its scalars.
+    reads, writes : tuple of int
+        Slots.
+    allocate : tuple of (int, int)
+        Slots that get memory before the launch, and their sizes in bytes.
+    over : tuple of (int, int)
+        Slots that are read and written element by element, so that the second may lie
+        where the first does.
+    held : tuple of Buffer
+        What it reads besides slots.
+    """
+
+    pipeline: vkbackend.Pipeline
+    grid: Grid
+    pack: Callable[..., bytes]
+    addresses: tuple[Address, ...]
+    words: tuple[float, ...]
+    scalars: tuple[tuple[int, int], ...]
+    reads: tuple[int, ...]
+    writes: tuple[int, ...]
+    allocate: tuple[tuple[int, int], ...]
+    over: tuple[tuple[int, int], ...] = ()
+    held: tuple[vkbackend.Buffer, ...] = ()
+
+
+@dataclass(frozen=True)
+class Draft:
+    """One run of one kernel, which may become part of a dispatch.
+
+    Attributes
+    ----------
+    pipeline : callable
+        Returns the kernel, for itself or (True) for siblings.
+    program : hashable or None
+        What the kernel computes, if it may have siblings.
+    addresses, words, scalars : mapping
+        Arguments by name; see `Launch`.
+    """
+
+    pipeline: Callable[[bool], vkbackend.Pipeline]
+    grid: Grid
+    addresses: Mapping[str, Address]
+    words: Mapping[str, float]
+    scalars: Mapping[str, tuple[int, int]]
+    reads: tuple[int, ...]
+    writes: tuple[int, ...]
+    allocate: tuple[tuple[int, int], ...]
+    over: tuple[tuple[int, int], ...] = ()
+    program: Hashable | None = None
+
+
+@dataclass(frozen=True)
+class Running:
+    """How launches run at once, in one batch.
+
+    Attributes
+    ----------
+    steps : tuple of (Launch, bool)
+        Launches that have work, and whether a barrier goes in front.
+    memory : tuple of (int, int)
+        Slots that get memory of their own, and their sizes in bytes.
+    block : tuple of (int, int)
+        Slots that share one allocation, and where in it each lies.
+    block_size : int
+        Bytes of it.
+    reads, writes : tuple of int
+        Slots that any launch reads, and that any writes.
+    held : tuple of Buffer
+        What launches read besides slots.
+    """
+
+    steps: tuple[tuple[Launch, bool], ...] = ()
+    memory: tuple[tuple[int, int], ...] = ()
+    block: tuple[tuple[int, int], ...] = ()
+    block_size: int = 0
+    reads: tuple[int, ...] = ()
+    writes: tuple[int, ...] = ()
+    held: tuple[vkbackend.Buffer, ...] = ()
+
+
+def launches(
+    gpu: vkbackend.Device, drafts: Sequence[Draft], side_by_side: bool
+) -> list[Launch]:
+    """Return the dispatches of drafts, in an order in which they may run.
+
+    Parameters
+    ----------
+    gpu : vkbackend.Device
+        Where they run.
+    drafts : sequence of Draft
+        In an order in which they may run.
+    side_by_side : bool
+        Whether several may become one.
+    """
+    most = FEW_GROUPS if gpu.info.kind == "software" else MOST_WORKGROUPS
+    rows = []
+    for draft in drafts:
+        groups = math.prod(draft.grid)
+        program = draft.program if side_by_side and groups <= most else None
+        rows.append(Sibling(program, groups, draft.reads, draft.writes))
+    made = []
+    for members in families(rows):
+        chosen = [drafts[member] for member in members]
+        made.append(_alone(chosen[0]) if len(chosen) == 1 else _side(gpu, chosen))
+    return made
+
+
+def _alone(draft: Draft) -> Launch:
+    pipeline = draft.pipeline(False)
+    return Launch(
+        pipeline,
+        draft.grid,
+        pipeline.packer((*draft.addresses, *draft.words, *draft.scalars)),
+        tuple(draft.addresses.values()),
+        tuple(draft.words.values()),
+        tuple(draft.scalars.values()),
+        draft.reads,
+        draft.writes,
+        draft.allocate,
+        draft.over,
+    )
+
+
+def _side(gpu: vkbackend.Device, drafts: Sequence[Draft]) -> Launch:
+    """Return one launch for several drafts of one program."""
+    pipeline = drafts[0].pipeline(True)
+    whose, firsts = sibling_of([math.prod(draft.grid) for draft in drafts])
+    grid = fold_grid(len(whose))
+    missing = math.prod(grid) - len(whose)
+    whose = np.append(whose, np.full(missing, len(drafts) - 1, np.uint32))
+    buffer = gpu.allocate(whose.nbytes, name="siblings")
+    gpu.upload(whose, buffer)
+    words = [word for draft in drafts for word in draft.words.values()]
+    return Launch(
+        pipeline,
+        grid,
+        _table_packer(pipeline, drafts),
+        _joined([draft.addresses.values() for draft in drafts]),
+        (buffer.address, *words, *firsts),
+        _joined([draft.scalars.values() for draft in drafts]),
+        tuple(dict.fromkeys(_joined([draft.reads for draft in drafts]))),
+        tuple(dict.fromkeys(_joined([draft.writes for draft in drafts]))),
+        _joined([draft.allocate for draft in drafts]),
+        held=(buffer,),
+    )
+
+
+def _table_packer(
+    pipeline: vkbackend.Pipeline, drafts: Sequence[Draft]
+) -> Callable[..., bytes]:
+    """Return what packs values, given by kind, as the kernel takes them: by sibling."""
+    rows = pipeline.arguments.rows
+    assert rows is not None
+    names: list[tuple[int, str]] = []
+    for k, draft in enumerate(drafts):
+        names += [(k, name) for name in draft.addresses]
+    names.append((-1, "sibling_of"))
+    for k, draft in enumerate(drafts):
+        names += [(k, name) for name in draft.words]
+    names += [(k, "first") for k in range(len(drafts))]
+    for k, draft in enumerate(drafts):
+        names += [(k, name) for name in draft.scalars]
+    place = {name: at for at, name in enumerate(names)}
+    fields = [field.name for field in rows.fields]
+    order = [place[k, name] for k in range(len(drafts)) for name in fields]
+    pick = itemgetter(place[-1, "sibling_of"], *order)
+    table = pipeline.table_packer(len(drafts))
+    return lambda *values: table(*pick(values))
+
+
+def _joined(parts: Iterable[Iterable[Item]]) -> tuple[Item, ...]:
+    return tuple(itertools.chain.from_iterable(parts))
+
+
+def running(
+    gpu: vkbackend.Device, made: Sequence[Launch], kept: Collection[int]
+) -> Running:
+    """Return how launches run in one batch.
+
+    Parameters
+    ----------
+    gpu : vkbackend.Device
+        Where they run.
+    made : sequence of Launch
+        In the order in which they run.
+    kept : collection of int
+        Slots that outlive the batch and so have memory of their own.
+
+    Raises
+    ------
+    ArgumentError
+        If the device cannot run so many workgroups at once.
+    """
+    check = gpu.batch().check_grid
+    for launch in made:
+        check(launch.pipeline, launch.grid)
+    busy = [launch for launch in made if math.prod(launch.grid)]
+    times = waves([(launch.reads, launch.writes) for launch in busy])
+    memory, block, top = [], [], 0
+    for slot, size in _joined([launch.allocate for launch in made]):
+        if slot in kept or size > SMALL:
+            memory.append((slot, size))
+        else:
+            block.append((slot, top))
+            top += rounded(size)
+    return Running(
+        tuple(
+            (launch, now != before)
+            for launch, now, before in zip(busy, times, [0, *times])
+        ),
+        tuple(memory),
+        tuple(block),
+        top,
+        tuple(dict.fromkeys(_joined([launch.reads for launch in busy]))),
+        tuple(dict.fromkeys(_joined([launch.writes for launch in busy]))),
+        _joined([launch.held for launch in busy]),
+    )

@@ -1,0 +1,78 @@
+"""Dispatches made of drafts: where barriers go, and what shares memory."""
+
+import numpy as np
+import pytest
+
+import vkbackend
+import vkbackend.framework as fw
+from tests.compare import assert_close
+from vkbackend.framework.device import GpuDevice
+from vkbackend.framework.launch import SMALL, Launch, running
+from vkbackend.framework.plan import live_plans
+
+COPY = """#version 460
+#extension GL_EXT_buffer_reference : require
+layout(local_size_x_id = 0) in;
+layout(buffer_reference, std430) buffer Words { uint at[]; };
+layout(push_constant) uniform Push { Words x; Words y; };
+void main() { y.at[0] = x.at[0]; }
+"""
+
+
+def launch(
+    gpu: GpuDevice,
+    reads: list[int],
+    writes: list[int],
+    size: int = 4,
+    grid: tuple[int, int, int] = (1, 1, 1),
+) -> Launch:
+    pipeline = gpu.gpu.pipeline("copy", source=COPY, constants={"LOCAL_X": 1})
+    pack, allocate = pipeline.packer(("x", "y")), tuple((each, size) for each in writes)
+    return Launch(
+        pipeline, grid, pack, (), (), (), tuple(reads), tuple(writes), allocate
+    )
+
+
+def test_barriers_stand_between_waves(gpu: GpuDevice) -> None:
+    rows = [launch(gpu, [0], [1]), launch(gpu, [0], [2]), launch(gpu, [2], [3])]
+    rows += [launch(gpu, [1], [4]), launch(gpu, [4], [5])]
+    found = running(gpu.gpu, rows, {5})
+    assert [barrier for _, barrier in found.steps] == [False, False, True, False, True]
+    assert (found.reads, found.writes) == ((0, 2, 1, 4), (1, 2, 3, 4, 5))
+
+
+def test_small_values_share_memory_and_kept_ones_do_not(gpu: GpuDevice) -> None:
+    rows = [launch(gpu, [0], [1], 5), launch(gpu, [0], [2], 300)]
+    rows += [launch(gpu, [1], [3], SMALL + 1), launch(gpu, [2], [4])]
+    found = running(gpu.gpu, rows, {4})
+    assert found.memory == ((3, SMALL + 1), (4, 4))
+    assert found.block == ((1, 0), (2, 256))
+    assert found.block_size == 256 + 512
+
+
+def test_what_has_no_work_is_left_out(gpu: GpuDevice) -> None:
+    rows = [launch(gpu, [0], [1], grid=(0, 1, 1)), launch(gpu, [1], [2])]
+    found = running(gpu.gpu, rows, {1, 2})
+    assert [each for each, _ in found.steps] == rows[1:]
+    assert [slot for slot, _ in found.memory] == [1, 2]
+
+
+def test_a_grid_that_does_not_fit_is_refused(gpu: GpuDevice) -> None:
+    wide = launch(gpu, [0], [1], grid=(1, 1, 1 << 31))
+    with pytest.raises(vkbackend.ArgumentError, match=r"copy.*the grid does not fit"):
+        running(gpu.gpu, [wide], set())
+
+
+def test_siblings_take_their_own_arguments(gpu: GpuDevice) -> None:
+    """Of different sizes, offsets, numbers and broadcasts, at once."""
+    rng = np.random.default_rng(0)
+    base = rng.uniform(0.5, 1, (40, 12)).astype(np.float32)
+    x = fw.tensor(base, device=gpu)
+    fw.eval()
+    before = gpu.gpu.counters.snapshot()
+    answers = [x[k : 2 * k + 1] * x[k] + 0.25 * k for k in range(1, 19)]
+    fw.eval()
+    assert (gpu.gpu.counters - before).dispatches == 1
+    assert len(live_plans()[-1].launches[0].held) == 1
+    for k, answer in enumerate(answers, start=1):
+        assert_close(answer, base[k : 2 * k + 1] * base[k] + np.float32(0.25 * k))
