@@ -129,6 +129,22 @@ class TensorCore:
         """Return the number of elements."""
         return self.layout.numel
 
+    def nelement(self) -> int:
+        """Return the number of elements."""
+        return self.layout.numel
+
+    def dim(self) -> int:
+        """Return the number of dimensions."""
+        return len(self.layout.shape)
+
+    def element_size(self) -> int:
+        """Return the size of one element in bytes."""
+        return self.dtype.itemsize
+
+    def is_floating_point(self) -> bool:
+        """Return whether the dtype is a float one."""
+        return self.dtype.is_float
+
     def view_of(self: Self, layout: Layout) -> Self:
         """Return another view of the same storage, off the tape."""
         return type(self).make(self.array, layout, self.device)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -42,10 +42,12 @@ from .methods import (
     ReductionMethods,
     UnaryMethods,
 )
+from .shape import as_shape, normalize_dim
 
 # Methods called `float`, `int` and `bool` hide the types inside the class.
 Int = int
 Bool = bool
+Number = int | float
 
 
 class Tensor(
@@ -136,12 +138,45 @@ class Tensor(
     def __int__(self) -> Int:
         return int(self.item())
 
+    def __index__(self) -> Int:
+        """Return the only element of a tensor of integers; waits for it."""
+        if self.dtype.is_float:
+            raise TypeError(
+                f"index: the tensor is {self.dtype.name}; it must be of integers"
+            )
+        return int(self.item())
+
     def __hash__(self) -> Int:
         return id(self)
 
     def __array__(self, dtype: Any = None, copy: Bool | None = None) -> np.ndarray:
         array = self.detach().numpy()
         return array if dtype is None else array.astype(dtype)
+
+    def size(self, dim: Int | None = None) -> Any:
+        """Return the shape, or the size of one dimension."""
+        if dim is None:
+            return self.shape
+        return self.shape[normalize_dim("size", dim, self.ndim)]
+
+    # Tensors of the same dtype and device
+
+    def new_full(self, size: Sequence[Int], fill_value: Number) -> Tensor:
+        """Return a tensor with every element `fill_value`."""
+        made: Tensor = ops.fill_like(self.detach(), tuple(size), fill_value, self.dtype)
+        return made
+
+    def new_zeros(self, *size: Any) -> Tensor:
+        """Return a tensor of zeros."""
+        return self.new_full(as_shape(size), 0)
+
+    def new_ones(self, *size: Any) -> Tensor:
+        """Return a tensor of ones."""
+        return self.new_full(as_shape(size), 1)
+
+    def new_tensor(self, data: Any) -> Tensor:
+        """Return a tensor with a copy of `data`."""
+        return Tensor(data, self.dtype, self.device)
 
     # Devices and dtypes
 

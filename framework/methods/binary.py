@@ -130,6 +130,34 @@ class BinaryMethods:
         """See `ops.bitwise_right_shift`."""
         return ops.bitwise_right_shift(self, operand(self, other))
 
+    def logaddexp(self: Tensor, other: Tensor) -> Tensor:
+        """See `ops.logaddexp`."""
+        return ops.logaddexp(self, other)
+
+    def isclose(
+        self: Tensor,
+        other: Tensor,
+        rtol: float = 1e-5,
+        atol: float = 1e-8,
+        equal_nan: bool = False,
+    ) -> Tensor:
+        """See `ops.isclose`."""
+        return ops.isclose(self, other, rtol, atol, equal_nan)
+
+    def allclose(
+        self: Tensor,
+        other: Tensor,
+        rtol: float = 1e-5,
+        atol: float = 1e-8,
+        equal_nan: bool = False,
+    ) -> bool:
+        """See `ops.allclose`."""
+        return ops.allclose(self, other, rtol, atol, equal_nan)
+
+    def equal(self: Tensor, other: Tensor) -> bool:
+        """See `ops.equal`."""
+        return ops.equal(self, other)
+
     def clamp(
         self: Tensor,
         min: Tensor | Number | None = None,

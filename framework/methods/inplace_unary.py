@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from .. import ops
 from ..inplace import change
+from .operand import Number
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
@@ -107,6 +108,15 @@ class InPlaceUnaryMethods:
     def logical_not_(self: Tensor) -> Tensor:
         """Change in place by `logical_not`."""
         return change(self, ops.logical_not)
+
+    def nan_to_num_(
+        self: Tensor,
+        nan: Number = 0.0,
+        posinf: Number | None = None,
+        neginf: Number | None = None,
+    ) -> Tensor:
+        """Change in place by `nan_to_num`."""
+        return change(self, ops.nan_to_num, nan, posinf, neginf)
 
     def neg_(self: Tensor) -> Tensor:
         """Change in place by `neg`."""

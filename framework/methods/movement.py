@@ -88,6 +88,10 @@ class MovementMethods:
         """Return a view in the shape of another tensor; see `ops.expand`."""
         return ops.expand(self, other.shape)
 
+    def broadcast_to(self: Tensor, shape: Sequence[int]) -> Tensor:
+        """See `ops.broadcast_to`."""
+        return ops.broadcast_to(self, tuple(shape))
+
     def squeeze(self: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
         """See `ops.squeeze`."""
         return ops.squeeze(self, dim)

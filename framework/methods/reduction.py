@@ -157,6 +157,14 @@ class ReductionMethods:
         """See `ops.cumprod`."""
         return ops.cumprod(self, dim, dtype=dtype)
 
+    def diff(self: Tensor, n: int = 1, dim: int = -1) -> Tensor:
+        """See `ops.diff`."""
+        return ops.diff(self, n, dim)
+
+    def trace(self: Tensor) -> Tensor:
+        """See `ops.trace`."""
+        return ops.trace(self)
+
     def softmax(
         self: Tensor, dim: int = -1, *, dtype: DTypeLike | None = None
     ) -> Tensor:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .. import ops
+from .operand import Number
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
@@ -119,9 +120,22 @@ class UnaryMethods:
         """See `ops.bitwise_not`."""
         return ops.bitwise_not(self)
 
+    def nan_to_num(
+        self: Tensor,
+        nan: Number = 0.0,
+        posinf: Number | None = None,
+        neginf: Number | None = None,
+    ) -> Tensor:
+        """See `ops.nan_to_num`."""
+        return ops.nan_to_num(self, nan, posinf, neginf)
+
     def neg(self: Tensor) -> Tensor:
         """See `ops.neg`."""
         return ops.neg(self)
+
+    def prelu(self: Tensor, weight: Tensor) -> Tensor:
+        """See `ops.prelu`."""
+        return ops.prelu(self, weight)
 
     def reciprocal(self: Tensor) -> Tensor:
         """See `ops.reciprocal`."""

@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import Literal
 
 from .. import ops
+from ..creation import full
 from ..tensor import Tensor
+from .init import constant_
 from .module import Module
+from .parameter import Parameter
 
 
 class ReLU(Module):
@@ -260,3 +263,52 @@ class LogSoftmax(Module):
     def extra_repr(self) -> str:
         """Return the arguments that `repr` shows."""
         return f"dim={self.dim}"
+
+
+class GLU(Module):
+    """The first half of a dimension times the sigmoid of the second.
+
+    Parameters
+    ----------
+    dim : int, default -1
+    """
+
+    def __init__(self, dim: int = -1) -> None:
+        self.dim = dim
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return one half gated by the other."""
+        return ops.glu(x, self.dim)
+
+    def extra_repr(self) -> str:
+        """Return the arguments that `repr` shows."""
+        return f"dim={self.dim}"
+
+
+class PReLU(Module):
+    """`x` where it is positive, otherwise a learned factor times `x`.
+
+    Parameters
+    ----------
+    num_parameters : int, default 1
+        One factor for all, or one for each channel, which is dimension 1.
+    init : float, default 0.25
+        What they start from.
+    """
+
+    def __init__(self, num_parameters: int = 1, init: float = 0.25) -> None:
+        self.num_parameters = num_parameters
+        self.init = init
+        self.weight = Parameter(full(num_parameters, init))
+
+    def reset_parameters(self) -> None:
+        """Set the factors to what they started from."""
+        constant_(self.weight, self.init)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return `x` with negative elements scaled."""
+        return ops.prelu(x, self.weight)
+
+    def extra_repr(self) -> str:
+        """Return the arguments that `repr` shows."""
+        return f"num_parameters={self.num_parameters}"

@@ -10,6 +10,7 @@ from .activation import (
     hardtanh,
     leaky_relu,
     mish,
+    prelu,
     relu,
     relu6,
     selu,
@@ -66,6 +67,7 @@ from .compare import (
     lt,
     maximum,
     minimum,
+    nan_to_num,
     ne,
     where,
 )
@@ -78,7 +80,7 @@ from .creation import (
     random_uniform,
 )
 from .cross_entropy import cross_entropy
-from .diagonal import diag, diag_embed, diagonal
+from .diagonal import diag, diag_embed, diagonal, trace
 from .dropout import dropout, dropout1d, dropout2d, dropout3d
 from .einsum import einsum, tensordot
 from .embedding import embedding
@@ -95,17 +97,18 @@ from .exponential import (
     log2,
     log10,
     log_sigmoid,
+    logaddexp,
     pow,
     sigmoid,
 )
 from .extreme import ValuesIndices, all, amax, amin, any, argmax, argmin, max, min
 from .flat import masked_scatter, put, take
-from .gate import swiglu
+from .gate import glu, swiglu
 from .group_norm import group_norm, instance_norm
 from .histogram import bincount, histc
 from .indexing import slice_
 from .interpolate import interpolate
-from .join import cat, hstack, stack, vstack
+from .join import cat, hstack, meshgrid, stack, vstack
 from .likelihood import nll_loss
 from .linalg import bmm, matmul
 from .loss import (
@@ -127,8 +130,9 @@ from .max_pool import (
     max_pool2d,
     max_pool2d_with_indices,
 )
-from .moment import norm, std, std_mean, var, var_mean
+from .moment import cosine_similarity, norm, std, std_mean, var, var_mean
 from .movement import (
+    broadcast_to,
     expand,
     flatten,
     move,
@@ -141,6 +145,7 @@ from .movement import (
     unflatten,
     unsqueeze,
 )
+from .near import allclose, equal, isclose
 from .normalize import batch_norm, normalize
 from .patches import col2im, im2col
 from .products import addmm, baddbmm, dot, linear, mm, mv, outer, vdot
@@ -167,7 +172,7 @@ from .region import (
 )
 from .rope import rope
 from .row_norm import layer_norm, rms_norm
-from .scan import cumprod, cumsum
+from .scan import cumprod, cumsum, diff
 from .scatter import (
     gather,
     index_add,
@@ -232,6 +237,7 @@ __all__ = [
     "addcmul",
     "addmm",
     "all",
+    "allclose",
     "amax",
     "amin",
     "any",
@@ -259,6 +265,7 @@ __all__ = [
     "bitwise_right_shift",
     "bitwise_xor",
     "bmm",
+    "broadcast_to",
     "bucketize",
     "cast",
     "cat",
@@ -277,6 +284,7 @@ __all__ = [
     "copysign",
     "cos",
     "cosh",
+    "cosine_similarity",
     "count_nonzero",
     "cross_entropy",
     "cumprod",
@@ -284,6 +292,7 @@ __all__ = [
     "diag",
     "diag_embed",
     "diagonal",
+    "diff",
     "div",
     "dot",
     "draw_exponential",
@@ -299,6 +308,7 @@ __all__ = [
     "elu",
     "embedding",
     "eq",
+    "equal",
     "erf",
     "erfc",
     "exp",
@@ -315,6 +325,7 @@ __all__ = [
     "gather",
     "ge",
     "gelu",
+    "glu",
     "group_norm",
     "gt",
     "hardsigmoid",
@@ -332,6 +343,7 @@ __all__ = [
     "index_select",
     "instance_norm",
     "interpolate",
+    "isclose",
     "isfinite",
     "isinf",
     "isnan",
@@ -350,6 +362,7 @@ __all__ = [
     "log10",
     "log_sigmoid",
     "log_softmax",
+    "logaddexp",
     "logical_and",
     "logical_not",
     "logical_or",
@@ -368,6 +381,7 @@ __all__ = [
     "maximum",
     "mean",
     "median",
+    "meshgrid",
     "min",
     "minimum",
     "mish",
@@ -378,6 +392,7 @@ __all__ = [
     "mul",
     "multinomial",
     "mv",
+    "nan_to_num",
     "nanmean",
     "nansum",
     "narrow",
@@ -394,6 +409,7 @@ __all__ = [
     "permute",
     "place",
     "pow",
+    "prelu",
     "prod",
     "put",
     "ramp_like",
@@ -448,6 +464,7 @@ __all__ = [
     "tensordot",
     "tile",
     "topk",
+    "trace",
     "transpose",
     "tril",
     "triu",

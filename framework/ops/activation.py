@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from ..dtype import FLOAT, NUMERIC, SINGLE
+from ..errors import ShapeError
 from ..primitive import elementwise
 from .compare import where
 from .element import check_float
 from .error_function import erfc, host_erfc
 from .exponential import exp, sigmoid
+from .movement import reshape
 from .trigonometric import tanh
 from .unary import abs, square
 
@@ -281,3 +283,26 @@ def hardswish(x: Tensor) -> Tensor:
 def hardswish_vjp(grad: Tensor, x: Tensor) -> Tensor:
     inner = where(x < 3.0, grad * (x * (1 / 3) + 0.5), grad)
     return where(x <= -3.0, 0.0, inner)
+
+
+def prelu(x: Tensor, weight: Tensor) -> Tensor:
+    """Return each element, or that of its channel's weight times it where negative.
+
+    Parameters
+    ----------
+    x : Tensor, shape (batch, channels, ...)
+    weight : Tensor, shape (channels,), or of one element
+
+    Raises
+    ------
+    ShapeError
+        If there is not one weight, or one for each channel.
+    """
+    channels = x.shape[1] if x.ndim > 1 else 1
+    if weight.numel() not in (1, channels):
+        raise ShapeError(
+            f"prelu: x is {x.shape}, weight {weight.shape}; there must be one weight,"
+            f" or {channels}"
+        )
+    shape = (weight.numel(),) + (1,) * (x.ndim - 2) if x.ndim > 1 else ()
+    return where(x > 0, x, reshape(weight, shape) * x)

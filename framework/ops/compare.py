@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,6 +12,14 @@ from ..primitive import comparison, elementwise
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
+
+LARGEST = {
+    "float16": 65504.0,
+    "bfloat16": (2 - 2**-7) * 2.0**127,
+    "float32": (2 - 2**-23) * 2.0**127,
+    "float64": (2 - 2**-52) * 2.0**1023,
+}
+"""The largest finite number of each float dtype."""
 
 
 @comparison(glsl="x == y", reference=np.equal, dtypes=ANY)
@@ -201,3 +210,28 @@ def clamp(
         raise TypeError("clamp: min and max are both None; give at least one of them")
     bounded = x if min is None else clamp_min(x, min)
     return bounded if max is None else clamp_max(bounded, max)
+
+
+def nan_to_num(
+    x: Tensor,
+    nan: float = 0.0,
+    posinf: float | None = None,
+    neginf: float | None = None,
+) -> Tensor:
+    """Return `x` with NaN and infinities replaced.
+
+    Parameters
+    ----------
+    x : Tensor
+        Integers stay as they are.
+    nan : float, default 0
+        For NaN.
+    posinf, neginf : float or None
+        For the infinities; None means the largest and smallest finite number.
+    """
+    if not x.dtype.is_float:
+        return x
+    most = LARGEST[x.dtype.name]
+    out = where(isnan(x), nan, x)
+    out = where(eq(x, math.inf), most if posinf is None else posinf, out)
+    return where(eq(x, -math.inf), -most if neginf is None else neginf, out)

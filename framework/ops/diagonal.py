@@ -10,6 +10,7 @@ from ..primitive import movement
 from ..shape import Layout, TensorSpec, contiguous_strides, normalize_dim
 from .creation import fill_like
 from .movement import permute
+from .reduce import sum
 from .region import place
 
 if TYPE_CHECKING:
@@ -112,3 +113,16 @@ def diag(x: Tensor, diagonal: int = 0) -> Tensor:
 
 
 _diagonal_of = diagonal  # the parameter of `diag` hides the name
+
+
+def trace(x: Tensor) -> Tensor:
+    """Return the sum of the main diagonal of a matrix.
+
+    Raises
+    ------
+    ShapeError
+        If `x` is no matrix.
+    """
+    if x.ndim != 2:
+        raise ShapeError(f"trace: x is {x.shape}; it must be 2-D")
+    return sum(diagonal(x))

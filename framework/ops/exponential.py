@@ -12,7 +12,9 @@ import numpy as np
 
 from ..dtype import FLOAT, INTEGER, SINGLE
 from ..primitive import elementwise
-from .compare import where
+from ..shape import broadcast_shapes
+from .compare import eq, maximum, where
+from .unary import abs
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
@@ -177,3 +179,10 @@ def pow_vjp(
     elif needs[1]:
         grad_y = grad * where(x == 0.0, 0.0, out * log(x))
     return grad_x, grad_y
+
+
+def logaddexp(x: Tensor, y: Tensor) -> Tensor:
+    """Return log(exp(x) + exp(y)), which does not overflow."""
+    broadcast_shapes("logaddexp", x.shape, y.shape)
+    apart = where(eq(x, y), 0.0, x - y)
+    return maximum(x, y) + log1p(exp(-abs(apart)))

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..shape import broadcast_shapes
+from ..errors import ShapeError
+from ..shape import broadcast_shapes, normalize_dim
 from .activation import silu
+from .exponential import sigmoid
+from .region import narrow
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
@@ -30,3 +33,24 @@ def swiglu(gate: Tensor, x: Tensor) -> Tensor:
     """
     broadcast_shapes("swiglu", gate.shape, x.shape)
     return silu(gate) * x
+
+
+def glu(x: Tensor, dim: int = -1) -> Tensor:
+    """Return the first half of a dimension times the sigmoid of the second.
+
+    Raises
+    ------
+    ShapeError
+        If its size is odd.
+
+    Notes
+    -----
+    Source: Dauphin et al., arXiv:1612.08083.
+    """
+    at = normalize_dim("glu", dim, x.ndim)
+    if x.shape[at] % 2:
+        raise ShapeError(
+            f"glu: dimension {at} of shape {x.shape} has an odd size; it must be even"
+        )
+    size = x.shape[at] // 2
+    return narrow(x, at, 0, size) * sigmoid(narrow(x, at, size, size))

@@ -6,7 +6,7 @@ import functools
 import itertools
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from ..errors import DTypeError, ShapeError
 from ..primitive import primitive
 from ..shape import TensorSpec, normalize_dim
 from .cast import cast
-from .movement import reshape, unsqueeze
+from .movement import expand, reshape, unsqueeze
 from .region import WORKGROUP, narrow, words_of
 from .unary import copy
 
@@ -194,3 +194,40 @@ def vstack(tensors: Sequence[Tensor]) -> Tensor:
             for part in tensors
         ]
     )
+
+
+def meshgrid(
+    *tensors: Tensor | Sequence[Tensor], indexing: Literal["ij", "xy"] = "ij"
+) -> tuple[Tensor, ...]:
+    """Return views of vectors that together name each point of a grid.
+
+    Parameters
+    ----------
+    *tensors : Tensor or sequence of Tensor
+        Of at most one dimension.
+    indexing : str, default "ij"
+        "ij" has the first vector along the first dimension, "xy" along the second.
+
+    Raises
+    ------
+    ShapeError
+        If a tensor is no vector, or `indexing` another word.
+    """
+    listed: list[Tensor] = []
+    for each in tensors:
+        listed.extend(each if isinstance(each, Sequence) else (each,))
+    if indexing not in ("ij", "xy") or any(each.ndim > 1 for each in listed):
+        raise ShapeError(
+            f"meshgrid: indexing is {indexing!r}, shapes {[t.shape for t in listed]};"
+            ' it must be "ij" or "xy", and they have at most one dimension'
+        )
+    order = list(range(len(listed)))
+    if indexing == "xy" and len(listed) > 1:
+        order[:2] = 1, 0
+    sizes = tuple(listed[at].numel() for at in order)
+    grids = []
+    for place, vector in zip(order, listed):
+        wanted = [1] * len(listed)
+        wanted[place] = vector.numel()
+        grids.append(expand(reshape(vector, tuple(wanted)), sizes))
+    return tuple(grids)

@@ -11,12 +11,13 @@ from ..dispatch import Argument, Dispatch, Placed
 from ..dtype import FLOAT
 from ..errors import DTypeError, ShapeError
 from ..primitive import composite, primitive
-from ..shape import TensorSpec, normalize_dims
-from .compare import eq, where
+from ..shape import TensorSpec, broadcast_shapes, normalize_dim, normalize_dims
+from .compare import clamp_min, eq, where
 from .element import statistic_dtype
 from .exponential import pow
 from .extreme import amax, amin
-from .reduce import Dims, finish, mean, nothing, total
+from .movement import expand
+from .reduce import Dims, finish, mean, nothing, sum, total
 from .reducing import (
     as_dtype_of,
     in_storage,
@@ -208,3 +209,31 @@ def norm(
     if x.numel() == 0:
         return nothing(x, dims, keepdim, 0, x.dtype)
     return finish(_norm(x, order, dims), x.shape, dims, keepdim)
+
+
+def cosine_similarity(
+    x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8
+) -> Tensor:
+    """Return the cosines of the angles between vectors along a dimension.
+
+    Parameters
+    ----------
+    x1, x2 : Tensor, float
+        Of shapes that broadcast.
+    dim : int, default 1
+        Dimension along which the vectors lie.
+    eps : float, default 1e-8
+        Least norm to divide by.
+
+    Raises
+    ------
+    ShapeError
+        If the shapes do not broadcast.
+    """
+    shape = broadcast_shapes("cosine_similarity", x1.shape, x2.shape)
+    _need_float("cosine_similarity", x1)
+    at = normalize_dim("cosine_similarity", dim, len(shape))
+    x1, x2 = expand(x1, shape), expand(x2, shape)
+    norms = (clamp_min(norm(each, 2, at, keepdim=True), eps) for each in (x1, x2))
+    first, second = norms
+    return sum((x1 / first) * (x2 / second), at)

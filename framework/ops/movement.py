@@ -227,6 +227,11 @@ def expand(x: Tensor, shape: Shape) -> Tensor:
     return x if wanted == x.shape else _expand(x, wanted)
 
 
+def broadcast_to(x: Tensor, shape: Shape) -> Tensor:
+    """Return a view in a shape that `x` broadcasts to; see `expand`."""
+    return expand(x, tuple(shape))
+
+
 @composite(dtypes=ANY)
 def move(x: Tensor, origin: Device, target: Device) -> Tensor:
     """Return the elements of `x`, which are on `origin`, on another device."""

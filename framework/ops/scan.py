@@ -14,11 +14,13 @@ from ..dispatch import (
     Scratch,
     linear_grid,
 )
-from ..dtype import NUMERIC, DType, DTypeLike, as_dtype, int32
+from ..dtype import NUMERIC, DType, DTypeLike, as_dtype, bool_, int32
+from ..errors import ShapeError
 from ..primitive import primitive
 from ..shape import TensorSpec, ceil_div, normalize_dim
+from .binary import sub
 from .cast import cast
-from .compare import eq, logical_and, where
+from .compare import eq, logical_and, logical_xor, where
 from .element import acc_size, storage_defines
 from .gather import rows_of
 from .movement import reshape
@@ -30,6 +32,7 @@ from .reducing import (
     need_countable,
     whole_dtype,
 )
+from .region import narrow
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
@@ -246,3 +249,21 @@ def cumprod(x: Tensor, dim: int, *, dtype: DTypeLike | None = None) -> Tensor:
     if x.numel() == 0 or x.ndim == 0:
         return source
     return running_product(source, at, reverse=False)
+
+
+def diff(x: Tensor, n: int = 1, dim: int = -1) -> Tensor:
+    """Return differences of neighbours along a dimension, taken `n` times.
+
+    Raises
+    ------
+    ShapeError
+        If `n` is below 0.
+    """
+    at = normalize_dim("diff", dim, x.ndim)
+    if n < 0:
+        raise ShapeError(f"diff: n is {n}; it must be at least 0")
+    for _ in range(min(n, x.shape[at])):
+        size = x.shape[at] - 1
+        later, earlier = narrow(x, at, 1, size), narrow(x, at, 0, size)
+        x = logical_xor(later, earlier) if x.dtype is bool_ else sub(later, earlier)
+    return x

@@ -205,6 +205,38 @@ def test_python_conversions(make: Make) -> None:
     assert_close(np.add(DATA, make(DATA)), DATA + DATA)
 
 
+def test_sizes(make: Make) -> None:
+    x = make(DATA)
+    assert x.size() == (2, 3)
+    assert (x.size(-1), x.dim(), x.nelement(), x.element_size()) == (3, 2, 6, 4)
+    assert x.is_floating_point()
+    assert not (x > 0).is_floating_point()
+    with pytest.raises(ShapeError, match="size: there is no dimension 2"):
+        x.size(2)
+
+
+def test_new_tensors(make: Make) -> None:
+    x = make(np.array([1, 0], np.int16))
+    for found, wanted in (
+        (x.new_zeros(2, 2), [[0, 0], [0, 0]]),
+        (x.new_ones((1, 2)), [[1, 1]]),
+        (x.new_full((2,), 7), [7, 7]),
+        (x.new_tensor([3, 4]), [3, 4]),
+    ):
+        assert found.tolist() == wanted
+        assert found.dtype is fw.int16
+        assert found.device is x.device
+    assert make(True).new_ones(2).tolist() == [True, True]
+    assert not make(1.0, grad=True).new_zeros(2).requires_grad
+
+
+def test_integers_index(make: Make) -> None:
+    assert "abc"[make(np.array([1], np.int32))] == "b"
+    with pytest.raises(TypeError) as raised:
+        range(make(2.0))
+    assert str(raised.value) == "index: the tensor is float32; it must be of integers"
+
+
 def test_iteration(make: Make) -> None:
     rows = list(make(DATA))
     assert [row.tolist() for row in rows] == DATA.tolist()

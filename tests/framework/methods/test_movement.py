@@ -27,6 +27,7 @@ CALLS: dict[str, Call] = {
     "t": lambda x, t: (x[0].t(), x[0, 0].t()),
     "expand": lambda x, t: x[:1].expand(5, -1, -1),
     "expand_as": lambda x, t: x[:1].expand_as(t(CUBE)),
+    "broadcast_to": lambda x, t: x[0].broadcast_to((5, 3, 4)),
     "squeeze": lambda x, t: (x[:1, :1].squeeze(), x[:1].squeeze(0), x.squeeze(1)),
     "unsqueeze": lambda x, t: (x.unsqueeze(-1), x.unsqueeze(1)),
     "flip": lambda x, t: (x.flip(0), x.flip(1, 2), x.flip((0, 2))),

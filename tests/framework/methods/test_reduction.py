@@ -39,6 +39,8 @@ CALLS: dict[str, Call] = {
     "count_nonzero": lambda x, t: (x.count_nonzero(), t(TRUTH).count_nonzero(1)),
     "cumsum": lambda x, t: (x.cumsum(0), x.cumsum(1)),
     "cumprod": lambda x, t: (x.cumprod(0), x.cumprod(-1)),
+    "diff": lambda x, t: (x.diff(), x.diff(2), x.diff(1, 0)),
+    "trace": lambda x, t: x.trace(),
     "softmax": lambda x, t: (x.softmax(0), x.softmax(-1)),
     "log_softmax": lambda x, t: (x.log_softmax(0), x.log_softmax(-1)),
 }

@@ -20,6 +20,9 @@ from vkbackend.framework.device import Device
         (nn.SiLU(), torch.nn.SiLU()),
         (nn.GELU(), torch.nn.GELU()),
         (nn.GELU("tanh"), torch.nn.GELU("tanh")),
+        (nn.GLU(0), torch.nn.GLU(0)),
+        (nn.PReLU(), torch.nn.PReLU()),
+        (nn.PReLU(7, 0.1), torch.nn.PReLU(7, 0.1)),
         (nn.ReLU6(), torch.nn.ReLU6()),
         (nn.ELU(0.7), torch.nn.ELU(0.7)),
         (nn.CELU(0.7), torch.nn.CELU(0.7)),
@@ -38,4 +41,4 @@ from vkbackend.framework.device import Device
 def test_activation(
     ours: nn.Module, theirs: torch.nn.Module, place: Device, rng: np.random.Generator
 ) -> None:
-    compare(ours, theirs, rng.normal(size=(5, 7)).astype(np.float32), place)
+    compare(ours, theirs, rng.normal(size=(6, 7)).astype(np.float32), place)

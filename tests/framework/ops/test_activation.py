@@ -10,6 +10,7 @@ import torch.nn.functional as F  # noqa: N812 - its own documentation's name
 
 import vkbackend.framework as fw
 from tests.compare import assert_close
+from tests.framework.ops.twin import as_in_torch
 from vkbackend.framework import ops
 
 Make = Callable[..., fw.Tensor]
@@ -58,3 +59,8 @@ def test_made_of_others(call: Any, twin: Any, make: Make) -> None:
 def test_celu_needs_a_scale() -> None:
     with pytest.raises(ValueError, match="celu: alpha is 0; it must be another number"):
         ops.celu(fw.ones(1), 0)
+
+
+@pytest.mark.parametrize(("shape", "weights"), [((3, 5, 4), 5), ((7, 3), 1), ((4,), 1)])
+def test_prelu(shape: tuple[int, ...], weights: int, make: Make) -> None:
+    as_in_torch(make, ops.prelu, F.prelu, shape, (weights,))

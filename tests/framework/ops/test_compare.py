@@ -81,3 +81,22 @@ def test_clamp(low: float | None, high: float | None, make: Make) -> None:
 def test_clamp_needs_a_bound() -> None:
     with pytest.raises(TypeError, match="clamp: min and max are both None; give at"):
         ops.clamp(fw.ones(2))
+
+
+@pytest.mark.parametrize(
+    "dtype", ["float32", "float16", "bfloat16", "float64", "int32"]
+)
+def test_nan_to_num(dtype: str, place: Device) -> None:
+    need(fw.zeros(1, dtype=dtype).dtype, place)
+    data = torch.tensor([1.0, NAN, INF, -INF, -0.0])
+    theirs = (data.nan_to_num(7, 8, 9) if dtype == "int32" else data).to(
+        getattr(torch, dtype)
+    )
+    x = fw.tensor(theirs.double().numpy(), dtype, place)
+    for options in ({}, {"nan": 2.0, "posinf": 3.0, "neginf": -4.0}):
+        found = ops.nan_to_num(x, **options)
+        expected = theirs.nan_to_num(**options)
+        assert found.dtype is x.dtype
+        np.testing.assert_array_equal(
+            found.numpy().astype(np.float64), expected.double().numpy()
+        )

@@ -41,3 +41,8 @@ def test_bad_input() -> None:
     with pytest.raises(ShapeError) as raised:
         ops.diag(fw.ones((1, 2, 3)))
     assert str(raised.value) == ("diag: x is (1, 2, 3); it must have 1 or 2 dimensions")
+
+
+@pytest.mark.parametrize("shape", [(3, 5), (1, 4), (5, 5)])
+def test_trace(shape: tuple[int, ...], place: Device) -> None:
+    agree(Row(ops.trace, torch.trace, shape, dtypes=("float32", "int64")), place)

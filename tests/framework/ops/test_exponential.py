@@ -4,10 +4,12 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+import torch
 
 import vkbackend.framework as fw
 from tests.compare import assert_close
 from tests.framework.ops.special import INF, NAN, check_special, check_special_pairs
+from tests.framework.ops.twin import as_in_torch
 from vkbackend.framework import ops
 
 Make = Callable[..., fw.Tensor]
@@ -93,3 +95,15 @@ def test_slopes_of_powers_at_zero(make: Make) -> None:
     y = make([2.0], grad=True)
     ((-2.0) ** y).backward()
     assert np.isnan(y.grad.item())
+
+
+def test_logaddexp(make: Make) -> None:
+    as_in_torch(make, ops.logaddexp, torch.logaddexp, (3, 1, 7), (5, 7))
+    x = np.array([INF, -INF, -INF, INF, 1000, -1000, NAN, 2], np.float32)
+    y = np.array([INF, -INF, INF, 0, 1000, 0, 1, 2], np.float32)
+    a, b = make(x, grad=True), make(y)
+    out = ops.logaddexp(a, b)
+    assert_close(out, torch.logaddexp(*map(torch.tensor, (x, y))).numpy())
+    out[-1].backward()
+    assert a.grad is not None
+    assert a.grad[-1].item() == 0.5

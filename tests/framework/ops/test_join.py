@@ -1,5 +1,7 @@
 """Tensors joined into one."""
 
+from typing import Literal
+
 import numpy as np
 import pytest
 import torch
@@ -72,3 +74,28 @@ def test_bad_input() -> None:
     with pytest.raises(ShapeError) as raised:
         ops.stack([])
     assert str(raised.value) == "stack: there are no tensors; at least one is needed"
+
+
+@pytest.mark.parametrize("indexing", ["ij", "xy"])
+def test_meshgrid(indexing: Literal["ij", "xy"], place: Device) -> None:
+    vectors = [np.arange(n, dtype=np.float32) for n in (3, 4, 2)]
+    expected = np.meshgrid(*vectors, indexing=indexing)
+    for given in (vectors, [vectors]):
+        ours = [
+            [fw.tensor(v, device=place) for v in each]
+            if isinstance(each, list)
+            else fw.tensor(each, device=place)
+            for each in given
+        ]
+        found = ops.meshgrid(*ours, indexing=indexing)
+        for mine, wanted in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(mine.numpy(), wanted)
+
+
+def test_meshgrid_of_few() -> None:
+    (only,) = ops.meshgrid(fw.arange(3), indexing="xy")
+    assert only.tolist() == [0, 1, 2]
+    assert [each.shape for each in ops.meshgrid(fw.arange(3), fw.tensor(1))] == [
+        (3, 1),
+        (3, 1),
+    ]

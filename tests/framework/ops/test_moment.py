@@ -8,6 +8,7 @@ import torch
 
 import vkbackend.framework as fw
 from tests.compare import assert_close
+from tests.framework.ops.twin import as_in_torch
 from vkbackend.framework import ops
 
 Make = Callable[..., fw.Tensor]
@@ -83,3 +84,14 @@ def test_with_the_mean(name: str, make: Make) -> None:
     (expected[0] * expected[1]).sum().backward()
     assert other.grad is not None
     assert_close(x.grad, other.grad.numpy())
+
+
+@pytest.mark.parametrize("dim", [0, -1])
+def test_cosine_similarity(dim: int, make: Make) -> None:
+    as_in_torch(
+        make,
+        lambda x, y: ops.cosine_similarity(x, y, dim),
+        lambda x, y: torch.nn.functional.cosine_similarity(x, y, dim),
+        (3, 1, 5),
+        (3, 4, 5),
+    )

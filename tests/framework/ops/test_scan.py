@@ -5,10 +5,12 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+import torch
 
 import vkbackend
 import vkbackend.framework as fw
 from tests.compare import assert_close
+from tests.framework.ops.twin import as_in_torch
 from vkbackend.framework import ops
 from vkbackend.framework.dispatch import Placed
 from vkbackend.framework.dtype import float32
@@ -76,3 +78,13 @@ def test_levels_on_a_gpu(device: vkbackend.Device) -> None:
     ]
     assert [step.constants["REVERSE"] for step in steps] == [1, 0, 0, 0, 1]
     assert steps[2].push["out_"] == steps[3].push["carry"]
+
+
+@pytest.mark.parametrize(("n", "dim"), [(0, 0), (1, -1), (2, 1), (9, 0)])
+def test_diff(n: int, dim: int, make: Make) -> None:
+    as_in_torch(
+        make, lambda x: ops.diff(x, n, dim), lambda x: torch.diff(x, n, dim), (3, 5)
+    )
+    truth = np.array([[True, False, False], [True, True, False]])
+    if dim < 2 and n < 3:
+        assert_close(ops.diff(make(truth), n, dim), np.diff(truth, n, dim))
