@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import ops
 from ..errors import ShapeError
+from ..ops.transposed import row_major
 from ..shape import Shape, as_shape
 
 if TYPE_CHECKING:
@@ -185,7 +186,7 @@ class MovementMethods:
     def contiguous(self: Tensor) -> Tensor:
         """Return the tensor in row-major storage of its own; itself if it is so."""
         whole = self.layout.offset == 0 and self.layout.is_contiguous
-        return self if whole else ops.copy(self)
+        return self if whole else row_major(self)
 
     def is_contiguous(self: Tensor) -> bool:
         """Return whether the elements lie one after the other in row-major order."""

@@ -1,0 +1,53 @@
+// Planes with rows and columns exchanged:
+// out[b, i, j] = x[b * batch + i * step + j * line]
+// grid    linear in tiles of 64 x 64; z: plane
+// in      x of T; step is 1, or neighbours are not read together
+// out     out_ (planes, rows, columns) T, contiguous
+// consts  LOCAL_X: a multiple of 64
+// source  through shared memory, so that reads and writes both run along memory
+#version 460
+#extension GL_EXT_buffer_reference : require
+#include "lib/element.glsl"
+#include "lib/index.glsl"
+
+#if BYTES < 4
+#define HELD uint
+#else
+#define HELD T
+#endif
+
+const uint TILE = 64;
+
+layout(push_constant, std430) uniform Push {
+    In x;
+    Out out_;
+    uint rows;
+    uint columns;
+    uint step;
+    uint line;
+    uint batch;
+} push;
+
+// One column more, so that a column of it lies in different banks.
+shared HELD tile[TILE][TILE + 1];
+
+void main() {
+    In x = push.x;
+    Out out_ = push.out_;
+    uint rows = push.rows, columns = push.columns;
+    uint across = (rows - 1) / TILE + 1, number = linear_workgroup();
+    uint first_row = number % across * TILE, first_column = number / across * TILE;
+    uint fast = gl_LocalInvocationIndex % TILE, slow = gl_LocalInvocationIndex / TILE;
+    uint together = gl_WorkGroupSize.x / TILE;
+    if (first_column >= columns) return;
+
+    uint from = gl_WorkGroupID.z * push.batch + (first_row + fast) * push.step;
+    if (first_row + fast < rows)
+        for (uint j = slow; j < min(TILE, columns - first_column); j += together)
+            tile[j][fast] = HELD(x.at[from + (first_column + j) * push.line]);
+    barrier();
+    uint to = gl_WorkGroupID.z * rows * columns + first_column + fast;
+    if (first_column + fast < columns)
+        for (uint i = slow; i < min(TILE, rows - first_row); i += together)
+            out_.at[to + (first_row + i) * columns] = T(tile[fast][i]);
+}
