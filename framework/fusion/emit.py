@@ -214,8 +214,10 @@ def _wrapped(step: Instruction) -> str:
     """
     dtype = DTYPES[step.result]
     expression = f"{dtype.glsl}({step.glsl})"
-    if dtype.name in ("float16", "bfloat16"):
-        return f"from_{dtype.name}(to_{dtype.name}({expression}))"
+    if dtype.name == "bfloat16":
+        return f"round_bfloat16({expression})"
+    if dtype.name == "float16":
+        return f"from_float16(to_float16({expression}))"
     if dtype.kind not in ("int", "uint") or dtype.itemsize >= 4:
         return expression
     return f"bitfieldExtract({expression}, 0, {8 * dtype.itemsize})"

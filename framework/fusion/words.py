@@ -127,7 +127,10 @@ def store_element(k: int, name: str, value: str, place: str) -> str:
 
 
 def _encode(name: str, value: str) -> str:
-    """Turn a value into its word, a pair of words, or the low bits of a word."""
+    """Turn a value into its word, a pair of words, or the low bits of a word.
+
+    Values are rounded to their dtype already.
+    """
     dtype = DTYPES[name]
     whole = {
         "float32": "floatBitsToUint({})",
@@ -137,7 +140,7 @@ def _encode(name: str, value: str) -> str:
         "int64": "unpackUint2x32(uint64_t({}))",
         "uint64": "unpackUint2x32({})",
         "float16": "to_float16({})",
-        "bfloat16": "to_bfloat16({})",
+        "bfloat16": "(floatBitsToUint({}) >> 16)",
     }
     if name in whole:
         return whole[name].format(value)

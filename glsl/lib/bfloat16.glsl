@@ -10,3 +10,10 @@ uint to_bfloat16(float x) {
 float from_bfloat16(uint bits) {
     return uintBitsToFloat(bits << 16);
 }
+
+// The nearest bfloat16 as a float32.
+float round_bfloat16(float x) {
+    uint bits = floatBitsToUint(x);
+    uint near = bits + 0x7fffu + (bits >> 16 & 1u) & 0xffff0000u;
+    return uintBitsToFloat(x != x ? 0x7fc00000u : near);
+}
