@@ -5,6 +5,7 @@ from __future__ import annotations
 from . import compute_graph as graph
 from . import data, nn, ops, optim
 from .autograd import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
+from .capture import jit
 from .core import evaluate as eval
 from .creation import (
     arange,
@@ -349,6 +350,7 @@ __all__ = [
     "isfinite",
     "isinf",
     "isnan",
+    "jit",
     "kthvalue",
     "le",
     "lerp",

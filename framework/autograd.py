@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from . import tracing
 from .core import TensorCore, assembled
 from .errors import DeviceMismatchError, DTypeError, GradError, ShapeError
 from .shape import TensorSpec
@@ -323,8 +324,17 @@ def _accumulate_leaf(leaf: TensorCore, grad: Any) -> None:
     for hook in leaf.hooks or ():
         answer = hook(grad)
         grad = grad if answer is None else answer
+    trace = tracing.listener()
+    if trace is not None:
+        trace.left_gradient(leaf, cleared=False)
     # A rule may send one tensor along two edges; each leaf gets its own handle on it.
-    leaf.grad = grad.alias() if leaf.grad is None else leaf.grad + grad
+    if leaf.grad is None:
+        leaf.grad = grad.alias()
+    elif trace is None or grad.requires_grad or leaf.grad.requires_grad:
+        leaf.grad = leaf.grad + grad
+    else:
+        # Into the same storage, so that a replay finds it.
+        leaf.grad.add_(grad)
 
 
 def sum_to(grad: Any, spec: TensorSpec) -> Any:

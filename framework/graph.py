@@ -42,7 +42,7 @@ class Value:
 
     __slots__ = ("buffer", "dtype", "holders", "node", "numel", "slot", "watchers")
 
-    watchers: set[Callable[[], object]]
+    watchers: set[Callable[[bool], object]]
 
     def __init__(
         self, numel: int, dtype: DType, node: Node | None = None, buffer: object = None
@@ -108,18 +108,56 @@ class WatchedValue(Value):
 
     @holders.setter
     def holders(self, count: int) -> None:
+        grew = count > _holders.__get__(self)
         _holders.__set__(self, count)
-        for watcher in self.watchers:
-            watcher()
+        for watcher in tuple(self.watchers):
+            watcher(grew)
+
+
+class BoundArray(Array):
+    """A storage that replays write to: each counts as a change in place.
+
+    An array becomes one by assignment to its `__class__`, in `bind`.
+    """
+
+    __slots__ = ()
+
+    @property
+    def version(self) -> int:
+        """Number of changes in place so far, replays of those who watch included."""
+        count: int = _version.__get__(self) + self._replays()
+        return count
+
+    @version.setter
+    def version(self, count: int) -> None:
+        _version.__set__(self, count - self._replays())
+
+    def _replays(self) -> int:
+        watchers = getattr(self.value, "watchers", ())
+        return sum(getattr(watcher, "replays", 0) for watcher in watchers)
+
+    def replace(self, value: Value) -> None:
+        """Hold another value, which is not a change for those who saved this one."""
+        version = self.version
+        super().replace(value)
+        self.version = version
 
 
 _holders: Any = Value.__dict__["holders"]
+_version: Any = Array.__dict__["version"]
 
 
-def watch(value: Value, watcher: Callable[[], object]) -> None:
-    """Call `watcher` whenever an array begins or ceases to refer to a value.
+def bind(array: Array) -> None:
+    """Make a storage count the replays of those who watch its value as changes."""
+    version = array.version
+    array.__class__ = BoundArray
+    array.version = version
 
-    A watcher is forgotten with `value.watchers.discard(watcher)`.
+
+def watch(value: Value, watcher: Callable[[bool], object]) -> None:
+    """Call `watcher` whenever an array begins, or ceases, to refer to a value.
+
+    It is told which: whether there is one more. `value.watchers.discard` forgets it.
     """
     if type(value) is not WatchedValue:
         value.watchers = set()

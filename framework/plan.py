@@ -143,6 +143,7 @@ def build_plan(
     *,
     fusing: bool = True,
     state: Collection[int] | None = None,
+    held: Collection[int] | None = None,
 ) -> Plan:
     """Group nodes into kernels, build their pipelines and lay out their arguments.
 
@@ -159,8 +160,13 @@ def build_plan(
     state : collection of int or None
         For a replay, the `id` of values that it may write over once they have been
         read. Replays have no siblings: their arguments are changed one by one.
+    held : collection of int or None
+        The `id` of values that somebody holds, which may change meanwhile: garbage is
+        collected at any moment. None finds out.
     """
-    return _Builder(gpu, nodes, slots, state).build(fusing)
+    if held is None:
+        held = {id(each) for node in nodes for each in node.outputs if each.holders}
+    return _Builder(gpu, nodes, slots, state, held).build(fusing)
 
 
 class _Builder:
@@ -170,11 +176,13 @@ class _Builder:
         nodes: Sequence[Node],
         slots: dict[int, int],
         state: Collection[int] | None,
+        held: Collection[int],
     ) -> None:
         self.gpu = gpu
         self.nodes = nodes
         self.slots = slots
         self.state = state
+        self.held = held
         self.wide = gpu.info.kind == "software" and gpu.info.shader_int64
         self.producer = {
             id(value): number
@@ -210,7 +218,7 @@ class _Builder:
             self.producer.get(id(value), -1 - self.slots[id(value)])
             for value, _ in node.inputs
         ]
-        held = any(value.holders for value in node.outputs)
+        held = any(id(value) in self.held for value in node.outputs)
         dtype, shape = node.outputs[0].dtype, node.layouts[0].shape
         return Note(node.op.name, shape, dtype.name, dtype.itemsize, tuple(reads), held)
 
@@ -226,7 +234,7 @@ class _Builder:
         alive: set[int] = set()
         for number in reversed(range(len(self.nodes))):
             node = self.nodes[number]
-            if number in alive or any(value.holders for value in node.outputs):
+            if number in alive or any(id(value) in self.held for value in node.outputs):
                 alive.add(number)
                 for value, _ in node.inputs:
                     if id(value) in self.producer:
@@ -236,7 +244,7 @@ class _Builder:
     def _item(self, number: int, place: dict[int, int]) -> Item:
         node = self.nodes[number]
         reads = []
-        outside = sum(value.holders > 0 for value in node.outputs)
+        outside = sum(id(value) in self.held for value in node.outputs)
         for value, layout in node.inputs:
             source = self.producer.get(id(value))
             if source is None:
@@ -265,7 +273,7 @@ class _Builder:
         wanted: set[int] = set()
         for number, unit in unit_of.items():
             node = self.nodes[number]
-            wanted.update(id(value) for value in node.outputs if value.holders)
+            wanted.update(id(value) for value in node.outputs if id(value) in self.held)
             for value, _ in node.inputs:
                 source = self.producer.get(id(value))
                 if source is not None and unit_of[source] != unit:
@@ -453,5 +461,5 @@ class _Builder:
                     seen.add(id(value))
                     self.plan.inputs.append((self.slots[id(value)], number, at))
             for at, value in enumerate(self.nodes[number].outputs):
-                if value.holders:
+                if id(value) in self.held:
                     self.plan.outputs.append((self.slots[id(value)], number, at))

@@ -31,7 +31,7 @@ def append(device: GpuDevice, node: Node) -> None:
     if tracing.running:
         trace = tracing.listener()
         if trace is not None:
-            trace.nodes.append(node)
+            trace.asked(device, node)
             return
     with device.lock:
         device.pending.append(node)
@@ -104,7 +104,9 @@ def realised(value: Value) -> vkbackend.Buffer:
     return value.buffer
 
 
-def _plan_for(device: GpuDevice, nodes: Sequence[Node], wiring: object) -> Plan:
+def _plan_for(
+    device: GpuDevice, nodes: Sequence[Node], wiring: tuple[object, ...]
+) -> Plan:
     plans = device.plans
     key = device.fusing, wiring
     plan = plans.get(key)
@@ -114,7 +116,10 @@ def _plan_for(device: GpuDevice, nodes: Sequence[Node], wiring: object) -> Plan:
             for node in nodes
             for value in (*node.values, *node.outputs)
         }
-        plan = plans[key] = build_plan(device.gpu, nodes, slots, fusing=device.fusing)
+        held = _held(nodes, wiring)
+        plan = plans[key] = build_plan(
+            device.gpu, nodes, slots, fusing=device.fusing, held=held
+        )
         if len(plans) > KEPT_PLANS:
             plans.popitem(last=False)
     else:
@@ -122,7 +127,23 @@ def _plan_for(device: GpuDevice, nodes: Sequence[Node], wiring: object) -> Plan:
     return plan
 
 
-def _number(nodes: Sequence[Node], outside: list[Value]) -> object:
+def _held(nodes: Sequence[Node], wiring: tuple[object, ...]) -> set[int]:
+    """Return which results the wiring says are wanted, by `id`.
+
+    They may no longer be: then the next graph of this wiring still finds its plan.
+    """
+    held = set()
+    place = 0
+    for node in nodes:
+        place += 1 + len(node.values)
+        for value in node.outputs:
+            if wiring[place]:
+                held.add(id(value))
+            place += 1
+    return held
+
+
+def _number(nodes: Sequence[Node], outside: list[Value]) -> tuple[object, ...]:
     """Give every value a slot, in the order in which it first appears.
 
     Parameters
@@ -134,7 +155,7 @@ def _number(nodes: Sequence[Node], outside: list[Value]) -> object:
 
     Returns
     -------
-    object
+    tuple
         Everything that decides a plan, as one hashable value: forms, wiring, and which
         results are still wanted.
     """

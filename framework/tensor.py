@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from . import ops
+from . import ops, tracing
 from .autograd import backward
 from .core import TensorCore, host_array, operand
 from .device import CPU, Device
@@ -273,6 +273,8 @@ class Tensor(
                 f"requires_grad: the tensor is {self.dtype.name};"
                 " only float tensors have gradients"
             )
+        if getattr(self, "requires_grad", None) is not requires_grad:
+            tracing.structure_changed()
         self.requires_grad = requires_grad
         return self
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from .errors import TraceError
 
 if TYPE_CHECKING:
+    from .device import GpuDevice
     from .graph import Array, Node, Value
     from .rng import Generator
 
@@ -56,7 +57,8 @@ class StreamWord(int):
 class Listener(Protocol):
     """What a trace does with what it hears."""
 
-    nodes: list[Node]
+    def asked(self, device: GpuDevice, node: Node) -> None:
+        """Note an operation."""
 
     def rebound(self, array: Array, before: Value) -> None:
         """Note that a storage has other content than `before`."""
@@ -97,8 +99,8 @@ def listener() -> Listener | None:
 
 
 @contextmanager
-def listening(trace: Listener) -> Iterator[None]:
-    """Send what happens in this thread to a trace."""
+def listening(trace: Listener | None) -> Iterator[None]:
+    """Send what happens in this thread to a trace, or to none."""
     global running
     with _counting:
         running += 1
@@ -119,10 +121,13 @@ def changing(read: Callable[[], float]) -> float:
 
 def each_time(action: Callable[[], object]) -> None:
     """Do something on the host now and, in order, before each replay."""
-    action()
     trace = listener()
-    if trace is not None:
-        trace.each_time(action)
+    if trace is None:
+        action()
+        return
+    with listening(None):
+        action()
+    trace.each_time(action)
 
 
 def once(reason: str) -> None:

@@ -56,7 +56,7 @@ ORDER = {
         tensor
         creation random
         compute_graph fused_graph
-        gradcheck
+        capture gradcheck
         nn optim data serialize
         __init__
         examples

@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeVar
 
+from .. import tracing
 from ..autograd import no_grad
 from ..device import Device
 from ..dtype import DTYPES, DType, DTypeLike
@@ -58,7 +59,29 @@ class Module:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call `forward`."""
+        if tracing.running:
+            trace = tracing.listener()
+            if trace is not None:
+                trace.called(self)
         return self.forward(*args, **kwargs)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if vars(self).get(name, tracing) is not value:
+            tracing.structure_changed()
+        super().__setattr__(name, value)
+
+    def __delattr__(self, name: str) -> None:
+        tracing.structure_changed()
+        super().__delattr__(name)
+
+    def fingerprint(self) -> list[object]:
+        """Return everything but elements that decides what a call does."""
+        found: list[object] = []
+        for name, value in vars(self).items():
+            found += [name, value]
+            if isinstance(value, Tensor):
+                found += [value.array, value.requires_grad]
+        return found
 
     # What a module consists of
 
@@ -292,5 +315,6 @@ def _join(path: str, name: str) -> str:
 
 def _rebind(tensor: Tensor, source: Tensor) -> None:
     """Give a tensor another's storage, so that who holds it sees the change."""
+    tracing.structure_changed()
     tensor.array, tensor.layout = source.array, source.layout
     tensor.device = source.device

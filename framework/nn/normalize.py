@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .. import ops
+from .. import ops, tracing
 from ..autograd import no_grad
 from ..creation import ones, zeros
 from ..dtype import int64
@@ -70,6 +70,10 @@ class RunningStatistics(Module):
                 f" it must be {self.expected.format(self.num_features)}"
             )
 
+    def _count(self) -> None:
+        with no_grad():
+            self.num_batches_tracked.add_(1)
+
     def extra_repr(self) -> str:
         """Return the arguments that `repr` shows."""
         return (
@@ -87,9 +91,9 @@ class _BatchNorm(RunningStatistics):
         self.check(x)
         momentum = 0.0 if self.momentum is None else self.momentum
         if self.training and self.track_running_stats:
-            with no_grad():
-                self.num_batches_tracked.add_(1)
+            tracing.each_time(self._count)
             if self.momentum is None:
+                tracing.once("BatchNorm without momentum averages all batches")
                 momentum = 1.0 / self.num_batches_tracked.item()
         return ops.batch_norm(
             x,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .. import tracing
 from ..autograd import no_grad
 from ..tensor import Tensor
 
@@ -41,6 +42,9 @@ class Parameter(Tensor):
 
 def zero_gradient(tensor: Tensor, set_to_none: bool) -> None:
     """Drop a tensor's gradient, or set it to zero."""
+    trace = tracing.listener()
+    if trace is not None:
+        trace.left_gradient(tensor, cleared=set_to_none)
     if set_to_none or tensor.grad is None:
         tensor.grad = None
         return

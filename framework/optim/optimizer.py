@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from .. import tracing
 from ..autograd import no_grad
 from ..core import evaluate
 from ..errors import StateError
@@ -13,6 +14,46 @@ from ..tensor import Tensor
 
 Group = dict[str, Any]
 """Options of some parameters, and the list itself as "params"."""
+
+
+class Cohort:
+    """Parameters of one trace that have made equally many steps.
+
+    Attributes
+    ----------
+    members : list of dict
+        What is remembered of each.
+    late : int
+        Steps that replays have made and `members` do not count yet.
+    """
+
+    def __init__(self, optimizer: Optimizer, trace: object) -> None:
+        self.members: list[dict[str, Any]] = []
+        self.late = 0
+        self._optimizer = optimizer
+        self._trace = trace
+
+    def tick(self) -> None:
+        """Count a step, in the same time for any number of parameters."""
+        self._optimizer.settle(self._trace)
+        self.late += 1
+
+    def step(self) -> int:
+        """Return the number of steps."""
+        steps: int = self.members[0]["step"]
+        return steps + self.late
+
+    def catch_up(self) -> None:
+        """Let each member count what it is late."""
+        if self.late:
+            for member in self.members:
+                member["step"] += self.late
+            self.late = 0
+
+    def differences(self) -> list[object]:
+        """Return how far each member is from the first: nowhere if a trace fits."""
+        first = self.members[0]["step"]
+        return [member["step"] - first for member in self.members]
 
 
 class Optimizer:
@@ -33,8 +74,6 @@ class Optimizer:
     ----------
     param_groups : list of dict
         May be changed between steps, for example `group["lr"]`.
-    state : dict of Tensor to dict
-        What is remembered of each parameter.
 
     Raises
     ------
@@ -43,13 +82,18 @@ class Optimizer:
         requires a gradient, or an option is unknown or out of range.
     """
 
+    replayable = False
+    """Whether `update` reads numbers that change through `tracing.changing`."""
+
     def __init__(
         self,
         params: Iterable[Tensor] | Iterable[Mapping[str, Any]],
         defaults: Mapping[str, Any],
     ) -> None:
         self.defaults = dict(defaults)
-        self.state: dict[Tensor, dict[str, Any]] = {}
+        self._state: dict[Tensor, dict[str, Any]] = {}
+        self._cohorts: list[Cohort] = []
+        self._replaying: object = None
         self.param_groups: list[Group] = []
         listed = list(params)
         if not listed:
@@ -62,6 +106,19 @@ class Optimizer:
     @property
     def _name(self) -> str:
         return type(self).__name__
+
+    @property
+    def state(self) -> dict[Tensor, dict[str, Any]]:
+        """What is remembered of each parameter."""
+        self.settle(None)
+        return self._state
+
+    def settle(self, trace: object) -> None:
+        """Let parameters count the replays of every trace but this one."""
+        if self._replaying is not trace:
+            for cohort in self._cohorts:
+                cohort.catch_up()
+            self._replaying = trace
 
     def add_param_group(self, group: Mapping[str, Any]) -> None:
         """Optimize further parameters, with options of their own."""
@@ -85,6 +142,7 @@ class Optimizer:
         filled = {**self.defaults, **group, "params": params}
         self.check(filled)
         self.param_groups.append(filled)
+        tracing.structure_changed()
 
     def _check_parameter(self, parameter: object) -> None:
         if not isinstance(parameter, Tensor):
@@ -115,6 +173,13 @@ class Optimizer:
 
         Waits for nothing.
         """
+        trace = tracing.listener()
+        if trace is not None:
+            trace.called(self)
+            if not self.replayable:
+                trace.once(f"{self._name} does not say that it can be replayed")
+        elif self._cohorts:
+            tracing.structure_changed()
         changed = []
         with no_grad():
             for group in self.param_groups:
@@ -124,6 +189,28 @@ class Optimizer:
                         changed.append(parameter)
         if changed:
             evaluate(*changed)
+
+    def fingerprint(self) -> list[object]:
+        """Return everything but elements and learning rates that decides a step."""
+        found: list[object] = []
+        state = self.state
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                found += [parameter, parameter.array]
+                for value in state.get(parameter, {}).values():
+                    found.append(getattr(value, "array", None))
+        for cohort in self._cohorts:
+            found += cohort.differences()
+        return found
+
+    def places(self) -> list[tuple[dict[str, Any], str]]:
+        """Return where the options are that decide a step, without learning rates."""
+        return [
+            (group, name)
+            for group in self.param_groups
+            for name in group
+            if name != "lr"
+        ]
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Drop the gradients of the parameters, or set them to zero."""
@@ -166,15 +253,25 @@ class Optimizer:
                 f"load_state_dict: the state has groups of {sizes} parameters,"
                 f" {self._name} of {own}; they must be equal"
             )
-        self.state = {}
+        self._state, self._cohorts = {}, []
+        tracing.structure_changed()
         for mine, given in zip(self.param_groups, groups):
             for parameter, number in zip(mine["params"], given["params"]):
                 if number in state_dict["state"]:
-                    self.state[parameter] = {
+                    self._state[parameter] = {
                         name: _copied(value, parameter)
                         for name, value in state_dict["state"][number].items()
                     }
             mine.update({**given, "params": mine["params"]})
+
+
+def become(tensor: Tensor, new: Tensor) -> None:
+    """Replace the elements of a tensor by those of a fresh result of its shape."""
+    whole = tensor.layout.is_contiguous and tensor.numel() == tensor.array.value.numel
+    if whole and new.dtype is tensor.dtype and new.layout == tensor.layout:
+        tensor.array.rebind(new.array.value)
+    else:
+        tensor.copy_(new)
 
 
 def _copied(value: Any, parameter: Tensor) -> Any:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from .. import tracing
 from ..errors import StateError
 from .optimizer import Optimizer
 
@@ -37,6 +38,9 @@ class LRScheduler:
 
     def step(self) -> None:
         """Set the learning rates of the next epoch."""
+        tracing.each_time(self._next)
+
+    def _next(self) -> None:
         self.last_epoch += 1
         for group, base in zip(self.optimizer.param_groups, self.base_lrs):
             group["lr"] = self.rule(base, self.last_epoch)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from .. import tracing
 from ..tensor import Tensor
-from .optimizer import Group, Optimizer
+from .optimizer import Group, Optimizer, become
 
 
 class SGD(Optimizer):
@@ -42,6 +43,8 @@ class SGD(Optimizer):
     [2.0]
     """
 
+    replayable = True
+
     def __init__(
         self,
         params: Iterable[Tensor] | Iterable[Mapping[str, Any]],
@@ -75,16 +78,20 @@ class SGD(Optimizer):
             grad = grad + parameter * group["weight_decay"]
         if group["momentum"]:
             grad = self._direction(parameter, grad, group)
-        parameter.copy_(parameter - grad * group["lr"])
+        lr = tracing.changing(lambda: group["lr"])
+        become(parameter, parameter - grad * lr)
 
     def _direction(self, parameter: Tensor, grad: Tensor, group: Group) -> Tensor:
         """Return where momentum leads, and remember it."""
         momentum = group["momentum"]
-        before = self.state.get(parameter)
-        if before is None:
+        state = self._state.get(parameter)
+        if state is None:
+            tracing.once("SGD remembers its first direction")
             buffer = grad.clone()
+            self._state[parameter] = {"momentum_buffer": buffer}
         else:
-            kept = before["momentum_buffer"] * momentum
-            buffer = kept + grad * (1.0 - group["dampening"])
-        self.state[parameter] = {"momentum_buffer": buffer}
+            buffer = state["momentum_buffer"]
+            new = buffer * momentum + grad * (1.0 - group["dampening"])
+            become(buffer, new)
+            buffer = new
         return grad + buffer * momentum if group["nesterov"] else buffer

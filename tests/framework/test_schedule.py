@@ -1,6 +1,7 @@
 """Flushing: cached schedules, quiet loops, errors that leave everything usable."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -242,3 +243,21 @@ def test_values_are_numbered_by_wiring(gpu: GpuDevice) -> None:
     fw.eval()
     assert_close(y.numpy(), x.numpy() * 3)
     assert (x.array.value.slot, y.array.value.slot) == (-1, -1)
+
+
+def test_a_result_dropped_while_its_plan_is_made_is_there_next_time(
+    gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = tensor(gpu, 3, 13)
+    held = [x * 7]
+    build = schedule.build_plan
+
+    def drops(*args: Any, **kwargs: Any) -> Any:
+        # As the collection of garbage may do at any moment.
+        held.clear()
+        return build(*args, **kwargs)
+
+    monkeypatch.setattr(schedule, "build_plan", drops)
+    fw.eval()
+    assert held == []
+    assert_close(x * 7, x.numpy() * 7)

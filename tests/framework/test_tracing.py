@@ -11,7 +11,7 @@ import vkbackend.framework as fw
 from vkbackend.framework import tracing
 from vkbackend.framework.device import GpuDevice
 from vkbackend.framework.errors import TraceError
-from vkbackend.framework.graph import watch
+from vkbackend.framework.graph import bind, watch
 
 
 def heard() -> Any:
@@ -19,7 +19,7 @@ def heard() -> Any:
     said: list[Any] = []
     return SimpleNamespace(
         said=said,
-        nodes=[],
+        asked=lambda device, node: said.append((device, node)),
         rebound=lambda array, before: said.append((array, before)),
         drawn=lambda generator, words: said.append(words) or words,
         changing=lambda read: said.append(read) or read(),
@@ -80,7 +80,9 @@ def test_operations_go_to_the_trace_of_their_thread(gpu: GpuDevice) -> None:
         other.join()
         with pytest.raises(TraceError, match="is read on the host"):
             x.numpy()
-    assert [node.op.name for node in trace.nodes] == ["add"]
+    ((device, node),) = trace.said
+    assert device is gpu
+    assert node.op.name == "add"
     assert gpu.pending == []
     del y
 
@@ -90,8 +92,8 @@ def test_holders_of_a_watched_value_are_heard() -> None:
     counts: list[int] = []
     value = x.array.value
 
-    def note() -> None:
-        counts.append(value.holders)
+    def note(grew: bool) -> None:
+        counts.append(value.holders if grew else -value.holders)
 
     watch(value, note)
     watch(value, note)
@@ -99,7 +101,24 @@ def test_holders_of_a_watched_value_are_heard() -> None:
     assert value.holders == 2
     del twin
     x.add_(1)
-    assert counts == [2, 1, 0]
+    assert counts == [2, -1, 0]
     value.watchers.discard(note)
     x.array.rebind(value)
-    assert counts == [2, 1, 0]
+    assert counts == [2, -1, 0]
+
+
+def test_versions_count_replays() -> None:
+    x = fw.ones(3)
+    value = x.array.value
+    note = type("Note", (), {"__call__": lambda self, grew: None, "replays": 0})()
+    watch(value, note)
+    bind(x.array)
+    assert x.array.version == 0
+    note.replays = 4
+    assert x.array.version == 4
+    x.add_(1)
+    assert x.array.version == 5
+    x.array.replace(value)
+    assert x.array.version == 5
+    note.replays = 6
+    assert x.array.version == 7

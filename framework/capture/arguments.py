@@ -1,0 +1,100 @@
+"""What a call is given: its signature, and the tensors that are fed to each replay."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..autograd import is_grad_enabled
+from ..errors import TraceError
+from ..tensor import Tensor
+
+SIMPLE = (bool, int, float, complex, str, bytes, type(None), np.generic)
+"""Arguments that are the same when they are equal."""
+
+
+class Call(NamedTuple):
+    """Arguments taken apart.
+
+    Attributes
+    ----------
+    key : hashable
+        Calls with equal keys may share a trace.
+    fed : list of Tensor
+        Tensors whose elements may differ from call to call.
+    kept : list of object
+        What the key names by identity.
+    on_host : list of str
+        Tensors on the host, by their place among the arguments.
+    """
+
+    key: object
+    fed: list[Tensor]
+    kept: list[object]
+    on_host: list[str]
+
+
+def take_apart(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
+    """Return the signature of a call.
+
+    Raises
+    ------
+    TraceError
+        If an argument cannot be told from another one, or is on the tape.
+    """
+    call = Call(None, [], [], [])
+    keys = [_key(value, str(k), call) for k, value in enumerate(args)]
+    for name in sorted(kwargs):
+        keys += [name, _key(kwargs[name], name, call)]
+    return call._replace(key=(is_grad_enabled(), *keys))
+
+
+def _key(value: Any, place: str, call: Call) -> object:
+    if isinstance(value, Tensor):
+        return _tensor_key(value, place, call)
+    if isinstance(value, SIMPLE):
+        return type(value), value
+    if isinstance(value, tuple | list):
+        parts = [_key(each, f"{place}[{k}]", call) for k, each in enumerate(value)]
+        return type(value), tuple(parts)
+    if isinstance(value, Mapping):
+        pairs = [(k, _key(each, f"{place}[{k!r}]", call)) for k, each in value.items()]
+        return type(value), tuple(pairs)
+    if isinstance(value, np.ndarray):
+        raise TraceError(
+            f"jit: argument {place} is a NumPy array of shape {value.shape}, which a"
+            " replay would not see; make it a tensor on the device first"
+        )
+    call.kept.append(value)
+    return type(value), id(value)
+
+
+def _tensor_key(tensor: Tensor, place: str, call: Call) -> object:
+    if not tensor.is_gpu:
+        call.on_host.append(place)
+    elif not tensor.requires_grad:
+        call.fed.append(tensor)
+        shape, strides, _ = tensor.layout
+        return shape, strides, tensor.dtype, id(tensor.device)
+    elif tensor.grad_node is not None and is_grad_enabled():
+        raise TraceError(
+            f"jit: argument {place} is a result that requires a gradient, and gradients"
+            " do not flow out of a replay; detach it, or compute it inside"
+        )
+    call.kept.append(tensor)
+    return Tensor, id(tensor)
+
+
+def with_tensors(value: Any, swap: Callable[[Tensor], Any]) -> Any:
+    """Return nested sequences and mappings with each tensor exchanged."""
+    if isinstance(value, Tensor):
+        return swap(value)
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*[with_tensors(each, swap) for each in value])
+    if isinstance(value, tuple | list):
+        return type(value)([with_tensors(each, swap) for each in value])
+    if isinstance(value, dict):
+        return {key: with_tensors(each, swap) for key, each in value.items()}
+    return value

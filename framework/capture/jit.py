@@ -1,0 +1,220 @@
+"""`jit`: a function traced once per kind of call, then replayed."""
+
+from __future__ import annotations
+
+import functools
+import threading
+import warnings
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
+
+from ..core import evaluate
+from ..errors import TraceError
+from ..tracing import listener
+from .arguments import Call, take_apart
+from .program import Program
+from .trace import Trace, filled
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+MOST_ATTEMPTS = 4
+"""Traces in a row without a replay after which a kind of call is no longer traced."""
+
+
+class Jitted(Generic[P, R]):
+    """A function whose calls are replayed; made by `jit`.
+
+    Attributes
+    ----------
+    traces : int
+        How often the function itself ran to be traced.
+    replays : int
+        How often a trace was replayed.
+    """
+
+    def __init__(self, function: Callable[P, R], max_traces: int) -> None:
+        if max_traces < 1:
+            raise ValueError(f"jit: max_traces is {max_traces}; it must be at least 1")
+        self.traces = 0
+        self.replays = 0
+        self._function = function
+        self._most = max_traces
+        self._programs: OrderedDict[object, Program] = OrderedDict()
+        self._attempts: dict[object, int] = {}
+        self._lock = threading.RLock()
+        functools.update_wrapper(self, function)
+
+    def __get__(self, instance: object, owner: type | None = None) -> Any:
+        if instance is None:
+            return self
+        bound = Jitted(self._function.__get__(instance, owner), self._most)
+        name = getattr(self._function, "__name__", "")
+        if hasattr(instance, "__dict__") and name:
+            # The next look-up finds it, so an instance has its own traces.
+            instance.__dict__[name] = bound
+        return bound
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Replay the function, or run it and remember what it did."""
+        if listener() is not None:
+            return self._function(*args, **kwargs)
+        with self._lock:
+            call = take_apart(args, kwargs)
+            program = self._programs.get(call.key)
+            if program is not None:
+                if program.fits():
+                    self._programs.move_to_end(call.key)
+                    self._attempts[call.key] = 0
+                    self.replays += 1
+                    result: R = program.replay(call.fed)
+                    return result
+                self._programs.pop(call.key).forget()
+            if self._attempts.get(call.key, 0) >= MOST_ATTEMPTS:
+                return self._function(*args, **kwargs)
+            return self._trace(call, args, kwargs)
+
+    def _trace(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> R:
+        """Run the function once, and keep what it did if that can be replayed."""
+        self._attempts[call.key] = self._attempts.get(call.key, 0) + 1
+        self.traces += 1
+        evaluate(*call.fed)
+        trace = Trace()
+        try:
+            # In a list, so that nothing here holds it while it is taken apart.
+            result = [trace.run(self._function, args, kwargs, call.fed)]
+            if call.on_host and trace.nodes:
+                raise TraceError(
+                    f"jit: argument {call.on_host[0]} is on the host, so a replay would"
+                    " not see its elements; move it to the device first"
+                )
+        except BaseException:
+            self._attempts[call.key] -= 1
+            trace.run_now(call.fed)
+            raise
+        if not trace.nodes:
+            # Nothing on a device: each call runs as it is.
+            self._attempts[call.key] = 0
+        if not trace.nodes or trace.reasons:
+            return cast(R, self._run_now(trace, call, result.pop(), trace.reasons))
+        return cast(R, self._keep(trace, call, result))
+
+    def _run_now(
+        self, trace: Trace, call: Call, result: Any, reasons: Sequence[str]
+    ) -> Any:
+        """Run a trace that cannot be kept as if there were no `jit`."""
+        trace.run_now(call.fed)
+        trace.part()
+        if reasons and self._attempts[call.key] >= MOST_ATTEMPTS:
+            self._warn(reasons[0])
+        return result
+
+    def _keep(self, trace: Trace, call: Call, result: list[Any]) -> Any:
+        """Record a trace, run it, and remember it."""
+        tree, tensors = trace.settle(result.pop())
+        if trace.shares():
+            reason = "tensors that it changes share their elements with others"
+            return self._run_now(trace, call, filled(tree, tensors), [reason])
+        try:
+            program = Program(self._function, trace, call, tree, tensors)
+        except Exception as error:
+            self._attempts[call.key] = MOST_ATTEMPTS
+            return self._run_now(trace, call, filled(tree, tensors), [str(error)])
+        tensors.clear()
+        self._programs[call.key] = program
+        if len(self._programs) > self._most:
+            self._programs.popitem(last=False)[1].forget()
+        return program.replay(call.fed, first=True)
+
+    def _warn(self, reason: str) -> None:
+        name = getattr(self._function, "__name__", "the function")
+        warnings.warn(
+            f"jit: {name} runs without replay for calls of this kind: {reason}",
+            stacklevel=5,
+        )
+
+    def memory_stats(self) -> dict[str, int]:
+        """Return what the traces take, summed over all that are kept.
+
+        Returns
+        -------
+        dict
+            Bytes: `planned` for intermediate results, placed by lifetimes; `alive` of
+            them in the fullest moment, which no plan can beat; `eager`, what they take
+            without a plan; `kept` for results that outlive a replay. Counts:
+            `dispatches` and `barriers` of one replay of each trace, and `replays`.
+        """
+        total: dict[str, int] = {}
+        for program in self._programs.values():
+            for name, number in program.statistics().items():
+                total[name] = total.get(name, 0) + number
+        return total
+
+    def clear(self) -> None:
+        """Forget every trace."""
+        with self._lock:
+            for program in self._programs.values():
+                program.forget()
+            self._programs.clear()
+            self._attempts.clear()
+
+
+@overload
+def jit(function: Callable[P, R], /, *, max_traces: int = 8) -> Jitted[P, R]: ...
+
+
+@overload
+def jit(*, max_traces: int = 8) -> Callable[[Callable[P, R]], Jitted[P, R]]: ...
+
+
+def jit(function: Any = None, /, *, max_traces: int = 8) -> Any:
+    """Return a function that is traced once per kind of call and then replayed.
+
+    The whole function, for example a training step with backward pass and optimizer,
+    becomes one recording: a call copies its tensors in and submits once, whatever the
+    number of operations. Intermediate results share memory by their lifetimes.
+
+    Tensors on the device that do not require a gradient are fed to each call; their
+    shapes, strides and dtypes, and all other arguments, are the kind of the call. What
+    the function finds around it, modules and tensors, is read and changed in place as
+    without `jit`; learning rates, step counts and random draws go on as they would.
+
+    Parameters
+    ----------
+    function : callable
+        Returns tensors, or sequences or mappings of them.
+    max_traces : int, default 8
+        Kinds of calls that are remembered; the least recently used goes first.
+
+    Returns
+    -------
+    Jitted
+        Called like the function. Its results are off the tape.
+
+    Raises
+    ------
+    TraceError
+        When called, if the function reads a tensor on the host (also to print it or to
+        branch on it), changes an argument in place or seeds a generator. What it asked
+        for before that has been done, as without `jit`.
+
+    Notes
+    -----
+    A call traces again when its kind is new, or when a module, an optimizer's options
+    other than the learning rate, a parameter, or a number, text or tensor that the
+    function names has changed. Other Python side effects happen when tracing only.
+    Where a trace cannot be kept, the function runs as it is, after some attempts with
+    a warning. Gradients left on parameters are written again by each call.
+
+    Examples
+    --------
+    >>> @fw.jit
+    ... def double(x):
+    ...     return x * 2
+    >>> double(fw.tensor([1.0, 2.0])).tolist()
+    [2.0, 4.0]
+    """
+    if function is None:
+        return functools.partial(jit, max_traces=max_traces)
+    return Jitted(function, max_traces)

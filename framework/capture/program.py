@@ -1,0 +1,267 @@
+"""A trace ready to be replayed, and whether it still fits the world."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import vkbackend
+
+from ..graph import Array, Value, bind, watch
+from ..schedule import flush, realised
+from ..shape import Layout
+from ..tensor import Tensor
+from ..tracing import Structure
+from .arguments import SIMPLE, Call
+from .build import State, build
+from .surroundings import Surroundings
+from .trace import ANY, Trace, filled
+
+if TYPE_CHECKING:
+    from ..device import GpuDevice
+
+
+Copy = tuple[vkbackend.Buffer, int, vkbackend.Buffer, int, int]
+
+
+class Program:
+    """One trace of a function, recorded.
+
+    Attributes
+    ----------
+    replays : int
+        How often it ran.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        trace: Trace,
+        call: Call,
+        result: Any,
+        tensors: list[Tensor],
+    ) -> None:
+        assert trace.device is not None
+        self.replays = 0
+        self._device: GpuDevice = trace.device
+        self._result = result
+        self._kept = call.kept
+        self._surroundings = Surroundings(function)
+        for owner in trace.owners:
+            for mapping, name in getattr(owner, "places", list)():
+                self._surroundings.add(mapping, name)
+        self._changes = Structure.changes
+        self._fingerprints = [(owner, owner.fingerprint()) for owner in trace.owners]
+        self._leaves = [
+            (leaf, entry, leaf.grad) for leaf, entry in trace.leaves.values()
+        ]
+        self._built = build(
+            trace,
+            {
+                id(before): realised(before)
+                for _, before in trace.rebound_arrays.values()
+            },
+        )
+        self._outputs = self._bind(trace, tensors)
+        self._returned: list[Value] = []
+        self._disturbed = False
+        self._stale = False
+
+    def _bind(
+        self, trace: Trace, tensors: list[Tensor]
+    ) -> list[tuple[vkbackend.Buffer, Value, Layout]]:
+        """Put values in the memory that replays write, and watch those read."""
+        memory = self._built.memory
+        for node in trace.nodes:
+            for value in node.outputs:
+                value.node = None
+                value.buffer = memory.get(id(value))
+        self._states = []
+        for array, _ in trace.rebound_arrays.values():
+            value = array.value
+            watch(value, self)
+            bind(array)
+            buffer = memory[id(value)]
+            self._states.append(State(weakref.ref(array), buffer, value))
+        self._constants = self._built.constants
+        self._lost = _Lost(self)
+        for value in self._constants:
+            watch(value, self._lost)
+        return [
+            (memory[id(each.array.value)], each.array.value, each.layout)
+            for each in tensors
+        ]
+
+    def __call__(self, grew: bool) -> None:
+        """Hear that a storage holds, or no longer holds, what replays write."""
+        self._disturbed = True
+
+    def lost(self) -> None:
+        """Hear that a storage no longer holds what replays only read."""
+        self._stale = True
+
+    def fits(self) -> bool:
+        """Return whether a replay would do what the function would do now."""
+        if self._stale or self._surroundings.changed():
+            return False
+        if self._changes != Structure.changes:
+            for owner, fingerprint in self._fingerprints:
+                if not _equal(owner.fingerprint(), fingerprint):
+                    return False
+            self._changes = Structure.changes
+        for leaf, entry, _ in self._leaves:
+            if entry is not ANY and leaf.grad is not entry:
+                return False
+        with self._device.lock:
+            if self._device.pending:
+                flush(self._device)
+            return not self._disturbed or self._take_back()
+
+    def _take_back(self) -> bool:
+        """Bring what storages hold by now to where replays expect it.
+
+        What others still hold of the last replay's content moves to memory of its own.
+        Returns False if a storage is gone or is no longer what it was.
+        """
+        self._disturbed = False
+        batch = self._device.gpu.batch()
+        for state in self._states:
+            array = state.array()
+            if array is None:
+                return False
+            found = array.value
+            if (found.numel, found.dtype) != (state.value.numel, state.value.dtype):
+                return False
+            if found.buffer is state.buffer and found.holders == 1:
+                if found is not state.value:
+                    watch(found, self)
+                    state.value = found
+                continue
+            old = found if found.buffer is state.buffer else state.value
+            self._preserve(batch, old, state.buffer, int(old is found))
+            if old is not found:
+                batch.copy(realised(found), state.buffer, 0, 0, _size(found))
+            state.value = Value(found.numel, found.dtype, buffer=state.buffer)
+            watch(state.value, self)
+            array.replace(state.value)
+        batch.submit()
+        self._disturbed = False
+        return True
+
+    def _preserve(
+        self,
+        batch: vkbackend.Batch,
+        value: Value,
+        buffer: vkbackend.Buffer,
+        own: int = 0,
+    ) -> None:
+        """Move a value that others than `own` arrays hold out of a replay's memory."""
+        if value.holders > own and value.buffer is buffer:
+            fresh = self._device.gpu.allocate(_size(value))
+            batch.copy(buffer, fresh, 0, 0, _size(value))
+            value.buffer = fresh
+
+    def replay(self, fed: list[Tensor], first: bool = False) -> Any:
+        """Run it on other elements; `fits` has just said that it may.
+
+        Parameters
+        ----------
+        fed : list of Tensor
+            The elements.
+        first : bool, default False
+            Whether the host has just done its part in the trace.
+
+        Returns
+        -------
+        object
+            What the function returns, with fresh tensors.
+        """
+        built = self._built
+        with self._device.lock:
+            copies = []
+            for feed, tensor in zip(built.feeds, fed):
+                if feed is not None and feed.size:
+                    layout, value = tensor.layout, tensor.array.value
+                    start = layout.offset * value.dtype.itemsize
+                    source = realised(value)
+                    copies.append((source, start, feed.buffer, feed.offset, feed.size))
+            # After the feeds: one of them may be a result of the last replay.
+            copies += self._moved_out()
+            if not first:
+                built.words.write()
+            if built.recording is not None:
+                built.recording.submit(copies, built.words.any and not first)
+            self.replays += 1
+            for leaf, _, grad in self._leaves:
+                if leaf.grad is not grad:
+                    leaf.grad = grad
+            return filled(self._result, self._results())
+
+    def _moved_out(self) -> list[Copy]:
+        """Give memory of their own to results of the last replay that are held."""
+        copies: list[Copy] = []
+        for (buffer, _, _), value in zip(self._outputs, self._returned):
+            if value.holders and value.buffer is buffer and value.numel:
+                fresh = self._device.gpu.allocate(_size(value))
+                copies.append((buffer, 0, fresh, 0, _size(value)))
+                value.buffer = fresh
+        return copies
+
+    def _results(self) -> list[Tensor]:
+        self._returned = [
+            Value(value.numel, value.dtype, buffer=buffer)
+            for buffer, value, _ in self._outputs
+        ]
+        return [
+            Tensor.make(Array(value), layout, self._device)
+            for value, (_, _, layout) in zip(self._returned, self._outputs)
+        ]
+
+    def statistics(self) -> dict[str, int]:
+        """Return bytes and counts; see `Jitted.memory_stats`."""
+        built = self._built
+        recording = built.recording
+        return {
+            "planned": built.planned,
+            "alive": built.alive,
+            "eager": built.eager,
+            "kept": built.kept,
+            "dispatches": 0 if recording is None else recording.dispatches,
+            "barriers": 0 if recording is None else recording.barriers,
+            "replays": self.replays,
+        }
+
+    def forget(self) -> None:
+        """Watch nothing any longer."""
+        for state in self._states:
+            state.value.watchers.discard(self)
+        for value in self._constants:
+            value.watchers.discard(self._lost)
+
+
+class _Lost:
+    """Tells a program that a storage left a value that replays only read."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = weakref.ref(program)
+
+    def __call__(self, grew: bool) -> None:
+        program = self._program()
+        if program is not None and not grew:
+            program.lost()
+
+
+def _size(value: Value) -> int:
+    return value.numel * value.dtype.itemsize
+
+
+def _equal(found: list[Any], expected: list[Any]) -> bool:
+    """Whether two fingerprints are alike: numbers by value, the rest by identity."""
+    if len(found) != len(expected):
+        return False
+    for one, other in zip(found, expected):
+        simple = type(one) is type(other) and isinstance(one, SIMPLE)
+        if one is not other and not (simple and one == other):
+            return False
+    return True

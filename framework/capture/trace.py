@@ -1,0 +1,264 @@
+"""One run of a function whose operations are collected instead of run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .. import ops
+from ..autograd import no_grad
+from ..errors import TraceError
+from ..graph import Array, Node, Value
+from ..schedule import flush, realised
+from ..shape import Layout, interned
+from ..tensor import Tensor
+from ..tracing import Changing, StreamWord, listening
+from .arguments import with_tensors
+
+if TYPE_CHECKING:
+    from ..device import GpuDevice
+    from ..rng import Generator
+
+ANY = object()
+"""Of a gradient on entry: the function drops it first, so it may be anything."""
+
+Action = Callable[[], object]
+
+
+class Trace:
+    """What a function did, as `tracing` tells it.
+
+    Attributes
+    ----------
+    nodes : list of Node
+        Operations in order.
+    device : GpuDevice or None
+        Where they run.
+    feeds : list of Value
+        Stand for the elements of the tensors that each call brings.
+    rebound_arrays : dict of int to (Array, Value)
+        Storages that were there before and got other content, with what they held.
+    actions : list of Changing or callable
+        What the host does before each replay, in order.
+    draws : dict of Generator to int
+        How many streams the function took.
+    owners : list
+        Objects whose fingerprint decides whether the trace fits.
+    leaves : dict of int to (Tensor, object)
+        Tensors whose gradient was touched, and what it was on entry; see `ANY`.
+    reasons : list of str
+        Why the trace cannot be kept.
+    """
+
+    def __init__(self) -> None:
+        self.nodes: list[Node] = []
+        self.device: GpuDevice | None = None
+        self.feeds: list[Value] = []
+        self.rebound_arrays: dict[int, tuple[Array, Value]] = {}
+        self.actions: list[Changing | Action] = []
+        self.draws: dict[Generator, int] = {}
+        self.owners: list[Any] = []
+        self.leaves: dict[int, tuple[Tensor, object]] = {}
+        self.reasons: list[str] = []
+        self._fed: dict[int, Tensor] = {}
+        self._fed_arrays: list[Array] = []
+        self._made: set[int] = set()
+
+    # What the layers below say
+
+    def asked(self, device: GpuDevice, node: Node) -> None:
+        """Note an operation."""
+        if self.device is None:
+            self.device = device
+        elif self.device is not device:
+            raise TraceError(
+                f"jit: operations are on {self.device} and on {device}; one function"
+                " may use one device"
+            )
+        self.nodes.append(node)
+        self._made.update(id(value) for value in node.outputs)
+
+    def rebound(self, array: Array, before: Value) -> None:
+        """Note that a storage has other content."""
+        if isinstance(before.buffer, np.ndarray):
+            raise TraceError(
+                "jit: a tensor on the host is changed in place, which a replay does not"
+                " repeat; move it to the device"
+            )
+        if any(array is fed for fed in self._fed_arrays):
+            raise TraceError(
+                "jit: an argument is changed in place; return the new tensor, or let"
+                " the function reach it without passing it"
+            )
+        if id(before) not in self._made:
+            self.rebound_arrays.setdefault(id(array), (array, before))
+
+    def drawn(
+        self, generator: Generator, words: tuple[int, int, int, int]
+    ) -> tuple[int, ...]:
+        """Return the words of a draw so that they are told apart."""
+        call = self.draws.get(generator, 0)
+        self.draws[generator] = call + 1
+        marked = []
+        for part, number in enumerate(words):
+            word = StreamWord(number)
+            word.generator, word.call, word.part = generator, call, part
+            marked.append(word)
+        return tuple(marked)
+
+    def changing(self, read: Callable[[], float]) -> float:
+        """Return a number that is read before each replay."""
+        number = Changing(read())
+        number.read = read
+        self.actions.append(number)
+        return number
+
+    def each_time(self, action: Action) -> None:
+        """Note an action that is repeated before each replay."""
+        self.actions.append(action)
+
+    def once(self, reason: str) -> None:
+        """Note that the function did what it does only once."""
+        self.reasons.append(reason)
+
+    def called(self, owner: Any) -> None:
+        """Note an object whose fingerprint decides whether the trace fits."""
+        if all(owner is not known for known in self.owners):
+            self.owners.append(owner)
+
+    def left_gradient(self, leaf: Tensor, cleared: bool) -> None:
+        """Note that the gradient of a leaf is about to be dropped or added to."""
+        self.leaves.setdefault(id(leaf), (leaf, ANY if cleared else leaf.grad))
+
+    # Running the function
+
+    def run(
+        self,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        fed: list[Tensor],
+    ) -> Any:
+        """Call the function with stand-ins for what is fed, and return its result."""
+        for tensor in fed:
+            self._stand_in(tensor)
+        args = with_tensors(args, self._swap)
+        kwargs = with_tensors(kwargs, self._swap)
+        with listening(self):
+            return function(*args, **kwargs)
+
+    def _stand_in(self, tensor: Tensor) -> None:
+        shape, strides, offset = tensor.layout
+        count = sum((size - 1) * step for size, step in zip(shape, strides)) + 1
+        value = Value(count if tensor.numel() else 0, tensor.dtype)
+        # What holds for the storage from the first element on; never written again.
+        value.buffer = realised(tensor.array.value) if offset == 0 else None
+        self.feeds.append(value)
+        array = Array(value)
+        self._fed_arrays.append(array)
+        layout = interned(Layout(shape, strides))
+        self._fed[id(tensor)] = Tensor.make(array, layout, tensor.device)
+
+    def _swap(self, tensor: Tensor) -> Tensor:
+        return self._fed.get(id(tensor), tensor)
+
+    def run_now(self, fed: list[Tensor]) -> None:
+        """Run what was collected, as if it had been asked for without a trace."""
+        for value, tensor in zip(self.feeds, fed):
+            if value.buffer is None:
+                with no_grad():
+                    value.buffer = _moved_to_start(tensor, value.numel)
+        if self.device is None:
+            return
+        with self.device.lock:
+            self.device.pending += self.nodes
+            flush(self.device)
+
+    def shares(self) -> bool:
+        """Return whether what changes shared its elements; call it after `settle`.
+
+        Then nobody can tell which of those who share them a kernel read.
+        """
+        befores = {id(before) for _, before in self.rebound_arrays.values()}
+        held = any(before.holders for _, before in self.rebound_arrays.values())
+        return held or len(befores) < len(self.rebound_arrays)
+
+    def part(self) -> None:
+        """Give storages that changed elements of their own, so that they can again."""
+        with no_grad():
+            for array, _ in self.rebound_arrays.values():
+                if array.value.holders > 1:
+                    array.replace(_copied(array.value, self.device).array.value)
+
+    # What stays
+
+    def settle(self, result: Any) -> tuple[Any, list[Tensor]]:
+        """Give each storage that changed, and each result, a value of its own.
+
+        Returns
+        -------
+        result : object
+            The function's result with numbers in the place of tensors on the device.
+        tensors : list of Tensor
+            Those tensors, off the tape, each over a value that nothing else holds.
+        """
+        tensors: list[Tensor] = []
+
+        def number(tensor: Tensor) -> Any:
+            if not tensor.is_gpu:
+                return tensor.detach()
+            tensors.append(tensor.detach())
+            return Slot(len(tensors) - 1)
+
+        result = with_tensors(result, number)
+        with listening(self), no_grad():
+            taken: set[int] = set()
+            for array, _ in self.rebound_arrays.values():
+                value = array.value
+                alone = id(value) in self._made and value.holders == 1
+                if not alone or id(value) in taken:
+                    array.replace(_copied(value, self.device).array.value)
+                taken.add(id(array.value))
+            for k, tensor in enumerate(tensors):
+                value = tensor.array.value
+                if id(value) not in self._made or id(value) in taken:
+                    tensors[k] = ops.copy(tensor)
+                taken.add(id(tensors[k].array.value))
+        return result, tensors
+
+
+class Slot:
+    """Stands in a result for a tensor that each replay returns anew."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+def filled(result: Any, tensors: list[Tensor]) -> Any:
+    """Return a result with tensors in the place of slots."""
+    if isinstance(result, Slot):
+        return tensors[result.number]
+    if isinstance(result, tuple) and hasattr(result, "_fields"):
+        return type(result)(*[filled(each, tensors) for each in result])
+    if isinstance(result, tuple | list):
+        return type(result)([filled(each, tensors) for each in result])
+    if isinstance(result, dict):
+        return {key: filled(each, tensors) for key, each in result.items()}
+    return result
+
+
+def _copied(value: Value, device: Any) -> Tensor:
+    """Return all elements of a value in another one."""
+    whole = Layout.contiguous((value.numel,))
+    return ops.copy(Tensor.make(Array(value), whole, device))
+
+
+def _moved_to_start(tensor: Tensor, count: int) -> Any:
+    """Return memory that begins with the first element of a view."""
+    place = tensor.layout.offset
+    flat = tensor.view_of(Layout((count,), (1,), place))
+    moved = ops.copy(flat)
+    flush(tensor.device)  # type: ignore[arg-type]
+    return realised(moved.array.value)

@@ -1,0 +1,143 @@
+"""Kernel arguments that change from replay to replay."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import vkbackend
+
+from ..errors import TraceError
+from ..tracing import Changing, StreamWord
+
+if TYPE_CHECKING:
+    from ..rng import Generator
+
+_TYPES = {"float": "<f4", "double": "<f8", "int": "<i4", "uint": "<u4", "int64": "<i8"}
+_WORD = 0xFFFFFFFF
+_SHIFT = 32
+
+
+class Words:
+    """Where numbers that change lie among a recording's arguments."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[int, tuple[Changing, list[tuple[str, int]]]] = {}
+        self._streams: dict[Generator, list[tuple[int, int, int]]] = {}
+        self._steps: list[Callable[[], object]] = []
+        self.any = False
+
+    def add(
+        self,
+        pipeline: vkbackend.Pipeline,
+        name: str,
+        start: int | None,
+        number: float,
+    ) -> None:
+        """Remember an argument if its number changes.
+
+        Parameters
+        ----------
+        pipeline : Pipeline
+            The kernel.
+        name : str
+            The argument.
+        start : int or None
+            Where the arguments begin; None if they are fixed.
+        number : number
+            What it was when the function was traced.
+        """
+        if not isinstance(number, Changing | StreamWord):
+            return
+        if start is None:
+            raise TraceError(
+                f"jit: {pipeline.name} takes a number that changes, but its arguments"
+                " are fixed when it is recorded"
+            )
+        (found,) = [row for row in pipeline.arguments.fields if row.name == name]
+        at = start + found.offset
+        if isinstance(number, StreamWord):
+            row = number.part, number.call, at
+            self._streams.setdefault(number.generator, []).append(row)
+        else:
+            entry = self._numbers.setdefault(id(number), (number, []))
+            entry[1].append((found.kind, at))
+
+    def fix(
+        self,
+        content: bytearray,
+        actions: Sequence[Changing | Callable[[], object]],
+        draws: Mapping[Generator, int],
+    ) -> None:
+        """Decide what `write` does: the actions in order, then the draws."""
+        self.any = bool(self._numbers or self._streams)
+        for action in actions:
+            if not isinstance(action, Changing):
+                self._steps.append(action)
+            elif id(action) in self._numbers:
+                _, places = self._numbers[id(action)]
+                self._steps.append(_writer(content, action.read, places))
+        for generator, count in draws.items():
+            rows = self._streams.get(generator, [])
+            self._steps.append(_drawer(content, generator, count, rows))
+
+    def write(self) -> None:
+        """Do what the host does before each replay, and write what changes."""
+        for step in self._steps:
+            step()
+
+
+def _view(content: bytearray, kind: str) -> Any:
+    if kind not in _TYPES:
+        raise TraceError(f"jit: a kernel takes a {kind} that changes from call to call")
+    dtype = np.dtype(_TYPES[kind])
+    return np.frombuffer(content, dtype, len(content) // dtype.itemsize)
+
+
+def _writer(
+    content: bytearray, read: Callable[[], float], places: Sequence[tuple[str, int]]
+) -> Callable[[], object]:
+    """Return what reads a number and writes it wherever kernels take it."""
+    targets = []
+    for kind in dict.fromkeys(kind for kind, _ in places):
+        view = _view(content, kind)
+        at = [place // view.itemsize for each, place in places if each == kind]
+        targets.append((view, at[0] if len(at) == 1 else np.array(at)))
+
+    def write() -> None:
+        number = read()
+        for view, at in targets:
+            view[at] = number
+
+    return write
+
+
+def _drawer(
+    content: bytearray,
+    generator: Generator,
+    count: int,
+    rows: Sequence[tuple[int, int, int]],
+) -> Callable[[], object]:
+    """Return what takes the streams of one call and writes their words."""
+    if not rows:
+        return partial(generator.reserve, count)
+    view = _view(content, "uint")
+    parts = []
+    for part in range(4):
+        chosen = [row for row in rows if row[0] == part]
+        calls = np.array([call for _, call, _ in chosen], np.uint64)
+        places = np.array([at // view.itemsize for _, _, at in chosen], np.intp)
+        parts.append((calls, places))
+
+    def write() -> None:
+        first = np.uint64(generator.reserve(count))
+        seed = generator.seed
+        view[parts[0][1]] = seed & _WORD
+        view[parts[1][1]] = seed >> _SHIFT
+        view[parts[2][1]] = (parts[2][0] + first) & np.uint64(_WORD)
+        view[parts[3][1]] = (parts[3][0] + first) >> np.uint64(_SHIFT)
+
+    return write
