@@ -257,7 +257,7 @@ def softsign_vjp(grad: Tensor, x: Tensor) -> Tensor:
 
 
 @elementwise(
-    glsl="x <= -3 ? 0 : x >= 3 ? 1 : (x + 3) / 6",
+    glsl="x <= -3 ? 0 : x >= 3 ? 1 : raised_sixth(x)",
     reference=lambda x: np.where(x <= -3, 0, np.where(x >= 3, 1, (x + 3) / 6)),
     dtypes=FLOAT,
 )

@@ -90,7 +90,17 @@ bool bits_not(bool x) {
     return !x;
 }
 
+// Without `precise` a driver may make x * (1 / 6) + 0.5 of it, which cancels near -3.
+float raised_sixth(float x) {
+    precise float raised = x + 3.0;
+    return raised / 6.0;
+}
+
 #ifdef FLOAT64
+double raised_sixth(double x) {
+    return (x + 3.0) / 6.0;
+}
+
 double magnitude(double x) {
     return abs(x);
 }
