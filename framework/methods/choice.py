@@ -8,6 +8,8 @@ from .. import ops
 from .operand import Number
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ..ops.extreme import ValuesIndices
     from ..rng import Generator
     from ..tensor import Tensor
@@ -118,6 +120,15 @@ class ChoiceMethods:
     def masked_scatter(self: Tensor, mask: Tensor, source: Tensor) -> Tensor:
         """See `ops.masked_scatter`."""
         return ops.masked_scatter(self, mask, source)
+
+    def index_put(
+        self: Tensor,
+        indices: Sequence[Tensor | None],
+        values: Tensor,
+        accumulate: bool = False,
+    ) -> Tensor:
+        """See `ops.index_put`."""
+        return ops.index_put(self, indices, values, accumulate)
 
     def index_select(self: Tensor, dim: int, index: Tensor) -> Tensor:
         """See `ops.index_select`."""

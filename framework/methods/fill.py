@@ -18,6 +18,8 @@ from ..inplace import (
 from .operand import Number, Operand
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ..rng import Generator
     from ..tensor import Tensor
 
@@ -92,6 +94,15 @@ class FillMethods:
             reduce,
             include_self=include_self,
         )
+
+    def index_put_(
+        self: Tensor,
+        indices: Sequence[Tensor | None],
+        values: Tensor,
+        accumulate: bool = False,
+    ) -> Tensor:
+        """Replace elements that arrays choose; see `ops.index_put`."""
+        return change(self, ops.index_put, indices, values, accumulate)
 
     def put_(
         self: Tensor, index: Tensor, source: Tensor, accumulate: bool = False

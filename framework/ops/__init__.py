@@ -106,7 +106,7 @@ from .flat import masked_scatter, put, take
 from .gate import glu, swiglu
 from .group_norm import group_norm, instance_norm
 from .histogram import bincount, histc
-from .indexing import slice_
+from .indexing import index_put, slice_
 from .interpolate import interpolate
 from .join import cat, hstack, meshgrid, stack, vstack
 from .likelihood import nll_loss
@@ -340,6 +340,7 @@ __all__ = [
     "index_add",
     "index_copy",
     "index_fill",
+    "index_put",
     "index_select",
     "instance_norm",
     "interpolate",

@@ -18,13 +18,15 @@ from ..errors import DTypeError, ShapeError
 from ..shape import Shape, broadcast_shapes
 from .binary import add, mul
 from .compare import lt, minimum, where
-from .gather import NO_ROW, checked_rows, flat_places, put_rows, take_rows
+from .gather import NO_ROW, add_rows, checked_rows, flat_places, put_rows, take_rows
 from .masking import true_places
 from .movement import expand, flatten, movedim, permute, reshape
 from .rearrange import flip
 from .region import normalize_place, slices
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from ..tensor import Tensor
 
 
@@ -297,10 +299,15 @@ def from_rows(out: Tensor, sizes: Shape, rows: Rows) -> Tensor:
     return movedim(out, list(range(first, first + count)), list(range(count)))
 
 
-def replaced(view: Tensor, rows: Rows, value: Tensor) -> Tensor:
+def replaced(
+    view: Tensor,
+    rows: Rows,
+    value: Tensor,
+    write: Callable[[Tensor, Tensor, Tensor], Tensor] = put_rows,
+) -> Tensor:
     """Return a view's elements with those that rows choose taken from `value`.
 
-    `value` broadcasts to the shape of the elements chosen.
+    `value` broadcasts to the shape of the elements chosen; `write` may add it instead.
     """
     moved = permute(view, rows.dims)
     first, last = rows.outer, rows.outer + rows.indexed
@@ -317,7 +324,7 @@ def replaced(view: Tensor, rows: Rows, value: Tensor) -> Tensor:
         count = len(inside)
         value = movedim(value, list(range(count)), list(range(first, first + count)))
     source = reshape(value, (math.prod(outer), math.prod(inside), math.prod(inner)))
-    out = put_rows(_in_rows(moved, rows), flatten(rows.places), source)
+    out = write(_in_rows(moved, rows), flatten(rows.places), source)
     back = tuple(int(dim) for dim in np.argsort(rows.dims))
     return permute(reshape(out, moved.shape), back)
 
@@ -389,3 +396,47 @@ def slice_(x: Tensor, index: object) -> Tensor:
     if not chosen.arrays:
         return view
     return taken(view, rows_of_arrays(view, chosen))
+
+
+def index_put(
+    x: Tensor,
+    indices: Sequence[Tensor | None],
+    values: Tensor,
+    accumulate: bool = False,
+) -> Tensor:
+    """Return `x` with the elements that arrays choose replaced, or added to.
+
+    Parameters
+    ----------
+    x : Tensor
+    indices : sequence of Tensor or None
+        Integers that broadcast together, or bools, for the first dimensions; None takes
+        one whole. Out of range as in `scatter`.
+    values : Tensor of the dtype of `x`
+        Broadcasts to the shape of `x[indices]`.
+    accumulate : bool, default False
+        Add all that go to one place; otherwise the last wins.
+
+    Raises
+    ------
+    ShapeError
+        If the shapes do not fit or, on the host, an index is out of range.
+    DTypeError
+        If the dtypes differ.
+    """
+    entries = [slice(None) if each is None else each for each in indices]
+    arrays = [each for each in entries if isinstance(each, TensorCore)]
+    if not arrays or any(isinstance(each, int) for each in entries):
+        raise ShapeError(
+            f"index_put: indices are {indices}; they must be tensors or None, and one"
+            " a tensor"
+        )
+    if values.dtype is not x.dtype:
+        raise DTypeError(
+            f"index_put: values are {values.dtype.name}, x {x.dtype.name}; they must be"
+            " the same"
+        )
+    chosen = region(tuple(entries), x.shape)
+    if not accumulate:
+        return updated(x, chosen, values)
+    return replaced(x, rows_of_arrays(x, chosen), values, add_rows)

@@ -36,6 +36,10 @@ CALLS: dict[str, Call] = {
         x.scatter_reduce(1, t(PLACES), t(Y), "prod"),
         x.scatter_reduce(1, t(PLACES), t(Y), "amax", include_self=False),
     ),
+    "index_put": lambda x, t: (
+        x.index_put((t(LABELS[:2] % 2), t(COLUMNS)), t(Y[0, :2])),
+        x.index_put((t(COLUMNS // 2),), t(Y), accumulate=True),
+    ),
     "take": lambda x, t: x.take(t(LABELS)),
     "put": lambda x, t: x.put(t(COLUMNS), t(Y[0, :2])),
     "masked_scatter": lambda x, t: x.masked_scatter(t(TRUTH), t(Y)),

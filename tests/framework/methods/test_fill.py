@@ -22,6 +22,7 @@ CALLS: dict[str, Call] = {
     "index_copy_": lambda x, t: x.index_copy_(1, t(COLUMNS), t(Y[:, :2])),
     "scatter_": lambda x, t: x.scatter_(1, t(PLACES[:, :1]), t(Y)),
     "scatter_reduce_": lambda x, t: x.scatter_reduce_(1, t(PLACES), t(Y), "amin"),
+    "index_put_": lambda x, t: x.index_put_((t(TRUTH),), t([7.0])),
     "put_": lambda x, t: x.put_(t(COLUMNS), t(Y[0, :2]), accumulate=True),
     "masked_scatter_": lambda x, t: x.masked_scatter_(t(TRUTH), t(Y)),
     "scatter_add_": lambda x, t: x.scatter_add_(1, t(PLACES), t(Y)),

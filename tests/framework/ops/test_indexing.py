@@ -10,6 +10,7 @@ import torch
 import vkbackend.framework as fw
 from tests.compare import assert_close
 from tests.framework.ops.agree import Row, agree, need
+from vkbackend.framework import ops
 from vkbackend.framework.device import Device, GpuDevice
 from vkbackend.framework.errors import DTypeError, ShapeError
 from vkbackend.framework.ops.indexing import region
@@ -100,6 +101,39 @@ def on_device(index: Any, place: Device) -> Any:
     if not isinstance(index, np.ndarray) or index.ndim == 0:
         return index
     return fw.tensor(index, device=place)
+
+
+PLACES = (np.array([0, 2, 0, 0]), np.array([4, 1, 4, 3]))
+PUT = {
+    "apart": Row(
+        lambda x, i, j, v: ops.index_put(x, (i, j), v),
+        lambda x, i, j, v: x.index_put((i, j), v),
+        (3, 5, 7),
+        (PLACES[0][1:], PLACES[1][1:]),
+        ((3, 7),),
+    ),
+    "added": Row(
+        lambda x, i, j, v: ops.index_put(x, (i, None, j), v, accumulate=True),
+        lambda x, i, j, v: torch.ops.aten.index_put(x, [i, None, j], v, True),
+        (3, 5, 7),
+        PLACES,
+        ((4, 1),),
+        dtypes=("float32", "int64"),
+    ),
+    "where a mask holds": Row(
+        lambda x, m, v: ops.index_put(x, (m,), v, accumulate=True),
+        lambda x, m, v: x.index_put((m,), v, accumulate=True),
+        (3, 5, 7),
+        (np.arange(15).reshape(3, 5) % 4 == 1,),
+        ((4, 7),),
+        dtypes=("float32", "int64"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PUT)
+def test_index_put(name: str, place: Device) -> None:
+    agree(PUT[name], place)
 
 
 @pytest.mark.parametrize("index", [(0, slice(None), [0, 1]), (0, ..., [[0], [2]])])
