@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import itertools
 import math
 from collections.abc import (
@@ -110,6 +111,8 @@ class Running:
         Launches that have work, and whether a barrier goes in front.
     memory : tuple of (int, int)
         Slots that get memory of their own, and their sizes in bytes.
+    taken : tuple of (int, int)
+        Slots that lie where others, which nobody reads any more, do.
     block : tuple of (int, int)
         Slots that share one allocation, and where in it each lies.
     block_size : int
@@ -122,6 +125,7 @@ class Running:
 
     steps: tuple[tuple[Launch, bool], ...] = ()
     memory: tuple[tuple[int, int], ...] = ()
+    taken: tuple[tuple[int, int], ...] = ()
     block: tuple[tuple[int, int], ...] = ()
     block_size: int = 0
     reads: tuple[int, ...] = ()
@@ -182,6 +186,7 @@ def _side(gpu: vkbackend.Device, drafts: Sequence[Draft]) -> Launch:
     buffer = gpu.allocate(whose.nbytes, name="siblings")
     gpu.upload(whose, buffer)
     words = [word for draft in drafts for word in draft.words.values()]
+    readers = collections.Counter(_joined([draft.reads for draft in drafts]))
     return Launch(
         pipeline,
         grid,
@@ -192,7 +197,9 @@ def _side(gpu: vkbackend.Device, drafts: Sequence[Draft]) -> Launch:
         tuple(dict.fromkeys(_joined([draft.reads for draft in drafts]))),
         tuple(dict.fromkeys(_joined([draft.writes for draft in drafts]))),
         _joined([draft.allocate for draft in drafts]),
-        held=(buffer,),
+        # Siblings run in any order: what two of them read must stay.
+        tuple(pair for draft in drafts for pair in draft.over if readers[pair[0]] == 1),
+        (buffer,),
     )
 
 
@@ -248,7 +255,10 @@ def running(
     busy = [launch for launch in made if math.prod(launch.grid)]
     times = waves([(launch.reads, launch.writes) for launch in busy])
     memory, block, top = [], [], 0
+    taken = _taken(busy)
     for slot, size in _joined([launch.allocate for launch in made]):
+        if slot in taken:
+            continue
         if slot in kept or size > SMALL:
             memory.append((slot, size))
         else:
@@ -260,9 +270,22 @@ def running(
             for launch, now, before in zip(busy, times, [0, *times])
         ),
         tuple(memory),
+        tuple(taken.items()),
         tuple(block),
         top,
         tuple(dict.fromkeys(_joined([launch.reads for launch in busy]))),
         tuple(dict.fromkeys(_joined([launch.writes for launch in busy]))),
         _joined([launch.held for launch in busy]),
     )
+
+
+def _taken(made: Sequence[Launch]) -> dict[int, int]:
+    """Return which results lie where an operand does that only they are made from."""
+    readers = collections.Counter(_joined([launch.reads for launch in made]))
+    taken: dict[int, int] = {}
+    used: set[int] = set()
+    for old, new in _joined([launch.over for launch in made]):
+        if readers[old] == 1 and old not in used and new not in taken:
+            taken[new] = old
+            used.add(old)
+    return taken

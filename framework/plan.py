@@ -144,6 +144,7 @@ def build_plan(
     fusing: bool = True,
     state: Collection[int] | None = None,
     held: Collection[int] | None = None,
+    spare: Collection[int] = (),
 ) -> Plan:
     """Group nodes into kernels, build their pipelines and lay out their arguments.
 
@@ -163,10 +164,12 @@ def build_plan(
     held : collection of int or None
         The `id` of values that somebody holds, which may change meanwhile: garbage is
         collected at any moment. None finds out.
+    spare : collection of int
+        The `id` of values that nobody will read again, whose memory results may take.
     """
     if held is None:
         held = {id(each) for node in nodes for each in node.outputs if each.holders}
-    return _Builder(gpu, nodes, slots, state, held).build(fusing)
+    return _Builder(gpu, nodes, slots, state, held, spare).build(fusing)
 
 
 class _Builder:
@@ -177,12 +180,14 @@ class _Builder:
         slots: dict[int, int],
         state: Collection[int] | None,
         held: Collection[int],
+        spare: Collection[int],
     ) -> None:
         self.gpu = gpu
         self.nodes = nodes
         self.slots = slots
         self.state = state
         self.held = held
+        self.spare = spare if state is None else state
         self.wide = gpu.info.kind == "software" and gpu.info.shader_int64
         self.producer = {
             id(value): number
@@ -291,7 +296,8 @@ class _Builder:
             for name, value, offset in kernel.inputs
         }
         outputs = {name: (self.slots[id(value)], 0) for name, value in kernel.outputs}
-        source = self.plan.sources[unit[0]] = self._source(unit, kernel)
+        over = self._over(kernel)
+        source = self.plan.sources[unit[0]] = self._source(unit, kernel, bool(over))
         # Without `self` and nodes, which a draft would keep until cycles are collected.
         gpu, wide, rounds = self.gpu, self.wide, kernel.rounds
         program = kernel.program
@@ -302,6 +308,7 @@ class _Builder:
             if siblings:
                 assert isinstance(program, Program)
                 text = emit(program, wide, rounds, siblings=True)
+                text = results_over_operands(text) if over else text
             return gpu.pipeline(title, source=text, constants=constants)
 
         self._add(
@@ -316,11 +323,11 @@ class _Builder:
             reads=[slot for slot, _ in inputs.values()],
             writes=[slot for slot, _ in outputs.values()],
             allocate=self._memory([value for _, value in kernel.outputs]),
-            over=self._over(kernel),
-            program=program if isinstance(program, Program) else None,
+            over=over,
+            program=(program, bool(over)) if isinstance(program, Program) else None,
         )
 
-    def _source(self, unit: list[int], kernel: FusedKernel) -> str:
+    def _source(self, unit: list[int], kernel: FusedKernel, over: bool) -> str:
         """Return the kernel's GLSL, of a kind that can be replayed if it must be."""
         source = emit_any(kernel.program, self.wide, kernel.rounds)
         numbers = [
@@ -328,8 +335,7 @@ class _Builder:
         ]
         if any(isinstance(number, Changing | StreamWord) for number in numbers):
             source = arguments_in_memory(source)
-        state = self.state or ()
-        if any(id(value) in state for _, value, _ in kernel.inputs):
+        if over:
             source = results_over_operands(source)
         return source
 
@@ -337,12 +343,11 @@ class _Builder:
         """Return which results may lie where which operands do."""
         if isinstance(kernel.program, RowProgram):
             return ()  # elements of a row are read again by later passes
-        state = self.state or ()
         plain: dict[int, Value] = {}
         moved = set()
         for name, value, offset in kernel.inputs:
             access = kernel.program.accesses[int(name.removeprefix("in"))]
-            if id(value) in state and access.kind == "linear" and not offset:
+            if id(value) in self.spare and access.kind == "linear" and not offset:
                 plain[id(value)] = value
             else:
                 moved.add(id(value))

@@ -19,6 +19,9 @@ from .device import KEPT_PLANS, GpuDevice
 from .graph import Node, Value
 from .plan import Plan, build_plan
 
+SPARE = -1
+"""Stands in a key before the slot of an input that nobody holds any more."""
+
 MAX_PENDING = 1024
 """Pending nodes after which a device is flushed without being asked."""
 
@@ -48,7 +51,8 @@ def flush(device: GpuDevice) -> None:
     with device.lock:
         nodes, device.pending = device.pending, []
         if nodes:
-            _submit(device, nodes)
+            # A running trace may hold nodes that read what nobody holds.
+            _submit(device, nodes, None if tracing.running else [])
 
 
 @contextmanager
@@ -71,13 +75,17 @@ def unfused(device: GpuDevice) -> Iterator[None]:
 def run_apart(device: GpuDevice, nodes: Sequence[Node]) -> None:
     """Submit nodes whose inputs are in memory, and leave what is pending alone."""
     with device.lock:
-        _submit(device, nodes)
+        _submit(device, nodes, None)
 
 
-def _submit(device: GpuDevice, nodes: Sequence[Node]) -> None:
+def _submit(
+    device: GpuDevice, nodes: Sequence[Node], spare: list[Value] | None
+) -> None:
+    """Run nodes; with a list for `spare`, results may lie where unheld inputs did."""
     outside: list[Value] = []
     try:
-        plan = _plan_for(device, nodes, _number(nodes, outside))
+        wiring = _number(nodes, outside, spare)
+        plan = _plan_for(device, nodes, wiring, spare or ())
         _run(device.gpu, plan, nodes)
     finally:
         for value in outside:
@@ -105,7 +113,10 @@ def realised(value: Value) -> vkbackend.Buffer:
 
 
 def _plan_for(
-    device: GpuDevice, nodes: Sequence[Node], wiring: tuple[object, ...]
+    device: GpuDevice,
+    nodes: Sequence[Node],
+    wiring: tuple[object, ...],
+    spare: Sequence[Value],
 ) -> Plan:
     plans = device.plans
     key = device.fusing, wiring
@@ -116,9 +127,13 @@ def _plan_for(
             for node in nodes
             for value in (*node.values, *node.outputs)
         }
-        held = _held(nodes, wiring)
         plan = plans[key] = build_plan(
-            device.gpu, nodes, slots, fusing=device.fusing, held=held
+            device.gpu,
+            nodes,
+            slots,
+            fusing=device.fusing,
+            held=_held(nodes, wiring),
+            spare=set(map(id, spare)),
         )
         if len(plans) > KEPT_PLANS:
             plans.popitem(last=False)
@@ -135,7 +150,9 @@ def _held(nodes: Sequence[Node], wiring: tuple[object, ...]) -> set[int]:
     held = set()
     place = 0
     for node in nodes:
-        place += 1 + len(node.values)
+        place += 1
+        for _ in node.values:
+            place += 2 if wiring[place] == SPARE else 1
         for value in node.outputs:
             if wiring[place]:
                 held.add(id(value))
@@ -143,7 +160,9 @@ def _held(nodes: Sequence[Node], wiring: tuple[object, ...]) -> set[int]:
     return held
 
 
-def _number(nodes: Sequence[Node], outside: list[Value]) -> tuple[object, ...]:
+def _number(
+    nodes: Sequence[Node], outside: list[Value], spare: list[Value] | None = None
+) -> tuple[object, ...]:
     """Give every value a slot, in the order in which it first appears.
 
     Parameters
@@ -152,12 +171,14 @@ def _number(nodes: Sequence[Node], outside: list[Value]) -> tuple[object, ...]:
         A pending graph.
     outside : list of Value
         Filled with the inputs that no node makes.
+    spare : list of Value or None
+        Filled with those among them that nobody holds any more.
 
     Returns
     -------
     tuple
-        Everything that decides a plan, as one hashable value: forms, wiring, and which
-        results are still wanted.
+        Everything that decides a plan: forms, wiring, which results are still wanted,
+        and which inputs are not.
     """
     key: list[object] = []
     count = 0
@@ -168,6 +189,9 @@ def _number(nodes: Sequence[Node], outside: list[Value]) -> tuple[object, ...]:
                 value.slot = count
                 count += 1
                 outside.append(value)
+                if spare is not None and value.holders == 0 and type(value) is Value:
+                    spare.append(value)
+                    key.append(SPARE)
             key.append(value.slot)
         for value in node.outputs:
             value.slot = count
@@ -212,6 +236,8 @@ def _memory(
     for slot, size in plan.running.memory:
         buffer = gpu.allocate(size)
         memory[slot] = buffer, buffer.address
+    for slot, place in plan.running.taken:
+        memory[slot] = memory[place]
     if plan.running.block:
         buffer = gpu.allocate(plan.running.block_size)
         for slot, offset in plan.running.block:

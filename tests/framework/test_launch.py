@@ -1,5 +1,7 @@
 """Dispatches made of drafts: where barriers go, and what shares memory."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -76,3 +78,95 @@ def test_siblings_take_their_own_arguments(gpu: GpuDevice) -> None:
     assert len(live_plans()[-1].launches[0].held) == 1
     for k, answer in enumerate(answers, start=1):
         assert_close(answer, base[k : 2 * k + 1] * base[k] + np.float32(0.25 * k))
+
+
+def test_a_result_takes_the_memory_of_what_it_replaces(gpu: GpuDevice) -> None:
+    xs = [fw.tensor(np.full(n, n, np.float32), device=gpu) for n in (5, 9000, 700)]
+    fw.eval()
+    before = [x.array.value.buffer for x in xs]
+    allocations = gpu.gpu.memory_stats()["total_allocations"]
+    for _ in range(3):
+        for x in xs:
+            x.mul_(2.0).add_(1.0)
+        fw.eval()
+    assert [x.array.value.buffer for x in xs] == before
+    # The list of siblings.
+    assert gpu.gpu.memory_stats()["total_allocations"] <= allocations + 1
+    for x in xs:
+        assert_close(x, np.full(x.numel(), 8 * x.numel() + 7, np.float32))
+
+
+def held_by_a_view(x: fw.Tensor) -> fw.Tensor:
+    return x.alias()[1:]
+
+
+def held_by_the_tape(x: fw.Tensor) -> fw.Tensor:
+    return (x * fw.ones_like(x).requires_grad_()) * 1.0
+
+
+def read_again(x: fw.Tensor) -> fw.Tensor:
+    return x * 3.0
+
+
+def read_elsewhere(x: fw.Tensor) -> fw.Tensor:
+    return x[1:] * 3.0
+
+
+def read_by_a_kernel(x: fw.Tensor) -> fw.Tensor:
+    return x.cumsum(0)
+
+
+def read_in_another_order(x: fw.Tensor) -> fw.Tensor:
+    return x + x.flip(0)
+
+
+def read_narrower(x: fw.Tensor) -> fw.Tensor:
+    return x.to(fw.float16)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        held_by_a_view,
+        held_by_the_tape,
+        read_again,
+        read_elsewhere,
+        read_by_a_kernel,
+        read_in_another_order,
+        read_narrower,
+    ],
+)
+@pytest.mark.parametrize("first", [False, True])
+def test_what_is_still_read_keeps_its_memory(
+    use: Callable[[fw.Tensor], fw.Tensor], first: bool, gpu: GpuDevice
+) -> None:
+    """A change in place next to another use of the old elements, in either order."""
+    rng = np.random.default_rng(0)
+    base = rng.uniform(0.5, 1, 3000).astype(np.float32)
+    for _ in range(2):
+        x, host = fw.tensor(base, device=gpu), fw.tensor(base)
+        fw.eval()
+        old = x.alias()
+        if first:
+            found = use(old)
+            del old
+            x.exp_()
+        else:
+            x.exp_()
+            found = use(old)
+            del old
+        fw.eval()
+        assert_close(found, use(host).detach().numpy())
+        assert_close(x, np.exp(base))
+
+
+def test_siblings_that_share_an_operand_leave_it(gpu: GpuDevice) -> None:
+    base = np.arange(2000, dtype=np.float32)
+    for _ in range(2):
+        x = fw.tensor(base, device=gpu)
+        fw.eval()
+        a, b = x * 2.0, x * 3.0
+        del x
+        fw.eval()
+        assert_close(a, base * 2)
+        assert_close(b, base * 3)
