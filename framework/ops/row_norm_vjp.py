@@ -253,7 +253,7 @@ def row_norm_grads_kernel(
     rows, count = x.shape
     # Of a row its two inputs are held, and the weights and sums of its columns.
     tile = row_tile(gpu, x.dtype, count, 5, 1)
-    if tile is None or tile.ragged or tile.per_workgroup > 1:
+    if tile is None or tile.ends == 2 or tile.per_workgroup > 1:
         return [
             row_norm_grad_kernel(gpu, incoming, x, weight, mean, inverse_std, centred),
             *row_norm_columns_kernel(gpu, incoming, x, mean, inverse_std, centred),

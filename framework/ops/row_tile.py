@@ -39,14 +39,15 @@ class RowTile(NamedTuple):
         Quads that each of them holds.
     per_workgroup : int
         Rows of a workgroup.
-    ragged : bool
-        Whether rows begin and end within quads.
+    ends : int
+        0 if a row fills all quads, 1 if it ends with a quad, 2 if it may begin and end
+        within one.
     """
 
     group: int
     kept: int
     per_workgroup: int
-    ragged: bool
+    ends: int
 
     @property
     def constants(self) -> Mapping[str, int]:
@@ -55,7 +56,7 @@ class RowTile(NamedTuple):
             "LOCAL_X": self.group * self.per_workgroup,
             "GROUP": self.group,
             "KEPT": self.kept,
-            "RAGGED": int(self.ragged),
+            "ENDS": self.ends,
         }
 
     def grid(self, rows: int) -> Grid:
@@ -69,7 +70,7 @@ def holds_rows(gpu: DeviceInfo) -> bool:
 
 
 def row_tile(
-    gpu: DeviceInfo, dtype: DType, count: int, held: int = 1, least: int = 2
+    gpu: DeviceInfo, dtype: DType, count: int, held: int = 1, least: int = 4
 ) -> RowTile | None:
     """Return how rows of `count` elements are held; None if they cannot or should not.
 
@@ -85,9 +86,9 @@ def row_tile(
         Elements of a row.
     held : int, default 1
         Rows that are held at once for one result.
-    least : int, default 2
-        Quads that an invocation should have, if that does not take too many of them: a
-        row that is read and left needs some for each barrier.
+    least : int, default 4
+        Quads that an invocation should have, if that does not take too many of them:
+        what each does once for a row should be little beside the rest.
     """
     if not holds_rows(gpu) or dtype not in SINGLE or count < LANES * gpu.subgroup_size:
         return None
@@ -102,7 +103,9 @@ def row_tile(
         if group < max(gpu.subgroup_size, SMALLEST_WORKGROUP):
             return None
     per_workgroup = max(1, min(most, SMALLEST_WORKGROUP) // group)
-    return RowTile(group, ceil_div(quads, group), per_workgroup, ragged)
+    kept = ceil_div(quads, group)
+    ends = 2 if ragged else int(quads < group * kept)
+    return RowTile(group, kept, per_workgroup, ends)
 
 
 def _words(quads: int, group: int, held: int) -> int:

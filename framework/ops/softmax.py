@@ -59,7 +59,7 @@ def _rows_dispatch(
     need_countable(kernel, x)
     outer, count, inner = x.shape
     rows = outer * inner
-    tile = row_tile(gpu, x.dtype, count, held) if inner == 1 else None
+    tile = row_tile(gpu, x.dtype, count, held, 4 // held) if inner == 1 else None
     if tile is not None:
         return Dispatch(
             _QUADS[kernel],

@@ -5,7 +5,7 @@ layout(buffer_reference, std430, buffer_reference_align = 16) restrict readonly 
 
 // The numbers of a quad of a row; of elements outside of it, any.
 vec4 load_weights(Weights weights, Row row, uint quad) {
-    if (RAGGED == 0) return weights.at[min(quad, row.quads - 1u)];
+    if (ENDS != 2) return weights.at[min(quad, row.quads - 1u)];
     AccIn each = AccIn(weights);
     vec4 found;
     for (uint lane = 0; lane < 4; ++lane) {

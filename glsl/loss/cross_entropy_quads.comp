@@ -62,21 +62,19 @@ void main() {
         vec4 apart = kept[j] - reference;
         if (smoothing != 0.0)
             apart_sums += within_row(kept[j], row, j, j * GROUP + part, 0.0);
-        kept[j] = vec4(
-            precise_exp(apart.x), precise_exp(apart.y),
-            precise_exp(apart.z), precise_exp(apart.w));
+        kept[j] = quick_exp(apart);
         sums += kept[j];
     }
     vec2 all = over_row(vec2(own, subgroupAdd(sums.x + sums.y + sums.z + sums.w)));
-    float log_total = precise_log(all.y);
     if (smoothing != 0.0) {
         float own_sum = apart_sums.x + apart_sums.y + apart_sums.z + apart_sums.w;
-        apart_sums.x = group_sum(vec2(own_sum, 0), 1).x / float(row.count) - all.x;
+        apart_sums.x = group_sum(own_sum, 1) / float(row.count) - all.x;
     }
     if (number >= push.rows) return;
 
     bool bad = label == BAD_LABEL, ignored = label == IGNORED;
     if (part == 0) {
+        float log_total = precise_log(all.y);
         float loss = log_total - (picked - all.x);
         if (smoothing != 0.0) loss = mix(loss, log_total - apart_sums.x, smoothing);
         if (ignored) loss = 0.0;
@@ -87,7 +85,7 @@ void main() {
     }
     if (GRAD == 0) return;
     float share = push.share.at[0];
-    float factor = precise_exp(reference - all.x) / all.y * share;
+    float factor = exponential_factor(own, all.x) / all.y * share;
     float even = smoothing / float(row.count) * share;
     float here = (1.0 - smoothing) * share;
     if (bad) factor = NOT_A_NUMBER;

@@ -32,7 +32,7 @@ layout(push_constant, std430) uniform Push {
 
 float total(vec4 terms, uint bank) {
     vec2 halves = terms.xy + terms.zw;
-    return group_sum(vec2(halves.x + halves.y, 0), bank).x;
+    return group_sum(halves.x + halves.y, bank);
 }
 
 void main() {

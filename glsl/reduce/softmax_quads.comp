@@ -43,9 +43,7 @@ void main() {
     vec4 sums = vec4(0);
     [[unroll]] for (uint j = 0; j < KEPT; ++j) {
         vec4 apart = kept[j] - reference;
-        vec4 power = vec4(
-            precise_exp(apart.x), precise_exp(apart.y),
-            precise_exp(apart.z), precise_exp(apart.w));
+        vec4 power = quick_exp(apart);
         sums += power;
         if (LOGARITHM == 0) kept[j] = power;
     }
@@ -55,7 +53,7 @@ void main() {
     if (abs(all.x) == INFINITE) all.y = NOT_A_NUMBER;
     if (number >= push.rows) return;
 
-    float factor = precise_exp(reference - all.x) / all.y;
+    float factor = exponential_factor(own, all.x) / all.y;
     float logarithm = precise_log(all.y);
     [[unroll]] for (uint j = 0; j < KEPT; ++j) {
         uint quad = j * GROUP + part;

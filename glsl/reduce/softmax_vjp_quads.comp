@@ -41,7 +41,7 @@ void main() {
         vec4 term = LOGARITHM != 0 ? kept_grad[j] : kept_grad[j] * kept_y[j];
         sums += within_row(term, row, j, j * GROUP + part, 0.0);
     }
-    float sum = group_sum(vec2(sums.x + sums.y + sums.z + sums.w, 0), 0).x;
+    float sum = group_sum(sums.x + sums.y + sums.z + sums.w, 0);
     if (number >= push.rows) return;
 
     [[unroll]] for (uint j = 0; j < KEPT; ++j) {

@@ -25,9 +25,9 @@ def gpu(device: Device) -> DeviceInfo:
     ("count", "group", "kept"),
     [
         (128, 32, 1),
-        (768, 64, 3),
-        (4096, 512, 2),
-        (8192, 1024, 2),
+        (768, 32, 6),
+        (4096, 256, 4),
+        (8192, 512, 4),
         (16384, 1024, 4),
         (50257, 512, 25),
     ],
@@ -49,7 +49,8 @@ def test_every_element_is_held(gpu: DeviceInfo, count: int, held: int) -> None:
         return
     before = 3 if count % 4 else 0
     assert 4 * tile.group * tile.kept >= count + before
-    assert tile.ragged == (count % 4 != 0)
+    assert (tile.ends == 2) == (count % 4 != 0)
+    assert (tile.ends == 0) == (count == 4 * tile.group * tile.kept)
     assert tile.constants["LOCAL_X"] % gpu.subgroup_size == 0
     assert 128 <= tile.constants["LOCAL_X"] <= 1024
 
