@@ -4,11 +4,13 @@
 uint to_float16(float x) {
     uint bits = floatBitsToUint(x) & 0x7fffffffu;
     uint sign = floatBitsToUint(x) >> 16 & 0x8000u;
-    if (bits >= 0x47800000u) return sign | (bits > 0x7f800000u ? 0x7e00u : 0x7c00u);
+    // All three are computed, for a branch would cost more.
+    uint large = bits > 0x7f800000u ? 0x7e00u : 0x7c00u;
     // The rounding of this sum is the one to multiples of 2^-24, as denormals are.
-    if (bits < 0x38800000u)
-        return sign | floatBitsToUint(uintBitsToFloat(bits) + 0.5) - 0x3f000000u;
-    return sign | bits - 0x38000000u + 0xfffu + (bits >> 13 & 1u) >> 13;
+    uint small = floatBitsToUint(uintBitsToFloat(bits) + 0.5) - 0x3f000000u;
+    uint normal = bits - 0x38000000u + 0xfffu + (bits >> 13 & 1u) >> 13;
+    uint rounded = bits < 0x38800000u ? small : normal;
+    return sign | (bits >= 0x47800000u ? large : rounded);
 }
 
 float from_float16(uint bits) {

@@ -28,7 +28,10 @@ float precise_erfc(float x) {
     float size = min(abs(x), 11.0);
     // (1 + 2 x) exp(x^2) erfc(x) for 0.45 <= x <= 10.1, in (x - 2) / (x + 2);
     // relative error 2^-27.
-    float t = (size - 2.0) / (size + 2.0);
+    float one = 1.0 + 2.0 * size, two = size + 2.0;
+    // One division serves both.
+    float inverse = 1.0 / (one * two);
+    float t = (size - 2.0) * (one * inverse);
     float series = 0.00117907359 + t * (-0.00126320834 - t * 0.000264284026);
     series = -0.0542132184 + t * (-0.00801536627 + t * (0.00866162498 + t * series));
     series = -0.0927638113 + t * (-0.166030496 + t * (0.164049923 + t * series));
@@ -36,10 +39,13 @@ float precise_erfc(float x) {
     // The square in two parts, the first of which is exact.
     precise float high = upper_half(size);
     precise float rest = (size - high) * (size + high);
-    // Scaled by 2^24, so that the correction is no denormal number.
-    float bell = scaled_exp(-high * high, 24);
-    bell += bell * expm1_near_zero(-rest);
-    float tail = bell * series / (1.0 + 2.0 * size) * 5.96046448e-08;
+    float n = roundEven((-high * high - rest) * 1.44269502);
+    float reduced = (-high * high - n * LN2_HIGH) - rest;
+    float bell = 1.0 + expm1_near_zero(reduced - n * LN2_LOW);
+    // 1 / one, with what the roundings lost.
+    float share = two * inverse;
+    share = fma(share, fma(-share, one, 1.0), share);
+    float tail = times_power_of_two(bell * series * share, int(n));
     float value = x < 0.0 ? 2.0 - tail : tail;
     return x != x ? x : abs(x) < 0.5 ? 1.0 - erf_near_zero(x) : value;
 }
