@@ -195,3 +195,12 @@ def test_a_graph_by_hand_is_not_fused(gpu: GpuDevice) -> None:
     assert (report.kernels_before, report.kernels_after) == (2, 2)
     (boundary,) = report.schedules[0].boundaries
     assert boundary == Boundary(0, 1, rules.SWITCHED_OFF)
+
+
+def test_a_trace_is_reported_where_it_is_made(gpu: GpuDevice) -> None:
+    step = fw.jit(lambda x: (x * 2 + 1).relu() @ x)
+    x = ones(gpu, 8, 8)
+    report = fw.fusion_report(step, x)
+    assert (report.kernels_before, report.kernels_after) == (4, 2)
+    assert report.bytes_saved == 2 * 8 * 8 * 4
+    assert fw.fusion_report(step, x).schedules == ()
