@@ -40,6 +40,8 @@ class Op(Generic[P, R]):
         Parameters that are tensors.
     dtypes : tuple of DType or mapping of str to tuple
         What the tensors may be, for all of them or by parameter.
+    is_product : bool
+        Whether element-wise work on its result may run in the kernel that makes it.
     operands : tuple of str
         Parameters that an element-wise expression is over.
     source : (str, DType) or None
@@ -53,6 +55,7 @@ class Op(Generic[P, R]):
     """
 
     is_elementwise = False
+    is_product = False
     glsl: str | None = None
     operands: tuple[str, ...] = ()
     source: tuple[str, DType] | None = None

@@ -20,6 +20,7 @@ import vkbackend
 
 from .dispatch import At, Dispatch, Grid, Scratch
 from .dtype import DType
+from .epilogue import NO_EPILOGUE, Joined, join_products
 from .fusion.build import FusedKernel, build_kernel
 from .fusion.emit import emit
 from .fusion.expr import Program
@@ -201,12 +202,22 @@ class _Builder:
         numbers = self._alive()
         units = self._units(numbers) if fusing else [[number] for number in numbers]
         wanted = self._wanted(units)
+        joined = self._joined(units, wanted) if fusing else {}
+        products = {row.product for row in joined.values()}
+        units = [unit for unit in units if unit[0] not in products]
         for unit in units:
-            if len(unit) > 1 or self.nodes[unit[0]].op.is_elementwise:
+            row = joined.get(unit[0])
+            if row is not None:
+                self.plan.sources[row.product] = row.source
+                self._plan_kernels(self.nodes[row.product], row)
+            elif len(unit) > 1 or self.nodes[unit[0]].op.is_elementwise:
                 self._plan_fused(unit, wanted)
             else:
                 self._plan_kernels(self.nodes[unit[0]])
-        self.plan.units = units
+        self.plan.units = [
+            [joined[unit[0]].product, *unit] if unit[0] in joined else unit
+            for unit in units
+        ]
         self._find_inputs(numbers)
         self.plan.launches = launches(self.gpu, self.drafts, self.state is None)
         kept = {slot for slot, _, _ in self.plan.outputs}
@@ -216,6 +227,10 @@ class _Builder:
         for found in _watching:
             found.append(self.plan)
         return self.plan
+
+    def _joined(self, units: list[list[int]], wanted: set[int]) -> dict[int, Joined]:
+        info, state = self.gpu.info, self.state or ()
+        return join_products(info, self.nodes, units, wanted, self.held, state)
 
     def _note(self, node: Node) -> Note:
         """Return what reports say of a node."""
@@ -360,7 +375,7 @@ class _Builder:
             and value.dtype.itemsize == result.dtype.itemsize
         )
 
-    def _plan_kernels(self, node: Node) -> None:
+    def _plan_kernels(self, node: Node, joined: Joined | None = None) -> None:
         """Plan an operation that has a hand-written kernel, or several in sequence."""
         names = node.op.tensor_names(node.params)
         inputs = {
@@ -371,17 +386,25 @@ class _Builder:
             name: (self.slots[id(value)], 0)
             for name, value in zip(node.op.output_names, node.outputs)
         }
-        placed = node.op.placed(node)
-        allocate = self._memory(node.outputs)
+        if joined is None:
+            allocate = self._memory(node.outputs)
+            placed, params = node.op.placed(node), dict(node.params)
+            dispatches = node.op.dispatches(self.gpu.info, placed, params)
+        else:
+            results = [value for _, value in joined.kernel.outputs]
+            # The product itself has no memory, and its address is not used.
+            outputs["out"] = (self.slots[id(results[0])], 0)
+            allocate, dispatches = self._memory(results), joined.dispatches
         scratch: dict[Scratch, Address] = {}
-        for dispatch in node.op.dispatches(self.gpu.info, placed, dict(node.params)):
+        for dispatch in dispatches:
             for value in dispatch.push.values():
                 area = value.memory if isinstance(value, At) else value
                 if isinstance(area, Scratch) and area not in scratch:
                     scratch[area] = (self.plan.slots, 0)
                     allocate.append((self.plan.slots, area.size))
                     self.plan.slots += 1
-            self._plan_dispatch(dispatch, inputs, outputs, scratch, allocate)
+            epilogue = joined if dispatch is dispatches[-1] else None
+            self._plan_dispatch(dispatch, inputs, outputs, scratch, allocate, epilogue)
             allocate = []
 
     def _plan_dispatch(
@@ -391,6 +414,7 @@ class _Builder:
         outputs: Mapping[str, Address],
         scratch: Mapping[Scratch, Address],
         allocate: list[tuple[int, int]],
+        joined: Joined | None = None,
     ) -> None:
         addresses: dict[str, Address] = {}
         words: dict[str, float] = {}
@@ -411,17 +435,21 @@ class _Builder:
                 slot, start = outputs[memory]
                 writes.append(slot)
             addresses[name] = (slot, start + offset)
+        name, source, more = dispatch.kernel, None, NO_EPILOGUE
+        if joined is not None:
+            name, source = f"{name}+{joined.kernel.name}", joined.source
+            more = joined.arguments(self.slots)
         pipeline = self.gpu.pipeline(
-            dispatch.kernel, defines=dispatch.defines, constants=dispatch.constants
+            name, source=source, defines=dispatch.defines, constants=dispatch.constants
         )
         self._add(
             lambda _: pipeline,
             dispatch.grid,
-            addresses,
-            words,
-            {},
-            reads,
-            writes,
+            addresses | more.used | more.written,
+            words | more.words,
+            more.scalars,
+            [*reads, *(slot for slot, _ in more.used.values())],
+            [*writes, *(slot for slot, _ in more.written.values())],
             allocate,
         )
 

@@ -41,7 +41,7 @@ ORDER = {
         graph dispatch rng limits
         device
         fusion memory_plan
-        launch
+        epilogue launch
         plan
         schedule report_svg
         report

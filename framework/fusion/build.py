@@ -69,7 +69,10 @@ class FusedKernel(NamedTuple):
 
 
 def build_kernel(
-    nodes: Sequence[Node], wanted: set[int], software: bool = False
+    nodes: Sequence[Node],
+    wanted: set[int],
+    software: bool = False,
+    product: Value | None = None,
 ) -> FusedKernel:
     """Return the kernel that runs `nodes` and writes the values in `wanted`.
 
@@ -81,8 +84,10 @@ def build_kernel(
         `id` of each value that must reach memory.
     software : bool, default False
         Whether the device is a software one.
+    product : Value or None
+        What the kernel is handed, instead of reading it; see `epilogue`.
     """
-    return _Build(nodes, wanted).kernel(software)
+    return _Build(nodes, wanted, product).kernel(software)
 
 
 class Wiring:
@@ -174,8 +179,11 @@ class Wiring:
 
 
 class _Build(Wiring):
-    def __init__(self, nodes: Sequence[Node], wanted: set[int]) -> None:
+    def __init__(
+        self, nodes: Sequence[Node], wanted: set[int], product: Value | None
+    ) -> None:
         super().__init__(nodes)
+        self.product = product
         self.nodes = nodes
         self.wanted = wanted
         self.layout = nodes[0].layouts[0]
@@ -232,6 +240,9 @@ class _Build(Wiring):
         walks = dict(zip(walked, strides))
         accesses = []
         for k, (key, operand) in enumerate(self.operands.items()):
+            if operand.value is self.product:
+                accesses.append(Access("product", operand.value.dtype.name))
+                continue
             access, offset = self._access(operand, walks.get(key))
             accesses.append(access)
             size = operand.value.dtype.itemsize

@@ -74,10 +74,10 @@ def emit(
             "#extension GL_EXT_buffer_reference : require",
             *extensions(program, wide),
             *includes(program),
-            *interface(push_fields(program), _buffer_types(program, wide), siblings),
+            *interface(push_fields(program), buffer_types(program, wide), siblings),
             *(PACK_WORDS if wide else ()),
             *functions(program),
-            *_compute(program),
+            *compute(program),
             "void main() {",
             body,
             "}",
@@ -114,7 +114,7 @@ def includes(program: AnyProgram) -> list[str]:
     files |= dtypes & {"float16", "bfloat16"}
     files |= {"convert"} if any(map(_saturates, _arguments(program))) else set()
     made = {access.kind for access in program.accesses} & set(MADE)
-    files |= {"random"} if made - {"index"} else set()
+    files |= {"random"} if made - {"index", "product"} else set()
     return [f'#include "lib/{file}.glsl"' for file in ("index", *sorted(files))]
 
 
@@ -153,7 +153,7 @@ def interface(
     return [*map(buffer_type, sorted(set(kinds.values()))), *block]
 
 
-def _buffer_types(program: Program, wide: bool) -> dict[str, str]:
+def buffer_types(program: Program, wide: bool) -> dict[str, str]:
     """Return the buffer type of each operand that is in memory, by argument name."""
     kinds = {}
     for k, access in enumerate(program.accesses):
@@ -223,7 +223,7 @@ def _wrapped(step: Instruction) -> str:
     return f"bitfieldExtract({expression}, 0, {8 * dtype.itemsize})"
 
 
-def _compute(program: Program) -> list[str]:
+def compute(program: Program) -> list[str]:
     """Return the function from one element of each input to one of each output."""
     parameters = [
         f"{DTYPES[access.dtype].glsl} x{k}" for k, access in enumerate(program.accesses)
@@ -289,7 +289,7 @@ def _integer(dtype: DType, value: int) -> str:
 
 
 def _main(program: Program, wide: bool, rounds: int, siblings: bool) -> list[str]:
-    kinds = _buffer_types(program, wide)
+    kinds = buffer_types(program, wide)
     place = ARGUMENT if siblings else "args.{}"
     # Arguments are read before any branch: within one, some drivers read them once per
     # invocation.
@@ -302,7 +302,7 @@ def _main(program: Program, wide: bool, rounds: int, siblings: bool) -> list[str
     fixed = [k for k, access in enumerate(program.accesses) if access.kind == "scalar"]
     if rounds == 1:
         lines += [f"uint i = {number};", "if (i >= quads) return;"]
-        return lines + _quad(program, wide, range(len(program.accesses)))
+        return lines + quad_lines(program, wide, range(len(program.accesses)))
     for k in fixed:
         lines += _load(k, program.accesses[k], wide)
     varying = [k for k in range(len(program.accesses)) if k not in fixed]
@@ -312,13 +312,13 @@ def _main(program: Program, wide: bool, rounds: int, siblings: bool) -> list[str
         f"for (uint round_ = 0u; round_ < {rounds}u; ++round_) {{",
         "    uint i = first + round_;",
         "    if (i < quads) {",
-        *(f"        {line}" for line in _quad(program, wide, varying)),
+        *(f"        {line}" for line in quad_lines(program, wide, varying)),
         "    }",
         "}",
     ]
 
 
-def _quad(program: Program, wide: bool, loads: Iterable[int]) -> list[str]:
+def quad_lines(program: Program, wide: bool, loads: Iterable[int]) -> list[str]:
     """Load, compute and store the four elements number `i`."""
     lines = _offsets(program)
     for k in loads:

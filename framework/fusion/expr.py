@@ -15,8 +15,10 @@ MADE = {
     "bits": "random_bits(i, key, call)",
     "normal": "random_normal(i, key, call)",
     "exponential": "random_exponential(i, key, call)",
+    "product": "product",
 }
-"""GLSL of four elements that come from the invocation's number `i` and a stream."""
+"""GLSL of four elements that come from the invocation's number `i` and a stream, or
+that a matrix product hands on."""
 
 
 class Pattern(NamedTuple):

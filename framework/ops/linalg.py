@@ -61,6 +61,9 @@ def _bmm(a: Tensor, b: Tensor, mode: str) -> Tensor:
     """Return the matrix product of each pair, computed as `mode` of `gemm` says."""
 
 
+_bmm.is_product = True
+
+
 @_bmm.spec
 def bmm_spec(a: TensorSpec, b: TensorSpec, mode: str) -> TensorSpec:
     if a.ndim != 3 or b.ndim != 3:

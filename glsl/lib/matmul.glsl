@@ -13,6 +13,9 @@ layout(push_constant, std430) uniform Push {
     uint b_column;
     uint a_batch;
     uint b_batch;
+#ifdef EPILOGUE
+    Epilogue epilogue;
+#endif
 } push;
 
 // Read once, before any loop: lavapipe fetches push constants inside one lane by lane.

@@ -90,6 +90,16 @@ void main() {
         stage ^= 1;
     }
 
+#ifdef EPILOGUE
+    for (uint i = 0; i < QUADS_M * 4; ++i) {
+        uint m = first_row + 4 * (i / 4 * ACROSS_M + y) + i % 4;
+        for (uint j = 0; j < QUADS_N; ++j) {
+            uint n = first_column + 4 * (j * ACROSS_N + x);
+            if (m < rows && n < columns)
+                epilogue(push.epilogue, (result_row(m) + n) / 4, vec4(sum[i][j]));
+        }
+    }
+#else
     for (uint j = 0; j < QUADS_N * 4; ++j) {
         uint n = first_column + 4 * (j / 4 * ACROSS_N + x) + j % 4;
         uint to = result_column(n);
@@ -99,4 +109,5 @@ void main() {
             if (m < rows && n < columns) store(out_, result_row(m) + to, value);
         }
     }
+#endif
 }

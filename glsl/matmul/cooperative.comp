@@ -15,6 +15,7 @@
 #extension GL_KHR_shader_subgroup_basic : require
 #include "lib/element.glsl"
 #include "lib/index.glsl"
+#include "lib/epilogue.glsl"
 #if DTYPE == DTYPE_FLOAT16
 #extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
 #define ELEMENT float16_t
@@ -93,6 +94,9 @@ layout(push_constant, std430) uniform Push {
     uint b_batch;
     uint last_row;  // where the last tiles start
     uint last_column;
+#ifdef EPILOGUE
+    Epilogue epilogue;
+#endif
 } push;
 
 #define A_FRAGMENT coopmat<ELEMENT, gl_ScopeSubgroup, EDGE, EDGE, gl_MatrixUseA>
@@ -219,7 +223,7 @@ void main() {
 
     uint out_row = gl_WorkGroupID.z * rows + first_row + sub_row;
     uint out_column = first_column + sub_column;
-#if DTYPE != DTYPE_BFLOAT16 || defined(OUT_ACC)
+#if !defined(EPILOGUE) && (DTYPE != DTYPE_BFLOAT16 || defined(OUT_ACC))
     if (DIRECT != 0) {
         [[unroll]] for (uint i = 0; i < FRAGMENTS_M; ++i)
             [[unroll]] for (uint j = 0; j < FRAGMENTS_N; ++j) {
@@ -246,9 +250,13 @@ void main() {
             uint row = first_row + sub_row + i * EDGE + line;
             uint column = out_column + vector * 4;
             uint to = (out_row + i * EDGE + line) * columns + column;
+#ifdef EPILOGUE
+            if (row < rows && column < columns) epilogue(push.epilogue, to / 4, values);
+#else
             [[unroll]] for (uint e = 0; e < 4; ++e)
                 if (row < rows && column + e < columns)
                     store(push.out_, to + e, values[e]);
+#endif
         }
         subgroupBarrier();
     }

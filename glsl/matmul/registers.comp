@@ -12,6 +12,7 @@
 #extension GL_EXT_control_flow_attributes : require
 #include "lib/element.glsl"
 #include "lib/index.glsl"
+#include "lib/epilogue.glsl"
 
 layout(constant_id = 3) const uint BLOCK_M = 128;
 layout(constant_id = 4) const uint BLOCK_N = 128;
@@ -54,6 +55,9 @@ layout(push_constant, std430) uniform Push {
     uint b_batch;
     uint last_row;  // where the last tiles start
     uint last_column;
+#ifdef EPILOGUE
+    Epilogue epilogue;
+#endif
 } push;
 
 // Where a vector that this invocation loads lies in a tile: line, and vector in it.
@@ -168,6 +172,10 @@ void main() {
         [[unroll]] for (uint j = 0; j < QUADS_N; ++j) {
             uint column = first_column + 4 * (j * ACROSS_N + x);
             uint to = (out_row + row) * columns + column;
+#ifdef EPILOGUE
+            if (row < rows && column < columns)
+                epilogue(push.epilogue, to / 4, sum[i][j]);
+#else
             if (DIRECT != 0) {
                 OutVectors(push.out_).at[to / 4] = sum[i][j];
             } else {
@@ -175,6 +183,7 @@ void main() {
                     if (row < rows && column + e < columns)
                         store(push.out_, to + e, sum[i][j][e]);
             }
+#endif
         }
     }
 }

@@ -1,0 +1,8 @@
+// What a matrix product does with its results: nothing but to store them
+//
+// In kernels with an epilogue this file is replaced by generated text, which defines
+//   EPILOGUE                          for the preprocessor
+//   Epilogue                          a struct of arguments, the member `epilogue`
+//   epilogue(args, i, product)        takes results 4 * i to 4 * i + 3 of the product,
+//                                     in row-major order, and stores what becomes of them
+// Source: framework/fusion/epilogue.py

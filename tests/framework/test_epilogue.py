@@ -1,0 +1,202 @@
+"""Element-wise work in the kernel of a matrix product: when, and with what result."""
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import vkbackend.framework as fw
+from vkbackend import DeviceInfo
+from vkbackend.framework import nn
+from vkbackend.framework.device import GpuDevice
+from vkbackend.framework.dispatch import Dispatch
+from vkbackend.framework.ops import gemm, linalg, tiling
+from vkbackend.framework.schedule import unfused
+
+pytestmark = pytest.mark.core
+
+Function = Callable[..., Any]
+Shapes = tuple[tuple[int, ...], ...]
+
+
+@pytest.fixture(params=["tiled", "registers"])
+def kernel(
+    request: pytest.FixtureRequest, gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[str]:
+    """Let products run on kernels for GPUs; software devices have their own."""
+    monkeypatch.setattr(tiling, "by_subgroup", lambda _: False)
+
+    def large(info: DeviceInfo, *rest: Any) -> list[Dispatch] | None:
+        if request.param == "tiled":
+            return None
+        discrete = dataclasses.replace(info, kind="discrete")
+        return gemm.large_product(discrete, *rest)
+
+    monkeypatch.setattr(linalg, "large_product", large)
+    monkeypatch.setattr(gemm, "SMALLEST", 1)
+    gpu.plans.clear()
+    yield f"matmul/{request.param}"
+    gpu.plans.clear()
+
+
+def counted(gpu: GpuDevice, function: Function, operands: list[fw.Tensor]) -> Any:
+    """Return the results, and how many kernels made them."""
+    fw.eval()
+    before = gpu.gpu.counters.snapshot()
+    results = function(*operands)
+    fw.eval()
+    return results, (gpu.gpu.counters.snapshot() - before).dispatches
+
+
+def both(x: fw.Tensor, w: fw.Tensor, b: fw.Tensor) -> tuple[fw.Tensor, fw.Tensor]:
+    hidden = x @ w + b
+    return hidden, hidden.relu()
+
+
+def twice(x: fw.Tensor, w: fw.Tensor) -> tuple[fw.Tensor, fw.Tensor]:
+    product = x @ w
+    return product + 1, product.sum(dim=1)
+
+
+JOINED: dict[str, tuple[Function, Shapes]] = {
+    "bias and activation": (
+        lambda x, w, b: nn.functional.gelu(x @ w + b),
+        ((96, 48), (48, 64), (64,)),
+    ),
+    "scale and residual": (
+        lambda x, w, b, r: (x @ w + b).relu() * 0.5 + r,
+        ((2, 70, 48), (48, 68), (68,), (2, 70, 68)),
+    ),
+    "a factor for each row": (
+        lambda x, w, s: (x @ w) * s,
+        ((2, 70, 48), (48, 64), (2, 70, 1)),
+    ),
+    "a cast": (lambda x, w: (x @ w.T).to(fw.int32), ((100, 33), (64, 33))),
+    "two results": (both, ((70, 48), (48, 64), (64,))),
+    "linear": (
+        lambda x, w, b: nn.functional.linear(x, w, b).relu(),
+        ((3, 40, 48), (64, 48), (64,)),
+    ),
+}
+APART: dict[str, tuple[Function, Shapes, int]] = {
+    "odd rows": (lambda x, w: (x @ w).relu(), ((70, 48), (48, 65)), 2),
+    "transposed": (
+        lambda x, w: (x @ w).transpose(0, 1) + 1,
+        ((70, 48), (48, 64)),
+        2,
+    ),
+    "read twice": (twice, ((96, 48), (48, 64)), 2),
+    "another product": (
+        lambda x, w, v: (x @ w) * (x @ v),
+        ((96, 48), (48, 64), (48, 64)),
+        2,
+    ),
+}
+
+
+def operands_of(gpu: GpuDevice, shapes: Shapes, dtype: str) -> list[fw.Tensor]:
+    rng = np.random.default_rng(3)
+    return [
+        fw.tensor(rng.standard_normal(shape).astype(np.float32), dtype, gpu)
+        for shape in shapes
+    ]
+
+
+def compare(got: Any, wanted: Any) -> None:
+    """Compare bit by bit: an epilogue rounds where a kernel of its own would."""
+    pairs = zip(got, wanted) if isinstance(got, tuple) else [(got, wanted)]
+    for one, other in pairs:
+        np.testing.assert_array_equal(one.numpy(), other.numpy())
+
+
+@pytest.mark.parametrize("name", JOINED)
+def test_joined_is_the_same(gpu: GpuDevice, kernel: str, name: str) -> None:
+    function, shapes = JOINED[name]
+    operands = operands_of(gpu, shapes, "float32")
+    got, kernels = counted(gpu, function, operands)
+    sources = [list(plan.sources.values()) for plan in gpu.plans.values()]
+    with unfused(gpu):
+        wanted, _ = counted(gpu, function, operands)
+    compare(got, wanted)
+    # A depth that is no whole tile is packed, in a kernel for each operand.
+    assert kernels == 1 or (kernel == "matmul/registers" and kernels <= 3)
+    assert any("void epilogue(" in source for found in sources for source in found)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_small_floats(gpu: GpuDevice, kernel: str, dtype: str) -> None:
+    if not gpu.gpu.info.storage_16bit:
+        pytest.skip("the device cannot store 16-bit floats")
+    function, shapes = JOINED["scale and residual"]
+    operands = operands_of(gpu, shapes, dtype)
+    got, kernels = counted(gpu, function, operands)
+    with unfused(gpu):
+        wanted, _ = counted(gpu, function, operands)
+    compare(got, wanted)
+    assert kernels == 1
+
+
+@pytest.mark.parametrize("name", APART)
+def test_what_stays_apart(gpu: GpuDevice, kernel: str, name: str) -> None:
+    function, shapes, least = APART[name]
+    operands = operands_of(gpu, shapes, "float32")
+    got, kernels = counted(gpu, function, operands)
+    with unfused(gpu):
+        wanted, _ = counted(gpu, function, operands)
+    compare(got, wanted)
+    assert kernels >= least
+
+
+def test_a_product_that_is_held_is_stored(gpu: GpuDevice, kernel: str) -> None:
+    x, w = operands_of(gpu, ((64, 64), (64, 64)), "float32")
+    product = x @ w
+    summed = product + 1
+    fw.eval()
+    np.testing.assert_array_equal(summed.numpy(), product.numpy() + np.float32(1))
+
+
+def test_numbers_change_without_a_new_kernel(gpu: GpuDevice, kernel: str) -> None:
+    x, w = operands_of(gpu, ((64, 64), (64, 64)), "float32")
+    plain = (x @ w).numpy()
+    for number in (0.5, 2.0, 4.0):
+        before = gpu.gpu.counters.snapshot()
+        got = ((x @ w) * number).numpy()
+        np.testing.assert_array_equal(got, plain * np.float32(number))
+        built = (gpu.gpu.counters.snapshot() - before).pipeline_builds
+        assert built <= (number == 0.5)
+
+
+def test_too_many_arguments_stay_apart(gpu: GpuDevice, kernel: str) -> None:
+    shapes = ((64, 64), (64, 64), *[(64, 64)] * 9)
+    operands = operands_of(gpu, shapes, "float32")
+
+    def added(x: fw.Tensor, w: fw.Tensor, *others: fw.Tensor) -> fw.Tensor:
+        total = x @ w
+        for other in others:
+            total = total + other
+        return total
+
+    got, kernels = counted(gpu, added, operands)
+    with unfused(gpu):
+        wanted, _ = counted(gpu, added, operands)
+    compare(got, wanted)
+    assert kernels == 2
+
+
+def test_gradients(gpu: GpuDevice, kernel: str) -> None:
+    x, w, b = operands_of(gpu, ((64, 48), (48, 64), (64,)), "float32")
+    grads = []
+    for fused in (True, False):
+        leaves = [fw.tensor(t.numpy(), None, gpu, True) for t in (x, w, b)]
+        if fused:
+            nn.functional.gelu(leaves[0] @ leaves[1] + leaves[2]).sum().backward()
+            fw.eval()
+        else:
+            with unfused(gpu):
+                nn.functional.gelu(leaves[0] @ leaves[1] + leaves[2]).sum().backward()
+                fw.eval()
+        grads.append([leaf.grad.numpy() for leaf in leaves])
+    for one, other in zip(*grads):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
