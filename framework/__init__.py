@@ -224,6 +224,7 @@ from .ops.matrix_units import (
     get_float32_matmul_precision,
     set_float32_matmul_precision,
 )
+from .profiling import profile
 from .random import (
     normal,
     rand,
@@ -407,6 +408,7 @@ __all__ = [
     "permute",
     "pow",
     "prod",
+    "profile",
     "put",
     "rand",
     "rand_like",

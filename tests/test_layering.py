@@ -54,7 +54,7 @@ ORDER = {
         inplace
         methods
         tensor
-        creation random
+        creation random profiling
         compute_graph fused_graph
         capture gradcheck
         nn optim data serialize
