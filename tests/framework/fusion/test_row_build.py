@@ -164,7 +164,9 @@ def test_one_kernel_computes_what_the_host_does(
     before = gpu.gpu.counters.snapshot()
     found = function(x)
     fw.eval()
-    assert (gpu.gpu.counters - before).dispatches == 1
+    # Elsewhere a bool cannot be written alone, so that it stays out of rows.
+    if gpu.gpu.info.storage_8bit:
+        assert (gpu.gpu.counters - before).dispatches == 1
     expected = function(fw.tensor(data, device="cpu")).numpy()
     within = TOLERANCES["float32"]
     scale = 4 * math.sqrt(shape[-1])
@@ -205,7 +207,7 @@ def test_whole_numbers(dtype: str, shape: tuple[int, int], gpu: GpuDevice) -> No
         pytest.skip("the device has no 64-bit integers")
     data = np.random.default_rng(3).integers(0, 100, shape).astype(dtype)
     x = fw.tensor(data, device=gpu)
-    y = ops.where(x > 50, x, x)
+    y = ops.where(x == x, x, x)
     sums, products = y.sum(-1) + 1, ops.prod(y, -1, keepdim=True) * 3
     with np.errstate(all="ignore"):
         wide = np.uint64 if dtype == "uint64" else np.int64
@@ -392,7 +394,7 @@ def like_gpu(gpu: GpuDevice, shuffling: bool) -> Any:
         min_subgroup_size=info.subgroup_size,
         max_subgroup_size=info.subgroup_size,
         subgroup_shuffle=shuffling and info.subgroup_shuffle,
-        max_workgroup_invocations=info.max_workgroup_invocations,
+        max_workgroup_invocations=64,
     )
 
 
