@@ -330,10 +330,10 @@ class Node:
 _new = object.__new__
 
 
-def pending_array(
+def pending_node(
     form: Form, values: tuple[Value, ...], numbers: tuple[float, ...]
-) -> tuple[Node, Array]:
-    """Return a new node with one output, and an array that holds the output.
+) -> Node:
+    """Return a new node with one output.
 
     What the constructors do, written out because it is done for each operation.
     """
@@ -345,10 +345,19 @@ def pending_array(
     value.numel, value.dtype = form.outputs[0]
     value.node = node
     value.buffer = None
-    value.holders = 1
+    value.holders = 0
     value.slot = -1
     node.outputs = (value,)
+    return node
+
+
+def pending_array(
+    form: Form, values: tuple[Value, ...], numbers: tuple[float, ...]
+) -> tuple[Node, Array]:
+    """Return a new node with one output, and an array that holds the output."""
+    node = pending_node(form, values, numbers)
     array = _new(Array)
-    array.value = value
+    array.value = value = node.outputs[0]
     array.version = 0
+    value.holders = 1
     return node, array

@@ -16,7 +16,7 @@ import vkbackend
 
 from . import tracing
 from .device import KEPT_PLANS, GpuDevice
-from .graph import Node, Value
+from .graph import Array, Node, Value
 from .plan import Plan, build_plan
 
 SPARE = -1
@@ -38,6 +38,26 @@ def append(device: GpuDevice, node: Node) -> None:
             return
     with device.lock:
         device.pending.append(node)
+        if len(device.pending) >= MAX_PENDING:
+            flush(device)
+
+
+def append_replacing(
+    device: GpuDevice, nodes: Sequence[Node], arrays: Sequence[Array]
+) -> None:
+    """Add nodes whose results become the content of arrays, one of each."""
+    if tracing.running:
+        trace = tracing.listener()
+        if trace is not None:
+            for node, array in zip(nodes, arrays):
+                trace.asked(device, node)
+                array.rebind(node.outputs[0])
+            return
+    # At once, or another thread's flush could take the memory of what they read.
+    with device.lock:
+        device.pending += nodes
+        for node, array in zip(nodes, arrays):
+            array.rebind(node.outputs[0])
         if len(device.pending) >= MAX_PENDING:
             flush(device)
 

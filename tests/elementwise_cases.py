@@ -29,6 +29,29 @@ def unary(
     return Case(REGISTRY[name], samples, numpy, torch, **options)
 
 
+DESCENT: dict[str, Oracle] = {
+    "descend": lambda x, grad, size: x - size * grad,
+    "blend": lambda x, y, kept, share: kept * x + share * y,
+    "approach": lambda x, y, share: x + share * (y - x),
+    "blend_square": lambda x, y, kept, share: kept * x + share * y**2,
+    "adam_step": lambda x, first, second, kept, root_scale, eps, size: (
+        kept * x - size * first / (root_scale * second**0.5 + eps)
+    ),
+}
+
+
+def descent(name: str, numbers: tuple[str, ...], tensors: int = 2) -> Case:
+    """Return the row of a step of an optimizer, which has no gradient."""
+    given = {each: 0.75 - 0.125 * k for k, each in enumerate(numbers)}
+    samples = tuple(
+        Sample(tuple(Draw(shape, 0.5, 2) for _ in range(tensors)), given)
+        for shape in SHAPES
+    )
+    oracle = DESCENT[name]
+    # The oracles round a float16 up to six times.
+    return Case(REGISTRY[name], samples, oracle, oracle, gradient=False, scale=8)
+
+
 PAIRS = (
     ((7, 11), (7, 11)),
     ((3, 1, 11), (7, 1)),
@@ -222,6 +245,11 @@ ARITHMETIC = {
         torch.lerp,
         scale=4,  # the oracles round a float16 four times
     ),
+    "descend": descent("descend", ("size",)),
+    "blend": descent("blend", ("kept", "share")),
+    "approach": descent("approach", ("share",)),
+    "blend_square": descent("blend_square", ("kept", "share")),
+    "adam_step": descent("adam_step", ("kept", "root_scale", "eps", "size"), 3),
     "addcmul": Case(
         ops.addcmul,
         (

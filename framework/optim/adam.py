@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from .. import tracing
 from ..creation import zeros_like
+from ..ops.descent import adam_step, approach, blend_square
 from ..tensor import Tensor
-from .optimizer import Cohort, Group, Optimizer, become
+from .optimizer import Cohort, Group, Optimizer, Update
+from .replace import become_each
 
 
 class Adam(Optimizer):
@@ -57,38 +59,36 @@ class Adam(Optimizer):
                 " both must be at least 0 and below 1"
             )
 
-    def update(self, parameter: Tensor, grad: Tensor, group: Group) -> None:
-        """Change one parameter by its gradient."""
-        state = self._state.get(parameter)
-        if state is None:
-            tracing.once(f"{self._name} makes room for its moments")
-            state = {
-                "step": 0,
-                "exp_avg": zeros_like(parameter),
-                "exp_avg_sq": zeros_like(parameter),
-            }
-            self._state[parameter] = state
-        state["step"] += 1
-        kept, root_scale, size = self._numbers(state, group)
-        value: Tensor = parameter
-        if group["weight_decay"] and self.decoupled:
-            value = value * kept
-        elif group["weight_decay"]:
-            grad = grad + value * group["weight_decay"]
-        first, second = self._moments(state, grad, group["betas"])
-        change = first / (second.sqrt() * root_scale + group["eps"])
-        become(parameter, value - change * size)
+    def update_all(self, updates: Sequence[Update], group: Group) -> None:
+        """Change parameters by their gradients."""
+        steps: dict[int, tuple[tuple[float, ...], list[tuple[Tensor, ...]]]] = {}
+        for parameter, grad in updates:
+            state = self._state.get(parameter)
+            if state is None:
+                state = self._state[parameter] = self._fresh(parameter)
+            state["step"] += 1
+            if group["weight_decay"] and not self.decoupled:
+                grad = grad + parameter * group["weight_decay"]
+            row = parameter, grad, state["exp_avg"], state["exp_avg_sq"]
+            # Numbers that change in replays may be equal now: identity tells them.
+            numbers = self._numbers(state, group)
+            steps.setdefault(id(numbers), (numbers, []))[1].append(row)
+        beta1, beta2 = group["betas"]
+        for (kept, root_scale, size), rows in steps.values():
+            firsts = [(first, grad) for _, grad, first, _ in rows]
+            become_each(approach, firsts, (1.0 - beta1,))
+            seconds = [(second, grad) for _, grad, _, second in rows]
+            become_each(blend_square, seconds, (beta2, 1.0 - beta2))
+            values = [(value, first, second) for value, _, first, second in rows]
+            become_each(adam_step, values, (kept, root_scale, group["eps"], size))
 
-    def _moments(
-        self, state: dict[str, Any], grad: Tensor, betas: tuple[float, float]
-    ) -> tuple[Tensor, Tensor]:
-        """Return the moments of the gradient, and keep them."""
-        first, second = state["exp_avg"], state["exp_avg_sq"]
-        new_first = first + (grad - first) * (1.0 - betas[0])
-        new_second = second * betas[1] + grad * grad * (1.0 - betas[1])
-        become(first, new_first)
-        become(second, new_second)
-        return new_first, new_second
+    def _fresh(self, parameter: Tensor) -> dict[str, Any]:
+        tracing.once(f"{self._name} makes room for its moments")
+        return {
+            "step": 0,
+            "exp_avg": zeros_like(parameter),
+            "exp_avg_sq": zeros_like(parameter),
+        }
 
     def _numbers(self, state: dict[str, Any], group: Group) -> tuple[float, ...]:
         """Return `_factors` of a step, shared by all parameters that make it."""
@@ -122,8 +122,9 @@ class Adam(Optimizer):
         """Return what decay leaves, the root's factor and the step's size."""
         lr = group["lr"]
         correction1, correction2 = (1.0 - beta**step for beta in group["betas"])
+        decay = lr * group["weight_decay"] if self.decoupled else 0.0
         return (
-            1.0 - lr * group["weight_decay"],
+            1.0 - decay,
             1.0 / math.sqrt(correction2),
             lr / correction1,
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from .. import tracing
@@ -14,6 +14,9 @@ from ..tensor import Tensor
 
 Group = dict[str, Any]
 """Options of some parameters, and the list itself as "params"."""
+
+Update = tuple[Tensor, Tensor]
+"""A parameter and its gradient."""
 
 
 class Cohort:
@@ -168,6 +171,11 @@ class Optimizer:
         """Change one parameter by its gradient; each optimizer defines it."""
         raise NotImplementedError(f"{self._name}.update: it is not defined")
 
+    def update_all(self, updates: Sequence[Update], group: Group) -> None:
+        """Change parameters of one group by their gradients, one by one."""
+        for parameter, grad in updates:
+            self.update(parameter, grad, group)
+
     def step(self) -> None:
         """Change every parameter that has a gradient, and submit what is pending.
 
@@ -183,10 +191,13 @@ class Optimizer:
         changed = []
         with no_grad():
             for group in self.param_groups:
-                for parameter in group["params"]:
-                    if parameter.grad is not None:
-                        self.update(parameter, parameter.grad, group)
-                        changed.append(parameter)
+                updates = [
+                    (parameter, parameter.grad)
+                    for parameter in group["params"]
+                    if parameter.grad is not None
+                ]
+                self.update_all(updates, group)
+                changed += [parameter for parameter, _ in updates]
         if changed:
             evaluate(*changed)
 
@@ -263,15 +274,6 @@ class Optimizer:
                         for name, value in state_dict["state"][number].items()
                     }
             mine.update({**given, "params": mine["params"]})
-
-
-def become(tensor: Tensor, new: Tensor) -> None:
-    """Replace the elements of a tensor by those of a fresh result of its shape."""
-    whole = tensor.layout.is_contiguous and tensor.numel() == tensor.array.value.numel
-    if whole and new.dtype is tensor.dtype and new.layout == tensor.layout:
-        tensor.array.rebind(new.array.value)
-    else:
-        tensor.copy_(new)
 
 
 def _copied(value: Any, parameter: Tensor) -> Any:

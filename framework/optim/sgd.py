@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from .. import tracing
+from ..ops.descent import blend, descend
 from ..tensor import Tensor
-from .optimizer import Group, Optimizer, become
+from .optimizer import Group, Optimizer, Update
+from .replace import become_each
 
 
 class SGD(Optimizer):
@@ -72,26 +74,32 @@ class SGD(Optimizer):
                 f" {group['dampening']}; it needs momentum above 0 and dampening 0"
             )
 
-    def update(self, parameter: Tensor, grad: Tensor, group: Group) -> None:
-        """Change one parameter by its gradient."""
-        if group["weight_decay"]:
-            grad = grad + parameter * group["weight_decay"]
+    def update_all(self, updates: Sequence[Update], group: Group) -> None:
+        """Change parameters by their gradients."""
+        decay = group["weight_decay"]
+        if decay:
+            updates = [(value, grad + value * decay) for value, grad in updates]
         if group["momentum"]:
-            grad = self._direction(parameter, grad, group)
+            updates = self._directions(updates, group)
         lr = tracing.changing(lambda: group["lr"])
-        become(parameter, parameter - grad * lr)
+        become_each(descend, updates, (lr,))
 
-    def _direction(self, parameter: Tensor, grad: Tensor, group: Group) -> Tensor:
+    def _directions(self, updates: Sequence[Update], group: Group) -> Sequence[Update]:
         """Return where momentum leads, and remember it."""
-        momentum = group["momentum"]
-        state = self._state.get(parameter)
-        if state is None:
-            tracing.once("SGD remembers its first direction")
-            buffer = grad.clone()
-            self._state[parameter] = {"momentum_buffer": buffer}
-        else:
-            buffer = state["momentum_buffer"]
-            new = buffer * momentum + grad * (1.0 - group["dampening"])
-            become(buffer, new)
-            buffer = new
-        return grad + buffer * momentum if group["nesterov"] else buffer
+        momentum, rows, buffers = group["momentum"], [], []
+        for parameter, grad in updates:
+            state = self._state.get(parameter)
+            if state is None:
+                tracing.once("SGD remembers its first direction")
+                state = self._state[parameter] = {"momentum_buffer": grad.clone()}
+            else:
+                rows.append((state["momentum_buffer"], grad))
+            buffers.append(state["momentum_buffer"])
+        become_each(blend, rows, (momentum, 1.0 - group["dampening"]))
+        along = [(value, buffer) for (value, _), buffer in zip(updates, buffers)]
+        if not group["nesterov"]:
+            return along
+        return [
+            (value, grad + buffer * momentum)
+            for (value, grad), buffer in zip(updates, buffers)
+        ]

@@ -1,0 +1,67 @@
+"""Replacing the elements of many tensors, with little work on the host for each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..autograd import no_grad
+from ..device import GpuDevice
+from ..graph import Array, Node, pending_node
+from ..primitive import Elementwise
+from ..schedule import append_replacing
+from ..tensor import Tensor
+from ..tracing import Changing
+
+
+def become(tensor: Tensor, new: Tensor) -> None:
+    """Replace the elements of a tensor by those of a fresh result of its shape."""
+    whole = tensor.layout.is_contiguous and tensor.numel() == tensor.array.value.numel
+    if whole and new.dtype is tensor.dtype and new.layout == tensor.layout:
+        tensor.array.rebind(new.array.value)
+    else:
+        tensor.copy_(new)
+
+
+def become_each(
+    op: Elementwise[..., Any],
+    rows: Sequence[Sequence[Tensor]],
+    numbers: Sequence[float],
+) -> None:
+    """Replace the first tensor of each row by an op's result, off the tape.
+
+    Parameters
+    ----------
+    op : Elementwise
+        An op of float tensors.
+    rows : sequence of sequence of Tensor
+        Arguments for its first parameters; each row has a first tensor of its own.
+    numbers : sequence of float
+        Arguments for the others, the same for each row.
+    """
+    kinds = tuple(map(type, numbers))
+    given = tuple([each if type(each) is Changing else float(each) for each in numbers])
+    pending: dict[GpuDevice, tuple[list[Node], list[Array]]] = {}
+    for row in rows:
+        key: list[object] = []
+        values = []
+        for tensor in row:
+            value = tensor.array.value
+            key += (id(tensor.layout), value.dtype, tensor.device)
+            values.append(value)
+        first, old = row[0], values[0]
+        shortcut = op.shortcuts.get((*key, *kinds))
+        # The result must be all of the storage, in its order.
+        if (
+            shortcut is None
+            or shortcut.form.layouts[0] is not first.layout
+            or shortcut.form.outputs[0] != (old.numel, old.dtype)
+        ):
+            with no_grad():
+                become(first, op(*row, *numbers))
+            continue
+        nodes, arrays = pending.setdefault(shortcut.device, ([], []))
+        nodes.append(pending_node(shortcut.form, tuple(values), given))
+        arrays.append(first.array)
+    for device, (nodes, arrays) in pending.items():
+        append_replacing(device, nodes, arrays)
