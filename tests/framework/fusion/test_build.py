@@ -50,6 +50,17 @@ def test_chain() -> None:
     assert built.grid == (1, 1, 1)
 
 
+def test_software_devices_take_more_at_once() -> None:
+    node = apply("neg", memory((1000, 1000)))
+    one, other = (
+        build_kernel([node], {id(node.outputs[0])}, software)
+        for software in (False, True)
+    )
+    assert (one.grid, one.workgroup, one.rounds) == ((977, 1, 1), 256, 1)
+    assert (other.grid, other.workgroup, other.rounds) == ((977, 1, 1), 64, 4)
+    assert one.program == other.program
+
+
 def test_one_operand_is_read_once() -> None:
     x = memory((8,))
     square = apply("mul", x, x)

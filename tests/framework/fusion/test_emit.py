@@ -146,10 +146,10 @@ def test_shader(name: str) -> None:
     assert emit(eval(program, vars(expr))) == source
 
 
-@pytest.mark.parametrize("moved_in_64_bits", [False, True])
+@pytest.mark.parametrize(("moved_in_64_bits", "rounds"), [(False, 1), (True, 4)])
 @pytest.mark.parametrize("name", GRAPHS)
-def test_shader_is_valid(name: str, moved_in_64_bits: bool) -> None:
-    source = emit(program_of(name), moved_in_64_bits)
+def test_shader_is_valid(name: str, moved_in_64_bits: bool, rounds: int) -> None:
+    source = emit(program_of(name), moved_in_64_bits, rounds)
     words = shader.compile_glsl(source, name=f"fused/{name}")
     assert shader.validate_spirv(words) is None
 
@@ -164,6 +164,14 @@ def test_siblings_take_rows(name: str) -> None:
     assert module.arguments.rows is not None
     fields = [field.name for field in module.arguments.rows.fields]
     assert fields == [*(name for name, _ in push_fields(program)), "first"]
+
+
+def test_several_groups_of_four_read_a_scalar_once() -> None:
+    before, loop, after = emit(program_of("broadcast"), rounds=4).partition("for (")
+    assert loop
+    assert "float x3_0 = uintBitsToFloat(in3.at[0u]);" in before
+    assert "in3.at" not in after
+    assert "if (i < quads) {" in after
 
 
 def regenerate() -> None:
