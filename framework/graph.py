@@ -95,7 +95,7 @@ class Array:
 class WatchedValue(Value):
     """A value in memory that a replay reads or writes by its address.
 
-    A value becomes one by assignment to its `__class__`, in `watch`.
+    A value becomes one by assignment to its `__class__`, in `keep`.
     """
 
     __slots__ = ()
@@ -154,14 +154,19 @@ def bind(array: Array) -> None:
     array.version = version
 
 
+def keep(value: Value) -> None:
+    """See that a value's memory is not taken for a result when no array holds it."""
+    if type(value) is not WatchedValue:
+        value.watchers = set()
+        value.__class__ = WatchedValue
+
+
 def watch(value: Value, watcher: Callable[[bool], object]) -> None:
     """Call `watcher` whenever an array begins, or ceases, to refer to a value.
 
     It is told which: whether there is one more. `value.watchers.discard` forgets it.
     """
-    if type(value) is not WatchedValue:
-        value.watchers = set()
-        value.__class__ = WatchedValue
+    keep(value)
     value.watchers.add(watcher)
 
 

@@ -15,7 +15,7 @@ from collections.abc import (
 )
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -51,6 +51,8 @@ class Launch:
         From the argument values, addresses then words then scalars, to bytes.
     scalars : tuple of (int, int)
         Node, and position among its scalars.
+    scalar_fields : tuple of (str, int)
+        Of each scalar its kind, and where it lies in the bytes.
     reads, writes : tuple of int
         Slots.
     allocate : tuple of (int, int)
@@ -73,6 +75,7 @@ class Launch:
     allocate: tuple[tuple[int, int], ...]
     over: tuple[tuple[int, int], ...] = ()
     held: tuple[vkbackend.Buffer, ...] = ()
+    scalar_fields: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -133,9 +136,7 @@ class Running:
     held: tuple[vkbackend.Buffer, ...] = ()
 
 
-def launches(
-    gpu: vkbackend.Device, drafts: Sequence[Draft], side_by_side: bool
-) -> list[Launch]:
+def launches(gpu: vkbackend.Device, drafts: Sequence[Draft]) -> list[Launch]:
     """Return the dispatches of drafts, in an order in which they may run.
 
     Parameters
@@ -144,14 +145,12 @@ def launches(
         Where they run.
     drafts : sequence of Draft
         In an order in which they may run.
-    side_by_side : bool
-        Whether several may become one.
     """
     most = FEW_GROUPS if gpu.info.kind == "software" else MOST_WORKGROUPS
     rows = []
     for draft in drafts:
         groups = math.prod(draft.grid)
-        program = draft.program if side_by_side and groups <= most else None
+        program = draft.program if groups <= most else None
         rows.append(Sibling(program, groups, draft.reads, draft.writes))
     made = []
     for members in families(rows):
@@ -173,6 +172,7 @@ def _alone(draft: Draft) -> Launch:
         draft.writes,
         draft.allocate,
         draft.over,
+        scalar_fields=_fields(pipeline.arguments.fields, draft.scalars),
     )
 
 
@@ -200,6 +200,29 @@ def _side(gpu: vkbackend.Device, drafts: Sequence[Draft]) -> Launch:
         # Siblings run in any order: what two of them read must stay.
         tuple(pair for draft in drafts for pair in draft.over if readers[pair[0]] == 1),
         (buffer,),
+        _row_fields(pipeline, drafts),
+    )
+
+
+def _fields(
+    fields: Sequence[Any], names: Iterable[str], start: int = 0
+) -> tuple[tuple[str, int], ...]:
+    """Return kind and place of arguments by name."""
+    found = {field.name: field for field in fields}
+    return tuple((found[name].kind, start + found[name].offset) for name in names)
+
+
+def _row_fields(
+    pipeline: vkbackend.Pipeline, drafts: Sequence[Draft]
+) -> tuple[tuple[str, int], ...]:
+    """Return kind and place of the scalars of siblings."""
+    rows = pipeline.arguments.rows
+    assert rows is not None
+    return _joined(
+        [
+            _fields(rows.fields, draft.scalars, rows.offset + k * rows.stride)
+            for k, draft in enumerate(drafts)
+        ]
     )
 
 

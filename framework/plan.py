@@ -161,7 +161,7 @@ def build_plan(
         Whether operations may join one kernel.
     state : collection of int or None
         For a replay, the `id` of values that it may write over once they have been
-        read. Replays have no siblings: their arguments are changed one by one.
+        read.
     held : collection of int or None
         The `id` of values that somebody holds, which may change meanwhile: garbage is
         collected at any moment. None finds out.
@@ -219,7 +219,7 @@ class _Builder:
             for unit in units
         ]
         self._find_inputs(numbers)
-        self.plan.launches = launches(self.gpu, self.drafts, self.state is None)
+        self.plan.launches = launches(self.gpu, self.drafts)
         kept = {slot for slot, _, _ in self.plan.outputs}
         self.plan.running = running(self.gpu, self.plan.launches, kept)
         self.plan.notes = [self._note(node) for node in self.nodes]

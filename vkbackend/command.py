@@ -54,3 +54,29 @@ def _call_with(
     function: Callable[..., None], info: ctypes.Structure, commands: int
 ) -> None:
     function(commands, ctypes.byref(info))
+
+
+class Copier:
+    """Records copies with structures that are made once; each one is its own user's."""
+
+    def __init__(self, function: Callable[..., None]) -> None:
+        self._function = function
+        self._region = runtime.make(vk.VkBufferCopy2)
+        self._info = runtime.make(
+            vk.VkCopyBufferInfo2, regionCount=1, pRegions=self._region
+        )
+        self._reference = ctypes.byref(self._info)
+
+    def record(
+        self,
+        commands: int,
+        source: tuple[int, int],
+        destination: tuple[int, int],
+        size: int,
+    ) -> None:
+        """Record a copy; see `copy_command`."""
+        info, region = self._info, self._region
+        info.srcBuffer, region.srcOffset = source
+        info.dstBuffer, region.dstOffset = destination
+        region.size = size
+        self._function(commands, self._reference)

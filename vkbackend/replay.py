@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from .arena import Arena
 from .batch import Batch
 from .buffer import Buffer
-from .command import copy_command
+from .command import Copier
 from .errors import ArgumentError
 from .timeline import Queue, TimelinePoint
 
@@ -64,6 +64,7 @@ class Recording:
         self.content = bytearray()
         self._commands = 0
         self._point: TimelinePoint | None = None
+        self._copiers: list[Copier] = []
         self._arguments: Buffer | None = None
         blocks = batch.argument_blocks()
         self.places = self._lay_out(blocks)
@@ -145,28 +146,32 @@ class Recording:
 
     def _prepare(self, commands: int, copies: Sequence[Copy], changed: bool) -> None:
         """Record what goes before the recorded commands."""
-        copy = self._device.logical.functions.vkCmdCopyBuffer2
-        for source, start, destination, offset, size in copies:
+        while len(self._copiers) <= len(copies):
+            self._copiers.append(
+                Copier(self._device.logical.functions.vkCmdCopyBuffer2)
+            )
+        for copier, row in zip(self._copiers, copies):
+            source, start, destination, offset, size = row
             source.check_range("Recording.submit", start, size)
             destination.check_range("Recording.submit", offset, size)
             here, there = source.span, destination.span
-            copy_command(
-                copy,
+            copier.record(
+                commands,
                 (here.region.block.buffer, here.offset + start),
                 (there.region.block.buffer, there.offset + offset),
                 size,
-            )(commands)
+            )
         if changed and self._arguments is not None:
             block, at = self._arena.take(len(self.content))
             assert block.mapped is not None
             block.mapped[at : at + len(self.content)] = self.content
             there = self._arguments.span
-            copy_command(
-                copy,
+            self._copiers[-1].record(
+                commands,
                 (block.buffer, at),
                 (there.region.block.buffer, there.offset),
                 len(self.content),
-            )(commands)
+            )
 
     def _waits(self) -> dict[Queue, int]:
         """Wait for all of the other queue, which may read or write any buffer."""

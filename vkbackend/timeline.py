@@ -276,7 +276,12 @@ class Queue:
             When it will be finished.
         """
         functions = self._functions
-        self.finish(commands)
+        if recorded is None:
+            self.finish(commands)
+        else:
+            # The recording begins and ends with barriers of its own.
+            result = functions.vkEndCommandBuffer(commands)
+            runtime.check("vkEndCommandBuffer", result)
         value = self.submitted + 1
         info = self._submission(commands, waits, value)
         if recorded is not None:

@@ -1,5 +1,5 @@
 """Whole steps traced once and replayed: `jit`."""
 
-from .jit import Jitted, jit
+from .jitted import Jitted, jit
 
 __all__ = ["Jitted", "jit"]

@@ -229,7 +229,7 @@ class _Build:
                 launch.pipeline,
                 launch.grid,
                 self._arguments(launch),
-                [self._range(slot) for slot in launch.reads],
+                [*launch.held, *[self._range(slot) for slot in launch.reads]],
                 [self._range(slot) for slot in launch.writes],
             )
         for slot, buffer, size in late:
@@ -237,13 +237,9 @@ class _Build:
         recording = self.gpu.record(batch)
         self.result.recording = recording
         for launch, start in zip(plan.launches, recording.places):
-            for number, (node, at) in enumerate(launch.scalars):
-                self.result.words.add(
-                    launch.pipeline,
-                    f"s{number}",
-                    start,
-                    self.nodes[node].scalars[at][1],
-                )
+            for where, (node, at) in zip(launch.scalar_fields, launch.scalars):
+                number = self.nodes[node].scalars[at][1]
+                self.result.words.add(launch.pipeline.name, where, start, number)
         self.result.words.fix(recording.content, self.trace.actions, self.trace.draws)
 
     def _arguments(self, launch: Launch) -> bytes:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import vkbackend
 
-from ..graph import Array, Value, bind, watch
+from ..graph import Array, Value, bind, keep, watch
 from ..schedule import flush, realised
 from ..shape import Layout
 from ..tensor import Tensor
@@ -21,6 +21,9 @@ from .trace import ANY, Trace, filled
 if TYPE_CHECKING:
     from ..device import GpuDevice
 
+
+MOST_MOVED = 16
+"""Results with memory of their own of which the memory may be used again."""
 
 Copy = tuple[vkbackend.Buffer, int, vkbackend.Buffer, int, int]
 
@@ -65,6 +68,7 @@ class Program:
         )
         self._outputs = self._bind(trace, tensors)
         self._returned: list[Value] = []
+        self._moved: list[Value] = []
         self._disturbed = False
         self._stale = False
 
@@ -77,6 +81,8 @@ class Program:
             for value in node.outputs:
                 value.node = None
                 value.buffer = memory.get(id(value))
+                if value.buffer is not None:
+                    keep(value)
         self._states = []
         for array, _ in trace.rebound_arrays.values():
             value = array.value
@@ -162,12 +168,12 @@ class Program:
             batch.copy(buffer, fresh, 0, 0, _size(value))
             value.buffer = fresh
 
-    def replay(self, fed: list[Tensor], first: bool = False) -> Any:
+    def replay(self, fed: Sequence[Tensor], first: bool = False) -> Any:
         """Run it on other elements; `fits` has just said that it may.
 
         Parameters
         ----------
-        fed : list of Tensor
+        fed : sequence of Tensor
             The elements.
         first : bool, default False
             Whether the host has just done its part in the trace.
@@ -203,16 +209,29 @@ class Program:
         copies: list[Copy] = []
         for (buffer, _, _), value in zip(self._outputs, self._returned):
             if value.holders and value.buffer is buffer and value.numel:
-                fresh = self._device.gpu.allocate(_size(value))
+                fresh = self._spare(_size(value))
                 copies.append((buffer, 0, fresh, 0, _size(value)))
                 value.buffer = fresh
+                self._moved.append(value)
         return copies
+
+    def _spare(self, size: int) -> vkbackend.Buffer:
+        """Return memory of an earlier result that nobody holds, or new memory."""
+        for k, value in enumerate(self._moved):
+            # One that is watched is read by another program.
+            if not value.holders and _size(value) == size and not value.watchers:
+                return realised(self._moved.pop(k))
+        if len(self._moved) > MOST_MOVED:
+            self._moved.clear()
+        return self._device.gpu.allocate(size)
 
     def _results(self) -> list[Tensor]:
         self._returned = [
             Value(value.numel, value.dtype, buffer=buffer)
             for buffer, value, _ in self._outputs
         ]
+        for value in self._returned:
+            keep(value)
         return [
             Tensor.make(Array(value), layout, self._device)
             for value, (_, _, layout) in zip(self._returned, self._outputs)

@@ -9,6 +9,7 @@ count too. What containers hold is not looked at.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, MutableMapping
+from functools import partial
 from types import CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
@@ -46,7 +47,10 @@ class Surroundings:
         if id(value) in self._seen or isinstance(value, SIMPLE):
             return
         self._seen.add(id(value))
-        if isinstance(value, MethodType):
+        if isinstance(value, partial):
+            for part in (value.func, *value.args, *value.keywords.values()):
+                self._look(part)
+        elif isinstance(value, MethodType):
             self._look(value.__func__)
             self._look(value.__self__)
         elif isinstance(value, FunctionType):

@@ -10,7 +10,7 @@ import numpy as np
 from .. import ops
 from ..autograd import no_grad
 from ..errors import TraceError
-from ..graph import Array, Node, Value
+from ..graph import Array, Node, Value, keep
 from ..schedule import flush, realised
 from ..shape import Layout, interned
 from ..tensor import Tensor
@@ -50,6 +50,8 @@ class Trace:
         Tensors whose gradient was touched, and what it was on entry; see `ANY`.
     reasons : list of str
         Why the trace cannot be kept.
+    changes_host : bool
+        Whether a tensor on the host was changed in place.
     """
 
     def __init__(self) -> None:
@@ -62,6 +64,7 @@ class Trace:
         self.owners: list[Any] = []
         self.leaves: dict[int, tuple[Tensor, object]] = {}
         self.reasons: list[str] = []
+        self.changes_host = False
         self._fed: dict[int, Tensor] = {}
         self._fed_arrays: list[Array] = []
         self._made: set[int] = set()
@@ -83,10 +86,8 @@ class Trace:
     def rebound(self, array: Array, before: Value) -> None:
         """Note that a storage has other content."""
         if isinstance(before.buffer, np.ndarray):
-            raise TraceError(
-                "jit: a tensor on the host is changed in place, which a replay does not"
-                " repeat; move it to the device"
-            )
+            self.changes_host = True
+            return
         if any(array is fed for fed in self._fed_arrays):
             raise TraceError(
                 "jit: an argument is changed in place; return the new tensor, or let"
@@ -155,6 +156,7 @@ class Trace:
         value = Value(count if tensor.numel() else 0, tensor.dtype)
         # What holds for the storage from the first element on; never written again.
         value.buffer = realised(tensor.array.value) if offset == 0 else None
+        keep(value)
         self.feeds.append(value)
         array = Array(value)
         self._fed_arrays.append(array)

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-import vkbackend
-
 from ..errors import TraceError
 from ..tracing import Changing, StreamWord
 
@@ -31,22 +29,18 @@ class Words:
         self.any = False
 
     def add(
-        self,
-        pipeline: vkbackend.Pipeline,
-        name: str,
-        start: int | None,
-        number: float,
+        self, name: str, field: tuple[str, int], start: int | None, number: float
     ) -> None:
         """Remember an argument if its number changes.
 
         Parameters
         ----------
-        pipeline : Pipeline
-            The kernel.
         name : str
-            The argument.
+            The kernel, for messages.
+        field : tuple of (str, int)
+            The argument's kind, and where it lies among those of its dispatch.
         start : int or None
-            Where the arguments begin; None if they are fixed.
+            Where these begin; None if they are fixed.
         number : number
             What it was when the function was traced.
         """
@@ -54,17 +48,16 @@ class Words:
             return
         if start is None:
             raise TraceError(
-                f"jit: {pipeline.name} takes a number that changes, but its arguments"
-                " are fixed when it is recorded"
+                f"jit: {name} takes a number that changes, but its arguments are fixed"
+                " when it is recorded"
             )
-        (found,) = [row for row in pipeline.arguments.fields if row.name == name]
-        at = start + found.offset
+        kind, at = field[0], start + field[1]
         if isinstance(number, StreamWord):
             row = number.part, number.call, at
             self._streams.setdefault(number.generator, []).append(row)
         else:
             entry = self._numbers.setdefault(id(number), (number, []))
-            entry[1].append((found.kind, at))
+            entry[1].append((kind, at))
 
     def fix(
         self,

@@ -5,6 +5,7 @@ from .clip import clip_grad_norm_
 from .optimizer import Optimizer
 from .scheduler import CosineAnnealingLR, LRScheduler, StepLR
 from .sgd import SGD
+from .trainer import Trainer
 
 __all__ = [
     "SGD",
@@ -14,5 +15,6 @@ __all__ = [
     "LRScheduler",
     "Optimizer",
     "StepLR",
+    "Trainer",
     "clip_grad_norm_",
 ]

@@ -105,14 +105,16 @@ class Adam(Optimizer):
         trace = tracing.listener()
         if trace is None:
             return None, self._factors(group, step)
-        cohort = Cohort(self, self._shared)
-        self._cohorts.append(cohort)
+        cohort = self.new_cohort(self._shared)
+        trace.called(cohort)
         trace.each_time(cohort.tick)
         # The members count this step already, but not before the first has come.
         cohort.members.append({"step": step})
 
         def factor(number: int) -> float:
-            return self._factors(group, cohort.step())[number]
+            if not cohort.factors:
+                cohort.factors = self._factors(group, cohort.step())
+            return cohort.factors[number]
 
         numbers = [tracing.changing(partial(factor, k)) for k in range(3)]
         cohort.members.clear()

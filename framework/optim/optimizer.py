@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -28,11 +29,14 @@ class Cohort:
         What is remembered of each.
     late : int
         Steps that replays have made and `members` do not count yet.
+    factors : tuple of float
+        Numbers of this step, once they have been asked for.
     """
 
     def __init__(self, optimizer: Optimizer, trace: object) -> None:
         self.members: list[dict[str, Any]] = []
         self.late = 0
+        self.factors: tuple[float, ...] = ()
         self._optimizer = optimizer
         self._trace = trace
 
@@ -40,6 +44,7 @@ class Cohort:
         """Count a step, in the same time for any number of parameters."""
         self._optimizer.settle(self._trace)
         self.late += 1
+        self.factors = ()
 
     def step(self) -> int:
         """Return the number of steps."""
@@ -53,7 +58,10 @@ class Cohort:
                 member["step"] += self.late
             self.late = 0
 
-    def differences(self) -> list[object]:
+    def __del__(self) -> None:
+        self.catch_up()
+
+    def fingerprint(self) -> list[object]:
         """Return how far each member is from the first: nowhere if a trace fits."""
         first = self.members[0]["step"]
         return [member["step"] - first for member in self.members]
@@ -95,7 +103,8 @@ class Optimizer:
     ) -> None:
         self.defaults = dict(defaults)
         self._state: dict[Tensor, dict[str, Any]] = {}
-        self._cohorts: list[Cohort] = []
+        # Traces keep them: who drops its last trace has no more steps to count.
+        self._cohorts: list[weakref.ref[Cohort]] = []
         self._replaying: object = None
         self.param_groups: list[Group] = []
         listed = list(params)
@@ -119,9 +128,18 @@ class Optimizer:
     def settle(self, trace: object) -> None:
         """Let parameters count the replays of every trace but this one."""
         if self._replaying is not trace:
-            for cohort in self._cohorts:
-                cohort.catch_up()
+            for reference in self._cohorts:
+                cohort = reference()
+                if cohort is not None:
+                    cohort.catch_up()
             self._replaying = trace
+
+    def new_cohort(self, trace: object) -> Cohort:
+        """Return parameters that will count steps together in one trace."""
+        cohort = Cohort(self, trace)
+        alive = [each for each in self._cohorts if each() is not None]
+        self._cohorts = [*alive, weakref.ref(cohort)]
+        return cohort
 
     def add_param_group(self, group: Mapping[str, Any]) -> None:
         """Optimize further parameters, with options of their own."""
@@ -210,8 +228,6 @@ class Optimizer:
                 found += [parameter, parameter.array]
                 for value in state.get(parameter, {}).values():
                     found.append(getattr(value, "array", None))
-        for cohort in self._cohorts:
-            found += cohort.differences()
         return found
 
     def places(self) -> list[tuple[dict[str, Any], str]]:

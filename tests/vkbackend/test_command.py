@@ -1,6 +1,6 @@
 """Copies, and waits for other queues."""
 
-from vkbackend.command import copy_command, cross_queue_waits
+from vkbackend.command import Copier, copy_command, cross_queue_waits
 from vkbackend.timeline import TimelinePoint
 from vkbackend.vk import generated as vk
 
@@ -37,3 +37,19 @@ def test_copy_is_recorded_with_its_ranges() -> None:
 
     copy_command(record, (11, 100), (22, 200), 300)(5)
     assert seen == [(5, (11, 22), 1, (100, 200), 300)]
+
+
+def test_a_copier_records_one_copy_after_another() -> None:
+    seen = []
+
+    def record(commands: int, info: object) -> None:
+        copy = info._obj  # type: ignore[attr-defined]
+        region = copy.pRegions[0]
+        buffers = (copy.srcBuffer, copy.dstBuffer)
+        offsets = (region.srcOffset, region.dstOffset)
+        seen.append((commands, buffers, offsets, region.size))
+
+    copier = Copier(record)
+    copier.record(5, (11, 100), (22, 200), 300)
+    copier.record(6, (33, 1), (44, 2), 3)
+    assert seen == [(5, (11, 22), (100, 200), 300), (6, (33, 44), (1, 2), 3)]

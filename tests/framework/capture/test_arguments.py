@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import vkbackend.framework as fw
-from vkbackend.framework.capture.arguments import take_apart, with_tensors
+from vkbackend.framework.capture.arguments import quick_key, take_apart, with_tensors
 from vkbackend.framework.device import GpuDevice
 from vkbackend.framework.errors import TraceError
 
@@ -77,3 +77,14 @@ def test_tensors_are_exchanged_in_place() -> None:
         {"a": "t"},
         Pair("t", "b"),
     )
+
+
+@pytest.mark.core
+def test_a_quick_key_is_of_tensors_that_are_fed(gpu: GpuDevice) -> None:
+    x, y = fw.ones((2, 3), device=gpu), fw.zeros((2, 3), device=gpu)
+    assert quick_key((x, y)) == quick_key((y, x)) is not None
+    assert quick_key((x,)) != quick_key((x.T,))
+    assert quick_key((x,)) != quick_key((x.half(),))
+    assert quick_key((x, 1)) is None
+    assert quick_key((x.requires_grad_(),)) is None
+    assert quick_key((fw.ones(2),)) is None

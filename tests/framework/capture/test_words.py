@@ -1,8 +1,6 @@
 """Arguments that change."""
 
 import struct
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -10,15 +8,6 @@ from vkbackend.framework.capture.words import Words
 from vkbackend.framework.errors import TraceError
 from vkbackend.framework.rng import Generator
 from vkbackend.framework.tracing import Changing, StreamWord
-
-
-def pipeline(**fields: tuple[str, int]) -> Any:
-    """Return something with arguments of a kind at an offset."""
-    rows = [
-        SimpleNamespace(name=name, kind=kind, offset=offset)
-        for name, (kind, offset) in fields.items()
-    ]
-    return SimpleNamespace(name="kernel", arguments=SimpleNamespace(fields=rows))
 
 
 def changing(values: list[float]) -> Changing:
@@ -35,8 +24,8 @@ def word(generator: Generator, call: int, part: int) -> StreamWord:
 
 def test_fixed_numbers_are_left_alone() -> None:
     words, content = Words(), bytearray(8)
-    words.add(pipeline(s0=("float", 0)), "s0", 0, 2.5)
-    words.add(pipeline(s0=("float", 0)), "s0", None, 2.5)
+    words.add("kernel", ("float", 0), 0, 2.5)
+    words.add("kernel", ("float", 0), None, 2.5)
     words.fix(content, [], {})
     words.write()
     assert not words.any
@@ -45,10 +34,9 @@ def test_fixed_numbers_are_left_alone() -> None:
 
 def test_a_number_goes_wherever_it_is_taken() -> None:
     words, content, number = Words(), bytearray(32), changing([1.5, 2.5])
-    kernel = pipeline(s0=("float", 4), s1=("double", 8))
-    words.add(kernel, "s0", 0, number)
-    words.add(kernel, "s1", 0, number)
-    words.add(kernel, "s0", 16, number)
+    words.add("kernel", ("float", 4), 0, number)
+    words.add("kernel", ("double", 8), 0, number)
+    words.add("kernel", ("float", 4), 16, number)
     words.fix(content, [number], {})
     assert words.any
     for expected in (2.5, 1.5):
@@ -62,7 +50,7 @@ def test_actions_keep_their_order() -> None:
     words, content, done = Words(), bytearray(8), []
     number = Changing(0)
     number.read = lambda: len(done)
-    words.add(pipeline(s0=("float", 0)), "s0", 0, number)
+    words.add("kernel", ("float", 0), 0, number)
     words.fix(content, [lambda: done.append(1), number, lambda: done.append(2)], {})
     words.write()
     assert struct.unpack_from("<f", content) == (1.0,)
@@ -73,11 +61,10 @@ def test_draws_take_the_next_streams() -> None:
     words, content = Words(), bytearray(32)
     generator = Generator((7 << 32) + 5)
     generator.set_state((generator.seed, (3 << 32) - 1))
-    fields = {f"s{part}": ("uint", 4 * part) for part in range(4)}
     for call in range(2):
         for part in range(4):
             marked = word(generator, call, part)
-            words.add(pipeline(**fields), f"s{part}", 16 * call, marked)
+            words.add("kernel", ("uint", 4 * part), 16 * call, marked)
     words.fix(content, [], {generator: 3})
     words.write()
     first, second = (
@@ -98,8 +85,8 @@ def test_draws_that_no_kernel_needs_are_taken_too() -> None:
 
 def test_numbers_that_cannot_change_are_refused() -> None:
     with pytest.raises(TraceError, match="arguments are fixed"):
-        Words().add(pipeline(s0=("float", 0)), "s0", None, changing([1.0]))
+        Words().add("kernel", ("float", 0), None, changing([1.0]))
     words, number = Words(), changing([1.0])
-    words.add(pipeline(s0=("half", 0)), "s0", 0, number)
+    words.add("kernel", ("half", 0), 0, number)
     with pytest.raises(TraceError, match="takes a half"):
         words.fix(bytearray(8), [number], {})

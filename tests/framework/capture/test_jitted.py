@@ -11,7 +11,7 @@ import pytest
 
 import vkbackend.framework as fw
 from vkbackend.framework import nn, optim
-from vkbackend.framework.capture.jit import MOST_ATTEMPTS
+from vkbackend.framework.capture.jitted import MOST_ATTEMPTS
 from vkbackend.framework.device import GpuDevice
 from vkbackend.framework.errors import GradError, ShapeError, TraceError
 
@@ -511,6 +511,10 @@ def test_arguments_that_a_replay_would_not_see_are_refused(gpu: GpuDevice) -> No
     x = tensor(gpu, [1.0], requires_grad=True)
     with pytest.raises(TraceError, match="argument 0 is a result that requires"):
         step(x * 2)
+    total = fw.zeros(2)
+    both = fw.jit(lambda x: (total.add_(1), x + 1))
+    with pytest.raises(TraceError, match="on the host is changed in place"):
+        both(tensor(gpu, [1.0]))
     change = fw.jit(lambda x: x.add_(1))
     with pytest.raises(TraceError, match="argument is changed in place"):
         change(tensor(gpu, [1.0]))
@@ -573,3 +577,28 @@ def test_dropped_traces_give_their_memory_back(gpu: GpuDevice) -> None:
         make()
     gc.collect()
     assert gpu.gpu.memory_stats()["in_use"] <= before
+
+
+def test_memory_of_replays_is_not_taken_for_results(gpu: GpuDevice) -> None:
+    w = tensor(gpu, [1.0, 2.0], requires_grad=True)
+
+    @fw.jit
+    def step(x: fw.Tensor) -> fw.Tensor:
+        w.grad = None
+        (w * x).sum().backward()
+        return x + 1
+
+    found = []
+    x = tensor(gpu, [3.0, 4.0])
+    for _ in range(4):
+        result = step(x)
+        # Nobody holds what these are made from once they run.
+        doubled = result * 2
+        del result
+        found.append((doubled, w.grad * 3))
+        w.grad = None
+        fw.eval()
+    for doubled, grads in found:
+        assert doubled.tolist() == [8.0, 10.0]
+        assert grads.tolist() == [9.0, 12.0]
+    assert x.tolist() == [3.0, 4.0]

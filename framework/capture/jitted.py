@@ -11,8 +11,10 @@ from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 
 from ..core import evaluate
 from ..errors import TraceError
-from ..tracing import listener
-from .arguments import Call, take_apart
+from ..shape import Layout
+from ..tensor import Tensor
+from ..tracing import Structure, listener
+from .arguments import Call, quick_key, take_apart
 from .program import Program
 from .trace import Trace, filled
 
@@ -43,6 +45,8 @@ class Jitted(Generic[P, R]):
         self._most = max_traces
         self._programs: OrderedDict[object, Program] = OrderedDict()
         self._attempts: dict[object, int] = {}
+        self._plain: dict[object, int] = {}
+        self._quick: dict[object, tuple[object, Program, list[Layout]]] = {}
         self._lock = threading.RLock()
         functools.update_wrapper(self, function)
 
@@ -61,19 +65,38 @@ class Jitted(Generic[P, R]):
         if listener() is not None:
             return self._function(*args, **kwargs)
         with self._lock:
-            call = take_apart(args, kwargs)
-            program = self._programs.get(call.key)
-            if program is not None:
+            quick = None if kwargs else quick_key(args)
+            key, program, _ = self._quick.get(quick, (None, None, None))
+            if program is not None and program is self._programs.get(key):
                 if program.fits():
-                    self._programs.move_to_end(call.key)
-                    self._attempts[call.key] = 0
+                    self._programs.move_to_end(key)
+                    self._attempts[key] = 0
                     self.replays += 1
-                    result: R = program.replay(call.fed)
-                    return result
-                self._programs.pop(call.key).forget()
-            if self._attempts.get(call.key, 0) >= MOST_ATTEMPTS:
-                return self._function(*args, **kwargs)
-            return self._trace(call, args, kwargs)
+                    return cast(R, program.replay(cast(Sequence[Tensor], args)))
+            return self._at_length(quick, args, kwargs)
+
+    def _at_length(
+        self, quick: object, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> R:
+        """Find or make the trace of a call by its whole signature."""
+        call = take_apart(args, kwargs)
+        program = self._programs.get(call.key)
+        if program is not None:
+            if program.fits():
+                if quick is not None:
+                    # Layouts are kept: the quick key names them by identity.
+                    layouts = [each.layout for each in call.fed]
+                    self._quick[quick] = call.key, program, layouts
+                self._programs.move_to_end(call.key)
+                self._attempts[call.key] = 0
+                self.replays += 1
+                return cast(R, program.replay(call.fed))
+            self._programs.pop(call.key).forget()
+            self._quick.clear()
+        plain = self._plain.get(call.key) == Structure.changes
+        if plain or self._attempts.get(call.key, 0) >= MOST_ATTEMPTS:
+            return self._function(*args, **kwargs)
+        return self._trace(call, args, kwargs)
 
     def _trace(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> R:
         """Run the function once, and keep what it did if that can be replayed."""
@@ -84,18 +107,16 @@ class Jitted(Generic[P, R]):
         try:
             # In a list, so that nothing here holds it while it is taken apart.
             result = [trace.run(self._function, args, kwargs, call.fed)]
-            if call.on_host and trace.nodes:
-                raise TraceError(
-                    f"jit: argument {call.on_host[0]} is on the host, so a replay would"
-                    " not see its elements; move it to the device first"
-                )
+            if trace.nodes:
+                _check_host(call, trace)
         except BaseException:
             self._attempts[call.key] -= 1
             trace.run_now(call.fed)
             raise
         if not trace.nodes:
-            # Nothing on a device: each call runs as it is.
+            # Nothing on a device: until something moves, calls run as they are.
             self._attempts[call.key] = 0
+            self._plain[call.key] = Structure.changes
         if not trace.nodes or trace.reasons:
             return cast(R, self._run_now(trace, call, result.pop(), trace.reasons))
         return cast(R, self._keep(trace, call, result))
@@ -125,6 +146,7 @@ class Jitted(Generic[P, R]):
         self._programs[call.key] = program
         if len(self._programs) > self._most:
             self._programs.popitem(last=False)[1].forget()
+            self._quick.clear()
         return program.replay(call.fed, first=True)
 
     def _warn(self, reason: str) -> None:
@@ -157,7 +179,23 @@ class Jitted(Generic[P, R]):
             for program in self._programs.values():
                 program.forget()
             self._programs.clear()
+            self._quick.clear()
             self._attempts.clear()
+            self._plain.clear()
+
+
+def _check_host(call: Call, trace: Trace) -> None:
+    """Raise `TraceError` where operations on a device depend on the host."""
+    if call.on_host:
+        raise TraceError(
+            f"jit: argument {call.on_host[0]} is on the host, so a replay would not see"
+            " its elements; move it to the device first"
+        )
+    if trace.changes_host:
+        raise TraceError(
+            "jit: a tensor on the host is changed in place, which a replay does not"
+            " repeat; move it to the device"
+        )
 
 
 @overload

@@ -1,0 +1,103 @@
+"""Trainer: the steps that one would write, replayed or not."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import vkbackend.framework as fw
+from vkbackend.framework import nn, optim
+from vkbackend.framework.device import Device, GpuDevice
+from vkbackend.framework.optim.trainer import FRESH_CLOSURES
+
+
+def data(count: int = 5) -> list[tuple[np.ndarray, np.ndarray]]:
+    rng = np.random.default_rng(4)
+    return [
+        (
+            rng.normal(size=(9, 4)).astype(np.float32),
+            rng.integers(0, 3, 9).astype(np.int32),
+        )
+        for _ in range(count)
+    ]
+
+
+def model_on(place: Device) -> nn.Module:
+    fw.manual_seed(2)
+    return nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 3)).to(place)
+
+
+@pytest.mark.parametrize("max_norm", [None, 0.1])
+@pytest.mark.parametrize("use_jit", [False, True])
+def test_steps_are_those_written_out(
+    use_jit: bool, max_norm: float | None, place: Device
+) -> None:
+    found, expected = model_on(place), model_on(place)
+    trainer = optim.Trainer(
+        optim.AdamW(found.parameters(), 1e-2), max_norm=max_norm, use_jit=use_jit
+    )
+    optimizer = optim.AdamW(expected.parameters(), 1e-2)
+
+    def loss_of(x: fw.Tensor, y: fw.Tensor) -> fw.Tensor:
+        return nn.functional.cross_entropy(found(x), y)
+
+    losses = []
+    for x, y in data():
+        loss = trainer.train_step(loss_of, x, fw.tensor(y))
+        optimizer.zero_grad()
+        other = nn.functional.cross_entropy(
+            expected(fw.tensor(x, device=place)), fw.tensor(y, device=place)
+        )
+        other.backward()
+        if max_norm is not None:
+            optim.clip_grad_norm_(expected.parameters(), max_norm)
+        optimizer.step()
+        assert float(loss) == float(other)
+        losses.append(float(loss))
+    for one, two in zip(found.parameters(), expected.parameters()):
+        np.testing.assert_array_equal(one.numpy(), two.numpy())
+    assert trainer.steps == len(losses)
+    assert trainer.epoch_avg_loss() == pytest.approx(np.mean(losses), rel=1e-6)
+    trainer.reset_epoch()
+    assert (trainer.steps, trainer.epoch_avg_loss()) == (0, 0.0)
+    last = float(trainer.train_step(loss_of, *data()[0]))
+    assert trainer.epoch_avg_loss() == pytest.approx(last, rel=1e-6)
+
+
+@pytest.mark.core
+def test_a_warm_step_is_one_submission(gpu: GpuDevice) -> None:
+    model = model_on(gpu)
+    trainer = optim.Trainer(optim.AdamW(model.parameters()))
+    batches = [(fw.tensor(x, device=gpu), fw.tensor(y, device=gpu)) for x, y in data(6)]
+
+    def loss_of(x: fw.Tensor, y: fw.Tensor) -> fw.Tensor:
+        return nn.functional.cross_entropy(model(x), y)
+
+    for k, batch in enumerate(batches):
+        before = gpu.gpu.counters.snapshot()
+        trainer.train_step(loss_of, *batch)
+        change = gpu.gpu.counters - before
+        if k >= 2:
+            assert (change.submits, change.host_reads, change.uploads) == (1, 0, 0)
+
+
+def test_fresh_closures_are_not_traced_for_ever(place: Device) -> None:
+    found, expected = model_on(place), model_on(place)
+    trainer = optim.Trainer(optim.SGD(found.parameters(), 0.1))
+    other = optim.Trainer(optim.SGD(expected.parameters(), 0.1), use_jit=False)
+
+    def loss_of(model: nn.Module, batch: Any) -> fw.Tensor:
+        x, y = (fw.tensor(each, device=place) for each in batch)
+        return nn.functional.cross_entropy(model(x), y)
+
+    for batch in data(FRESH_CLOSURES + 3):
+        one = trainer.train_step(lambda batch=batch: loss_of(found, batch))
+        two = other.train_step(lambda batch=batch: loss_of(expected, batch))
+        assert float(one) == float(two)
+    assert len(trainer._replayed) == FRESH_CLOSURES
+
+
+def test_the_bound_must_be_positive() -> None:
+    optimizer = optim.SGD([fw.ones(1, requires_grad=True)], 0.1)
+    with pytest.raises(ValueError, match="max_norm is 0"):
+        optim.Trainer(optimizer, max_norm=0)
