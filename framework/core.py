@@ -153,6 +153,11 @@ class TensorCore:
         """Return the same elements off the tape; changes in place are shared."""
         return self.view_of(self.layout)
 
+    @property
+    def data(self: Self) -> Self:
+        """The same elements off the tape; see `detach`."""
+        return self.detach()
+
     def alias(self: Self) -> Self:
         """Return the same elements and tape entry; changes in place are not shared."""
         tensor = type(self).make(Array(self.array.value), self.layout, self.device)

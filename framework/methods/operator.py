@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .. import ops
-from ..core import operand
+from ..core import TensorCore, operand
 from ..inplace import change
 from .operand import Operand
 
@@ -102,8 +102,11 @@ class Operators:
     def __rrshift__(self: Tensor, other: Operand) -> Tensor:
         return ops.bitwise_right_shift(operand(self, other), self)
 
-    def __matmul__(self: Tensor, other: Tensor) -> Tensor:
-        return ops.matmul(self, other)
+    def __matmul__(self: Tensor, other: Operand) -> Tensor:
+        return ops.matmul(self, matrix(self, other))
+
+    def __rmatmul__(self: Tensor, other: Operand) -> Tensor:
+        return ops.matmul(matrix(self, other), self)
 
     def __eq__(self: Tensor, other: object) -> Tensor:  # type: ignore[override]
         return ops.eq(self, operand(self, other))
@@ -158,3 +161,11 @@ class Operators:
 
     def __irshift__(self: Tensor, other: Operand) -> Tensor:
         return change(self, ops.bitwise_right_shift, other)
+
+
+def matrix(like: Tensor, other: Operand) -> Tensor:
+    """Return an operand of `@`, which is no number."""
+    found: Tensor = operand(like, other)
+    if not isinstance(found, TensorCore):
+        raise TypeError(f"matmul: {other!r} is a number; use * for it")
+    return found

@@ -215,6 +215,14 @@ def test_sizes(make: Make) -> None:
         x.size(2)
 
 
+def test_data_is_off_the_tape(make: Make) -> None:
+    x = make(DATA, grad=True)
+    x.data.mul_(2)
+    assert_close(x, DATA * 2)
+    assert x.requires_grad
+    assert not x.data.requires_grad
+
+
 def test_new_tensors(make: Make) -> None:
     x = make(np.array([1, 0], np.int16))
     for found, wanted in (

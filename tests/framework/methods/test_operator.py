@@ -1,5 +1,6 @@
 """Python's operators."""
 
+import numpy as np
 import pytest
 
 import vkbackend.framework as fw
@@ -64,6 +65,15 @@ def test_in_place_of_integers(name: str, place: Device) -> None:
 
 def test_in_place_power(place: Device) -> None:
     agree(lambda x, t: changed(x, "ipow", 2), X, place)
+
+
+def test_products_with_arrays(place: Device) -> None:
+    x = ours(place)(X)
+    np.testing.assert_allclose((x @ Y.T).numpy(), X @ Y.T, rtol=1e-6)
+    np.testing.assert_allclose((Y.T @ x).numpy(), Y.T @ X, rtol=1e-6)
+    with pytest.raises(TypeError) as raised:
+        x @ 2
+    assert str(raised.value) == "matmul: 2 is a number; use * for it"
 
 
 def test_views_see_assignment_operators(place: Device) -> None:
