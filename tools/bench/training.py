@@ -12,6 +12,7 @@ from vkbackend.framework import Tensor
 from .workload import Bench, Case, workload
 
 _OPS = 256
+_WARM_STEPS = 3
 
 
 @workload("dispatch_add_tiny_wall", full=(4,), small=(4,))
@@ -62,13 +63,22 @@ Parameters = Mapping[str, Any]
 Loss = Callable[[Any, Parameters, Any, Any], Any]
 
 
+Step = Callable[[], Sequence[Any]]
+
+
 def _step(
-    module: Any, functional: Any, loss: Loss, parameters: Parameters, x: Any, y: Any
-) -> Callable[[], Sequence[Any]]:
+    module: Any,
+    loss: Loss,
+    parameters: Parameters,
+    x: Any,
+    y: Any,
+    **options: Any,
+) -> Step:
     """Return a training step, here or in PyTorch: both have the names it uses."""
+    functional = module.nn.functional
     for parameter in parameters.values():
         parameter.requires_grad_()
-    optimizer = module.optim.AdamW(list(parameters.values()), lr=1e-3)
+    optimizer = module.optim.AdamW(list(parameters.values()), lr=1e-3, **options)
 
     def step() -> list[Any]:
         optimizer.zero_grad()
@@ -80,22 +90,70 @@ def _step(
     return step
 
 
+def _replayed(torch: Any, step: Step) -> Step:
+    """Return a step of PyTorch as a CUDA graph."""
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(_WARM_STEPS):
+            step()
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        result = step()
+
+    def replay() -> Sequence[Any]:
+        graph.replay()
+        return result
+
+    return replay
+
+
 def _training(
-    bench: Bench, loss: Loss, shapes: Mapping[str, tuple[int, ...]], x: Any, y: Any
+    bench: Bench,
+    loss: Loss,
+    shapes: Mapping[str, tuple[int, ...]],
+    x: Any,
+    y: Any,
+    replayed: bool = False,
 ) -> Case:
+    """Return the case of a training step, each as it is called or as it is replayed."""
     made = {}
     for name, shape in shapes.items():
         bound = shape[-1] ** -0.5 if len(shape) > 1 else 1.0
         made[name] = bench.uniform(*shape, low=-bound, high=bound)
     ours = {name: pair[0] for name, pair in made.items()}
     theirs = {name: pair[1] for name, pair in made.items()}
-    step = _step(fw, fw.nn.functional, loss, ours, x[0], y[0])
-    peer_step = None
+    step = _step(fw, loss, ours, x[0], y[0])
+    if replayed:
+        step = fw.jit(step)
+        for _ in range(_WARM_STEPS):
+            step()
+    return Case(
+        step,
+        _peer_step(bench, loss, theirs, (x[1], y[1]), replayed),
+        tolerance=1e-4,
+        wall=True,
+    )
+
+
+def _peer_step(
+    bench: Bench,
+    loss: Loss,
+    parameters: Parameters,
+    data: tuple[Any, Any],
+    replayed: bool,
+) -> Step | None:
     torch = bench.peer.torch
-    if torch is not None:
-        functional = torch.nn.functional
-        peer_step = _step(torch, functional, loss, theirs, x[1], y[1])
-    return Case(step, peer_step, tolerance=1e-4, wall=True)
+    if torch is None:
+        return None
+    if replayed and bench.peer.cuda:
+        return _replayed(torch, _step(torch, loss, parameters, *data, capturable=True))
+    step = _step(torch, loss, parameters, *data)
+    if replayed:
+        for _ in range(_WARM_STEPS):
+            step()
+    return step
 
 
 def _mlp_loss(functional: Any, p: Parameters, x: Any, y: Any) -> Any:
@@ -104,15 +162,25 @@ def _mlp_loss(functional: Any, p: Parameters, x: Any, y: Any) -> Any:
     return functional.cross_entropy(functional.linear(x, p["w2"], p["b2"]), y)
 
 
-@workload("mlp_step_b{}_eager_wall", full=(128,), small=(128,))
-def mlp(bench: Bench, batch: int) -> Case:
-    """Train a perceptron of three layers: forward, backward and AdamW."""
+def _mlp(bench: Bench, batch: int, replayed: bool) -> Case:
     sizes = (784, 512, 256, 10)
     shapes: dict[str, tuple[int, ...]] = {}
     for layer, (inner, outer) in enumerate(itertools.pairwise(sizes)):
         shapes |= {f"w{layer}": (outer, inner), f"b{layer}": (outer,)}
     x, y = bench.uniform(batch, sizes[0]), bench.whole(batch, below=sizes[-1])
-    return _training(bench, _mlp_loss, shapes, x, y)
+    return _training(bench, _mlp_loss, shapes, x, y, replayed)
+
+
+@workload("mlp_step_b{}_eager_wall", full=(128,), small=(128,))
+def mlp(bench: Bench, batch: int) -> Case:
+    """Train a perceptron of three layers: forward, backward and AdamW."""
+    return _mlp(bench, batch, False)
+
+
+@workload("mlp_step_b{}_cudagraph_wall", full=(128,), small=(128,))
+def replayed_mlp(bench: Bench, batch: int) -> Case:
+    """Replay the same step, which the peer does as a CUDA graph."""
+    return _mlp(bench, batch, True)
 
 
 _WIDTH, _HEADS, _BLOCKS, _WORDS = 128, 4, 2, 256
@@ -137,9 +205,7 @@ def _transformer_loss(f: Any, p: Parameters, x: Any, y: Any) -> Any:
     return f.cross_entropy(logits.reshape(-1, _WORDS), y.reshape(-1))
 
 
-@workload("tinytransformer_eager", full=(16, 128), small=(4, 32))
-def transformer(bench: Bench, batch: int, length: int) -> Case:
-    """Train a transformer of two blocks: forward, backward and AdamW."""
+def _transformer(bench: Bench, batch: int, length: int, replayed: bool) -> Case:
     shapes: dict[str, tuple[int, ...]] = {
         "words": (_WORDS, _WIDTH),
         "places": (length, _WIDTH),
@@ -150,4 +216,16 @@ def transformer(bench: Bench, batch: int, length: int) -> Case:
         shapes |= {f"up{b}": (4 * _WIDTH, _WIDTH), f"down{b}": (_WIDTH, 4 * _WIDTH)}
     x = bench.whole(batch, length, below=_WORDS)
     y = bench.whole(batch, length, below=_WORDS)
-    return _training(bench, _transformer_loss, shapes, x, y)
+    return _training(bench, _transformer_loss, shapes, x, y, replayed)
+
+
+@workload("tinytransformer_eager", full=(16, 128), small=(4, 32))
+def transformer(bench: Bench, batch: int, length: int) -> Case:
+    """Train a transformer of two blocks: forward, backward and AdamW."""
+    return _transformer(bench, batch, length, False)
+
+
+@workload("tinytransformer_cudagraph", full=(16, 128), small=(4, 32))
+def replayed_transformer(bench: Bench, batch: int, length: int) -> Case:
+    """Replay the same step, which the peer does as a CUDA graph."""
+    return _transformer(bench, batch, length, True)

@@ -17,7 +17,7 @@ BASELINE = """
     sdpa_fwd_f16 sdpa_fwd_causal_f16 sdpa_fwd_f32_4x16x2048x64
     conv_fwd_64x64x56_64k3_float32 conv_fwd_64x256x14_256k3_float32
     conv_fwd_64x3x224_64k7_float32 dispatch_add_tiny_wall mlp_step_b128_eager_wall
-    tinytransformer_eager
+    mlp_step_b128_cudagraph_wall tinytransformer_eager
 """
 
 
