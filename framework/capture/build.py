@@ -11,7 +11,7 @@ import vkbackend
 from ..errors import TraceError
 from ..graph import Array, Value
 from ..launch import Launch
-from ..memory_plan import Area, most_alive, place, rounded, waves
+from ..memory_plan import Area, levels, most_alive, place, rounded, waves
 from ..plan import Plan, build_plan
 from ..schedule import realised
 from .words import Words
@@ -115,13 +115,15 @@ class _Build:
                 self.slots.setdefault(id(value), len(self.slots))
         self.made = {id(value) for node in self.nodes for value in node.outputs}
         self.result = Built()
+        self.launches: list[Launch] = []
         self.buffers: dict[int, vkbackend.Buffer] = {}
         self.offsets: dict[int, int] = {}
         self.sizes: dict[int, int] = {}
 
     def built(self) -> Built:
         plan = build_plan(self.gpu, self.nodes, self.slots, state=self.state)
-        if not plan.launches:
+        self.launches = self._ordered(plan.launches)
+        if not self.launches:
             self.result.feeds = [None] * len(self.trace.feeds)
             self.result.words.fix(bytearray(), self.trace.actions, self.trace.draws)
             return self.result
@@ -132,6 +134,23 @@ class _Build:
         self._record(plan, late)
         self._feeds()
         return self.result
+
+    def _ordered(self, launches: list[Launch]) -> list[Launch]:
+        """Return launches in the order that needs the fewest barriers."""
+        replaced = {
+            self.slots[id(array.value)]: self.slots[id(before)]
+            for array, before in self.trace.rebound_arrays.values()
+            if id(before) in self.slots
+        }
+        accesses = []
+        for launch in launches:
+            # New content may lie where the old does, so readers of that come first.
+            old = [replaced[slot] for slot in launch.writes if slot in replaced]
+            accesses.append((launch.reads, (*launch.writes, *old)))
+        found = levels(accesses)
+        return [
+            launches[k] for k in sorted(range(len(launches)), key=found.__getitem__)
+        ]
 
     def _place_outside(self) -> None:
         """Find the memory of what the trace reads but does not make."""
@@ -166,7 +185,7 @@ class _Build:
             buffer = self.state[id(before)]
             size = after.numel * after.dtype.itemsize
             self.result.memory[id(after)] = buffer
-            if old is None or _may_overwrite(plan.launches, old, new):
+            if old is None or _may_overwrite(self.launches, old, new):
                 self.buffers[new] = buffer
             else:
                 late.append((new, buffer, size))
@@ -186,7 +205,7 @@ class _Build:
         self, plan: Plan, late: list[tuple[int, vkbackend.Buffer, int]]
     ) -> None:
         """Place the rest by lifetimes in one piece of memory."""
-        launches = plan.launches
+        launches = self.launches
         times = waves([(launch.reads, launch.writes) for launch in launches])
         end = times[-1] + 1
         for launch in launches:
@@ -224,7 +243,7 @@ class _Build:
         self, plan: Plan, late: list[tuple[int, vkbackend.Buffer, int]]
     ) -> None:
         batch = self.gpu.batch()
-        for launch in plan.launches:
+        for launch in self.launches:
             batch.dispatch(
                 launch.pipeline,
                 launch.grid,
@@ -236,7 +255,7 @@ class _Build:
             batch.copy(self.buffers[slot], buffer, self.offsets.get(slot, 0), 0, size)
         recording = self.gpu.record(batch)
         self.result.recording = recording
-        for launch, start in zip(plan.launches, recording.places):
+        for launch, start in zip(self.launches, recording.places):
             for where, (node, at) in zip(launch.scalar_fields, launch.scalars):
                 number = self.nodes[node].scalars[at][1]
                 self.result.words.add(launch.pipeline.name, where, start, number)
