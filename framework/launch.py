@@ -121,7 +121,8 @@ class Running:
     block_size : int
         Bytes of it.
     reads, writes : tuple of int
-        Slots that any launch reads, and that any writes.
+        Slots that any launch reads, without those whose memory is written as another
+        slot, and slots that any writes.
     held : tuple of Buffer
         What launches read besides slots.
     """
@@ -279,6 +280,8 @@ def running(
     times = waves([(launch.reads, launch.writes) for launch in busy])
     memory, block, top = [], [], 0
     taken = _taken(busy)
+    reads = dict.fromkeys(_joined([launch.reads for launch in busy]))
+    lent = set(taken.values())
     for slot, size in _joined([launch.allocate for launch in made]):
         if slot in taken:
             continue
@@ -296,7 +299,7 @@ def running(
         tuple(taken.items()),
         tuple(block),
         top,
-        tuple(dict.fromkeys(_joined([launch.reads for launch in busy]))),
+        tuple(slot for slot in reads if slot not in lent),
         tuple(dict.fromkeys(_joined([launch.writes for launch in busy]))),
         _joined([launch.held for launch in busy]),
     )

@@ -21,22 +21,19 @@ A vjp may answer in the broadcast shape, and with None where there is no gradien
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import numpy as np
 
-from .autograd import is_grad_enabled, no_grad
-from .core import TensorCore, assembled
-from .device import Device, GpuDevice
+from .autograd import no_grad
+from .core import TensorCore
+from .device import GpuDevice
 from .dispatch import SOFTWARE_ROUNDS, Dispatch, Placed
-from .dtype import DType, bool_, convert, promote, promote_scalar
-from .errors import DTypeError
-from .graph import Form, Node, Operand, Value, pending_array
+from .dtype import DType, bool_
+from .graph import Node, Operand
 from .op import REGISTRY, Op, need_feature, submit_node
-from .schedule import append
-from .shape import Layout, TensorSpec, broadcast_shapes, interned
-from .tape import Keeping
-from .tracing import Changing
+from .pointwise import Elementwise, taken_as
+from .shape import Layout, TensorSpec, interned
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
@@ -47,235 +44,6 @@ Rule = TypeVar("Rule", bound=Callable[..., Any])
 
 QUAD_ALIGNMENT = 16
 """Bytes to which hand-written kernels may assume that their inputs are aligned."""
-
-
-class Shortcut(NamedTuple):
-    """What a call of an element-wise op comes to, known from one with like operands.
-
-    Attributes
-    ----------
-    form : Form
-        Of its node.
-    compute : DType
-        What numbers are converted to.
-    device : GpuDevice
-        Where it runs.
-    keeping : Keeping or None
-        How to leave a tape entry; None if the result has no gradient.
-    specs : tuple of TensorSpec
-        Of the tensors.
-    layouts : tuple of Layout
-        Of the tensors: they are in the key by identity and must outlive it.
-    """
-
-    form: Form
-    compute: DType
-    device: GpuDevice
-    keeping: Keeping | None
-    specs: tuple[TensorSpec, ...]
-    layouts: tuple[Layout, ...]
-
-
-MOST_SHORTCUTS = 4096
-"""Shortcuts that an op has at a time; past it, all are forgotten and made afresh."""
-
-
-class Elementwise(Op[P, R]):
-    """An op whose kernel is a GLSL expression over its parameters' names."""
-
-    is_elementwise = True
-
-    def __init__(
-        self,
-        function: Callable[P, R],
-        glsl: str,
-        reference: Callable[..., Any],
-        dtypes: Sequence[DType] | Mapping[str, Sequence[DType]],
-        device_dtypes: Sequence[DType] | None,
-        result: DType | str | None,
-    ) -> None:
-        super().__init__(function, dtypes)
-        self.device_dtypes = device_dtypes
-        self.glsl = glsl
-        self.numpy_reference = reference
-        self.result = result
-        self.operands = tuple(name for name in self.names if name != result)
-
-        self.shortcuts: dict[tuple[object, ...], Shortcut] = {}
-
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Apply the op, in short when a call with operands like these came before."""
-        if kwargs or len(args) != len(self.names):
-            bound = self._bind(args, kwargs)
-            args = tuple([bound[name] for name in self.names])  # type: ignore
-        key: list[object] = []
-        values: list[Value] = []
-        tensors: list[TensorCore] = []
-        numbers: tuple[Any, ...] = ()
-        taped = False
-        for argument in args:
-            if isinstance(argument, TensorCore):
-                value = argument.array.value
-                key += (id(argument.layout), value.dtype, argument.device)
-                values.append(value)
-                tensors.append(argument)
-                taped = taped or argument.requires_grad
-            elif type(argument) is DType:
-                key.append(argument)
-            else:
-                key.append(type(argument))
-                numbers += (argument,)
-        shortcut = self.shortcuts.get(tuple(key))
-        if shortcut is None:
-            return cast(R, self._at_length(args, tuple(key)))
-        form = shortcut.form
-        if numbers:
-            if shortcut.compute.is_float:
-                numbers = tuple(
-                    [
-                        each if type(each) is Changing else float(each)
-                        for each in numbers
-                    ]
-                )
-            else:
-                numbers = tuple(
-                    [number(self.name, shortcut.compute, each) for each in numbers]
-                )
-        node, array = pending_array(form, tuple(values), numbers)
-        first, device = tensors[0], shortcut.device
-        out = assembled(first.results, array, form.layouts[0], device)
-        append(device, node)
-        if taped and shortcut.keeping is not None and is_grad_enabled():
-            shortcut.keeping.leave(args, tensors, (out,), shortcut.specs)
-        return cast(R, out)
-
-    def _at_length(self, args: tuple[Any, ...], key: tuple[object, ...]) -> Any:
-        """Check a call and apply the op; on a device, leave a shortcut for `key`."""
-        bound = dict(zip(self.names, args))
-        tensors = {
-            name: bound[name]
-            for name in self.tensors
-            if isinstance(bound[name], TensorCore)
-        }
-        compute, result = self._result_dtypes(bound, tensors)
-        device = self._checked(tensors, compute)
-        shape = broadcast_shapes(self.name, *(t.shape for t in tensors.values()))
-        numbers = {
-            name: number(self.name, compute, bound[name])
-            for name in self.operands
-            if name not in tensors
-        }
-        if not isinstance(device, GpuDevice):
-            out = self._on_host(tensors, numbers, compute, result)
-            self._record(bound, tensors, (out,))
-            return out
-        for dtype in (compute, *(tensor.dtype for tensor in tensors.values())):
-            need_feature(self.name, dtype, device)
-        self._check_device(tensors, device)
-        node = Node.of(
-            self,
-            tuple(
-                Operand(t.array.value, t.layout.expand(shape)) for t in tensors.values()
-            ),
-            (Layout.contiguous(shape),),
-            (result,),
-            (("compute", compute), ("tensors", tuple(tensors))),
-            tuple(numbers.items()),
-        )
-        (out,) = submit_node(next(iter(tensors.values())), node)
-        self._record(bound, tensors, (out,))
-        if node.outputs[0].numel:
-            if len(self.shortcuts) >= MOST_SHORTCUTS:
-                self.shortcuts.clear()
-            self.shortcuts[key] = Shortcut(
-                node.form,
-                compute,
-                device,
-                self.keeping(tuple(tensors)) if result.is_float else None,
-                tuple(tensor.spec for tensor in tensors.values()),
-                tuple(tensor.layout for tensor in tensors.values()),
-            )
-        return out
-
-    def _checked(self, tensors: dict[str, Any], compute: DType) -> Device:
-        """Return the device of the tensors after checking all dtypes."""
-        accepted = None if isinstance(self.dtypes, Mapping) else self.dtypes
-        device = self._check(tensors, None if accepted is None else compute)
-        if accepted is not None and compute not in accepted:
-            raise DTypeError(
-                f"{self.name}: the operands combine to {compute.name}; accepted:"
-                f" {', '.join(dtype.name for dtype in accepted)}"
-            )
-        return device
-
-    def _result_dtypes(
-        self, bound: dict[str, Any], tensors: dict[str, Any]
-    ) -> tuple[DType, DType]:
-        """Return the dtypes to compute in and to answer with.
-
-        Tensors promote with each other, then with Python numbers in their place.
-        """
-        if isinstance(self.result, str):
-            return bound[self.result], bound[self.result]
-        dtypes = [tensor.dtype for tensor in tensors.values()]
-        compute: DType = dtypes[0] if dtypes else bool_
-        for dtype in dtypes[1:]:
-            if dtype is not compute:
-                compute = promote(compute, dtype)
-        for name in self.tensors:
-            if name not in tensors:
-                compute = promote_scalar(compute, bound[name])
-        return compute, self.result or compute
-
-    def _on_host(
-        self,
-        tensors: dict[str, Any],
-        numbers: dict[str, float],
-        compute: DType,
-        result: DType,
-    ) -> TensorCore:
-        with np.errstate(all="ignore"):
-            arguments = [
-                _taken_as(compute, tensors[name].host_view())
-                if name in tensors
-                else compute.arithmetic.type(numbers[name])
-                for name in self.operands
-            ]
-            answer = np.asarray(self.numpy_reference(*arguments))
-            first: TensorCore = next(iter(tensors.values()))
-            return type(first).from_host(answer, first.device, result)
-
-
-def _taken_as(dtype: DType, array: np.ndarray) -> np.ndarray:
-    """Return an operand's elements as an operation of `dtype` computes with them."""
-    if array.dtype == dtype.arithmetic:
-        return array
-    return convert(array, dtype).astype(dtype.arithmetic, copy=False)
-
-
-def number(name: str, dtype: DType, value: Any) -> float:
-    """Return a Python number as a kernel of `dtype` takes it.
-
-    Raises
-    ------
-    TypeError
-        If it is no number.
-    DTypeError
-        If `dtype` is an integer one that cannot hold it.
-    """
-    if not isinstance(value, int | float | np.number | np.bool_):
-        raise TypeError(
-            f"{name}: {value!r} is no operand; use a tensor or a real number"
-        )
-    if dtype.is_float:
-        return value if type(value) is Changing else float(value)
-    low, high = dtype.limits
-    if not low <= value <= high:
-        raise DTypeError(
-            f"{name}: {value} is no {dtype.name}, which holds {low} to {high};"
-            " cast the tensor to a wider dtype first"
-        )
-    return int(value)
 
 
 class Primitive(Op[P, R]):
@@ -367,7 +135,7 @@ class Primitive(Op[P, R]):
         outputs: tuple[TensorSpec, ...],
     ) -> tuple[TensorCore, ...]:
         arrays = {
-            name: _taken_as(tensors[name].dtype, tensors[name].host_view())
+            name: taken_as(tensors[name].dtype, tensors[name].host_view())
             if name in tensors
             else None
             for name in self.tensors

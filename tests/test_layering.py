@@ -49,6 +49,7 @@ ORDER = {
         autograd
         tape
         op
+        pointwise
         primitive
         ops
         inplace

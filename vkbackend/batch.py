@@ -383,6 +383,9 @@ class Batch:
 
     def _waits(self) -> dict[Queue, int]:
         """Return what other queues must have reached before the batch starts."""
+        other = self._device.transfer_queue
+        if other is self._queue or other.reached(other.submitted):
+            return {}
         points = [b.last_write for b in self._read if b.last_write is not None]
         for buffer in self._written:
             points += buffer.points()

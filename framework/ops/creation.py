@@ -20,7 +20,7 @@ from ..dtype import ANY, BOOL, FLOAT, NUMERIC, DType, float32, int32, int64, uin
 from ..errors import DTypeError, ShapeError
 from ..graph import Node
 from ..op import Op, need_feature, submit_node
-from ..primitive import number
+from ..pointwise import number
 from ..rng import Stream, bits, exponential, integers, normal, uniform
 from ..shape import Layout, Shape
 

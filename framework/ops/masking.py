@@ -9,7 +9,8 @@ import numpy as np
 from ..dispatch import Argument, Dispatch, Placed, Scratch, linear_grid
 from ..dtype import BOOL, bool_, int32
 from ..errors import DTypeError, ShapeError
-from ..primitive import number, primitive
+from ..pointwise import number
+from ..primitive import primitive
 from ..shape import TensorSpec, broadcast_shapes, ceil_div, contiguous_strides
 from .binary import floor_divide, remainder
 from .cast import cast
