@@ -97,8 +97,8 @@ def attended(q: Any, k: Any, v: Any, attn_mask: Any = None, **options: Any) -> A
         )
         return F.scaled_dot_product_attention(q, k, v, attn_mask, **options)
     if attn_mask is not None:
-        attn_mask = fw.tensor(attn_mask, device=q.device)
-        attn_mask = attn_mask.to(q.dtype) if attn_mask.dtype.is_float else attn_mask
+        dtype = q.dtype if attn_mask.dtype.kind == "f" else "bool"
+        attn_mask = fw.tensor(attn_mask, dtype, q.device)
     if isinstance(q, torch.Tensor):
         return F.scaled_dot_product_attention(q, k, v, **options)
     return ops.scaled_dot_product_attention(q, k, v, attn_mask, **options)

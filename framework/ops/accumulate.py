@@ -144,7 +144,7 @@ def add_sorted_kernel(
 
 def _zeros(words: int) -> Dispatch:
     """Return the dispatch that clears the result."""
-    push: dict[str, Argument] = {"out_": "out", "count": words}
+    push: dict[str, Argument] = {"out_": "out", "words": "out", "count": words}
     grid = linear_grid(ceil_div(words, 4), WORKGROUP)
     return Dispatch("copy/zeros", grid, push, {"LOCAL_X": WORKGROUP})
 
