@@ -2,6 +2,7 @@
 
 import copy
 import gc
+import sys
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +11,9 @@ import numpy as np
 import pytest
 
 import vkbackend.framework as fw
+from vkbackend import OutOfDeviceMemory
 from vkbackend.framework import nn, optim
+from vkbackend.framework.capture import program
 from vkbackend.framework.capture.jitted import MOST_ATTEMPTS
 from vkbackend.framework.device import GpuDevice
 from vkbackend.framework.errors import GradError, ShapeError, TraceError
@@ -602,3 +605,60 @@ def test_memory_of_replays_is_not_taken_for_results(gpu: GpuDevice) -> None:
         assert doubled.tolist() == [8.0, 10.0]
         assert grads.tolist() == [9.0, 12.0]
     assert x.tolist() == [3.0, 4.0]
+
+
+def test_a_trace_that_cannot_be_recorded_runs_as_it_is(
+    gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: Any) -> None:
+        raise OutOfDeviceMemory("no room for the plan")
+
+    one, other = (Training(gpu, "SGD", jitted) for jitted in (True, False))
+    with monkeypatch.context() as patch:
+        patch.setattr(program, "build", fails)
+        fw.manual_seed(9)
+        with pytest.warns(UserWarning, match="without replay .* no room for the plan"):
+            one.step(*one.batch())
+    for _ in range(3):
+        one.step(*one.batch())
+    fw.manual_seed(9)
+    for _ in range(4):
+        other.step(*other.batch())
+    same(one, other)
+    assert (one.step.traces, one.step.replays) == (1, 0)
+
+
+def calls_of(function: Callable[[], object]) -> int:
+    """Return how many Python functions a call runs."""
+    count = 0
+
+    def note(frame: Any, event: str, argument: Any) -> None:
+        nonlocal count
+        count += event == "call"
+
+    sys.setprofile(note)
+    try:
+        function()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+def test_the_hosts_work_does_not_grow_with_the_step(gpu: GpuDevice) -> None:
+    counts = []
+    for depth in (1, 12):
+        layers = [nn.Linear(5, 5) for _ in range(depth)]
+        model = nn.Sequential(*layers).to(gpu)
+        optimizer = optim.AdamW(model.parameters())
+
+        def step(x: fw.Tensor, model: Any = model, optimizer: Any = optimizer) -> None:
+            optimizer.zero_grad()
+            model(x).sum().backward()
+            optimizer.step()
+
+        replay, x = fw.jit(step), fw.ones((3, 5), device=gpu)
+        for _ in range(4):
+            replay(x)
+        gpu.gpu.synchronize()
+        counts.append(calls_of(lambda replay=replay, x=x: replay(x)))
+    assert counts[0] == counts[1]
