@@ -1,12 +1,13 @@
-"""Which element-wise kernels of a plan become the epilogue of a matrix product.
+"""Which element-wise kernels of a plan become the epilogue of a product.
 
-A product whose result is read by one element-wise kernel alone, element by element,
-hands it on in registers: bias, activation, residual, scale and cast cost no memory
-traffic of their own, and the product itself is never stored.
+A matrix product or convolution whose result is read by one element-wise kernel alone,
+element by element, hands it on in registers: bias, activation, residual, scale and cast
+cost no memory traffic of their own, and the product itself is never stored.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -151,7 +152,7 @@ def _products(
         other[0]
         for other in reversed(units)
         if len(other) == 1
-        and nodes[other[0]].op.is_product
+        and nodes[other[0]].op.line_dims
         and id(nodes[other[0]].outputs[0]) in read
         and readers[id(nodes[other[0]].outputs[0])] == {unit[0]}
         and _in_order(nodes, unit, nodes[other[0]].outputs[0])
@@ -177,8 +178,8 @@ def _joined(
     wanted: set[int],
 ) -> Joined | None:
     node = nodes[product]
-    if node.layouts[0].shape[-1] % 4:
-        return None  # the four neighbours of an epilogue lie in one row
+    if math.prod(node.layouts[0].shape[-node.op.line_dims :]) % 4:
+        return None  # the four neighbours of an epilogue lie in one line
     placed = node.op.placed(node)
     dispatches = node.op.dispatches(gpu, placed, dict(node.params))
     writers = [row for row in dispatches if "out" in map(_memory, row.push.values())]

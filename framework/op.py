@@ -40,8 +40,9 @@ class Op(Generic[P, R]):
         Parameters that are tensors.
     dtypes : tuple of DType or mapping of str to tuple
         What the tensors may be, for all of them or by parameter.
-    is_product : bool
-        Whether element-wise work on its result may run in the kernel that makes it.
+    line_dims : int
+        Trailing dimensions of the result of a product along which its kernel makes
+        neighbours, so that element-wise work may join it; 0 for every other op.
     operands : tuple of str
         Parameters that an element-wise expression is over.
     source : (str, DType) or None
@@ -55,7 +56,7 @@ class Op(Generic[P, R]):
     """
 
     is_elementwise = False
-    is_product = False
+    line_dims = 0
     glsl: str | None = None
     operands: tuple[str, ...] = ()
     source: tuple[str, DType] | None = None

@@ -36,6 +36,9 @@ def _conv2d(
     """Cross-correlate images with filters; `conv2d` checks the arguments."""
 
 
+_conv2d.line_dims = 2
+
+
 @_conv2d.spec
 def _conv2d_spec(
     x: TensorSpec,

@@ -61,7 +61,7 @@ def _bmm(a: Tensor, b: Tensor, mode: str) -> Tensor:
     """Return the matrix product of each pair, computed as `mode` of `gemm` says."""
 
 
-_bmm.is_product = True
+_bmm.line_dims = 1
 
 
 @_bmm.spec

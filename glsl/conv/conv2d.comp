@@ -9,5 +9,6 @@
 #extension GL_EXT_buffer_reference : require
 #include "lib/element.glsl"
 #include "lib/index.glsl"
+#include "lib/epilogue.glsl"
 #include "lib/conv2d_forward.glsl"
 #include "lib/product_shared.glsl"

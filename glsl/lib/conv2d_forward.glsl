@@ -12,6 +12,9 @@ layout(push_constant, std430) uniform Push {
     In bias;
     Out out_;
     CONV2D_SIZES
+#ifdef EPILOGUE
+    Epilogue epilogue;
+#endif
 } push;
 
 // Read once, before any loop: lavapipe fetches push constants inside one lane by lane.

@@ -95,8 +95,11 @@ void main() {
         uint m = first_row + 4 * (i / 4 * ACROSS_M + y) + i % 4;
         for (uint j = 0; j < QUADS_N; ++j) {
             uint n = first_column + 4 * (j * ACROSS_N + x);
-            if (m < rows && n < columns)
-                epilogue(push.epilogue, (result_row(m) + n) / 4, vec4(sum[i][j]));
+            uint to = result_row(m) + result_column(n);
+            vec4 values;
+            for (uint e = 0; e < 4; ++e)
+                values[e] = float(result(min(m, rows - 1), sum[i][j][e]));
+            if (m < rows && n < columns) epilogue(push.epilogue, to / 4, values);
         }
     }
 #else

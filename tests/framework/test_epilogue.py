@@ -75,6 +75,14 @@ JOINED: dict[str, tuple[Function, Shapes]] = {
     ),
     "a cast": (lambda x, w: (x @ w.T).to(fw.int32), ((100, 33), (64, 33))),
     "two results": (both, ((70, 48), (48, 64), (64,))),
+    "convolution": (
+        lambda x, w, b: nn.functional.conv2d(x, w, b, padding=1).relu() * 0.5,
+        ((2, 3, 10, 6), (7, 3, 3, 3), (7,)),
+    ),
+    "convolution and residual": (
+        lambda x, w, r: (nn.functional.conv2d(x, w) + r).relu(),
+        ((2, 3, 12, 10), (5, 3, 3, 3), (2, 5, 10, 8)),
+    ),
     "linear": (
         lambda x, w, b: nn.functional.linear(x, w, b).relu(),
         ((3, 40, 48), (64, 48), (64,)),
@@ -82,6 +90,11 @@ JOINED: dict[str, tuple[Function, Shapes]] = {
 }
 APART: dict[str, tuple[Function, Shapes, int]] = {
     "odd rows": (lambda x, w: (x @ w).relu(), ((70, 48), (48, 65)), 2),
+    "odd images": (
+        lambda x, w: nn.functional.conv2d(x, w).relu(),
+        ((2, 3, 9, 9), (4, 3, 3, 3)),
+        2,
+    ),
     "transposed": (
         lambda x, w: (x @ w).transpose(0, 1) + 1,
         ((70, 48), (48, 64)),

@@ -16,7 +16,7 @@ from vkbackend.framework.fusion.expr import (
     Reference,
 )
 
-KERNELS = ("matmul/tiled", "matmul/registers", "matmul/cooperative")
+KERNELS = ("matmul/tiled", "matmul/registers", "matmul/cooperative", "conv/conv2d")
 
 
 def program(dtype: str) -> Program:
