@@ -22,13 +22,13 @@ SMALLEST = 1 << 16
 WORKGROUP = 256
 
 # Columns, or vectors of columns, of a workgroup, where the matrix lies along the depth
-# or across it; its lanes share the depth. Both read 256 bytes or more in one piece.
+# or across it; its lanes share the depth. Both read 128 bytes or more in one piece.
 ACROSS_ALONG_K = 8
-ACROSS = 16
+ACROSS = 8
 
 # Workgroups that keep enough loads in flight on an NVIDIA H200, and the least depth of
 # a part where the depth is cut to have so many.
-WANTED_GROUPS = 512
+WANTED_GROUPS = 1024
 MIN_PART = 256
 
 
@@ -50,7 +50,7 @@ def few_rows(gpu: DeviceInfo, a: Placed, b: Placed) -> list[Dispatch] | None:
         return None
     if min(m, n) > MOST_ROWS or batch > MAX_GROUPS or matrix.outer * k < SMALLEST:
         return None
-    if not fits(matrix, width, 1, k) or (matrix.along_k and k % width):
+    if not fits(matrix, width, 1, k) or k % width:
         return None
     return _dispatches(gpu, a, b, matrix, width)
 
@@ -80,6 +80,11 @@ def _dispatches(
     push |= {"out_batch": m * n}
     constants = {"LOCAL_X": WORKGROUP, "ROWS": rows, "ACROSS": across}
     constants |= {"ALONG_K": int(matrix.along_k)}
+    whole = x.layout.strides[x_k] == 1 and not any(
+        number % width
+        for number in (x.layout.offset, x.layout.strides[0], x.layout.strides[x_row])
+    )
+    constants |= {"X_VECTORS": int(whole)}
     defines = storage_defines(a.dtype, out_acc=parts > 1)
     grid = fold_grid(groups, batch * parts)
     found = [Dispatch("matmul/few_rows", grid, push, constants, defines)]

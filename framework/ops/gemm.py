@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..dispatch import MAX_GROUPS, Argument, Dispatch, Placed, Scratch, fold_grid
-from ..dtype import float16, float32
+from ..dtype import float32
 from ..shape import ceil_div
 from .element import storage_defines
-from .pack import Side, Vectors, vectors
+from .pack import Side, vectors
 from .reducing import sum_rows
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ float16 sums; on them, from pairs of bfloat16."""
 SMALLEST = 1 << 20
 """Multiplications below which a product is not worth large tiles."""
 
-PAIRS_SMALLEST = 1 << 27
+PAIRS_SMALLEST = 1 << 28
 """Multiplications below which splitting float32 takes longer than it saves."""
 
 RECURRING = 1 << 29
@@ -186,9 +186,10 @@ def _dispatches(product: _Large) -> list[Dispatch]:
         "BLOCK_N": tile.n,
         "A_ALONG_K": int(left.along_k),
         "B_ALONG_K": int(right.along_k),
-        "DIRECT": int(_direct(product, left, right)),
         **_kernel_constants(product),
     }
+    if not mode:
+        constants["DIRECT"] = int(left.padded == m and right.padded == n and n % 4 == 0)
     if m * n * padded * batch >= RECURRING:
         constants |= _size_constants(depth, left.line, right.line)
     kernel = "matmul/cooperative" if mode else "matmul/registers"
@@ -216,15 +217,6 @@ def _kernel_constants(product: _Large) -> dict[str, int]:
         "SUB_N": tile.sub_n,
         "SUBGROUP": lanes,
     }
-
-
-def _direct(product: _Large, left: Vectors, right: Vectors) -> bool:
-    """Return whether whole vectors, or fragments, can be stored without a check."""
-    m, n = product.a.outer, product.b.outer
-    whole = left.padded == m and right.padded == n and n % product.width == 0
-    dtype = product.a.x.dtype
-    stores = product.parts > 1 or dtype in (float16, float32)
-    return whole and stores
 
 
 def _size_constants(depth: int, a_stride: int, b_stride: int) -> dict[str, int]:

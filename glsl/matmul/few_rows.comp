@@ -4,7 +4,8 @@
 // in      x (batch, ROWS, k), any strides in elements; matrix: vectors of 16 bytes,
 //         contiguous along k or across, strides count vectors
 // out     out_ (part, batch, ...), any strides
-// consts  ROWS, ACROSS, ALONG_K; LOCAL_X is a multiple of ACROSS
+// consts  ROWS, ACROSS, ALONG_K, X_VECTORS: x lies in vectors as well; LOCAL_X is a
+//         multiple of ACROSS
 // source  -
 #version 460
 #extension GL_EXT_buffer_reference : require
@@ -15,12 +16,15 @@
 layout(constant_id = 3) const uint ROWS = 1;
 layout(constant_id = 4) const uint ACROSS = 16;
 layout(constant_id = 5) const uint ALONG_K = 0;
+layout(constant_id = 6) const uint X_VECTORS = 0;
 
+// Invocations go through the depth in vectors, of which the matrix has one to load for
+// each column where it lies along the depth; where it lies across, one for each depth.
 const uint VECTOR = 16 / BYTES;
 const uint WIDTH = ALONG_K != 0 ? 1 : VECTOR;  // columns of one invocation
-const uint DEPTH = ALONG_K != 0 ? VECTOR : 1;  // and how deep each of its loads is
+const uint LOADS = ALONG_K != 0 ? 4 : VECTOR;
+const uint STEPS = ALONG_K != 0 ? LOADS : 1;  // vectors of the depth in one round
 const uint LANES = gl_WorkGroupSize.x / ACROSS;
-const uint UNROLL = 4;
 
 layout(buffer_reference, std430, buffer_reference_align = 16) restrict readonly
     buffer Vectors { uvec4 at[]; };
@@ -30,7 +34,7 @@ layout(push_constant, std430) uniform Push {
     Vectors matrix;
     Out out_;
     uint n;
-    uint k;  // of each part
+    uint k;  // of each part, whole vectors
     uint batches;
     uint x_row;
     uint x_column;
@@ -55,6 +59,29 @@ ACC unpacked(uvec4 vector, uint e) {
 #endif
 }
 
+uint bits_of(ACC value) {
+#if DTYPE == DTYPE_FLOAT16
+    return packHalf2x16(vec2(value, 0.0));
+#else
+    return floatBitsToUint(value);
+#endif
+}
+
+// Elements number k * VECTOR and on of a row of x, as they lie in memory.
+uvec4 x_vector(uint batch, uint row, uint k) {
+    uint from = batch * push.x_batch + row * push.x_row + k * VECTOR * push.x_column;
+    if (X_VECTORS != 0) return Vectors(push.x).at[from / VECTOR];
+    uvec4 vector = uvec4(0);
+    [[unroll]] for (uint d = 0; d < VECTOR; ++d) {
+        uint bits = bits_of(load(push.x, from + d * push.x_column));
+#if DTYPE == DTYPE_BFLOAT16
+        bits >>= 16;
+#endif
+        vector[d * BYTES / 4] |= bits << 8 * BYTES * d % 32;
+    }
+    return vector;
+}
+
 void main() {
     uint thread = gl_LocalInvocationIndex;
     uint part = gl_WorkGroupID.z / push.batches;
@@ -66,35 +93,35 @@ void main() {
     uint first = linear_workgroup() * ACROSS;
     if (first > wanted) return;
     uint column = min(first + across, wanted);
-    uint depth = push.k / DEPTH;
+    uint depth = push.k / VECTOR;
     uint start = part * depth;
-    uint step = ALONG_K != 0 ? 1 : push.line;
     uint from = batch * push.matrix_batch + (ALONG_K != 0 ? column * push.line : column);
-    uint x_from = batch * push.x_batch;
-    In x = push.x;
+    uint line = push.line;
     Vectors matrix = push.matrix;
-    uint x_row = push.x_row;
-    uint x_column = push.x_column;
 
     ACC sum[ROWS][WIDTH];
     [[unroll]] for (uint row = 0; row < ROWS; ++row)
         [[unroll]] for (uint e = 0; e < WIDTH; ++e) sum[row][e] = ACC(0);
-    for (uint at = lane; at < depth; at += LANES * UNROLL) {
-        uvec4 vectors[UNROLL];
-        [[unroll]] for (uint u = 0; u < UNROLL; ++u)
-            vectors[u] =
-                matrix.at[from + (start + min(at + u * LANES, depth - 1)) * step];
-        [[unroll]] for (uint u = 0; u < UNROLL; ++u) {
-            uint k = at + u * LANES;
-            if (k >= depth) break;
-            [[unroll]] for (uint row = 0; row < ROWS; ++row)
-                [[unroll]] for (uint d = 0; d < DEPTH; ++d) {
-                    ACC value = load(
-                        x, x_from + row * x_row + ((start + k) * DEPTH + d) * x_column);
-                    [[unroll]] for (uint e = 0; e < WIDTH; ++e)
-                        sum[row][e] =
-                            multiply_add(value, unpacked(vectors[u], d + e), sum[row][e]);
+    for (uint at = lane; at < depth; at += LANES * STEPS) {
+        uvec4 vectors[LOADS];
+        [[unroll]] for (uint i = 0; i < LOADS; ++i) {
+            uint k = start + min(at + (ALONG_K != 0 ? i * LANES : 0), depth - 1);
+            vectors[i] = matrix.at[from + (ALONG_K != 0 ? k : (k * VECTOR + i) * line)];
+        }
+        [[unroll]] for (uint step = 0; step < STEPS; ++step) {
+            uint k = at + step * LANES;
+            if (k < depth) {
+                [[unroll]] for (uint row = 0; row < ROWS; ++row) {
+                    uvec4 x = x_vector(batch, row, start + k);
+                    [[unroll]] for (uint d = 0; d < VECTOR; ++d)
+                        [[unroll]] for (uint e = 0; e < WIDTH; ++e) {
+                            uvec4 vector = vectors[ALONG_K != 0 ? step : d];
+                            ACC element = unpacked(vector, ALONG_K != 0 ? d : e);
+                            sum[row][e] =
+                                multiply_add(unpacked(x, d), element, sum[row][e]);
+                        }
                 }
+            }
         }
     }
 
