@@ -57,7 +57,8 @@ def append_replacing(
     with device.lock:
         device.pending += nodes
         for node, array in zip(nodes, arrays):
-            array.rebind(node.outputs[0])
+            array.replace(node.outputs[0])
+            array.version += 1
         if len(device.pending) >= MAX_PENDING:
             flush(device)
 

@@ -41,7 +41,9 @@ def become_each(
     """
     kinds = tuple(map(type, numbers))
     given = tuple([each if type(each) is Changing else float(each) for each in numbers])
-    pending: dict[GpuDevice, tuple[list[Node], list[Array]]] = {}
+    device: GpuDevice | None = None
+    nodes: list[Node] = []
+    arrays: list[Array] = []
     for row in rows:
         key: list[object] = []
         values = []
@@ -60,8 +62,11 @@ def become_each(
             with no_grad():
                 become(first, op(*row, *numbers))
             continue
-        nodes, arrays = pending.setdefault(shortcut.device, ([], []))
+        if shortcut.device is not device:
+            if device is not None:
+                append_replacing(device, nodes, arrays)
+            device, nodes, arrays = shortcut.device, [], []
         nodes.append(pending_node(shortcut.form, tuple(values), given))
         arrays.append(first.array)
-    for device, (nodes, arrays) in pending.items():
+    if device is not None:
         append_replacing(device, nodes, arrays)
