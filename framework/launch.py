@@ -112,7 +112,7 @@ class Running:
     ----------
     steps : tuple of (Launch, bool)
         Launches that have work, and whether a barrier goes in front.
-    memory : tuple of (int, int)
+    memory : (tuple of int, tuple of int)
         Slots that get memory of their own, and their sizes in bytes.
     taken : tuple of (int, int)
         Slots that lie where others, which nobody reads any more, do.
@@ -128,7 +128,7 @@ class Running:
     """
 
     steps: tuple[tuple[Launch, bool], ...] = ()
-    memory: tuple[tuple[int, int], ...] = ()
+    memory: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
     taken: tuple[tuple[int, int], ...] = ()
     block: tuple[tuple[int, int], ...] = ()
     block_size: int = 0
@@ -278,7 +278,8 @@ def running(
         check(launch.pipeline, launch.grid)
     busy = [launch for launch in made if math.prod(launch.grid)]
     times = waves([(launch.reads, launch.writes) for launch in busy])
-    memory, block, top = [], [], 0
+    memory: dict[int, int] = {}
+    block, top = [], 0
     taken = _taken(busy)
     reads = dict.fromkeys(_joined([launch.reads for launch in busy]))
     lent = set(taken.values())
@@ -286,7 +287,7 @@ def running(
         if slot in taken:
             continue
         if slot in kept or size > SMALL:
-            memory.append((slot, size))
+            memory[slot] = size
         else:
             block.append((slot, top))
             top += rounded(size)
@@ -295,7 +296,7 @@ def running(
             (launch, now != before)
             for launch, now, before in zip(busy, times, [0, *times])
         ),
-        tuple(memory),
+        (tuple(memory), tuple(memory.values())),
         tuple(taken.items()),
         tuple(block),
         top,

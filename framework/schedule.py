@@ -254,8 +254,8 @@ def _memory(
     for slot, node, at in plan.inputs:
         buffer = realised(nodes[node].values[at])
         memory[slot] = buffer, buffer.address
-    for slot, size in plan.running.memory:
-        buffer = gpu.allocate(size)
+    slots, sizes = plan.running.memory
+    for slot, buffer in zip(slots, gpu.allocate_each(sizes)):
         memory[slot] = buffer, buffer.address
     for slot, place in plan.running.taken:
         memory[slot] = memory[place]

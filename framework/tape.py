@@ -54,7 +54,9 @@ class Keeping(NamedTuple):
         specs : tuple of TensorSpec
             Of `tensors`.
         """
-        edges = tuple([edge_of(tensor) for tensor in tensors])
+        edges = tuple(
+            [edge_of(each) if each.requires_grad else None for each in tensors]
+        )
         saved: dict[str, Any] = {}
         for name, source, at in self.saves:
             if source == INPUT:

@@ -7,7 +7,7 @@ import contextlib
 import os
 import threading
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -119,6 +119,18 @@ class Device:
             batch.fill(buffer, _POISON)
             batch.submit()
         return buffer
+
+    def allocate_each(self, sizes: Sequence[int]) -> list[Buffer]:
+        """Return new device memory of each size, as `allocate` does, in less time."""
+        if self._poison:
+            return [self.allocate(size) for size in sizes]
+        with self.logical.lock:
+            self.check_open("allocate")
+            take, ask, buffers = self.pool.allocate, True, []
+            for size in sizes:
+                buffers.append(Buffer(self, take(size, "", ask), size, ""))
+                ask = False
+        return buffers
 
     def upload(self, data: Any, buffer: Buffer, offset: int = 0) -> None:
         """Write host bytes into a buffer; `data` may be changed afterwards.

@@ -68,8 +68,13 @@ class Span:
 
     def done(self) -> bool:
         """Return whether no work uses it any more; does not wait."""
-        self.points = tuple(point for point in self.points if not point.done())
+        if self.points:
+            self.points = tuple([each for each in self.points if not each.done()])
         return not self.points
+
+    def known_done(self) -> bool:
+        """Return whether it is known, without asking the device, that none does."""
+        return all([point.value <= point.queue.completed for point in self.points])
 
 
 @dataclass(eq=False, slots=True)
@@ -130,7 +135,7 @@ class Pool:
         first = self._block_limit if discrete else _FIRST_BLOCK_SHARED
         self._next_block = min(first, self._block_limit)
 
-    def allocate(self, size: int, name: str) -> Span:
+    def allocate(self, size: int, name: str, ask: bool = True) -> Span:
         """Return a span of at least `size` bytes.
 
         Waits for the device only where the module's order of search says so.
@@ -141,6 +146,9 @@ class Pool:
             Bytes; 0 is allowed.
         name : str
             For the memory dump.
+        ask : bool, default True
+            Whether the device may be asked what it has done; where it was just now,
+            asking again takes longer than the rest.
 
         Raises
         ------
@@ -149,7 +157,7 @@ class Pool:
         """
         self._bury()
         rounded = max(GRANULE, round_up(size))
-        span = self._take(rounded) or self._grow(rounded)
+        span = self._take(rounded, ask) or self._grow(rounded)
         self._live[span.address] = (name, size)
         statistics = self._statistics
         statistics.in_use += rounded
@@ -167,10 +175,10 @@ class Pool:
             del self._live[span.address]
             self._statistics.in_use -= span.size
 
-    def _take(self, size: int) -> Span | None:
+    def _take(self, size: int, ask: bool) -> Span | None:
         """Return a span without new memory and without waiting, or None."""
         freed = self._bins.get(size)
-        if freed and freed[0].done():
+        if freed and (freed[0].done() if ask else freed[0].known_done()):
             self._statistics.reuses += 1
             return freed.popleft()
         span = self._carve(size)

@@ -68,13 +68,18 @@ def wait_all(points: Iterable[TimelinePoint]) -> None:
 
 
 def latest(points: Iterable[TimelinePoint]) -> tuple[TimelinePoint, ...]:
-    """Return the last point of each queue, without those that are done."""
+    """Return the last point of each queue, without those known to be done.
+
+    The device is not asked: this runs for each buffer that dies.
+    """
     last: dict[Queue, TimelinePoint] = {}
     for point in points:
         known = last.get(point.queue)
         if known is None or known.value < point.value:
             last[point.queue] = point
-    return tuple(point for point in last.values() if not point.done())
+    return tuple(
+        [point for point in last.values() if point.value > point.queue.completed]
+    )
 
 
 def memory_barrier(

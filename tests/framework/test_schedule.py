@@ -1,6 +1,6 @@
 """Flushing: cached schedules, quiet loops, errors that leave everything usable."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -177,10 +177,10 @@ def test_an_error_leaves_the_device_usable(
     kept = x * 5
     with monkeypatch.context() as patched:
 
-        def fail(size: int, *, name: str = "") -> None:
+        def fail(sizes: Sequence[int]) -> None:
             raise OutOfDeviceMemory("allocate: none left")
 
-        patched.setattr(gpu.gpu, "allocate", fail)
+        patched.setattr(gpu.gpu, "allocate_each", fail)
         with pytest.raises(OutOfDeviceMemory):
             fw.eval()
     assert gpu.pending == []

@@ -1,6 +1,7 @@
 """Opening, closing, caching, threads, and what a user sees of a device."""
 
 import gc
+import itertools
 import json
 import operator
 import threading
@@ -322,3 +323,17 @@ def test_a_recording_holds_its_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     variant(other, 6)
     assert other.live_objects()["Pipeline"] <= 2
     other.close()
+
+
+@pytest.mark.device
+def test_several_buffers_at_once(device: Device) -> None:
+    before = device.memory_stats()
+    buffers = device.allocate_each([4, 0, 1000, 4])
+    assert [buffer.size for buffer in buffers] == [4, 0, 1000, 4]
+    places = sorted(buffer.whole for buffer in buffers)
+    assert all(one[1] <= other[0] for one, other in itertools.pairwise(places))
+    counted = device.memory_stats()
+    assert counted["allocations"] == before["allocations"] + 4
+    del buffers
+    assert device.memory_stats()["in_use"] == before["in_use"]
+    assert device.allocate_each([]) == []
