@@ -163,6 +163,23 @@ NORMALIZATION = {
             ),
         ),
     ),
+    "composed_row_norm": Case(
+        lambda x, weight, bias, centred=True: REGISTRY["composed_row_norm"](
+            x, statistic(weight), statistic(bias), 1e-5, centred
+        )[0],
+        (
+            sample((7, 11), (11,), (11,)),
+            sample((5, 4), (4,), (4,), centred=False),
+            sample((0, 3), (3,), (3,)),
+            sample((1, 1), (1,), (1,)),
+        ),
+        torch=lambda x, weight, bias, centred=True: (
+            F.layer_norm(x, x.shape[1:], weight, bias)
+            if centred
+            else F.rms_norm(x, x.shape[1:], weight, 1e-5) + bias
+        ),
+        scale=20,  # deviations from a mean that is itself a sum
+    ),
     "row_norm_grad": Case(
         lambda grad, x, weight, mean, inverse_std: REGISTRY["row_norm_grad"](
             grad, x, *map(statistic, (weight, mean, inverse_std)), True
@@ -195,7 +212,11 @@ NORMALIZATION = {
         lambda grad, x, weight, mean, inverse_std: REGISTRY["row_norm_grads"](
             grad, x, *map(statistic, (weight, mean, inverse_std)), True
         ),
-        (sample((7, 11), (7, 11), (11,), (7,), (7,)),),
+        (
+            sample((7, 11), (7, 11), (11,), (7,), (7,)),
+            sample((0, 11), (0, 11), (11,), (0,), (0,)),
+            sample((1, 1), (1, 1), (1,), (1,), (1,)),
+        ),
         lambda grad, x, weight, mean, inverse_std: (
             row_gradient(grad, x, weight, mean, inverse_std),
             *column_sums(grad, x, mean, inverse_std),

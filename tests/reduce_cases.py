@@ -302,6 +302,20 @@ SOFTMAX = {
         scale=10,  # an exponential of a difference that is itself rounded
         bad=(no_dimension("softmax", ops.softmax),),
     ),
+    "composed_softmax": Case(
+        lambda x, log=False: REGISTRY["composed_softmax"](x.unsqueeze(2), log).squeeze(
+            2
+        ),
+        (
+            sample((7, 11)),
+            sample((5, 113), log=True),
+            sample((1, 1)),
+            sample((0, 3)),
+        ),
+        torch=lambda x, log=False: (torch.log_softmax if log else torch.softmax)(x, 1),
+        device_dtypes=("float16", "bfloat16", "float32"),
+        scale=10,  # an exponential of a difference that is itself rounded
+    ),
     "softmax_grad": Case(
         softmax_grad,
         (

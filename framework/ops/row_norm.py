@@ -12,8 +12,9 @@ from ..autograd import is_grad_enabled
 from ..dispatch import Argument, Dispatch, Placed
 from ..dtype import FLOAT, float32, float64
 from ..errors import ShapeError
-from ..primitive import primitive
+from ..primitive import composite, primitive
 from ..shape import TensorSpec
+from .creation import fill_like
 from .element import check_float, statistic_dtype, storage_defines
 from .movement import reshape
 from .reduce import mean, sum
@@ -25,7 +26,7 @@ from .row_norm_vjp import (
     row_norm_grad,
     row_norm_grads,
 )
-from .row_tile import row_tile
+from .row_tile import is_composed, row_tile
 from .unary import rsqrt, square
 
 if TYPE_CHECKING:
@@ -90,6 +91,30 @@ def _row_norm_kernel(
     )
 
 
+@composite(
+    dtypes={"x": FLOAT, "weight": STATISTIC, "bias": STATISTIC},
+    outputs=("out", "mean", "inverse_std"),
+)
+def _composed_row_norm(
+    x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, centred: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return what `_row_norm` does, written with ops that become one kernel."""
+    wide = as_dtype_of(x, statistic_dtype(x.dtype))
+    middle = None
+    if centred:
+        middle = mean(wide, 1, keepdim=True)
+        wide = wide - middle
+    inverse_std = rsqrt(mean(square(wide), 1, keepdim=True) + eps)
+    out = wide * inverse_std
+    out = out if weight is None else out * weight
+    out = out if bias is None else out + bias
+    flat = x.shape[:1]
+    if middle is None:
+        middle = fill_like(x, flat, 0, wide.dtype)
+    return as_dtype_of(out, x.dtype), reshape(middle, flat), reshape(inverse_std, flat)
+
+
+@_composed_row_norm.vjp
 @_row_norm.vjp
 def _row_norm_vjp(
     grad: Tensor,
@@ -172,7 +197,8 @@ def _over_last(
         out = x if weight is None else x * weight
         return as_dtype_of(out if bias is None else out + bias, x.dtype)
     rows = reshape(x, (math.prod(x.shape[:kept]), math.prod(shape)))
-    out, _, _ = _row_norm(in_storage(rows), vectors[0], vectors[1], eps, centred)
+    chosen = _composed_row_norm if is_composed(rows) else _row_norm
+    out, _, _ = chosen(in_storage(rows), vectors[0], vectors[1], eps, centred)
     return as_dtype_of(reshape(out, x.shape), x.dtype)
 
 

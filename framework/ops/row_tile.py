@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+from ..device import GpuDevice
 from ..dispatch import Grid, fold_grid
 from ..dtype import SINGLE, DType
 from ..shape import ceil_div
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
+
+    from ..tensor import Tensor
 
 LANES = 4
 """Elements that are read and written together."""
@@ -67,6 +70,16 @@ class RowTile(NamedTuple):
 def holds_rows(gpu: DeviceInfo) -> bool:
     """Return whether a device gains from rows in registers."""
     return gpu.kind != "software" and gpu.subgroup_arithmetic
+
+
+def is_composed(x: Tensor) -> bool:
+    """Return whether rows are better computed by ops that become one kernel.
+
+    On a software device that has half the cost of a kernel that was written for it.
+    """
+    device = x.device
+    software = isinstance(device, GpuDevice) and device.gpu.info.kind == "software"
+    return software and x.dtype in SINGLE
 
 
 def row_tile(

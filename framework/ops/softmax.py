@@ -9,11 +9,12 @@ import numpy as np
 
 from ..dispatch import Argument, Dispatch, Placed, check_rounds, fold_grid
 from ..dtype import FLOAT, SINGLE, DTypeLike, as_dtype
-from ..primitive import primitive
+from ..primitive import composite, primitive
 from ..shape import TensorSpec, ceil_div, normalize_dim, normalize_dims
 from .compare import where
-from .element import check_float, storage_defines
-from .exponential import exp
+from .element import check_float, statistic_dtype, storage_defines
+from .exponential import exp, log
+from .extreme import amax
 from .gather import rows_of
 from .movement import reshape
 from .reduce import Dims, finish, nothing, sum
@@ -27,7 +28,7 @@ from .reducing import (
     reduce_dispatches,
     stateful,
 )
-from .row_tile import row_tile
+from .row_tile import is_composed, row_tile
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
@@ -98,6 +99,17 @@ def _softmax_kernel(gpu: DeviceInfo, x: Placed, logarithm: bool) -> Dispatch:
     return _rows_dispatch(gpu, "reduce/softmax", push, x, logarithm, 1)
 
 
+@composite(dtypes=FLOAT)
+def _composed_softmax(x: Tensor, logarithm: bool) -> Tensor:
+    """Return what `_softmax` does, written with ops that become one kernel."""
+    wide = as_dtype_of(x, statistic_dtype(x.dtype))
+    apart = wide - amax(wide, 1, keepdim=True)
+    powers = exp(apart)
+    sums = sum(powers, 1, keepdim=True)
+    return as_dtype_of(apart - log(sums) if logarithm else powers / sums, x.dtype)
+
+
+@_composed_softmax.vjp
 @_softmax.vjp
 def _softmax_vjp(grad: Tensor, out: Tensor, logarithm: bool) -> Tensor:
     return _softmax_grad(grad, out, logarithm)
@@ -163,7 +175,9 @@ def _along(
     if x.numel() == 0:
         return source
     rows = rows_of(source, at) if x.ndim else reshape(source, (1, 1, 1))
-    out = reshape(_softmax(in_storage(rows), logarithm), x.shape)
+    inner = rows.shape[2]
+    chosen = _composed_softmax if inner == 1 and is_composed(rows) else _softmax
+    out = reshape(chosen(in_storage(rows), logarithm), x.shape)
     return as_dtype_of(out, source.dtype)
 
 

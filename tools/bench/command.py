@@ -88,7 +88,7 @@ def _run(options: argparse.Namespace, device: Any) -> int:
         f" {limits.operations_per_second / 1e12:.3g} TFLOP/s"
     )
     print(record.HEADING)
-    results, failed = [], False
+    failed = False
     for workload in chosen:
         title = workload.title(size)
         try:
@@ -103,9 +103,8 @@ def _run(options: argparse.Namespace, device: Any) -> int:
         )
         print(record.line(row), flush=True)
         failed |= record.wrong(row)
-        results.append(row)
-    if not options.no_output:
-        record.append(results, options.output or record.file_of(info))
+        if not options.no_output:
+            record.append(row, options.output or record.file_of(info))
     return int(failed)
 
 

@@ -71,11 +71,11 @@ def wrong(row: Record) -> bool:
     return error is not None and not error <= row["tolerance"]
 
 
-def append(rows: list[dict[str, Any]], path: Path) -> None:
-    """Add lines to a file of results."""
+def append(row: Record, path: Path) -> None:
+    """Add a line to a file of results."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a", encoding="utf-8") as file:
-        file.writelines(json.dumps(row) + "\n" for row in rows)
+        file.write(json.dumps(row) + "\n")
 
 
 def file_of(info: vkbackend.DeviceInfo) -> Path:

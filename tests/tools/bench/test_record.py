@@ -45,7 +45,7 @@ def test_wrong_results_are_marked(device: vkbackend.Device) -> None:
 def test_lines_are_added(device: vkbackend.Device, tmp_path: Path) -> None:
     path = tmp_path / "new" / "results.jsonl"
     for _ in range(2):
-        record.append([row(device)], path)
+        record.append(row(device), path)
     lines = path.read_text(encoding="utf-8").splitlines()
     assert [json.loads(line)["workload"] for line in lines] == ["sum_1"] * 2
 
