@@ -37,8 +37,15 @@ RECURRING = 1 << 29
 MAX_RECURRING = 64
 """Different sizes that kernels are compiled for in a process; more use arguments."""
 
+FILLED, SPREAD = 128, 256
+"""Tiles that are enough; with fewer, the depth is cut until there are so many."""
+
 MIN_PART = 512
 """Least depth of a part, where the depth is cut for want of tiles."""
+
+MAX_PAIRS = 8192
+"""Greatest depth of a part of pairs: matrix units truncate as they sum, so the error
+grows with the depth, to 2.8e-5 here."""
 
 _recurring: set[tuple[int, ...]] = set()
 
@@ -128,11 +135,17 @@ def large_product(
     if not tiles:
         return None
     tile = next((t for t in tiles if _count(t, m, n, batch) >= t.enough), tiles[-1])
-    parts = max(1, min(8, tiles[0].enough // _count(tile, m, n, batch), k // MIN_PART))
+    parts = _parts(_count(tile, m, n, batch), k, mode)
     if parts * batch > MAX_GROUPS:
-        parts = 1
+        return None
     product = _Large(gpu, Side("a", a, 1, 2), Side("b", b, 2, 1), mode, tile, parts)
     return _dispatches(product)
+
+
+def _parts(tiles: int, k: int, mode: str) -> int:
+    """Return into how many parts the depth is cut."""
+    parts = 1 if tiles >= FILLED else max(1, min(8, SPREAD // tiles, k // MIN_PART))
+    return max(parts, ceil_div(k, MAX_PAIRS)) if mode == PAIRS else parts
 
 
 def _tiles(mode: str) -> Sequence[Tile]:

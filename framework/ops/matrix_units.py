@@ -52,8 +52,8 @@ def set_float32_matmul_precision(precision: str) -> None:
     precision : str
         "highest", the default: with float32 products and sums. "high": large products
         may be computed on the device's matrix units, from each number as a pair of
-        bfloat16; relative errors stay below 4e-5 for depths up to 8192, and the
-        exponents are those of float32. Products with an infinity become NaN.
+        bfloat16; relative errors (root mean square) stay below 4e-5, and the exponents
+        are those of float32. Products with an infinity become NaN.
 
     Raises
     ------

@@ -141,6 +141,25 @@ def test_tiles_are_the_largest_that_fill_the_device(
     assert blocks == {256: (64, 64), 1024: (128, 64), 4096: (128, 128)}
 
 
+def test_the_depth_is_cut_for_want_of_tiles_and_for_exactness(
+    discrete: vkbackend.DeviceInfo,
+) -> None:
+    def parts(m: int, n: int, k: int, mode: str) -> int:
+        dtype = float16 if mode == UNITS else float32
+        a, b = placed(dtype, 1, m, k, False), placed(dtype, 1, k, n, False)
+        found = large_product(discrete, a, b, mode)
+        kernel = "matmul/cooperative" if mode else "matmul/registers"
+        return dispatch_of(found, kernel).grid[2]
+
+    assert parts(1024, 1024, 1024, PLAIN) == parts(1024, 1024, 1024, UNITS) == 1
+    assert parts(256, 256, 4096, PLAIN) == parts(256, 256, 4096, UNITS) == 8
+    assert parts(512, 512, 8192, UNITS) == 4
+    assert parts(256, 256, 768, UNITS) == 1
+    assert parts(4096, 4096, 8192, PAIRS) == 1
+    assert parts(4096, 4096, 20000, PAIRS) == 3
+    assert parts(4096, 4096, 20000, PLAIN) == 1
+
+
 def test_what_is_left_to_other_kernels(discrete: vkbackend.DeviceInfo) -> None:
     software = dataclasses.replace(discrete, kind="software")
     small = dataclasses.replace(discrete, max_shared_memory=8192)
@@ -171,9 +190,11 @@ def test_16_bit_floats(
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("scale", [1e-30, 1.0, 1e15])
-def test_pairs_of_bfloat16_keep_the_range(gpu: Device, scale: float) -> None:
-    a, b, want = operands(gpu, (1, 512, 520, 8192), "b", "float32")
+@pytest.mark.parametrize(("scale", "k"), [(1e-30, 8192), (1.0, 20000), (1e15, 1024)])
+def test_pairs_of_bfloat16_are_exact_in_any_range(
+    gpu: Device, scale: float, k: int
+) -> None:
+    a, b, want = operands(gpu, (1, 512, 520, k), "b", "float32")
     fw.set_float32_matmul_precision("high")
     try:
         got = ((a * scale) @ b).numpy()
