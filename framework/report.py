@@ -143,8 +143,8 @@ def fusion_report(
     ----------
     function : callable, optional
         Called with `arguments`; the report then covers what it schedules, again if that
-        is known already; what `jit` has traced before is replayed and schedules nothing.
-        None covers every schedule that is still kept.
+        is known already; what `jit` has traced before is replayed and schedules
+        nothing. None covers every schedule that is still kept.
     *arguments
         What the function takes.
 
