@@ -14,6 +14,9 @@ from vkbackend.framework import Tensor
 
 from .peer import Peer
 
+_BLOCK = 5_000_011
+"""Random numbers that are drawn; larger inputs repeat them, out of step with rows."""
+
 SIZES = ("full", "small")
 """For a GPU, with inputs larger than its caches; for a software device."""
 
@@ -60,10 +63,11 @@ class Bench:
         self, *shape: int, low: float = -1, high: float = 1, dtype: str = "float32"
     ) -> tuple[Tensor, Any]:
         """Return random numbers here and in the peer."""
-        values = self._rng.random(math.prod(shape), np.float32)
-        values *= high - low
-        values += low
-        return self.both(values.reshape(shape), dtype)
+        count = math.prod(shape)
+        block = self._rng.random(min(count, _BLOCK), np.float32)
+        block *= high - low
+        block += low
+        return self.both(np.resize(block, shape), dtype)
 
     def whole(self, *shape: int, below: int) -> tuple[Tensor, Any]:
         """Return random int64 numbers from 0 here and in the peer."""
