@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 
 from ..core import evaluate
+from ..device import opened_devices
 from ..errors import TraceError
 from ..shape import Layout
 from ..tensor import Tensor
@@ -62,7 +63,7 @@ class Jitted(Generic[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Replay the function, or run it and remember what it did."""
-        if listener() is not None:
+        if listener() is not None or _profiled():
             return self._function(*args, **kwargs)
         with self._lock:
             quick = None if kwargs else quick_key(args)
@@ -184,6 +185,11 @@ class Jitted(Generic[P, R]):
             self._plain.clear()
 
 
+def _profiled() -> bool:
+    """Whether a device is being profiled, which sees no dispatch of a recording."""
+    return any(each.gpu.open_profile is not None for each in opened_devices())
+
+
 def _check_host(call: Call, trace: Trace) -> None:
     """Raise `TraceError` where operations on a device depend on the host."""
     if call.on_host:
@@ -242,8 +248,9 @@ def jit(function: Any = None, /, *, max_traces: int = 8) -> Any:
     A call traces again when its kind is new, or when a module, an optimizer's options
     other than the learning rate, a parameter, or a number, text or tensor that the
     function names has changed. Other Python side effects happen when tracing only.
-    Where a trace cannot be kept, the function runs as it is, after some attempts with
-    a warning. Gradients left on parameters are written again by each call.
+    While a device is profiled, and where a trace cannot be kept, the function runs as
+    it is; the latter, after some attempts, with a warning. Gradients left on parameters
+    are written again by each call.
 
     Examples
     --------

@@ -662,3 +662,18 @@ def test_the_hosts_work_does_not_grow_with_the_step(gpu: GpuDevice) -> None:
         gpu.gpu.synchronize()
         counts.append(calls_of(lambda replay=replay, x=x: replay(x)))
     assert counts[0] == counts[1]
+
+
+def test_a_profile_sees_the_dispatches(gpu: GpuDevice) -> None:
+    one, other = (Training(gpu, "AdamW", jitted) for jitted in (True, False))
+    for each in (one, other):
+        fw.manual_seed(9)
+        for k in range(6):
+            if k == 3:
+                with gpu.gpu.profile() as profile:
+                    each.step(*each.batch())
+                assert len(profile.spans) > 10
+            else:
+                each.step(*each.batch())
+    same(one, other)
+    assert one.step.traces == 2
