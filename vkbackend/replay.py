@@ -152,8 +152,10 @@ class Recording:
             )
         for copier, row in zip(self._copiers, copies):
             source, start, destination, offset, size = row
-            source.check_range("Recording.submit", start, size)
-            destination.check_range("Recording.submit", offset, size)
+            if not 0 <= start <= start + size <= source.size:
+                source.check_range("Recording.submit", start, size)
+            if not 0 <= offset <= offset + size <= destination.size:
+                destination.check_range("Recording.submit", offset, size)
             here, there = source.span, destination.span
             copier.record(
                 commands,

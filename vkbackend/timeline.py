@@ -173,6 +173,9 @@ class Queue:
         self._command_infos = (vk.VkCommandBufferSubmitInfo * 2)(
             *[runtime.make(vk.VkCommandBufferSubmitInfo) for _ in range(2)]
         )
+        # Looking them up, and referring to them, takes a microsecond each time.
+        self._own_info, self._recorded_info = self._command_infos
+        self._once_reference = ctypes.byref(self._begin_once)
         self._signal = _semaphore_info(self, 0)
         self._submit_info = runtime.make(
             vk.VkSubmitInfo2,
@@ -180,6 +183,7 @@ class Queue:
             signalSemaphoreInfoCount=1,
             pSignalSemaphoreInfos=self._signal,
         )
+        self._submit_reference = ctypes.byref(self._submit_info)
 
     def _create_semaphore(self) -> int:
         kind = runtime.make(
@@ -202,8 +206,8 @@ class Queue:
             Whether it is for `finish`, and then submitted any number of times.
         """
         commands = self._next_buffer()
-        info = self._begin_often if reusable else self._begin_once
-        result = self._functions.vkBeginCommandBuffer(commands, ctypes.byref(info))
+        often = ctypes.byref(self._begin_often) if reusable else self._once_reference
+        result = self._functions.vkBeginCommandBuffer(commands, often)
         runtime.check("vkBeginCommandBuffer", result, self.name)
         self._functions.vkCmdPipelineBarrier2(commands, _ACQUIRE)
         return commands
@@ -291,8 +295,8 @@ class Queue:
         info = self._submission(commands, waits, value)
         if recorded is not None:
             info.commandBufferInfoCount = 2
-            self._command_infos[1].commandBuffer = recorded
-        result = functions.vkQueueSubmit2(self.handle, 1, ctypes.byref(info), 0)
+            self._recorded_info.commandBuffer = recorded
+        result = functions.vkQueueSubmit2(self.handle, 1, self._submit_reference, 0)
         if result != vk.VK_SUCCESS:
             self._fail("vkQueueSubmit2", result, label)
         self.submitted = value
@@ -304,14 +308,15 @@ class Queue:
         self, commands: int, waits: Mapping["Queue", int], value: int
     ) -> vk.VkSubmitInfo2:
         """Return the submit structure, the same one each time, filled in."""
-        self._command_infos[0].commandBuffer = commands
-        self._submit_info.commandBufferInfoCount = 1
+        info = self._submit_info
+        self._own_info.commandBuffer = commands
+        info.commandBufferInfoCount = 1
         self._signal.value = value
-        rows = [_semaphore_info(*wait) for wait in waits.items()]
-        array = (vk.VkSemaphoreSubmitInfo * len(rows))(*rows)
-        self._submit_info.waitSemaphoreInfoCount = len(rows)
-        self._submit_info.pWaitSemaphoreInfos = array
-        return self._submit_info
+        info.waitSemaphoreInfoCount = len(waits)
+        if waits:
+            rows = [_semaphore_info(*wait) for wait in waits.items()]
+            info.pWaitSemaphoreInfos = (vk.VkSemaphoreSubmitInfo * len(rows))(*rows)
+        return info
 
     def reached(self, value: int) -> bool:
         """Return whether submission `value` is finished; does not wait."""
