@@ -98,9 +98,11 @@ class Primitive(Op[P, R]):
         self._check_device(tensors, device)
         if self.typed is not None:
             need_feature(self.name, tensors[self.typed].dtype, device, typed=True)
+        # Held until the node is pending: copying one may flush the graph of another.
+        ready = [self._ready(tensor) for tensor in tensors.values()]
         node = Node.of(
             self,
-            tuple(self._operand(tensor) for tensor in tensors.values()),
+            tuple(Operand(each.array.value, each.layout) for each in ready),
             tuple(Layout.contiguous(spec.shape) for spec in outputs),
             tuple(spec.dtype for spec in outputs),
             (("tensors", tuple(tensors)), *static.items()),
@@ -114,7 +116,7 @@ class Primitive(Op[P, R]):
         if gpu.kind == "software":
             self.dispatches(gpu, self.placed(node), dict(node.params))
 
-    def _operand(self, tensor: Any) -> Operand:
+    def _ready(self, tensor: Any) -> Any:
         """Return the tensor as the kernel may read it, copied first if it must be."""
         layout, size = tensor.layout, tensor.dtype.itemsize
         fits = self.strided or layout.is_contiguous
@@ -125,7 +127,7 @@ class Primitive(Op[P, R]):
         ):
             with no_grad():
                 tensor = REGISTRY["copy"](tensor)
-        return Operand(tensor.array.value, tensor.layout)
+        return tensor
 
     def _on_host(
         self,

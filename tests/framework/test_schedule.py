@@ -261,3 +261,16 @@ def test_a_result_dropped_while_its_plan_is_made_is_there_next_time(
     fw.eval()
     assert held == []
     assert_close(x * 7, x.numpy() * 7)
+
+
+@pytest.mark.parametrize("left", range(4))
+def test_a_flush_between_the_copies_of_operands(left: int, gpu: GpuDevice) -> None:
+    """Both operands are copied first, and any of these may fill the graph."""
+    base = np.arange(12, dtype=np.float32).reshape(3, 4)
+    x, index = fw.tensor(base, device=gpu), fw.zeros((3, 4), dtype=fw.int64, device=gpu)
+    y = tensor(gpu, 3)
+    fw.eval()
+    for _ in range(MAX_PENDING - left):
+        y = y + 1
+    found = x.T.gather(1, index.T)
+    assert_close(found, np.repeat(base[:1].T, 3, axis=1))
