@@ -79,7 +79,7 @@ def row_tile(gpu: DeviceInfo, rows: int, columns: int) -> Tile:
     """
     fours = ceil_div(columns, 4)
     if gpu.kind == "software":
-        if rows >= SOFTWARE_ROWS:
+        if rows >= SOFTWARE_ROWS or not subgroup_of(gpu):
             return Tile(1, SOFTWARE_WORKGROUP, 0)
         return Tile(gpu.subgroup_size, gpu.subgroup_size, 0)
     most = min(MOST_GROUP, gpu.max_workgroup_invocations)
@@ -94,15 +94,9 @@ def row_tile(gpu: DeviceInfo, rows: int, columns: int) -> Tile:
 
 
 def subgroup_of(gpu: DeviceInfo) -> int:
-    """Return the size of subgroups if they are all alike and can shuffle, else 0.
-
-    On software devices a group of several invocations is one subgroup already, and
-    shared memory is as quick.
-    """
+    """Return the size of subgroups if they are all alike and can shuffle, else 0."""
     alike = gpu.min_subgroup_size == gpu.max_subgroup_size == gpu.subgroup_size
-    if gpu.kind == "software" or not gpu.subgroup_shuffle or not alike:
-        return 0
-    return gpu.subgroup_size
+    return gpu.subgroup_size if gpu.subgroup_shuffle and alike else 0
 
 
 def build_rows(nodes: Sequence[Node], wanted: set[int], gpu: DeviceInfo) -> FusedKernel:

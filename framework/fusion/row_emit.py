@@ -212,6 +212,7 @@ def _main(program: RowProgram, schedule: Passes, wide: bool) -> list[str]:
         "uint row = linear_workgroup() * (gl_WorkGroupSize.x / GROUP) + at / GROUP;",
         "uint known = min(row, rows - 1u);",
         "uint first = known * columns;",
+        "bool leads = part == 0u && row < rows;",
         *row_offsets(program),
     ]
     for k, access in enumerate(program.accesses):
@@ -242,7 +243,7 @@ def _row_steps(program: RowProgram, numbers: Iterable[int]) -> list[str]:
         for k, output in enumerate(program.outputs):
             if output.instruction == n:
                 stored = store_element(k, output.dtype, f"v{n}", "row")
-                lines.append(f"if (part == 0u && row < rows) {stored}")
+                lines.append(f"if (leads) {stored}")
     return lines
 
 

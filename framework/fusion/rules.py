@@ -16,7 +16,9 @@ from .recipe import is_row_shape
 
 MAX_OPERATIONS = 64
 MAX_MEMORY_OPERANDS = 24
-MAX_REDUCTIONS = 7
+MAX_REDUCTIONS = 4
+MAX_PASSED = 160
+"""Operations of rows times walks over them: all may be computed anew in each walk."""
 
 # Why two units stay apart.
 OWN_KERNEL = "one of them has a hand-written kernel"
@@ -25,6 +27,7 @@ NARROW = "the device cannot write one of these small elements alone, which rows 
 OPERATIONS = f"together they have more than {MAX_OPERATIONS} operations"
 OPERANDS = f"together they have more than {MAX_MEMORY_OPERANDS} operands and results"
 REDUCTIONS = f"together they have more than {MAX_REDUCTIONS} reductions"
+PASSED = f"together they have more than {MAX_PASSED} operations times walks over rows"
 PLACES = "an element is read at another place than the one where it is made"
 BETWEEN = "a kernel between them reads the first and is read by the second"
 EARLIER = "other joins came first"
@@ -167,12 +170,16 @@ class _Grouping:
         space = _joint_space(first, second)
         if space is None:
             return _space_obstacle(first, second)
-        if len(first.members) + len(second.members) > MAX_OPERATIONS:
+        members = len(first.members) + len(second.members)
+        reductions = first.reductions + second.reductions
+        if members > MAX_OPERATIONS:
             return OPERATIONS
         if first.memory_operands + second.memory_operands > MAX_MEMORY_OPERANDS:
             return OPERANDS
-        if first.reductions + second.reductions > MAX_REDUCTIONS:
+        if reductions > MAX_REDUCTIONS:
             return REDUCTIONS
+        if reductions and members * (reductions + 1) > MAX_PASSED:
+            return PASSED
         if not self._reads_fit(early, second, *space):
             return PLACES
         if self._can_rise(early, late) or self._can_sink(early, late):

@@ -27,7 +27,7 @@ def test_a_row_of_one_subgroup_needs_no_memory() -> None:
 def test_memory_is_shared_where_subgroups_are_not_known() -> None:
     for made in (
         program(rows.softmax(), UNLIKE),
-        program(rows.softmax(4), SOFTWARE),
+        program(rows.softmax(4, 64, float64), SOFTWARE),
         program(rows.softmax(64, 64, float64), GPU),
     ):
         assert not uses_subgroups(made)

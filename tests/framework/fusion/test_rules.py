@@ -180,6 +180,17 @@ def test_many_sums_are_cut() -> None:
         )
 
 
+def test_long_work_that_each_walk_repeats_is_cut() -> None:
+    items = [item(operands=0)]
+    for k in range(60):
+        items.append(total(k) if k % 20 == 19 else item(k, operands=0))
+    groups = group(items)
+    assert len(groups) > 1
+    for members in groups:
+        sums = sum(items[member].split is not None for member in members)
+        assert not sums or len(members) * (sums + 1) <= rules.MAX_PASSED
+
+
 @pytest.mark.parametrize(
     ("layout", "fits"),
     [
