@@ -28,6 +28,9 @@ float16 sums; on them, from pairs of bfloat16."""
 SMALLEST = 1 << 20
 """Multiplications below which a product is not worth large tiles."""
 
+PACKED_SMALLEST = 1 << 26
+"""Multiplications below which packing an operand takes longer than it saves."""
+
 PAIRS_SMALLEST = 1 << 28
 """Multiplications below which splitting float32 takes longer than it saves."""
 
@@ -74,7 +77,8 @@ class Tile(NamedTuple):
 REGISTER_TILES = (
     Tile(128, 128, 16, 4, 2, 256),
     Tile(64, 128, 16, 2, 2, 128),
-    Tile(64, 64, 16, 2, 2, 1),
+    Tile(64, 64, 16, 2, 2, 128),
+    Tile(32, 32, 16, 1, 1, 1),
 )
 UNIT_TILES = (
     Tile(128, 128, 64, 64, 64, 128),
@@ -135,16 +139,21 @@ def large_product(
     if not tiles:
         return None
     tile = next((t for t in tiles if _count(t, m, n, batch) >= t.enough), tiles[-1])
-    parts = _parts(_count(tile, m, n, batch), k, mode)
+    parts = _parts(_count(tile, m, n, batch), k, mode, tile.k)
     if parts * batch > MAX_GROUPS:
         return None
     product = _Large(gpu, Side("a", a, 1, 2), Side("b", b, 2, 1), mode, tile, parts)
-    return _dispatches(product)
+    found = _dispatches(product)
+    packs = found[0].kernel == "matmul/pack" and mode != PAIRS
+    return None if packs and batch * m * n * k < PACKED_SMALLEST else found
 
 
-def _parts(tiles: int, k: int, mode: str) -> int:
+def _parts(tiles: int, k: int, mode: str, step: int) -> int:
     """Return into how many parts the depth is cut."""
     parts = 1 if tiles >= FILLED else max(1, min(8, SPREAD // tiles, k // MIN_PART))
+    # What needs no padding as a whole needs none in parts.
+    if k % step == 0:
+        parts = next(count for count in range(parts, 0, -1) if k // step % count == 0)
     return max(parts, ceil_div(k, MAX_PAIRS)) if mode == PAIRS else parts
 
 

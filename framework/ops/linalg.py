@@ -137,6 +137,7 @@ def _bmm_part(
         a.dtype,
         a_along_k=a_column == 1 and a_row != 1,
         b_along_k=b_row == 1 and b_column != 1,
+        batch=len(batch),
     )
     kernel = ("matmul/tiled", "matmul/subgroup")
     partial = isinstance(out.memory, Scratch)

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from vkbackend import DeviceInfo
 
 
+ENOUGH_TILES = 64
+"""Tiles of 64 by 64 that keep a GPU busy; fewer leave units without work."""
+
+
 class Product(NamedTuple):
     """The sizes of one batch of products.
 
@@ -31,6 +35,8 @@ class Product(NamedTuple):
         Of the operands.
     a_along_k, b_along_k : bool
         Whether neighbours in memory lie along the depth, for coalesced loads.
+    batch : int
+        How many there are of it.
     """
 
     m: int
@@ -39,6 +45,7 @@ class Product(NamedTuple):
     dtype: DType
     a_along_k: bool = True
     b_along_k: bool = False
+    batch: int = 1
 
 
 def by_subgroup(gpu: DeviceInfo) -> bool:
@@ -116,7 +123,8 @@ def _subgroup_tile(
 def _shared_tile(product: Product) -> tuple[tuple[int, int], dict[str, int]]:
     # Tiles of 64-bit elements stay within the 32 KiB of shared memory that is common.
     wide = acc_size(product.dtype) > 4
-    if product.m > 32 and product.n > 32 and not wide:
+    many = _tiles(product, (64, 64)) * product.batch >= ENOUGH_TILES
+    if product.m > 32 and product.n > 32 and many and not wide:
         size, depth, quads = 64, 8, 2
     elif product.m <= 16 and product.n <= 16:
         size, depth, quads = 16, 16, 1

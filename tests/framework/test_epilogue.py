@@ -36,6 +36,7 @@ def kernel(
 
     monkeypatch.setattr(linalg, "large_product", large)
     monkeypatch.setattr(gemm, "SMALLEST", 1)
+    monkeypatch.setattr(gemm, "PACKED_SMALLEST", 1)
     gpu.plans.clear()
     yield f"matmul/{request.param}"
     gpu.plans.clear()

@@ -69,6 +69,14 @@ def test_tiles_cover_the_result(
 
 
 @pytest.mark.core
+def test_few_tiles_are_smaller(discrete: vkbackend.DeviceInfo) -> None:
+    for batch, block in ((1, 32), (64, 64)):
+        product = Product(64, 64, 64, float32, batch=batch)
+        found = product_dispatch(discrete, NAMES, product, batch, {}, {})
+        assert found.constants["BLOCK_M"] == block
+
+
+@pytest.mark.core
 def test_too_deep_for_a_software_device(
     software: vkbackend.DeviceInfo, discrete: vkbackend.DeviceInfo
 ) -> None:
