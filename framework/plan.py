@@ -305,7 +305,7 @@ class _Builder:
         if any(node.op.reduction for node in nodes):
             kernel = build_rows(nodes, wanted, self.gpu.info)
         else:
-            kernel = build_kernel(nodes, wanted, self.gpu.info.kind == "software")
+            kernel = build_kernel(nodes, wanted, software=self.wide)
         inputs = {
             name: (self.slots[id(value)], offset)
             for name, value, offset in kernel.inputs

@@ -83,7 +83,7 @@ def build_kernel(
     wanted : set of int
         `id` of each value that must reach memory.
     software : bool, default False
-        Whether the device is a software one.
+        Whether the device is a software one whose compiler bears branches in loops.
     product : Value or None
         What the kernel is handed, instead of reading it; see `epilogue`.
     """

@@ -125,13 +125,22 @@ def space_of(node: Node) -> Space | None:
     return None if split is None else Space(shape, split)
 
 
+def fuses_rows(gpu: DeviceInfo) -> bool:
+    """Whether a device has kernels over rows.
+
+    The compiler of SwiftShader, the software device without 64-bit integers, takes
+    minutes for functions with branches that are called in a loop.
+    """
+    return gpu.kind != "software" or gpu.shader_int64
+
+
 def row_space(node: Node, gpu: DeviceInfo) -> Space | None:
     """Return the space of a reduction of rows that one kernel should do; else None.
 
     Long rows are for a kernel only if there are enough of them to occupy the device.
     """
     space = space_of(node)
-    if space is None:
+    if space is None or not fuses_rows(gpu):
         return None
     rows, columns = space.rows, space.columns
     if gpu.kind == "software":

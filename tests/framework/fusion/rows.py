@@ -18,6 +18,7 @@ GPU: Any = SimpleNamespace(
     min_subgroup_size=32,
     max_subgroup_size=32,
     subgroup_shuffle=True,
+    shader_int64=True,
     max_workgroup_invocations=1024,
 )
 UNLIKE: Any = SimpleNamespace(**vars(GPU) | {"max_subgroup_size": 64})
@@ -27,6 +28,7 @@ SOFTWARE: Any = SimpleNamespace(
     min_subgroup_size=8,
     max_subgroup_size=8,
     subgroup_shuffle=True,
+    shader_int64=True,
     max_workgroup_invocations=1024,
 )
 

@@ -29,6 +29,7 @@ from vkbackend.framework.fusion.row_build import (
     Space,
     Tile,
     build_rows,
+    fuses_rows,
     row_space,
     row_tile,
 )
@@ -105,6 +106,11 @@ def test_long_rows_need_company(gpu: Any, shape: tuple[int, int], fits: bool) ->
     assert space == (Space(shape, 1 if shape[0] > 1 else 0) if fits else None)
 
 
+def test_no_rows_where_compilers_are_slow() -> None:
+    slow = SimpleNamespace(**vars(SOFTWARE) | {"shader_int64": False})
+    assert row_space(reduce("sum", memory((64, 64))), slow) is None
+
+
 # What kernels compute.
 
 
@@ -164,8 +170,7 @@ def test_one_kernel_computes_what_the_host_does(
     before = gpu.gpu.counters.snapshot()
     found = function(x)
     fw.eval()
-    # Elsewhere a bool cannot be written alone, so that it stays out of rows.
-    if gpu.gpu.info.storage_8bit:
+    if fuses_rows(gpu.gpu.info):
         assert (gpu.gpu.counters - before).dispatches == 1
     expected = function(fw.tensor(data, device="cpu")).numpy()
     within = TOLERANCES["float32"]
@@ -407,6 +412,8 @@ def test_kernels_of_gpus(
     gpu: GpuDevice,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    if not fuses_rows(gpu.gpu.info):
+        pytest.skip("the device has no kernels over rows")
     info = like_gpu(gpu, shuffling)
     for name, function in (("build_rows", build_rows), ("row_space", row_space)):
         changed = functools.partial(_with_info, function, info)
