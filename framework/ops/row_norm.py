@@ -126,7 +126,7 @@ def _row_norm_vjp(
     centred: bool,
     needs: tuple[bool, bool, bool],
 ) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
-    if is_grad_enabled():
+    if is_grad_enabled() or is_composed(x):
         return _differentiable_vjp(grad, x, weight, eps, centred)
     if not needs[0]:
         return None, *row_norm_columns(grad, x, mean, inverse_std, centred)

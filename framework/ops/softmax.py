@@ -112,7 +112,19 @@ def _composed_softmax(x: Tensor, logarithm: bool) -> Tensor:
 @_composed_softmax.vjp
 @_softmax.vjp
 def _softmax_vjp(grad: Tensor, out: Tensor, logarithm: bool) -> Tensor:
+    if out.shape[2] == 1 and is_composed(out):
+        return _composed_grad(grad, out, logarithm)
     return _softmax_grad(grad, out, logarithm)
+
+
+def _composed_grad(grad: Tensor, out: Tensor, logarithm: bool) -> Tensor:
+    """Return what `_softmax_grad` does, written with ops that become one kernel."""
+    grad, wide = (as_dtype_of(each, statistic_dtype(out.dtype)) for each in (grad, out))
+    if logarithm:
+        found = grad - exp(wide) * sum(grad, 1, keepdim=True)
+    else:
+        found = wide * (grad - sum(grad * wide, 1, keepdim=True))
+    return as_dtype_of(found, out.dtype)
 
 
 @_softmax.reference
