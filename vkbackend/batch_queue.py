@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
-
-import numpy as np
-from numpy.typing import ArrayLike, DTypeLike, NDArray
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .batch_kernels import MOST_COLUMNS, Run
 from .buffer import Buffer
 from .device import Device
 from .errors import ArgumentError
 
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import ArrayLike, DTypeLike, NDArray
+
 MOST_ELEMENTS = (1 << 31) - 1
 """Elements of one array: kernels count in 32 bits."""
 
-_FLOAT32, _FLOAT16 = np.dtype(np.float32), np.dtype(np.float16)
+_FLOAT32, _FLOAT16 = "float32", "float16"
 
 
 class Handle:
@@ -116,11 +117,15 @@ class ArrayQueue:
             If it is of another dtype, has no elements or too many, or is float16 and
             the device cannot store that.
         """
+        import numpy as np  # the device layer starts without it
+
         given = np.asarray(array)
         if isinstance(array, np.ndarray | np.generic):
-            dtype = _FLOAT32 if given.dtype.kind in "iub" else given.dtype
+            dtype = given.dtype
         else:
-            dtype = _FLOAT32
+            dtype = np.dtype(_FLOAT32)
+        if dtype.kind in "iub":
+            dtype = np.dtype(_FLOAT32)
         handle = self.new_handle("upload", given.shape, dtype)
         handle.data = given.astype(dtype, order="C")
         handle.uploaded = True
@@ -134,6 +139,8 @@ class ArrayQueue:
         ArgumentError
             If the handle was not made by `upload`, or the shape is another.
         """
+        import numpy as np
+
         self.check("replace", handle)
         given = np.asarray(array)
         if not handle.uploaded or given.shape != handle.shape:
@@ -144,7 +151,7 @@ class ArrayQueue:
         handle.data = given.astype(handle.dtype, order="C")
 
     def import_buffer(
-        self, buffer: Buffer, size: int, dtype: DTypeLike = np.float32
+        self, buffer: Buffer, size: int, dtype: DTypeLike = _FLOAT32
     ) -> Handle:
         """Add a buffer that exists already, as weights that stay on the device.
 
@@ -162,6 +169,8 @@ class ArrayQueue:
         ArgumentError
             If the buffer is on another device or holds fewer elements.
         """
+        import numpy as np
+
         if buffer.device is not self.device:
             raise ArgumentError(
                 f"import_buffer: {buffer!r} is on another device:"
@@ -181,6 +190,8 @@ class ArrayQueue:
         self, where: str, shape: tuple[int, ...], dtype: DTypeLike
     ) -> Handle:
         """Add an array, checked."""
+        import numpy as np
+
         kind = np.dtype(dtype)
         if kind not in (_FLOAT32, _FLOAT16):
             raise ArgumentError(

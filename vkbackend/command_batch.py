@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any
 
 from . import batch_kernels as kernels
 from .batch_queue import ArrayQueue, Handle, is_half
@@ -16,6 +13,9 @@ from .errors import ArgumentError
 from .futures import future_of
 from .kernel_cache import KernelCache
 from .timeline import TimelinePoint
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 class CommandBatch(ArrayQueue):
@@ -214,6 +214,8 @@ class CommandBatch(ArrayQueue):
         ArgumentError
             If it was queued after the last `execute`.
         """
+        import numpy as np
+
         data = self.device.read(self._readable(handle), 0, handle.nbytes)
         return np.frombuffer(data, handle.dtype).reshape(handle.shape)
 
