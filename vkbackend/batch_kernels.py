@@ -123,7 +123,8 @@ def dot_runs(count: int, half: bool) -> list[Run]:
 def matmul_run(info: DeviceInfo, m: int, k: int, n: int, half: bool) -> Run:
     """Return the run of the product of (m, k) and (k, n)."""
     vector = _VECTOR_BYTES // (2 if half else 4)
-    few = m <= _FEW_ROWS and n % vector == 0 and k * n >= _LARGE_MATRIX
+    whole = n % vector == 0 and k % vector == 0
+    few = m <= _FEW_ROWS and whole and k * n >= _LARGE_MATRIX
     if few and info.kind != "software":
         return _few_rows_run(m, k, n, vector, half)
     if info.kind == "software" and info.subgroup_shuffle:
@@ -152,6 +153,7 @@ def _few_rows_run(m: int, k: int, n: int, vector: int, half: bool) -> Run:
     words |= {"line": n // vector, "matrix_batch": 0}
     words |= {"out_row": n, "out_column": 1, "out_batch": 0}
     constants = {"LOCAL_X": _WORKGROUP, "ROWS": m, "ACROSS": _ACROSS, "ALONG_K": 0}
+    constants["X_VECTORS"] = 1
     groups = _fold(-(-n // (_ACROSS * vector)))
     memory = {"x": "x", "matrix": "y", "out_": "out"}
     return Run("matmul/few_rows", groups, memory, words, constants, _defines(half))

@@ -153,7 +153,8 @@ def test_matmul(
 
 
 @pytest.mark.parametrize(
-    ("m", "k", "n"), [(1, 300, 256), (8, 129, 520), (40, 70, 33), (5, 7, 3)]
+    ("m", "k", "n"),
+    [(1, 304, 256), (8, 129, 520), (8, 136, 520), (40, 70, 33), (5, 7, 3)],
 )
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 def test_matmul_as_on_hardware(
