@@ -120,10 +120,8 @@ LOSSES = {
             logits, labels, fw.full_like(labels[:1], 0.5, dtype="float32"), **options
         )[-1],
         (
-            Sample(
-                (Draw((7, 5)), Draw((7,), 0, 5, "int32")),
-                {"ignore_index": 1, "label_smoothing": 0.25},
-            ),
+            labelled((7,), 5, ignore_index=1, label_smoothing=0.25),
+            labelled((1,), 1, ignore_index=1, label_smoothing=0.25),
         ),
         lambda logits, labels, **options: halved_gradient(logits, labels, **options),
         gradient=False,
@@ -131,7 +129,7 @@ LOSSES = {
     ),
     "scored_loss": Case(
         scored,
-        (labelled((7,), 5),),
+        (labelled((7,), 5), labelled((1,), 1)),
         device_dtypes=("float16", "bfloat16", "float32"),
         torch=lambda logits, labels: F.cross_entropy(
             logits, labels.long(), ignore_index=1, label_smoothing=0.25

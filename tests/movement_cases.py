@@ -155,7 +155,7 @@ def padded(x: Any, pad: Any, mode: str = "constant", value: float = 0) -> Any:
 MOVEMENT = {
     "transposed_copy": Case(
         lambda x: REGISTRY["transposed_copy"](x.transpose(0, 1)),
-        (sample((17, 33)), sample((70, 130)), sample((3, 5))),
+        (sample((17, 33)), sample((70, 130)), sample((1, 1)), sample((0, 5))),
         lambda x: x.T,
         torch=lambda x: x.T,
         exact=True,

@@ -21,6 +21,9 @@ LANES = 4
 LARGEST = 1024
 """Invocations of a row at most, if the device takes so many."""
 
+LEAST_COMPOSED = 1 << 14
+"""Elements from which another kernel on a software device is worth compiling."""
+
 SMALLEST_WORKGROUP = 128
 """Invocations of a workgroup, which then has several rows."""
 
@@ -78,8 +81,11 @@ def is_composed(x: Tensor) -> bool:
     On a software device that has half the cost of a kernel that was written for it.
     """
     device = x.device
-    software = isinstance(device, GpuDevice) and device.gpu.info.kind == "software"
-    return software and x.dtype in SINGLE
+    if not isinstance(device, GpuDevice) or not device.fusing:
+        return False
+    if x.numel() < LEAST_COMPOSED:
+        return False
+    return device.gpu.info.kind == "software" and x.dtype in SINGLE
 
 
 def row_tile(

@@ -31,6 +31,8 @@ PRIMES = {3, 5, 7, 11, 13, 29, 37, 113, 1031}
 NEVER_EMPTY = {
     "batch_norm_train": "needs two values of each channel",
     "mapped_sum": "its callers answer for no elements",
+    "scored_rows": "its callers answer for no elements",
+    "scored_loss": "its callers answer for no elements",
     "flash_query_grad": "its callers answer for no elements",
     "flash_key_grad": "its callers answer for no elements",
 }
