@@ -28,8 +28,12 @@ layout(push_constant, std430) uniform Push {
     uint batch;
 } push;
 
-// One column more, so that a column of it lies in different banks.
-shared HELD tile[TILE][TILE + 1];
+// One column more, so that a column lies in different banks; for 8 bytes, of which the
+// 32 KiB that every device has hold no more, each row has another order instead.
+const uint PITCH = BYTES < 8 ? TILE + 1 : TILE;
+shared HELD tile[TILE][PITCH];
+
+uint place(uint row, uint column) { return BYTES < 8 ? column : column ^ row; }
 
 void main() {
     In x = push.x;
@@ -44,10 +48,10 @@ void main() {
     uint from = gl_WorkGroupID.z * push.batch + (first_row + fast) * push.step;
     if (first_row + fast < rows)
         for (uint j = slow; j < min(TILE, columns - first_column); j += together)
-            tile[j][fast] = HELD(x.at[from + (first_column + j) * push.line]);
+            tile[j][place(j, fast)] = HELD(x.at[from + (first_column + j) * push.line]);
     barrier();
     uint to = gl_WorkGroupID.z * rows * columns + first_column + fast;
     if (first_column + fast < columns)
         for (uint i = slow; i < min(TILE, rows - first_row); i += together)
-            out_.at[to + (first_row + i) * columns] = T(tile[fast][i]);
+            out_.at[to + (first_row + i) * columns] = T(tile[fast][place(fast, i)]);
 }

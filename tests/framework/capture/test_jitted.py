@@ -659,8 +659,11 @@ def test_the_hosts_work_does_not_grow_with_the_step(gpu: GpuDevice) -> None:
         replay, x = fw.jit(step), fw.ones((3, 5), device=gpu)
         for _ in range(4):
             replay(x)
-        gpu.gpu.synchronize()
-        counts.append(calls_of(lambda replay=replay, x=x: replay(x)))
+        found = []
+        for _ in range(3):  # one in sixteen also asks the driver how far it is
+            gpu.gpu.synchronize()
+            found.append(calls_of(lambda replay=replay, x=x: replay(x)))
+        counts.append(min(found))
     assert counts[0] == counts[1]
 
 
