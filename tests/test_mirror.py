@@ -8,6 +8,9 @@ from tests.tree import FOLDERS, MODULES, ROOT, folder_of
 
 pytestmark = pytest.mark.checkout
 
+LONGEST = 500
+GENERATED = {"generated.py", "table.py"}
+
 # Sources without a test file of their own, and why.
 EXCEPTIONS: dict[str, str] = {}
 
@@ -49,3 +52,16 @@ def test_each_test_file_has_a_source() -> None:
 def test_exceptions_are_needed() -> None:
     expected = expected_tests()
     assert [name for name in EXCEPTIONS if expected[name].exists()] == []
+
+
+def test_files_are_short() -> None:
+    folders = (*FOLDERS.values(), ROOT / "tests")
+    long = {
+        str(path.relative_to(ROOT))
+        for folder in folders
+        for pattern in ("*.py", "*.comp", "*.glsl")
+        for path in folder.rglob(pattern)
+        if path.name not in GENERATED
+        and len(path.read_text("utf-8").splitlines()) > LONGEST
+    }
+    assert long == set()

@@ -1,9 +1,22 @@
-"""What a function finds around it."""
+"""What a function finds around it, and that no replay runs on what has changed."""
 
+import copy
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
+import pytest
+
+import vkbackend.framework as fw
+from tests.training import Training, same, tensor
+from vkbackend.framework import nn, optim
+from vkbackend.framework.capture.jitted import MOST_ATTEMPTS
 from vkbackend.framework.capture.surroundings import Surroundings
+from vkbackend.framework.device import GpuDevice
+from vkbackend.framework.errors import GradError, TraceError
+
+pytestmark = pytest.mark.core
 
 FACTOR = 2.0
 OPTIONS = SimpleNamespace(rate=0.5, label="a", inner=[1])
@@ -75,3 +88,235 @@ def test_methods_and_more_places_count() -> None:
     extra["a"] = 1
     owner.offset = 2.0
     assert around.changed()
+
+
+def test_a_saved_tensor_that_a_replay_changes_is_noticed(gpu: GpuDevice) -> None:
+    w = tensor(gpu, [1.0, 2.0], requires_grad=True)
+
+    @fw.jit
+    def step(x: fw.Tensor) -> None:
+        with fw.no_grad():
+            w.add_(x)
+
+    x = tensor(gpu, [1.0, 1.0])
+    step(x)
+    saved = (w * w).sum()
+    step(x)
+    assert step.replays == 1
+    with pytest.raises(GradError, match="changed in place"):
+        saved.backward()
+    assert w.tolist() == [3.0, 4.0]
+
+
+def test_what_shares_elements_keeps_them(gpu: GpuDevice) -> None:
+    w = tensor(gpu, [1.0])
+    step = fw.jit(lambda: w.add_(1).sum())
+    step()
+    twins = []
+    for _ in range(5):
+        twins.append(copy.deepcopy(w))
+        step()
+    assert [float(twin) for twin in twins] == [2, 3, 4, 5, 6]
+    assert float(w) == 7
+    assert step.traces == 1
+
+
+def test_shared_elements_part_when_they_change(gpu: GpuDevice) -> None:
+    w = tensor(gpu, [1.0])
+    teacher = copy.deepcopy(w)
+
+    @fw.jit
+    def step() -> fw.Tensor:
+        w.add_(teacher)
+        return w + teacher
+
+    assert [float(step()) for _ in range(4)] == [3, 4, 5, 6]
+    assert float(teacher) == 1
+    assert step.replays == 2
+
+
+def test_changes_outside_are_seen(gpu: GpuDevice) -> None:
+    w, kept = tensor(gpu, [1.0]), tensor(gpu, [10.0])
+    step = fw.jit(lambda: w.add_(kept).sum())
+    assert [float(step()), float(step())] == [11.0, 21.0]
+    w.copy_(tensor(gpu, [0.0]))
+    assert float(step()) == 10.0
+    kept.mul_(2)
+    assert float(step()) == 30.0
+    assert float(step()) == 50.0
+    w.copy_(kept)
+    assert float(step()) == 40.0
+    assert float(kept) == 20.0
+
+
+def test_storages_may_exchange_their_elements(gpu: GpuDevice) -> None:
+    a, b = tensor(gpu, [1.0]), tensor(gpu, [2.0])
+
+    @fw.jit
+    def swap() -> None:
+        before = a.clone()
+        a.copy_(b)
+        b.copy_(before)
+
+    for k in range(6):
+        swap()
+        assert [float(a), float(b)] == ([2, 1] if k % 2 == 0 else [1, 2])
+
+
+def test_numbers_around_it_count(gpu: GpuDevice) -> None:
+    scale = 2.0
+    offset = [1.0]
+
+    def step(x: fw.Tensor) -> fw.Tensor:
+        return x * scale + offset[0]
+
+    replay = fw.jit(step)
+    x = tensor(gpu, 3.0)
+    assert float(replay(x)) == 7
+    scale = 5.0
+    assert [float(replay(x)), float(replay(x))] == [16, 16]
+    assert (replay.traces, replay.replays) == (2, 1)
+
+
+def test_the_structure_of_modules_counts(gpu: GpuDevice) -> None:
+    model = nn.Sequential(nn.Linear(3, 3), nn.Dropout(0.5)).to(gpu)
+    run = fw.jit(lambda x: model(x))
+    x = tensor(gpu, np.ones((4, 3)))
+
+    def check() -> None:
+        for _ in range(2):
+            state = fw.get_rng_state()
+            found = run(x).numpy()
+            fw.set_rng_state(state)
+            np.testing.assert_array_equal(found, model(x).numpy())
+
+    changes: list[Callable[[], object]] = [
+        lambda: None,
+        lambda: model.eval(),
+        lambda: model.train(),
+        lambda: setattr(model[1], "p", 0.1),
+        lambda: setattr(model[0], "weight", nn.Parameter(tensor(gpu, np.eye(3)))),
+        lambda: setattr(model[0], "bias", None),
+        lambda: model.append(nn.Linear(3, 2).to(gpu)),
+        lambda: model.load_state_dict(model.state_dict()),
+    ]
+    with fw.no_grad():
+        for k, change in enumerate(changes):
+            change()
+            check()
+            assert run.traces == k + 1
+
+
+def test_options_other_than_the_learning_rate_trace_again(gpu: GpuDevice) -> None:
+    one, other = (Training(gpu, "AdamW", jitted) for jitted in (True, False))
+    for each in (one, other):
+        fw.manual_seed(9)
+        for k in range(6):
+            if k == 3:
+                each.optimizer.param_groups[0]["lr"] = 0.5
+            if k == 4:
+                each.optimizer.param_groups[0]["betas"] = (0.5, 0.7)
+            each.step(*each.batch())
+    same(one, other)
+    assert one.step.traces == 3
+
+
+def test_steps_in_turn_with_and_without_and_of_two_sizes(gpu: GpuDevice) -> None:
+    one, other = (Training(gpu, "AdamW", jitted) for jitted in (True, False))
+    for each in (one, other):
+        fw.manual_seed(9)
+        for k in range(12):
+            if k == 5:
+                each.optimizer.load_state_dict(
+                    copy.deepcopy(each.optimizer.state_dict())
+                )
+            step = each._step if k in (3, 7) else each.step
+            step(*each.batch(13 if k % 2 else 6))
+    same(one, other)
+    assert one.step.replays >= 4
+
+
+def test_gradients_add_up_over_calls(gpu: GpuDevice) -> None:
+    w = tensor(gpu, [1.0, 2.0], requires_grad=True)
+
+    def add(x: fw.Tensor) -> None:
+        (w * x).sum().backward()
+
+    replay = fw.jit(add)
+    x = tensor(gpu, [1.0, 3.0])
+    for k in range(1, 6):
+        replay(x)
+        assert w.grad.tolist() == [k, 3 * k]
+    w.grad = None
+    replay(x)
+    assert w.grad.tolist() == [1, 3]
+
+
+def test_gradients_dropped_outside_or_at_the_end(gpu: GpuDevice) -> None:
+    w = tensor(gpu, [1.0], requires_grad=True)
+    optimizer = optim.SGD([w], lr=1.0)
+
+    def step(x: fw.Tensor) -> None:
+        (w * x).sum().backward()
+        optimizer.step()
+
+    def step_and_drop(x: fw.Tensor) -> None:
+        step(x)
+        optimizer.zero_grad()
+
+    for function, drops in ((step, True), (step_and_drop, False)):
+        w.detach().copy_(tensor(gpu, [1.0]))
+        replay = fw.jit(function)
+        for _ in range(4):
+            if drops:
+                optimizer.zero_grad()
+            replay(tensor(gpu, [1.0]))
+        assert float(w) == -3.0
+        assert replay.replays == 3
+        optimizer.zero_grad()
+
+
+def test_what_happens_once_is_not_kept(gpu: GpuDevice) -> None:
+    state: dict[str, fw.Tensor] = {}
+
+    class Own(optim.SGD):
+        replayable = False
+
+    w = tensor(gpu, [1.0], requires_grad=True)
+    optimizer = Own([w], lr=1.0)
+
+    @fw.jit
+    def step(x: fw.Tensor) -> fw.Tensor:
+        optimizer.zero_grad()
+        (w * x).sum().backward()
+        optimizer.step()
+        state["last"] = x + 1
+        return x * 2
+
+    x = tensor(gpu, [1.0])
+    for k in range(MOST_ATTEMPTS + 2):
+        if k == MOST_ATTEMPTS - 1:
+            with pytest.warns(UserWarning, match="Own does not say that it can"):
+                assert float(step(x)) == 2.0
+        else:
+            assert float(step(x)) == 2.0
+    assert float(w) == 1.0 - (MOST_ATTEMPTS + 2)
+    assert (step.traces, step.replays) == (MOST_ATTEMPTS, 0)
+
+
+def test_arguments_that_a_replay_would_not_see_are_refused(gpu: GpuDevice) -> None:
+    step = fw.jit(lambda x: fw.zeros(2, device=gpu) + x.to(gpu))
+    with pytest.raises(TraceError, match="argument 0 is on the host"):
+        step(fw.ones(2))
+    with pytest.raises(TraceError, match="argument 0 is a NumPy array"):
+        step(np.ones(2))
+    x = tensor(gpu, [1.0], requires_grad=True)
+    with pytest.raises(TraceError, match="argument 0 is a result that requires"):
+        step(x * 2)
+    total = fw.zeros(2)
+    both = fw.jit(lambda x: (total.add_(1), x + 1))
+    with pytest.raises(TraceError, match="on the host is changed in place"):
+        both(tensor(gpu, [1.0]))
+    change = fw.jit(lambda x: x.add_(1))
+    with pytest.raises(TraceError, match="argument is changed in place"):
+        change(tensor(gpu, [1.0]))
