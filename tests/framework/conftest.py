@@ -7,6 +7,7 @@ import pytest
 
 import vkbackend
 import vkbackend.framework as fw
+from tests.hardware import skip_where_it_crashes
 from vkbackend.framework.device import Device, GpuDevice
 from vkbackend.framework.ops import row_tile
 
@@ -39,6 +40,7 @@ def registers(gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch) -> Iterator[GpuDe
     """Return the Vulkan device, with rows held in registers as hardware does."""
     if not gpu.gpu.info.subgroup_arithmetic:
         pytest.skip("the device has no subgroup arithmetic")
+    skip_where_it_crashes(gpu.gpu.info)
     monkeypatch.setattr(row_tile, "holds_rows", lambda info: True)
     gpu.plans.clear()
     yield gpu

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import vkbackend.framework as fw
+from tests.hardware import skip_where_it_crashes
 from vkbackend import DeviceInfo
 from vkbackend.framework import nn
 from vkbackend.framework.device import GpuDevice
@@ -26,6 +27,7 @@ def kernel(
     request: pytest.FixtureRequest, gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[str]:
     """Let products run on kernels for GPUs; software devices have their own."""
+    skip_where_it_crashes(gpu.gpu.info)
     monkeypatch.setattr(tiling, "by_subgroup", lambda _: False)
 
     def large(info: DeviceInfo, *rest: Any) -> list[Dispatch] | None:

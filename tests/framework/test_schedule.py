@@ -267,7 +267,7 @@ def test_a_result_dropped_while_its_plan_is_made_is_there_next_time(
 def test_a_flush_between_the_copies_of_operands(left: int, gpu: GpuDevice) -> None:
     """Both operands are copied first, and any of these may fill the graph."""
     base = np.arange(12, dtype=np.float32).reshape(3, 4)
-    x, index = fw.tensor(base, device=gpu), fw.zeros((3, 4), dtype=fw.int64, device=gpu)
+    x, index = fw.tensor(base, device=gpu), fw.zeros((3, 4), dtype=fw.int32, device=gpu)
     y = tensor(gpu, 3)
     fw.eval()
     for _ in range(MAX_PENDING - left):

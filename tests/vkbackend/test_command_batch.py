@@ -11,6 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 import vkbackend
+from tests.hardware import skip_where_it_crashes
 from vkbackend import (
     ArgumentError,
     Buffer,
@@ -168,6 +169,7 @@ def test_matmul_as_on_hardware(
     """A software device runs the kernels that others take too."""
     if dtype is np.float16 and not device.info.storage_16bit:
         pytest.skip("the device stores no float16")
+    skip_where_it_crashes(device.info)
     info = dataclasses.replace(device.info, kind="discrete")
     monkeypatch.setattr(device, "info", info)
     test_matmul(CommandBatch(device), m, k, n, dtype)

@@ -7,6 +7,7 @@ import pytest
 
 import vkbackend
 from tests.framework.ops.large import as_discrete, operands, relative_error
+from tests.hardware import skip_where_it_crashes
 from vkbackend.framework.device import Device
 from vkbackend.framework.dispatch import Placed
 from vkbackend.framework.dtype import float32
@@ -27,7 +28,10 @@ BOUNDS = {"float32": 1e-6, "float16": 4e-4, "bfloat16": 3e-3}
 
 
 @pytest.fixture
-def kernels(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+def kernels(
+    device: vkbackend.Device, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[list[str]]:
+    skip_where_it_crashes(device.info)
     monkeypatch.setattr(module, "SMALLEST", 1)
     monkeypatch.setattr(module, "MIN_PART", 32)
     yield from as_discrete(monkeypatch, "few_rows", few_rows)

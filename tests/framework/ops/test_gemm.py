@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 import vkbackend
 import vkbackend.framework as fw
 from tests.framework.ops.large import SIZES, as_discrete, operands, relative_error
+from tests.hardware import skip_where_it_crashes
 from vkbackend.framework.device import Device
 from vkbackend.framework.dispatch import Dispatch, Placed, Scratch
 from vkbackend.framework.dtype import DType, bfloat16, float16, float32, float64
@@ -24,8 +25,11 @@ SIDE = st.integers(17, 400)
 
 @pytest.fixture(params=gemm.REGISTER_TILES, ids=lambda tile: f"{tile.m}x{tile.n}")
 def kernels(
-    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+    request: pytest.FixtureRequest,
+    device: vkbackend.Device,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[list[str]]:
+    skip_where_it_crashes(device.info)
     monkeypatch.setattr(gemm, "REGISTER_TILES", (request.param,))
     monkeypatch.setattr(gemm, "SMALLEST", 1)
     monkeypatch.setattr(gemm, "PACKED_SMALLEST", 1)

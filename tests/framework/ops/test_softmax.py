@@ -11,6 +11,7 @@ import torch
 import vkbackend.framework as fw
 from tests.compare import assert_close
 from tests.framework.ops.twin import as_in_torch, draw
+from tests.hardware import skip_where_it_crashes
 from vkbackend.framework import ops
 from vkbackend.framework.device import GpuDevice
 
@@ -45,6 +46,7 @@ def test_sizes(name: str, shape: tuple[int, ...], dim: int, make: Make) -> None:
 def test_rows_in_registers(
     count: int, inner: int, gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    skip_where_it_crashes(gpu.gpu.info)
     info = dataclasses.replace(gpu.gpu.info, kind="discrete")
     monkeypatch.setattr(gpu.gpu, "info", info)
     monkeypatch.setattr(gpu, "plans", OrderedDict())
