@@ -89,9 +89,9 @@ def test_the_time_is_linear() -> None:
     def seconds(count: int) -> float:
         chains = [launch(f"p{k % 7}", [k], k + 1) for k in range(count)]
         apart = [launch("a", [0], count + k + 1) for k in range(count)]
-        start = time.perf_counter()
+        start = time.thread_time()
         families(chains + apart)
-        return time.perf_counter() - start
+        return time.thread_time() - start
 
     seconds(2000)
     assert min(seconds(8000) for _ in range(3)) < 8 * min(
