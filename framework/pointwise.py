@@ -85,7 +85,7 @@ class Elementwise(Op[P, R]):
         """Apply the op, in short when a call with operands like these came before."""
         if kwargs or len(args) != len(self.names):
             bound = self._bind(args, kwargs)
-            args = tuple([bound[name] for name in self.names])  # type: ignore
+            args = tuple([bound[name] for name in self.names])  # type: ignore  # P.args
         key: list[object] = []
         values: list[Value] = []
         tensors: list[TensorCore] = []

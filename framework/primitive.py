@@ -201,7 +201,7 @@ class Composite(Op[P, R]):
     ) -> tuple[TensorCore, ...]:
         self._check(tensors)
         with no_grad():
-            answer: Any = self.function(**bound)  # type: ignore[call-arg]
+            answer: Any = self.function(**bound)  # type: ignore[call-arg]  # P
         return answer if isinstance(answer, tuple) else (answer,)
 
 

@@ -141,7 +141,7 @@ def profile(device: object = None) -> Iterator[Profile]:
     ...     model(x).sum().backward()
     >>> print(profile)  # doctest: +SKIP
     """
-    found = get_device(device)  # type: ignore[arg-type]
+    found = get_device(device)  # type: ignore[arg-type]  # checked next
     if not isinstance(found, GpuDevice):
         raise StateError(
             f"profile: the device is {found.name}; only a Vulkan device has kernels to"

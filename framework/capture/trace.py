@@ -262,5 +262,5 @@ def _moved_to_start(tensor: Tensor, count: int) -> Any:
     place = tensor.layout.offset
     flat = tensor.view_of(Layout((count,), (1,), place))
     moved = ops.copy(flat)
-    flush(tensor.device)  # type: ignore[arg-type]
+    flush(tensor.device)  # type: ignore[arg-type]  # of a GPU
     return realised(moved.array.value)

@@ -108,10 +108,10 @@ class Operators:
     def __rmatmul__(self: Tensor, other: Operand) -> Tensor:
         return ops.matmul(matrix(self, other), self)
 
-    def __eq__(self: Tensor, other: object) -> Tensor:  # type: ignore[override]
+    def __eq__(self: Tensor, other: object) -> Tensor:  # type: ignore[override]  # not bool
         return ops.eq(self, operand(self, other))
 
-    def __ne__(self: Tensor, other: object) -> Tensor:  # type: ignore[override]
+    def __ne__(self: Tensor, other: object) -> Tensor:  # type: ignore[override]  # not bool
         return ops.ne(self, operand(self, other))
 
     def __lt__(self: Tensor, other: Operand) -> Tensor:

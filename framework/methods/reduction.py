@@ -107,7 +107,7 @@ class ReductionMethods:
         self: Tensor, dim: Tensor | int | None = None, keepdim: bool = False
     ) -> Tensor | ValuesIndices:
         """See `ops.max`."""
-        return ops.max(self, dim, keepdim)  # type: ignore[arg-type]
+        return ops.max(self, dim, keepdim)  # type: ignore[arg-type]  # dim may be a tensor
 
     @overload
     def min(self: Tensor) -> Tensor: ...
@@ -119,7 +119,7 @@ class ReductionMethods:
         self: Tensor, dim: Tensor | int | None = None, keepdim: bool = False
     ) -> Tensor | ValuesIndices:
         """See `ops.min`."""
-        return ops.min(self, dim, keepdim)  # type: ignore[arg-type]
+        return ops.min(self, dim, keepdim)  # type: ignore[arg-type]  # dim may be a tensor
 
     def median(
         self: Tensor, dim: int | None = None, keepdim: bool = False

@@ -155,7 +155,7 @@ def _join_some(parts: list[Tensor], dim: int) -> Tensor:
     if len(parts) == 1:
         return parts[0]
     missing = [None] * (MOST_PARTS - len(parts))
-    joined: Tensor = _join(*parts, *missing, dim)  # type: ignore[arg-type, call-arg]
+    joined: Tensor = _join(*parts, *missing, dim)  # type: ignore[arg-type, call-arg]  # None fills
     return joined
 
 

@@ -177,5 +177,5 @@ def _timed(
         shortest = min(shortest, time.perf_counter() - start)
     buffer = held.value.buffer
     assert buffer is not None
-    data = np.frombuffer(device.gpu.read(buffer), dtype.storage)  # type: ignore[arg-type]
+    data = np.frombuffer(device.gpu.read(buffer), dtype.storage)  # type: ignore[arg-type]  # a Buffer
     return decode(data, dtype).astype(np.float64), shortest

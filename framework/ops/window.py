@@ -38,19 +38,19 @@ class Window(NamedTuple):
     def reach(self) -> Pair:
         """The size of the window with its gaps."""
         reaches = (d * (k - 1) + 1 for d, k in zip(self.dilation, self.kernel))
-        return tuple(reaches)  # type: ignore[return-value]
+        return tuple(reaches)  # type: ignore[return-value]  # of two
 
     def output(self, height: int, width: int) -> Pair:
         """Return the size of the result; below 1 where the window does not fit."""
         free = self.room(height, width)
         sizes = (room // step + 1 for room, step in zip(free, self.stride))
-        return tuple(sizes)  # type: ignore[return-value]
+        return tuple(sizes)  # type: ignore[return-value]  # of two
 
     def room(self, height: int, width: int) -> Pair:
         """Return how far a window can move in the padded image."""
         sides = zip((height, width), self.padding, self.extra, self.reach)
         rooms = (size + 2 * pad + extra - reach for size, pad, extra, reach in sides)
-        return tuple(rooms)  # type: ignore[return-value]
+        return tuple(rooms)  # type: ignore[return-value]  # of two
 
     def rounded_up(self, height: int, width: int) -> Window:
         """Return the window with padding for one more place where a part is left over.
@@ -100,7 +100,7 @@ class Window(NamedTuple):
         """Return the size of an image with all that windows and padding cover."""
         sides = zip((height, width), self.padding, self.extra)
         whole = (size + 2 * pad + max(extra, 0) for size, pad, extra in sides)
-        return tuple(whole)  # type: ignore[return-value]
+        return tuple(whole)  # type: ignore[return-value]  # of two
 
     def constants(self) -> dict[str, int]:
         """Return the specialization constants that the shaders share."""

@@ -113,7 +113,7 @@ class Optimizer:
         if not isinstance(listed[0], Mapping):
             listed = [{"params": listed}]
         for group in listed:
-            self.add_param_group(group)  # type: ignore[arg-type]
+            self.add_param_group(group)  # type: ignore[arg-type]  # checked there
 
     @property
     def _name(self) -> str:
