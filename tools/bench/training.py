@@ -148,7 +148,8 @@ def _peer_step(
     if torch is None:
         return None
     if replayed and bench.peer.cuda:
-        return _replayed(torch, _step(torch, loss, parameters, *data, capturable=True))
+        step = _step(torch, loss, parameters, *data, capturable=True, fused=True)
+        return _replayed(torch, step)
     step = _step(torch, loss, parameters, *data)
     if replayed:
         for _ in range(_WARM_STEPS):
