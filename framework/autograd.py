@@ -21,7 +21,7 @@ from .shape import TensorSpec
 
 if TYPE_CHECKING:
     from .device import Device
-    from .graph import Array
+    from .pending import Array
     from .shape import Layout
 
 _sequence = itertools.count()

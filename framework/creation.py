@@ -17,8 +17,8 @@ from .device import CPU, Device, GpuDevice
 from .device import device as get_device
 from .dtype import DTYPES, DType, DTypeLike, as_dtype, bool_, float32, int32, int64
 from .errors import ShapeError
-from .graph import Array, Value
 from .limits import check_value
+from .pending import Array, Value
 from .rng import wrapped
 from .shape import Layout, Shape
 from .tensor import Tensor

@@ -12,7 +12,7 @@ from vkbackend import config
 from vkbackend.errors import NoVulkanError
 
 if TYPE_CHECKING:
-    from .graph import Node
+    from .pending import Node
     from .plan import Plan
 
 KEPT_PLANS = 256

@@ -16,7 +16,7 @@ from .dtype import bfloat16, float16, float32
 from .fusion.build import FusedKernel, build_kernel
 from .fusion.epilogue import epilogue_size, takes_epilogue, with_epilogue
 from .fusion.expr import Program
-from .graph import Node, Value
+from .pending import Node, Value
 from .shape import Layout
 from .tracing import Changing, StreamWord
 

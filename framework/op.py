@@ -12,8 +12,8 @@ from .device import Device, GpuDevice
 from .dispatch import Dispatch, Placed
 from .dtype import DType, bool_, float32
 from .errors import DeviceMismatchError, DTypeError, GradError
-from .graph import Array, Node, Value
 from .limits import check_value, check_walks
+from .pending import Array, Node, Value
 from .schedule import append
 from .shape import Layout
 from .tape import Keeping, keeping

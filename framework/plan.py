@@ -29,8 +29,8 @@ from .fusion.row import RowProgram
 from .fusion.row_build import build_rows, row_space
 from .fusion.row_emit import emit_any
 from .fusion.rules import SWITCHED_OFF, Item, boundaries, group
-from .graph import Node, Value
 from .launch import Address, Draft, Launch, Running, launches, running
+from .pending import Node, Value
 from .shape import Shape
 from .tracing import Changing, StreamWord
 

@@ -16,8 +16,8 @@ from .core import TensorCore, assembled
 from .device import Device, GpuDevice
 from .dtype import DType, bool_, convert, promote, promote_scalar
 from .errors import DTypeError
-from .graph import Form, Node, Operand, Value, pending_array
 from .op import Op, need_feature, submit_node
+from .pending import Form, Node, Operand, Value, pending_array
 from .schedule import append
 from .shape import Layout, TensorSpec, broadcast_shapes
 from .tape import Keeping

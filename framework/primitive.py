@@ -30,8 +30,8 @@ from .core import TensorCore
 from .device import GpuDevice
 from .dispatch import SOFTWARE_ROUNDS, Dispatch, Placed
 from .dtype import DType, bool_
-from .graph import Node, Operand
 from .op import REGISTRY, Op, need_feature, submit_node
+from .pending import Node, Operand
 from .pointwise import Elementwise, taken_as
 from .shape import Layout, TensorSpec, interned
 

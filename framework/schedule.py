@@ -16,7 +16,7 @@ import vkbackend
 
 from . import tracing
 from .device import KEPT_PLANS, GpuDevice
-from .graph import Array, Node, Value
+from .pending import Array, Node, Value
 from .plan import Plan, build_plan
 
 SPARE = -1

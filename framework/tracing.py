@@ -18,7 +18,7 @@ from .errors import TraceError
 
 if TYPE_CHECKING:
     from .device import GpuDevice
-    from .graph import Array, Node, Value
+    from .pending import Array, Node, Value
     from .rng import Generator
 
 

@@ -38,7 +38,7 @@ ORDER = {
         errors
         dtype
         shape tracing
-        graph dispatch rng limits
+        pending dispatch rng limits
         device
         fusion memory_plan
         epilogue launch

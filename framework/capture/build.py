@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import vkbackend
 
 from ..errors import TraceError
-from ..graph import Array, Value
 from ..launch import Launch
 from ..memory_plan import Area, levels, most_alive, place, rounded, waves
+from ..pending import Array, Value
 from ..plan import Plan, build_plan
 from ..schedule import realised
 from .words import Words

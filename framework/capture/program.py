@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import vkbackend
 
-from ..graph import Array, Value, bind, keep, watch
+from ..pending import Array, Value, bind, keep, watch
 from ..schedule import flush, realised
 from ..shape import Layout
 from ..tensor import Tensor

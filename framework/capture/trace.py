@@ -10,7 +10,7 @@ import numpy as np
 from .. import ops
 from ..autograd import no_grad
 from ..errors import TraceError
-from ..graph import Array, Node, Value, keep
+from ..pending import Array, Node, Value, keep
 from ..schedule import flush, realised
 from ..shape import Layout, interned
 from ..tensor import Tensor

@@ -19,7 +19,7 @@ from .expr import (
 from .row import RowProgram
 
 if TYPE_CHECKING:
-    from ..graph import Node, Operand, Value
+    from ..pending import Node, Operand, Value
 
 WORKGROUP = 256
 """Invocations per workgroup of a fused kernel."""

@@ -17,7 +17,7 @@ from .row import Fold, RowAccess, RowPattern, RowProgram, passes
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
 
-    from ..graph import Node, Operand, Value
+    from ..pending import Node, Operand, Value
 
 WORKGROUP = 128
 SOFTWARE_WORKGROUP = 8

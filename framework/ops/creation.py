@@ -18,8 +18,8 @@ from ..core import TensorCore
 from ..device import GpuDevice
 from ..dtype import ANY, BOOL, FLOAT, NUMERIC, DType, float32, int32, int64, uint32
 from ..errors import DTypeError, ShapeError
-from ..graph import Node
 from ..op import Op, need_feature, submit_node
+from ..pending import Node
 from ..pointwise import number
 from ..rng import Stream, bits, exponential, integers, normal, uniform
 from ..shape import Layout, Shape

@@ -17,8 +17,8 @@ from vkbackend.errors import Error
 from ..core import upload
 from ..device import Device, GpuDevice
 from ..dtype import DType, bfloat16, decode, encode, float16, float32
-from ..graph import Array, Node, Operand
 from ..op import REGISTRY
+from ..pending import Array, Node, Operand
 from ..schedule import run_apart
 from ..shape import Layout
 from .gemm import HALF_SUMS, PAIRS, PLAIN, UNITS

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..autograd import no_grad
 from ..device import GpuDevice
-from ..graph import Array, Node, pending_node
+from ..pending import Array, Node, pending_node
 from ..pointwise import Elementwise
 from ..schedule import append_replacing
 from ..tensor import Tensor

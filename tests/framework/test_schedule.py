@@ -9,7 +9,7 @@ import pytest
 import vkbackend.framework as fw
 from tests.compare import assert_close
 from vkbackend import Buffer, Counters, OutOfDeviceMemory
-from vkbackend.framework import graph, schedule
+from vkbackend.framework import pending, schedule
 from vkbackend.framework.device import KEPT_PLANS, GpuDevice
 from vkbackend.framework.schedule import MAX_PENDING
 
@@ -200,13 +200,13 @@ def test_nodes_that_run_apart_leave_what_is_pending(gpu: GpuDevice) -> None:
     x = tensor(gpu, 4)
     fw.eval()
     later = x + 1
-    pending = list(gpu.pending)
+    waiting = list(gpu.pending)
     doubled = x * 2
     gpu.pending.pop()
     node = doubled.array.value.node
     assert node is not None
     schedule.run_apart(gpu, [node])
-    assert gpu.pending == pending
+    assert gpu.pending == waiting
     assert isinstance(doubled.array.value.buffer, Buffer)
     assert_close(later, x.numpy() + 1)
 
@@ -231,7 +231,7 @@ def test_values_are_numbered_by_wiring(gpu: GpuDevice) -> None:
     x = tensor(gpu, 3)
     fw.eval()
     y = x + x * 2
-    outside: list[graph.Value] = []
+    outside: list[pending.Value] = []
     key = schedule._number(gpu.pending, outside)
     assert outside == [x.array.value]
     assert (x.array.value.slot, y.array.value.slot) == (0, 2)

@@ -11,7 +11,7 @@ import vkbackend.framework as fw
 from vkbackend.framework import tracing
 from vkbackend.framework.device import GpuDevice
 from vkbackend.framework.errors import TraceError
-from vkbackend.framework.graph import bind, watch
+from vkbackend.framework.pending import bind, watch
 
 
 def heard() -> Any:

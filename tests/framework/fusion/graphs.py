@@ -1,8 +1,8 @@
 """Pending graphs built by hand, for tests that need no device."""
 
 from vkbackend.framework.dtype import DType, float32, promote
-from vkbackend.framework.graph import Node, Operand, Value
 from vkbackend.framework.op import REGISTRY
+from vkbackend.framework.pending import Node, Operand, Value
 from vkbackend.framework.shape import Layout, broadcast_shapes
 
 Argument = Operand | float

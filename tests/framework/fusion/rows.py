@@ -8,8 +8,8 @@ from vkbackend.framework.dtype import DType, float16, float32, int64, uint8
 from vkbackend.framework.fusion.build import FusedKernel
 from vkbackend.framework.fusion.row import RowProgram
 from vkbackend.framework.fusion.row_build import build_rows
-from vkbackend.framework.graph import Node, Operand
 from vkbackend.framework.op import REGISTRY
+from vkbackend.framework.pending import Node, Operand
 from vkbackend.framework.shape import Layout
 
 GPU: Any = SimpleNamespace(

@@ -17,7 +17,7 @@ from vkbackend.framework.dtype import bool_, float16, float32, int8, uint8
 from vkbackend.framework.errors import ShapeError
 from vkbackend.framework.fusion.build import FusedKernel, build_kernel
 from vkbackend.framework.fusion.expr import Access, Pattern, Reference
-from vkbackend.framework.graph import Node, Operand
+from vkbackend.framework.pending import Node, Operand
 from vkbackend.framework.shape import Layout
 
 

@@ -26,7 +26,7 @@ from vkbackend.framework.fusion import expr
 from vkbackend.framework.fusion.build import build_kernel
 from vkbackend.framework.fusion.emit import emit
 from vkbackend.framework.fusion.expr import Program, push_fields
-from vkbackend.framework.graph import Node
+from vkbackend.framework.pending import Node
 from vkbackend.framework.shape import Layout
 
 FOLDER = Path(__file__).resolve().parents[2] / "data" / "fusion"

@@ -8,8 +8,8 @@ from tests.framework.fusion.graphs import apply, memory, result
 from vkbackend.framework.dtype import DTYPES, float32, int32
 from vkbackend.framework.fusion.build import build_kernel
 from vkbackend.framework.fusion.emit import emit
-from vkbackend.framework.graph import Node, Operand
 from vkbackend.framework.op import REGISTRY
+from vkbackend.framework.pending import Node, Operand
 from vkbackend.framework.shape import Layout
 from vkbackend.shader import compile_glsl
 

@@ -1,8 +1,8 @@
 """Values, the arrays that hold them, and nodes."""
 
 import vkbackend.framework as fw
-from vkbackend.framework.graph import Array, Node, Operand, Value, pending_array
 from vkbackend.framework.op import REGISTRY
+from vkbackend.framework.pending import Array, Node, Operand, Value, pending_array
 from vkbackend.framework.shape import Layout
 
 
