@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from . import compute_graph as graph
-from . import data, nn, ops, optim
+from . import data, graph, nn, ops, optim
 from .autograd import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from .capture import jit
 from .core import evaluate as eval

@@ -56,7 +56,7 @@ ORDER = {
         methods
         tensor
         creation random profiling
-        compute_graph fused_graph
+        graph fused_graph
         capture gradcheck
         nn optim data serialize
         __init__

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 import vkbackend
 import vkbackend.framework as fw
-from vkbackend.framework.compute_graph import ComputeGraph, Params, TensorOp
 from vkbackend.framework.device import Device, GpuDevice
 from vkbackend.framework.errors import GraphError
+from vkbackend.framework.graph import ComputeGraph, Params, TensorOp
 
 Floats = NDArray[np.float32]
 Make = Callable[..., fw.Tensor]

@@ -3,7 +3,7 @@
 Nodes are added in an order in which they can run, are checked when they are added, and
 run one dispatch each: nothing is fused, so that a node's time and result are its own.
 The first run schedules and compiles; later ones only change what the leaves and
-parameters hold. Offered as `fw.graph`.
+parameters hold.
 """
 
 from __future__ import annotations
