@@ -73,25 +73,27 @@ def make_model() -> nn.Sequential:
 def train(model: nn.Module, digits: Digits, device: Device, epochs: int) -> list[float]:
     """Train a model in place and return the mean loss of each epoch.
 
-    The loss is summed on the device and read once an epoch, so no step waits.
+    The loss is summed on the device and read once an epoch, so no step waits. Steps
+    are replayed: one trace for whole batches, and one for the last, smaller one.
     """
     dataset = data.TensorDataset(digits.train_images, digits.train_labels)
     loader = data.DataLoader(dataset, BATCH_SIZE, shuffle=True, device=device)
-    optimizer = optim.AdamW(model.parameters(), lr=LEARNING_RATE)
+    trainer = optim.Trainer(optim.AdamW(model.parameters(), lr=LEARNING_RATE))
     loss_function = nn.CrossEntropyLoss()
+
+    def closure(images: Tensor, labels: Tensor) -> Tensor:
+        loss: Tensor = loss_function(model(images), labels)
+        return loss
+
     losses = []
     model.train()
     with tqdm(total=epochs * len(loader), unit="step", mininterval=0.5) as bar:
         for epoch in range(epochs):
-            total = fw.zeros((), device=device)
+            trainer.reset_epoch()
             for images, labels in loader:
-                optimizer.zero_grad()
-                loss = loss_function(model(images), labels)
-                loss.backward()
-                total = total + loss.detach() * len(labels)
-                optimizer.step()
+                trainer.train_step(closure, images, labels)
                 bar.update()
-            losses.append(float(total) / len(dataset))
+            losses.append(trainer.epoch_avg_loss())
             bar.write(f"epoch {epoch + 1:3}  loss {losses[-1]:.4f}")
     return losses
 

@@ -31,8 +31,8 @@ def test_the_whole_job(
     assert said[0] == f"device     {place}"
     assert said[1] == "images     1437 to train, 360 to test"
     losses = [float(line.split()[-1]) for line in said if line.startswith("epoch")]
-    # The draws are the same on every device: measured 1.489 and 0.412.
-    assert losses == pytest.approx([1.49, 0.41][:epochs], abs=0.03)
+    # The draws are the same on every device: measured 1.470 and 0.412.
+    assert losses == pytest.approx([1.47, 0.41][:epochs], abs=0.03)
     timed = rf"time +\d+\.\d\d s for {epochs} epochs"
     assert any(re.fullmatch(timed, line) for line in said)
     found = re.fullmatch(r"test accuracy (\d\.\d{3})", said[-1])
