@@ -1,10 +1,12 @@
 """Tiers, the device, and what is looked at after each test.
 
 A test needs no device (`null`) unless it uses the fixture `device` or has the marker
-`device`; `gpu` needs real hardware, and `core` is what every driver must pass.
+`device`; `gpu` needs real hardware, and `core` is what every driver must pass. Other work
+would disturb `timing`, so the gate runs it by itself.
 `VKBACKEND_DEVICE` chooses the device; the header of the report names it.
 """
 
+import gc
 import os
 import tempfile
 from collections.abc import Iterator
@@ -103,6 +105,18 @@ def device() -> Iterator[vkbackend.Device]:
     yield opened
     opened.close()
     assert instance.messages() == (), "something outlived the device"
+
+
+@pytest.fixture
+def _no_collector(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Free the garbage of earlier tests, and collect none during this one."""
+    gc.collect()
+    if request.node.get_closest_marker("device"):
+        opened: vkbackend.Device = request.getfixturevalue("device")
+        opened.synchronize()
+    gc.disable()
+    yield
+    gc.enable()
 
 
 @pytest.fixture(autouse=True)

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 LIMIT_SECONDS = 0.3
 
 PROGRAM = """
@@ -37,8 +39,12 @@ def run(folder: Path) -> list[str]:
     return done.stdout.splitlines()
 
 
+@pytest.mark.timing
 def test_import_is_quick_and_loads_no_library(tmp_path: Path) -> None:
-    runs = [run(tmp_path) for _ in range(5)]
-    for _, foreign, libraries in runs:
+    taken: list[float] = []
+    # The first has no bytecode; a machine that does other work too may need several.
+    while len(taken) < 12 and min(taken, default=LIMIT_SECONDS) >= LIMIT_SECONDS:
+        seconds, foreign, libraries = run(tmp_path)
         assert (foreign, libraries) == ("[]", "[]")
-    assert min(float(seconds) for seconds, _, _ in runs) < LIMIT_SECONDS
+        taken.append(float(seconds))
+    assert min(taken) < LIMIT_SECONDS

@@ -167,12 +167,18 @@ def tiny() -> str:
 
 def host() -> str:
     """Run the tests that need no device."""
-    return pytest("-m", "not device")
+    return pytest("-m", "not device and not timing")
 
 
 def device() -> str:
     """Run the device tests, under the validation layer; any message fails."""
-    return pytest("-m", "device", variables={"VKBACKEND_VALIDATION": "sync"})
+    variables = {"VKBACKEND_VALIDATION": "sync"}
+    return pytest("-m", "device and not timing", variables=variables)
+
+
+def timing() -> str:
+    """Run the tests that other work could disturb, one after another."""
+    return pytest("-n0", "-m", "timing")
 
 
 def core_tier(*names: str, arguments: Sequence[str] = ()) -> str:
@@ -180,7 +186,9 @@ def core_tier(*names: str, arguments: Sequence[str] = ()) -> str:
     notes, failures = [], []
     for name in names:
         try:
-            notes.append(f"{name}: {pytest('-m', 'core', *arguments, driver=name)}")
+            together = pytest("-m", "core and not timing", *arguments, driver=name)
+            alone = pytest("-n0", "-m", "core and timing", *arguments, driver=name)
+            notes.append(f"{name}: {together}, {alone}")
         except StepFailed as failure:
             failures.append(f"{name}: {failure}")
     if failures:
@@ -206,8 +214,8 @@ def installed() -> str:
             raise StepFailed(f"the tests would import {where.strip()}, not the wheel")
         # What tables say of every op and shader does not depend on the installation.
         tables = [f"--ignore=tests/{name}.py" for name in TABLES]
-        chosen = ("-m", "not checkout", "-k", "null or test_tiny", *tables)
-        return pytest(*chosen, python=python, folder=away)
+        chosen = ("-m", "not (checkout or timing)", "-k", "null or test_tiny")
+        return pytest(*chosen, *tables, python=python, folder=away)
 
 
 def _lend_packages(python: Path) -> None:
@@ -224,6 +232,7 @@ WHOLE = (
     *FAST[:-1],
     Step("host", host),
     Step("device", device),
+    Step("timing", timing),
     Step("installed", installed),
     Step("drivers", lambda: core_tier(*OTHER_DRIVERS)),
 )

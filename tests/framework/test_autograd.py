@@ -1,8 +1,7 @@
 """The tape and the walk over it; gradients of single ops are in `test_op.py`."""
 
-import gc
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -292,14 +291,6 @@ def test_op_without_a_rule(make: Make) -> None:
         "backward: batch_norm_moments has no gradient rule; use its result under"
         " no_grad() or .detach() it"
     )
-
-
-@pytest.fixture
-def _no_collector() -> Iterator[None]:
-    gc.collect()
-    gc.disable()
-    yield
-    gc.enable()
 
 
 @pytest.mark.usefixtures("_no_collector")

@@ -80,6 +80,7 @@ def test_siblings_take_their_own_arguments(gpu: GpuDevice) -> None:
         assert_close(answer, base[k : 2 * k + 1] * base[k] + np.float32(0.25 * k))
 
 
+@pytest.mark.usefixtures("_no_collector")
 def test_a_result_takes_the_memory_of_what_it_replaces(gpu: GpuDevice) -> None:
     xs = [fw.tensor(np.full(n, n, np.float32), device=gpu) for n in (5, 9000, 700)]
     fw.eval()

@@ -124,6 +124,7 @@ def test_many_operands(gpu: GpuDevice) -> None:
     assert_close(total, sum(data), exact=True)
 
 
+@pytest.mark.usefixtures("_no_collector")
 def test_memory_between_kernels_is_reused(gpu: GpuDevice) -> None:
     x = fw.ones((256, 256), device=gpu)
     (x @ x).numpy()

@@ -3,7 +3,6 @@
 import gc
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -19,14 +18,6 @@ from vkbackend.physical import choose
 pytestmark = pytest.mark.core
 
 COUNT = 1000
-
-
-@pytest.fixture
-def _no_collector() -> Iterator[None]:
-    gc.collect()
-    gc.disable()
-    yield
-    gc.enable()
 
 
 @pytest.fixture

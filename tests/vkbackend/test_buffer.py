@@ -1,6 +1,5 @@
 """A buffer's points and byte ranges."""
 
-import gc
 import weakref
 
 import pytest
@@ -26,18 +25,16 @@ def test_points_follow_use(device: Device) -> None:
     assert set(y.points()) == {first, second}
 
 
+@pytest.mark.usefixtures("_no_collector")
+@pytest.mark.timing
 @pytest.mark.device
 def test_freed_at_once(device: Device) -> None:
     buffer = device.allocate(SLOW_WORDS * 4)
     before = device.memory_stats()["in_use"]
     alive = weakref.ref(buffer)
     point = run_slow(device, buffer, 1)
-    gc.disable()
-    try:
-        del buffer
-        assert alive() is None
-    finally:
-        gc.enable()
+    del buffer
+    assert alive() is None
     stats = device.memory_stats()
     assert not point.done()
     assert stats["in_use"] == before - SLOW_WORDS * 4

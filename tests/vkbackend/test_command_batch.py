@@ -223,6 +223,7 @@ def test_reading_too_early(batch: CommandBatch) -> None:
     assert batch.read(late) == 4
 
 
+@pytest.mark.usefixtures("_no_collector")
 def test_executing_again_runs_everything_in_the_same_memory(
     batch: CommandBatch, device: Device
 ) -> None:
@@ -326,6 +327,7 @@ def gain(run: Callable[[], Floats], other: Callable[[], Floats]) -> float:
     return statistics.median(times[other]) / statistics.median(times[run])
 
 
+@pytest.mark.timing
 def test_a_chain_beats_one_submission_per_operation(device: Device) -> None:
     """Three operations: 2 transfers and 1 submission instead of 6 and 3."""
     x, half = random(4096), np.full(4096, 0.5, np.float32)

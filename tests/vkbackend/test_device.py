@@ -216,6 +216,7 @@ def test_threads(device: Device) -> None:
     assert failures == []
 
 
+@pytest.mark.usefixtures("_no_collector")
 @pytest.mark.device
 def test_memory_reports(device: Device) -> None:
     buffer = device.allocate(5000, name="for the report")
@@ -228,6 +229,7 @@ def test_memory_reports(device: Device) -> None:
     assert "peak in use" in summary
 
 
+@pytest.mark.usefixtures("_no_collector")
 @pytest.mark.core
 def test_too_much_memory_is_refused(device: Device) -> None:
     most = sum(heap.size for heap in device.info.heaps)
@@ -325,6 +327,7 @@ def test_a_recording_holds_its_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     other.close()
 
 
+@pytest.mark.usefixtures("_no_collector")
 @pytest.mark.device
 def test_several_buffers_at_once(device: Device) -> None:
     before = device.memory_stats()

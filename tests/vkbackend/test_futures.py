@@ -52,6 +52,7 @@ def test_the_event_loop_runs_meanwhile_and_no_thread_is_left(device: Device) -> 
         time.sleep(0.001)
 
 
+@pytest.mark.timing
 def test_waiting_takes_no_processor_time(device: Device) -> None:
     """The thread sleeps in the driver; a spinning one would use all of the time."""
     if device.info.kind == "software":

@@ -32,6 +32,7 @@ def test_no_compute_family() -> None:
         compute_family((QueueFamily(0, 0x1, 1),))
 
 
+@pytest.mark.usefixtures("_no_collector")
 @pytest.mark.core
 def test_live_objects_are_counted(device: Device) -> None:
     logical = device.logical

@@ -53,6 +53,7 @@ def test_gibibytes(size: int, text: str) -> None:
     assert gibibytes(size) == text
 
 
+@pytest.mark.usefixtures("_no_collector")
 @pytest.mark.core
 @pytest.mark.parametrize("use", list(Use))
 def test_blocks(device: Device, use: Use) -> None:
@@ -68,6 +69,7 @@ def test_blocks(device: Device, use: Use) -> None:
     assert device.live_objects() == before
 
 
+@pytest.mark.usefixtures("_no_collector")
 @pytest.mark.device
 def test_budget_is_respected(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
     before = device.live_objects()

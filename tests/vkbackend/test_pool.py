@@ -247,6 +247,7 @@ def test_live_spans_never_overlap(steps: list[tuple[int, int]]) -> None:
     assert pool.statistics()["in_use"] == 0
 
 
+@pytest.mark.usefixtures("_no_collector")
 def test_thousand_buffers_leave_nothing(device: vkbackend.Device) -> None:
     before = device.memory_stats()
     held = []
@@ -280,11 +281,13 @@ def write_into_freed_memory(device: vkbackend.Device) -> bool:
     return bool((words(device, reused) == mine).all())
 
 
+@pytest.mark.timing
 @pytest.mark.core
 def test_freed_memory_waits_for_its_work(device: vkbackend.Device) -> None:
     assert write_into_freed_memory(device)
 
 
+@pytest.mark.timing
 def test_freed_memory_needs_the_waiting(
     device: vkbackend.Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -293,6 +296,7 @@ def test_freed_memory_needs_the_waiting(
     assert not write_into_freed_memory(device)
 
 
+@pytest.mark.usefixtures("_no_collector")
 def test_freed_memory_serves_the_same_queue(device: vkbackend.Device) -> None:
     size = 16 * MIB
     device.empty_cache()

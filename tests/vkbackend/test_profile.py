@@ -72,6 +72,7 @@ def test_more_commands_than_a_query_pool_holds(device: Device) -> None:
     assert words(device, x)[0] == 1500 * 6
 
 
+@pytest.mark.usefixtures("_no_collector")
 def test_without_a_profile_there_are_no_queries(device: Device) -> None:
     before = device.live_objects()
     with device.profile() as profile:

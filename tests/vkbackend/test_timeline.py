@@ -19,6 +19,7 @@ from vkbackend.timeline import Queue, latest
 from vkbackend.vk import generated as vk
 
 
+@pytest.mark.timing
 @pytest.mark.core
 def test_wait_and_done(device: Device) -> None:
     point = run_slow(device, device.allocate(SLOW_WORDS * 4), 1)
@@ -61,12 +62,14 @@ def read_returns_early(device: Device) -> bool:
     return early
 
 
+@pytest.mark.timing
 @pytest.mark.core
 def test_read_waits_for_its_buffer_only(device: Device) -> None:
     read_returns_early(device)
     assert read_returns_early(device)
 
 
+@pytest.mark.timing
 def test_read_needs_its_own_point(
     device: Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -90,6 +90,7 @@ def test_staged_uploads_are_ordered_with_kernels(staged: Device) -> None:
     assert (words(staged, y) == 59).all()
 
 
+@pytest.mark.timing
 @pytest.mark.device
 def test_staged_upload_does_not_wait(staged: Device) -> None:
     busy = staged.allocate(SLOW_WORDS * 4)

@@ -121,6 +121,7 @@ def test_memory_is_planned_below_what_eager_takes(gpu: GpuDevice) -> None:
     assert chain.memory_stats() == {}
 
 
+@pytest.mark.usefixtures("_no_collector")
 def test_dropped_traces_give_their_memory_back(gpu: GpuDevice) -> None:
     def make() -> None:
         training = Training(gpu, "SGD", True)

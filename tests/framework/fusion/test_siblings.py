@@ -85,6 +85,7 @@ def test_the_order_stays_valid(rows: list[tuple[str | None, list[int]]]) -> None
     assert done == set(range(len(rows) + 1))
 
 
+@pytest.mark.timing
 def test_the_time_is_linear() -> None:
     def seconds(count: int) -> float:
         chains = [launch(f"p{k % 7}", [k], k + 1) for k in range(count)]

@@ -174,6 +174,7 @@ def test_long_sequences(causal: bool, gpu: GpuDevice) -> None:
         assert_close(one.grad, other.grad.float().numpy(), scale=20)
 
 
+@pytest.mark.usefixtures("_no_collector")
 def test_memory_is_linear_in_the_length(
     gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -72,6 +72,7 @@ def test_a_crash_is_blamed_on_its_probe(probe: str, reason: str) -> None:
     assert before.value != after.value
 
 
+@pytest.mark.timing
 def test_a_hang_ends() -> None:
     start = time.monotonic()
     hung, after = ask([Request("hang"), Request("process")], limit_seconds=2)
