@@ -11,7 +11,7 @@ from vkbackend.framework import ops
 from vkbackend.framework.errors import DTypeError, ShapeError
 from vkbackend.framework.op import REGISTRY
 from vkbackend.framework.ops.resample import resampled_rows
-from vkbackend.framework.ops.taps import Averages, Linear, Rule, Shares
+from vkbackend.framework.ops.taps import Averages, Linear, Rule, Shares, Smoothed
 from vkbackend.framework.ops.window import Window
 
 
@@ -135,6 +135,7 @@ POOLING = {
         (
             sample((3, 7, 5), rule=Averages(7, 4, 3, 2, 1, "padded")),
             sample((3, 7, 5), rule=Linear(7, 11, 7 / 11, False)),
+            sample((3, 7, 5), rule=Smoothed(7, 3, 7 / 3, True)),
             sample((3, 7, 5), rule=Shares(7, 5), back=False),
             sample((3, 5, 4), rule=Shares(7, 5), back=True),
             sample((0, 7, 5), rule=Shares(7, 5)),
@@ -164,6 +165,12 @@ POOLING = {
                 ShapeError,
                 "interpolate: align_corners is True; mode 'nearest' has no corners to"
                 " align, so leave it out",
+            ),
+            Bad(
+                lambda ones: ops.interpolate(ones(3, 5, 5), 2, antialias=True),
+                ShapeError,
+                "interpolate: antialias is for modes 'bilinear' and 'bicubic', not"
+                " 'nearest'",
             ),
             Bad(
                 lambda ones: ops.interpolate(ones(3, 5, 5)),

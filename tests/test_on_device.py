@@ -111,6 +111,8 @@ def sized_by_data(place: GpuDevice) -> dict[str, Callable[[], Any]]:
         "x[mask] = several": assign,
         "masked_select": lambda: ops.masked_select(x, mask),
         "nonzero": lambda: ops.nonzero(x),
+        "nonzero(as_tuple)": lambda: ops.nonzero(x, as_tuple=True),
+        "unique(dim)": lambda: ops.unique(x, True, True, True, 0),
         "bincount": lambda: ops.bincount(few),
         "one_hot": lambda: ops.one_hot(few),
         "repeat_interleave": lambda: ops.repeat_interleave(few, few),
@@ -123,6 +125,8 @@ SIZED_BY_DATA = {
     "x[mask] = several": (1, 4),
     "masked_select": (1, 4),
     "nonzero": (1, 4),
+    "nonzero(as_tuple)": (1, 4),
+    "unique(dim)": (1, 4),
     "bincount": (2, 8),  # the least number, which must not be below 0, and the largest
     "one_hot": (1, 12),  # without a number of classes: all three
     "repeat_interleave": (1, 12),  # a tensor of repeats: all three

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, overload
 
 from .. import ops
 from .operand import Number
@@ -49,9 +49,10 @@ class ChoiceMethods:
         sorted: bool = True,
         return_inverse: bool = False,
         return_counts: bool = False,
+        dim: int | None = None,
     ) -> Tensor | tuple[Tensor, ...]:
         """See `ops.unique`."""
-        return ops.unique(self, sorted, return_inverse, return_counts)
+        return ops.unique(self, sorted, return_inverse, return_counts, dim)
 
     def bincount(
         self: Tensor, weights: Tensor | None = None, minlength: int = 0
@@ -65,9 +66,15 @@ class ChoiceMethods:
         """See `ops.histc`."""
         return ops.histc(self, bins, min, max)
 
-    def nonzero(self: Tensor) -> Tensor:
+    @overload
+    def nonzero(self: Tensor, *, as_tuple: Literal[False] = False) -> Tensor: ...
+    @overload
+    def nonzero(self: Tensor, *, as_tuple: Literal[True]) -> tuple[Tensor, ...]: ...
+    def nonzero(
+        self: Tensor, *, as_tuple: Literal[True, False] = False
+    ) -> Tensor | tuple[Tensor, ...]:
         """See `ops.nonzero`."""
-        return ops.nonzero(self)
+        return ops.nonzero(self, as_tuple=as_tuple)
 
     def masked_fill(self: Tensor, mask: Tensor, value: Tensor | Number) -> Tensor:
         """See `ops.masked_fill`."""

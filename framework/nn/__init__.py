@@ -50,6 +50,16 @@ from .loss import (
 )
 from .module import Module
 from .normalize import BatchNorm1d, BatchNorm2d
+from .padding import (
+    ConstantPad1d,
+    ConstantPad2d,
+    ReflectionPad1d,
+    ReflectionPad2d,
+    ReplicationPad1d,
+    ReplicationPad2d,
+    ZeroPad1d,
+    ZeroPad2d,
+)
 from .parameter import Parameter
 from .pool import (
     AdaptiveAvgPool1d,
@@ -80,6 +90,8 @@ __all__ = [
     "BCEWithLogitsLoss",
     "BatchNorm1d",
     "BatchNorm2d",
+    "ConstantPad1d",
+    "ConstantPad2d",
     "Conv1d",
     "Conv2d",
     "ConvTranspose1d",
@@ -122,6 +134,10 @@ __all__ = [
     "RMSNorm",
     "ReLU",
     "ReLU6",
+    "ReflectionPad1d",
+    "ReflectionPad2d",
+    "ReplicationPad1d",
+    "ReplicationPad2d",
     "Sequential",
     "SiLU",
     "Sigmoid",
@@ -133,6 +149,8 @@ __all__ = [
     "Unflatten",
     "Unfold",
     "Upsample",
+    "ZeroPad1d",
+    "ZeroPad2d",
     "functional",
     "init",
 ]

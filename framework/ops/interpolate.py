@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ..errors import ShapeError
 from ..shape import Shape
 from .resample import resampled
-from .taps import Cubic, Linear, Nearest, Rule, Shares
+from .taps import Cubic, Linear, Nearest, Rule, Shares, Smoothed
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
@@ -32,6 +32,7 @@ def interpolate(
     mode: str = "nearest",
     align_corners: bool | None = None,
     recompute_scale_factor: bool | None = None,
+    antialias: bool = False,
 ) -> Tensor:
     """Return signals, images or volumes resized.
 
@@ -52,6 +53,9 @@ def interpolate(
         elements stay where they are, and not their ends.
     recompute_scale_factor : bool or None
         Whether places are computed from the rounded size, not from `scale_factor`.
+    antialias : bool, default False
+        For "bilinear" and "bicubic": whether an element that becomes smaller is made of
+        all that it covers, so that fine patterns do not turn into coarse ones.
 
     Returns
     -------
@@ -64,11 +68,16 @@ def interpolate(
         missing, out of range, or not for this mode.
     """
     _check(x, mode, align_corners, recompute_scale_factor, size)
+    if antialias and mode not in ("bilinear", "bicubic"):
+        raise ShapeError(
+            "interpolate: antialias is for modes 'bilinear' and 'bicubic', not"
+            f" {mode!r}"
+        )
     sizes, factors = _wanted(x, size, scale_factor)
     if recompute_scale_factor or mode == "area":
         factors = (None,) * len(sizes)
     rules = {
-        2 + k: _rule(mode, x.shape[2 + k], out, factor, bool(align_corners))
+        2 + k: _rule(mode, x.shape[2 + k], out, factor, bool(align_corners), antialias)
         for k, (out, factor) in enumerate(zip(sizes, factors))
     }
     return resampled("interpolate", x, rules)
@@ -131,7 +140,9 @@ def _wanted(
     return sizes, factors
 
 
-def _rule(mode: str, size: int, out: int, factor: float | None, aligned: bool) -> Rule:
+def _rule(
+    mode: str, size: int, out: int, factor: float | None, aligned: bool, smooth: bool
+) -> Rule:
     if mode == "area":
         return Shares(size, out)
     step = 1 / factor if factor else size / max(out, 1)
@@ -139,4 +150,6 @@ def _rule(mode: str, size: int, out: int, factor: float | None, aligned: bool) -
         return Nearest(size, out, step, mode == "nearest-exact")
     if aligned:
         step = (size - 1) / (out - 1) if out > 1 else 0.0
+    if smooth:
+        return Smoothed(size, out, step, mode == "bicubic")
     return (Cubic if mode == "bicubic" else Linear)(size, out, step, aligned)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, overload
 
 import numpy as np
 
@@ -85,23 +85,36 @@ def true_places(mask: Tensor) -> Tensor:
     return narrow(places, 0, 0, int(total.item()))
 
 
-def nonzero(x: Tensor) -> Tensor:
-    """Return the coordinates of elements that are not zero, one row for each.
+@overload
+def nonzero(x: Tensor, *, as_tuple: Literal[False] = False) -> Tensor: ...
+@overload
+def nonzero(x: Tensor, *, as_tuple: Literal[True]) -> tuple[Tensor, ...]: ...
+def nonzero(x: Tensor, *, as_tuple: bool = False) -> Tensor | tuple[Tensor, ...]:
+    """Return the coordinates of elements that are not zero, in row-major order.
 
     Their number is read by the host, which waits for it.
 
+    Parameters
+    ----------
+    x : Tensor
+    as_tuple : bool, default False
+        Return a tensor for each dimension, which together index `x`, as NumPy does; a
+        tensor without dimensions counts as one of one element.
+
     Returns
     -------
-    Tensor, shape (count, x.ndim), int32
-        In row-major order. int32, unlike PyTorch's int64, as `argmax` gives.
+    Tensor, shape (count, x.ndim), or tuple of Tensor, shape (count,)
+        int32, unlike PyTorch's int64, as `argmax` gives.
     """
     places = true_places(x if x.dtype is bool_ else ne(x, 0))
-    if x.ndim == 0:
-        return fill_like(x, (places.numel(), 0), 0, int32)
     columns, rest = [], places
     for step in contiguous_strides(x.shape):
         columns.append(floor_divide(rest, max(step, 1)))
         rest = remainder(rest, max(step, 1))
+    if as_tuple:
+        return tuple(columns) if x.ndim else (places,)
+    if x.ndim == 0:
+        return fill_like(x, (places.numel(), 0), 0, int32)
     return stack(columns, 1)
 
 

@@ -69,6 +69,13 @@ def _averaged(first: np.ndarray, end: np.ndarray, divisor: np.ndarray) -> Taps:
     return Taps(first, count, used / np.maximum(divisor, 1)[:, None])
 
 
+def _keys(distances: np.ndarray, a: float) -> np.ndarray:
+    """Return the cubic convolution's weights of elements up to two places away."""
+    near = ((a + 2) * distances - (a + 3)) * distances**2 + 1
+    far = ((a * distances - 5 * a) * distances + 8 * a) * distances - 4 * a
+    return np.where(distances <= 1, near, np.where(distances < 2, far, 0))
+
+
 @dataclass(frozen=True)
 class Averages:
     """Means, or sums, over a window that moves.
@@ -194,11 +201,48 @@ class Cubic(Linear):
         first = np.floor(at).astype(np.int64)
         part = at - first
         distances = np.column_stack([part + 1, part, 1 - part, 2 - part])
-        a = -0.75
-        near = ((a + 2) * distances - (a + 3)) * distances**2 + 1
-        far = ((a * distances - 5 * a) * distances + 8 * a) * distances - 4 * a
-        weights = np.where(distances <= 1, near, far)
+        weights = _keys(distances, -0.75)
         return _clipped(first[:, None] + np.arange(-1, 3), weights, self.size)
 
 
-Rule = Averages | Shares | Nearest | Linear
+@dataclass(frozen=True)
+class Smoothed:
+    """A triangle, or a cubic convolution, as wide as a result is where it is wider.
+
+    Source: PyTorch's `antialias=True`, after Pillow's `resize`; the cubic is Keys's
+    with a = -1/2.
+
+    Parameters
+    ----------
+    size, out : int
+        Elements before and after.
+    step : float
+        Distance of results in elements.
+    cubic : bool
+        Which of the two.
+    """
+
+    size: int
+    out: int
+    step: float
+    cubic: bool
+
+    def taps(self) -> Taps:
+        """Return the taps of each result."""
+        wide = max(self.step, 1.0)
+        reach = wide * (2 if self.cubic else 1)
+        centre = (np.arange(self.out) + 0.5) * self.step
+        first = np.maximum((centre - reach + 0.5).astype(np.int64), 0)
+        end = np.minimum((centre + reach + 0.5).astype(np.int64), self.size)
+        count = end - first
+        number = np.arange(max(1, count.max(initial=0)))
+        places = first[:, None] + number + 0.5
+        distances = np.abs(places - centre[:, None]) / wide
+        weights = _keys(distances, -0.5) if self.cubic else 1 - distances
+        weights = np.where(number < count[:, None], weights, 0)
+        if not self.cubic:
+            weights = np.maximum(weights, 0)
+        return Taps(first, count, weights / weights.sum(1, keepdims=True))
+
+
+Rule = Averages | Shares | Nearest | Linear | Smoothed

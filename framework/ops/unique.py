@@ -1,20 +1,23 @@
-"""Different elements."""
+"""Different elements, and different slices."""
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from ..dtype import bool_, int32
+from ..errors import ShapeError
+from ..shape import normalize_dim
 from .binary import sub
-from .compare import ne
+from .compare import logical_or, ne
 from .creation import fill_like
 from .join import cat
 from .masking import true_places
-from .movement import flatten, reshape
-from .region import narrow
+from .movement import movedim, reshape
+from .region import narrow, select
 from .scan import cumsum
-from .scatter import index_copy, index_select
-from .sort import sort
+from .scatter import gather, index_copy, index_select, scatter
+from .sort import argsort
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
@@ -25,8 +28,9 @@ def unique(
     sorted: bool = True,
     return_inverse: bool = False,
     return_counts: bool = False,
+    dim: int | None = None,
 ) -> Tensor | tuple[Tensor, ...]:
-    """Return the different elements in order; every NaN is different.
+    """Return the different elements, or slices, in order; every NaN is different.
 
     Parameters
     ----------
@@ -34,34 +38,92 @@ def unique(
     sorted : bool, default True
         Taken as PyTorch has it; the result is always in order.
     return_inverse : bool, default False
-        Also return where each element of `x` is in the result, as int32.
+        Also return where each element, or slice, of `x` is in the result, as int32.
     return_counts : bool, default False
-        Also return how often each element of the result occurs, as int32.
+        Also return how often each element, or slice, of the result occurs, as int32.
+    dim : int or None
+        Compare the slices at each place of this dimension, by their first element,
+        then their second and so on; None compares elements.
 
     Returns
     -------
     Tensor, or tuple of Tensor
-        The elements, then what else was asked for.
+        The elements (one dimension), or `x` with as many places along `dim` as there
+        are different slices; then what else was asked for.
+
+    Raises
+    ------
+    ShapeError
+        If slices have no elements to compare.
 
     Notes
     -----
-    Of all elements: PyTorch's `dim=`, which compares slices, is not there.
     How many there are decides the shape, so it is read by the host, which waits for it.
     """
-    values, order = sort(flatten(x.detach()))
-    size = values.numel()
-    if size == 0:
-        starts = fill_like(values, (0,), True, bool_)
-    else:
-        changes = ne(narrow(values, 0, 1, size - 1), narrow(values, 0, 0, size - 1))
-        starts = cat([fill_like(values, (1,), True, bool_), changes])
+    x = x.detach()
+    whole = reshape(x, (x.numel(),)) if dim is None else x
+    along = normalize_dim("unique", dim or 0, whole.ndim)
+    order, starts = _ordered(_slices(whole, along))
+    size = order.numel()
     places = true_places(starts)
-    found = [index_select(values, 0, places)]
+    found = [index_select(whole, along, index_select(order, 0, places))]
     if return_inverse:
-        numbers = sub(cumsum(starts, 0, dtype=int32), 1)
-        inverse = index_copy(fill_like(order, (size,), 0, int32), 0, order, numbers)
-        found.append(reshape(inverse, x.shape))
+        inverse = index_copy(fill_like(order, (size,), 0, int32), 0, order, _at(starts))
+        found.append(reshape(inverse, x.shape if dim is None else (size,)))
     if return_counts:
         ends = cat([places, fill_like(places, (1,), size, int32)])
         found.append(sub(narrow(ends, 0, 1, places.numel()), places))
     return tuple(found) if len(found) > 1 else found[0]
+
+
+def _slices(x: Tensor, dim: int) -> Tensor:
+    """Return the slices along a dimension as rows."""
+    if x.ndim < 2:
+        return reshape(x, (x.numel(), 1))
+    columns = [size for at, size in enumerate(x.shape) if at != dim]
+    if 0 in columns:
+        raise ShapeError(
+            f"unique: dim is {dim} for shape {x.shape}, whose slices have no elements;"
+            " no other dimension may have size 0"
+        )
+    return reshape(movedim(x, dim, 0), (x.shape[dim], math.prod(columns)))
+
+
+def _ordered(rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Return where sorted rows were, and which differ from the row before them.
+
+    Columns are ranked each for itself, then pairs of neighbours by their ranks, until
+    there is one: as many rounds as the number of columns has binary digits.
+    """
+    order = argsort(rows, 0)
+    starts = _changes(gather(rows, 0, order))
+    while rows.shape[1] > 1:
+        rows = scatter(fill_like(order, order.shape, 0, int32), 0, order, _at(starts))
+        count, width = rows.shape
+        if width % 2:
+            rows = cat([rows, fill_like(rows, (count, 1), 0, int32)], 1)
+        pairs = reshape(rows, (count, (width + 1) // 2, 2))
+        upper, lower = select(pairs, 2, 0), select(pairs, 2, 1)
+        # Stable: what is equal in the upper rank stays in the order of the lower.
+        by_lower = argsort(lower, 0)
+        order = gather(by_lower, 0, argsort(gather(upper, 0, by_lower), 0))
+        starts = logical_or(
+            _changes(gather(upper, 0, order)), _changes(gather(lower, 0, order))
+        )
+        rows = upper
+    return select(order, 1, 0), select(starts, 1, 0)
+
+
+def _changes(values: Tensor) -> Tensor:
+    """Return where a column's element is not the one above it; its first never is."""
+    count, width = values.shape
+    first = fill_like(values, (min(count, 1), width), True, bool_)
+    if count < 2:
+        return first
+    above, below = narrow(values, 0, 0, count - 1), narrow(values, 0, 1, count - 1)
+    return cat([first, ne(below, above)])
+
+
+def _at(starts: Tensor) -> Tensor:
+    """Return the number of the group that each place is in."""
+    return sub(cumsum(starts, 0, dtype=int32), 1)

@@ -54,6 +54,24 @@ def test_result_and_gradient(
     )
 
 
+@pytest.mark.parametrize("size", SIZES, ids=str)
+@pytest.mark.parametrize("aligned", [None, True])
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+def test_antialias(
+    mode: str, aligned: bool | None, size: dict[str, Any], make: Make
+) -> None:
+    as_in_torch(
+        make,
+        ops.interpolate,
+        F.interpolate,
+        (2, 3, 17, 13),
+        mode=mode,
+        align_corners=aligned,
+        antialias=True,
+        **size,
+    )
+
+
 def test_nearest_is_exact_at_many_sizes(make: Make) -> None:
     x = draw(1, 1, 17)
     for size in range(1, 60):

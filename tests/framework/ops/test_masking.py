@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+import torch
 
 import vkbackend.framework as fw
 from tests.framework.ops.agree import Row, agree
@@ -42,6 +43,19 @@ def test_nonzero(shape: tuple[int, ...], place: Device) -> None:
     expected = np.argwhere(data).astype(np.int32)
     assert np.array_equal(found.numpy(), expected)
     assert found.shape == expected.shape
+
+
+@pytest.mark.parametrize("shape", [(3, 5, 7), (1,), (), (0, 3)])
+def test_nonzero_as_tuple(shape: tuple[int, ...], place: Device) -> None:
+    data = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+    data[data > 1] %= 3
+    x = fw.tensor(data, device=place)
+    expected = torch.from_numpy(data).nonzero(as_tuple=True)
+    found = ops.nonzero(x, as_tuple=True)
+    assert isinstance(found, tuple)
+    assert [each.tolist() for each in found] == [each.tolist() for each in expected]
+    if shape:
+        assert x[found].tolist() == data[data != 0].tolist()
 
 
 def test_fill_with_a_tensor(place: Device) -> None:

@@ -4,11 +4,13 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+import torch
 
 import vkbackend.framework as fw
 from tests.compare import assert_close
 from vkbackend.framework import ops
 from vkbackend.framework.device import GpuDevice
+from vkbackend.framework.errors import ShapeError
 
 Make = Callable[..., fw.Tensor]
 
@@ -26,6 +28,49 @@ def test_against_numpy(dtype: str, shape: tuple[int, ...], make: Make) -> None:
     alone = ops.unique(make(data))
     assert isinstance(alone, fw.Tensor)
     assert_close(alone, values)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int32", "float32"])
+@pytest.mark.parametrize(
+    ("shape", "dim"),
+    [
+        ((40, 3), 0),
+        ((40, 1), -2),
+        ((3, 50), 1),
+        ((4, 30, 2), 1),
+        ((2, 3, 30), -1),
+        ((1, 5), 0),
+        ((9,), 0),
+        ((0, 3), 0),
+    ],
+)
+def test_slices_as_in_torch(
+    dtype: str, shape: tuple[int, ...], dim: int, make: Make
+) -> None:
+    data = np.random.default_rng(1).integers(0, 3, shape).astype(dtype)
+    options = {"dim": dim, "return_inverse": True, "return_counts": True}
+    expected = torch.unique(torch.from_numpy(data), **options)
+    found = ops.unique(make(data), **options)
+    assert isinstance(found, tuple)
+    assert found[0].dtype.name == dtype
+    for ours, theirs in zip(found, expected, strict=True):
+        assert ours.shape == tuple(theirs.shape)
+        assert ours.tolist() == theirs.tolist()
+
+
+def test_slices_without_elements_are_an_error(make: Make) -> None:
+    with pytest.raises(ShapeError) as raised:
+        ops.unique(make(np.ones((3, 0))), dim=0)
+    assert str(raised.value) == (
+        "unique: dim is 0 for shape (3, 0), whose slices have no elements; no other"
+        " dimension may have size 0"
+    )
+
+
+def test_slices_with_nan_are_different(make: Make) -> None:
+    x = make([[1.0, np.nan], [1.0, 2.0], [1.0, np.nan], [1.0, 2.0]])
+    found = ops.unique(x, return_counts=True, dim=0)
+    assert found[1].tolist() == [2, 1, 1]
 
 
 def test_every_nan_is_different(make: Make) -> None:

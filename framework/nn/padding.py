@@ -1,0 +1,114 @@
+"""Layers that add elements around signals and images."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from .. import ops
+from ..errors import ShapeError
+from ..tensor import Tensor
+from .module import Module
+
+
+class _Pad(Module):
+    """Pads the last `dims` dimensions; see `ops.pad`."""
+
+    dims: ClassVar[int]
+    mode: ClassVar[str]
+
+    def __init__(self, padding: int | Sequence[int]) -> None:
+        count = 2 * self.dims
+        numbers = (padding,) * count if isinstance(padding, int) else tuple(padding)
+        if len(numbers) != count:
+            raise ShapeError(
+                f"{type(self).__name__}: padding is {padding}; it must be one number or"
+                f" {count}"
+            )
+        self.padding = numbers
+        self.value = 0.0
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return `x` padded."""
+        return ops.pad(x, self.padding, self.mode, self.value)
+
+    def extra_repr(self) -> str:
+        """Return the arguments that `repr` shows."""
+        return f"{self.padding}"
+
+
+class _ConstantPad(_Pad):
+    mode = "constant"
+
+    def __init__(self, padding: int | Sequence[int], value: float) -> None:
+        super().__init__(padding)
+        self.value = value
+
+    def extra_repr(self) -> str:
+        """Return the arguments that `repr` shows."""
+        return f"padding={self.padding}, value={self.value}"
+
+
+class ConstantPad1d(_ConstantPad):
+    """Adds elements of one value around signals.
+
+    Parameters
+    ----------
+    padding : int or sequence of int
+        Elements added at both ends, or before and after; below 0 they are taken off.
+    value : float
+        What is added.
+    """
+
+    dims = 1
+
+
+class ConstantPad2d(_ConstantPad):
+    """Adds elements of one value around images.
+
+    Parameters
+    ----------
+    padding : int or sequence of int
+        Elements added at every edge, or left, right, above and below; below 0 they are
+        taken off.
+    value : float
+        What is added.
+    """
+
+    dims = 2
+
+
+class ZeroPad1d(_Pad):
+    """Adds zeros around signals; `padding` as in `ConstantPad1d`."""
+
+    dims, mode = 1, "constant"
+
+
+class ZeroPad2d(_Pad):
+    """Adds zeros around images; `padding` as in `ConstantPad2d`."""
+
+    dims, mode = 2, "constant"
+
+
+class ReflectionPad1d(_Pad):
+    """Mirrors signals at their ends; `padding` is one number or two, not below 0."""
+
+    dims, mode = 1, "reflect"
+
+
+class ReflectionPad2d(_Pad):
+    """Mirrors images at their edges; `padding` is one number or four, not below 0."""
+
+    dims, mode = 2, "reflect"
+
+
+class ReplicationPad1d(_Pad):
+    """Repeats the ends of signals; `padding` as in `ReflectionPad1d`."""
+
+    dims, mode = 1, "replicate"
+
+
+class ReplicationPad2d(_Pad):
+    """Repeats the edges of images; `padding` as in `ReflectionPad2d`."""
+
+    dims, mode = 2, "replicate"
