@@ -76,7 +76,7 @@ class Listener(Protocol):
         """Note that the function did what it does only once."""
 
     def called(self, owner: Any) -> None:
-        """Note an object whose `fingerprint()` tells whether the trace still fits."""
+        """Note an object whose `_fingerprint()` tells whether the trace still fits."""
 
     def left_gradient(self, leaf: Any, cleared: bool) -> None:
         """Note that the gradient of a leaf is about to be dropped or added to."""

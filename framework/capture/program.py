@@ -52,10 +52,10 @@ class Program:
         self._kept = call.kept
         self._surroundings = Surroundings(function)
         for owner in trace.owners:
-            for mapping, name in getattr(owner, "places", list)():
+            for mapping, name in getattr(owner, "_places", list)():
                 self._surroundings.add(mapping, name)
         self._changes = Structure.changes
-        self._fingerprints = [(owner, owner.fingerprint()) for owner in trace.owners]
+        self._fingerprints = [(owner, owner._fingerprint()) for owner in trace.owners]
         self._leaves = [
             (leaf, entry, leaf.grad) for leaf, entry in trace.leaves.values()
         ]
@@ -113,7 +113,7 @@ class Program:
             return False
         if self._changes != Structure.changes:
             for owner, fingerprint in self._fingerprints:
-                if not _equal(owner.fingerprint(), fingerprint):
+                if not _equal(owner._fingerprint(), fingerprint):
                     return False
             self._changes = Structure.changes
         for leaf, entry, _ in self._leaves:

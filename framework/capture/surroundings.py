@@ -77,7 +77,7 @@ class Surroundings:
     def _look_in_object(self, value: Any) -> None:
         attributes = vars(value)
         for name, found in attributes.items():
-            if isinstance(found, (*SIMPLE, Tensor)) or hasattr(found, "fingerprint"):
+            if isinstance(found, (*SIMPLE, Tensor)) or hasattr(found, "_fingerprint"):
                 self._entries.append((attributes, name, found))
 
 
@@ -101,7 +101,7 @@ def _is_plain(value: object) -> bool:
     return (
         hasattr(value, "__dict__")
         and not isinstance(value, type | ModuleType | Tensor)
-        and not hasattr(value, "fingerprint")
+        and not hasattr(value, "_fingerprint")
         and not type(value).__module__.startswith("vkbackend.")
     )
 

@@ -74,7 +74,7 @@ class Module:
         tracing.structure_changed()
         super().__delattr__(name)
 
-    def fingerprint(self) -> list[object]:
+    def _fingerprint(self) -> list[object]:
         """Return everything but elements that decides what a call does."""
         found: list[object] = []
         for name, value in vars(self).items():

@@ -61,7 +61,7 @@ class Cohort:
     def __del__(self) -> None:
         self.catch_up()
 
-    def fingerprint(self) -> list[object]:
+    def _fingerprint(self) -> list[object]:
         """Return how far each member is from the first: nowhere if a trace fits."""
         first = self.members[0]["step"]
         return [member["step"] - first for member in self.members]
@@ -219,7 +219,7 @@ class Optimizer:
         if changed:
             evaluate(*changed)
 
-    def fingerprint(self) -> list[object]:
+    def _fingerprint(self) -> list[object]:
         """Return everything but elements and learning rates that decides a step."""
         found: list[object] = []
         state = self.state
@@ -230,7 +230,7 @@ class Optimizer:
                     found.append(getattr(value, "array", None))
         return found
 
-    def places(self) -> list[tuple[dict[str, Any], str]]:
+    def _places(self) -> list[tuple[dict[str, Any], str]]:
         """Return where the options are that decide a step, without learning rates."""
         return [
             (group, name)

@@ -260,3 +260,23 @@ def test_a_profile_sees_the_dispatches(gpu: GpuDevice) -> None:
                 each.step(*each.batch())
     same(one, other)
     assert one.step.traces == 2
+
+
+def test_layers_may_have_any_name(gpu: GpuDevice) -> None:
+    class Named(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            for name in ("places", "fingerprint", "words", "owners", "check"):
+                setattr(self, name, nn.Linear(3, 3))
+
+        def forward(self, x: fw.Tensor) -> fw.Tensor:
+            for name, _ in self.named_children():
+                x = getattr(self, name)(x)
+            return x
+
+    model = Named().to(gpu)
+    replayed = fw.jit(lambda x: model(x))
+    for k in range(4):
+        x = tensor(gpu, np.full((2, 3), k))
+        assert replayed(x).tolist() == model(x).tolist()
+    assert replayed.replays == 3
