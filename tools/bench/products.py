@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -73,63 +74,107 @@ def _im2col(x: np.ndarray[Any, Any], w: np.ndarray[Any, Any]) -> np.ndarray[Any,
     return np.asarray(out.reshape(batch, height, width, -1).transpose(0, 3, 1, 2))
 
 
-def _convolution(
-    bench: Bench, shape: tuple[int, ...], filters: int, stride: int
-) -> Case:
-    batch, channels, size, kernel = shape
-    x, px = bench.uniform(batch, channels, size, size)
-    w, pw = bench.uniform(filters, channels, kernel, kernel)
-    padding = kernel // 2
-    out = (size + 2 * padding - kernel) // stride + 1
+class _Convolution(NamedTuple):
+    """Sizes of a convolution of square images with square filters."""
+
+    batch: int
+    channels: int
+    size: int
+    filters: int
+    kernel: int
+    stride: int = 1
+
+    @property
+    def operations(self) -> int:
+        out = (self.size - 1) // self.stride + 1
+        return 2 * self.batch * self.filters * self.channels * (out * self.kernel) ** 2
+
+
+def _convolution(bench: Bench, sizes: _Convolution, dtype: str, backward: bool) -> Case:
+    stride, padding = sizes.stride, sizes.kernel // 2
+    images = sizes.batch, sizes.channels, sizes.size, sizes.size
+    filters = sizes.filters, sizes.channels, sizes.kernel, sizes.kernel
+    x, px = bench.uniform(*images, dtype=dtype)
+    # Sums stay near 1, far from the end of float16.
+    bound = math.prod(filters[1:]) ** -0.5
+    w, pw = bench.uniform(*filters, low=-bound, high=bound, dtype=dtype)
+
+    def run(convolve: Callable[..., Any], x: Any, w: Any) -> list[Any]:
+        if not backward:
+            return [convolve(x, w, None, stride, padding)]
+        x.grad, w.grad = None, None
+        convolve(x, w, None, stride, padding).sum().backward()
+        return [x.grad, w.grad]
+
+    if backward:
+        for operand in (x, w, px, pw) if bench.peer.torch is not None else (x, w):
+            operand.requires_grad_()
+    host = dtype == "float32" and sizes.kernel == 3 and not backward
     return Case(
-        lambda: [ops.conv2d(x, w, None, stride, padding)],
+        lambda: run(ops.conv2d, x, w),
         bench.choose(
-            lambda torch: [torch.nn.functional.conv2d(px, pw, None, stride, padding)],
-            (lambda: [_im2col(px, pw)]) if kernel == 3 else None,
+            lambda torch: run(torch.nn.functional.conv2d, px, pw),
+            (lambda: [_im2col(px, pw)]) if host else None,
         ),
-        operations=2 * batch * filters * out * out * channels * kernel * kernel,
-        tolerance=1e-4,
+        operations=sizes.operations * (3 if backward else 1),
+        tolerance=10 * _TOLERANCE[dtype],
     )
 
 
-@workload(
-    "conv_fwd_{}x{}x{}_{}k3_float32", full=(64, 64, 56, 64), small=(8, 16, 32, 32)
-)
-def convolution(
-    bench: Bench, batch: int, channels: int, size: int, filters: int
+_CONVOLUTIONS = {
+    _Convolution(64, 64, 56, 64, 3): _Convolution(8, 16, 32, 32, 3),
+    _Convolution(64, 256, 14, 256, 3): None,
+    _Convolution(64, 3, 224, 64, 7, 2): None,
+}
+"""Sizes on hardware, and on a software device."""
+
+
+def _add_convolutions() -> None:
+    for full, small in _CONVOLUTIONS.items():
+        for dtype in ("float32", "float16"):
+            for part in ("fwd", "fwdbwd"):
+
+                def make(
+                    bench: Bench, *sizes: int, dtype: str = dtype, part: str = part
+                ) -> Case:
+                    chosen = _Convolution(*sizes)
+                    return _convolution(bench, chosen, dtype, part == "fwdbwd")
+
+                title = f"conv_{part}_{{}}x{{}}x{{}}_{{}}k{{}}_{dtype}"
+                there = small if dtype == "float32" else None
+                workload(title, full=full, small=there, dtype=dtype)(make)
+
+
+_add_convolutions()
+
+
+def _attention(
+    bench: Bench,
+    shape: tuple[int, ...],
+    dtype: str,
+    causal: bool = False,
+    backward: bool = False,
 ) -> Case:
-    """Convolve with 3x3 filters."""
-    return _convolution(bench, (batch, channels, size, 3), filters, 1)
-
-
-@workload("conv_fwd_{}x{}x{}_{}k3_float32", full=(64, 256, 14, 256))
-def deep_convolution(
-    bench: Bench, batch: int, channels: int, size: int, filters: int
-) -> Case:
-    """Convolve small images of many channels."""
-    return _convolution(bench, (batch, channels, size, 3), filters, 1)
-
-
-@workload("conv_fwd_{}x{}x{}_{}k7_float32", full=(64, 3, 224, 64))
-def first_convolution(
-    bench: Bench, batch: int, channels: int, size: int, filters: int
-) -> Case:
-    """Convolve large images of few channels."""
-    return _convolution(bench, (batch, channels, size, 7), filters, 2)
-
-
-def _attention(bench: Bench, shape: tuple[int, ...], dtype: str, causal: bool) -> Case:
     batch, heads, length, width = shape
-    (q, pq), (k, pk), (v, pv) = (bench.uniform(*shape, dtype=dtype) for _ in range(3))
+    pairs = [bench.uniform(*shape, dtype=dtype) for _ in range(3)]
+    mine, theirs = [x for x, _ in pairs], [x for _, x in pairs]
+
+    def run(attend: Callable[..., Any], operands: Sequence[Any]) -> list[Any]:
+        if not backward:
+            return [attend(*operands, is_causal=causal)]
+        for operand in operands:
+            operand.requires_grad_().grad = None
+        attend(*operands, is_causal=causal).sum().backward()
+        return [operand.grad for operand in operands]
+
     operations = 4 * batch * heads * length * length * width
+    if backward:
+        # Of five products, the first is the forward one once more.
+        operations = operations * 7 // 2
     return Case(
-        lambda: [ops.scaled_dot_product_attention(q, k, v, is_causal=causal)],
+        lambda: run(ops.scaled_dot_product_attention, mine),
         bench.choose(
-            lambda torch: [
-                torch.nn.functional.scaled_dot_product_attention(
-                    pq, pk, pv, is_causal=causal
-                )
-            ]
+            lambda torch: run(torch.nn.functional.scaled_dot_product_attention, theirs)
         ),
         operations=operations // 2 if causal else operations,
         tolerance=_TOLERANCE[dtype],
@@ -139,16 +184,22 @@ def _attention(bench: Bench, shape: tuple[int, ...], dtype: str, causal: bool) -
 @workload("sdpa_fwd_f16", full=(4, 16, 4096, 128), dtype="float16")
 def attention(bench: Bench, *shape: int) -> Case:
     """Attend to everything."""
-    return _attention(bench, shape, "float16", False)
+    return _attention(bench, shape, "float16")
 
 
 @workload("sdpa_fwd_causal_f16", full=(4, 16, 4096, 128), dtype="float16")
 def causal_attention(bench: Bench, *shape: int) -> Case:
     """Attend to what came before."""
-    return _attention(bench, shape, "float16", True)
+    return _attention(bench, shape, "float16", causal=True)
+
+
+@workload("sdpa_fwdbwd_f16", full=(4, 16, 4096, 128), dtype="float16")
+def attention_gradients(bench: Bench, *shape: int) -> Case:
+    """Attend to everything, and differentiate."""
+    return _attention(bench, shape, "float16", backward=True)
 
 
 @workload("sdpa_fwd_f32_{}x{}x{}x{}", full=(4, 16, 2048, 64), small=(1, 4, 256, 32))
 def wide_attention(bench: Bench, *shape: int) -> Case:
     """Attend in float32."""
-    return _attention(bench, shape, "float32", False)
+    return _attention(bench, shape, "float32")

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
 
 import vkbackend.framework as fw
 from vkbackend.framework import Tensor
 
+from .models import Sizes, perceptron, resnet18, transformer
 from .workload import Bench, Case, workload
 
 _OPS = 256
 _WARM_STEPS = 3
+# Of a first loss; what rounds differently in later steps grows.
+_TOLERANCE = {"float32": 1e-4, "bfloat16": 2e-2}
 
 
 @workload("dispatch_add_tiny_wall", full=(4,), small=(4,))
@@ -59,38 +61,28 @@ def adamw(bench: Bench, tensors: int, count: int) -> Case:
     return Case(ours, bench.choose(theirs_step), moved=7 * 4 * tensors * count)
 
 
-Parameters = Mapping[str, Any]
-Loss = Callable[[Any, Parameters, Any, Any], Any]
-
+How = Literal["eager", "cudagraph", "compiled"]
+"""How the peer runs a step. Ours is replayed for the last two."""
 
 Step = Callable[[], Sequence[Any]]
+Build = Callable[[Any], Any]
 
 
-def _step(
-    module: Any,
-    loss: Loss,
-    parameters: Parameters,
-    x: Any,
-    y: Any,
-    **options: Any,
-) -> Step:
+def _step(library: Any, model: Any, x: Any, y: Any, **options: Any) -> Step:
     """Return a training step, here or in PyTorch: both have the names it uses."""
-    functional = module.nn.functional
-    for parameter in parameters.values():
-        parameter.requires_grad_()
-    optimizer = module.optim.AdamW(list(parameters.values()), lr=1e-3, **options)
+    optimizer = library.optim.AdamW(model.parameters(), lr=1e-3, **options)
 
     def step() -> list[Any]:
         optimizer.zero_grad()
-        value = loss(functional, parameters, x, y)
-        value.backward()
+        loss = library.nn.functional.cross_entropy(model(x).float(), y)
+        loss.backward()
         optimizer.step()
-        return [value.detach()]
+        return [loss.detach()]
 
     return step
 
 
-def _replayed(torch: Any, step: Step) -> Step:
+def _cuda_graph(torch: Any, step: Step) -> Step:
     """Return a step of PyTorch as a CUDA graph."""
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
@@ -109,124 +101,152 @@ def _replayed(torch: Any, step: Step) -> Step:
     return replay
 
 
-def _training(
-    bench: Bench,
-    loss: Loss,
-    shapes: Mapping[str, tuple[int, ...]],
-    x: Any,
-    y: Any,
-    replayed: bool = False,
-) -> Case:
-    """Return the case of a training step, each as it is called or as it is replayed."""
-    made = {}
-    for name, shape in shapes.items():
-        bound = shape[-1] ** -0.5 if len(shape) > 1 else 1.0
-        made[name] = bench.uniform(*shape, low=-bound, high=bound)
-    ours = {name: pair[0] for name, pair in made.items()}
-    theirs = {name: pair[1] for name, pair in made.items()}
-    step = _step(fw, loss, ours, x[0], y[0])
-    if replayed:
-        step = fw.jit(step)
-        for _ in range(_WARM_STEPS):
-            step()
-    return Case(
-        step,
-        _peer_step(bench, loss, theirs, (x[1], y[1]), replayed),
-        tolerance=1e-4,
-        wall=True,
-    )
-
-
-def _peer_step(
-    bench: Bench,
-    loss: Loss,
-    parameters: Parameters,
-    data: tuple[Any, Any],
-    replayed: bool,
-) -> Step | None:
-    torch = bench.peer.torch
-    if torch is None:
-        return None
-    if replayed and bench.peer.cuda:
-        step = _step(torch, loss, parameters, *data, capturable=True, fused=True)
-        return _replayed(torch, step)
-    step = _step(torch, loss, parameters, *data)
-    if replayed:
-        for _ in range(_WARM_STEPS):
-            step()
+def _warm(step: Step) -> Step:
+    for _ in range(_WARM_STEPS):
+        step()
     return step
 
 
-def _mlp_loss(functional: Any, p: Parameters, x: Any, y: Any) -> Any:
-    for layer in range(2):
-        x = functional.relu(functional.linear(x, p[f"w{layer}"], p[f"b{layer}"]))
-    return functional.cross_entropy(functional.linear(x, p["w2"], p["b2"]), y)
+def _training(
+    bench: Bench,
+    build: Build,
+    data: tuple[tuple[Any, Any], tuple[Any, Any]],
+    how: How,
+    dtype: str = "float32",
+) -> Case:
+    """Return the case of a training step: forward, backward and AdamW.
+
+    `build` makes the model in the library that it is given; `data` are inputs and
+    classes, each here and in the peer.
+    """
+    (x, peer_x), (y, peer_y) = data
+    model = build(fw).to(bench.device)
+    theirs = None
+    torch = bench.peer.torch
+    if torch is not None:
+        peer_model = build(torch)
+        model.load_state_dict(_state(model, peer_model))
+        peer_model.to("cuda" if bench.peer.cuda else "cpu", getattr(torch, dtype))
+        theirs = _peer_step(bench, peer_model, peer_x, peer_y, how)
+    step = _step(fw, model.to(dtype), x, y)
+    if how != "eager":
+        step = _warm(fw.jit(step))
+    return Case(step, theirs, tolerance=_TOLERANCE[dtype], wall=True)
 
 
-def _mlp(bench: Bench, batch: int, replayed: bool) -> Case:
+def _state(model: Any, peer_model: Any) -> dict[str, Tensor]:
+    """Return what the peer's model has of each value that ours has."""
+    theirs = peer_model.state_dict()
+    return {
+        name: fw.tensor(theirs[name].numpy(), dtype=value.dtype)
+        for name, value in model.state_dict().items()
+    }
+
+
+def _peer_step(bench: Bench, model: Any, x: Any, y: Any, how: How) -> Step:
+    torch = bench.peer.torch
+    if how == "cudagraph" and bench.peer.cuda:
+        step = _step(torch, model, x, y, capturable=True, fused=True)
+        return _cuda_graph(torch, step)
+    if how == "eager":
+        return _step(torch, model, x, y)
+    if how == "compiled":
+        model = torch.compile(model)
+    return _warm(_step(torch, model, x, y, fused=bench.peer.cuda or None))
+
+
+def _mlp(bench: Bench, batch: int, how: How) -> Case:
     sizes = (784, 512, 256, 10)
-    shapes: dict[str, tuple[int, ...]] = {}
-    for layer, (inner, outer) in enumerate(itertools.pairwise(sizes)):
-        shapes |= {f"w{layer}": (outer, inner), f"b{layer}": (outer,)}
-    x, y = bench.uniform(batch, sizes[0]), bench.whole(batch, below=sizes[-1])
-    return _training(bench, _mlp_loss, shapes, x, y, replayed)
+    data = bench.uniform(batch, sizes[0]), bench.whole(batch, below=sizes[-1])
+    return _training(bench, lambda library: perceptron(library, sizes), data, how)
 
 
 @workload("mlp_step_b{}_eager_wall", full=(128,), small=(128,))
 def mlp(bench: Bench, batch: int) -> Case:
-    """Train a perceptron of three layers: forward, backward and AdamW."""
-    return _mlp(bench, batch, False)
+    """Train a perceptron of three layers."""
+    return _mlp(bench, batch, "eager")
 
 
 @workload("mlp_step_b{}_cudagraph_wall", full=(128,), small=(128,))
 def replayed_mlp(bench: Bench, batch: int) -> Case:
     """Replay the same step, which the peer does as a CUDA graph."""
-    return _mlp(bench, batch, True)
+    return _mlp(bench, batch, "cudagraph")
 
 
-_WIDTH, _HEADS, _BLOCKS, _WORDS = 128, 4, 2, 256
+def _transformer(
+    bench: Bench, batch: int, sizes: Sizes, how: How, dtype: str = "float32"
+) -> Case:
+    x = bench.whole(batch, sizes.length, below=sizes.words)
+    y = bench.whole(batch * sizes.length, below=sizes.words)
+    return _training(
+        bench, lambda library: transformer(library, sizes), (x, y), how, dtype
+    )
 
 
-def _block(f: Any, p: Parameters, x: Any, b: int) -> Any:
-    batch, length, width = x.shape
-    h = f.layer_norm(x, (width,), p[f"n1{b}"], p[f"m1{b}"])
-    qkv = f.linear(h, p[f"qkv{b}"]).reshape(batch, length, 3, _HEADS, width // _HEADS)
-    q, k, v = (qkv[:, :, at].transpose(1, 2) for at in range(3))
-    h = f.scaled_dot_product_attention(q, k, v, is_causal=True)
-    x = x + f.linear(h.transpose(1, 2).reshape(batch, length, width), p[f"o{b}"])
-    h = f.layer_norm(x, (width,), p[f"n2{b}"], p[f"m2{b}"])
-    return x + f.linear(f.gelu(f.linear(h, p[f"up{b}"])), p[f"down{b}"])
+def _sizes(
+    words: int, length: int, width: int = 128, heads: int = 4, blocks: int = 2
+) -> Sizes:
+    return Sizes(words, length, width, heads, blocks)
 
 
-def _transformer_loss(f: Any, p: Parameters, x: Any, y: Any) -> Any:
-    h = f.embedding(x, p["words"]) + p["places"]
-    for b in range(_BLOCKS):
-        h = _block(f, p, h, b)
-    logits = f.linear(h, p["words"])
-    return f.cross_entropy(logits.reshape(-1, _WORDS), y.reshape(-1))
+def _add_transformers() -> None:
+    """Add two blocks over 10,000 words, and GPT-2 small (Radford et al. 2019)."""
+    hows: tuple[How, ...] = ("eager", "cudagraph", "compiled")
+    for how in hows:
+
+        def tiny(bench: Bench, batch: int, *sizes: int, how: How = how) -> Case:
+            return _transformer(bench, batch, _sizes(*sizes), how)
+
+        small = None if how == "compiled" else (4, 256, 32)
+        workload(f"tinytransformer_{how}", full=(32, 10000, 64), small=small)(tiny)
+    for short, dtype, how in (
+        ("f32", "float32", hows[0]),
+        ("bf16", "bfloat16", hows[0]),
+        ("bf16", "bfloat16", hows[2]),
+    ):
+
+        def gpt2(
+            bench: Bench, batch: int, *sizes: int, dtype: str = dtype, how: How = how
+        ) -> Case:
+            chosen = _sizes(*sizes)._replace(tied=True)
+            return _transformer(bench, batch, chosen, how, dtype)
+
+        workload(
+            f"gpt2s_{short}_{how}_b8t1024",
+            full=(8, 50257, 1024, 768, 12, 12),
+            dtype=dtype,
+        )(gpt2)
 
 
-def _transformer(bench: Bench, batch: int, length: int, replayed: bool) -> Case:
-    shapes: dict[str, tuple[int, ...]] = {
-        "words": (_WORDS, _WIDTH),
-        "places": (length, _WIDTH),
-    }
-    for b in range(_BLOCKS):
-        shapes |= {f"{name}{b}": (_WIDTH,) for name in ("n1", "m1", "n2", "m2")}
-        shapes |= {f"qkv{b}": (3 * _WIDTH, _WIDTH), f"o{b}": (_WIDTH, _WIDTH)}
-        shapes |= {f"up{b}": (4 * _WIDTH, _WIDTH), f"down{b}": (_WIDTH, 4 * _WIDTH)}
-    x = bench.whole(batch, length, below=_WORDS)
-    y = bench.whole(batch, length, below=_WORDS)
-    return _training(bench, _transformer_loss, shapes, x, y, replayed)
+def _add_residual_networks() -> None:
+    for short, dtype in (("f32", "float32"), ("bf16", "bfloat16")):
+
+        def resnet(
+            bench: Bench,
+            batch: int,
+            size: int,
+            classes: int,
+            width: int,
+            dtype: str = dtype,
+        ) -> Case:
+            x = bench.uniform(batch, 3, size, size, dtype=dtype)
+            y = bench.whole(batch, below=classes)
+            return _training(
+                bench,
+                lambda library: resnet18(library, classes, width),
+                (x, y),
+                "eager",
+                dtype,
+            )
+
+        small = (2, 32, 10, 8) if dtype == "float32" else None
+        workload(
+            f"resnet18_{short}_b{{}}",
+            full=(64, 224, 1000, 64),
+            small=small,
+            dtype=dtype,
+        )(resnet)
 
 
-@workload("tinytransformer_eager", full=(16, 128), small=(4, 32))
-def transformer(bench: Bench, batch: int, length: int) -> Case:
-    """Train a transformer of two blocks: forward, backward and AdamW."""
-    return _transformer(bench, batch, length, False)
-
-
-@workload("tinytransformer_cudagraph", full=(16, 128), small=(4, 32))
-def replayed_transformer(bench: Bench, batch: int, length: int) -> Case:
-    """Replay the same step, which the peer does as a CUDA graph."""
-    return _transformer(bench, batch, length, True)
+_add_transformers()
+_add_residual_networks()
