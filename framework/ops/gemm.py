@@ -1,14 +1,12 @@
-"""Which kernel a large matrix product runs on, and how it is cut into tiles.
+"""Which kernel a large matrix product runs on, with what arguments.
 
 float32 runs on `matmul/registers`; float16 and bfloat16 on the matrix units through
 `matmul/cooperative`, where the device has them and passed the test of `matrix_units`;
-so does float32 as pairs of bfloat16, where the user accepts that. Tiles were chosen by
-measurement on an NVIDIA H200: the largest of which there are enough to fill the device.
+so does float32 as pairs of bfloat16, where the user accepts that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..dispatch import MAX_GROUPS, Argument, Dispatch, Placed, Scratch, fold_grid
@@ -16,14 +14,11 @@ from ..dtype import float32
 from ..shape import ceil_div
 from .element import storage_defines
 from .pack import Side, vectors
+from .product_tile import HALF_SUMS, PAIRS, PLAIN, Cut, Sizes, Tile, cuts
 from .reducing import sum_rows
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
-
-PLAIN, UNITS, HALF_SUMS, PAIRS = "", "units", "half_sums", "pairs"
-"""How a product is computed: without matrix units; on them, with float32 sums or with
-float16 sums; on them, from pairs of bfloat16."""
 
 SMALLEST = 1 << 20
 """Multiplications below which a product is not worth large tiles."""
@@ -40,52 +35,7 @@ RECURRING = 1 << 29
 MAX_RECURRING = 64
 """Different sizes that kernels are compiled for in a process; more use arguments."""
 
-FILLED, SPREAD = 128, 256
-"""Tiles that are enough; with fewer, the depth is cut until there are so many."""
-
-MIN_PART = 512
-"""Least depth of a part, where the depth is cut for want of tiles."""
-
-MAX_PAIRS = 8192
-"""Greatest depth of a part of pairs: matrix units truncate as they sum, so the error
-grows with the depth, to 2.8e-5 here."""
-
 _recurring: set[tuple[int, ...]] = set()
-
-
-class Tile(NamedTuple):
-    """What a workgroup computes.
-
-    Attributes
-    ----------
-    m, n, k : int
-        Rows, columns, and the depth of one step.
-    sub_m, sub_n : int
-        The part of a subgroup; in `matmul/registers` the quads of an invocation.
-    enough : int
-        Tiles that fill the device, so that a smaller one is no better.
-    """
-
-    m: int
-    n: int
-    k: int
-    sub_m: int
-    sub_n: int
-    enough: int
-
-
-REGISTER_TILES = (
-    Tile(128, 128, 16, 4, 2, 256),
-    Tile(64, 128, 16, 2, 2, 128),
-    Tile(64, 64, 16, 2, 2, 128),
-    Tile(32, 32, 16, 1, 1, 1),
-)
-UNIT_TILES = (
-    Tile(128, 128, 64, 64, 64, 128),
-    Tile(128, 64, 64, 64, 32, 128),
-    Tile(64, 64, 64, 32, 32, 1),
-)
-HALF_SUM_TILES = (Tile(256, 256, 32, 128, 64, 128), *UNIT_TILES)
 
 
 class _Large(NamedTuple):
@@ -95,8 +45,11 @@ class _Large(NamedTuple):
     a: Side
     b: Side
     mode: str
-    tile: Tile
-    parts: int
+    cut: Cut
+
+    @property
+    def tile(self) -> Tile:
+        return self.cut.tile
 
     @property
     def batch(self) -> int:
@@ -107,15 +60,28 @@ class _Large(NamedTuple):
         return 8 if self.mode else 4
 
     @property
-    def depth(self) -> int:
-        """The depth of a part, padded to whole steps."""
+    def step(self) -> int:
+        """How much of the depth a step takes."""
         # Of a pair of bfloat16, high and low parts share a step.
-        step = self.tile.k // 2 if self.mode == PAIRS else self.tile.k
-        return ceil_div(self.a.x.shape[self.a.k_dim], step * self.parts) * step
+        return self.tile.k // 2 if self.mode == PAIRS else self.tile.k
+
+    @property
+    def steps(self) -> int:
+        """Steps that cover the depth."""
+        return ceil_div(self.a.x.shape[self.a.k_dim], self.step)
+
+    @property
+    def part(self) -> int:
+        """Steps of a part, of which the last may have fewer."""
+        return ceil_div(self.steps, self.cut.parts)
+
+    @property
+    def parts(self) -> int:
+        return ceil_div(self.steps, self.part)
 
 
 def large_product(
-    gpu: DeviceInfo, a: Placed, b: Placed, mode: str
+    gpu: DeviceInfo, a: Placed, b: Placed, mode: str, cut: Cut | None = None
 ) -> list[Dispatch] | None:
     """Return the dispatches of a product that is worth large tiles, otherwise None.
 
@@ -126,6 +92,8 @@ def large_product(
     b : Placed, shape (batch, k, n)
     mode : str
         `PLAIN`, `UNITS`, `HALF_SUMS` or `PAIRS`.
+    cut : Cut or None
+        One of `product_tile.cuts`; None means the first of them.
     """
     batch, m, k = a.shape
     n = b.shape[2]
@@ -135,61 +103,18 @@ def large_product(
         return None
     if batch > MAX_GROUPS or min(m, n) <= (16 if mode else 32) or m * n * k < SMALLEST:
         return None
-    tiles = [tile for tile in _tiles(mode) if _fits(gpu, tile, mode)]
-    if not tiles:
+    cut = cut or next(iter(cuts(gpu, mode, Sizes(m, n, k, batch))), None)
+    if cut is None or cut.parts * batch > MAX_GROUPS:
         return None
-    tile = next((t for t in tiles if _count(t, m, n, batch) >= t.enough), tiles[-1])
-    parts = _parts(_count(tile, m, n, batch), k, mode, tile.k)
-    if parts * batch > MAX_GROUPS:
-        return None
-    product = _Large(gpu, Side("a", a, 1, 2), Side("b", b, 2, 1), mode, tile, parts)
+    product = _Large(gpu, Side("a", a, 1, 2), Side("b", b, 2, 1), mode, cut)
     found = _dispatches(product)
     packs = found[0].kernel == "matmul/pack" and mode != PAIRS
     return None if packs and batch * m * n * k < PACKED_SMALLEST else found
 
 
-def _parts(tiles: int, k: int, mode: str, step: int) -> int:
-    """Return into how many parts the depth is cut."""
-    parts = 1 if tiles >= FILLED else max(1, min(8, SPREAD // tiles, k // MIN_PART))
-    # What needs no padding as a whole needs none in parts.
-    if k % step == 0:
-        parts = next(count for count in range(parts, 0, -1) if k // step % count == 0)
-    return max(parts, ceil_div(k, MAX_PAIRS)) if mode == PAIRS else parts
-
-
-def _tiles(mode: str) -> Sequence[Tile]:
-    return {PLAIN: REGISTER_TILES, HALF_SUMS: HALF_SUM_TILES}.get(mode, UNIT_TILES)
-
-
-def _count(tile: Tile, m: int, n: int, batch: int) -> int:
-    return ceil_div(m, tile.m) * ceil_div(n, tile.n) * batch
-
-
-def _fits(gpu: DeviceInfo, tile: Tile, mode: str) -> bool:
-    """Return whether a device has the shared memory and the invocations."""
-    if mode == PLAIN:
-        size = 2 * 8 * (tile.m + tile.n + 8) * 4
-        return size <= gpu.max_shared_memory
-    # The more roomy of the two ways in which each operand may lie.
-    lines = max(tile.m * (tile.k + 8), tile.k * (tile.m + 8))
-    lines += max(tile.n * (tile.k + 8), tile.k * (tile.n + 8))
-    subgroups = (tile.m // tile.sub_m) * (tile.n // tile.sub_n)
-    threads = subgroups * gpu.subgroup_size
-    strips = subgroups * 16 * (tile.sub_n + 4) * 4
-    return (
-        max(2 * lines, strips) <= gpu.max_shared_memory
-        and threads <= gpu.max_workgroup_invocations
-        and all(
-            block * tile.k // 8 % threads == 0 and threads % (across // 8) == 0
-            for block in (tile.m, tile.n)
-            for across in (block, tile.k)
-        )
-    )
-
-
 def _dispatches(product: _Large) -> list[Dispatch]:
-    gpu, a, b, mode, tile, parts = product
-    padded = product.depth * parts
+    gpu, a, b, mode, (tile, _) = product
+    padded, parts = product.steps * product.step, product.parts
     split = mode == PAIRS
     left = vectors(a, product.width, tile.m, padded, split=split)
     right = vectors(b, product.width, tile.n, padded, split=split)
@@ -197,10 +122,10 @@ def _dispatches(product: _Large) -> list[Dispatch]:
     out: str | Scratch = "out"
     if parts > 1:
         out = Scratch("partial", 4 * parts * batch * m * n)
-    depth = product.depth * (2 if split else 1)
+    depth = product.part * tile.k
     push: dict[str, Argument] = {"a": left.memory, "b": right.memory, "out_": out}
-    push |= {"m": m, "n": n, "k": depth, "batches": batch}
-    push |= {"a_stride": left.line, "b_stride": right.line}
+    push |= {"m": m, "n": n, "k": depth, "total": product.steps * tile.k}
+    push |= {"batches": batch, "a_stride": left.line, "b_stride": right.line}
     push |= {"a_batch": left.batch, "b_batch": right.batch}
     push |= {"last_row": left.last(tile.m), "last_column": right.last(tile.n)}
     constants = {
@@ -208,6 +133,7 @@ def _dispatches(product: _Large) -> list[Dispatch]:
         "BLOCK_N": tile.n,
         "A_ALONG_K": int(left.along_k),
         "B_ALONG_K": int(right.along_k),
+        "UNEVEN": int(product.steps % product.part != 0),
         **_kernel_constants(product),
     }
     if not mode:

@@ -21,7 +21,7 @@ from ..op import REGISTRY
 from ..pending import Array, Node, Operand
 from ..schedule import run_apart
 from ..shape import Layout
-from .gemm import HALF_SUMS, PAIRS, PLAIN, UNITS
+from .product_tile import HALF_SUMS, PAIRS, PLAIN, UNITS
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo

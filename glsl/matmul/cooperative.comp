@@ -4,8 +4,8 @@
 //         strides and batch strides count vectors. DTYPE float32: bfloat16 pairs, see
 //         matmul/pack.comp
 // out     out_ (batch, m, n), contiguous; DTYPE, or ACC with OUT_ACC
-// consts  BLOCK_M, BLOCK_N, BLOCK_K, SUB_M, SUB_N, SUBGROUP, A_ALONG_K, B_ALONG_K;
-//         DEPTH, A_STRIDE, B_STRIDE: sizes of a shape that recurs, or 0
+// consts  BLOCK_M, BLOCK_N, BLOCK_K, SUB_M, SUB_N, SUBGROUP, A_ALONG_K, B_ALONG_K,
+//         UNEVEN; DEPTH, A_STRIDE, B_STRIDE: sizes of a shape that recurs, or 0
 // source  NVIDIA's vk_cooperative_matrix_perf; gemm tiles chosen by measurement
 #version 460
 #extension GL_EXT_buffer_reference : require
@@ -41,6 +41,7 @@ layout(constant_id = 10) const uint B_ALONG_K = 0;
 layout(constant_id = 11) const uint DEPTH = 0;
 layout(constant_id = 12) const uint A_STRIDE = 0;
 layout(constant_id = 13) const uint B_STRIDE = 0;
+layout(constant_id = 14) const uint UNEVEN = 0;
 
 const uint EDGE = 16;  // of a fragment
 const uint ACROSS_M = BLOCK_M / SUB_M;
@@ -77,7 +78,8 @@ layout(push_constant, std430) uniform Push {
     Out out_;
     uint m;
     uint n;
-    uint k;  // of each part
+    uint k;  // of each part but the last, which has what is left of the total
+    uint total;
     uint batches;
     uint a_stride;
     uint b_stride;
@@ -163,7 +165,8 @@ void main() {
     uvec4 next_a[A_LOADS], next_b[B_LOADS];
     [[unroll]] for (uint i = 0; i < A_LOADS; ++i) next_a[i] = a.at[a_from + i * a_step];
     [[unroll]] for (uint i = 0; i < B_LOADS; ++i) next_b[i] = b.at[b_from + i * b_step];
-    uint count = depth / BLOCK_K;
+    uint own = UNEVEN != 0 ? min(depth, push.total - part * depth) : depth;
+    uint count = own / BLOCK_K;
     [[dont_unroll]] for (uint tile = 0; tile < count; ++tile) {
         barrier();
         [[unroll]] for (uint i = 0; i < A_LOADS; ++i)

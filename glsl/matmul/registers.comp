@@ -3,8 +3,8 @@
 // in      a, b: float32 in vectors of 4, the depth padded to whole pairs of 8;
 //         strides and batch strides count vectors
 // out     out_ (batch, m, n), contiguous
-// consts  BLOCK_M, BLOCK_N, QUADS_M, QUADS_N, A_ALONG_K, B_ALONG_K, DIRECT; DEPTH,
-//         A_STRIDE, B_STRIDE: sizes of a shape that recurs, or 0
+// consts  BLOCK_M, BLOCK_N, QUADS_M, QUADS_N, A_ALONG_K, B_ALONG_K, DIRECT, UNEVEN;
+//         DEPTH, A_STRIDE, B_STRIDE: sizes of a shape that recurs, or 0
 // source  the order of CUTLASS's SIMT kernels; tiles chosen by measurement
 // lint    bank-conflict: stores along k run only where neighbours load along k
 #version 460
@@ -24,6 +24,7 @@ layout(constant_id = 9) const uint DIRECT = 0;
 layout(constant_id = 10) const uint DEPTH = 0;
 layout(constant_id = 11) const uint A_STRIDE = 0;
 layout(constant_id = 12) const uint B_STRIDE = 0;
+layout(constant_id = 13) const uint UNEVEN = 0;
 
 const uint BLOCK_K = 8;
 const uint ACROSS_M = BLOCK_M / (4 * QUADS_M);
@@ -47,7 +48,8 @@ layout(push_constant, std430) uniform Push {
     Out out_;
     uint m;
     uint n;
-    uint k;  // of each part
+    uint k;  // of each part but the last, which has what is left of the total
+    uint total;
     uint batches;
     uint a_stride;
     uint b_stride;
@@ -141,7 +143,8 @@ void main() {
         [[unroll]] for (uint j = 0; j < QUADS_N; ++j) sum[i][j] = vec4(0.0);
     vec4 next_a[A_LOADS], next_b[B_LOADS];
     vec4 left[2][QUADS_M], right[2][QUADS_N];
-    uint count = depth / BLOCK_K;
+    uint own = UNEVEN != 0 ? min(depth, push.total - part * depth) : depth;
+    uint count = own / BLOCK_K;
     FETCH(0)
     KEEP(0)
     barrier();

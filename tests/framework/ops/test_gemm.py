@@ -13,9 +13,17 @@ from tests.framework.ops.large import SIZES, as_discrete, operands, relative_err
 from tests.hardware import skip_where_it_crashes
 from vkbackend.framework.device import Device
 from vkbackend.framework.dispatch import Dispatch, Placed, Scratch
-from vkbackend.framework.dtype import DType, bfloat16, float16, float32, float64
+from vkbackend.framework.dtype import DType, float16, float32, float64
 from vkbackend.framework.ops import gemm
-from vkbackend.framework.ops.gemm import HALF_SUMS, PAIRS, PLAIN, UNITS, large_product
+from vkbackend.framework.ops.gemm import large_product
+from vkbackend.framework.ops.product_tile import (
+    HALF_SUMS,
+    PAIRS,
+    PLAIN,
+    REGISTER_TILES,
+    UNITS,
+    Cut,
+)
 from vkbackend.framework.shape import Layout
 
 pytestmark = pytest.mark.core
@@ -23,17 +31,31 @@ pytestmark = pytest.mark.core
 SIDE = st.integers(17, 400)
 
 
-@pytest.fixture(params=gemm.REGISTER_TILES, ids=lambda tile: f"{tile.m}x{tile.n}")
+# Every tile, and depths in two parts and in three.
+CUTS = [Cut(tile, 1) for tile in REGISTER_TILES]
+CUTS += [Cut(REGISTER_TILES[2], 2), Cut(REGISTER_TILES[3], 3)]
+
+
+@pytest.fixture(params=CUTS, ids=lambda cut: f"{cut.tile.m}x{cut.tile.n}/{cut.parts}")
+def cut(request: pytest.FixtureRequest) -> Cut:
+    found: Cut = request.param
+    return found
+
+
+@pytest.fixture
 def kernels(
-    request: pytest.FixtureRequest,
-    device: vkbackend.Device,
-    monkeypatch: pytest.MonkeyPatch,
+    cut: Cut, device: vkbackend.Device, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[list[str]]:
     skip_where_it_crashes(device.info)
-    monkeypatch.setattr(gemm, "REGISTER_TILES", (request.param,))
     monkeypatch.setattr(gemm, "SMALLEST", 1)
     monkeypatch.setattr(gemm, "PACKED_SMALLEST", 1)
-    yield from as_discrete(monkeypatch, "large_product", large_product)
+
+    def rule(
+        gpu: vkbackend.DeviceInfo, a: Placed, b: Placed, mode: str
+    ) -> list[Dispatch] | None:
+        return large_product(gpu, a, b, mode, cut)
+
+    yield from as_discrete(monkeypatch, "large_product", rule)
 
 
 @pytest.fixture(scope="module")
@@ -58,12 +80,16 @@ def placed(dtype: DType, batch: int, rows: int, columns: int, turned: bool) -> P
 @pytest.mark.parametrize("sizes", SIZES)
 @pytest.mark.parametrize("turned", ["", "a", "b", "ab"])
 def test_against_numpy(
-    gpu: Device, kernels: list[str], sizes: tuple[int, int, int, int], turned: str
+    gpu: Device,
+    cut: Cut,
+    kernels: list[str],
+    sizes: tuple[int, int, int, int],
+    turned: str,
 ) -> None:
     a, b, want = operands(gpu, sizes, turned, "float32")
     assert relative_error((a @ b).numpy(), want) < 1e-6
     assert "matmul/registers" in kernels
-    assert ("reduce/reduce" in kernels) == (sizes[3] >= 2 * gemm.MIN_PART)
+    assert ("reduce/reduce" in kernels) == (cut.parts > 1 and sizes[3] > cut.tile.k)
 
 
 @pytest.mark.parametrize("sizes", [(1, 300, 64, 1100), (2, 128, 96, 48)])
@@ -116,10 +142,14 @@ def test_tiles_on_matrix_units_stay_inside(
     product = dispatch_of(found, "matmul/cooperative")
     constants, push = product.constants, product.push
     step = int(constants["BLOCK_K"])
-    assert int(push["k"]) % step == 0  # type: ignore[arg-type]
+    part, total = int(push["k"]), int(push["total"])  # type: ignore[arg-type]
+    assert part % step == 0
+    assert total % step == 0
     parts = product.grid[2] // 2
     halves = 2 if mode == PAIRS else 1
-    assert int(push["k"]) * parts >= k * halves  # type: ignore[arg-type]
+    assert total >= k * halves
+    assert (parts - 1) * part < total <= parts * part
+    assert (total == parts * part) == (constants["UNEVEN"] == 0)
     for side, size, along in (("row", m, not turned_a), ("column", n, turned_b)):
         block = int(constants["BLOCK_M" if side == "row" else "BLOCK_N"])
         last = int(push[f"last_{side}"])  # type: ignore[arg-type]
@@ -129,46 +159,31 @@ def test_tiles_on_matrix_units_stay_inside(
         assert along or last % 8 == 0
         memory = push[name]
         if isinstance(memory, Scratch):
-            outer = last + block
-            depth = int(push["k"]) * parts  # type: ignore[arg-type]
-            assert memory.size == 2 * outer * depth * 2
+            assert memory.size == 2 * (last + block) * total * 2
         else:
             assert last + block == size
-            assert k == int(push["k"]) * parts  # type: ignore[arg-type]
+            assert k == total
 
 
-def test_tiles_are_the_largest_that_fill_the_device(
-    discrete: vkbackend.DeviceInfo,
-) -> None:
-    blocks = {}
-    for size in (256, 1024, 4096):
-        a = placed(bfloat16, 1, size, size, False)
-        found = large_product(discrete, a, a, UNITS)
-        constants = dispatch_of(found, "matmul/cooperative").constants
-        blocks[size] = constants["BLOCK_M"], constants["BLOCK_N"]
-    assert blocks == {256: (64, 64), 1024: (128, 64), 4096: (128, 128)}
+def test_a_depth_in_parts_needs_no_packing(discrete: vkbackend.DeviceInfo) -> None:
+    a, b = placed(float32, 1, 2048, 10000, False), placed(float32, 1, 10000, 128, False)
+    found = large_product(discrete, a, b, PLAIN)
+    assert found is not None
+    product, added = found
+    parts, step = product.grid[2], 16
+    assert (product.kernel, added.kernel) == ("matmul/registers", "reduce/reduce")
+    part, total = int(product.push["k"]), int(product.push["total"])  # type: ignore[arg-type]
+    assert part % step == 0
+    assert total == 10000
+    assert product.constants["UNEVEN"] == 1
+    assert (parts - 1) * part < total < parts * part
 
 
-def test_the_depth_is_cut_for_want_of_tiles_and_for_exactness(
-    discrete: vkbackend.DeviceInfo,
-) -> None:
-    def parts(m: int, n: int, k: int, mode: str) -> int:
-        dtype = float16 if mode == UNITS else float32
-        a, b = placed(dtype, 1, m, k, False), placed(dtype, 1, k, n, False)
-        found = large_product(discrete, a, b, mode)
-        kernel = "matmul/cooperative" if mode else "matmul/registers"
-        return dispatch_of(found, kernel).grid[2]
-
-    assert parts(1024, 1024, 1024, PLAIN) == parts(1024, 1024, 1024, UNITS) == 1
-    assert parts(256, 256, 4096, PLAIN) == 4
-    assert parts(256, 256, 4096, UNITS) == 8
-    assert parts(512, 512, 8192, UNITS) == 4
-    # 49 steps of 16 are no two equal parts.
-    assert parts(128, 512, 784, PLAIN) == 1
-    assert parts(256, 256, 768, UNITS) == 1
-    assert parts(4096, 4096, 8192, PAIRS) == 1
-    assert parts(4096, 4096, 20000, PAIRS) == 3
-    assert parts(4096, 4096, 20000, PLAIN) == 1
+def test_pairs_are_cut_for_exactness(discrete: vkbackend.DeviceInfo) -> None:
+    a = placed(float32, 1, 4096, 20000, False)
+    b = placed(float32, 1, 20000, 4096, False)
+    found = large_product(discrete, a, b, PAIRS)
+    assert dispatch_of(found, "matmul/cooperative").grid[2] == 3
 
 
 def test_what_is_left_to_other_kernels(discrete: vkbackend.DeviceInfo) -> None:

@@ -10,8 +10,8 @@ from vkbackend.errors import ShaderError
 from vkbackend.framework.device import GpuDevice
 from vkbackend.framework.dtype import bfloat16, float16, float32, float64
 from vkbackend.framework.ops import matrix_units
-from vkbackend.framework.ops.gemm import HALF_SUMS, PAIRS, PLAIN, UNITS
 from vkbackend.framework.ops.matrix_units import offers, product_mode
+from vkbackend.framework.ops.product_tile import HALF_SUMS, PAIRS, PLAIN, UNITS
 from vkbackend.info import MatrixShape
 
 

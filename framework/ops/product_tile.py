@@ -1,0 +1,178 @@
+"""How a large matrix product is cut: which tiles, and how many parts of its depth.
+
+A model of the time decides. A workgroup computes one tile, over one part of the depth;
+workgroups are spread over `PROCESSORS`, and the busiest of these decides. Its time is
+the multiply-adds of its workgroups, each with `START` more of depth for the first loads
+and the last stores, at the tile's rate; where fewer workgroups than a processor has
+room for run on it, only a share of that rate is reached. Parts add the bytes of their
+sums, which are written and read again, and the start of the kernel that reads them.
+
+Rates and shares were measured on an NVIDIA H200 with products of 1024 to 8192 rows;
+what another device reaches differs, but what is better than what differs less.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..shape import ceil_div
+
+if TYPE_CHECKING:
+    from vkbackend import DeviceInfo
+
+PLAIN, UNITS, HALF_SUMS, PAIRS = "", "units", "half_sums", "pairs"
+"""How a product is computed: without matrix units; on them, with float32 sums or with
+float16 sums; on them, from pairs of bfloat16."""
+
+PROCESSORS = 132
+"""Multiprocessors of an H200."""
+
+START = {PLAIN: 64, UNITS: 128, HALF_SUMS: 128, PAIRS: 384}
+"""Depth that would take as long as a workgroup's first loads and last stores."""
+
+BYTES_A_MICROSECOND = 4e6
+"""Of partial sums, written or read."""
+
+LAUNCH_MICROSECONDS = 6.0
+"""Of the kernel that adds partial sums, after a barrier."""
+
+MIN_PART = 512
+"""Least depth of a part, where the depth is cut for want of tiles."""
+
+MAX_PARTS = 8
+
+MAX_PAIRS = 8192
+"""Greatest depth of a part of pairs: matrix units truncate as they sum, so the error
+grows with the depth, to 2.8e-5 here."""
+
+
+class Tile(NamedTuple):
+    """What a workgroup computes.
+
+    Attributes
+    ----------
+    m, n, k : int
+        Rows, columns, and the depth of one step.
+    sub_m, sub_n : int
+        The part of a subgroup; in `matmul/registers` the quads of an invocation.
+    rate : float
+        Teraflops of a device that is full of such workgroups.
+    shares : tuple of float
+        Which part of the rate 1, 2, ... workgroups on each processor reach; the last
+        is 1, with as many as there is room for.
+    """
+
+    m: int
+    n: int
+    k: int
+    sub_m: int
+    sub_n: int
+    rate: float
+    shares: tuple[float, ...]
+
+
+class Cut(NamedTuple):
+    """A tile, and into how many parts the depth is cut.
+
+    Parts are of equal depth but the last, which may have less.
+    """
+
+    tile: Tile
+    parts: int
+
+
+class Sizes(NamedTuple):
+    """The sizes of a batch of products."""
+
+    m: int
+    n: int
+    k: int
+    batch: int = 1
+
+    def tiles(self, tile: Tile) -> int:
+        """Return how many tiles there are."""
+        return ceil_div(self.m, tile.m) * ceil_div(self.n, tile.n) * self.batch
+
+
+REGISTER_TILES = (
+    Tile(128, 128, 16, 4, 2, 48.9, (0.57, 1.0)),
+    Tile(64, 128, 16, 2, 2, 47.8, (0.85, 0.96, 1.0)),
+    Tile(64, 64, 16, 2, 2, 44.5, (0.45, 0.88, 0.96, 1.0)),
+    Tile(32, 32, 16, 1, 1, 24.0, (0.29, 0.43, 0.6, 0.8, 0.85, 0.9, 0.95, 1.0)),
+)
+UNIT_TILES = (
+    Tile(128, 128, 64, 64, 64, 380.0, (0.84, 1.0)),
+    Tile(128, 64, 64, 64, 32, 300.0, (0.7, 0.9, 1.0)),
+    Tile(64, 64, 64, 32, 32, 250.0, (0.5, 0.83, 0.93, 1.0)),
+)
+HALF_SUM_TILES = (Tile(256, 256, 32, 128, 64, 413.0, (1.0,)), *UNIT_TILES)
+
+
+def cuts(gpu: DeviceInfo, mode: str, sizes: Sizes) -> list[Cut]:
+    """Return the ways to cut a product that a device can run, the quickest first.
+
+    Parameters
+    ----------
+    gpu : DeviceInfo
+    mode : str
+        How it is computed.
+    sizes : Sizes
+    """
+    found = [
+        Cut(tile, parts)
+        for tile in _tiles(mode)
+        if fits(gpu, tile, mode)
+        for parts in _parts(sizes.k, mode)
+    ]
+    return sorted(found, key=lambda cut: microseconds(cut, mode, sizes))
+
+
+def microseconds(cut: Cut, mode: str, sizes: Sizes) -> float:
+    """Return what the model says of the time, without that of packing operands."""
+    tile, parts = cut
+    rounds, rest = divmod(
+        ceil_div(sizes.tiles(tile) * parts, PROCESSORS), len(tile.shares)
+    )
+    # How many would take as long, one by one, at the full rate.
+    at_once = rounds * len(tile.shares) + (rest / tile.shares[rest - 1] if rest else 0)
+    products = 3 if mode == PAIRS else 1
+    depth = ceil_div(ceil_div(sizes.k, tile.k), parts) * tile.k * products
+    operations = 2 * tile.m * tile.n * (depth + START[mode])
+    time = at_once * operations * PROCESSORS / (tile.rate * 1e6)
+    if parts > 1:
+        sums = parts * sizes.batch * sizes.m * sizes.n
+        time += LAUNCH_MICROSECONDS + 2 * 4 * sums / BYTES_A_MICROSECOND
+    return time
+
+
+def _parts(k: int, mode: str) -> range:
+    """Return into how many parts the depth may be cut."""
+    least = ceil_div(k, MAX_PAIRS) if mode == PAIRS else 1
+    return range(least, max(least, min(MAX_PARTS, k // MIN_PART)) + 1)
+
+
+def _tiles(mode: str) -> Sequence[Tile]:
+    return {PLAIN: REGISTER_TILES, HALF_SUMS: HALF_SUM_TILES}.get(mode, UNIT_TILES)
+
+
+def fits(gpu: DeviceInfo, tile: Tile, mode: str) -> bool:
+    """Return whether a device has the shared memory and the invocations for a tile."""
+    if mode == PLAIN:
+        size = 2 * 8 * (tile.m + tile.n + 8) * 4
+        return size <= gpu.max_shared_memory
+    # The more roomy of the two ways in which each operand may lie.
+    lines = max(tile.m * (tile.k + 8), tile.k * (tile.m + 8))
+    lines += max(tile.n * (tile.k + 8), tile.k * (tile.n + 8))
+    subgroups = (tile.m // tile.sub_m) * (tile.n // tile.sub_n)
+    threads = subgroups * gpu.subgroup_size
+    strips = subgroups * 16 * (tile.sub_n + 4) * 4
+    return (
+        max(2 * lines, strips) <= gpu.max_shared_memory
+        and threads <= gpu.max_workgroup_invocations
+        and all(
+            block * tile.k // 8 % threads == 0 and threads % (across // 8) == 0
+            for block in (tile.m, tile.n)
+            for across in (block, tile.k)
+        )
+    )

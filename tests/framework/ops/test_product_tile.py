@@ -1,0 +1,121 @@
+"""How products are cut: what was measured stays chosen, and neighbours are near."""
+
+import dataclasses
+import itertools
+
+import pytest
+
+import vkbackend
+from vkbackend.framework.ops.product_tile import (
+    HALF_SUMS,
+    MAX_PARTS,
+    MIN_PART,
+    PAIRS,
+    PLAIN,
+    PROCESSORS,
+    REGISTER_TILES,
+    UNITS,
+    Cut,
+    Sizes,
+    cuts,
+    microseconds,
+)
+
+
+@pytest.fixture(scope="module")
+def discrete(device: vkbackend.Device) -> vkbackend.DeviceInfo:
+    return dataclasses.replace(
+        device.info,
+        kind="discrete",
+        subgroup_size=32,
+        max_shared_memory=49152,
+        max_workgroup_invocations=1024,
+    )
+
+
+def square(size: int, batch: int = 1) -> Sizes:
+    return Sizes(size, size, size, batch)
+
+
+def chosen(gpu: vkbackend.DeviceInfo, mode: str, sizes: Sizes) -> tuple[int, int, int]:
+    tile, parts = cuts(gpu, mode, sizes)[0]
+    return tile.m, tile.n, parts
+
+
+# The quickest of those that were measured on an NVIDIA H200.
+MEASURED = {
+    PLAIN: [(64, 128), (128, 128), (128, 128), (128, 128), (128, 128)],
+    UNITS: [(128, 64), (128, 128), (128, 128), (128, 128), (128, 128)],
+    HALF_SUMS: [(128, 64), (128, 128), (256, 256), (256, 256), (256, 256)],
+    PAIRS: [(128, 64), (128, 128), (128, 128), (128, 128), (128, 128)],
+}
+
+
+@pytest.mark.parametrize("mode", MEASURED)
+def test_what_was_measured_is_chosen(discrete: vkbackend.DeviceInfo, mode: str) -> None:
+    sizes = [*map(square, (1024, 2048, 4096, 8192)), square(1024, 16)]
+    found = [chosen(discrete, mode, each) for each in sizes]
+    assert found == [(m, n, 1) for m, n in MEASURED[mode]]
+
+
+def test_small_products_have_small_tiles(discrete: vkbackend.DeviceInfo) -> None:
+    assert chosen(discrete, PLAIN, Sizes(128, 512, 784)) == (32, 32, 1)
+    assert chosen(discrete, UNITS, square(256)) == (64, 64, 1)
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [Sizes(2048, 128, 10000), Sizes(128, 10000, 2048), Sizes(10000, 128, 2048)],
+)
+def test_deep_products_fill_the_device(
+    discrete: vkbackend.DeviceInfo, sizes: Sizes
+) -> None:
+    best = cuts(discrete, PLAIN, sizes)[0]
+    assert best.tile.m * best.tile.n >= 64 * 128
+    assert sizes.tiles(best.tile) * best.parts >= 1.7 * PROCESSORS
+
+
+def test_the_depth_is_cut_where_it_is_deep(discrete: vkbackend.DeviceInfo) -> None:
+    for mode in (PLAIN, UNITS):
+        assert cuts(discrete, mode, Sizes(256, 256, 4096))[0].parts == MAX_PARTS
+        assert cuts(discrete, mode, Sizes(256, 256, 2 * MIN_PART - 1))[0].parts == 1
+    assert {cut.parts for cut in cuts(discrete, PAIRS, square(20_000))} == set(
+        range(3, MAX_PARTS + 1)
+    )
+
+
+def test_sums_of_parts_have_their_price() -> None:
+    sizes = square(8192)
+    one, two = (
+        microseconds(Cut(REGISTER_TILES[0], parts), PLAIN, sizes) for parts in (1, 2)
+    )
+    written_and_read = 2 * 4 * 2 * 8192**2  # bytes, at less than 4.8 TB/s
+    assert two - one > written_and_read / 4.8e6
+
+
+@pytest.mark.parametrize("mode", [PLAIN, UNITS, HALF_SUMS, PAIRS])
+def test_no_step_between_neighbours(discrete: vkbackend.DeviceInfo, mode: str) -> None:
+    def time(sizes: Sizes) -> float:
+        return microseconds(cuts(discrete, mode, sizes)[0], mode, sizes)
+
+    sizes = range(256, 4097, 64)
+    for shape in ((1, 1, 1), (1, 0, 1), (1, 0, 0), (0, 0, 1)):
+
+        def at(size: int, shape: tuple[int, ...] = shape) -> Sizes:
+            m, n, k = (size if free else 1024 for free in shape)
+            return Sizes(m, n, k)
+
+        times = [time(at(size)) for size in sizes]
+        steps = [after / before for before, after in itertools.pairwise(times)]
+        # The worst is a round of workgroups more, of few: 2048 to 2112 on matrix units.
+        assert max(steps[4:]) < 1.7
+        for size in sizes[4:]:
+            assert time(at(size - 1)) < 1.3 * time(at(size))
+
+
+def test_nothing_fits_a_device_without_shared_memory(
+    discrete: vkbackend.DeviceInfo,
+) -> None:
+    small = dataclasses.replace(discrete, max_shared_memory=2048)
+    for mode in MEASURED:
+        assert cuts(small, mode, square(1024)) == []
