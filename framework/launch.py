@@ -51,8 +51,8 @@ class Launch:
         From the argument values, addresses then words then scalars, to bytes.
     scalars : tuple of (int, int)
         Node, and position among its scalars.
-    scalar_fields : tuple of (str, int)
-        Of each scalar its kind, and where it lies in the bytes.
+    address_fields, scalar_fields : tuple of (str, int)
+        Of each address and scalar its kind, and where it lies in the bytes.
     reads, writes : tuple of int
         Slots.
     allocate : tuple of (int, int)
@@ -75,6 +75,7 @@ class Launch:
     allocate: tuple[tuple[int, int], ...]
     over: tuple[tuple[int, int], ...] = ()
     held: tuple[vkbackend.Buffer, ...] = ()
+    address_fields: tuple[tuple[str, int], ...] = ()
     scalar_fields: tuple[tuple[str, int], ...] = ()
 
 
@@ -173,6 +174,7 @@ def _alone(draft: Draft) -> Launch:
         draft.writes,
         draft.allocate,
         draft.over,
+        address_fields=_fields(pipeline.arguments.fields, draft.addresses),
         scalar_fields=_fields(pipeline.arguments.fields, draft.scalars),
     )
 
@@ -201,7 +203,8 @@ def _side(gpu: vkbackend.Device, drafts: Sequence[Draft]) -> Launch:
         # Siblings run in any order: what two of them read must stay.
         tuple(pair for draft in drafts for pair in draft.over if readers[pair[0]] == 1),
         (buffer,),
-        _row_fields(pipeline, drafts),
+        _row_fields(pipeline, [draft.addresses for draft in drafts]),
+        _row_fields(pipeline, [draft.scalars for draft in drafts]),
     )
 
 
@@ -214,15 +217,15 @@ def _fields(
 
 
 def _row_fields(
-    pipeline: vkbackend.Pipeline, drafts: Sequence[Draft]
+    pipeline: vkbackend.Pipeline, names: Sequence[Iterable[str]]
 ) -> tuple[tuple[str, int], ...]:
-    """Return kind and place of the scalars of siblings."""
+    """Return kind and place of arguments by name, given for each sibling."""
     rows = pipeline.arguments.rows
     assert rows is not None
     return _joined(
         [
-            _fields(rows.fields, draft.scalars, rows.offset + k * rows.stride)
-            for k, draft in enumerate(drafts)
+            _fields(rows.fields, each, rows.offset + k * rows.stride)
+            for k, each in enumerate(names)
         ]
     )
 

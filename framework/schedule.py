@@ -8,7 +8,7 @@ arguments and submits one batch.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -63,17 +63,39 @@ def append_replacing(
             flush(device)
 
 
-def flush(device: GpuDevice) -> None:
+More = Callable[[vkbackend.Batch], object]
+"""Adds commands to a batch that is about to be submitted."""
+
+
+def flush(device: GpuDevice, more: More | None = None) -> Plan | None:
     """Submit everything pending on a device; waits for nothing.
 
     An error leaves the device usable: the failed graph is dropped, and reading one of
     its values says so.
+
+    Parameters
+    ----------
+    device : GpuDevice
+        Where.
+    more : callable or None
+        Adds what runs last, in the same submission. The results of what was pending
+        have memory when it is called.
+
+    Returns
+    -------
+    Plan or None
+        Of what was pending.
     """
     with device.lock:
         nodes, device.pending = device.pending, []
         if nodes:
             # A running trace may hold nodes that read what nobody holds.
-            _submit(device, nodes, None if tracing.running else [])
+            return _submit(device, nodes, None if tracing.running else [], more)
+        if more is not None:
+            batch = device.gpu.batch()
+            more(batch)
+            batch.submit()
+        return None
 
 
 @contextmanager
@@ -100,14 +122,18 @@ def run_apart(device: GpuDevice, nodes: Sequence[Node]) -> None:
 
 
 def _submit(
-    device: GpuDevice, nodes: Sequence[Node], spare: list[Value] | None
-) -> None:
+    device: GpuDevice,
+    nodes: Sequence[Node],
+    spare: list[Value] | None,
+    more: More | None = None,
+) -> Plan:
     """Run nodes; with a list for `spare`, results may lie where unheld inputs did."""
     outside: list[Value] = []
     try:
         wiring = _number(nodes, outside, spare)
         plan = _plan_for(device, nodes, wiring, spare or ())
-        _run(device.gpu, plan, nodes)
+        _run(device.gpu, plan, nodes, more)
+        return plan
     finally:
         for value in outside:
             value.slot = -1
@@ -221,7 +247,9 @@ def _number(
     return tuple(key)
 
 
-def _run(gpu: vkbackend.Device, plan: Plan, nodes: Sequence[Node]) -> None:
+def _run(
+    gpu: vkbackend.Device, plan: Plan, nodes: Sequence[Node], more: More | None
+) -> None:
     memory = _memory(gpu, plan, nodes)
     address = [at for _, at in memory]
     commands: list[tuple[vkbackend.Pipeline, bytes, int, int, int] | None] = []
@@ -241,9 +269,16 @@ def _run(gpu: vkbackend.Device, plan: Plan, nodes: Sequence[Node]) -> None:
         [*running.held, *[memory[slot][0] for slot in running.reads]],
         [memory[slot][0] for slot in running.writes],
     )
-    batch.submit()
-    for slot, node, at in plan.outputs:
-        nodes[node].outputs[at].buffer = memory[slot][0]
+    try:
+        for slot, node, at in plan.outputs:
+            nodes[node].outputs[at].buffer = memory[slot][0]
+        if more is not None:
+            more(batch)
+        batch.submit()
+    except BaseException:
+        for _, node, at in plan.outputs:
+            nodes[node].outputs[at].buffer = None
+        raise
 
 
 def _memory(

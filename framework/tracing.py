@@ -14,8 +14,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
-from .errors import TraceError
-
 if TYPE_CHECKING:
     from .device import GpuDevice
     from .pending import Array, Node, Value
@@ -81,6 +79,9 @@ class Listener(Protocol):
     def left_gradient(self, leaf: Any, cleared: bool) -> None:
         """Note that the gradient of a leaf is about to be dropped or added to."""
 
+    def refused(self, what: str) -> None:
+        """Note what a replay cannot do, or raise `TraceError`."""
+
 
 class _Local(threading.local):
     listener: Listener | None = None
@@ -138,15 +139,16 @@ def once(reason: str) -> None:
 
 
 def refuse(what: str) -> None:
-    """Raise `TraceError` if a trace runs in this thread.
+    """Raise `TraceError` if a trace of `jit` runs in this thread.
 
     Parameters
     ----------
     what : str
         What is wrong, and what would be right.
     """
-    if listener() is not None:
-        raise TraceError(f"jit: {what}")
+    trace = listener()
+    if trace is not None:
+        trace.refused(what)
 
 
 class Structure:

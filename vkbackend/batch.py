@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from .arena import Arena
-from .buffer import Buffer, ByteRange
+from .buffer import Buffer, ByteRange, mark
 from .command import copy_command, cross_queue_waits
 from .errors import ArgumentError
 from .hazards import HazardTracker, Range
@@ -324,10 +324,7 @@ class Batch:
                 raise
             point = queue.submit(commands, self._waits(), label)
             self._arena.commit(point)
-            for buffer in self._read:
-                buffer.mark_read(point)
-            for buffer in self._written:
-                buffer.mark_written(point)
+            mark(self._read, self._written, point)
             self._logical.counters.dispatches += self._count
             self._logical.counters.barriers += self._barriers
         self._forget()

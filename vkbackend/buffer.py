@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from .errors import ArgumentError
@@ -107,3 +108,22 @@ class Buffer:
                 f"{where}: the byte range leaves the buffer: offset {offset}, size"
                 f" {size}; {self!r} holds {self.size} bytes"
             )
+
+
+def mark(
+    read: Iterable[Buffer], written: Iterable[Buffer], point: TimelinePoint
+) -> None:
+    """Record a submission for all that it reads and writes.
+
+    What `mark_read` and `mark_written` do, written out because there may be hundreds.
+    """
+    queue, only = point.queue, (point,)
+    for buffer in read:
+        reads = buffer.last_reads
+        if not reads or (len(reads) == 1 and reads[0].queue is queue):
+            buffer.last_reads = only
+        else:
+            buffer.mark_read(point)
+    for buffer in written:
+        buffer.last_write = point
+        buffer.last_reads = ()

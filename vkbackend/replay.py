@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from .arena import Arena
 from .batch import Batch
-from .buffer import Buffer
+from .buffer import Buffer, mark
 from .command import Copier
 from .errors import ArgumentError
 from .timeline import Queue, TimelinePoint
@@ -186,10 +186,7 @@ class Recording:
         """Set the timeline points of the buffers; see `Device.settle`."""
         point = self._point
         if point is not None:
-            for buffer in self._read:
-                buffer.mark_read(point)
-            for buffer in self._written:
-                buffer.mark_written(point)
+            mark(self._read, self._written, point)
 
     def __del__(self) -> None:
         if getattr(self, "_commands", 0):

@@ -133,6 +133,10 @@ class Trace:
         """Note that the gradient of a leaf is about to be dropped or added to."""
         self.leaves.setdefault(id(leaf), (leaf, ANY if cleared else leaf.grad))
 
+    def refused(self, what: str) -> None:
+        """Raise `TraceError`: the function does what a replay cannot."""
+        raise TraceError(f"jit: {what}")
+
     # Running the function
 
     def run(

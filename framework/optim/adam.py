@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -111,9 +112,13 @@ class Adam(Optimizer):
         # The members count this step already, but not before the first has come.
         cohort.members.append({"step": step})
 
+        optimizer = weakref.ref(self)
+
         def factor(number: int) -> float:
             if not cohort.factors:
-                cohort.factors = self._factors(group, cohort.step())
+                own = optimizer()
+                assert own is not None
+                cohort.factors = own._factors(group, cohort.step())
             return cohort.factors[number]
 
         numbers = [tracing.changing(partial(factor, k)) for k in range(3)]
@@ -131,14 +136,13 @@ class Adam(Optimizer):
             lr / correction1,
         )
 
-    def step(self) -> None:
-        """Change every parameter that has a gradient, and submit what is pending."""
+    def begin(self) -> None:
+        """Get ready for a step that is done at length."""
         # What parameters share in this step; what they remember counts every replay.
         self._shared: dict[
             tuple[int, int], tuple[Cohort | None, tuple[float, ...]]
         ] = {}
         self.settle(None)
-        super().step()
 
 
 class AdamW(Adam):

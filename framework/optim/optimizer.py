@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from operator import is_
 from typing import Any
 
 from .. import tracing
 from ..autograd import no_grad
 from ..core import evaluate
+from ..device import GpuDevice
 from ..errors import StateError
 from ..nn.parameter import zero_gradient
+from ..schedule import flush
 from ..tensor import Tensor
+from .prepared import Observer, Prepared, Unfit
 
 Group = dict[str, Any]
 """Options of some parameters, and the list itself as "params"."""
@@ -37,12 +42,15 @@ class Cohort:
         self.members: list[dict[str, Any]] = []
         self.late = 0
         self.factors: tuple[float, ...] = ()
-        self._optimizer = optimizer
+        # A step that an optimizer keeps ready keeps its cohorts.
+        self._optimizer = weakref.ref(optimizer)
         self._trace = trace
 
     def tick(self) -> None:
         """Count a step, in the same time for any number of parameters."""
-        self._optimizer.settle(self._trace)
+        optimizer = self._optimizer()
+        if optimizer is not None:
+            optimizer.settle(self._trace)
         self.late += 1
         self.factors = ()
 
@@ -65,6 +73,60 @@ class Cohort:
         """Return how far each member is from the first: nowhere if a trace fits."""
         first = self.members[0]["step"]
         return [member["step"] - first for member in self.members]
+
+
+class _Again:
+    """A step that is ready to be made again, and what must be as it was for it."""
+
+    def __init__(
+        self, optimizer: Optimizer, kernels: Prepared, owners: Sequence[Any]
+    ) -> None:
+        self._kernels = kernels
+        groups = optimizer.param_groups
+        self._groups = [(group, list(group["params"])) for group in groups]
+        self._places = [each for each in optimizer.places() if each[1] != "params"]
+        self._options = self._read_options()
+        self._state = optimizer.fingerprint()
+        self._owners = owners
+        self._counts = [owner.fingerprint() for owner in owners]
+        self._cohorts = optimizer.cohorts
+
+    def _read_options(self) -> list[Any]:
+        return [group[name] for group, name in self._places]
+
+    def run(self, optimizer: Optimizer) -> bool:
+        """Make the step, or return False if another one is to be made."""
+        if tracing.running or not self._fits(optimizer) or not self._kernels.run():
+            return False
+        if optimizer.exposed:
+            optimizer.settle(None)
+        if optimizer.cohorts > self._cohorts:
+            tracing.structure_changed()
+        return True
+
+    def _fits(self, optimizer: Optimizer) -> bool:
+        """Return whether groups, options and state are as they were."""
+        groups = optimizer.param_groups
+        if len(groups) != len(self._groups):
+            return False
+        for group, (known, params) in zip(groups, self._groups):
+            now = group["params"]
+            if group is not known or len(now) != len(params):
+                return False
+            if not all(map(is_, now, params)):
+                return False
+        if self._read_options() != self._options:
+            return False
+        if not optimizer.exposed:
+            return True
+        state = optimizer.fingerprint()
+        if len(state) != len(self._state) or not all(map(is_, state, self._state)):
+            return False
+        return [owner.fingerprint() for owner in self._owners] == self._counts
+
+
+MOST_ATTEMPTS = 8
+"""Steps in a row that could not be repeated, after which none is kept ready."""
 
 
 class Optimizer:
@@ -96,6 +158,10 @@ class Optimizer:
     replayable = False
     """Whether `update` reads numbers that change through `tracing.changing`."""
 
+    _prepared: _Again | None = None
+    _attempts = 0
+    _exposed = False
+
     def __init__(
         self,
         params: Iterable[Tensor] | Iterable[Mapping[str, Any]],
@@ -120,9 +186,20 @@ class Optimizer:
         return type(self).__name__
 
     @property
+    def cohorts(self) -> int:
+        """Internal: how many traces there may be that count steps."""
+        return len(self._cohorts)
+
+    @property
+    def exposed(self) -> bool:
+        """Internal: whether others may change what is remembered of parameters."""
+        return self._exposed
+
+    @property
     def state(self) -> dict[Tensor, dict[str, Any]]:
         """What is remembered of each parameter."""
         self.settle(None)
+        self._exposed = True
         return self._state
 
     def settle(self, trace: object) -> None:
@@ -163,7 +240,7 @@ class Optimizer:
         filled = {**self.defaults, **group, "params": params}
         self.check(filled)
         self.param_groups.append(filled)
-        tracing.structure_changed()
+        self._changed()
 
     def _check_parameter(self, parameter: object) -> None:
         if not isinstance(parameter, Tensor):
@@ -194,11 +271,25 @@ class Optimizer:
         for parameter, grad in updates:
             self.update(parameter, grad, group)
 
+    def _changed(self) -> None:
+        """Note that groups or state are others: nothing known of steps holds."""
+        self._forget()
+        self._attempts = 0
+        tracing.structure_changed()
+
+    def begin(self) -> None:
+        """Get ready for a step that is done at length."""
+
     def step(self) -> None:
         """Change every parameter that has a gradient, and submit what is pending.
 
         Waits for nothing.
         """
+        if self._prepared is not None and self._prepared.run(self):
+            self._attempts = 0
+            return
+        self._forget()
+        self.begin()
         trace = tracing.listener()
         if trace is not None:
             trace.called(self)
@@ -206,6 +297,48 @@ class Optimizer:
                 trace.once(f"{self._name} does not say that it can be replayed")
         elif self._cohorts:
             tracing.structure_changed()
+        device = self.param_groups[0]["params"][0].device
+        on_gpu = isinstance(device, GpuDevice) and not tracing.running
+        if on_gpu and self.replayable and self._attempts < MOST_ATTEMPTS:
+            self._attempts += 1
+            self._prepare(device)
+            return
+        changed = self._change()
+        if changed:
+            evaluate(*changed)
+
+    def _prepare(self, device: GpuDevice) -> None:
+        """Make a step as usual, and keep ready what it runs if that can be repeated."""
+        flush(device)
+        observer = Observer(device)
+        with tracing.listening(observer):
+            changed = self._change()
+        params = [each for group in self.param_groups for each in group["params"]]
+        with device.lock:
+            alone = all(map(is_, device.pending, observer.nodes))
+            alone = alone and len(device.pending) == len(observer.nodes)
+            plan = flush(device)
+            if plan is not None and alone:
+                with suppress(Unfit):
+                    kernels = Prepared(params, observer, plan, device)
+                    self._prepared = _Again(self, kernels, observer.owners)
+        if changed:
+            evaluate(*changed)
+
+    def _forget(self) -> None:
+        """Have no step ready; parameters count those that it made."""
+        if self._prepared is not None:
+            self.settle(None)
+            self._prepared = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what a copy has, which knows of no trace and has no step ready."""
+        self._forget()
+        self.settle(None)
+        return {**vars(self), "_cohorts": [], "_replaying": None}
+
+    def _change(self) -> list[Tensor]:
+        """Change every parameter that has a gradient, and return them."""
         changed = []
         with no_grad():
             for group in self.param_groups:
@@ -216,13 +349,13 @@ class Optimizer:
                 ]
                 self.update_all(updates, group)
                 changed += [parameter for parameter, _ in updates]
-        if changed:
-            evaluate(*changed)
+        return changed
 
     def _fingerprint(self) -> list[object]:
         """Return everything but elements and learning rates that decides a step."""
         found: list[object] = []
-        state = self.state
+        self.settle(None)
+        state = self._state
         for group in self.param_groups:
             for parameter in group["params"]:
                 found += [parameter, parameter.array]
@@ -261,7 +394,8 @@ class Optimizer:
                 numbers[id(parameter)] = len(numbers)
             params = [numbers[id(parameter)] for parameter in group["params"]]
             groups.append({**group, "params": params})
-        state = {numbers[id(key)]: dict(value) for key, value in self.state.items()}
+        self.settle(None)
+        state = {numbers[id(key)]: dict(value) for key, value in self._state.items()}
         return {"state": state, "param_groups": groups}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
@@ -280,8 +414,8 @@ class Optimizer:
                 f"load_state_dict: the state has groups of {sizes} parameters,"
                 f" {self._name} of {own}; they must be equal"
             )
+        self._changed()
         self._state, self._cohorts = {}, []
-        tracing.structure_changed()
         for mine, given in zip(self.param_groups, groups):
             for parameter, number in zip(mine["params"], given["params"]):
                 if number in state_dict["state"]:

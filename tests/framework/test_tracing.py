@@ -17,6 +17,10 @@ from vkbackend.framework.pending import bind, watch
 def heard() -> Any:
     """Return a listener that keeps what it hears."""
     said: list[Any] = []
+
+    def refused(what: str) -> None:
+        raise TraceError(f"jit: {what}")
+
     return SimpleNamespace(
         said=said,
         asked=lambda device, node: said.append((device, node)),
@@ -25,6 +29,7 @@ def heard() -> Any:
         changing=lambda read: said.append(read) or read(),
         each_time=said.append,
         once=said.append,
+        refused=refused,
     )
 
 
