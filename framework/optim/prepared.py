@@ -25,7 +25,7 @@ import vkbackend
 from ..capture.words import Words
 from ..device import GpuDevice
 from ..errors import TraceError
-from ..graph import Array, Node, Value
+from ..pending import Array, Node, Value
 from ..plan import Plan
 from ..schedule import flush, realised
 from ..shape import Layout
