@@ -84,11 +84,11 @@ class _Again:
         self._kernels = kernels
         groups = optimizer.param_groups
         self._groups = [(group, list(group["params"])) for group in groups]
-        self._places = [each for each in optimizer.places() if each[1] != "params"]
+        self._places = [each for each in optimizer._places() if each[1] != "params"]
         self._options = self._read_options()
-        self._state = optimizer.fingerprint()
+        self._state = optimizer._fingerprint()
         self._owners = owners
-        self._counts = [owner.fingerprint() for owner in owners]
+        self._counts = [owner._fingerprint() for owner in owners]
         self._cohorts = optimizer.cohorts
 
     def _read_options(self) -> list[Any]:
@@ -119,10 +119,10 @@ class _Again:
             return False
         if not optimizer.exposed:
             return True
-        state = optimizer.fingerprint()
+        state = optimizer._fingerprint()
         if len(state) != len(self._state) or not all(map(is_, state, self._state)):
             return False
-        return [owner.fingerprint() for owner in self._owners] == self._counts
+        return [owner._fingerprint() for owner in self._owners] == self._counts
 
 
 MOST_ATTEMPTS = 8
