@@ -128,7 +128,7 @@ def join_products(
         members = [nodes[number] for number in unit]
         if not all(node.op.is_elementwise for node in members):
             continue
-        if any(id(value) in state for node in members for value in node.values):
+        if _replaces(members, wanted, state):
             continue
         for product in _products(nodes, units, unit, readers):
             if id(nodes[product].outputs[0]) in held:
@@ -138,6 +138,23 @@ def join_products(
                 found[unit[0]] = joined
                 break
     return found
+
+
+def _replaces(
+    members: Sequence[Node], wanted: Collection[int], state: Collection[int]
+) -> bool:
+    """Return whether a result may lie where an operand does, were it no epilogue."""
+    sizes = {
+        (value.numel, value.dtype.itemsize)
+        for node in members
+        for value in node.outputs
+        if id(value) in wanted
+    }
+    return any(
+        id(value) in state and (value.numel, value.dtype.itemsize) in sizes
+        for node in members
+        for value in node.values
+    )
 
 
 def _products(

@@ -14,6 +14,7 @@ from vkbackend.framework import nn
 from vkbackend.framework.device import GpuDevice
 from vkbackend.framework.dispatch import Dispatch
 from vkbackend.framework.ops import gemm, linalg, tiling
+from vkbackend.framework.plan import built_plans
 from vkbackend.framework.schedule import unfused
 
 pytestmark = pytest.mark.core
@@ -217,3 +218,35 @@ def test_gradients(gpu: GpuDevice, kernel: str) -> None:
         grads.append([leaf.grad.numpy() for leaf in leaves])
     for one, other in zip(*grads):
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
+
+
+def test_a_replay_joins_what_reads_a_bias_that_it_changes(
+    gpu: GpuDevice, kernel: str
+) -> None:
+    """Only what replaces an operand element by element stays apart, in its place."""
+    x, w, b = operands_of(gpu, ((96, 48), (48, 64), (64,)), "float32")
+    held = w.numpy(), b.numpy()
+
+    def step(x: fw.Tensor) -> fw.Tensor:
+        out = (x @ w + b).relu()
+        b.add_(out.sum(dim=0))
+        w.sub_((x.mT @ out) * 0.5)
+        return out
+
+    expected = [step(x).numpy() for _ in range(3)]
+    changed = w.numpy(), b.numpy()
+    for tensor, array in zip((w, b), held):
+        tensor.copy_(fw.tensor(array, device=gpu))
+    replayed = fw.jit(step)
+    with built_plans() as plans:
+        replayed(x)
+    for tensor, array in zip((w, b), held):
+        tensor.copy_(fw.tensor(array, device=gpu))
+    for each in expected:
+        np.testing.assert_array_equal(replayed(x).numpy(), each)
+    for tensor, array in zip((w, b), changed):
+        np.testing.assert_array_equal(tensor.numpy(), array)
+    names = [
+        launch.pipeline.name.split()[0] for plan in plans for launch in plan.launches
+    ]
+    assert any(name.startswith(f"{kernel}+add") for name in names)
