@@ -238,6 +238,7 @@ from .report import FusionReport, fusion_report
 from .rng import Generator, get_rng_state, initial_seed, manual_seed, set_rng_state
 from .serialize import load, save
 from .tensor import Tensor
+from .tuning import autotune
 
 __all__ = [
     "FusionReport",
@@ -266,6 +267,7 @@ __all__ = [
     "atan",
     "atan2",
     "atanh",
+    "autotune",
     "baddbmm",
     "bernoulli",
     "bfloat16",

@@ -13,9 +13,10 @@ from .device import Device, GpuDevice, opened_devices
 from .device import device as get_device
 from .dtype import DType, DTypeLike, as_dtype, decode, encode, float32
 from .errors import GradError, ShapeError
+from .execution import realised
 from .limits import check_value
 from .pending import Array, Value
-from .schedule import flush, realised
+from .schedule import flush
 from .shape import Layout, Shape, TensorSpec, spec_of
 
 if TYPE_CHECKING:

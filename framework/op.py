@@ -257,6 +257,14 @@ class Op(Generic[P, R]):
         """Return the kernels that compute a node; for ops that are not element-wise."""
         raise NotImplementedError
 
+    def question(self, node: Node) -> str | None:
+        """Return what may be asked about the kernels of a node; see `tuning`."""
+        return None
+
+    def candidate_names(self, gpu: DeviceInfo, node: Node) -> Sequence[str]:
+        """Return the ways to compute a node that differ from the op's own choice."""
+        return ()
+
 
 def need_feature(
     name: str, dtype: DType, device: GpuDevice, *, typed: bool = False

@@ -1,8 +1,9 @@
 """How an operation is declared: one op, one screen.
 
 `@elementwise` takes the GLSL expression, which is the kernel, alone or fused.
-`@primitive` takes rules: `spec` (shapes and dtypes), `kernel` (shader, constants, grid)
-and `reference` (NumPy). `@movement` takes a `layout` rule.
+`@primitive` takes rules: `spec` (shapes and dtypes), `kernel` (shader, constants,
+grid), `reference` (NumPy) and, where measuring may choose better, `candidates`.
+`@movement` takes a `layout` rule.
 `@composite` is written with other ops but has its own gradient rule. All of them take a
 `vjp`, whose parameter names decide what the tape keeps:
 
@@ -25,11 +26,13 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import numpy as np
 
+from . import tuning
 from .autograd import no_grad
 from .core import TensorCore
 from .device import GpuDevice
 from .dispatch import SOFTWARE_ROUNDS, Dispatch, Placed
 from .dtype import DType, bool_
+from .errors import ShapeError
 from .op import REGISTRY, Op, need_feature, submit_node
 from .pending import Node, Operand
 from .pointwise import Elementwise, taken_as
@@ -74,6 +77,16 @@ class Primitive(Op[P, R]):
     def kernel(self, rule: Rule) -> Rule:
         """Declare the kernel choice: from `DeviceInfo`, specs and arguments."""
         self.rules["kernel"] = rule
+        return rule
+
+    def candidates(self, rule: Rule) -> Rule:
+        """Declare other ways to run the op, one of which may be quicker somewhere.
+
+        The rule takes what `kernel` takes. It answers with a mapping from names, which
+        verdicts on disk keep, to functions that return dispatches as `kernel` does, or
+        None, or raise `ShapeError`, where a way cannot be gone; see `tuning`.
+        """
+        self.rules["candidates"] = rule
         return rule
 
     def reference(self, rule: Rule) -> Rule:
@@ -157,10 +170,57 @@ class Primitive(Op[P, R]):
         self, gpu: DeviceInfo, placed: Mapping[str, Placed], params: dict[str, object]
     ) -> Sequence[Dispatch]:
         """Return the kernels that compute a node."""
+        if "candidates" in self.rules and tuning.settings().kept:
+            name = tuning.choice(gpu, tuning.question_of(self.name, placed, params))
+            if name != tuning.DEFAULT:
+                ways = self._ask("candidates", gpu, placed, params)
+                found = _gone(ways.get(name))
+                if found:
+                    return found
+        return _listed(self._ask("kernel", gpu, placed, params))
+
+    def question(self, node: Node) -> str | None:
+        """Return what may be asked about the kernels of a node; see `tuning`."""
+        if "candidates" not in self.rules:
+            return None
+        return tuning.question_of(self.name, self.placed(node), dict(node.params))
+
+    def candidate_names(self, gpu: DeviceInfo, node: Node) -> Sequence[str]:
+        """Return the ways to compute a node that differ from the op's own choice."""
+        placed, params = self.placed(node), dict(node.params)
+        seen = [_listed(self._ask("kernel", gpu, placed, params))]
+        names = []
+        for name, way in self._ask("candidates", gpu, placed, params).items():
+            found = _gone(way)
+            if found and found not in seen:
+                seen.append(found)
+                names.append(name)
+        return names
+
+    def _ask(
+        self,
+        rule: str,
+        gpu: DeviceInfo,
+        placed: Mapping[str, Placed],
+        params: Mapping[str, object],
+    ) -> Any:
+        """Return what a rule that chooses kernels answers."""
         static = {name: value for name, value in params.items() if name != "tensors"}
         inputs = {name: placed.get(name) for name in self.tensors}
-        answer = self.rules["kernel"](gpu, **inputs, **static)
-        return [answer] if isinstance(answer, Dispatch) else list(answer)
+        return self.rules[rule](gpu, **inputs, **static)
+
+
+def _listed(answer: Dispatch | Sequence[Dispatch]) -> list[Dispatch]:
+    return [answer] if isinstance(answer, Dispatch) else list(answer)
+
+
+def _gone(way: Callable[[], Any] | None) -> list[Dispatch] | None:
+    """Return the dispatches of a candidate, or None where it cannot be taken."""
+    try:
+        answer = way() if way is not None else None
+    except ShapeError:
+        return None
+    return None if answer is None else _listed(answer)
 
 
 class Movement(Op[P, R]):

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from . import tuning
 from .device import GpuDevice, opened_devices
 from .fusion.rules import OWN_KERNEL
 from .plan import Note, Plan, built_plans, live_plans
@@ -165,7 +166,8 @@ def fusion_report(
         flush(device)
     if function is None:
         return _report(live_plans())
-    with _forgotten(devices), built_plans() as found:
+    # What is only measured is not what the function did.
+    with _forgotten(devices), tuning.paused(), built_plans() as found:
         function(*arguments)
         for device in opened_devices():
             flush(device)

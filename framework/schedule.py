@@ -8,16 +8,16 @@ arguments and submits one batch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import functools
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
-import vkbackend
-
-from . import tracing
+from . import tracing, tuning
 from .device import KEPT_PLANS, GpuDevice
+from .execution import More, run_plan
 from .pending import Array, Node, Value
 from .plan import Plan, build_plan
+from .tuner import tuned
 
 SPARE = -1
 """Stands in a key before the slot of an input that nobody holds any more."""
@@ -61,10 +61,6 @@ def append_replacing(
             array.version += 1
         if len(device.pending) >= MAX_PENDING:
             flush(device)
-
-
-More = Callable[[vkbackend.Batch], object]
-"""Adds commands to a batch that is about to be submitted."""
 
 
 def flush(device: GpuDevice, more: More | None = None) -> Plan | None:
@@ -132,7 +128,7 @@ def _submit(
     try:
         wiring = _number(nodes, outside, spare)
         plan = _plan_for(device, nodes, wiring, spare or ())
-        _run(device.gpu, plan, nodes, more)
+        run_plan(device.gpu, plan, nodes, more)
         return plan
     finally:
         for value in outside:
@@ -143,22 +139,6 @@ def _submit(
                 value.slot = -1
 
 
-def realised(value: Value) -> vkbackend.Buffer:
-    """Return the device memory of a value that is no longer pending.
-
-    Raises
-    ------
-    RuntimeError
-        If the flush that was to compute it failed.
-    """
-    if not isinstance(value.buffer, vkbackend.Buffer):
-        raise RuntimeError(
-            "read: the value was never computed, because running its graph failed;"
-            " see the earlier error"
-        )
-    return value.buffer
-
-
 def _plan_for(
     device: GpuDevice,
     nodes: Sequence[Node],
@@ -166,7 +146,7 @@ def _plan_for(
     spare: Sequence[Value],
 ) -> Plan:
     plans = device.plans
-    key = device.fusing, wiring
+    key = device.fusing, tuning.era(device.gpu), wiring
     plan = plans.get(key)
     if plan is None:
         slots = {
@@ -174,7 +154,8 @@ def _plan_for(
             for node in nodes
             for value in (*node.values, *node.outputs)
         }
-        plan = plans[key] = build_plan(
+        build = functools.partial(
+            build_plan,
             device.gpu,
             nodes,
             slots,
@@ -182,6 +163,10 @@ def _plan_for(
             held=_held(nodes, wiring),
             spare=set(map(id, spare)),
         )
+        plan = tuned(device.gpu, nodes, build)
+        # What was measured may have begun another era.
+        key = device.fusing, tuning.era(device.gpu), wiring
+        plans[key] = plan
         if len(plans) > KEPT_PLANS:
             plans.popitem(last=False)
     else:
@@ -245,57 +230,3 @@ def _number(
             count += 1
             key.append(value.holders > 0)
     return tuple(key)
-
-
-def _run(
-    gpu: vkbackend.Device, plan: Plan, nodes: Sequence[Node], more: More | None
-) -> None:
-    memory = _memory(gpu, plan, nodes)
-    address = [at for _, at in memory]
-    commands: list[tuple[vkbackend.Pipeline, bytes, int, int, int] | None] = []
-    running = plan.running
-    for launch, barrier in running.steps:
-        if barrier:
-            commands.append(None)
-        arguments = launch.pack(
-            *[address[slot] + offset for slot, offset in launch.addresses],
-            *launch.words,
-            *[nodes[node].numbers[at] for node, at in launch.scalars],
-        )
-        commands.append((launch.pipeline, arguments, *launch.grid))
-    batch = gpu.batch()
-    batch.extend(
-        commands,
-        [*running.held, *[memory[slot][0] for slot in running.reads]],
-        [memory[slot][0] for slot in running.writes],
-    )
-    try:
-        for slot, node, at in plan.outputs:
-            nodes[node].outputs[at].buffer = memory[slot][0]
-        if more is not None:
-            more(batch)
-        batch.submit()
-    except BaseException:
-        for _, node, at in plan.outputs:
-            nodes[node].outputs[at].buffer = None
-        raise
-
-
-def _memory(
-    gpu: vkbackend.Device, plan: Plan, nodes: Sequence[Node]
-) -> list[tuple[vkbackend.Buffer, int]]:
-    """Return the buffer of each slot that is used, and the address in it."""
-    memory: list[Any] = [(None, 0)] * plan.slots
-    for slot, node, at in plan.inputs:
-        buffer = realised(nodes[node].values[at])
-        memory[slot] = buffer, buffer.address
-    slots, sizes = plan.running.memory
-    for slot, buffer in zip(slots, gpu.allocate_each(sizes)):
-        memory[slot] = buffer, buffer.address
-    for slot, place in plan.running.taken:
-        memory[slot] = memory[place]
-    if plan.running.block:
-        buffer = gpu.allocate(plan.running.block_size)
-        for slot, offset in plan.running.block:
-            memory[slot] = buffer, buffer.address + offset
-    return memory

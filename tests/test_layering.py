@@ -12,7 +12,7 @@ from tests.tree import FOLDERS, MODULES, folder_of
 # of the folder itself, with its public names, is `__init__`.
 ORDER = {
     "vkbackend": """
-        errors config counters
+        errors config counters whole_file
         vk
         suballocator hazards spirv_binary spirv float_controls info
         include glslang compiler shader
@@ -25,7 +25,7 @@ ORDER = {
         buffer
         arena
         pipeline_cache pipeline
-        command profile
+        command profile verdicts
         batch
         transfer replay
         device
@@ -39,10 +39,12 @@ ORDER = {
         dtype
         shape tracing
         pending dispatch rng limits
-        device
+        device tuning
         fusion memory_plan
         epilogue launch
         plan
+        execution
+        tuner
         schedule report_svg
         report
         core

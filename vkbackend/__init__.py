@@ -34,6 +34,7 @@ from .pipeline import Pipeline
 from .profile import Profile, Span
 from .replay import Recording
 from .timeline import TimelinePoint
+from .verdicts import Verdict, Verdicts, verdict_file
 
 __version__ = "0.1.0"
 
@@ -58,9 +59,12 @@ __all__ = [
     "ShaderError",
     "Span",
     "TimelinePoint",
+    "Verdict",
+    "Verdicts",
     "VulkanError",
     "batch",
     "devices",
     "future_of",
     "open_device",
+    "verdict_file",
 ]

@@ -57,12 +57,18 @@ POISON = Switch(
     "0",
     "Fill fresh device memory with NaN, to find missing writes.",
 )
+AUTOTUNE = Switch(
+    "VKBACKEND_AUTOTUNE",
+    "kept",
+    "`1` measures the candidates for a kernel on first use and keeps the verdicts;"
+    " `kept` uses verdicts from earlier; `0` uses none.",
+)
 
-SWITCHES = (DEVICE, LOADER, GLSLANG, CACHE, VALIDATION, POISON)
+SWITCHES = (DEVICE, LOADER, GLSLANG, CACHE, VALIDATION, POISON, AUTOTUNE)
 
 
 def cache_folder() -> Path:
-    """Return the folder of the SPIR-V and pipeline caches; it may not exist yet."""
+    """Return the folder of everything that is kept on disk; it may not exist yet."""
     chosen = CACHE.read()
     if chosen:
         return Path(chosen)

@@ -7,9 +7,7 @@ folder that cannot be written costs build time only.
 import ctypes
 import functools
 import hashlib
-import os
 import struct
-import tempfile
 import warnings
 from pathlib import Path
 
@@ -19,6 +17,7 @@ from .info import DeviceInfo
 from .logical import LogicalDevice
 from .vk import generated as vk
 from .vk import runtime
+from .whole_file import write_whole
 
 # A session that is killed loses at most this many builds.
 _SAVE_EVERY = 32
@@ -98,12 +97,7 @@ class PipelineCache:
         self._unsaved = 0
         data = self._data()
         try:
-            self._file.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile(
-                dir=self._file.parent, prefix=".new-", delete=False
-            ) as temporary:
-                temporary.write(hashlib.sha256(data).digest() + data)
-            os.replace(temporary.name, self._file)
+            write_whole(self._file, hashlib.sha256(data).digest() + data)
         except OSError as error:
             _warn_once(
                 f"pipeline cache: cannot write to {self._file.parent}:"

@@ -11,7 +11,6 @@ import hashlib
 import importlib
 import os
 import re
-import tempfile
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -21,6 +20,7 @@ from .compiler import REMEDY, Compiler, compiler, describe
 from .errors import NoCompilerError, ShaderError
 from .glslang import SlangGlslang
 from .include import Source, expand
+from .whole_file import write_whole
 
 __all__ = [
     "cached_module",
@@ -271,11 +271,7 @@ def _write_cache(entry: Path, words: bytes) -> None:
     """Store a module; a reader sees the old file or the whole new one."""
     folder = entry.parent
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder, prefix=".new-") as private:
-            temporary = Path(private) / entry.name
-            temporary.write_bytes(hashlib.sha256(words).digest() + words)
-            temporary.replace(entry)
+        write_whole(entry, hashlib.sha256(words).digest() + words)
     except OSError as error:
         _warn_once(
             f"shader cache: cannot write to {folder}: {error.strerror};"

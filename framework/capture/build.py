@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import vkbackend
 
 from ..errors import TraceError
+from ..execution import realised
 from ..launch import Launch
 from ..memory_plan import Area, levels, most_alive, place, rounded, waves
 from ..pending import Array, Value
 from ..plan import Plan, build_plan
-from ..schedule import realised
+from ..tuner import tuned
 from .words import Words
 
 if TYPE_CHECKING:
@@ -121,7 +122,11 @@ class _Build:
         self.sizes: dict[int, int] = {}
 
     def built(self) -> Built:
-        plan = build_plan(self.gpu, self.nodes, self.slots, state=self.state)
+        plan = tuned(
+            self.gpu,
+            self.nodes,
+            lambda: build_plan(self.gpu, self.nodes, self.slots, state=self.state),
+        )
         self.launches = self._ordered(plan.launches)
         if not self.launches:
             self.result.feeds = [None] * len(self.trace.feeds)

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import vkbackend
 
+from .. import tuning
+from ..execution import realised
 from ..pending import Array, Value, bind, keep, watch
-from ..schedule import flush, realised
+from ..schedule import flush
 from ..shape import Layout
 from ..tensor import Tensor
 from ..tracing import Structure
@@ -66,6 +68,8 @@ class Program:
                 for _, before in trace.rebound_arrays.values()
             },
         )
+        # Building it may have measured something, which begins another era.
+        self._era = tuning.settings().era
         self._outputs = self._bind(trace, tensors)
         self._returned: list[Value] = []
         self._moved: list[Value] = []
@@ -110,6 +114,8 @@ class Program:
     def fits(self) -> bool:
         """Return whether a replay would do what the function would do now."""
         if self._stale or self._surroundings.changed():
+            return False
+        if self._era != tuning.settings().era:
             return False
         if self._changes != Structure.changes:
             for owner, fingerprint in self._fingerprints:

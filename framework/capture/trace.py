@@ -10,8 +10,9 @@ import numpy as np
 from .. import ops
 from ..autograd import no_grad
 from ..errors import TraceError
+from ..execution import realised
 from ..pending import Array, Node, Value, keep
-from ..schedule import flush, realised
+from ..schedule import flush
 from ..shape import Layout, interned
 from ..tensor import Tensor
 from ..tracing import Changing, StreamWord, listening

@@ -29,6 +29,9 @@ PACKED_SMALLEST = 1 << 26
 PAIRS_SMALLEST = 1 << 28
 """Multiplications below which splitting float32 takes longer than it saves."""
 
+LIKELY = 8
+"""Cuts, of those that the model takes for the quickest, that are worth measuring."""
+
 RECURRING = 1 << 29
 """Multiplications from which sizes are compiled into the kernel, worth 8 percent."""
 
@@ -97,8 +100,7 @@ def large_product(
     """
     batch, m, k = a.shape
     n = b.shape[2]
-    if mode == PAIRS and m * n * k < PAIRS_SMALLEST:
-        mode = PLAIN
+    mode = _worthwhile(mode, m * n * k)
     if gpu.kind == "software" or (not mode and a.dtype is not float32):
         return None
     if batch > MAX_GROUPS or min(m, n) <= (16 if mode else 32) or m * n * k < SMALLEST:
@@ -110,6 +112,20 @@ def large_product(
     found = _dispatches(product)
     packs = found[0].kernel == "matmul/pack" and mode != PAIRS
     return None if packs and batch * m * n * k < PACKED_SMALLEST else found
+
+
+def likely_cuts(gpu: DeviceInfo, a: Placed, b: Placed, mode: str) -> dict[str, Cut]:
+    """Return the ways to cut a product that may be quickest, by name."""
+    batch, m, k = a.shape
+    n = b.shape[2]
+    mode = _worthwhile(mode, m * n * k)
+    found = cuts(gpu, mode, Sizes(m, n, k, batch))[:LIKELY]
+    return {cut.name: cut for cut in found}
+
+
+def _worthwhile(mode: str, multiplications: int) -> str:
+    """Return the mode, or PLAIN where splitting float32 takes longer than it saves."""
+    return PLAIN if mode == PAIRS and multiplications < PAIRS_SMALLEST else mode
 
 
 def _dispatches(product: _Large) -> list[Dispatch]:

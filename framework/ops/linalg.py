@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,11 +24,11 @@ from ..primitive import primitive
 from ..shape import TensorSpec, broadcast_shapes, ceil_div
 from .element import acc_size, check_same_dtype
 from .few_rows import few_rows
-from .gemm import large_product
+from .gemm import large_product, likely_cuts
 from .matrix_units import product_mode
 from .movement import expand, reshape, transpose
 from .reducing import sum_rows
-from .tiling import Product, product_dispatch
+from .tiling import Product, cuts_of, product_dispatch
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
@@ -87,7 +89,24 @@ def bmm_kernel(gpu: DeviceInfo, a: Placed, b: Placed, mode: str) -> list[Dispatc
     return found or _any_product(gpu, a, b)
 
 
-def _any_product(gpu: DeviceInfo, a: Placed, b: Placed) -> list[Dispatch]:
+@_bmm.candidates
+def bmm_candidates(
+    gpu: DeviceInfo, a: Placed, b: Placed, mode: str
+) -> dict[str, Callable[[], list[Dispatch] | None]]:
+    ways: dict[str, Callable[[], list[Dispatch] | None]] = {
+        "few rows": lambda: few_rows(gpu, a, b),
+    }
+    for name, cut in likely_cuts(gpu, a, b, mode).items():
+        ways[name] = functools.partial(large_product, gpu, a, b, mode, cut)
+    for small in cuts_of(gpu, a.dtype):
+        name = f"small tiles of {'x'.join(map(str, small))}"
+        ways[name] = functools.partial(_any_product, gpu, a, b, small)
+    return ways
+
+
+def _any_product(
+    gpu: DeviceInfo, a: Placed, b: Placed, cut: tuple[int, ...] | None = None
+) -> list[Dispatch]:
     batch, m, k = a.shape
     plane = m * b.shape[-1]
     chunks = ceil_div(k, SOFTWARE_ROUNDS) if gpu.kind == "software" and k else 1
@@ -103,6 +122,7 @@ def _any_product(gpu: DeviceInfo, a: Placed, b: Placed) -> list[Dispatch]:
             range(first, min(batch, first + MAX_GROUPS)),
             range(chunk * most, min(k, (chunk + 1) * most)),
             At(target, size * plane * (chunk * batch + first)),
+            cut,
         )
         for chunk in range(chunks)
         for first in range(0, batch, MAX_GROUPS)
@@ -115,7 +135,13 @@ def _any_product(gpu: DeviceInfo, a: Placed, b: Placed) -> list[Dispatch]:
 
 
 def _bmm_part(
-    gpu: DeviceInfo, a: Placed, b: Placed, batch: range, depth: range, out: At
+    gpu: DeviceInfo,
+    a: Placed,
+    b: Placed,
+    batch: range,
+    depth: range,
+    out: At,
+    cut: tuple[int, ...] | None,
 ) -> Dispatch:
     """Return the dispatch for a part of the batch and of the depth."""
     m, n = a.shape[1], b.shape[2]
@@ -141,7 +167,9 @@ def _bmm_part(
     )
     kernel = ("matmul/tiled", "matmul/subgroup")
     partial = isinstance(out.memory, Scratch)
-    return product_dispatch(gpu, kernel, product, len(batch), push, {}, partial=partial)
+    return product_dispatch(
+        gpu, kernel, product, len(batch), push, {}, partial=partial, cut=cut
+    )
 
 
 @_bmm.vjp

@@ -81,6 +81,12 @@ class Cut(NamedTuple):
     tile: Tile
     parts: int
 
+    @property
+    def name(self) -> str:
+        """What verdicts call it."""
+        m, n, k, sub_m, sub_n, *_ = self.tile
+        return f"tiles of {m}x{n}x{k}, {sub_m}x{sub_n} each, depth in {self.parts}"
+
 
 class Sizes(NamedTuple):
     """The sizes of a batch of products."""

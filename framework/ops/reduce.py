@@ -29,6 +29,7 @@ from .reducing import (
     kept_shape,
     of_nothing,
     readable,
+    reduce_candidates,
     reduce_dispatches,
     sum_like,
     whole_dtype,
@@ -82,6 +83,13 @@ def _sum_kernel(
     gpu: DeviceInfo, x: Placed, dims: tuple[int, ...], dtype: DType, scale: float
 ) -> list[Dispatch]:
     return reduce_dispatches(gpu, sum_like("SUM", x.dtype, dtype, scale), x, dims)
+
+
+@_sum.candidates
+def _sum_candidates(
+    gpu: DeviceInfo, x: Placed, dims: tuple[int, ...], dtype: DType, scale: float
+) -> dict[str, Callable[[], list[Dispatch]]]:
+    return reduce_candidates(gpu, sum_like("SUM", x.dtype, dtype, scale), x, dims)
 
 
 @_sum.vjp

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..device import GpuDevice
@@ -65,6 +66,8 @@ SOFTWARE_WORKGROUP = 64
 WANTED_GROUPS = 528
 SOFTWARE_WANTED_GROUPS = 32
 MIN_CHUNK = 4096
+WANTED_SHARES = (0.25, 0.5, 2, 4)
+"""How many workgroups may be wanted instead, where measuring chooses."""
 
 
 class Step(NamedTuple):
@@ -253,7 +256,11 @@ def need_countable(name: str, x: Placed) -> None:
 
 
 def reduce_dispatches(
-    gpu: DeviceInfo, reduction: Reduction, x: Placed, dims: tuple[int, ...]
+    gpu: DeviceInfo,
+    reduction: Reduction,
+    x: Placed,
+    dims: tuple[int, ...],
+    wanted: int | None = None,
 ) -> list[Dispatch]:
     """Return the dispatches that reduce `x` over `dims`, one or two.
 
@@ -266,12 +273,14 @@ def reduce_dispatches(
         At least one element along the reduced dimensions.
     dims : tuple of int
         Reduced dimensions.
+    wanted : int or None
+        Workgroups for which elements are cut into chunks; None chooses.
     """
     need_countable(reduction.kernel, x)
     kept, reduced = _split(x.layout, dims)
     outputs, count = math.prod(kept.shape), math.prod(reduced.shape)
     groups = ceil_div(outputs, _tile(gpu, kept, reduced)[1])
-    wanted = SOFTWARE_WANTED_GROUPS if gpu.kind == "software" else WANTED_GROUPS
+    wanted = wanted or _wanted_groups(gpu)
     chunks = max(1, min(ceil_div(wanted, groups), count // MIN_CHUNK))
     if gpu.kind == "software":
         chunks = max(chunks, ceil_div(count, SOFTWARE_ROUNDS))
@@ -284,6 +293,27 @@ def reduce_dispatches(
     sources: dict[str, Argument] = {"x": "x", reduction.partial: partial}
     first = _dispatch(gpu, kernel, reduction.first, sources, kept, reduced, chunks)
     return [first, _combine(gpu, reduction, partial, chunks, outputs)]
+
+
+def _wanted_groups(gpu: DeviceInfo) -> int:
+    return SOFTWARE_WANTED_GROUPS if gpu.kind == "software" else WANTED_GROUPS
+
+
+def reduce_candidates(
+    gpu: DeviceInfo, reduction: Reduction, x: Placed, dims: tuple[int, ...]
+) -> dict[str, Callable[[], list[Dispatch]]]:
+    """Return the ways to reduce `x` over `dims`, for measuring to choose from.
+
+    Parameters as those of `reduce_dispatches`. With fewer chunks each has more work,
+    with more the device has more of them at once.
+    """
+    usual = _wanted_groups(gpu)
+    return {
+        f"chunks for {wanted} workgroups": functools.partial(
+            reduce_dispatches, gpu, reduction, x, dims, wanted
+        )
+        for wanted in (1, *(int(usual * share) for share in WANTED_SHARES))
+    }
 
 
 def lies_in_quads(

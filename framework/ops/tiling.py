@@ -8,7 +8,7 @@ them round. Software devices pay for loads and hardly for arithmetic, so the sec
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..dispatch import Argument, Dispatch, check_rounds, fold_grid
@@ -22,6 +22,12 @@ if TYPE_CHECKING:
 
 ENOUGH_TILES = 64
 """Tiles of 64 by 64 that keep a GPU busy; fewer leave units without work."""
+
+SHARED_CUTS = ((64, 8, 2), (32, 16, 1), (16, 16, 1))
+"""Rows and columns, depth of a step, and quads of an invocation each way."""
+
+SUBGROUP_CUTS = tuple((rows, columns) for rows in (8, 16, 32) for columns in (2, 4))
+"""Rows, and columns of each lane."""
 
 
 class Product(NamedTuple):
@@ -63,6 +69,7 @@ def product_dispatch(
     *,
     depth: int | None = None,
     partial: bool = False,
+    cut: tuple[int, ...] | None = None,
 ) -> Dispatch:
     """Return the dispatch of a product.
 
@@ -82,15 +89,16 @@ def product_dispatch(
         How much of `k` one invocation sums over, if not all.
     partial : bool
         Whether the result is a sum that another dispatch goes on with.
+    cut : tuple of int or None
+        One of `cuts_of`; None chooses.
     """
     shared, subgroup = kernel
     check_rounds(gpu, shared, depth or product.k)
+    cut = cut or _best_cut(gpu, product)
     if by_subgroup(gpu):
-        tile, chosen = _subgroup_tile(gpu, product)
-        name = subgroup
+        name, (tile, chosen) = subgroup, _subgroup_tile(gpu, *cut)
     else:
-        tile, chosen = _shared_tile(product)
-        name = shared
+        name, (tile, chosen) = shared, _shared_tile(product, *cut)
     grid = fold_grid(_tiles(product, tile), batch)
     defines = storage_defines(product.dtype, out_acc=partial)
     return Dispatch(name, grid, push, {**constants, **chosen}, defines)
@@ -98,9 +106,36 @@ def product_dispatch(
 
 def tile_count(gpu: DeviceInfo, product: Product) -> int:
     """Return how many tiles a product is cut into."""
+    cut = _best_cut(gpu, product)
     if by_subgroup(gpu):
-        return _tiles(product, _subgroup_tile(gpu, product)[0])
-    return _tiles(product, _shared_tile(product)[0])
+        return _tiles(product, _subgroup_tile(gpu, *cut)[0])
+    return _tiles(product, _shared_tile(product, *cut)[0])
+
+
+def cuts_of(gpu: DeviceInfo, dtype: DType) -> Sequence[tuple[int, ...]]:
+    """Return the ways to cut products of a dtype, for measuring to choose from."""
+    if by_subgroup(gpu):
+        return SUBGROUP_CUTS
+    return SHARED_CUTS[_is_wide(dtype) :]
+
+
+def _is_wide(dtype: DType) -> bool:
+    """Whether the largest tile would not stay within 32 KiB of shared memory."""
+    return acc_size(dtype) > 4
+
+
+def _best_cut(gpu: DeviceInfo, product: Product) -> tuple[int, ...]:
+    if by_subgroup(gpu):
+        if product.m % 32 == 0 or product.m > 96:
+            rows = 32
+        else:
+            rows = 16 if product.m > 8 else 8
+        return rows, 2 if product.n <= 2 * gpu.subgroup_size else 4
+    large, middle, small = SHARED_CUTS
+    many = _tiles(product, (64, 64)) * product.batch >= ENOUGH_TILES
+    if product.m > 32 and product.n > 32 and many and not _is_wide(product.dtype):
+        return large
+    return small if product.m <= 16 and product.n <= 16 else middle
 
 
 def _tiles(product: Product, tile: tuple[int, int]) -> int:
@@ -108,28 +143,16 @@ def _tiles(product: Product, tile: tuple[int, int]) -> int:
 
 
 def _subgroup_tile(
-    gpu: DeviceInfo, product: Product
+    gpu: DeviceInfo, rows: int, columns: int
 ) -> tuple[tuple[int, int], dict[str, int]]:
     lanes = gpu.subgroup_size
-    if product.m % 32 == 0 or product.m > 96:
-        rows = 32
-    else:
-        rows = 16 if product.m > 8 else 8
-    columns = 2 if product.n <= 2 * lanes else 4
     chosen = {"LOCAL_X": lanes, "ROWS": rows, "COLUMNS": columns}
     return (rows, columns * lanes), chosen
 
 
-def _shared_tile(product: Product) -> tuple[tuple[int, int], dict[str, int]]:
-    # Tiles of 64-bit elements stay within the 32 KiB of shared memory that is common.
-    wide = acc_size(product.dtype) > 4
-    many = _tiles(product, (64, 64)) * product.batch >= ENOUGH_TILES
-    if product.m > 32 and product.n > 32 and many and not wide:
-        size, depth, quads = 64, 8, 2
-    elif product.m <= 16 and product.n <= 16:
-        size, depth, quads = 16, 16, 1
-    else:
-        size, depth, quads = 32, 16, 1
+def _shared_tile(
+    product: Product, size: int, depth: int, quads: int
+) -> tuple[tuple[int, int], dict[str, int]]:
     chosen = {
         "LOCAL_X": size * size // (16 * quads * quads),
         "BLOCK_M": size,

@@ -25,9 +25,10 @@ import vkbackend
 from ..capture.words import Words
 from ..device import GpuDevice
 from ..errors import TraceError
+from ..execution import realised
 from ..pending import Array, Node, Value
 from ..plan import Plan
-from ..schedule import flush, realised
+from ..schedule import flush
 from ..shape import Layout
 from ..tensor import Tensor
 from ..tracing import Changing

@@ -16,7 +16,7 @@ from vkbackend.framework.capture import program
 from vkbackend.framework.capture.build import Built, build
 from vkbackend.framework.capture.trace import Trace
 from vkbackend.framework.device import GpuDevice
-from vkbackend.framework.schedule import realised
+from vkbackend.framework.execution import realised
 
 pytestmark = pytest.mark.core
 

@@ -15,7 +15,7 @@ from vkbackend.framework.device import Device
 from vkbackend.framework.dispatch import Dispatch, Placed, Scratch
 from vkbackend.framework.dtype import DType, float16, float32, float64
 from vkbackend.framework.ops import gemm
-from vkbackend.framework.ops.gemm import large_product
+from vkbackend.framework.ops.gemm import large_product, likely_cuts
 from vkbackend.framework.ops.product_tile import (
     HALF_SUMS,
     PAIRS,
@@ -229,3 +229,16 @@ def test_pairs_of_bfloat16_are_exact_in_any_range(
     finally:
         fw.set_float32_matmul_precision("highest")
     assert relative_error(got, want * scale) < 4e-5
+
+
+@pytest.mark.parametrize("mode", [PLAIN, UNITS, HALF_SUMS, PAIRS])
+def test_the_usual_cut_is_a_likely_one(
+    discrete: vkbackend.DeviceInfo, mode: str
+) -> None:
+    dtype = float32 if mode in (PLAIN, PAIRS) else float16
+    for m, n, k in ((128, 128, 256), (1024, 1024, 1024), (256, 256, 8192)):
+        a, b = placed(dtype, 1, m, k, False), placed(dtype, 1, k, n, False)
+        found = likely_cuts(discrete, a, b, mode)
+        assert 1 < len(found) <= gemm.LIKELY
+        ways = [large_product(discrete, a, b, mode, cut) for cut in found.values()]
+        assert large_product(discrete, a, b, mode) in ways

@@ -1,6 +1,7 @@
 """How reductions are cut into workgroups: nothing left out, nothing twice."""
 
 import dataclasses
+import math
 from collections import OrderedDict
 
 import numpy as np
@@ -20,6 +21,7 @@ from vkbackend.framework.ops.reducing import (
     OPERATIONS,
     Reduction,
     need_countable,
+    reduce_candidates,
     reduce_dispatches,
     stateful,
     sum_like,
@@ -166,3 +168,17 @@ def test_without_64_bit_integers(
     ):
         assert found.dtype is fw.int32
         assert found.item() == wanted
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("kind", KINDS)
+def test_chunks_to_choose_from(device: vkbackend.Device, kind: str) -> None:
+    info = dataclasses.replace(device.info, kind=kind)
+    x = placed((1 << 18 if kind == "software" else 1 << 24,))
+    ways = reduce_candidates(info, sums(), x, (0,))
+    parts = [math.prod(way()[0].grid) for way in ways.values()]
+    usual = math.prod(reduce_dispatches(info, sums(), x, (0,))[0].grid)
+    assert usual not in parts
+    assert min(parts) < usual < max(parts)
+    if kind == "discrete":
+        assert len(ways["chunks for 1 workgroups"]()) == 1

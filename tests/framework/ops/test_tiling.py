@@ -8,11 +8,12 @@ from hypothesis import strategies as st
 
 import vkbackend
 from vkbackend.framework.dispatch import SOFTWARE_ROUNDS
-from vkbackend.framework.dtype import float32
+from vkbackend.framework.dtype import float32, float64
 from vkbackend.framework.errors import ShapeError
 from vkbackend.framework.ops.tiling import (
     Product,
     by_subgroup,
+    cuts_of,
     product_dispatch,
     tile_count,
 )
@@ -87,3 +88,19 @@ def test_too_deep_for_a_software_device(
         ShapeError, match=r"^matmul/tiled: one result would take 32769 "
     ):
         product_dispatch(software, NAMES, product, 1, {}, {})
+
+
+@pytest.mark.core
+@given(SIZES, SIZES)
+def test_the_usual_cut_is_one_of_those_to_choose_from(
+    software: vkbackend.DeviceInfo, discrete: vkbackend.DeviceInfo, m: int, n: int
+) -> None:
+    for info in (software, discrete):
+        for dtype in (float32, float64):
+            product = Product(m, n, 64, dtype)
+            ways = [
+                product_dispatch(info, NAMES, product, 1, {}, {}, cut=cut)
+                for cut in cuts_of(info, dtype)
+            ]
+            assert product_dispatch(info, NAMES, product, 1, {}, {}) in ways
+            assert len({tuple(sorted(row.constants.items())) for row in ways}) > 1

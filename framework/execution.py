@@ -1,0 +1,117 @@
+"""Running a plan: memory for its slots, arguments, one batch; and timing that."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import vkbackend
+
+from .pending import Node, Value
+from .plan import Plan
+
+More = Callable[[vkbackend.Batch], object]
+"""Adds commands to a batch that is about to be submitted."""
+
+
+def realised(value: Value) -> vkbackend.Buffer:
+    """Return the device memory of a value that is no longer pending.
+
+    Raises
+    ------
+    RuntimeError
+        If the flush that was to compute it failed.
+    """
+    if not isinstance(value.buffer, vkbackend.Buffer):
+        raise RuntimeError(
+            "read: the value was never computed, because running its graph failed;"
+            " see the earlier error"
+        )
+    return value.buffer
+
+
+def run_plan(
+    gpu: vkbackend.Device, plan: Plan, nodes: Sequence[Node], more: More | None = None
+) -> None:
+    """Submit the launches of a plan for nodes of its form; waits for nothing.
+
+    With `more`, what it adds to the batch runs last.
+    """
+    memory = _memory(gpu, plan, nodes)
+    address = [at for _, at in memory]
+    commands: list[tuple[vkbackend.Pipeline, bytes, int, int, int] | None] = []
+    running = plan.running
+    for launch, barrier in running.steps:
+        if barrier:
+            commands.append(None)
+        arguments = launch.pack(
+            *[address[slot] + offset for slot, offset in launch.addresses],
+            *launch.words,
+            *[nodes[node].numbers[at] for node, at in launch.scalars],
+        )
+        commands.append((launch.pipeline, arguments, *launch.grid))
+    batch = gpu.batch()
+    batch.extend(
+        commands,
+        [*running.held, *[memory[slot][0] for slot in running.reads]],
+        [memory[slot][0] for slot in running.writes],
+    )
+    try:
+        for slot, node, at in plan.outputs:
+            nodes[node].outputs[at].buffer = memory[slot][0]
+        if more is not None:
+            more(batch)
+        batch.submit()
+    except BaseException:
+        for _, node, at in plan.outputs:
+            nodes[node].outputs[at].buffer = None
+        raise
+
+
+def _memory(
+    gpu: vkbackend.Device, plan: Plan, nodes: Sequence[Node]
+) -> list[tuple[vkbackend.Buffer, int]]:
+    """Return the buffer of each slot that is used, and the address in it."""
+    memory: list[Any] = [(None, 0)] * plan.slots
+    for slot, node, at in plan.inputs:
+        buffer = realised(nodes[node].values[at])
+        memory[slot] = buffer, buffer.address
+    slots, sizes = plan.running.memory
+    for slot, buffer in zip(slots, gpu.allocate_each(sizes)):
+        memory[slot] = buffer, buffer.address
+    for slot, place in plan.running.taken:
+        memory[slot] = memory[place]
+    if plan.running.block:
+        buffer = gpu.allocate(plan.running.block_size)
+        for slot, offset in plan.running.block:
+            memory[slot] = buffer, buffer.address + offset
+    return memory
+
+
+def seconds_of(
+    gpu: vkbackend.Device, run: Callable[[], object], repeat: int = 1
+) -> float:
+    """Return what a device takes for the batches that `run` submits; waits for them.
+
+    On the device's clock, or on the host's where the device has none or somebody else
+    is reading it.
+
+    Parameters
+    ----------
+    gpu : vkbackend.Device
+    run : callable
+        What it submits must give the same when it runs again.
+    repeat : int, default 1
+        Times that the work is done, for short work; the time is that of one.
+    """
+    if gpu.logical.timestamps and gpu.open_profile is None:
+        with gpu.profile(repeat=repeat, each=False) as profile:
+            run()
+        return sum(span.seconds for span in profile.spans) / repeat
+    gpu.synchronize()
+    start = time.perf_counter()
+    for _ in range(repeat):
+        run()
+    gpu.synchronize()
+    return (time.perf_counter() - start) / repeat

@@ -1,0 +1,378 @@
+"""Measuring candidates: who wins, what is refused, what is scheduled anew.
+
+No test depends on how long anything takes: times are made up.
+"""
+
+import itertools
+import json
+import os
+import subprocess
+import sys
+import types
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import vkbackend.framework as fw
+from vkbackend import config
+from vkbackend.errors import ShaderError
+from vkbackend.framework import tuner, tuning
+from vkbackend.framework.device import GpuDevice
+from vkbackend.framework.dispatch import Dispatch
+from vkbackend.framework.dtype import bfloat16, float16, float32, int32
+from vkbackend.framework.errors import ShapeError
+from vkbackend.framework.op import REGISTRY
+from vkbackend.framework.ops.reducing import reduce_dispatches, sum_like
+
+pytestmark = pytest.mark.device
+
+COUNT = 30_000
+"""Elements of which a sum is cut into chunks."""
+
+Times = Callable[[Sequence[float]], None]
+
+
+@pytest.fixture(autouse=True)
+def _fresh(
+    tmp_path: Path, gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
+    """Start without settings, verdicts and schedules, and leave none."""
+    monkeypatch.setattr(tuning, "_settings", None)
+    monkeypatch.setattr(tuning, "measured", [])
+    monkeypatch.setenv(config.CACHE.name, str(tmp_path))
+    monkeypatch.delenv(config.AUTOTUNE.name, raising=False)
+    gpu.plans.clear()
+    yield
+    fw.eval()
+    gpu.plans.clear()
+
+
+@pytest.fixture
+def ways(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
+    """Let sums have these candidates, which multiply the result; of one chunk each."""
+    found: dict[str, float] = {"whole": 1.0}
+
+    def refuse() -> list[Dispatch]:
+        raise ShapeError("sum: not this way")
+
+    def rule(gpu: Any, x: Any, dims: Any, dtype: Any, scale: float) -> dict[str, Any]:
+        def way(factor: float) -> list[Dispatch]:
+            changed = sum_like("SUM", x.dtype, dtype, scale * factor)
+            return reduce_dispatches(gpu, changed, x, dims, 1)
+
+        ways = {name: lambda factor=row: way(factor) for name, row in found.items()}
+        return {**ways, "never": lambda: None, "refused": refuse}
+
+    monkeypatch.setitem(REGISTRY["sum"].rules, "candidates", rule)  # type: ignore[attr-defined]  # a primitive
+    return found
+
+
+@pytest.fixture
+def times(monkeypatch: pytest.MonkeyPatch) -> Times:
+    """Return what sets the seconds of the default and of each candidate, in turn."""
+
+    def use(seconds: Sequence[float]) -> None:
+        turns = itertools.cycle(seconds)
+
+        def timed(gpu: object, run: Callable[[], None], repeat: int) -> float:
+            run()
+            return next(turns)
+
+        monkeypatch.setattr(tuner, "seconds_of", timed)
+
+    return use
+
+
+def total(gpu: GpuDevice) -> float:
+    """Return the sum of as many ones, computed by a schedule or a new one."""
+    x = fw.ones(COUNT, device=gpu)
+    fw.eval(x)
+    return float(x.sum().item())
+
+
+def grids(gpu: GpuDevice) -> int:
+    """Return the dispatches of the latest schedule."""
+    return len(list(gpu.plans.values())[-1].launches)
+
+
+def test_nothing_is_measured_by_default(gpu: GpuDevice, ways: dict[str, float]) -> None:
+    assert total(gpu) == COUNT
+    assert tuning.measured == []
+    assert grids(gpu) == 2
+
+
+def test_the_quickest_is_used_and_kept(
+    gpu: GpuDevice, ways: dict[str, float], times: Times
+) -> None:
+    fw.autotune()
+    times([1.0, 0.9])
+    assert total(gpu) == COUNT
+    [found] = tuning.measured
+    assert found.question.startswith("sum x=float32[32768/16] dims=(0,)")
+    assert found.verdict.choice == "whole"
+    assert found.verdict.seconds == {"default": 1.0, "whole": 0.9}
+    assert grids(gpu) == 1
+    # And again, without asking twice.
+    assert total(gpu) == COUNT
+    assert len(tuning.measured) == 1
+    assert tuning.settings().spent > 0
+    # Later processes only read it.
+    fw.autotune(False)
+    tuning._tables.clear()
+    gpu.plans.clear()
+    assert total(gpu) == COUNT
+    assert grids(gpu) == 1
+
+
+@pytest.mark.parametrize(
+    ("seconds", "winner"),
+    [([1.0, 0.98], "default"), ([1.0, 0.96], "whole"), ([1.0, 1.5], "default")],
+)
+def test_a_candidate_must_be_clearly_quicker(
+    seconds: list[float],
+    winner: str,
+    gpu: GpuDevice,
+    ways: dict[str, float],
+    times: Times,
+) -> None:
+    fw.autotune()
+    times(seconds)
+    total(gpu)
+    assert [row.verdict.choice for row in tuning.measured] == [winner]
+
+
+def test_the_median_counts(
+    gpu: GpuDevice, ways: dict[str, float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fw.autotune()
+    # A round that does not count, then five: default and candidate in turn.
+    seconds = iter([1, 1, 1.0, 0.5, 9.0, 0.6, 1.1, 9.0, 0.9, 0.7, 0.1, 8.0])
+    monkeypatch.setattr(tuner, "seconds_of", lambda *_: next(seconds))
+    total(gpu)
+    [found] = tuning.measured
+    assert found.verdict.seconds == {"default": 1.0, "whole": 0.7}
+
+
+def test_hopeless_candidates_are_measured_once(
+    gpu: GpuDevice, ways: dict[str, float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fw.autotune()
+    seconds = iter([1.0, 5.0] + [1.0] * tuner.ROUNDS)
+    monkeypatch.setattr(tuner, "seconds_of", lambda *_: next(seconds))
+    total(gpu)
+    [found] = tuning.measured
+    assert found.verdict.seconds == {"default": 1.0, "whole": 5.0}
+
+
+def test_a_wrong_candidate_cannot_win(
+    gpu: GpuDevice, ways: dict[str, float], times: Times
+) -> None:
+    fw.autotune()
+    ways.clear()
+    ways |= {"twice": 2.0, "nothing": float("nan"), "right": 1.0}
+    times([1.0, 0.6])
+    assert total(gpu) == COUNT
+    [found] = tuning.measured
+    assert set(found.verdict.seconds) == {"default", "right"}
+    assert found.verdict.choice == "right"
+
+
+def test_a_candidate_that_does_not_build_cannot_win(
+    gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch, times: Times
+) -> None:
+    fw.autotune()
+    times([1.0])
+    rule = REGISTRY["sum"].rules["kernel"]  # type: ignore[attr-defined]  # a primitive
+
+    def broken(*arguments: Any, **named: Any) -> list[Dispatch]:
+        [*_, last] = rule(*arguments, **named)
+        return [Dispatch("reduce/none_such", last.grid, last.push)]
+
+    monkeypatch.setitem(
+        REGISTRY["sum"].rules,  # type: ignore[attr-defined]  # a primitive
+        "candidates",
+        lambda *a, **named: {"broken": lambda: broken(*a, **named)},
+    )
+    assert total(gpu) == COUNT
+    [found] = tuning.measured
+    assert found.verdict.seconds == {"default": 1.0}
+
+
+def test_what_cannot_be_measured_is_left_to_the_rule(
+    gpu: GpuDevice, ways: dict[str, float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fw.autotune()
+
+    def fails(*_: object) -> float:
+        raise ShaderError("out of order")
+
+    monkeypatch.setattr(tuner, "seconds_of", fails)
+    assert total(gpu) == COUNT
+    assert (tuning.measured, grids(gpu)) == ([], 2)
+
+
+def test_large_work_is_not_measured(
+    gpu: GpuDevice, ways: dict[str, float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fw.autotune()
+    monkeypatch.setattr(tuner, "MOST_BYTES", 4 * COUNT)
+    assert total(gpu) == COUNT
+    assert tuning.measured == []
+
+
+def test_a_schedule_made_before_is_made_anew(
+    gpu: GpuDevice, ways: dict[str, float], times: Times
+) -> None:
+    assert total(gpu) == COUNT
+    assert grids(gpu) == 2
+    fw.autotune()
+    times([1.0, 0.5])
+    assert total(gpu) == COUNT
+    assert grids(gpu) == 1
+    fw.autotune(False, kept=False)
+    assert total(gpu) == COUNT
+    assert grids(gpu) == 2
+
+
+def test_what_must_wait_is_measured_later(
+    gpu: GpuDevice, ways: dict[str, float], times: Times
+) -> None:
+    fw.autotune()
+    times([1.0, 0.5])
+    with fw.profile(gpu.name):
+        assert total(gpu) == COUNT
+    assert (tuning.measured, grids(gpu)) == ([], 2)
+    assert total(gpu) == COUNT
+    assert (len(tuning.measured), grids(gpu)) == (1, 1)
+
+
+def test_jit_measures_once_and_traces_again_for_new_verdicts(
+    gpu: GpuDevice, ways: dict[str, float], times: Times
+) -> None:
+    step = fw.jit(lambda x: x.sum() + 1)
+    x = fw.ones(COUNT, device=gpu)
+    assert [step(x).item() for _ in range(2)] == [COUNT + 1] * 2
+    assert (step.traces, step.replays) == (1, 1)
+    assert step.memory_stats()["dispatches"] == 3
+    fw.autotune()
+    times([1.0, 0.5])
+    assert [step(x).item() for _ in range(3)] == [COUNT + 1] * 3
+    assert (step.traces, len(tuning.measured)) == (2, 1)
+    assert step.memory_stats()["dispatches"] == 2
+
+
+def test_a_report_measures_nothing(
+    gpu: GpuDevice, ways: dict[str, float], times: Times
+) -> None:
+    fw.autotune()
+    times([1.0, 0.5])
+    report = fw.fusion_report(total, gpu)
+    assert tuning.measured == []
+    assert [len(row.kernels) for row in report.schedules][-1] == 1
+
+
+def test_when_the_budget_is_spent_the_rules_choose(
+    gpu: GpuDevice,
+    ways: dict[str, float],
+    times: Times,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fw.autotune(budget=5)
+    times([1.0, 0.5])
+    ticks = itertools.count()
+    clock = types.SimpleNamespace(perf_counter=lambda: float(next(ticks)))
+    monkeypatch.setattr(tuner, "time", clock)
+    assert total(gpu) == COUNT
+    assert (tuning.measured, grids(gpu)) == ([], 2)
+    assert tuning.settings().spent >= 5
+    gpu.plans.clear()
+    asked = next(ticks)
+    assert total(gpu) == COUNT
+    assert next(ticks) == asked + 1
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("dtype", ["float32", "int32", "bfloat16"])
+def test_real_candidates_agree(dtype: str, gpu: GpuDevice, times: Times) -> None:
+    """Every candidate of the library gives what its default gives."""
+    fw.autotune()
+    times([1.0])
+    if dtype == "bfloat16" and not gpu.gpu.info.storage_16bit:
+        pytest.skip("the device has no 16-bit storage")
+    values = np.arange(70 * 50).reshape(70, 50) % 7 - 3
+    a = fw.tensor(values.astype(np.float32), dtype, gpu)
+    got = (a @ a.T).float().numpy()
+    want = values @ values.T
+    np.testing.assert_allclose(got, want, rtol=2**-8)
+    x = fw.tensor(np.arange(200_000) % 3, dtype, gpu)
+    assert x.sum().item() == pytest.approx(199_999, rel=2**-8)
+    assert [row.question.split()[0] for row in tuning.measured] == ["bmm", "sum"]
+    for row in tuning.measured:
+        assert len(row.verdict.seconds) > 2, row
+
+
+def test_results_are_compared_as_the_dtype_allows() -> None:
+    wanted = np.array([1000.0, 1.0, -3.0], np.float32)
+    for dtype, bound in ((float32, 0.1), (float16, 10), (bfloat16, 30)):
+        assert tuner.close(wanted + 0.99 * np.float32(bound), wanted, dtype)
+        assert not tuner.close(wanted + 1.01 * np.float32(bound), wanted, dtype)
+    ints = np.array([1, 2])
+    assert tuner.close(ints, ints.copy(), int32)
+    assert not tuner.close(ints, ints + 1, int32)
+    odd = np.array([np.nan, np.inf, 1], np.float32)
+    assert tuner.close(odd, odd.copy(), float32)
+    assert not tuner.close(odd, np.array([0, np.inf, 1], np.float32), float32)
+    assert not tuner.close(np.array([np.nan]), np.array([1.0]), float32)
+    assert tuner.close(wanted[:0], wanted[:0], float32)
+
+
+PROGRAM = """
+import itertools, json, warnings
+warnings.simplefilter("ignore")
+import vkbackend.framework as fw
+from vkbackend.framework import tuner, tuning
+from vkbackend.framework.op import REGISTRY
+from vkbackend.framework.ops.reducing import reduce_dispatches, sum_like
+def rule(gpu, x, dims, dtype, scale):
+    one = sum_like("SUM", x.dtype, dtype, scale)
+    return {"whole": lambda: reduce_dispatches(gpu, one, x, dims, 1)}
+REGISTRY["sum"].rules["candidates"] = rule
+turns = itertools.cycle([1.0, 0.5])
+tuner.seconds_of = lambda gpu, run, repeat: next(turns)
+place = fw.device()
+x = fw.ones(30000, device=place)
+fw.eval(x)
+found = x.sum().item()
+kept = tuning.verdicts(place.gpu.info).rows()
+launches = len(list(place.plans.values())[-1].launches)
+choices = [row.choice for row in kept.values()]
+print(json.dumps([found, len(tuning.measured), choices, launches]))
+"""
+
+
+def test_a_second_process_uses_what_the_first_measured(tmp_path: Path) -> None:
+    def run(switch: str) -> Any:
+        variables = {**os.environ, config.CACHE.name: str(tmp_path)}
+        done = subprocess.run(
+            [sys.executable, "-c", PROGRAM],
+            capture_output=True,
+            text=True,
+            check=True,
+            cwd=tmp_path,
+            env={**variables, config.AUTOTUNE.name: switch},
+            timeout=300,
+        )
+        return json.loads(done.stdout.splitlines()[-1])
+
+    assert run("kept") == [COUNT, 0, [], 2]
+    assert run("1") == [COUNT, 1, ["whole"], 1]
+    assert run("kept") == [COUNT, 0, ["whole"], 1]
+    # One that may measure need not, and one may do without.
+    assert run("1") == [COUNT, 0, ["whole"], 1]
+    assert run("0")[3] == 2
+    [file] = (tmp_path / "tuning").iterdir()
+    file.write_bytes(file.read_bytes()[:-20])
+    assert run("kept") == [COUNT, 0, [], 2]

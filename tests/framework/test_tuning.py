@@ -1,0 +1,214 @@
+"""Questions, settings and what they refuse."""
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import vkbackend.framework as fw
+from vkbackend import Verdict, config
+from vkbackend.framework import tracing, tuning
+from vkbackend.framework.device import GpuDevice
+from vkbackend.framework.dispatch import Placed
+from vkbackend.framework.dtype import DType, float16, float32
+from vkbackend.framework.shape import Layout
+
+WHICH = "which?"
+
+
+@pytest.fixture(autouse=True)
+def _fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Start from the environment's settings, with a cache of their own."""
+    monkeypatch.setattr(tuning, "_settings", None)
+    monkeypatch.setattr(tuning, "measured", [])
+    monkeypatch.setenv(config.CACHE.name, str(tmp_path))
+    monkeypatch.delenv(config.AUTOTUNE.name, raising=False)
+
+
+@pytest.mark.parametrize(
+    ("value", "kept", "enabled"),
+    [
+        (None, True, False),
+        ("kept", True, False),
+        ("1", True, True),
+        ("on", True, True),
+        ("0", False, False),
+        ("off", False, False),
+        ("", False, False),
+    ],
+)
+def test_environment(
+    value: str | None, kept: bool, enabled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if value is not None:
+        monkeypatch.setenv(config.AUTOTUNE.name, value)
+    found = tuning.settings()
+    assert (found.kept, found.enabled) == (kept, enabled)
+    assert (found.budget, found.spent) == (tuning.BUDGET, 0.0)
+
+
+def test_autotune_sets_what_it_says() -> None:
+    before = tuning.settings().era
+    fw.autotune(budget=3)
+    found = tuning.settings()
+    assert (found.enabled, found.kept, found.budget) == (True, True, 3.0)
+    assert found.era > before
+    fw.autotune(False, kept=False)
+    assert (found.enabled, found.kept) == (False, False)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "text"),
+    [
+        ({"enabled": 1}, TypeError, "enabled is 1; it must be True or False"),
+        ({"enabled": False, "kept": None}, TypeError, "kept is None; it must be True"),
+        ({"budget": "1"}, TypeError, "budget is '1'; it must be a number"),
+        ({"budget": True}, TypeError, "budget is True; it must be a number"),
+        ({"budget": -1}, ValueError, "budget is -1; it must be at least 0 seconds"),
+        ({"budget": float("nan")}, ValueError, "budget is nan; it must be at least"),
+        ({"kept": False}, ValueError, "what is measured is kept"),
+    ],
+)
+def test_autotune_refuses(
+    arguments: dict[str, Any], error: type[Exception], text: str
+) -> None:
+    before = vars(tuning.settings()).copy()
+    with pytest.raises(error, match=f"^autotune: .*{text}"):
+        fw.autotune(**arguments)
+    assert vars(tuning.settings()) == before
+
+
+def question(
+    shape: tuple[int, ...], dtype: DType = float32, layout: Layout | None = None
+) -> str:
+    x = Placed(shape, dtype, layout or Layout.contiguous(shape))
+    return tuning.question_of("op", {"x": x}, {"tensors": ("x",), "scale": 0.5})
+
+
+def test_questions_are_about_classes_of_shapes() -> None:
+    assert question((4096, 768)) == "op x=float32[4096/64,1024/64]"
+    # Rounded sizes that the same power of two divides are one class.
+    assert question((4096,)) == question((4096 + 64,))
+    assert question((4096,)) != question((4096 + 4,))
+    assert question((4096,)) != question((8192,))
+    assert question((4096,)) != question((4096,), float16)
+    # Small ones are told apart.
+    assert len({question((size,)) for size in range(18)}) == 18
+
+
+def test_questions_are_about_what_layouts_allow() -> None:
+    shape = (64, 64)
+    whole = Layout.contiguous(shape)
+    found = [
+        question(shape),
+        question(shape, layout=Layout(shape, (1, 64))),
+        question(shape, layout=Layout(shape, (1, 67))),
+        question(shape, layout=Layout(shape, (0, 1))),
+        question(shape, layout=Layout(shape, whole.strides, 1)),
+    ]
+    assert len(set(found)) == 5
+    moved = Layout(shape, whole.strides, 8)
+    assert question(shape, layout=moved) == found[0]
+    assert question(shape, layout=Layout(shape, (1, 128))) == found[1]
+
+
+def test_questions_name_arguments_but_for_factors() -> None:
+    def asked(**params: object) -> str:
+        return tuning.question_of("op", {}, params)
+
+    assert asked(mode="units") != asked(mode="")
+    assert asked(dims=(0, 1)) == "op dims=(0,1)"
+    assert asked(scale=0.5) == asked(scale=0.25) == "op"
+
+
+@pytest.mark.device
+def test_choices(gpu: GpuDevice) -> None:
+    info = gpu.gpu.info
+    with tuning.asking() as asked:
+        assert tuning.choice(info, WHICH) == tuning.DEFAULT
+    assert list(asked) == [WHICH]
+    era = tuning.settings().era
+    tuning.decide(info, WHICH, Verdict("other", {}))
+    assert tuning.settings().era == era + 1
+    with tuning.asking() as asked:
+        assert tuning.choice(info, WHICH) == "other"
+        with tuning.forcing(WHICH, "third"):
+            assert tuning.choice(info, WHICH) == "third"
+            assert tuning.choice(info, "what?") == tuning.DEFAULT
+    assert list(asked) == ["what?"]
+    fw.autotune(False, kept=False)
+    assert tuning.choice(info, WHICH) == tuning.DEFAULT
+    fw.autotune(False)
+    assert tuning.choice(info, WHICH) == "other"
+    tuning.forget(info)
+    assert tuning.choice(info, WHICH) == tuning.DEFAULT
+    assert [row.question for row in tuning.measured] == [WHICH]
+
+
+@pytest.mark.device
+def test_a_verdict_for_the_default_changes_no_schedule(gpu: GpuDevice) -> None:
+    era = tuning.settings().era
+    tuning.decide(gpu.gpu.info, WHICH, Verdict(tuning.DEFAULT, {}))
+    assert tuning.settings().era == era
+
+
+@pytest.mark.device
+def test_when_measuring_must_wait(gpu: GpuDevice) -> None:
+    device = gpu.gpu
+    assert not tuning.measures(device)
+    fw.autotune()
+    assert tuning.measures(device)
+    era = tuning.era(device)
+    assert era > 0
+    with tuning.paused():
+        assert not tuning.measures(device)
+        # What is scheduled now is found again only while measuring has to wait.
+        assert tuning.era(device) < 0
+    with fw.profile(device.info.name):
+        assert not tuning.measures(device)
+
+    class Trace:
+        pass
+
+    with tracing.listening(Trace()):  # type: ignore[arg-type]  # hears nothing
+        assert not tuning.measures(device)
+        others: list[bool] = []
+        thread = threading.Thread(target=lambda: others.append(tuning.measures(device)))
+        thread.start()
+        thread.join()
+        assert others == [True]
+    fw.autotune(budget=0)
+    assert not tuning.measures(device)
+
+
+@pytest.mark.device
+def test_another_version_of_the_candidates_has_no_verdicts(
+    gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    info = gpu.gpu.info
+    tuning.decide(info, WHICH, Verdict("other", {}))
+    monkeypatch.setattr(tuning, "VERSION", tuning.VERSION + 1)
+    assert tuning.choice(info, WHICH) == tuning.DEFAULT
+
+
+def test_the_switch_is_read_late(tmp_path: Path) -> None:
+    program = (
+        "import os, vkbackend.framework as fw\n"
+        "from vkbackend.framework import tuning\n"
+        f"os.environ['{config.AUTOTUNE.name}'] = '1'\n"
+        "print(tuning.settings().enabled)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=tmp_path,
+        env=dict(os.environ),
+        timeout=300,
+    )
+    assert done.stdout == "True\n"
