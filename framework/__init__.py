@@ -223,6 +223,7 @@ from .ops.matrix_units import (
     get_float32_matmul_precision,
     set_float32_matmul_precision,
 )
+from .precision import autocast, is_autocast_enabled
 from .profiling import profile
 from .random import (
     normal,
@@ -267,6 +268,7 @@ __all__ = [
     "atan",
     "atan2",
     "atanh",
+    "autocast",
     "autotune",
     "baddbmm",
     "bernoulli",
@@ -349,6 +351,7 @@ __all__ = [
     "int16",
     "int32",
     "int64",
+    "is_autocast_enabled",
     "is_grad_enabled",
     "isclose",
     "isfinite",

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from . import tracing
 from .core import TensorCore, assembled
 from .errors import DeviceMismatchError, DTypeError, GradError, ShapeError
+from .precision import as_they_come
 from .shape import TensorSpec
 
 if TYPE_CHECKING:
@@ -194,7 +195,7 @@ def backward(
             )
         _check_seed(output, grad)
         walk.add(edge, grad)
-    with set_grad_enabled(create_graph):
+    with set_grad_enabled(create_graph), as_they_come():
         for node in _sorted_nodes(outputs):
             walk.visit(node)
         return walk.results()

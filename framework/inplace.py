@@ -17,6 +17,7 @@ from .autograd import is_grad_enabled, no_grad
 from .core import TensorCore, operand
 from .dtype import float32
 from .errors import DTypeError, GradError, ShapeError
+from .precision import as_they_come
 from .rng import Generator
 from .shape import Layout, broadcast_shapes
 
@@ -91,7 +92,8 @@ def change(
         As `assign`.
     """
     others = (operand(x, y) if isinstance(y, np.ndarray) else y for y in operands)
-    new = op(off_tape(x), *others, **options)
+    with as_they_come():
+        new = op(off_tape(x), *others, **options)
     if KINDS[new.dtype.kind] > KINDS[x.dtype.kind]:
         raise DTypeError(
             f"in place: the result is {new.dtype.name}, which {x.dtype.name} does not"

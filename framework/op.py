@@ -6,7 +6,9 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast
 
+from . import precision
 from .autograd import is_grad_enabled
+from .conversion import Policy, converted
 from .core import TensorCore
 from .device import Device, GpuDevice
 from .dispatch import Dispatch, Placed
@@ -51,6 +53,8 @@ class Op(Generic[P, R]):
     reduction : str or None
         What a primitive that reduces a tensor `x` over `dims`, which stay with size 1,
         computes: one of `fusion.recipe.RECIPES`. Element-wise work then joins it.
+    policy : callable or None
+        What it computes in within `autocast`; see `conversion`.
     output_names : tuple of str
         "out", or the names of several outputs. Gradients flow through the first.
     """
@@ -61,6 +65,7 @@ class Op(Generic[P, R]):
     operands: tuple[str, ...] = ()
     source: tuple[str, DType] | None = None
     reduction: str | None = None
+    policy: Policy | None = None
 
     def __init__(
         self,
@@ -122,6 +127,8 @@ class Op(Generic[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Apply the op."""
+        if precision.entered and self.policy is not None:
+            args, kwargs = converted(self.policy, args, kwargs)  # type: ignore  # P
         if kwargs or len(args) != len(self.names):
             bound = self._bind(args, kwargs)
         else:

@@ -11,7 +11,9 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar, cast
 
 import numpy as np
 
+from . import precision
 from .autograd import is_grad_enabled
+from .conversion import converted
 from .core import TensorCore, assembled
 from .device import Device, GpuDevice
 from .dtype import DType, bool_, convert, promote, promote_scalar
@@ -83,6 +85,8 @@ class Elementwise(Op[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Apply the op, in short when a call with operands like these came before."""
+        if precision.entered and self.policy is not None:
+            args, kwargs = converted(self.policy, args, kwargs)  # type: ignore  # P
         if kwargs or len(args) != len(self.names):
             bound = self._bind(args, kwargs)
             args = tuple([bound[name] for name in self.names])  # type: ignore  # P.args

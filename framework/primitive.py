@@ -36,6 +36,7 @@ from .errors import ShapeError
 from .op import REGISTRY, Op, need_feature, submit_node
 from .pending import Node, Operand
 from .pointwise import Elementwise, taken_as
+from .precision import as_they_come
 from .shape import Layout, TensorSpec, interned
 
 if TYPE_CHECKING:
@@ -260,7 +261,7 @@ class Composite(Op[P, R]):
         self, bound: dict[str, Any], tensors: dict[str, Any]
     ) -> tuple[TensorCore, ...]:
         self._check(tensors)
-        with no_grad():
+        with no_grad(), as_they_come():
             answer: Any = self.function(**bound)  # type: ignore[call-arg]  # P
         return answer if isinstance(answer, tuple) else (answer,)
 

@@ -47,8 +47,9 @@ ORDER = {
         tuner
         schedule report_svg
         report
-        core
+        core precision
         autograd
+        conversion
         tape
         op
         pointwise

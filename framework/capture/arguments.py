@@ -9,6 +9,7 @@ import numpy as np
 
 from ..autograd import is_grad_enabled
 from ..errors import TraceError
+from ..precision import autocast_dtype
 from ..tensor import Tensor
 
 SIMPLE = (bool, int, float, complex, str, bytes, type(None), np.generic)
@@ -48,7 +49,7 @@ def take_apart(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
     keys = [_key(value, str(k), call) for k, value in enumerate(args)]
     for name in sorted(kwargs):
         keys += [name, _key(kwargs[name], name, call)]
-    return call._replace(key=(is_grad_enabled(), *keys))
+    return call._replace(key=(is_grad_enabled(), autocast_dtype(), *keys))
 
 
 def quick_key(args: tuple[Any, ...]) -> object:
@@ -57,7 +58,7 @@ def quick_key(args: tuple[Any, ...]) -> object:
     Layouts count by identity, so calls that `take_apart` finds alike may differ here.
     None where there is anything else.
     """
-    key: list[object] = [is_grad_enabled()]
+    key: list[object] = [is_grad_enabled(), autocast_dtype()]
     for value in args:
         if type(value) is not Tensor or value.requires_grad or not value.is_gpu:
             return None

@@ -12,6 +12,7 @@ from ..autograd import no_grad
 from ..errors import TraceError
 from ..execution import realised
 from ..pending import Array, Node, Value, keep
+from ..precision import apart
 from ..schedule import flush
 from ..shape import Layout, interned
 from ..tensor import Tensor
@@ -152,7 +153,7 @@ class Trace:
             self._stand_in(tensor)
         args = with_tensors(args, self._swap)
         kwargs = with_tensors(kwargs, self._swap)
-        with listening(self):
+        with listening(self), apart():
             return function(*args, **kwargs)
 
     def _stand_in(self, tensor: Tensor) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .. import ops
+from ..conversion import in_float32
 from ..core import TensorCore, operand
 from ..inplace import change
 from .operand import Operand
@@ -51,6 +52,7 @@ class Operators:
     def __truediv__(self: Tensor, other: Operand) -> Tensor:
         return ops.div(self, operand(self, other))
 
+    @in_float32
     def __rtruediv__(self: Tensor, other: Operand) -> Tensor:
         return ops.div(operand(self, other), self)
 

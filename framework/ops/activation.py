@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from ..conversion import in_float32, lowered
 from ..dtype import FLOAT, NUMERIC, SINGLE
 from ..errors import ShapeError
 from ..primitive import elementwise
@@ -210,6 +211,7 @@ def silu_vjp(grad: Tensor, x: Tensor) -> Tensor:
     return grad * gate * (x * (1.0 - gate) + 1.0)
 
 
+@in_float32
 @elementwise(
     glsl="beta * x > threshold ? x : log1p_exp(beta * x) / beta",
     reference=lambda x, beta, threshold: np.where(
@@ -285,6 +287,7 @@ def hardswish_vjp(grad: Tensor, x: Tensor) -> Tensor:
     return where(x <= -3.0, 0.0, inner)
 
 
+@lowered
 def prelu(x: Tensor, weight: Tensor) -> Tensor:
     """Return each element, or that of its channel's weight times it where negative.
 

@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from ..autograd import is_grad_enabled
+from ..conversion import lowered
 from ..device import GpuDevice
 from ..dtype import bool_, uint32
 from ..errors import DTypeError, GradError, ShapeError
@@ -119,6 +120,7 @@ def _weights(
     return where(seen, softmax(where(seen, scores, 0.0), -1), 0.0)
 
 
+@lowered
 def scaled_dot_product_attention(
     query: Tensor,
     key: Tensor,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..conversion import lowered
 from ..dispatch import MAX_GROUPS
 from ..errors import ShapeError
 from ..shape import Shape
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from ..tensor import Tensor
 
 
+@lowered
 def conv1d(
     x: Tensor,
     weight: Tensor,
@@ -47,6 +49,7 @@ def conv1d(
     return _convolved("conv1d", 1, x, weight, bias, stride, padding, dilation, groups)
 
 
+@lowered
 def conv2d(
     x: Tensor,
     weight: Tensor,
@@ -157,6 +160,7 @@ def _window(
     return Window(kernel, steps, half, gaps, (total[0] % 2, total[1] % 2))
 
 
+@lowered
 def conv_transpose1d(
     x: Tensor,
     weight: Tensor,
@@ -187,6 +191,7 @@ def conv_transpose1d(
     )  # fmt: skip
 
 
+@lowered
 def conv_transpose2d(
     x: Tensor,
     weight: Tensor,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..autograd import is_grad_enabled
+from ..conversion import in_float32
 from ..dispatch import Dispatch, Placed
 from ..dtype import FLOAT, SINGLE, float32, float64
 from ..errors import ShapeError
@@ -178,6 +179,7 @@ def _cross_entropy_grad_reference(
     return np.where(counted[:, None], (softmax - target) * grad_rows[:, None], 0)
 
 
+@in_float32
 def cross_entropy(
     logits: Tensor,
     labels: Tensor,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..conversion import as_given
 from ..dtype import ANY
 from ..errors import ShapeError
 from ..primitive import movement
@@ -115,6 +116,7 @@ def diag(x: Tensor, diagonal: int = 0) -> Tensor:
 _diagonal_of = diagonal  # the parameter of `diag` hides the name
 
 
+@as_given
 def trace(x: Tensor) -> Tensor:
     """Return the sum of the main diagonal of a matrix.
 

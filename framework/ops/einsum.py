@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from ..conversion import lowered, widened
 from ..errors import ShapeError
 from ..shape import Shape, normalize_dim
 from .linalg import bmm, matmul
@@ -30,6 +31,7 @@ class _Named(NamedTuple):
     labels: tuple[str | int, ...]
 
 
+@lowered
 def einsum(equation: str, *operands: Tensor) -> Tensor:
     """Return sums of products of elements, by Einstein's convention.
 
@@ -211,6 +213,7 @@ def _stacked(
     return reshape(full, tuple(math.prod(_all(part, sizes)) for part in parts))
 
 
+@widened
 def tensordot(
     a: Tensor, b: Tensor, dims: int | tuple[Sequence[int], Sequence[int]] = 2
 ) -> Tensor:

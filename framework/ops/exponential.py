@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..conversion import as_given, in_float32
 from ..dtype import FLOAT, INTEGER, SINGLE
 from ..primitive import elementwise
 from ..shape import broadcast_shapes
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from ..tensor import Tensor
 
 
+@in_float32
 @elementwise(
     glsl="precise_exp(x)", reference=np.exp, dtypes=FLOAT, device_dtypes=SINGLE
 )
@@ -44,6 +46,7 @@ def exp2_vjp(grad: Tensor, out: Tensor) -> Tensor:
     return grad * out * math.log(2)
 
 
+@in_float32
 @elementwise(
     glsl="precise_expm1(x)", reference=np.expm1, dtypes=FLOAT, device_dtypes=SINGLE
 )
@@ -56,6 +59,7 @@ def expm1_vjp(grad: Tensor, out: Tensor) -> Tensor:
     return grad * (out + 1.0)
 
 
+@in_float32
 @elementwise(
     glsl="precise_log(x)", reference=np.log, dtypes=FLOAT, device_dtypes=SINGLE
 )
@@ -68,6 +72,7 @@ def log_vjp(grad: Tensor, x: Tensor) -> Tensor:
     return grad / x
 
 
+@in_float32
 @elementwise(
     glsl="precise_log2(x)", reference=np.log2, dtypes=FLOAT, device_dtypes=SINGLE
 )
@@ -80,6 +85,7 @@ def log2_vjp(grad: Tensor, x: Tensor) -> Tensor:
     return grad / (x * math.log(2))
 
 
+@in_float32
 @elementwise(
     glsl="precise_log10(x)", reference=np.log10, dtypes=FLOAT, device_dtypes=SINGLE
 )
@@ -92,6 +98,7 @@ def log10_vjp(grad: Tensor, x: Tensor) -> Tensor:
     return grad / (x * math.log(10))
 
 
+@in_float32
 @elementwise(
     glsl="precise_log1p(x)", reference=np.log1p, dtypes=FLOAT, device_dtypes=SINGLE
 )
@@ -147,6 +154,7 @@ def _power(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return np.where(y < 0, inverse, np.power(x, np.maximum(y, 0)))
 
 
+@in_float32
 @elementwise(
     glsl="power(x, y)",
     reference=_power,
@@ -181,6 +189,7 @@ def pow_vjp(
     return grad_x, grad_y
 
 
+@as_given
 def logaddexp(x: Tensor, y: Tensor) -> Tensor:
     """Return log(exp(x) + exp(y)), which does not overflow."""
     broadcast_shapes("logaddexp", x.shape, y.shape)

@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from ..autograd import is_grad_enabled
+from ..conversion import in_float32
 from ..dtype import FLOAT
 from ..errors import ShapeError
 from ..primitive import composite
@@ -85,6 +86,7 @@ def _of_channels(vector: Tensor) -> Tensor:
     return reshape(vector, (*vector.shape, 1))
 
 
+@in_float32
 def group_norm(
     x: Tensor,
     num_groups: int,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ..conversion import widened
 from ..core import TensorCore
 from ..dtype import bool_
 from ..errors import DTypeError, ShapeError
@@ -398,6 +399,7 @@ def slice_(x: Tensor, index: object) -> Tensor:
     return taken(view, rows_of_arrays(view, chosen))
 
 
+@widened
 def index_put(
     x: Tensor,
     indices: Sequence[Tensor | None],

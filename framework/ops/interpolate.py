@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from ..conversion import in_float32
 from ..errors import ShapeError
 from ..shape import Shape
 from .resample import resampled
@@ -25,6 +26,7 @@ _MODES = {
 }
 
 
+@in_float32
 def interpolate(
     x: Tensor,
     size: int | Shape | None = None,

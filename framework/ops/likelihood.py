@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..conversion import in_float32
 from ..dispatch import Dispatch, Placed, linear_grid
 from ..dtype import INTEGER, int32
 from ..errors import DTypeError, ShapeError
@@ -130,6 +131,7 @@ def nll_losses(
     return losses, counts, counted
 
 
+@in_float32
 def nll_loss(
     x: Tensor,
     labels: Tensor,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..conversion import lowered
 from ..dispatch import (
     MAX_GROUPS,
     SOFTWARE_ROUNDS,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from ..tensor import Tensor
 
 
+@lowered
 def bmm(a: Tensor, b: Tensor) -> Tensor:
     """Return the matrix product of each pair in two batches.
 
@@ -187,6 +189,7 @@ def bmm_reference(a: np.ndarray, b: np.ndarray, mode: str) -> np.ndarray:
     return np.matmul(a, b)
 
 
+@lowered
 def matmul(a: Tensor, b: Tensor) -> Tensor:
     """Return the matrix product over the last two dimensions.
 

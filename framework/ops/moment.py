@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..conversion import in_float32
 from ..dispatch import Argument, Dispatch, Placed
 from ..dtype import FLOAT
 from ..errors import DTypeError, ShapeError
@@ -173,6 +174,7 @@ def _norm_vjp(grad: Tensor, x: Tensor, out: Tensor, p: float) -> Tensor:
     return where(flat, 0.0, grad * scaled)
 
 
+@in_float32
 def norm(
     x: Tensor, p: float | str = 2, dim: Dims = None, keepdim: bool = False
 ) -> Tensor:
@@ -211,6 +213,7 @@ def norm(
     return finish(_norm(x, order, dims), x.shape, dims, keepdim)
 
 
+@in_float32
 def cosine_similarity(
     x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8
 ) -> Tensor:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..autograd import is_grad_enabled
+from ..conversion import in_float32
 from ..dispatch import Dispatch, Placed, check_rounds, divisor, fold_grid
 from ..dtype import FLOAT, float32, float64
 from ..errors import ShapeError
@@ -263,6 +264,7 @@ def _inner(shape: tuple[int, ...]) -> int:
     return size
 
 
+@in_float32
 def normalize(
     x: Tensor, p: float = 2.0, dim: int | tuple[int, ...] = 1, eps: float = 1e-12
 ) -> Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..conversion import lowered, widened
 from ..errors import ShapeError
 from .linalg import bmm, matmul
 from .movement import reshape, transpose
@@ -19,6 +20,7 @@ def _check_dims(name: str, **wanted: tuple[Tensor, int]) -> None:
             raise ShapeError(f"{name}: {parameter} is {x.shape}; it must be {ndim}-D")
 
 
+@lowered
 def mv(matrix: Tensor, vector: Tensor) -> Tensor:
     """Return the product of a matrix and a vector.
 
@@ -35,12 +37,14 @@ def mv(matrix: Tensor, vector: Tensor) -> Tensor:
     return matmul(matrix, vector)
 
 
+@widened
 def dot(a: Tensor, b: Tensor) -> Tensor:
     """Return the scalar product of two vectors of the same size and dtype."""
     _check_dims("dot", a=(a, 1), b=(b, 1))
     return matmul(a, b)
 
 
+@widened
 def vdot(a: Tensor, b: Tensor) -> Tensor:
     """Return the scalar product of two vectors; the same as `dot` of real numbers."""
     _check_dims("vdot", a=(a, 1), b=(b, 1))
@@ -63,6 +67,7 @@ def outer(a: Tensor, b: Tensor) -> Tensor:
     return reshape(a, (a.numel(), 1)) * b
 
 
+@lowered
 def mm(a: Tensor, b: Tensor) -> Tensor:
     """Return the product of two matrices; `matmul` also takes batches of them.
 
@@ -79,6 +84,7 @@ def mm(a: Tensor, b: Tensor) -> Tensor:
     return matmul(a, b)
 
 
+@lowered
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """Return `x` times the transposed weight, plus the bias.
 
@@ -111,6 +117,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     return out if bias is None else out + bias
 
 
+@lowered
 def addmm(
     x: Tensor, a: Tensor, b: Tensor, *, beta: float = 1, alpha: float = 1
 ) -> Tensor:
@@ -133,6 +140,7 @@ def addmm(
     return _added("addmm", x, matmul(a, b), beta, alpha)
 
 
+@lowered
 def baddbmm(
     x: Tensor, a: Tensor, b: Tensor, *, beta: float = 1, alpha: float = 1
 ) -> Tensor:

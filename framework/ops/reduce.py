@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..conversion import as_given, in_float32
 from ..dispatch import Dispatch, Placed
 from ..dtype import ANY, DType, DTypeLike, as_dtype, float32, int64
 from ..errors import DTypeError
@@ -174,6 +175,7 @@ def accumulable(x: Tensor, dtype: DType) -> Tensor:
     return x if widened else as_dtype_of(x, dtype)
 
 
+@in_float32
 def sum(
     x: Tensor,
     dim: Dims = None,
@@ -205,6 +207,7 @@ def sum(
     return total(accumulable(x, wanted), dims, keepdim, wanted)
 
 
+@as_given
 def nansum(
     x: Tensor,
     dim: Dims = None,
@@ -248,6 +251,7 @@ def mean(
     return total(x, dims, keepdim, wanted, 1.0 / count)
 
 
+@as_given
 def nanmean(
     x: Tensor,
     dim: Dims = None,
@@ -330,6 +334,7 @@ def _prod_reference(x: np.ndarray, dims: tuple[int, ...], dtype: DType) -> np.nd
     return np.prod(x, axis=dims, keepdims=True, dtype=dtype.arithmetic)
 
 
+@in_float32
 def prod(
     x: Tensor,
     dim: Dims = None,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..autograd import is_grad_enabled
+from ..conversion import in_float32
 from ..dispatch import Argument, Dispatch, Placed
 from ..dtype import FLOAT, float32, float64
 from ..errors import ShapeError
@@ -202,6 +203,7 @@ def _over_last(
     return as_dtype_of(reshape(out, x.shape), x.dtype)
 
 
+@in_float32
 def layer_norm(
     x: Tensor,
     normalized_shape: int | Sequence[int],
@@ -239,6 +241,7 @@ def layer_norm(
     return _over_last("layer_norm", x, normalized_shape, weight, bias, eps, True)
 
 
+@in_float32
 def rms_norm(
     x: Tensor,
     normalized_shape: int | Sequence[int],

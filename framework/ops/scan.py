@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from ..conversion import in_float32
 from ..dispatch import (
     SOFTWARE_ROUNDS,
     Argument,
@@ -217,6 +218,7 @@ def _prepared(
     return as_dtype_of(x, wanted if dtype is None else as_dtype(dtype)), at
 
 
+@in_float32
 def cumsum(x: Tensor, dim: int, *, dtype: DTypeLike | None = None) -> Tensor:
     """Return the sums of all elements up to each, along a dimension.
 
@@ -240,6 +242,7 @@ def cumsum(x: Tensor, dim: int, *, dtype: DTypeLike | None = None) -> Tensor:
     return as_dtype_of(reshape(out, x.shape), source.dtype)
 
 
+@in_float32
 def cumprod(x: Tensor, dim: int, *, dtype: DTypeLike | None = None) -> Tensor:
     """Return the products of all elements up to each, along a dimension.
 

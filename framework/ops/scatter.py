@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..conversion import widened
 from ..dtype import ANY, DType, int32, int64
 from ..errors import DTypeError, ShapeError
 from ..primitive import movement
@@ -184,6 +185,7 @@ def scatter(x: Tensor, dim: int, index: Tensor, src: Tensor | float) -> Tensor:
     return written("scatter", x, dim, index, source, put_rows)
 
 
+@widened
 def scatter_add(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     """Return `x` with the elements of `src` added at their index along `dim`.
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..conversion import in_float32
 from ..dispatch import Argument, Dispatch, Placed, check_rounds, fold_grid
 from ..dtype import FLOAT, SINGLE, DTypeLike, as_dtype
 from ..primitive import composite, primitive
@@ -193,6 +194,7 @@ def _along(
     return as_dtype_of(out, source.dtype)
 
 
+@in_float32
 def softmax(x: Tensor, dim: int = -1, *, dtype: DTypeLike | None = None) -> Tensor:
     """Return exponentials normalised to sum to one along one dimension.
 
@@ -227,6 +229,7 @@ def softmax(x: Tensor, dim: int = -1, *, dtype: DTypeLike | None = None) -> Tens
     return _along("softmax", x, dim, dtype, logarithm=False)
 
 
+@in_float32
 def log_softmax(x: Tensor, dim: int = -1, *, dtype: DTypeLike | None = None) -> Tensor:
     """Return the logarithm of `softmax`, which stays finite where that is nearly 0."""
     return _along("log_softmax", x, dim, dtype, logarithm=True)
@@ -268,6 +271,7 @@ def _logsumexp_reference(x: np.ndarray, dims: tuple[int, ...]) -> np.ndarray:
     return np.log(np.exp(x - shift).sum(dims, keepdims=True)) + shift
 
 
+@in_float32
 def logsumexp(x: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
     """Return the logarithm of the sum of exponentials over dimensions.
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..conversion import in_float32
 from ..dtype import FLOAT, SINGLE
 from ..primitive import elementwise
 from .compare import where
@@ -43,6 +44,7 @@ def cos_vjp(grad: Tensor, x: Tensor) -> Tensor:
     return -grad * sin(x)
 
 
+@in_float32
 @elementwise(
     glsl="precise_tan(x)", reference=np.tan, dtypes=FLOAT, device_dtypes=SINGLE
 )
@@ -55,6 +57,7 @@ def tan_vjp(grad: Tensor, out: Tensor) -> Tensor:
     return grad * (square(out) + 1.0)
 
 
+@in_float32
 @elementwise(
     glsl="precise_asin(x)", reference=np.arcsin, dtypes=FLOAT, device_dtypes=SINGLE
 )
@@ -67,6 +70,7 @@ def asin_vjp(grad: Tensor, x: Tensor) -> Tensor:
     return grad * rsqrt(1.0 - square(x))
 
 
+@in_float32
 @elementwise(
     glsl="precise_acos(x)", reference=np.arccos, dtypes=FLOAT, device_dtypes=SINGLE
 )
@@ -91,6 +95,7 @@ def atan_vjp(grad: Tensor, x: Tensor) -> Tensor:
     return grad / (square(x) + 1.0)
 
 
+@in_float32
 @elementwise(
     glsl="precise_sinh(x)", reference=np.sinh, dtypes=FLOAT, device_dtypes=SINGLE
 )
@@ -103,6 +108,7 @@ def sinh_vjp(grad: Tensor, x: Tensor) -> Tensor:
     return grad * cosh(x)
 
 
+@in_float32
 @elementwise(
     glsl="precise_cosh(x)", reference=np.cosh, dtypes=FLOAT, device_dtypes=SINGLE
 )

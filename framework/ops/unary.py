@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..conversion import in_float32
 from ..dtype import ANY, FLOAT, NUMERIC
 from ..primitive import elementwise
 from .creation import fill_like
@@ -56,6 +57,7 @@ def flat(grad: Tensor) -> Tensor:
     return zeros
 
 
+@in_float32
 @elementwise(glsl="x * x", reference=np.square, dtypes=NUMERIC)
 def square(x: Tensor) -> Tensor:
     """Return each element multiplied by itself; integers wrap."""
@@ -76,6 +78,7 @@ def sqrt_vjp(grad: Tensor, out: Tensor) -> Tensor:
     return grad * 0.5 / out
 
 
+@in_float32
 @elementwise(
     glsl="inversesqrt(x)",
     reference=lambda x: np.reciprocal(np.sqrt(x)),
@@ -90,6 +93,7 @@ def rsqrt_vjp(grad: Tensor, out: Tensor) -> Tensor:
     return grad * -0.5 * out * out * out
 
 
+@in_float32
 @elementwise(glsl="divided(1, x)", reference=np.reciprocal, dtypes=FLOAT)
 def reciprocal(x: Tensor) -> Tensor:
     """Return one over each element."""
