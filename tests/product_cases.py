@@ -60,4 +60,48 @@ PRODUCTS = {
             ),
         ),
     ),
+    "int_mm": Case(
+        ops.int_mm,
+        (
+            sample((37, 29), (29, 11)),
+            sample((3, 7, 5), (3, 5, 11)),
+            sample((2, 1, 7, 5), (3, 5, 4)),
+            sample((2, 7, 5), (5, 4)),
+            sample((64, 48), (48, 96)),
+            sample((0, 3), (3, 2)),
+            sample((3, 0), (0, 2)),
+            sample((1, 1), (1, 1)),
+        ),
+        lambda a, b: np.matmul(a.astype(np.int32), b.astype(np.int32)),
+        lambda a, b: torch.matmul(a.int(), b.int()),
+        gradient=False,
+        bad=(
+            Bad(
+                lambda ones: ops.int_mm(
+                    ones(4, 3, dtype="int8"), ones(5, 2, dtype="int8")
+                ),
+                ShapeError,
+                "int_mm: inner sizes differ: a is (4, 3), b is (5, 2);"
+                " a.shape[-1] = 3 must equal b.shape[-2] = 5",
+            ),
+            Bad(
+                lambda ones: ops.int_mm(ones(3, dtype="int8"), ones(3, 2)),
+                ShapeError,
+                "int_mm: a is (3,), b is (3, 2); both need two dimensions or more",
+            ),
+            Bad(
+                lambda ones: ops.int_mm(ones(4, 3), ones(3, 2)),
+                DTypeError,
+                "int_mm: `a` is float32; accepted: int8",
+            ),
+            Bad(
+                lambda ones: ops.int_mm(
+                    ones(2, 4, 3, dtype="int8"), ones(3, 3, 2, dtype="int8")
+                ),
+                ShapeError,
+                "int_mm: shapes do not broadcast: (2,), (3,);"
+                " dimension -1 has sizes [2, 3], which must be equal or 1",
+            ),
+        ),
+    ),
 }

@@ -107,6 +107,7 @@ from .gate import glu, swiglu
 from .group_norm import group_norm, instance_norm
 from .histogram import bincount, histc
 from .indexing import index_put, slice_
+from .integer_product import int_mm
 from .interpolate import interpolate
 from .join import cat, hstack, meshgrid, stack, vstack
 from .likelihood import nll_loss
@@ -343,6 +344,7 @@ __all__ = [
     "index_put",
     "index_select",
     "instance_norm",
+    "int_mm",
     "interpolate",
     "isclose",
     "isfinite",

@@ -2,7 +2,8 @@
 
 float32 runs on `matmul/registers`; float16 and bfloat16 on the matrix units through
 `matmul/cooperative`, where the device has them and passed the test of `matrix_units`;
-so does float32 as pairs of bfloat16, where the user accepts that.
+so does float32 as pairs of bfloat16, where the user accepts that. Products of int8 with
+sums in int32 run on either, along the depth of both operands.
 """
 
 from __future__ import annotations
@@ -10,11 +11,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..dispatch import MAX_GROUPS, Argument, Dispatch, Placed, Scratch, fold_grid
-from ..dtype import float32
-from ..shape import ceil_div
+from ..dtype import float32, int8, int32
+from ..shape import TensorSpec, ceil_div
 from .element import storage_defines
 from .pack import Side, vectors
-from .product_tile import HALF_SUMS, PAIRS, PLAIN, Cut, Sizes, Tile, cuts
+from .product_tile import (
+    DOTS,
+    HALF_SUMS,
+    INTEGERS,
+    PAIRS,
+    PLAIN,
+    WITHOUT_UNITS,
+    Cut,
+    Sizes,
+    Tile,
+    cuts,
+    integer_depth,
+    vector_width,
+)
 from .reducing import sum_rows
 
 if TYPE_CHECKING:
@@ -59,12 +73,17 @@ class _Large(NamedTuple):
         return self.a.x.shape[0]
 
     @property
-    def width(self) -> int:
-        return 8 if self.mode else 4
+    def out(self) -> TensorSpec:
+        """What is stored."""
+        dtype = self.a.x.dtype
+        shape = self.batch, self.a.outer, self.b.outer
+        return TensorSpec(shape, int32 if dtype is int8 else dtype)
 
     @property
     def step(self) -> int:
         """How much of the depth a step takes."""
+        if self.mode == DOTS:
+            return 4 * self.tile.k  # words of four
         # Of a pair of bfloat16, high and low parts share a step.
         return self.tile.k // 2 if self.mode == PAIRS else self.tile.k
 
@@ -94,16 +113,17 @@ def large_product(
     a : Placed, shape (batch, m, k)
     b : Placed, shape (batch, k, n)
     mode : str
-        `PLAIN`, `UNITS`, `HALF_SUMS` or `PAIRS`.
+        `PLAIN`, `UNITS`, `HALF_SUMS` or `PAIRS`; of int8, `DOTS` or `INTEGERS`.
     cut : Cut or None
         One of `product_tile.cuts`; None means the first of them.
     """
     batch, m, k = a.shape
     n = b.shape[2]
     mode = _worthwhile(mode, m * n * k)
-    if gpu.kind == "software" or (not mode and a.dtype is not float32):
+    if gpu.kind == "software" or (mode == PLAIN and a.dtype is not float32):
         return None
-    if batch > MAX_GROUPS or min(m, n) <= (16 if mode else 32) or m * n * k < SMALLEST:
+    least = 32 if mode in WITHOUT_UNITS else 16
+    if batch > MAX_GROUPS or min(m, n) <= least or m * n * k < SMALLEST:
         return None
     cut = cut or next(iter(cuts(gpu, mode, Sizes(m, n, k, batch))), None)
     if cut is None or cut.parts * batch > MAX_GROUPS:
@@ -131,10 +151,10 @@ def _worthwhile(mode: str, multiplications: int) -> str:
 def _dispatches(product: _Large) -> list[Dispatch]:
     gpu, a, b, mode, (tile, _) = product
     padded, parts = product.steps * product.step, product.parts
-    split = mode == PAIRS
-    left = vectors(a, product.width, tile.m, padded, split=split)
-    right = vectors(b, product.width, tile.n, padded, split=split)
-    m, n, batch = a.outer, b.outer, product.batch
+    options = {"split": mode == PAIRS, "along_k": mode in (DOTS, INTEGERS)}
+    left = vectors(a, vector_width(mode), tile.m, padded, **options)
+    right = vectors(b, vector_width(mode), tile.n, padded, **options)
+    batch, m, n = product.out.shape
     out: str | Scratch = "out"
     if parts > 1:
         out = Scratch("partial", 4 * parts * batch * m * n)
@@ -152,29 +172,40 @@ def _dispatches(product: _Large) -> list[Dispatch]:
         "UNEVEN": int(product.steps % product.part != 0),
         **_kernel_constants(product),
     }
-    if not mode:
+    if mode in WITHOUT_UNITS:
         constants["DIRECT"] = int(left.padded == m and right.padded == n and n % 4 == 0)
     if m * n * padded * batch >= RECURRING:
         constants |= _size_constants(depth, left.line, right.line)
-    kernel = "matmul/cooperative" if mode else "matmul/registers"
-    defines = dict(storage_defines(a.x.dtype, out_acc=parts > 1))
-    defines |= {"FLOAT16_SUMS": "1"} if mode == HALF_SUMS else {}
+    kernel = "matmul/registers" if mode in WITHOUT_UNITS else "matmul/cooperative"
     grid = fold_grid(ceil_div(m, tile.m) * ceil_div(n, tile.n), batch * parts)
     found = [*left.packing, *right.packing]
-    found.append(Dispatch(kernel, grid, push, constants, defines))
+    found.append(Dispatch(kernel, grid, push, constants, _defines(product)))
     if parts > 1:
         assert isinstance(out, Scratch)
-        found.append(sum_rows(gpu, out, a.x, parts, batch * m * n))
+        found.append(sum_rows(gpu, out, product.out, parts, batch * m * n))
     return found
+
+
+def _defines(product: _Large) -> dict[str, str]:
+    dtype, mode = product.a.x.dtype, product.mode
+    sums = product.parts > 1 or product.out.dtype is not dtype
+    defines = dict(storage_defines(dtype, out_acc=sums))
+    if mode == HALF_SUMS:
+        defines["FLOAT16_SUMS"] = "1"
+    if mode == DOTS and "integer_dot_product" in product.gpu.supported:
+        defines["INTEGER_DOT"] = "1"
+    return defines
 
 
 def _kernel_constants(product: _Large) -> dict[str, int]:
     tile = product.tile
-    if product.mode == PLAIN:
+    if product.mode in WITHOUT_UNITS:
         threads = tile.m * tile.n // (16 * tile.sub_m * tile.sub_n)
         return {"LOCAL_X": threads, "QUADS_M": tile.sub_m, "QUADS_N": tile.sub_n}
     lanes = product.gpu.subgroup_size
+    edge = {"EDGE_K": integer_depth(product.gpu)} if product.mode == INTEGERS else {}
     return {
+        **edge,
         "LOCAL_X": (tile.m // tile.sub_m) * (tile.n // tile.sub_n) * lanes,
         "BLOCK_K": tile.k,
         "SUB_M": tile.sub_m,

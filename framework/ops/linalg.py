@@ -19,7 +19,7 @@ from ..dispatch import (
     Placed,
     Scratch,
 )
-from ..dtype import NUMERIC
+from ..dtype import NUMERIC, DType
 from ..errors import ShapeError
 from ..primitive import primitive
 from ..shape import TensorSpec, broadcast_shapes, ceil_div
@@ -88,7 +88,7 @@ def bmm_spec(a: TensorSpec, b: TensorSpec, mode: str) -> TensorSpec:
 @_bmm.kernel
 def bmm_kernel(gpu: DeviceInfo, a: Placed, b: Placed, mode: str) -> list[Dispatch]:
     found = few_rows(gpu, a, b) or large_product(gpu, a, b, mode)
-    return found or _any_product(gpu, a, b)
+    return found or any_product(gpu, a, b, a.dtype)
 
 
 @_bmm.candidates
@@ -102,18 +102,26 @@ def bmm_candidates(
         ways[name] = functools.partial(large_product, gpu, a, b, mode, cut)
     for small in cuts_of(gpu, a.dtype):
         name = f"small tiles of {'x'.join(map(str, small))}"
-        ways[name] = functools.partial(_any_product, gpu, a, b, small)
+        ways[name] = functools.partial(any_product, gpu, a, b, a.dtype, small)
     return ways
 
 
-def _any_product(
-    gpu: DeviceInfo, a: Placed, b: Placed, cut: tuple[int, ...] | None = None
+def any_product(
+    gpu: DeviceInfo,
+    a: Placed,
+    b: Placed,
+    dtype: DType,
+    cut: tuple[int, ...] | None = None,
 ) -> list[Dispatch]:
+    """Return the dispatches of a product of any sizes and strides.
+
+    `dtype` is that of the result: that of the operands, or of their sums.
+    """
     batch, m, k = a.shape
     plane = m * b.shape[-1]
     chunks = ceil_div(k, SOFTWARE_ROUNDS) if gpu.kind == "software" and k else 1
     most = ceil_div(k, chunks)
-    size = a.dtype.itemsize if chunks == 1 else acc_size(a.dtype)
+    size = dtype.itemsize if chunks == 1 else acc_size(a.dtype)
     partial = Scratch("partial", size * batch * plane * chunks)
     target: str | Scratch = "out" if chunks == 1 else partial
     parts = [
@@ -125,15 +133,15 @@ def _any_product(
             range(chunk * most, min(k, (chunk + 1) * most)),
             At(target, size * plane * (chunk * batch + first)),
             cut,
+            sums=chunks > 1 or dtype is not a.dtype,
         )
         for chunk in range(chunks)
         for first in range(0, batch, MAX_GROUPS)
     ]
-    return (
-        parts
-        if chunks == 1
-        else [*parts, sum_rows(gpu, partial, a, chunks, batch * plane)]
-    )
+    if chunks == 1:
+        return parts
+    out = TensorSpec((batch, m, b.shape[-1]), dtype)
+    return [*parts, sum_rows(gpu, partial, out, chunks, batch * plane)]
 
 
 def _bmm_part(
@@ -144,8 +152,13 @@ def _bmm_part(
     depth: range,
     out: At,
     cut: tuple[int, ...] | None,
+    *,
+    sums: bool,
 ) -> Dispatch:
-    """Return the dispatch for a part of the batch and of the depth."""
+    """Return the dispatch for a part of the batch and of the depth.
+
+    `sums` says that the result is not rounded to the dtype of the operands.
+    """
     m, n = a.shape[1], b.shape[2]
     a_batch, a_row, a_column = a.layout.strides
     b_batch, b_row, b_column = b.layout.strides
@@ -168,9 +181,8 @@ def _bmm_part(
         batch=len(batch),
     )
     kernel = ("matmul/tiled", "matmul/subgroup")
-    partial = isinstance(out.memory, Scratch)
     return product_dispatch(
-        gpu, kernel, product, len(batch), push, {}, partial=partial, cut=cut
+        gpu, kernel, product, len(batch), push, {}, partial=sums, cut=cut
     )
 
 
@@ -221,22 +233,27 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
             f" a.shape[-1] = {left.shape[-1]} must equal"
             f" b.shape[{'-2' if b.ndim > 1 else '0'}] = {right.shape[-2]}"
         )
-    out = _product(left, right)
+    out = broadcast_product("matmul", left, right, bmm)
     keep = [0] * (a.ndim != 1) + [1] * (b.ndim != 1)
     rows_columns = tuple(out.shape[-2:][k] for k in keep)
     return reshape(out, (*out.shape[:-2], *rows_columns))
 
 
-def _product(a: Tensor, b: Tensor) -> Tensor:
-    """Multiply operands of two or more dimensions."""
+def broadcast_product(
+    name: str, a: Tensor, b: Tensor, multiply: Callable[[Tensor, Tensor], Tensor]
+) -> Tensor:
+    """Multiply operands of two or more dimensions; `multiply` takes batches of them.
+
+    `name` is what errors call the operation.
+    """
     *batch_a, m, k = a.shape
     n = b.shape[-1]
     if b.ndim == 2:
         # One product over all rows, instead of a batch that repeats b.
         rows = reshape(a, (1, math.prod(a.shape[:-1]), k))
-        return reshape(bmm(rows, reshape(b, (1, k, n))), (*batch_a, m, n))
-    batch = broadcast_shapes("matmul", tuple(batch_a), b.shape[:-2])
+        return reshape(multiply(rows, reshape(b, (1, k, n))), (*batch_a, m, n))
+    batch = broadcast_shapes(name, tuple(batch_a), b.shape[:-2])
     count = math.prod(batch)
     left = reshape(expand(a, (*batch, m, k)), (count, m, k))
     right = reshape(expand(b, (*batch, k, n)), (count, k, n))
-    return reshape(bmm(left, right), (*batch, m, n))
+    return reshape(multiply(left, right), (*batch, m, n))

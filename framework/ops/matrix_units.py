@@ -16,12 +16,20 @@ from vkbackend.errors import Error
 
 from ..core import upload
 from ..device import Device, GpuDevice
-from ..dtype import DType, bfloat16, decode, encode, float16, float32
+from ..dtype import DType, bfloat16, decode, encode, float16, float32, int8, int32
 from ..op import REGISTRY
 from ..pending import Array, Node, Operand
 from ..schedule import run_apart
 from ..shape import Layout
-from .product_tile import HALF_SUMS, PAIRS, PLAIN, UNITS
+from .product_tile import (
+    DOTS,
+    HALF_SUMS,
+    INTEGERS,
+    PAIRS,
+    PLAIN,
+    UNITS,
+    integer_depth,
+)
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
@@ -33,8 +41,8 @@ _TEST_ROWS = 16
 
 # Largest relative errors that the test accepts: of sums by mode, about twice what was
 # measured on an NVIDIA H200, and of results by dtype, the rounding of one.
-_SUM_ERRORS = {UNITS: 3e-6, HALF_SUMS: 5e-3, PAIRS: 2e-5}
-_ROUNDINGS = {float32: 0.0, float16: 2**-11, bfloat16: 2**-8}
+_SUM_ERRORS = {UNITS: 3e-6, HALF_SUMS: 5e-3, PAIRS: 2e-5, INTEGERS: 0.0}
+_ROUNDINGS = {float32: 0.0, float16: 2**-11, bfloat16: 2**-8, int8: 0.0}
 
 # How much slower than without matrix units a product may be, for a wall clock is noisy.
 _SLOWER = 1.5
@@ -92,18 +100,26 @@ def product_mode(device: Device, dtype: DType) -> str:
     return found
 
 
+def integer_mode(device: Device) -> str:
+    """Return how products of int8 with sums in int32 are computed on a device."""
+    return INTEGERS if _trusts(device, int8, INTEGERS) else DOTS
+
+
 def _mode(device: Device, dtype: DType) -> str:
-    for mode in _wanted(dtype):
-        if not isinstance(device, GpuDevice) or not offers(
-            device.gpu.info, dtype, mode
-        ):
-            continue
-        key = device, dtype, mode
-        if key not in _verdicts:
-            _verdicts[key] = _passes(device, dtype, mode)
-        if _verdicts[key]:
-            return mode
-    return PLAIN
+    modes = (mode for mode in _wanted(dtype) if _trusts(device, dtype, mode))
+    return next(modes, PLAIN)
+
+
+def _trusts(device: Device, dtype: DType, mode: str) -> bool:
+    """Return whether a device offers a mode, and passed its test."""
+    key = device, dtype, mode
+    if key not in _verdicts:
+        _verdicts[key] = (
+            isinstance(device, GpuDevice)
+            and offers(device.gpu.info, dtype, mode)
+            and _passes(device, dtype, mode)
+        )
+    return _verdicts[key]
 
 
 def _wanted(dtype: DType) -> tuple[str, ...]:
@@ -116,10 +132,14 @@ def _wanted(dtype: DType) -> tuple[str, ...]:
 
 def offers(gpu: DeviceInfo, dtype: DType, mode: str) -> bool:
     """Return whether a device lists the matrices and features that a mode needs."""
+    flags = {"vulkan_memory_model", "subgroup_size_control"}
+    flags |= {"full_subgroups", "cooperative_matrices"}
+    if mode == INTEGERS:
+        flags |= {"storage_8bit", "shader_int8"}
+        return flags <= gpu.supported and integer_depth(gpu) > 0
     factors = "bfloat16" if mode == PAIRS else dtype.name
     sums = "float16" if mode == HALF_SUMS else "float32"
-    flags = {"vulkan_memory_model", "storage_16bit", "subgroup_size_control"}
-    flags |= {"full_subgroups", "cooperative_matrices"}
+    flags |= {"storage_16bit"}
     if factors == "bfloat16":
         flags |= {"bfloat16", "bfloat16_cooperative_matrix"}
     else:
@@ -134,11 +154,12 @@ def offers(gpu: DeviceInfo, dtype: DType, mode: str) -> bool:
 
 
 def _passes(device: GpuDevice, dtype: DType, mode: str) -> bool:
-    """Return whether a mode is right on a device, and no slower than PLAIN."""
+    """Return whether a mode is right on a device, and no slower than without units."""
     random = np.random.default_rng(0)
+    shape = 1, _TEST_SIZE, _TEST_SIZE
+    largest = 127 if dtype is int8 else 1
     a, b = (
-        random.uniform(-1, 1, (1, _TEST_SIZE, _TEST_SIZE)).astype(np.float32)
-        for _ in range(2)
+        random.uniform(-largest, largest, shape).astype(dtype.numpy) for _ in range(2)
     )
     operands = tuple(
         Operand(
@@ -147,9 +168,10 @@ def _passes(device: GpuDevice, dtype: DType, mode: str) -> bool:
         )
         for x in (a, b)
     )
+    without = DOTS if dtype is int8 else PLAIN
     try:
         out, seconds = _timed(device, operands, dtype, mode)
-        _, seconds_without = _timed(device, operands, dtype, PLAIN)
+        _, seconds_without = _timed(device, operands, dtype, without)
     except Error:
         return False
     exact = (decode(encode(x, dtype), dtype).astype(np.float64) for x in (a, b))
@@ -167,7 +189,8 @@ def _timed(
     """Return a product, and the shortest of a few times that it took."""
     layout = Layout.contiguous((1, _TEST_SIZE, _TEST_SIZE))
     params = (("tensors", ("a", "b")), ("mode", mode))
-    node = Node.of(REGISTRY["bmm"], operands, (layout,), (dtype,), params)
+    op, result = ("int_mm", int32) if dtype is int8 else ("bmm", dtype)
+    node = Node.of(REGISTRY[op], operands, (layout,), (result,), params)
     held = Array(node.outputs[0])
     shortest = float("inf")
     for _ in range(4):
@@ -177,5 +200,5 @@ def _timed(
         shortest = min(shortest, time.perf_counter() - start)
     buffer = held.value.buffer
     assert buffer is not None
-    data = np.frombuffer(device.gpu.read(buffer), dtype.storage)  # type: ignore[arg-type]  # a Buffer
-    return decode(data, dtype).astype(np.float64), shortest
+    data = np.frombuffer(device.gpu.read(buffer), result.storage)  # type: ignore[arg-type]  # a Buffer
+    return decode(data, result).astype(np.float64), shortest

@@ -81,7 +81,15 @@ class Vectors(NamedTuple):
         return self.padded - block
 
 
-def vectors(side: Side, width: int, block: int, depth: int, *, split: bool) -> Vectors:
+def vectors(
+    side: Side,
+    width: int,
+    block: int,
+    depth: int,
+    *,
+    split: bool = False,
+    along_k: bool = False,
+) -> Vectors:
     """Return an operand in vectors, packed where it must be.
 
     Parameters
@@ -93,15 +101,18 @@ def vectors(side: Side, width: int, block: int, depth: int, *, split: bool) -> V
         Rows or columns of a tile.
     depth : int
         What the depth is padded to.
-    split : bool
+    split : bool, default False
         Whether float32 becomes pairs of bfloat16.
+    along_k : bool, default False
+        Whether lines must run along the depth.
     """
-    if not split and fits(side, width, block, depth):
+    turned = along_k and not side.along_k
+    if not split and not turned and fits(side, width, block, depth):
         layout = side.x.layout
         dim = side.outer_dim if side.along_k else side.k_dim
         line, batch = layout.strides[dim] // width, layout.strides[0] // width
         return Vectors(side.name, side.along_k, line, batch, side.outer)
-    return _packed(side, width, block, depth, split=split)
+    return _packed(side, width, block, depth, split=split, turned=turned)
 
 
 def fits(side: Side, width: int, block: int, depth: int) -> bool:
@@ -121,9 +132,12 @@ def fits(side: Side, width: int, block: int, depth: int) -> bool:
     )
 
 
-def _packed(side: Side, width: int, block: int, depth: int, *, split: bool) -> Vectors:
+def _packed(
+    side: Side, width: int, block: int, depth: int, *, split: bool, turned: bool
+) -> Vectors:
     """Return an operand in scratch memory, one copy of what the batch repeats."""
-    layout, along, k = side.x.layout, side.along_k, side.x.shape[side.k_dim]
+    layout, k = side.x.layout, side.x.shape[side.k_dim]
+    along = side.along_k or turned
     batch = side.x.shape[0] if layout.strides[0] else 1
     padded = side.outer if along else ceil_div(side.outer, width) * width
     padded = max(padded, block)
@@ -133,7 +147,7 @@ def _packed(side: Side, width: int, block: int, depth: int, *, split: bool) -> V
     size = VECTOR_SIZE * batch * lines * per_line * halves
     scratch = Scratch(f"packed {side.name}", size)
     outer_stride, k_stride = (layout.strides[d] for d in (side.outer_dim, side.k_dim))
-    magic, shift = divisor(per_line)
+    magic, shift = divisor(lines if turned else per_line)
     push: dict[str, Argument] = {
         "x": At(side.name, 0),
         "vectors": At(scratch, 0),
@@ -144,8 +158,8 @@ def _packed(side: Side, width: int, block: int, depth: int, *, split: bool) -> V
         "batch_stride": layout.strides[0],
         "padded_lines": lines,
         "padded_vectors": per_line,
-        "vectors_magic": magic,
-        "vectors_shift": shift,
+        "inner_magic": magic,
+        "inner_shift": shift,
     }
     x, y, _ = linear_grid(lines * per_line, WORKGROUP)
     defines = dict(storage_defines(side.x.dtype))
@@ -155,7 +169,7 @@ def _packed(side: Side, width: int, block: int, depth: int, *, split: bool) -> V
         "matmul/pack",
         (x, y, batch),
         push,
-        {"LOCAL_X": WORKGROUP, "ALONG_K": int(along)},
+        {"LOCAL_X": WORKGROUP, "ALONG_K": int(along), "LINES_FIRST": int(turned)},
         defines,
     )
     return Vectors(

@@ -25,11 +25,19 @@ PLAIN, UNITS, HALF_SUMS, PAIRS = "", "units", "half_sums", "pairs"
 """How a product is computed: without matrix units; on them, with float32 sums or with
 float16 sums; on them, from pairs of bfloat16."""
 
+DOTS, INTEGERS = "dots", "integers"
+"""How a product of int8 is computed: as words of four, or on matrix units."""
+
+WITHOUT_UNITS = (PLAIN, DOTS)
+
 PROCESSORS = 132
 """Multiprocessors of an H200."""
 
-START = {PLAIN: 64, UNITS: 128, HALF_SUMS: 128, PAIRS: 384}
+START = {PLAIN: 64, UNITS: 128, HALF_SUMS: 128, PAIRS: 384, DOTS: 64, INTEGERS: 128}
 """Depth that would take as long as a workgroup's first loads and last stores."""
+
+PRODUCTS = {PAIRS: 3.0, DOTS: 0.5, INTEGERS: 0.5}
+"""Products at a tile's rate that one takes, if not 1; of int8 it is an estimate."""
 
 BYTES_A_MICROSECOND = 4e6
 """Of partial sums, written or read."""
@@ -113,6 +121,7 @@ UNIT_TILES = (
     Tile(64, 64, 64, 32, 32, 250.0, (0.5, 0.83, 0.93, 1.0)),
 )
 HALF_SUM_TILES = (Tile(256, 256, 32, 128, 64, 413.0, (1.0,)), *UNIT_TILES)
+INTEGER_TILES = tuple(tile._replace(k=128) for tile in UNIT_TILES)
 
 
 def cuts(gpu: DeviceInfo, mode: str, sizes: Sizes) -> list[Cut]:
@@ -142,8 +151,7 @@ def microseconds(cut: Cut, mode: str, sizes: Sizes) -> float:
     )
     # How many would take as long, one by one, at the full rate.
     at_once = rounds * len(tile.shares) + (rest / tile.shares[rest - 1] if rest else 0)
-    products = 3 if mode == PAIRS else 1
-    depth = ceil_div(ceil_div(sizes.k, tile.k), parts) * tile.k * products
+    depth = ceil_div(ceil_div(sizes.k, tile.k), parts) * tile.k * PRODUCTS.get(mode, 1)
     operations = 2 * tile.m * tile.n * (depth + START[mode])
     time = at_once * operations * PROCESSORS / (tile.rate * 1e6)
     if parts > 1:
@@ -159,26 +167,54 @@ def _parts(k: int, mode: str) -> range:
 
 
 def _tiles(mode: str) -> Sequence[Tile]:
-    return {PLAIN: REGISTER_TILES, HALF_SUMS: HALF_SUM_TILES}.get(mode, UNIT_TILES)
+    if mode in WITHOUT_UNITS:
+        return REGISTER_TILES
+    return {HALF_SUMS: HALF_SUM_TILES, INTEGERS: INTEGER_TILES}.get(mode, UNIT_TILES)
 
 
 def fits(gpu: DeviceInfo, tile: Tile, mode: str) -> bool:
     """Return whether a device has the shared memory and the invocations for a tile."""
-    if mode == PLAIN:
+    if mode in WITHOUT_UNITS:
         size = 2 * 8 * (tile.m + tile.n + 8) * 4
         return size <= gpu.max_shared_memory
-    # The more roomy of the two ways in which each operand may lie.
-    lines = max(tile.m * (tile.k + 8), tile.k * (tile.m + 8))
-    lines += max(tile.n * (tile.k + 8), tile.k * (tile.n + 8))
+    width = vector_width(mode)
+    sides = tile.m, tile.n
+    # The more roomy of the ways in which each operand may lie; int8 lies in one.
+    lines = sum(
+        max(
+            side * (tile.k + width),
+            0 if mode == INTEGERS else tile.k * (side + width),
+        )
+        for side in sides
+    )
     subgroups = (tile.m // tile.sub_m) * (tile.n // tile.sub_n)
     threads = subgroups * gpu.subgroup_size
     strips = subgroups * 16 * (tile.sub_n + 4) * 4
     return (
-        max(2 * lines, strips) <= gpu.max_shared_memory
+        max(lines * 16 // width, strips) <= gpu.max_shared_memory
         and threads <= gpu.max_workgroup_invocations
         and all(
-            block * tile.k // 8 % threads == 0 and threads % (across // 8) == 0
-            for block in (tile.m, tile.n)
-            for across in (block, tile.k)
+            side * tile.k // width % threads == 0 and threads % (across // width) == 0
+            for side in sides
+            for across in ((tile.k,) if mode == INTEGERS else (side, tile.k))
         )
     )
+
+
+def vector_width(mode: str) -> int:
+    """Return how many elements of an operand a vector of 16 bytes has."""
+    return {PLAIN: 4, DOTS: 16, INTEGERS: 16}.get(mode, 8)
+
+
+def integer_depth(gpu: DeviceInfo) -> int:
+    """Return the depth of the int8 matrices that a device multiplies, or 0."""
+    depths = (
+        row.k
+        for row in gpu.cooperative_matrix
+        if (row.m, row.n) == (16, 16)
+        and row.k in (16, 32)
+        and (row.a, row.b, row.c, row.result) == ("int8", "int8", "int32", "int32")
+        and row.scope == "subgroup"
+        and not row.saturating
+    )
+    return max(depths, default=0)

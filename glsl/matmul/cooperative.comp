@@ -2,10 +2,11 @@
 // grid    linear in tiles of BLOCK_M x BLOCK_N; z: batch, then parts of the depth
 // in      a, b: 16-bit floats in vectors of 8, the depth padded to whole BLOCK_K;
 //         strides and batch strides count vectors. DTYPE float32: bfloat16 pairs, see
-//         matmul/pack.comp
+//         matmul/pack.comp. DTYPE int8, with OUT_ACC: in vectors of 16
 // out     out_ (batch, m, n), contiguous; DTYPE, or ACC with OUT_ACC
 // consts  BLOCK_M, BLOCK_N, BLOCK_K, SUB_M, SUB_N, SUBGROUP, A_ALONG_K, B_ALONG_K,
-//         UNEVEN; DEPTH, A_STRIDE, B_STRIDE: sizes of a shape that recurs, or 0
+//         UNEVEN, with int8 EDGE_K; DEPTH, A_STRIDE, B_STRIDE: sizes of a shape that
+//         recurs, or 0
 // source  NVIDIA's vk_cooperative_matrix_perf; gemm tiles chosen by measurement
 #version 460
 #extension GL_EXT_buffer_reference : require
@@ -19,6 +20,9 @@
 #if DTYPE == DTYPE_FLOAT16
 #extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
 #define ELEMENT float16_t
+#elif DTYPE == DTYPE_INT8
+#extension GL_EXT_shader_explicit_arithmetic_types_int8 : require
+#define ELEMENT int8_t
 #else
 #extension GL_EXT_bfloat16 : require
 #define ELEMENT bfloat16_t
@@ -26,9 +30,14 @@
 #ifdef FLOAT16_SUMS
 #define SUM float16_t
 #else
-#define SUM float
+#define SUM ACC
 #endif
 #define SPLIT (DTYPE == DTYPE_FLOAT32)
+#if IS_FLOAT
+#define FROM_BITS uintBitsToFloat
+#else
+#define FROM_BITS ACC4
+#endif
 
 layout(constant_id = 3) const uint BLOCK_M = 128;
 layout(constant_id = 4) const uint BLOCK_N = 128;
@@ -43,7 +52,14 @@ layout(constant_id = 12) const uint A_STRIDE = 0;
 layout(constant_id = 13) const uint B_STRIDE = 0;
 layout(constant_id = 14) const uint UNEVEN = 0;
 
-const uint EDGE = 16;  // of a fragment
+const uint EDGE = 16;  // of a fragment, which is EDGE_K deep
+#if DTYPE == DTYPE_INT8
+layout(constant_id = 15) const uint EDGE_K = 32;
+const uint WIDTH = 16;  // elements of a vector
+#else
+const uint EDGE_K = EDGE;
+const uint WIDTH = 8;
+#endif
 const uint ACROSS_M = BLOCK_M / SUB_M;
 const uint ACROSS_N = BLOCK_N / SUB_N;
 const uint THREADS = ACROSS_M * ACROSS_N * SUBGROUP;
@@ -54,8 +70,8 @@ const uint FRAGMENTS_N = SUB_N / EDGE;
 // contiguous dimension. A vector of padding keeps lines off one another's banks.
 const uint A_LINES = A_ALONG_K != 0 ? BLOCK_M : BLOCK_K;
 const uint B_LINES = B_ALONG_K != 0 ? BLOCK_N : BLOCK_K;
-const uint A_VECTORS = (A_ALONG_K != 0 ? BLOCK_K : BLOCK_M) / 8;
-const uint B_VECTORS = (B_ALONG_K != 0 ? BLOCK_K : BLOCK_N) / 8;
+const uint A_VECTORS = (A_ALONG_K != 0 ? BLOCK_K : BLOCK_M) / WIDTH;
+const uint B_VECTORS = (B_ALONG_K != 0 ? BLOCK_K : BLOCK_N) / WIDTH;
 const uint A_PITCH = A_VECTORS + 1;
 const uint B_PITCH = B_VECTORS + 1;
 const uint A_LOADS = A_LINES * A_VECTORS / THREADS;
@@ -92,19 +108,18 @@ layout(push_constant, std430) uniform Push {
 #endif
 } push;
 
-#define A_FRAGMENT coopmat<ELEMENT, gl_ScopeSubgroup, EDGE, EDGE, gl_MatrixUseA>
-#define B_FRAGMENT coopmat<ELEMENT, gl_ScopeSubgroup, EDGE, EDGE, gl_MatrixUseB>
+#define A_FRAGMENT coopmat<ELEMENT, gl_ScopeSubgroup, EDGE, EDGE_K, gl_MatrixUseA>
+#define B_FRAGMENT coopmat<ELEMENT, gl_ScopeSubgroup, EDGE_K, EDGE, gl_MatrixUseB>
 #define C_FRAGMENT coopmat<SUM, gl_ScopeSubgroup, EDGE, EDGE, gl_MatrixUseAccumulator>
-#define FLOAT_FRAGMENT                                                                 \
-    coopmat<float, gl_ScopeSubgroup, EDGE, EDGE, gl_MatrixUseAccumulator>
+#define ACC_FRAGMENT coopmat<ACC, gl_ScopeSubgroup, EDGE, EDGE, gl_MatrixUseAccumulator>
 
 A_FRAGMENT fragment_a(uint m, uint k) {
     A_FRAGMENT fragment;
     if (A_ALONG_K != 0)
-        coopMatLoad(fragment, tiles, m * A_PITCH + k / 8, A_PITCH,
+        coopMatLoad(fragment, tiles, m * A_PITCH + k / WIDTH, A_PITCH,
             gl_CooperativeMatrixLayoutRowMajor);
     else
-        coopMatLoad(fragment, tiles, k * A_PITCH + m / 8, A_PITCH,
+        coopMatLoad(fragment, tiles, k * A_PITCH + m / WIDTH, A_PITCH,
             gl_CooperativeMatrixLayoutColumnMajor);
     return fragment;
 }
@@ -112,10 +127,10 @@ A_FRAGMENT fragment_a(uint m, uint k) {
 B_FRAGMENT fragment_b(uint k, uint n) {
     B_FRAGMENT fragment;
     if (B_ALONG_K != 0)
-        coopMatLoad(fragment, tiles, B_START + n * B_PITCH + k / 8, B_PITCH,
+        coopMatLoad(fragment, tiles, B_START + n * B_PITCH + k / WIDTH, B_PITCH,
             gl_CooperativeMatrixLayoutColumnMajor);
     else
-        coopMatLoad(fragment, tiles, B_START + k * B_PITCH + n / 8, B_PITCH,
+        coopMatLoad(fragment, tiles, B_START + k * B_PITCH + n / WIDTH, B_PITCH,
             gl_CooperativeMatrixLayoutRowMajor);
     return fragment;
 }
@@ -145,10 +160,10 @@ void main() {
     Vectors b = push.b;
     uint a_from = batch * push.a_batch + a_line * a_stride + a_vector;
     uint b_from = batch * push.b_batch + b_line * b_stride + b_vector;
-    a_from += A_ALONG_K != 0 ? first_row * a_stride + part * depth / 8
-                             : part * depth * a_stride + first_row / 8;
-    b_from += B_ALONG_K != 0 ? first_column * b_stride + part * depth / 8
-                             : part * depth * b_stride + first_column / 8;
+    a_from += A_ALONG_K != 0 ? first_row * a_stride + part * depth / WIDTH
+                             : part * depth * a_stride + first_row / WIDTH;
+    b_from += B_ALONG_K != 0 ? first_column * b_stride + part * depth / WIDTH
+                             : part * depth * b_stride + first_column / WIDTH;
     uint a_next = A_ALONG_K != 0 ? A_VECTORS : BLOCK_K * a_stride;
     uint b_next = B_ALONG_K != 0 ? B_VECTORS : BLOCK_K * b_stride;
     uint a_step = THREADS / A_VECTORS * a_stride;
@@ -160,7 +175,8 @@ void main() {
     uint sub_column = gl_SubgroupID % ACROSS_N * SUB_N;
     C_FRAGMENT sum[FRAGMENTS_M][FRAGMENTS_N];
     [[unroll]] for (uint i = 0; i < FRAGMENTS_M; ++i)
-        [[unroll]] for (uint j = 0; j < FRAGMENTS_N; ++j) sum[i][j] = C_FRAGMENT(0.0);
+        [[unroll]] for (uint j = 0; j < FRAGMENTS_N; ++j)
+            sum[i][j] = C_FRAGMENT(SUM(0));
 
     uvec4 next_a[A_LOADS], next_b[B_LOADS];
     [[unroll]] for (uint i = 0; i < A_LOADS; ++i) next_a[i] = a.at[a_from + i * a_step];
@@ -200,7 +216,7 @@ void main() {
             }
         }
 #else
-        [[unroll]] for (uint k = 0; k < BLOCK_K; k += EDGE) {
+        [[unroll]] for (uint k = 0; k < BLOCK_K; k += EDGE_K) {
             A_FRAGMENT left[FRAGMENTS_M];
             [[unroll]] for (uint i = 0; i < FRAGMENTS_M; ++i)
                 left[i] = fragment_a(sub_row + i * EDGE, k);
@@ -222,13 +238,13 @@ void main() {
     uint lane = gl_SubgroupInvocationID;
     [[unroll]] for (uint i = 0; i < FRAGMENTS_M; ++i) {
         [[unroll]] for (uint j = 0; j < FRAGMENTS_N; ++j)
-            coopMatStore(FLOAT_FRAGMENT(sum[i][j]), tiles, strip + j * (EDGE / 4),
+            coopMatStore(ACC_FRAGMENT(sum[i][j]), tiles, strip + j * (EDGE / 4),
                 STRIP_PITCH, gl_CooperativeMatrixLayoutRowMajor);
         subgroupBarrier();
         for (uint at = lane; at < EDGE * SUB_N / 4; at += SUBGROUP) {
             uint line = at / (SUB_N / 4);
             uint vector = at % (SUB_N / 4);
-            vec4 values = uintBitsToFloat(tiles[strip + line * STRIP_PITCH + vector]);
+            ACC4 values = FROM_BITS(tiles[strip + line * STRIP_PITCH + vector]);
             uint row = first_row + sub_row + i * EDGE + line;
             uint column = out_column + vector * 4;
             uint to = (out_row + i * EDGE + line) * columns + column;

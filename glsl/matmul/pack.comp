@@ -3,7 +3,8 @@
 // in      x: lines of elements at any strides
 // out     vectors (batch, padded_lines, padded_vectors). With SPLIT, of float32, each
 //         block of 32 bfloat16 high parts along the depth is followed by the low parts
-// consts  ALONG_K: the depth runs along a line, not across lines
+// consts  ALONG_K: the depth runs along a line, not across lines; LINES_FIRST: so do
+//         neighbours in x, where it is lines that lie side by side there
 // source  -
 #version 460
 #extension GL_EXT_buffer_reference : require
@@ -13,6 +14,7 @@
 #include "lib/bfloat16.glsl"
 
 layout(constant_id = 3) const uint ALONG_K = 1;
+layout(constant_id = 4) const uint LINES_FIRST = 0;
 
 layout(buffer_reference, std430, buffer_reference_align = 16) restrict writeonly
     buffer Vectors { uvec4 at[]; };
@@ -27,15 +29,16 @@ layout(push_constant, std430) uniform Push {
     uint batch_stride;
     uint padded_lines;
     uint padded_vectors;
-    uint vectors_magic;
-    uint vectors_shift;
+    uint inner_magic;  // divides by padded_vectors, or padded_lines with LINES_FIRST
+    uint inner_shift;
 } push;
 
-#if defined(SPLIT) || BYTES == 2
-const uint WIDTH = 8;
+#ifdef SPLIT
+const uint BITS = 16;
 #else
-const uint WIDTH = 4;
+const uint BITS = 8 * BYTES;
 #endif
+const uint WIDTH = 128 / BITS;
 const uint BLOCK = 32;
 
 ACC element(uint line, uint at) {
@@ -45,11 +48,13 @@ ACC element(uint line, uint at) {
     return inside ? load(push.x, from) : ACC(0);
 }
 
-uint bits_of(float value) {
+uint bits_of(ACC value) {
 #if defined(SPLIT) || DTYPE == DTYPE_BFLOAT16
     return to_bfloat16(value);
 #elif DTYPE == DTYPE_FLOAT16
     return packHalf2x16(vec2(value, 0.0));
+#elif DTYPE == DTYPE_INT8
+    return uint(value) & 0xffu;
 #else
     return floatBitsToUint(value);
 #endif
@@ -57,15 +62,18 @@ uint bits_of(float value) {
 
 void main() {
     uint number = linear_invocation();
-    uint line = divide(number, push.vectors_magic, push.vectors_shift);
-    uint vector = number - line * push.padded_vectors;
-    if (line >= push.padded_lines) return;
+    uint inner = LINES_FIRST != 0 ? push.padded_lines : push.padded_vectors;
+    uint whole = divide(number, push.inner_magic, push.inner_shift);
+    uint rest = number - whole * inner;
+    uint line = LINES_FIRST != 0 ? rest : whole;
+    uint vector = LINES_FIRST != 0 ? whole : rest;
+    if (line >= push.padded_lines || vector >= push.padded_vectors) return;
     uvec4 high = uvec4(0), low = uvec4(0);
     [[unroll]] for (uint i = 0; i < WIDTH; ++i) {
-        float value = element(line, vector * WIDTH + i);
+        ACC value = element(line, vector * WIDTH + i);
         uint bits = bits_of(value);
-        uint place = WIDTH == 8 ? i / 2 : i;
-        uint shift = WIDTH == 8 ? 16 * (i % 2) : 0;
+        uint place = i * BITS / 32;
+        uint shift = i * BITS % 32;
         high[place] |= bits << shift;
 #ifdef SPLIT
         // What is infinite has no low part.
@@ -85,6 +93,6 @@ void main() {
     push.vectors.at[to] = high;
     push.vectors.at[to + apart] = low;
 #else
-    push.vectors.at[before + number] = high;
+    push.vectors.at[before + line * push.padded_vectors + vector] = high;
 #endif
 }

@@ -1,7 +1,8 @@
-// Batched matrix product in float32, large tiles in registers
+// Batched matrix product in float32 or int8, large tiles in registers
 // grid    linear in tiles of BLOCK_M x BLOCK_N; z: batch, then parts of the depth
 // in      a, b: float32 in vectors of 4, the depth padded to whole pairs of 8;
-//         strides and batch strides count vectors
+//         strides and batch strides count vectors. DTYPE int8, with OUT_ACC: words of 4
+//         int8 along the depth in place of float32
 // out     out_ (batch, m, n), contiguous
 // consts  BLOCK_M, BLOCK_N, QUADS_M, QUADS_N, A_ALONG_K, B_ALONG_K, DIRECT, UNEVEN;
 //         DEPTH, A_STRIDE, B_STRIDE: sizes of a shape that recurs, or 0
@@ -13,6 +14,15 @@
 #include "lib/element.glsl"
 #include "lib/index.glsl"
 #include "lib/epilogue.glsl"
+#if DTYPE == DTYPE_INT8
+#include "lib/dot.glsl"
+#define VECTOR ivec4
+#define MULTIPLY_ADD(a, b, c)                                                          \
+    (c + ivec4(dot_int8(a, b.x), dot_int8(a, b.y), dot_int8(a, b.z), dot_int8(a, b.w)))
+#else
+#define VECTOR vec4
+#define MULTIPLY_ADD(a, b, c) fma(vec4(a), b, c)
+#endif
 
 layout(constant_id = 3) const uint BLOCK_M = 128;
 layout(constant_id = 4) const uint BLOCK_N = 128;
@@ -34,13 +44,13 @@ const uint A_LOADS = BLOCK_M * BLOCK_K / 4 / THREADS;
 const uint B_LOADS = BLOCK_N * BLOCK_K / 4 / THREADS;
 
 // A vector of padding keeps stores along k off one another's banks.
-shared vec4 tile_a[2][BLOCK_K][BLOCK_M / 4 + 1];
-shared vec4 tile_b[2][BLOCK_K][BLOCK_N / 4 + 1];
+shared VECTOR tile_a[2][BLOCK_K][BLOCK_M / 4 + 1];
+shared VECTOR tile_b[2][BLOCK_K][BLOCK_N / 4 + 1];
 
 layout(buffer_reference, std430, buffer_reference_align = 16) restrict readonly
-    buffer Vectors { vec4 at[]; };
+    buffer Vectors { VECTOR at[]; };
 layout(buffer_reference, std430, buffer_reference_align = 16) restrict writeonly
-    buffer OutVectors { vec4 at[]; };
+    buffer OutVectors { VECTOR at[]; };
 
 layout(push_constant, std430) uniform Push {
     Vectors a;
@@ -138,11 +148,11 @@ void main() {
     uint a_next = A_ALONG_K != 0 ? BLOCK_K / 4 : BLOCK_K * a_stride;
     uint b_next = B_ALONG_K != 0 ? BLOCK_K / 4 : BLOCK_K * b_stride;
 
-    vec4 sum[QUADS_M * 4][QUADS_N];
+    VECTOR sum[QUADS_M * 4][QUADS_N];
     [[unroll]] for (uint i = 0; i < QUADS_M * 4; ++i)
-        [[unroll]] for (uint j = 0; j < QUADS_N; ++j) sum[i][j] = vec4(0.0);
-    vec4 next_a[A_LOADS], next_b[B_LOADS];
-    vec4 left[2][QUADS_M], right[2][QUADS_N];
+        [[unroll]] for (uint j = 0; j < QUADS_N; ++j) sum[i][j] = VECTOR(0);
+    VECTOR next_a[A_LOADS], next_b[B_LOADS];
+    VECTOR left[2][QUADS_M], right[2][QUADS_N];
     uint own = UNEVEN != 0 ? min(depth, push.total - part * depth) : depth;
     uint count = own / BLOCK_K;
     FETCH(0)
@@ -163,8 +173,8 @@ void main() {
                 }
                 [[unroll]] for (uint i = 0; i < QUADS_M * 4; ++i)
                     [[unroll]] for (uint j = 0; j < QUADS_N; ++j)
-                        sum[i][j] = fma(
-                            vec4(left[k % 2][i / 4][i % 4]), right[k % 2][j], sum[i][j]);
+                        sum[i][j] = MULTIPLY_ADD(
+                            left[k % 2][i / 4][i % 4], right[k % 2][j], sum[i][j]);
             }
         }
     }

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Iterator
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -27,9 +28,9 @@ SIZES = [
 
 
 def as_discrete(
-    monkeypatch: pytest.MonkeyPatch, name: str, rule: Rule
+    monkeypatch: pytest.MonkeyPatch, name: str, rule: Rule, module: ModuleType = linalg
 ) -> Iterator[list[str]]:
-    """Let `linalg` use a rule for discrete devices; yield the kernels it answers."""
+    """Let a module use a rule for discrete devices; yield the kernels it answers."""
     kernels: list[str] = []
 
     def answered(gpu: DeviceInfo, *rest: Any) -> list[Dispatch] | None:
@@ -37,7 +38,7 @@ def as_discrete(
         kernels.extend(dispatch.kernel for dispatch in found or ())
         return found
 
-    monkeypatch.setattr(linalg, name, answered)
+    monkeypatch.setattr(module, name, answered)
     _forget_plans()
     yield kernels
     _forget_plans()

@@ -17,12 +17,12 @@ def side(*shape: int, strides: tuple[int, ...] = (), offset: int = 0) -> Side:
 
 
 def test_what_fits_is_read_in_place() -> None:
-    found = vectors(side(2, 128, 64), 8, 128, 64, split=False)
+    found = vectors(side(2, 128, 64), 8, 128, 64)
     assert found == ("a", True, 8, 1024, 128, ())
     turned = side(2, 128, 64, strides=(8192, 1, 128))
-    assert vectors(turned, 8, 128, 64, split=False) == ("a", False, 16, 1024, 128, ())
+    assert vectors(turned, 8, 128, 64) == ("a", False, 16, 1024, 128, ())
     repeated = side(2, 128, 64, strides=(0, 64, 1))
-    assert vectors(repeated, 8, 64, 64, split=False).batch == 0
+    assert vectors(repeated, 8, 64, 64).batch == 0
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_what_fits_is_read_in_place() -> None:
     ],
 )
 def test_what_does_not_fit_is_packed(x: Side) -> None:
-    found = vectors(x, 8, 128, 64, split=False)
+    found = vectors(x, 8, 128, 64)
     assert isinstance(found.memory, Scratch)
     assert found.memory.size == 2 * found.padded * 64 * 2
     assert found.padded % 8 == 0 or found.along_k
@@ -48,7 +48,7 @@ def test_what_does_not_fit_is_packed(x: Side) -> None:
 
 
 def test_what_a_batch_repeats_is_packed_once() -> None:
-    found = vectors(side(7, 100, 60, strides=(0, 60, 1)), 8, 128, 64, split=False)
+    found = vectors(side(7, 100, 60, strides=(0, 60, 1)), 8, 128, 64)
     assert isinstance(found.memory, Scratch)
     assert found.memory.size == 128 * 64 * 2
     assert (found.batch, found.packing[0].grid[2]) == (0, 1)
@@ -67,7 +67,7 @@ def test_kernel(device: Device, along_k: int, split: bool) -> None:
         **dict(zip(("lines", "elements", "line_stride"), (37, 50, 50), strict=True)),
         **{"element_stride": 1, "batch_stride": 37 * 50, "padded_lines": lines},
         "padded_vectors": elements // width,
-        **division("vectors", elements // width),
+        **division("inner", elements // width),
     }
     words = np.uint16 if split else np.float32
     size = (3, lines * elements * (2 if split else 1))
