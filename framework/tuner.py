@@ -38,8 +38,9 @@ ENOUGH_SECONDS = 2e-4
 MOST_REPEATS = 32
 """Time that one measurement should take, by repeating the work so often at most."""
 
+LEAST_BYTES = 1 << 16
 MOST_BYTES = 1 << 30
-"""Memory of a node's inputs and outputs beyond which it is not measured."""
+"""Memory of a node's inputs and outputs outside of which it is not measured."""
 
 Run = Callable[[], None]
 
@@ -93,7 +94,7 @@ def measure(gpu: vkbackend.Device, node: Node, question: str) -> None:
     """
     settings = tuning.settings()
     left = settings.budget - settings.spent
-    if left <= 0 or _size(node) > MOST_BYTES:
+    if left <= 0 or not LEAST_BYTES <= _size(node) <= MOST_BYTES:
         return
     start = time.perf_counter()
     verdict = None

@@ -27,6 +27,7 @@ from .reducing import (
     need_elements,
     of_nothing,
     readable,
+    reduce_candidates,
     reduce_dispatches,
     stateful,
     sum_like,
@@ -75,6 +76,20 @@ def _amax_kernel(gpu: DeviceInfo, x: Placed, dims: tuple[int, ...]) -> list[Disp
 @_amin.kernel
 def _amin_kernel(gpu: DeviceInfo, x: Placed, dims: tuple[int, ...]) -> list[Dispatch]:
     return reduce_dispatches(gpu, sum_like("MIN", x.dtype, x.dtype), x, dims)
+
+
+@_amax.candidates
+def _amax_candidates(
+    gpu: DeviceInfo, x: Placed, dims: tuple[int, ...]
+) -> dict[str, Callable[[], list[Dispatch]]]:
+    return reduce_candidates(gpu, sum_like("MAX", x.dtype, x.dtype), x, dims)
+
+
+@_amin.candidates
+def _amin_candidates(
+    gpu: DeviceInfo, x: Placed, dims: tuple[int, ...]
+) -> dict[str, Callable[[], list[Dispatch]]]:
+    return reduce_candidates(gpu, sum_like("MIN", x.dtype, x.dtype), x, dims)
 
 
 @_amax.vjp

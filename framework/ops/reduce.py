@@ -131,6 +131,14 @@ def _mapped_sum_kernel(
     return reduce_dispatches(gpu, chosen, x, dims)
 
 
+@_mapped_sum.candidates
+def _mapped_sum_candidates(
+    gpu: DeviceInfo, x: Placed, dims: tuple[int, ...], dtype: DType, mapping: str
+) -> dict[str, Callable[[], list[Dispatch]]]:
+    chosen = sum_like("SUM", x.dtype, dtype, mapping=mapping)
+    return reduce_candidates(gpu, chosen, x, dims)
+
+
 @_mapped_sum.reference
 def _mapped_sum_reference(
     x: np.ndarray, dims: tuple[int, ...], dtype: DType, mapping: str

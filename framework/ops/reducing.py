@@ -379,6 +379,15 @@ def group_tile(
     return group, size // group, int(side_by_side)
 
 
+def group_tiles(gpu: DeviceInfo) -> dict[str, tuple[int, int, int]]:
+    """Return what `group_tile` may answer for rows, by name, to choose by measuring."""
+    size = sharing_workgroup(gpu)
+    tiles = [(size // rows, rows, 0) for rows in (1, 4, 8) if size % rows == 0]
+    if gpu.kind == "software":
+        tiles = [(1, SOFTWARE_WORKGROUP, 0), (size, 1, 0)]
+    return {f"{tile[0]} invocations walk a row": tile for tile in tiles}
+
+
 def _tile(gpu: DeviceInfo, kept: Collapsed, reduced: Collapsed) -> tuple[int, int, int]:
     outputs, count = math.prod(kept.shape), math.prod(reduced.shape)
     return group_tile(gpu, outputs, count, kept.strides[0][-1] == 1 and outputs > 1)

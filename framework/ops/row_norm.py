@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,7 +20,7 @@ from .creation import fill_like
 from .element import check_float, statistic_dtype, storage_defines
 from .movement import reshape
 from .reduce import mean, sum
-from .reducing import as_dtype_of, in_storage, need_countable
+from .reducing import as_dtype_of, group_tiles, in_storage, need_countable
 from .row_norm_vjp import (
     STATISTIC,
     per_row,
@@ -27,7 +28,7 @@ from .row_norm_vjp import (
     row_norm_grad,
     row_norm_grads,
 )
-from .row_tile import is_composed, row_tile
+from .row_tile import RowTile, is_composed, row_tile, row_tiles
 from .unary import rsqrt, square
 
 if TYPE_CHECKING:
@@ -74,14 +75,47 @@ def _row_norm_kernel(
     eps: float,
     centred: bool,
 ) -> Dispatch:
+    tile = row_tile(gpu, x.dtype, x.shape[1])
+    return _row_norm_dispatch(gpu, x, weight, bias, eps, centred, tile)
+
+
+@_row_norm.candidates
+def _row_norm_candidates(
+    gpu: DeviceInfo,
+    x: Placed,
+    weight: Placed | None,
+    bias: Placed | None,
+    eps: float,
+    centred: bool,
+) -> dict[str, Callable[[], Dispatch]]:
+    given = gpu, x, weight, bias, eps, centred
+    ways: dict[str, Callable[[], Dispatch]] = {
+        name: functools.partial(_row_norm_dispatch, *given, tile)
+        for name, tile in row_tiles(gpu, x.dtype, x.shape[1]).items()
+    }
+    for name, groups in group_tiles(gpu).items():
+        ways[name] = functools.partial(_row_norm_dispatch, *given, None, groups)
+    return ways
+
+
+def _row_norm_dispatch(
+    gpu: DeviceInfo,
+    x: Placed,
+    weight: Placed | None,
+    bias: Placed | None,
+    eps: float,
+    centred: bool,
+    tile: RowTile | None,
+    groups: tuple[int, int, int] | None = None,
+) -> Dispatch:
+    """Return the dispatch that holds rows as `tile` says, or else walks over them."""
     push: dict[str, Argument] = {"x": "x", "out_": "out", "eps": eps}
     push |= {"mean": "mean", "inverse_std": "inverse_std"}
     push |= {"weight": "weight" if weight else "x", "bias": "bias" if bias else "x"}
     constants = {"HAS_WEIGHT": int(weight is not None)}
     constants |= {"HAS_BIAS": int(bias is not None), "CENTRED": int(centred)}
-    tile = row_tile(gpu, x.dtype, x.shape[1])
     if tile is None:
-        return per_row(gpu, "norm/row_norm", x, push, constants)
+        return per_row(gpu, "norm/row_norm", x, push, constants, groups)
     need_countable("norm/row_norm_quads", x)
     return Dispatch(
         "norm/row_norm_quads",

@@ -59,11 +59,16 @@ def per_row(
     x: Placed,
     push: dict[str, Argument],
     constants: dict[str, int],
+    groups: tuple[int, int, int] | None = None,
 ) -> Dispatch:
-    """Return the dispatch of a kernel over the rows of (rows, columns)."""
+    """Return the dispatch of a kernel over the rows of (rows, columns).
+
+    `groups` is what `group_tile` would answer, if that is not to choose.
+    """
     need_countable(kernel, x)
     rows, count = x.shape
-    group, per_workgroup, side_by_side = group_tile(gpu, rows, count, False)
+    groups = groups or group_tile(gpu, rows, count, False)
+    group, per_workgroup, side_by_side = groups
     rounds = ceil_div(count, group)
     check_rounds(gpu, kernel, 2 * rounds)
     kept = 0

@@ -27,6 +27,9 @@ LEAST_COMPOSED = 1 << 14
 SMALLEST_WORKGROUP = 128
 """Invocations of a workgroup, which then has several rows."""
 
+LEAST_QUADS = (1, 2, 4, 8, 16)
+"""Quads that an invocation should have, where measuring chooses."""
+
 # Quads of a row that an invocation may hold, by its row's invocations: what a register
 # file of 64 Ki words leaves to each on current GPUs, less 25 words for everything else.
 _REGISTERS = 1 << 16
@@ -125,6 +128,17 @@ def row_tile(
     kept = ceil_div(quads, group)
     ends = 2 if ragged else int(quads < group * kept)
     return RowTile(group, kept, per_workgroup, ends)
+
+
+def row_tiles(
+    gpu: DeviceInfo, dtype: DType, count: int, held: int = 1
+) -> dict[str, RowTile]:
+    """Return the ways to hold rows, by name, for measuring to choose from.
+
+    Parameters as those of `row_tile`.
+    """
+    found = (row_tile(gpu, dtype, count, held, least) for least in LEAST_QUADS)
+    return {f"{tile.group} invocations hold a row": tile for tile in found if tile}
 
 
 def _words(quads: int, group: int, held: int) -> int:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,6 +24,7 @@ from .reduce import Dims, finish, nothing, sum
 from .reducing import (
     as_dtype_of,
     group_tile,
+    group_tiles,
     in_storage,
     kept_shape,
     need_countable,
@@ -29,12 +32,14 @@ from .reducing import (
     reduce_dispatches,
     stateful,
 )
-from .row_tile import is_composed, row_tile
+from .row_tile import RowTile, is_composed, row_tile, row_tiles
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
 
     from ..tensor import Tensor
+
+Ways = dict[str, Callable[[], Dispatch]]
 
 _QUADS = {
     "reduce/softmax": "reduce/softmax_quads",
@@ -58,19 +63,65 @@ def _rows_dispatch(
 
     `held` is how many rows it reads for each that it writes.
     """
+    outer, count, inner = x.shape
+    tile = row_tile(gpu, x.dtype, count, held, 4 // held) if inner == 1 else None
+    if tile is not None:
+        return _holding(kernel, push, x, logarithm, tile)
+    groups = group_tile(gpu, outer * inner, count, inner > 1)
+    return _walking(gpu, kernel, push, x, logarithm, groups)
+
+
+def _rows_candidates(
+    gpu: DeviceInfo,
+    kernel: str,
+    push: dict[str, Argument],
+    x: Placed,
+    logarithm: bool,
+    held: int,
+) -> Ways:
+    """Return other dispatches than that of `_rows_dispatch`, by name."""
+    _, count, inner = x.shape
+    if inner > 1:
+        return {}
+    ways: Ways = {
+        name: functools.partial(_holding, kernel, push, x, logarithm, tile)
+        for name, tile in row_tiles(gpu, x.dtype, count, held).items()
+    }
+    for name, groups in group_tiles(gpu).items():
+        ways[name] = functools.partial(
+            _walking, gpu, kernel, push, x, logarithm, groups
+        )
+    return ways
+
+
+def _holding(
+    kernel: str, push: dict[str, Argument], x: Placed, logarithm: bool, tile: RowTile
+) -> Dispatch:
+    """Return the dispatch of the kernel that holds whole rows."""
+    need_countable(kernel, x)
+    rows, count, _ = x.shape
+    return Dispatch(
+        _QUADS[kernel],
+        tile.grid(rows),
+        push | {"rows": rows, "count": count},
+        {**tile.constants, "LOGARITHM": int(logarithm)},
+        storage_defines(x.dtype),
+    )
+
+
+def _walking(
+    gpu: DeviceInfo,
+    kernel: str,
+    push: dict[str, Argument],
+    x: Placed,
+    logarithm: bool,
+    groups: tuple[int, int, int],
+) -> Dispatch:
+    """Return the dispatch of the kernel whose invocations take elements in turn."""
     need_countable(kernel, x)
     outer, count, inner = x.shape
     rows = outer * inner
-    tile = row_tile(gpu, x.dtype, count, held, 4 // held) if inner == 1 else None
-    if tile is not None:
-        return Dispatch(
-            _QUADS[kernel],
-            tile.grid(rows),
-            push | {"rows": rows, "count": count},
-            {**tile.constants, "LOGARITHM": int(logarithm)},
-            storage_defines(x.dtype),
-        )
-    group, per_workgroup, side_by_side = group_tile(gpu, rows, count, inner > 1)
+    group, per_workgroup, side_by_side = groups
     rounds = ceil_div(count, group)
     check_rounds(gpu, kernel, 2 * rounds)
     kept = 0
@@ -78,9 +129,9 @@ def _rows_dispatch(
         kept = max(4, 1 << (rounds - 1).bit_length())
     constants = {"LOCAL_X": group * per_workgroup, "GROUP": group, "KEPT": kept}
     constants |= {"OUTPUTS_FAST": side_by_side, "LOGARITHM": int(logarithm)}
-    push |= {"rows": rows, "count": count, "inner": inner}
+    words: dict[str, Argument] = {"rows": rows, "count": count, "inner": inner}
     grid = fold_grid(ceil_div(rows, per_workgroup))
-    return Dispatch(kernel, grid, push, constants, storage_defines(x.dtype))
+    return Dispatch(kernel, grid, push | words, constants, storage_defines(x.dtype))
 
 
 # GLSL has no exponential of doubles.
@@ -98,6 +149,12 @@ def _softmax_spec(x: TensorSpec, logarithm: bool) -> TensorSpec:
 def _softmax_kernel(gpu: DeviceInfo, x: Placed, logarithm: bool) -> Dispatch:
     push: dict[str, Argument] = {"x": "x", "out_": "out"}
     return _rows_dispatch(gpu, "reduce/softmax", push, x, logarithm, 1)
+
+
+@_softmax.candidates
+def _softmax_candidates(gpu: DeviceInfo, x: Placed, logarithm: bool) -> Ways:
+    push: dict[str, Argument] = {"x": "x", "out_": "out"}
+    return _rows_candidates(gpu, "reduce/softmax", push, x, logarithm, 1)
 
 
 @composite(dtypes=FLOAT)
@@ -154,6 +211,14 @@ def _softmax_grad_kernel(
 ) -> Dispatch:
     push: dict[str, Argument] = {"grad": "incoming", "y": "y", "out_": "out"}
     return _rows_dispatch(gpu, "reduce/softmax_vjp", push, y, logarithm, 2)
+
+
+@_softmax_grad.candidates
+def _softmax_grad_candidates(
+    gpu: DeviceInfo, incoming: Placed, y: Placed, logarithm: bool
+) -> Ways:
+    push: dict[str, Argument] = {"grad": "incoming", "y": "y", "out_": "out"}
+    return _rows_candidates(gpu, "reduce/softmax_vjp", push, y, logarithm, 2)
 
 
 @_softmax_grad.vjp

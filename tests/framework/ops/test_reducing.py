@@ -20,6 +20,8 @@ from vkbackend.framework.errors import ShapeError
 from vkbackend.framework.ops.reducing import (
     OPERATIONS,
     Reduction,
+    group_tile,
+    group_tiles,
     need_countable,
     reduce_candidates,
     reduce_dispatches,
@@ -182,3 +184,13 @@ def test_chunks_to_choose_from(device: vkbackend.Device, kind: str) -> None:
     assert min(parts) < usual < max(parts)
     if kind == "discrete":
         assert len(ways["chunks for 1 workgroups"]()) == 1
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("rows", [3, 1000])
+def test_groups_to_choose_from(device: vkbackend.Device, kind: str, rows: int) -> None:
+    info = dataclasses.replace(device.info, kind=kind)
+    found = group_tiles(info)
+    assert group_tile(info, rows, 4096, False) in found.values()
+    assert len(found) == len(set(found.values())) > 1

@@ -6,7 +6,7 @@ import pytest
 
 from vkbackend import Device, DeviceInfo
 from vkbackend.framework.dtype import float16, float32, float64
-from vkbackend.framework.ops.row_tile import row_tile
+from vkbackend.framework.ops.row_tile import row_tile, row_tiles
 
 
 @pytest.fixture
@@ -75,3 +75,14 @@ def test_rows_are_covered(gpu: DeviceInfo) -> None:
     tile = row_tile(gpu, float32, 128)
     assert tile is not None
     assert tile.grid(1001)[0] * tile.per_workgroup >= 1001
+
+
+@pytest.mark.parametrize("count", [768, 4099, 16384])
+@pytest.mark.parametrize("held", [1, 2])
+def test_the_usual_tile_is_one_of_those_to_choose_from(
+    gpu: DeviceInfo, count: int, held: int
+) -> None:
+    found = row_tiles(gpu, float32, count, held)
+    assert row_tile(gpu, float32, count, held, 4 // held) in found.values()
+    assert len(found) > 1
+    assert row_tiles(gpu, float64, count) == {}
