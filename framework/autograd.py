@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from . import tracing
 from .core import TensorCore, assembled
 from .errors import DeviceMismatchError, DTypeError, GradError, ShapeError
+from .parts import Parts, whole
 from .precision import as_they_come
 from .shape import TensorSpec
 
@@ -255,13 +256,21 @@ class _Walk:
             self.leaves[id(edge.target)] = edge.target
         key = (id(edge.target), edge.output)
         before = self.pending.get(key)
-        self.pending[key] = grad if before is None else before + grad
+        if isinstance(before, Parts):
+            grad = before.plus(grad)
+        elif isinstance(grad, Parts) and before is not None:
+            grad = grad.plus(before)
+        elif before is not None:
+            grad = before + grad
+        self.pending[key] = grad
 
     def visit(self, node: GradNode) -> None:
         """Apply a node's rule to the gradient of its output."""
         grad = self.pending.get((id(node), 0))
         if grad is None:
             return
+        if node.hooks or not getattr(node.apply, "takes_parts", False):
+            grad = whole(grad)
         for hook in node.hooks or ():
             answer = hook(grad)
             grad = grad if answer is None else answer
@@ -314,9 +323,11 @@ class _Walk:
         """Return the gradients of the inputs asked for, or give leaves their own."""
         if self.wanted is None:
             for leaf in self.leaves.values():
-                _accumulate_leaf(leaf, self.pending[(id(leaf), 0)])
+                _accumulate_leaf(leaf, whole(self.pending[(id(leaf), 0)]))
         return [
-            None if edge is None else self.pending.get((id(edge.target), edge.output))
+            None
+            if edge is None
+            else whole(self.pending.get((id(edge.target), edge.output)))
             for edge in self.wanted or []
         ]
 
@@ -344,6 +355,8 @@ def sum_to(grad: Any, spec: TensorSpec) -> Any:
     The one place where broadcasting is undone; gradient rules may answer in the
     broadcast shape.
     """
+    if isinstance(grad, Parts):
+        return grad
     if grad.shape != spec.shape:
         added = grad.ndim - len(spec.shape)
         repeated = [

@@ -374,6 +374,20 @@ MOVEMENT = {
             ),
         ),
     ),
+    "interleave": Case(
+        lambda *parts, dim: ops.cat([part.mT for part in parts], dim),
+        (
+            sample((3, 7), (3, 7), dim=0),
+            sample(*[(4, 2, 3, 5)] * 3, dim=1),
+            sample(*[(2, 3, 5)] * 4, dim=-1),
+            sample(*[(2, 3, 4, 5)] * 6, dim=2),
+        ),
+        lambda *parts, dim: np.concatenate(
+            [part.swapaxes(-1, -2) for part in parts], dim
+        ),
+        lambda *parts, dim: torch.cat([part.mT for part in parts], dim),
+        exact=True,
+    ),
     "join": Case(
         lambda *parts, dim: ops.cat(parts, dim),
         (

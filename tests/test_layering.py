@@ -47,7 +47,7 @@ ORDER = {
         tuner
         schedule report_svg
         report
-        core precision
+        core parts precision
         autograd
         conversion
         tape

@@ -1,6 +1,7 @@
 """Every operation, by family; `REGISTRY` lists what is declared."""
 
 from ..op import REGISTRY
+from . import slice_vjp  # noqa: F401  # declares the gradient rule of slices
 from .activation import (
     celu,
     elu,

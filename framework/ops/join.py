@@ -14,7 +14,7 @@ from ..dispatch import Dispatch, Placed, linear_grid
 from ..dtype import ANY, promote
 from ..errors import DTypeError, ShapeError
 from ..primitive import primitive
-from ..shape import TensorSpec, normalize_dim
+from ..shape import Layout, TensorSpec, collapse, normalize_dim
 from .cast import cast
 from .movement import expand, reshape, unsqueeze
 from .region import WORKGROUP, narrow, words_of
@@ -92,6 +92,13 @@ def _join_vjp(
         part0_spec, part1_spec, part2_spec, part3_spec,
         part4_spec, part5_spec, part6_spec, part7_spec,
     )  # fmt: skip
+    return _cut(grad, specs, dim, needs)
+
+
+def _cut(
+    grad: Tensor, specs: Sequence[Spec], dim: int, needs: Sequence[bool]
+) -> tuple[Tensor | None, ...]:
+    """Return the parts of a gradient that are needed."""
     answers: list[Tensor | None] = []
     start = 0
     for spec, needed in zip(specs, needs):
@@ -109,6 +116,97 @@ def _join_reference(
 ) -> np.ndarray:  # fmt: skip
     parts = (part0, part1, part2, part3, part4, part5, part6, part7)
     return np.concatenate([part for part in parts if part is not None], dim)
+
+
+MOST_INTERLEAVED = 4
+"""Tensors that the shader joins at once when it reads them through strides."""
+
+
+@primitive(dtypes=ANY, strided=True)
+def _interleave(
+    part0: Tensor,
+    part1: Tensor,
+    part2: Tensor | None,
+    part3: Tensor | None,
+    dim: int,
+) -> Tensor:
+    """Return tensors joined that lie in memory alike; see `_around`."""
+
+
+@_interleave.spec
+def _interleave_spec(
+    part0: TensorSpec, part1: TensorSpec, part2: Spec, part3: Spec, dim: int
+) -> TensorSpec:
+    return _join_spec(part0, part1, part2, part3, None, None, None, None, dim)
+
+
+@_interleave.kernel
+def _interleave_kernel(
+    gpu: DeviceInfo, part0: Placed, part1: Placed, part2: Spec, part3: Spec, dim: int
+) -> Dispatch:
+    parts = _parts(part0, part1, part2, part3)
+    out = _interleave_spec(part0, part1, part2, part3, dim)
+    ends = list(itertools.accumulate(part.shape[dim] for part in parts))
+    around = _around(part0.layout, dim)
+    assert around is not None, "interleave: more dimensions than the shader takes"
+    push: dict[str, int | str] = {"out_": "out", "count": out.numel}
+    for k in range(MOST_INTERLEAVED):
+        push[f"part{k}"] = f"part{k if k < len(parts) else 0}"
+        push[f"end[{k}]"] = ends[k] if k < len(parts) else ends[-1]
+    for k, (size, stride) in enumerate(around):
+        push |= {f"size[{k}]": size, f"stride[{k}]": stride}
+    push["size[2]"] = ends[-1]
+    constants = {"LOCAL_X": WORKGROUP, "SIZE": out.dtype.itemsize}
+    constants |= {"PARTS_JOINED": len(parts)}
+    grid = linear_grid(words_of("cat", out), WORKGROUP)
+    return Dispatch("copy/interleave", grid, push, constants)
+
+
+@_interleave.vjp
+def _interleave_vjp(
+    grad: Tensor, part0_spec: TensorSpec, part1_spec: TensorSpec, part2_spec: Spec,
+    part3_spec: Spec, dim: int, needs: tuple[bool, ...],
+) -> tuple[Tensor | None, ...]:  # fmt: skip
+    specs = part0_spec, part1_spec, part2_spec, part3_spec
+    return _cut(grad, specs, dim, needs)
+
+
+@_interleave.reference
+def _interleave_reference(
+    part0: np.ndarray, part1: np.ndarray, part2: np.ndarray | None,
+    part3: np.ndarray | None, dim: int,
+) -> np.ndarray:  # fmt: skip
+    parts = (part0, part1, part2, part3)
+    return np.concatenate([part for part in parts if part is not None], dim)
+
+
+def _around(layout: Layout, dim: int) -> list[tuple[int, int]] | None:
+    """Return (size, stride) of two dimensions before `dim`, of it, and of two behind.
+
+    Neighbouring dimensions are merged; None if there are more.
+    """
+    found: list[tuple[int, int]] = []
+    for part in (slice(0, dim), slice(dim + 1, None)):
+        merged = collapse(layout.shape[part], [layout.strides[part]])
+        pairs = list(zip(merged.shape, merged.strides[0]))
+        if len(pairs) > 2:
+            return None
+        found += [(1, 0)] * (2 - len(pairs)) + pairs
+    found.insert(2, (layout.shape[dim], layout.strides[dim]))
+    return found
+
+
+def _lie_alike(parts: Sequence[Tensor], dim: int) -> bool:
+    """Return whether tensors are strided, all in the same way, and few."""
+    first = parts[0].layout
+    return (
+        1 < len(parts) <= MOST_INTERLEAVED
+        and not first.is_contiguous
+        and all(each.layout.strides == first.strides for each in parts)
+        and min(first.strides) >= 0
+        and first.numel > 0
+        and _around(first, dim) is not None
+    )
 
 
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
@@ -154,6 +252,10 @@ def _join_some(parts: list[Tensor], dim: int) -> Tensor:
     """Join at most `MOST_PARTS` tensors."""
     if len(parts) == 1:
         return parts[0]
+    if _lie_alike(parts, dim):
+        missing = [None] * (MOST_INTERLEAVED - len(parts))
+        alike: Tensor = _interleave(*parts, *missing, dim)  # type: ignore[arg-type, call-arg]  # None fills
+        return alike
     missing = [None] * (MOST_PARTS - len(parts))
     joined: Tensor = _join(*parts, *missing, dim)  # type: ignore[arg-type, call-arg]  # None fills
     return joined

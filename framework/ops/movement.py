@@ -12,6 +12,7 @@ import numpy as np
 from ..device import Device
 from ..dtype import ANY
 from ..errors import ShapeError
+from ..parts import Parts, takes_parts
 from ..primitive import composite, movement
 from ..shape import (
     Layout,
@@ -122,8 +123,12 @@ def _permute_layout(layout: Layout, dims: tuple[int, ...]) -> Layout:
 
 
 @_permute.vjp
-def _permute_vjp(grad: Tensor, dims: tuple[int, ...]) -> Tensor:
-    return _permute(grad, tuple(int(dim) for dim in np.argsort(dims)))
+@takes_parts
+def _permute_vjp(grad: Tensor | Parts, dims: tuple[int, ...]) -> Tensor | Parts:
+    back = tuple(int(dim) for dim in np.argsort(dims))
+    if isinstance(grad, Parts):
+        return grad.permuted(back)
+    return _permute(grad, back)
 
 
 def permute(x: Tensor, dims: tuple[int, ...]) -> Tensor:

@@ -57,7 +57,10 @@ def words_of(name: str, spec: TensorSpec) -> int:
 
 @movement(dtypes=ANY)
 def _slice(x: Tensor, starts: Shape, steps: Shape, sizes: Shape) -> Tensor:
-    """Return a view of every `steps`-th element from `starts`, `sizes` of them."""
+    """Return a view of every `steps`-th element from `starts`, `sizes` of them.
+
+    Its gradient rule is in `slice_vjp`.
+    """
 
 
 @_slice.layout
@@ -65,15 +68,6 @@ def _slice_layout(layout: Layout, starts: Shape, steps: Shape, sizes: Shape) -> 
     offset = sum(start * stride for start, stride in zip(starts, layout.strides))
     strides = tuple(step * stride for step, stride in zip(steps, layout.strides))
     return Layout(sizes, strides, layout.offset + offset)
-
-
-@_slice.vjp
-def _slice_vjp(
-    grad: Tensor, x_spec: TensorSpec, starts: Shape, steps: Shape, sizes: Shape
-) -> Tensor:
-    zeros = fill_like(grad, x_spec.shape, 0, x_spec.dtype)
-    chosen = _slice_layout(Layout.contiguous(x_spec.shape), starts, steps, sizes)
-    return place(zeros, grad, chosen)
 
 
 @primitive(dtypes=ANY)
