@@ -341,7 +341,12 @@ def _accumulate_leaf(leaf: TensorCore, grad: Any) -> None:
         trace.left_gradient(leaf, cleared=False)
     # A rule may send one tensor along two edges; each leaf gets its own handle on it.
     if leaf.grad is None:
-        leaf.grad = grad.alias()
+        # Elements that share memory cannot be changed in place, as clipping does.
+        repeated = any(
+            step == 0 and size > 1
+            for size, step in zip(grad.shape, grad.layout.strides)
+        )
+        leaf.grad = grad.clone() if repeated else grad.alias()
     elif trace is None or grad.requires_grad or leaf.grad.requires_grad:
         leaf.grad = leaf.grad + grad
     else:

@@ -10,7 +10,7 @@ import vkbackend.framework as fw
 from tests.compare import assert_close
 from vkbackend.framework import ops
 from vkbackend.framework.autograd import backward
-from vkbackend.framework.device import GpuDevice
+from vkbackend.framework.device import Device, GpuDevice
 from vkbackend.framework.errors import (
     DeviceMismatchError,
     DTypeError,
@@ -324,3 +324,12 @@ def test_device_memory_is_freed_by_reference_count(gpu: GpuDevice) -> None:
 
     first = step()
     assert [step() for _ in range(5)] == [first] * 5
+
+
+def test_a_gradient_can_be_changed_in_place(place: Device) -> None:
+    """Also that of a sum, which is one number for all elements."""
+    x = fw.ones((2, 3), device=place, requires_grad=True)
+    x.sum().backward()
+    x.grad.mul_(2)
+    x.sum().backward()
+    assert x.grad.tolist() == [[3, 3, 3], [3, 3, 3]]
