@@ -224,6 +224,7 @@ from .ops.matrix_units import (
     get_float32_matmul_precision,
     set_float32_matmul_precision,
 )
+from .optim.scaler import GradScaler
 from .precision import autocast, is_autocast_enabled
 from .profiling import profile
 from .random import (
@@ -245,6 +246,7 @@ from .tuning import autotune
 __all__ = [
     "FusionReport",
     "Generator",
+    "GradScaler",
     "Tensor",
     "ValuesIndices",
     "abs",

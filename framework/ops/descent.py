@@ -74,9 +74,9 @@ def adam_step(
     first: Tensor,
     second: Tensor,
     kept: float,
-    root_scale: float,
+    root_scale: Tensor | float,
     eps: float,
-    size: float,
+    size: Tensor | float,
 ) -> Tensor:
     """Return `kept` of `x` after a step along its moments, as Adam makes it.
 
@@ -86,11 +86,11 @@ def adam_step(
         A parameter, and the running first and second moment of its gradient.
     kept : float
         What decay leaves of the parameter.
-    root_scale : float
+    root_scale : Tensor or float
         Times the root of the second moment: the correction of its start at zero.
     eps : float
         Added to the root.
-    size : float
+    size : Tensor or float
         Learning rate, with the correction of the first moment.
 
     Notes

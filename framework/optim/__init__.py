@@ -3,6 +3,7 @@
 from .adam import Adam, AdamW
 from .clip import clip_grad_norm_
 from .optimizer import Optimizer
+from .scaler import GradScaler
 from .scheduler import CosineAnnealingLR, LRScheduler, StepLR
 from .sgd import SGD
 from .trainer import Trainer
@@ -12,6 +13,7 @@ __all__ = [
     "Adam",
     "AdamW",
     "CosineAnnealingLR",
+    "GradScaler",
     "LRScheduler",
     "Optimizer",
     "StepLR",

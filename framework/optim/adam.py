@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from .. import tracing
-from ..creation import zeros_like
+from ..creation import zeros, zeros_like
 from ..ops.descent import adam_step, approach, blend_square
 from ..tensor import Tensor
 from .optimizer import Cohort, Group, Optimizer, Update
 from .replace import become_each
+from .skipping import SKIPPED
+
+Numbers = tuple[Tensor | float, ...]
+"""What decay leaves of a parameter, the root's factor and the step's size."""
+
+TINY = 1e-30
+"""In place of a beta of 0, which has no logarithm; a float32 sees no difference."""
 
 
 class Adam(Optimizer):
@@ -39,6 +46,7 @@ class Adam(Optimizer):
 
     decoupled = False
     replayable = True
+    _joining: Tensor | None = None
 
     def __init__(
         self,
@@ -62,11 +70,13 @@ class Adam(Optimizer):
 
     def update_all(self, updates: Sequence[Update], group: Group) -> None:
         """Change parameters by their gradients."""
-        steps: dict[int, tuple[tuple[float, ...], list[tuple[Tensor, ...]]]] = {}
+        steps: dict[int, tuple[Numbers, list[tuple[Tensor, ...]]]] = {}
         for parameter, grad in updates:
             state = self._state.get(parameter)
             if state is None:
                 state = self._state[parameter] = self._fresh(parameter)
+            if self.skip is not None and SKIPPED not in state:
+                state[SKIPPED] = self._none_skipped()
             state["step"] += 1
             if group["weight_decay"] and not self.decoupled:
                 grad = grad + parameter * group["weight_decay"]
@@ -91,21 +101,45 @@ class Adam(Optimizer):
             "exp_avg_sq": zeros_like(parameter),
         }
 
-    def _numbers(self, state: dict[str, Any], group: Group) -> tuple[float, ...]:
+    def _none_skipped(self) -> Tensor:
+        """Return where parameters that join in this step count skipped ones."""
+        if self._joining is None:
+            assert self.skip is not None
+            tracing.once(f"{self._name} makes room to count what it skips")
+            self._joining = zeros((), device=self.skip.device)
+        return self._joining
+
+    def _numbers(self, state: dict[str, Any], group: Group) -> Numbers:
         """Return `_factors` of a step, shared by all parameters that make it."""
-        key = id(group), state["step"]
+        skipped: Tensor | None = state.get(SKIPPED)
+        key = id(group), state["step"], id(skipped)
         known = self._shared.get(key)
         if known is None:
-            known = self._shared[key] = self._read(group, state["step"])
+            known = self._shared[key] = self._read(group, state["step"], skipped)
         cohort, numbers = known
         if cohort is not None:
             cohort.members.append(state)
         return numbers
 
-    def _read(self, group: Group, step: int) -> tuple[Cohort | None, tuple[float, ...]]:
+    def _read(
+        self, group: Group, step: int, skipped: Tensor | None
+    ) -> tuple[Cohort | None, Numbers]:
+        if skipped is None:
+            return self._read_factors(Adam._factors, group, step)
+        cohort, (kept, count, lr) = self._read_factors(Adam._uncorrected, group, step)
+        made = count - skipped
+        # 1 - beta ** made, where made is known to the device alone.
+        first, second = (
+            -(made * math.log(max(beta, TINY))).expm1() for beta in group["betas"]
+        )
+        return cohort, (kept, second.rsqrt(), lr / first)
+
+    def _read_factors(
+        self, factors: Callable[..., tuple[float, ...]], group: Group, step: int
+    ) -> tuple[Cohort | None, tuple[float, ...]]:
         trace = tracing.listener()
         if trace is None:
-            return None, self._factors(group, step)
+            return None, factors(self, group, step)
         cohort = self.new_cohort(self._shared)
         trace.called(cohort)
         trace.each_time(cohort.tick)
@@ -118,7 +152,7 @@ class Adam(Optimizer):
             if not cohort.factors:
                 own = optimizer()
                 assert own is not None
-                cohort.factors = own._factors(group, cohort.step())
+                cohort.factors = factors(own, group, cohort.step())
             return cohort.factors[number]
 
         numbers = [tracing.changing(partial(factor, k)) for k in range(3)]
@@ -127,21 +161,21 @@ class Adam(Optimizer):
 
     def _factors(self, group: Group, step: int) -> tuple[float, ...]:
         """Return what decay leaves, the root's factor and the step's size."""
-        lr = group["lr"]
+        kept, _, lr = self._uncorrected(group, step)
         correction1, correction2 = (1.0 - beta**step for beta in group["betas"])
+        return kept, 1.0 / math.sqrt(correction2), lr / correction1
+
+    def _uncorrected(self, group: Group, step: int) -> tuple[float, ...]:
+        """Return what decay leaves, the step's number and the learning rate."""
+        lr = group["lr"]
         decay = lr * group["weight_decay"] if self.decoupled else 0.0
-        return (
-            1.0 - decay,
-            1.0 / math.sqrt(correction2),
-            lr / correction1,
-        )
+        return 1.0 - decay, float(step), lr
 
     def begin(self) -> None:
         """Get ready for a step that is done at length."""
         # What parameters share in this step; what they remember counts every replay.
-        self._shared: dict[
-            tuple[int, int], tuple[Cohort | None, tuple[float, ...]]
-        ] = {}
+        self._shared: dict[tuple[int, int, int], tuple[Cohort | None, Numbers]] = {}
+        self._joining = None
         self.settle(None)
 
 

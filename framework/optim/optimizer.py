@@ -17,6 +17,7 @@ from ..nn.parameter import zero_gradient
 from ..schedule import flush
 from ..tensor import Tensor
 from .prepared import Observer, Prepared, Unfit
+from .skipping import counted, undone_where
 
 Group = dict[str, Any]
 """Options of some parameters, and the list itself as "params"."""
@@ -158,6 +159,9 @@ class Optimizer:
     replayable = False
     """Whether `update` reads numbers that change through `tracing.changing`."""
 
+    skip: Tensor | None = None
+    """In `step_unless`: whether everything will stay as it is."""
+
     _prepared: _Again | None = None
     _attempts = 0
     _exposed = False
@@ -288,6 +292,18 @@ class Optimizer:
         if self._prepared is not None and self._prepared.run(self):
             self._attempts = 0
             return
+        self._begin_at_length()
+        device = self.param_groups[0]["params"][0].device
+        on_gpu = isinstance(device, GpuDevice) and not tracing.running
+        if on_gpu and self.replayable and self._attempts < MOST_ATTEMPTS:
+            self._attempts += 1
+            self._prepare(device)
+            return
+        changed = self._change()
+        if changed:
+            evaluate(*changed)
+
+    def _begin_at_length(self) -> None:
         self._forget()
         self.begin()
         trace = tracing.listener()
@@ -297,13 +313,24 @@ class Optimizer:
                 trace.once(f"{self._name} does not say that it can be replayed")
         elif self._cohorts:
             tracing.structure_changed()
-        device = self.param_groups[0]["params"][0].device
-        on_gpu = isinstance(device, GpuDevice) and not tracing.running
-        if on_gpu and self.replayable and self._attempts < MOST_ATTEMPTS:
-            self._attempts += 1
-            self._prepare(device)
-            return
-        changed = self._change()
+
+    def step_unless(self, skip: Tensor) -> None:
+        """Make a step, or none if the device finds that there should be none.
+
+        Waits for nothing. What a skipped step would have remembered first is zero.
+
+        Parameters
+        ----------
+        skip : Tensor, shape (), bool
+            Whether parameters, and what is remembered of them, stay as they are.
+        """
+        self._begin_at_length()
+        self.skip = skip
+        try:
+            with no_grad(), undone_where(skip, self.param_groups, self._state):
+                changed = self._change()
+        finally:
+            self.skip = None
         if changed:
             evaluate(*changed)
 
@@ -395,7 +422,7 @@ class Optimizer:
             params = [numbers[id(parameter)] for parameter in group["params"]]
             groups.append({**group, "params": params})
         self.settle(None)
-        state = {numbers[id(key)]: dict(value) for key, value in self._state.items()}
+        state = {numbers[id(key)]: counted(each) for key, each in self._state.items()}
         return {"state": state, "param_groups": groups}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..autograd import no_grad
+from ..core import TensorCore
 from ..device import GpuDevice
 from ..pending import Array, Node, pending_node
 from ..pointwise import Elementwise
@@ -23,10 +24,15 @@ def become(tensor: Tensor, new: Tensor) -> None:
         tensor.copy_(new)
 
 
+def content(tensor: Tensor) -> Tensor:
+    """Return what a tensor holds now, which changes of it in place do not reach."""
+    return Tensor.make(Array(tensor.array.value), tensor.layout, tensor.device)
+
+
 def become_each(
     op: Elementwise[..., Any],
     rows: Sequence[Sequence[Tensor]],
-    numbers: Sequence[float],
+    numbers: Sequence[Tensor | float],
 ) -> None:
     """Replace the first tensor of each row by an op's result, off the tape.
 
@@ -36,9 +42,14 @@ def become_each(
         An op of float tensors.
     rows : sequence of sequence of Tensor
         Arguments for its first parameters; each row has a first tensor of its own.
-    numbers : sequence of float
+    numbers : sequence of float, or of Tensor without dimensions
         Arguments for the others, the same for each row.
     """
+    if any(isinstance(each, TensorCore) for each in numbers):
+        with no_grad():
+            for row in rows:
+                become(row[0], op(*row, *numbers))
+        return
     kinds = tuple(map(type, numbers))
     given = tuple([each if type(each) is Changing else float(each) for each in numbers])
     device: GpuDevice | None = None

@@ -15,6 +15,7 @@ from ..device import Device
 from ..tensor import Tensor
 from .clip import clip_grad_norm_
 from .optimizer import Optimizer
+from .scaler import GradScaler
 
 Closure = Callable[..., Tensor]
 
@@ -37,6 +38,9 @@ class Trainer:
         Bound of the gradients' common norm; None does not clip.
     use_jit : bool, default True
         Whether steps are replayed.
+    scaler : GradScaler or None
+        Scales losses, and skips steps whose gradients overflowed; for closures that
+        compute in float16 (see `autocast`).
 
     Attributes
     ----------
@@ -62,12 +66,14 @@ class Trainer:
         *,
         max_norm: float | None = None,
         use_jit: bool = True,
+        scaler: GradScaler | None = None,
     ) -> None:
         if max_norm is not None and not max_norm > 0:
             raise ValueError(f"Trainer: max_norm is {max_norm}; it must be above 0")
         self.optimizer = optimizer
         self.steps = 0
         self._max_norm = max_norm
+        self._scaler = scaler or GradScaler(enabled=False)
         self._use_jit = use_jit
         self._replayed: dict[Closure, Callable[..., Tensor]] = {}
         self._fresh: dict[object, int] = {}
@@ -112,12 +118,15 @@ class Trainer:
         optimizer = self.optimizer
         optimizer.zero_grad()
         loss = closure(*inputs)
-        loss.backward()
+        scaler = self._scaler
+        scaler.scale(loss).backward()
         if self._max_norm is not None:
+            scaler.unscale_(optimizer)
             groups = optimizer.param_groups
             parameters = [each for group in groups for each in group["params"]]
             clip_grad_norm_(parameters, self._max_norm)
-        optimizer.step()
+        scaler.step(optimizer)
+        scaler.update()
         with no_grad():
             self._total.add_(loss.detach())
         return loss.detach()

@@ -1,0 +1,265 @@
+"""Scaling of losses, so that small gradients survive float16."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+from .. import tracing
+from ..autograd import no_grad
+from ..creation import full
+from ..device import Device
+from ..dtype import float16, float32
+from ..errors import DTypeError, StateError
+from ..ops import isfinite, logical_and, logical_not, stack, where
+from ..tensor import Tensor
+from .optimizer import Optimizer
+from .replace import become
+
+
+class GradScaler:
+    """Multiplies losses by a scale, and skips steps whose gradients overflowed.
+
+    The scale falls when a gradient is infinite or NaN, and rises after some steps in a
+    row in which none was. Scale and decision are on the device: nothing is read back,
+    so that steps are replayed under `jit` as any others.
+
+    Parameters
+    ----------
+    init_scale : float, default 65536
+    growth_factor : float, default 2
+        Above 1.
+    backoff_factor : float, default 0.5
+        Above 0 and below 1.
+    growth_interval : int, default 2000
+        Steps in a row without an overflow after which the scale grows.
+    enabled : bool, default True
+        False makes `scale` and `unscale_` do nothing, and `step` a plain one.
+
+    Raises
+    ------
+    ValueError
+        If a number is out of range.
+
+    Notes
+    -----
+    A skipped step leaves parameters, moments and the number of Adam's steps as they
+    were. Where the very first is skipped, SGD's dampening applies to the next already.
+    The numbers of steps that optimizers remember count skipped ones; their state dicts
+    do not.
+
+    Source: Micikevicius et al., arXiv:1710.03740; PyTorch's `torch.amp.GradScaler`.
+
+    Examples
+    --------
+    >>> model = nn.Linear(2, 1)
+    >>> optimizer = optim.SGD(model.parameters(), lr=0.1)
+    >>> scaler = fw.GradScaler()
+    >>> with fw.autocast(fw.float16):
+    ...     loss = model(fw.ones((4, 2))).square().mean()
+    >>> scaler.scale(loss).backward()
+    >>> scaler.step(optimizer)
+    >>> scaler.update()
+    >>> scaler.get_scale()
+    65536.0
+    """
+
+    def __init__(
+        self,
+        *,
+        init_scale: float = 65536.0,
+        growth_factor: float = 2.0,
+        backoff_factor: float = 0.5,
+        growth_interval: int = 2000,
+        enabled: bool = True,
+    ) -> None:
+        _check("init_scale", init_scale, init_scale > 0, "above 0")
+        _check("growth_factor", growth_factor, growth_factor > 1, "above 1")
+        shrinks = 0 < backoff_factor < 1
+        _check("backoff_factor", backoff_factor, shrinks, "above 0 and below 1")
+        _check("growth_interval", growth_interval, growth_interval >= 1, "at least 1")
+        self._enabled = enabled
+        self._growth = growth_factor
+        self._backoff = backoff_factor
+        self._interval = growth_interval
+        self._start = float(init_scale), 0
+        self._scale: Tensor | None = None
+        self._streak: Tensor | None = None
+        # Since the last update: where each optimizer's gradients overflowed, if it has
+        # been unscaled, and who has stepped.
+        self._found: weakref.WeakKeyDictionary[Optimizer, Tensor] = (
+            weakref.WeakKeyDictionary()
+        )
+        self._stepped: weakref.WeakSet[Optimizer] = weakref.WeakSet()
+
+    def is_enabled(self) -> bool:
+        """Return whether losses are scaled."""
+        return self._enabled
+
+    def scale(self, loss: Tensor) -> Tensor:
+        """Return a loss, or any tensor, times the scale; float32 if it was 16 bits."""
+        if not self._enabled:
+            return loss
+        return loss * self._scale_on(loss.device)
+
+    def _scale_on(self, device: Device) -> Tensor:
+        """Return the scale, which is made where it is first wanted."""
+        if self._scale is None or self._streak is None:
+            tracing.once("GradScaler makes room for its scale")
+            scale, streak = self._start
+            self._scale = full((), scale, dtype=float32, device=device)
+            self._streak = full((), float(streak), dtype=float32, device=device)
+        return self._scale
+
+    def unscale_(self, optimizer: Optimizer) -> None:
+        """Divide the gradients of an optimizer's parameters by the scale, in place.
+
+        `step` does it, unless it has been done to clip gradients, for example.
+
+        Raises
+        ------
+        StateError
+            If it has been done since the last `update`, or there is no gradient.
+        DTypeError
+            If a gradient is float16: keep parameters in float32, and use `autocast`.
+        """
+        if not self._enabled:
+            return
+        if optimizer in self._found:
+            raise StateError(
+                "GradScaler.unscale_: the gradients are unscaled already; call update()"
+                " before the next step"
+            )
+        groups = optimizer.param_groups
+        params = [parameter for group in groups for parameter in group["params"]]
+        grads = [each.grad for each in params if each.grad is not None]
+        if not grads:
+            raise StateError(
+                "GradScaler.unscale_: no parameter has a gradient; call"
+                " scale(loss).backward() first"
+            )
+        for grad in grads:
+            if grad.dtype is float16:
+                raise DTypeError(
+                    "GradScaler.unscale_: a gradient is float16, which has no room for"
+                    " it; keep the parameters in float32 and compute under autocast"
+                )
+        with no_grad():
+            inverse = self._scale_on(grads[0].device).reciprocal()
+            finite = [isfinite(grad).all() for grad in grads]
+            for grad in grads:
+                grad.mul_(inverse)
+            self._found[optimizer] = logical_not(stack(finite).all())
+
+    def step(self, optimizer: Optimizer) -> None:
+        """Unscale, and let an optimizer step unless a gradient is infinite or NaN.
+
+        Raises
+        ------
+        StateError
+            If it has stepped since the last `update`.
+        """
+        if not self._enabled:
+            optimizer.step()
+            return
+        if optimizer in self._stepped:
+            raise StateError(
+                "GradScaler.step: the optimizer has stepped already; call update()"
+                " before the next step"
+            )
+        if optimizer not in self._found:
+            self.unscale_(optimizer)
+        self._stepped.add(optimizer)
+        optimizer.step_unless(self._found[optimizer])
+
+    def update(self, new_scale: float | None = None) -> None:
+        """Choose the next scale by what was found since the last update.
+
+        Parameters
+        ----------
+        new_scale : float or None
+            Take this one instead.
+
+        Raises
+        ------
+        StateError
+            If nothing was scaled, or no gradients were unscaled.
+        """
+        if not self._enabled:
+            return
+        scale, streak = self._scale, self._streak
+        if scale is None or streak is None:
+            raise StateError(
+                "GradScaler.update: nothing was scaled; call scale() first"
+            )
+        found = list(self._found.values())
+        if new_scale is None and not found:
+            raise StateError(
+                "GradScaler.update: no gradients were unscaled since the last update;"
+                " call step() first"
+            )
+        with no_grad():
+            if new_scale is None:
+                self._adapt(scale, streak, stack(found).any())
+            else:
+                scale.fill_(new_scale)
+        self._found.clear()
+        self._stepped.clear()
+
+    def _adapt(self, scale: Tensor, streak: Tensor, overflow: Tensor) -> None:
+        longer = streak + 1.0
+        full_streak = longer >= float(self._interval)
+        grown = scale * self._growth
+        grows = logical_and(full_streak, isfinite(grown))
+        raised = where(grows, grown, scale)
+        become(streak, where(overflow, 0.0, where(full_streak, 0.0, longer)))
+        become(scale, where(overflow, scale * self._backoff, raised))
+
+    def get_scale(self) -> float:
+        """Return the scale; waits for the device. 1 if it is not enabled."""
+        if not self._enabled:
+            return 1.0
+        return self._start[0] if self._scale is None else float(self._scale.item())
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the scale and what decides the next; empty if it is not enabled."""
+        if not self._enabled:
+            return {}
+        streak = self._start[1] if self._streak is None else self._streak.item()
+        return {
+            "scale": self.get_scale(),
+            "growth_factor": self._growth,
+            "backoff_factor": self._backoff,
+            "growth_interval": self._interval,
+            "_growth_tracker": int(streak),
+        }
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take over a state.
+
+        Raises
+        ------
+        StateError
+            If the state is empty, of a scaler that was not enabled.
+        """
+        if not self._enabled:
+            return
+        if not state_dict:
+            raise StateError(
+                "GradScaler.load_state_dict: the state is empty, of a scaler that is"
+                " not enabled; load that of one that is"
+            )
+        self._growth = state_dict["growth_factor"]
+        self._backoff = state_dict["backoff_factor"]
+        self._interval = state_dict["growth_interval"]
+        self._start = float(state_dict["scale"]), int(state_dict["_growth_tracker"])
+        if self._scale is not None and self._streak is not None:
+            with no_grad():
+                self._scale.fill_(self._start[0])
+                self._streak.fill_(self._start[1])
+        tracing.structure_changed()
+
+
+def _check(name: str, value: float, right: bool, wanted: str) -> None:
+    if not right:
+        raise ValueError(f"GradScaler: {name} is {value}; it must be {wanted}")
