@@ -46,6 +46,9 @@ PAIRS_SMALLEST = 1 << 28
 LIKELY = 8
 """Cuts, of those that the model takes for the quickest, that are worth measuring."""
 
+LIKELY_WIDE = 2
+"""How many of them are the quickest on matrix units again, with wide stores."""
+
 RECURRING = 1 << 29
 """Multiplications from which sizes are compiled into the kernel, worth 8 percent."""
 
@@ -139,8 +142,11 @@ def likely_cuts(gpu: DeviceInfo, a: Placed, b: Placed, mode: str) -> dict[str, C
     batch, m, k = a.shape
     n = b.shape[2]
     mode = _worthwhile(mode, m * n * k)
-    found = cuts(gpu, mode, Sizes(m, n, k, batch))[:LIKELY]
-    return {cut.name: cut for cut in found}
+    found = cuts(gpu, mode, Sizes(m, n, k, batch))
+    if mode not in WITHOUT_UNITS:
+        wide = [cut._replace(wide=True) for cut in found[:LIKELY_WIDE]]
+        found = [*found[: LIKELY - LIKELY_WIDE], *wide]
+    return {cut.name: cut for cut in found[:LIKELY]}
 
 
 def _worthwhile(mode: str, multiplications: int) -> str:
@@ -149,7 +155,7 @@ def _worthwhile(mode: str, multiplications: int) -> str:
 
 
 def _dispatches(product: _Large) -> list[Dispatch]:
-    gpu, a, b, mode, (tile, _) = product
+    gpu, a, b, mode, (tile, _, _) = product
     padded, parts = product.steps * product.step, product.parts
     options = {"split": mode == PAIRS, "along_k": mode in (DOTS, INTEGERS)}
     left = vectors(a, vector_width(mode), tile.m, padded, **options)
@@ -186,12 +192,19 @@ def _dispatches(product: _Large) -> list[Dispatch]:
     return found
 
 
+def _stored(product: _Large) -> int:
+    """Return the bytes of a result as the product's kernel stores it."""
+    return 4 if product.parts > 1 else product.out.dtype.itemsize
+
+
 def _defines(product: _Large) -> dict[str, str]:
     dtype, mode = product.a.x.dtype, product.mode
     sums = product.parts > 1 or product.out.dtype is not dtype
     defines = dict(storage_defines(dtype, out_acc=sums))
     if mode == HALF_SUMS:
         defines["FLOAT16_SUMS"] = "1"
+    if product.cut.wide and product.b.outer % (16 // _stored(product)) == 0:
+        defines["WIDE_STORES"] = "1"
     if mode == DOTS and "integer_dot_product" in product.gpu.supported:
         defines["INTEGER_DOT"] = "1"
     return defines

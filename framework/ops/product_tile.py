@@ -83,17 +83,22 @@ class Tile(NamedTuple):
 class Cut(NamedTuple):
     """A tile, and into how many parts the depth is cut.
 
-    Parts are of equal depth but the last, which may have less.
+    Parts are of equal depth but the last, which may have less. `wide` says that results
+    leave matrix units in vectors of 16 bytes, where rows are made of those.
     """
 
     tile: Tile
     parts: int
+    wide: bool = False
 
     @property
     def name(self) -> str:
         """What verdicts call it."""
         m, n, k, sub_m, sub_n, *_ = self.tile
-        return f"tiles of {m}x{n}x{k}, {sub_m}x{sub_n} each, depth in {self.parts}"
+        wide = ", wide stores" if self.wide else ""
+        return (
+            f"tiles of {m}x{n}x{k}, {sub_m}x{sub_n} each, depth in {self.parts}{wide}"
+        )
 
 
 class Sizes(NamedTuple):
@@ -118,6 +123,7 @@ REGISTER_TILES = (
 UNIT_TILES = (
     Tile(128, 128, 64, 64, 64, 380.0, (0.84, 1.0)),
     Tile(128, 64, 64, 64, 32, 300.0, (0.7, 0.9, 1.0)),
+    Tile(64, 128, 64, 32, 64, 290.0, (0.7, 0.9, 1.0)),
     Tile(64, 64, 64, 32, 32, 250.0, (0.5, 0.83, 0.93, 1.0)),
 )
 HALF_SUM_TILES = (Tile(256, 256, 32, 128, 64, 413.0, (1.0,)), *UNIT_TILES)
@@ -145,7 +151,7 @@ def cuts(gpu: DeviceInfo, mode: str, sizes: Sizes) -> list[Cut]:
 
 def microseconds(cut: Cut, mode: str, sizes: Sizes) -> float:
     """Return what the model says of the time, without that of packing operands."""
-    tile, parts = cut
+    tile, parts, _ = cut
     rounds, rest = divmod(
         ceil_div(sizes.tiles(tile) * parts, PROCESSORS), len(tile.shares)
     )

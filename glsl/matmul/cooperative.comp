@@ -39,6 +39,19 @@
 #define FROM_BITS ACC4
 #endif
 
+// With WIDE_STORES results leave in vectors of 16 bytes, of which rows must then be
+// made; float16 is rounded by the device and not by lib/float16.glsl.
+#if defined(WIDE_STORES) && !defined(EPILOGUE)
+#define WIDE
+#endif
+#if DTYPE == DTYPE_FLOAT16 && !defined(OUT_ACC) && defined(WIDE)
+#define STORED float16_t
+#define STORED_BYTES 2
+#else
+#define STORED ACC
+#define STORED_BYTES 4
+#endif
+
 layout(constant_id = 3) const uint BLOCK_M = 128;
 layout(constant_id = 4) const uint BLOCK_N = 128;
 layout(constant_id = 5) const uint BLOCK_K = 64;
@@ -79,7 +92,7 @@ const uint B_LOADS = B_LINES * B_VECTORS / THREADS;
 const uint B_START = A_LINES * A_PITCH;
 
 // Afterwards each subgroup passes strips of its sums through a part of the same memory.
-const uint STRIP_PITCH = SUB_N / 4 + 1;
+const uint STRIP_PITCH = SUB_N * STORED_BYTES / 16 + 1;
 const uint STRIP = EDGE * STRIP_PITCH;
 const uint STRIPS = ACROSS_M * ACROSS_N * STRIP;
 const uint TILES = B_START + B_LINES * B_PITCH;
@@ -111,7 +124,8 @@ layout(push_constant, std430) uniform Push {
 #define A_FRAGMENT coopmat<ELEMENT, gl_ScopeSubgroup, EDGE, EDGE_K, gl_MatrixUseA>
 #define B_FRAGMENT coopmat<ELEMENT, gl_ScopeSubgroup, EDGE_K, EDGE, gl_MatrixUseB>
 #define C_FRAGMENT coopmat<SUM, gl_ScopeSubgroup, EDGE, EDGE, gl_MatrixUseAccumulator>
-#define ACC_FRAGMENT coopmat<ACC, gl_ScopeSubgroup, EDGE, EDGE, gl_MatrixUseAccumulator>
+#define STORED_FRAGMENT                                                                \
+    coopmat<STORED, gl_ScopeSubgroup, EDGE, EDGE, gl_MatrixUseAccumulator>
 
 A_FRAGMENT fragment_a(uint m, uint k) {
     A_FRAGMENT fragment;
@@ -134,6 +148,30 @@ B_FRAGMENT fragment_b(uint k, uint n) {
             gl_CooperativeMatrixLayoutRowMajor);
     return fragment;
 }
+
+#ifdef WIDE
+layout(buffer_reference, std430, buffer_reference_align = 16) restrict writeonly
+    buffer OutVectors { uvec4 at[]; };
+
+// Results in 16 bytes, and those that lie from a place in shared memory on.
+#if defined(OUT_ACC) || BYTES == 4
+const uint WIDE_RESULTS = 4;
+uvec4 results(uint from) { return tiles[from]; }
+#elif DTYPE == DTYPE_BFLOAT16
+const uint WIDE_RESULTS = 8;
+uint two(uint first, uint second) {
+    return to_bfloat16(uintBitsToFloat(first)) | to_bfloat16(uintBitsToFloat(second)) << 16;
+}
+uvec4 results(uint from) {
+    uvec4 left = tiles[from], right = tiles[from + 1];
+    return uvec4(two(left.x, left.y), two(left.z, left.w), two(right.x, right.y),
+        two(right.z, right.w));
+}
+#else
+const uint WIDE_RESULTS = 8;
+uvec4 results(uint from) { return tiles[from]; }
+#endif
+#endif
 
 void main() {
     uint rows = push.m;
@@ -238,9 +276,22 @@ void main() {
     uint lane = gl_SubgroupInvocationID;
     [[unroll]] for (uint i = 0; i < FRAGMENTS_M; ++i) {
         [[unroll]] for (uint j = 0; j < FRAGMENTS_N; ++j)
-            coopMatStore(ACC_FRAGMENT(sum[i][j]), tiles, strip + j * (EDGE / 4),
-                STRIP_PITCH, gl_CooperativeMatrixLayoutRowMajor);
+            coopMatStore(STORED_FRAGMENT(sum[i][j]), tiles,
+                strip + j * (EDGE * STORED_BYTES / 16), STRIP_PITCH,
+                gl_CooperativeMatrixLayoutRowMajor);
         subgroupBarrier();
+#ifdef WIDE
+        for (uint at = lane; at < EDGE * SUB_N / WIDE_RESULTS; at += SUBGROUP) {
+            uint line = at / (SUB_N / WIDE_RESULTS);
+            uint vector = at % (SUB_N / WIDE_RESULTS);
+            uint row = first_row + sub_row + i * EDGE + line;
+            uint column = out_column + vector * WIDE_RESULTS;
+            uint to = (out_row + i * EDGE + line) * columns + column;
+            if (row < rows && column < columns)
+                OutVectors(push.out_).at[to / WIDE_RESULTS] = results(
+                    strip + line * STRIP_PITCH + vector * (WIDE_RESULTS * STORED_BYTES / 16));
+        }
+#else
         for (uint at = lane; at < EDGE * SUB_N / 4; at += SUBGROUP) {
             uint line = at / (SUB_N / 4);
             uint vector = at % (SUB_N / 4);
@@ -256,6 +307,7 @@ void main() {
                     store(push.out_, to + e, values[e]);
 #endif
         }
+#endif
         subgroupBarrier();
     }
 }

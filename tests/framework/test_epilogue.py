@@ -13,7 +13,8 @@ from vkbackend import DeviceInfo
 from vkbackend.framework import nn
 from vkbackend.framework.device import GpuDevice
 from vkbackend.framework.dispatch import Dispatch
-from vkbackend.framework.ops import gemm, linalg, tiling
+from vkbackend.framework.dtype import DTYPES
+from vkbackend.framework.ops import gemm, linalg, matrix_units, product_tile, tiling
 from vkbackend.framework.plan import built_plans
 from vkbackend.framework.schedule import unfused
 
@@ -250,3 +251,64 @@ def test_a_replay_joins_what_reads_a_bias_that_it_changes(
         launch.pipeline.name.split()[0] for plan in plans for launch in plan.launches
     ]
     assert any(name.startswith(f"{kernel}+add") for name in names)
+
+
+ON_UNITS: dict[str, Function] = {
+    "bias and activation": lambda x, w, b, r: nn.functional.gelu(x @ w + b),
+    "residual": lambda x, w, b, r: x @ w + r,
+    "scale": lambda x, w, b, r: (x @ w) * 0.125,
+    "a cast": lambda x, w, b, r: (x @ w).to(
+        fw.float16 if x.dtype is fw.float32 else fw.float32
+    ),
+    "all": lambda x, w, b, r: (x @ w + b).relu() * 0.5 + r,
+}
+
+
+@pytest.fixture(params=["float16", "half_sums", "bfloat16", "pairs"])
+def units(
+    request: pytest.FixtureRequest, gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[str]:
+    """Let products of every size run on matrix units, and say which dtype they take."""
+    dtype = {"half_sums": "float16", "pairs": "float32"}.get(request.param)
+    for name in ("_settings", "_modes"):
+        monkeypatch.setattr(matrix_units, name, dict(getattr(matrix_units, name)))
+    fw.set_float32_matmul_precision("high" if request.param == "pairs" else "highest")
+    matrix_units.allow_float16_accumulation(request.param == "half_sums")
+    for name in ("SMALLEST", "PACKED_SMALLEST", "PAIRS_SMALLEST"):
+        monkeypatch.setattr(gemm, name, 1)
+    found = dtype or request.param
+    if not matrix_units.product_mode(gpu, DTYPES[found]):
+        pytest.skip("the device has no such matrix units")
+    gpu.plans.clear()
+    yield found
+    gpu.plans.clear()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", ON_UNITS)
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize(
+    "sizes",
+    [(256, 128, 64), (131, 260, 77), (40, 700, 96), (2, 200, 136, 128), (64, 64, 4096)],
+)
+def test_on_matrix_units(
+    gpu: GpuDevice, units: str, name: str, turned: bool, sizes: tuple[int, ...]
+) -> None:
+    *rows, n, k = sizes
+    shapes = ((*rows, k), (n, k) if turned else (k, n), (n,), (*rows, n))
+    x, w, b, r = operands_of(gpu, shapes, units)
+    operands = [x, w.transpose(0, 1) if turned else w, b, r]
+    got, _ = counted(gpu, ON_UNITS[name], operands)
+    sources = [
+        source for plan in gpu.plans.values() for source in plan.sources.values()
+    ]
+    with unfused(gpu):
+        wanted, _ = counted(gpu, ON_UNITS[name], operands)
+    # A depth in parts is summed in a kernel of its own.
+    joined = any("coopmat" in text and "void epilogue(" in text for text in sources)
+    assert joined or k > 2 * product_tile.MIN_PART
+    # The same sums, rounded at the same places; one rounding more or less of gelu.
+    step = {"float32": 1e-6, "float16": 2**-10, "bfloat16": 2**-7}[units]
+    np.testing.assert_allclose(
+        got.numpy(), wanted.numpy(), rtol=2 * step, atol=2 * step
+    )

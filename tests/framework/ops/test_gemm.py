@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,18 +12,23 @@ import vkbackend
 import vkbackend.framework as fw
 from tests.framework.ops.large import SIZES, as_discrete, operands, relative_error
 from tests.hardware import skip_where_it_crashes
-from vkbackend.framework.device import Device
+from vkbackend import shader
+from vkbackend.framework.device import Device, GpuDevice
 from vkbackend.framework.dispatch import Dispatch, Placed, Scratch
-from vkbackend.framework.dtype import DType, float16, float32, float64
-from vkbackend.framework.ops import gemm
+from vkbackend.framework.dtype import DTYPES, DType, float16, float32, float64
+from vkbackend.framework.ops import gemm, linalg
 from vkbackend.framework.ops.gemm import large_product, likely_cuts
+from vkbackend.framework.ops.matrix_units import offers
 from vkbackend.framework.ops.product_tile import (
+    HALF_SUM_TILES,
     HALF_SUMS,
     PAIRS,
     PLAIN,
     REGISTER_TILES,
+    UNIT_TILES,
     UNITS,
     Cut,
+    Tile,
 )
 from vkbackend.framework.shape import Layout
 
@@ -242,3 +248,78 @@ def test_the_usual_cut_is_a_likely_one(
         assert 1 < len(found) <= gemm.LIKELY
         ways = [large_product(discrete, a, b, mode, cut) for cut in found.values()]
         assert large_product(discrete, a, b, mode) in ways
+
+
+CUTS_ON_UNITS = [
+    (mode, tile, parts)
+    for mode, tiles in (
+        (UNITS, UNIT_TILES),
+        (HALF_SUMS, HALF_SUM_TILES),
+        (PAIRS, UNIT_TILES),
+    )
+    for tile in tiles
+    for parts in (1, 3)
+]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+@pytest.mark.parametrize(("mode", "tile", "parts"), CUTS_ON_UNITS)
+def test_cuts_on_matrix_units(
+    gpu: GpuDevice,
+    dtype: str,
+    mode: str,
+    tile: Tile,
+    parts: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Every tile, with the depth whole and in uneven parts; stores wide or not."""
+    dtypes = {UNITS: ("float16", "bfloat16"), HALF_SUMS: ("float16",)}
+    if dtype not in dtypes.get(mode, ("float32",)):
+        pytest.skip("the mode takes other dtypes")
+    if not offers(gpu.gpu.info, DTYPES[dtype], mode):
+        pytest.skip("the device has no such matrix units")
+    monkeypatch.setattr(gemm, "SMALLEST", 1)
+    monkeypatch.setattr(gemm, "PACKED_SMALLEST", 1)
+    monkeypatch.setattr(gemm, "PAIRS_SMALLEST", 1)
+    bound = {"float32": 4e-5, "float16": 3e-4, "bfloat16": 2.4e-3}[dtype]
+    for sizes in ((1, 512, 384, 448), (2, 331, 460, 600), (2, 300, 264, 1001)):
+        a, b, want = operands(gpu, sizes, "b", dtype)
+        found = []
+        for wide in (False, True):
+            cut = Cut(tile, parts, wide)
+            monkeypatch.setattr(
+                linalg,
+                "large_product",
+                lambda info, a, b, _, cut=cut: large_product(info, a, b, mode, cut),
+            )
+            gpu.plans.clear()
+            found.append((a @ b).numpy())
+        assert relative_error(found[0], want) < (4e-3 if mode == HALF_SUMS else bound)
+        # The device rounds to float16 as lib/float16.glsl does.
+        np.testing.assert_array_equal(found[1], found[0])
+    gpu.plans.clear()
+
+
+@pytest.mark.parametrize("sums", [{}, {"OUT_ACC": "1"}, {"FLOAT16_SUMS": "1"}])
+@pytest.mark.parametrize("dtype", ["FLOAT32", "FLOAT16", "BFLOAT16"])
+def test_wide_stores_are_valid(dtype: str, sums: dict[str, str]) -> None:
+    if "FLOAT16_SUMS" in sums and dtype != "FLOAT16":
+        pytest.skip("sums in float16 are for float16")
+    source, _ = shader.load_kernel_source("matmul/cooperative")
+    defines = {"DTYPE": f"DTYPE_{dtype}", "WIDE_STORES": "1", **sums}
+    words = shader.compile_glsl(source, name="cooperative.comp", defines=defines)
+    assert shader.validate_spirv(words) is None
+
+
+def test_wide_stores_are_for_rows_of_whole_vectors(
+    discrete: vkbackend.DeviceInfo,
+) -> None:
+    def wide(n: int, parts: int) -> bool:
+        a, b = placed(float16, 1, 512, 1024, False), placed(float16, 1, 1024, n, True)
+        found = large_product(discrete, a, b, UNITS, Cut(UNIT_TILES[0], parts, True))
+        return "WIDE_STORES" in dispatch_of(found, "matmul/cooperative").defines
+
+    # Sums of parts are float32, of which four are 16 bytes.
+    assert [wide(n, 1) for n in (512, 516, 520)] == [True, False, True]
+    assert [wide(n, 2) for n in (512, 516, 518)] == [True, True, False]

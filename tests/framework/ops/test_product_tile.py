@@ -38,7 +38,7 @@ def square(size: int, batch: int = 1) -> Sizes:
 
 
 def chosen(gpu: vkbackend.DeviceInfo, mode: str, sizes: Sizes) -> tuple[int, int, int]:
-    tile, parts = cuts(gpu, mode, sizes)[0]
+    tile, parts, _ = cuts(gpu, mode, sizes)[0]
     return tile.m, tile.n, parts
 
 
