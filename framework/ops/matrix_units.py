@@ -2,21 +2,24 @@
 
 A driver may list cooperative matrices and get them wrong, or be slower with them than
 without. So the first product of a dtype on a device runs a test: a product of 1024 rows
-against NumPy, and its time against that of the kernel without matrix units.
+against NumPy, and its time against that of the kernel without matrix units. A device
+and driver that passed are trusted by later processes; see `tuning`.
 """
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from vkbackend import Verdict
 from vkbackend.errors import Error
 
+from .. import tuning
 from ..core import upload
 from ..device import Device, GpuDevice
 from ..dtype import DType, bfloat16, decode, encode, float16, float32, int8, int32
+from ..execution import seconds_of
 from ..op import REGISTRY
 from ..pending import Array, Node, Operand
 from ..schedule import run_apart
@@ -44,7 +47,7 @@ _TEST_ROWS = 16
 _SUM_ERRORS = {UNITS: 3e-6, HALF_SUMS: 5e-3, PAIRS: 2e-5, INTEGERS: 0.0}
 _ROUNDINGS = {float32: 0.0, float16: 2**-11, bfloat16: 2**-8, int8: 0.0}
 
-# How much slower than without matrix units a product may be, for a wall clock is noisy.
+# How much slower than without matrix units a product may be, for times are noisy.
 _SLOWER = 1.5
 
 _settings = {"float32": "highest", "float16": False}
@@ -117,9 +120,24 @@ def _trusts(device: Device, dtype: DType, mode: str) -> bool:
         _verdicts[key] = (
             isinstance(device, GpuDevice)
             and offers(device.gpu.info, dtype, mode)
-            and _passes(device, dtype, mode)
+            and _passed(device, dtype, mode)
         )
     return _verdicts[key]
+
+
+def _passed(device: GpuDevice, dtype: DType, mode: str) -> bool:
+    """Return whether a mode passes its test, or did so in an earlier process."""
+    kept = tuning.settings().kept
+    table = tuning.verdicts(device.gpu.info)
+    question = f"matrix units {dtype.name} {mode}"
+    verdict = table.get(question) if kept else None
+    if verdict is not None and verdict.choice == mode:
+        return True
+    passes = _passes(device, dtype, mode)
+    # What failed may have met a busy moment, and is tested again next time.
+    if passes and kept:
+        table.keep(question, Verdict(mode, {}))
+    return passes
 
 
 def _wanted(dtype: DType) -> tuple[str, ...]:
@@ -192,12 +210,10 @@ def _timed(
     op, result = ("int_mm", int32) if dtype is int8 else ("bmm", dtype)
     node = Node.of(REGISTRY[op], operands, (layout,), (result,), params)
     held = Array(node.outputs[0])
-    shortest = float("inf")
-    for _ in range(4):
-        start = time.perf_counter()
-        run_apart(device, [node])
-        device.gpu.synchronize()
-        shortest = min(shortest, time.perf_counter() - start)
+    with tuning.paused():
+        shortest = min(
+            seconds_of(device.gpu, lambda: run_apart(device, [node])) for _ in range(4)
+        )
     buffer = held.value.buffer
     assert buffer is not None
     data = np.frombuffer(device.gpu.read(buffer), result.storage)  # type: ignore[arg-type]  # a Buffer

@@ -1,12 +1,15 @@
 """Settings of products, and the test that decides about matrix units."""
 
 import dataclasses
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import vkbackend.framework as fw
+from vkbackend import config
 from vkbackend.errors import ShaderError
+from vkbackend.framework import tuning
 from vkbackend.framework.device import GpuDevice
 from vkbackend.framework.dtype import bfloat16, float16, float32, float64
 from vkbackend.framework.ops import matrix_units
@@ -16,7 +19,8 @@ from vkbackend.info import MatrixShape
 
 
 @pytest.fixture(autouse=True)
-def _restored(monkeypatch: pytest.MonkeyPatch) -> None:
+def _restored(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv(config.CACHE.name, str(tmp_path))
     for name in ("_settings", "_modes", "_verdicts"):
         monkeypatch.setattr(matrix_units, name, dict(getattr(matrix_units, name)))
     matrix_units._modes.clear()
@@ -107,6 +111,31 @@ def test_wrong_or_slow_or_failing_units_are_not_trusted(
 
     monkeypatch.setattr(matrix_units, "_timed", refuses)
     assert not matrix_units._passes(gpu, float32, PAIRS)
+
+
+def test_what_passed_is_kept_and_what_failed_is_tested_again(
+    gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(matrix_units, "offers", lambda *_: True)
+    tried = []
+
+    def passes(device: GpuDevice, dtype: object, mode: str) -> bool:
+        tried.append(dtype)
+        return dtype is float16
+
+    def next_process() -> list[str]:
+        matrix_units._modes.clear()
+        matrix_units._verdicts.clear()
+        tuning._tables.clear()
+        return [product_mode(gpu, dtype) for dtype in (float16, bfloat16)]
+
+    monkeypatch.setattr(matrix_units, "_passes", passes)
+    assert [next_process() for _ in range(2)] == [[UNITS, PLAIN]] * 2
+    assert tried == [float16, bfloat16, bfloat16]
+    monkeypatch.setattr(tuning, "_settings", None)
+    monkeypatch.setenv(config.AUTOTUNE.name, "0")
+    assert next_process() == [UNITS, PLAIN]
+    assert tried[3:] == [float16, bfloat16]
 
 
 @pytest.mark.gpu
