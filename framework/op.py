@@ -268,9 +268,9 @@ class Op(Generic[P, R]):
         """Return what may be asked about the kernels of a node; see `tuning`."""
         return None
 
-    def candidate_names(self, gpu: DeviceInfo, node: Node) -> Sequence[str]:
-        """Return the ways to compute a node that differ from the op's own choice."""
-        return ()
+    def candidate_names(self, gpu: DeviceInfo, node: Node) -> tuple[str, list[str]]:
+        """Return the name of the op's own choice for a node, and the other ways."""
+        return "", []
 
 
 def need_feature(

@@ -186,17 +186,18 @@ class Primitive(Op[P, R]):
             return None
         return tuning.question_of(self.name, self.placed(node), dict(node.params))
 
-    def candidate_names(self, gpu: DeviceInfo, node: Node) -> Sequence[str]:
-        """Return the ways to compute a node that differ from the op's own choice."""
+    def candidate_names(self, gpu: DeviceInfo, node: Node) -> tuple[str, list[str]]:
+        """Return the name of the op's own choice for a node, and the other ways."""
         placed, params = self.placed(node), dict(node.params)
-        seen = [_listed(self._ask("kernel", gpu, placed, params))]
-        names = []
+        seen = {"": _listed(self._ask("kernel", gpu, placed, params))}
+        own = ""
         for name, way in self._ask("candidates", gpu, placed, params).items():
             found = _gone(way)
-            if found and found not in seen:
-                seen.append(found)
-                names.append(name)
-        return names
+            if found and found == seen[""]:
+                own = own or name
+            elif found and found not in seen.values():
+                seen[name] = found
+        return own, [name for name in seen if name]
 
     def _ask(
         self,

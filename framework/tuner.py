@@ -133,7 +133,7 @@ class _Contest:
         self.form = node.form
         self.question = question
         self.deadline = deadline
-        self.names = node.op.candidate_names(gpu.info, node)
+        self.own, self.names = node.op.candidate_names(gpu.info, node)
         rng = np.random.default_rng(0)
         self.values = tuple(
             _scratch(gpu, rng, _reach(layout), value.dtype)
@@ -162,7 +162,10 @@ class _Contest:
         medians = {
             name: statistics.median(row[name] for row in rounds) for name in runs
         }
-        return _best(first | medians)
+        best = min(medians, key=medians.__getitem__)
+        clear = medians[best] < MARGIN * medians[tuning.DEFAULT]
+        choice = best if clear else tuning.DEFAULT
+        return Verdict(choice, first | medians, self.own)
 
     def _late(self) -> bool:
         return time.perf_counter() >= self.deadline
@@ -213,13 +216,6 @@ def _repeats(seconds: float) -> int:
     if seconds <= 0:
         return MOST_REPEATS
     return min(MOST_REPEATS, max(1, math.ceil(ENOUGH_SECONDS / seconds)))
-
-
-def _best(seconds: dict[str, float]) -> Verdict:
-    """Return the verdict: the quickest, if it is clearly quicker than the default."""
-    name = min(seconds, key=seconds.__getitem__)
-    clear = seconds[name] < MARGIN * seconds[tuning.DEFAULT]
-    return Verdict(name if clear else tuning.DEFAULT, seconds)
 
 
 def _scratch(

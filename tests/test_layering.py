@@ -68,7 +68,8 @@ ORDER = {
     "vkbackend.glsl": "__init__",
     "vkbackend.tools": """
         __init__
-        drivers bindings spirv doctor ulp optable fusion bench
+        script
+        drivers bindings spirv doctor ulp optable fusion tune bench
         check
     """,
 }

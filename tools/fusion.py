@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
-import runpy
 import sys
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
 import vkbackend.framework as fw
+
+from .script import run_as_main
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -38,19 +38,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(script: str, arguments: Sequence[str], failures: list[BaseException]) -> None:
     """Run a program as Python would; add what it fails with, if it does."""
-    kept = sys.argv, [*sys.path]
-    sys.argv = [script, *arguments]
-    sys.path.insert(0, str(Path(script).resolve().parent))
     try:
-        with contextlib.redirect_stdout(sys.stderr):
-            runpy.run_path(script, run_name="__main__")
+        run_as_main(script, arguments)
     except SystemExit as error:
         failures += [error] if error.code else []
     except Exception as error:
         traceback.print_exc()
         failures.append(error)
-    finally:
-        sys.argv, sys.path[:] = kept
 
 
 if __name__ == "__main__":

@@ -33,10 +33,13 @@ class Verdict(NamedTuple):
         What is best.
     seconds : mapping of str to float
         What each candidate took, as far as it was measured.
+    default : str
+        What is chosen without a verdict, as a person may want to know it.
     """
 
     choice: str
     seconds: Mapping[str, float] = {}
+    default: str = ""
 
 
 def verdict_file(info: DeviceInfo) -> Path:
@@ -127,12 +130,12 @@ def _verdict(row: Any) -> Verdict | None:
     """Return a verdict as the file has it, or None if it is none."""
     if not isinstance(row, dict):
         return None
-    choice, seconds = row.get("choice"), row.get("seconds")
+    choice, seconds, default = map(row.get, Verdict._fields)
     if not isinstance(choice, str) or not isinstance(seconds, dict):
         return None
     if not all(isinstance(number, int | float) for number in seconds.values()):
         return None
-    return Verdict(choice, seconds)
+    return Verdict(choice, seconds, str(default))
 
 
 @functools.cache

@@ -115,6 +115,8 @@ def test_the_quickest_is_used_and_kept(
     assert found.question.startswith("sum x=float32[32768/16] dims=(0,)")
     assert found.verdict.choice == "whole"
     assert found.verdict.seconds == {"default": 1.0, "whole": 0.9}
+    # None of the candidates is what the rule chooses.
+    assert found.verdict.default == ""
     assert grids(gpu) == 1
     # And again, without asking twice.
     assert total(gpu) == COUNT
@@ -161,11 +163,13 @@ def test_hopeless_candidates_are_measured_once(
     gpu: GpuDevice, ways: dict[str, float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fw.autotune()
-    seconds = iter([1.0, 5.0] + [1.0] * tuner.ROUNDS)
+    # And cannot win because all became slower after that.
+    seconds = iter([1.0, 5.0] + [9.0] * tuner.ROUNDS)
     monkeypatch.setattr(tuner, "seconds_of", lambda *_: next(seconds))
     total(gpu)
     [found] = tuning.measured
-    assert found.verdict.seconds == {"default": 1.0, "whole": 5.0}
+    assert found.verdict.seconds == {"default": 9.0, "whole": 5.0}
+    assert found.verdict.choice == "default"
 
 
 def test_a_wrong_candidate_cannot_win(
@@ -354,7 +358,11 @@ def test_every_candidate_of_the_library_is_right(
     fw.eval(x)
     CALLS[name](x).float().numpy()
     asked = {row.question.split()[0]: row for row in tuning.measured}
-    assert len(asked[name].verdict.seconds) > 1
+    verdict = asked[name].verdict
+    assert len(verdict.seconds) > 1
+    # The rule's own choice has a name too, and is measured once.
+    assert verdict.default
+    assert verdict.default not in verdict.seconds
     assert wrong
     assert not any(wrong)
 

@@ -14,7 +14,7 @@ from vkbackend.verdicts import _warn_once
 
 pytestmark = pytest.mark.device
 
-SEEN = Verdict("second", {"first": 2.0, "second": 1.5})
+SEEN = Verdict("second", {"first": 2.0, "second": 1.5}, "first")
 
 
 @pytest.fixture(autouse=True)

@@ -2,7 +2,6 @@
 
 import ctypes
 import dataclasses
-import itertools
 import json
 import os
 import re
@@ -15,6 +14,7 @@ from vkbackend import NoVulkanError, config, features, instance, physical
 from vkbackend.pipeline_cache import cache_file, damage
 from vkbackend.shader import cached_module, compiler
 from vkbackend.vk import runtime
+from vkbackend.whole_file import UNFINISHED
 
 from . import needs
 
@@ -157,21 +157,21 @@ def caches() -> Json:
     folder = config.cache_folder()
     spirv = sorted(folder.glob("spirv/*.spv"))
     pipelines = sorted(folder.glob("pipelines/*.bin"))
+    verdicts = sorted(folder.glob("tuning/*.json"))
     damaged = 0
     for path in spirv[:_MOST_CHECKED]:
         try:
             damaged += cached_module(path.read_bytes()) is None
         except OSError:
             damaged += 1
-    leftovers = itertools.chain(
-        folder.glob("spirv/.new-*"), folder.glob("pipelines/.new-*")
-    )
+    leftovers = folder.glob(f"*/{UNFINISHED}*")
     return {
         "folder": str(folder),
         "exists": folder.is_dir(),
         "unwritable": _unwritable(folder),
         "spirv": {**_amount(spirv), "damaged": damaged},
         "pipelines": _amount(pipelines),
+        "tuning": _amount(verdicts),
         "leftovers": sum(1 for _ in leftovers),
     }
 

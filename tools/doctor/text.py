@@ -209,6 +209,13 @@ def _compiler(report: Json) -> Iterator[Row]:
         yield Row("warn", "does not know", ", ".join(unknown))
 
 
+_CACHES = (
+    ("spirv", "kernels"),
+    ("pipelines", "devices and drivers"),
+    ("tuning", "devices and drivers with verdicts on kernels"),
+)
+
+
 def _caches(report: Json) -> Iterator[Row]:
     answer = report["caches"]
     if answer["status"] != "ok":
@@ -219,7 +226,7 @@ def _caches(report: Json) -> Iterator[Row]:
     state = "there" if cache["exists"] else "not there yet"
     said = f"cannot be written: {problem}" if problem else f"{state}, can be written"
     yield Row("warn" if problem else "ok", "folder", f"{said}, {cache['folder']}")
-    for name, meaning in (("spirv", "kernels"), ("pipelines", "devices and drivers")):
+    for name, meaning in _CACHES:
         amount = cache[name]
         said = f"{amount['files']} {meaning}, {gibibytes(amount['bytes'])}"
         damaged = amount.get("damaged", 0)

@@ -1,16 +1,14 @@
 """Everything that a program compiled, fused kernels included: run it and look on."""
 
 import contextlib
-import runpy
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from vkbackend.device import Device
 from vkbackend.pipeline import Pipeline
 from vkbackend.shader import load_kernel_source
 
+from ..script import run_as_main
 from .program import Constant
 from .target import Target, of_source
 
@@ -54,25 +52,11 @@ def collect(path: str, arguments: Sequence[str] = ()) -> list[Target]:
 
     setattr(Device, "pipeline", pipeline)  # noqa: B010
     try:
-        _run(path, arguments)
+        with contextlib.suppress(SystemExit):
+            run_as_main(path, arguments)
     finally:
         setattr(Device, "pipeline", original)  # noqa: B010
     return list(seen.values())
-
-
-def _run(path: str, arguments: Sequence[str]) -> None:
-    """Run a program as Python itself would."""
-    kept = sys.argv, [*sys.path]
-    sys.argv = [path, *arguments]
-    try:
-        with contextlib.redirect_stdout(sys.stderr), contextlib.suppress(SystemExit):
-            if Path(path).is_file():
-                sys.path.insert(0, str(Path(path).resolve().parent))
-                runpy.run_path(path, run_name="__main__")
-            else:
-                runpy.run_module(path, run_name="__main__", alter_sys=True)
-    finally:
-        sys.argv, sys.path[:] = kept
 
 
 def _target(

@@ -85,6 +85,7 @@ HEALTHY: dict[str, Any] = {
             "unwritable": "",
             "spirv": {"files": 3, "bytes": 4096, "damaged": 0},
             "pipelines": {"files": 1, "bytes": 64},
+            "tuning": {"files": 1, "bytes": 96},
             "leftovers": 0,
         }
     ),

@@ -67,9 +67,12 @@ def test_caches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "cache/spirv").mkdir(parents=True)
     (tmp_path / "cache/spirv/a.spv").write_bytes(b"damaged")
     (tmp_path / "cache/spirv/.new-x").mkdir()
+    (tmp_path / "cache/tuning/.new-y").mkdir(parents=True)
+    (tmp_path / "cache/tuning/device.json").write_bytes(b"{}")
     said = probes.caches()
     assert said["spirv"] == {"files": 1, "bytes": 7, "damaged": 1}
-    assert said["leftovers"] == 1
+    assert said["tuning"] == {"files": 1, "bytes": 2}
+    assert said["leftovers"] == 2
 
 
 def test_an_unwritable_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

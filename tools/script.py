@@ -1,0 +1,26 @@
+"""Running a user's program inside a command that looks at what it does."""
+
+import contextlib
+import runpy
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+
+def run_as_main(path: str, arguments: Sequence[str]) -> None:
+    """Run a Python file, or a module by its name, as Python itself would.
+
+    What it prints goes to standard error, for standard output is the command's. What it
+    raises, `SystemExit` included, is the caller's.
+    """
+    kept = sys.argv, [*sys.path]
+    sys.argv = [path, *arguments]
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            if Path(path).is_file():
+                sys.path.insert(0, str(Path(path).resolve().parent))
+                runpy.run_path(path, run_name="__main__")
+            else:
+                runpy.run_module(path, run_name="__main__", alter_sys=True)
+    finally:
+        sys.argv, sys.path[:] = kept
