@@ -57,6 +57,15 @@ def place(request: pytest.FixtureRequest) -> Device:
     return found
 
 
+@pytest.fixture(params=["cpu", pytest.param("gpu", marks=pytest.mark.device)])
+def half_place(request: pytest.FixtureRequest) -> Device:
+    """Return each device in turn, where it must store 16 bits, as not every one does."""
+    if request.param == "cpu":
+        return fw.device("cpu")
+    found: GpuDevice = request.getfixturevalue("gpu")
+    return found
+
+
 @pytest.fixture
 def make(place: Device) -> Callable[..., fw.Tensor]:
     """Return a function that makes tensors on the device under test."""

@@ -197,13 +197,13 @@ def ours(row: Row, pair: tuple[str, str], place: Device) -> str:
 
 
 @pytest.mark.parametrize("name", [*FREE, *ON_HOST])
-def test_dtypes_are_pytorch_s(name: str, place: Device) -> None:
+def test_dtypes_are_pytorch_s(name: str, half_place: Device) -> None:
     row = ON_HOST.get(name) or FREE[name]
-    pairs = [pair for pair in PAIRS if not (place.is_gpu and "float64" in pair)]
+    pairs = [pair for pair in PAIRS if not (half_place.is_gpu and "float64" in pair)]
     wanted = {pair: theirs(name, pair) for pair in pairs}
     # Places are int32 here.
     wanted = {pair: dtype.replace("int64", "int32") for pair, dtype in wanted.items()}
-    found = {pair: ours(row, pair, place) for pair in pairs}
+    found = {pair: ours(row, pair, half_place) for pair in pairs}
     if name == "count_nonzero":
         found = {pair: dtype.replace("int64", "int32") for pair, dtype in found.items()}
     assert found == wanted
@@ -211,15 +211,17 @@ def test_dtypes_are_pytorch_s(name: str, place: Device) -> None:
 
 @pytest.mark.parametrize("name", [*LOW, *SINGLE])
 @pytest.mark.parametrize("pair", PAIRS[:4])
-def test_what_is_on_a_list(name: str, pair: tuple[str, str], place: Device) -> None:
+def test_what_is_on_a_list(
+    name: str, pair: tuple[str, str], half_place: Device
+) -> None:
     wanted = "float16" if name in LOW else "float32"
-    assert ours(LOW.get(name) or SINGLE[name], pair, place) == wanted
+    assert ours(LOW.get(name) or SINGLE[name], pair, half_place) == wanted
 
 
 @pytest.mark.parametrize("name", LIKE_A)
 @pytest.mark.parametrize("pair", PAIRS[:4])
-def test_what_stays(name: str, pair: tuple[str, str], place: Device) -> None:
-    assert ours(LIKE_A[name], pair, place) == pair[0]
+def test_what_stays(name: str, pair: tuple[str, str], half_place: Device) -> None:
+    assert ours(LIKE_A[name], pair, half_place) == pair[0]
 
 
 def test_bfloat16_and_float16_meet_in_float32() -> None:

@@ -77,10 +77,10 @@ def test_other_dtypes_are_refused() -> None:
 
 @pytest.mark.parametrize("dtype", SIXTEEN)
 def test_gradients_have_the_dtypes_of_the_forward_pass(
-    dtype: DType, place: Device
+    dtype: DType, half_place: Device
 ) -> None:
-    weight = fw.ones((3, 4), device=place, requires_grad=True)
-    x = fw.ones((2, 4), dtype=dtype, device=place, requires_grad=True)
+    weight = fw.ones((3, 4), device=half_place, requires_grad=True)
+    x = fw.ones((2, 4), dtype=dtype, device=half_place, requires_grad=True)
     for inside in (True, False):
         weight.grad = x.grad = None
         with fw.autocast(dtype):
@@ -97,10 +97,12 @@ def test_gradients_have_the_dtypes_of_the_forward_pass(
         assert (weight.grad.dtype, x.grad.dtype) == (fw.float32, dtype)
 
 
-def test_backward_inside_a_block_is_that_outside(place: Device) -> None:
+def test_backward_inside_a_block_is_that_outside(half_place: Device) -> None:
     rng = np.random.default_rng(0)
-    weight = fw.tensor(rng.normal(size=(5, 7)), "float32", place, requires_grad=True)
-    x = fw.tensor(rng.normal(size=(6, 7)), "float32", place)
+    weight = fw.tensor(
+        rng.normal(size=(5, 7)), "float32", half_place, requires_grad=True
+    )
+    x = fw.tensor(rng.normal(size=(6, 7)), "float32", half_place)
     grads = []
     for inside in (True, False):
         weight.grad = None
@@ -142,9 +144,9 @@ def test_a_parameter_is_cast_once(gpu: GpuDevice) -> None:
         assert casts(gpu) == len(kept)
 
 
-def test_copies_end_with_the_block_and_with_a_backward_pass(place: Device) -> None:
-    weight = fw.ones((2, 2), device=place, requires_grad=True)
-    x = fw.ones((2, 2), device=place)
+def test_copies_end_with_the_block_and_with_a_backward_pass(half_place: Device) -> None:
+    weight = fw.ones((2, 2), device=half_place, requires_grad=True)
+    x = fw.ones((2, 2), device=half_place)
     with fw.autocast():
         with fw.no_grad():
             x @ weight
@@ -153,8 +155,8 @@ def test_copies_end_with_the_block_and_with_a_backward_pass(place: Device) -> No
     assert weight.grad.tolist() == [[4, 4], [4, 4]]
 
 
-def test_in_place_keeps_the_dtype(place: Device) -> None:
-    x = fw.ones((2, 2), dtype="float16", device=place)
+def test_in_place_keeps_the_dtype(half_place: Device) -> None:
+    x = fw.ones((2, 2), dtype="float16", device=half_place)
     with fw.autocast(fw.bfloat16):
         x.exp_()
         x.pow_(2)
