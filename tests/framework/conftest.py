@@ -59,7 +59,7 @@ def place(request: pytest.FixtureRequest) -> Device:
 
 @pytest.fixture(params=["cpu", pytest.param("gpu", marks=pytest.mark.device)])
 def half_place(request: pytest.FixtureRequest) -> Device:
-    """Return each device in turn, where it must store 16 bits, as not every one does."""
+    """Return each device in turn, which must store 16 bits: not every one does."""
     if request.param == "cpu":
         return fw.device("cpu")
     found: GpuDevice = request.getfixturevalue("gpu")
