@@ -18,7 +18,7 @@ from vkbackend.framework.dispatch import Dispatch, Placed, Scratch
 from vkbackend.framework.dtype import DTYPES, DType, float16, float32, float64
 from vkbackend.framework.ops import gemm, linalg
 from vkbackend.framework.ops.gemm import large_product, likely_cuts
-from vkbackend.framework.ops.matrix_units import offers
+from vkbackend.framework.ops.matrix_units import offers, product_mode
 from vkbackend.framework.ops.product_tile import (
     HALF_SUM_TILES,
     HALF_SUMS,
@@ -279,6 +279,7 @@ def test_cuts_on_matrix_units(
         pytest.skip("the mode takes other dtypes")
     if not offers(gpu.gpu.info, DTYPES[dtype], mode):
         pytest.skip("the device has no such matrix units")
+    product_mode(gpu, DTYPES[dtype])  # tried before its kernels are others
     monkeypatch.setattr(gemm, "SMALLEST", 1)
     monkeypatch.setattr(gemm, "PACKED_SMALLEST", 1)
     monkeypatch.setattr(gemm, "PAIRS_SMALLEST", 1)
