@@ -8,6 +8,7 @@ from tests.case import Bad, Case, Draw, Sample, sample
 from vkbackend.framework import ops
 from vkbackend.framework.errors import DTypeError, ShapeError
 from vkbackend.framework.op import REGISTRY
+from vkbackend.framework.ops.square_sums import CHUNK, MOST_TENSORS
 
 
 def moments(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -67,7 +68,37 @@ def column_sums(
     return (wide * y).sum(0).astype(statistic), wide.sum(0).astype(statistic)
 
 
+def chunk_squares(*arrays: np.ndarray) -> np.ndarray:
+    """Return the sum of squares of each chunk of each array."""
+    wide = np.float64 if arrays[0].dtype == np.float64 else np.float32
+    sums = [
+        np.square(part.astype(np.float64)).sum()
+        for array in arrays
+        for part in np.array_split(array.reshape(-1), range(CHUNK, array.size, CHUNK))
+        if part.size
+    ]
+    return np.array(sums, wide)
+
+
 NORMALIZATION = {
+    "square_sums": Case(
+        lambda *tensors: REGISTRY["square_sums"](*tensors),
+        (
+            sample((7, 11), (), (CHUNK + 3,), (5,)),
+            sample((1,)),
+            sample((0,), (0, 3)),
+            sample(*[(k + 1,) for k in range(MOST_TENSORS)]),
+        ),
+        chunk_squares,
+        gradient=False,
+        bad=(
+            Bad(
+                lambda ones: REGISTRY["square_sums"](ones(2), ones(2, dtype="float16")),
+                DTypeError,
+                "square_sums: x0 is float32, x1 is float16; they must be the same",
+            ),
+        ),
+    ),
     "batch_norm_moments": Case(
         REGISTRY["batch_norm_moments"],
         (

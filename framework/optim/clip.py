@@ -6,14 +6,18 @@ from collections.abc import Iterable
 
 from ..autograd import no_grad
 from ..creation import zeros
-from ..ops import minimum
+from ..dtype import DType, promote
+from ..ops import minimum, mul
+from ..ops.square_sums import square_sum
 from ..tensor import Tensor
+from .replace import become_each
 
 
 def clip_grad_norm_(parameters: Iterable[Tensor] | Tensor, max_norm: float) -> Tensor:
     """Scale gradients in place so that their common Euclidean norm has a bound.
 
-    Reads nothing back: the norm stays on the device, and a step waits for nothing.
+    Reads nothing back: the norm stays on the device, and a step waits for nothing. Up
+    to 128 gradients are measured in one dispatch and scaled in another.
 
     Parameters
     ----------
@@ -31,12 +35,26 @@ def clip_grad_norm_(parameters: Iterable[Tensor] | Tensor, max_norm: float) -> T
     grads: list[Tensor] = [each.grad for each in listed if each.grad is not None]
     if not grads:
         return zeros(())
+    kinds: dict[DType, list[Tensor]] = {}
+    for grad in grads:
+        kinds.setdefault(grad.dtype, []).append(grad)
     with no_grad():
-        total = (grads[0] * grads[0]).sum()
-        for grad in grads[1:]:
-            total = total + (grad * grad).sum()
-        norm = total.sqrt()
+        norm = _norm(kinds)
         factor = minimum(max_norm / (norm + 1e-6), 1.0)
-        for grad in grads:
-            grad.mul_(factor)
+        for dtype, group in kinds.items():
+            scale = factor.to(dtype)
+            become_each(mul, [(grad, scale) for grad in group], ())
     return norm
+
+
+def _norm(kinds: dict[DType, list[Tensor]]) -> Tensor:
+    """Return the norm of all gradients in the dtype that theirs promote to."""
+    dtype: DType | None = None
+    total: Tensor | None = None
+    for kind, group in kinds.items():
+        part = square_sum(group)
+        total = part if total is None else total + part
+        dtype = kind if dtype is None else promote(dtype, kind)
+    assert total is not None
+    assert dtype is not None
+    return total.sqrt().to(dtype)

@@ -49,3 +49,67 @@ def test_nothing_is_read_back(gpu: GpuDevice) -> None:
     optim.clip_grad_norm_([x], 1.0)
     fw.eval()
     assert (gpu.gpu.counters.snapshot() - before).host_reads == 0
+
+
+@pytest.mark.parametrize("count", [100, 150])
+def test_many_gradients_are_few_dispatches(
+    count: int, gpu: GpuDevice, rng: np.random.Generator
+) -> None:
+    """More than the shader takes at once are measured in two dispatches and joined."""
+    mine, other = [], []
+    for k in range(count):
+        grad = rng.normal(size=(1 + k % 5, 1 + 7 * k)).astype(np.float32)
+        mine.append(fw.zeros(grad.shape, device=gpu, requires_grad=True))
+        mine[-1].grad = fw.tensor(grad, device=gpu)
+        other.append(torch.zeros(grad.shape, requires_grad=True))
+        other[-1].grad = torch.tensor(grad)
+    for max_norm in (9.0, 3.0, 1.0):
+        fw.eval()
+        before = gpu.gpu.counters.snapshot()
+        found = optim.clip_grad_norm_(mine, max_norm)
+        fw.eval()
+        change = gpu.gpu.counters.snapshot() - before
+        assert change.dispatches <= (3 if count <= 128 else 5)
+        expected = torch.nn.utils.clip_grad_norm_(other, max_norm)
+        assert_close(found, expected.numpy())
+    for x, y in zip(mine, other):
+        assert y.grad is not None
+        assert_close(x.grad, y.grad.numpy())
+
+
+def test_gradients_of_several_dtypes_and_layouts(
+    place: Device, rng: np.random.Generator
+) -> None:
+    arrays = [rng.normal(size=(4, 6)).astype(np.float32) for _ in range(4)]
+    whole = fw.tensor(arrays[0], device=place)
+    grads = [
+        fw.tensor(arrays[1], device=place).mT,
+        fw.tensor(arrays[2], device=place).to(fw.float16),
+        whole[:, 1:3],
+        fw.tensor(arrays[3], device=place).to(fw.bfloat16) * 100,
+    ]
+    leaves = []
+    for grad in grads:
+        leaves.append(fw.zeros_like(grad).requires_grad_())
+        leaves[-1].grad = grad
+    before = [grad.to(fw.float32).numpy() for grad in grads]
+    norm = np.sqrt(sum(np.sum(np.square(each, dtype=np.float64)) for each in before))
+    found = optim.clip_grad_norm_(leaves, 2.0)
+    assert found.dtype is fw.float32
+    assert_close(found, np.float32(norm), scale=4)
+    for leaf, each in zip(leaves, before):
+        assert leaf.grad.dtype is leaf.dtype
+        narrow = leaf.dtype is not fw.float32
+        after = leaf.grad.to(fw.float32).numpy()
+        np.testing.assert_allclose(
+            after, each * 2.0 / norm, rtol=2e-2 if narrow else 1e-5
+        )
+    # Elements of the storage that are no gradient stay as they were.
+    np.testing.assert_array_equal(whole.numpy()[:, 3:], arrays[0][:, 3:])
+
+
+def test_a_float16_norm_does_not_overflow_on_its_way(place: Device) -> None:
+    x = fw.zeros(4, dtype=fw.float16, device=place, requires_grad=True)
+    x.grad = fw.full(4, 1000.0, dtype=fw.float16, device=place)
+    assert optim.clip_grad_norm_([x], 1.0).item() == 2000.0
+    assert x.grad.tolist() == pytest.approx([0.5] * 4, rel=1e-3)
