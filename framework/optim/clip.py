@@ -9,6 +9,7 @@ from ..creation import zeros
 from ..dtype import DType, promote
 from ..ops import minimum, mul
 from ..ops.square_sums import square_sum
+from ..shape import Layout, interned
 from ..tensor import Tensor
 from .replace import become_each
 
@@ -37,7 +38,7 @@ def clip_grad_norm_(parameters: Iterable[Tensor] | Tensor, max_norm: float) -> T
         return zeros(())
     kinds: dict[DType, list[Tensor]] = {}
     for grad in grads:
-        kinds.setdefault(grad.dtype, []).append(grad)
+        kinds.setdefault(grad.dtype, []).append(_flat(grad))
     with no_grad():
         norm = _norm(kinds)
         factor = minimum(max_norm / (norm + 1e-6), 1.0)
@@ -45,6 +46,15 @@ def clip_grad_norm_(parameters: Iterable[Tensor] | Tensor, max_norm: float) -> T
             scale = factor.to(dtype)
             become_each(mul, [(grad, scale) for grad in group], ())
     return norm
+
+
+def _flat(x: Tensor) -> Tensor:
+    """Return all elements in the order of memory, as a view where there is one."""
+    strides = x.layout.strides
+    order = sorted(range(x.ndim), key=strides.__getitem__, reverse=True)
+    if not x.layout.permute(tuple(order)).is_contiguous:
+        return x
+    return x.view_of(interned(Layout((x.numel(),), (1,), x.layout.offset)))
 
 
 def _norm(kinds: dict[DType, list[Tensor]]) -> Tensor:
