@@ -253,3 +253,23 @@ def test_what_a_function_is_made_of_is_not_converted() -> None:
         assert product(x, x.half()).dtype is fw.float32
         assert (x @ x).dtype is fw.float16
     assert product.__doc__ == "Return a product."
+
+
+@pytest.mark.parametrize("name", [*FREE, *ON_HOST, *LOW, *SINGLE, *LIKE_A])
+def test_gradients_have_the_dtypes_of_the_tensors(
+    name: str, half_place: Device
+) -> None:
+    row = next(
+        rows[name] for rows in (FREE, ON_HOST, LOW, SINGLE, LIKE_A) if name in rows
+    )
+    a, b = (
+        fw.ones((4, 4), dtype=dtype, device=half_place, requires_grad=True)
+        for dtype in ("float32", "float16")
+    )
+    with fw.autocast(fw.bfloat16):
+        result = first(row(fw, fw.nn.functional, a, b))
+    if result.requires_grad:
+        result.sum().backward()
+        fw.eval()
+    for x in (a, b):
+        assert x.grad is None or x.grad.dtype is x.dtype
