@@ -54,14 +54,14 @@ class GradScaler:
     --------
     >>> model = nn.Linear(2, 1)
     >>> optimizer = optim.SGD(model.parameters(), lr=0.1)
-    >>> scaler = fw.GradScaler()
+    >>> scaler = fw.GradScaler(init_scale=1024.0)
     >>> with fw.autocast(fw.float16):
     ...     loss = model(fw.ones((4, 2))).square().mean()
     >>> scaler.scale(loss).backward()
     >>> scaler.step(optimizer)
     >>> scaler.update()
     >>> scaler.get_scale()
-    65536.0
+    1024.0
     """
 
     def __init__(
