@@ -7,20 +7,17 @@ from typing import Literal
 from .. import ops
 from ..creation import full
 from ..tensor import Tensor
+from .applied import Applied
 from .init import constant_
 from .module import Module
 from .parameter import Parameter
 
 
-class ReLU(Module):
+class ReLU(Applied, function=ops.relu):
     """max(x, 0)."""
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Return `x` with negative elements replaced by 0."""
-        return ops.relu(x)
 
-
-class LeakyReLU(Module):
+class LeakyReLU(Applied, function=ops.leaky_relu):
     """`x` where it is positive, otherwise `negative_slope` times `x`.
 
     Parameters
@@ -31,40 +28,20 @@ class LeakyReLU(Module):
     def __init__(self, negative_slope: float = 0.01) -> None:
         self.negative_slope = negative_slope
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Return `x` with negative elements scaled."""
-        return ops.leaky_relu(x, self.negative_slope)
 
-    def extra_repr(self) -> str:
-        """Return the arguments that `repr` shows."""
-        return f"negative_slope={self.negative_slope}"
-
-
-class Sigmoid(Module):
+class Sigmoid(Applied, function=ops.sigmoid):
     """1 / (1 + exp(-x))."""
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Return the logistic function of each element."""
-        return ops.sigmoid(x)
 
-
-class Tanh(Module):
+class Tanh(Applied, function=ops.tanh):
     """The hyperbolic tangent."""
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Return the hyperbolic tangent of each element."""
-        return ops.tanh(x)
 
-
-class SiLU(Module):
+class SiLU(Applied, function=ops.silu):
     """`x` times its sigmoid."""
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Return each element times its sigmoid."""
-        return ops.silu(x)
 
-
-class GELU(Module):
+class GELU(Applied, function=ops.gelu):
     """`x` times the probability that a standard normal is smaller.
 
     Parameters
@@ -76,72 +53,43 @@ class GELU(Module):
     def __init__(self, approximate: Literal["none", "tanh"] = "none") -> None:
         self.approximate = approximate
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Return each element times that probability."""
-        return ops.gelu(x, self.approximate)
 
-    def extra_repr(self) -> str:
-        """Return the arguments that `repr` shows."""
-        return f"approximate={self.approximate!r}"
-
-
-class ReLU6(Module):
+class ReLU6(Applied, function=ops.relu6):
     """min(max(x, 0), 6)."""
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Return each element, but at least 0 and at most 6."""
-        return ops.relu6(x)
 
-
-class SELU(Module):
+class SELU(Applied, function=ops.selu):
     """The exponential linear unit that keeps mean and variance; see `ops.selu`."""
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Return the scaled exponential linear unit of each element."""
-        return ops.selu(x)
 
-
-class Mish(Module):
+class Mish(Applied, function=ops.mish):
     """`x` times the hyperbolic tangent of its softplus."""
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Return each element times that tangent."""
-        return ops.mish(x)
 
-
-class Softsign(Module):
+class Softsign(Applied, function=ops.softsign):
     """x / (1 + |x|)."""
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Return each element divided so."""
-        return ops.softsign(x)
 
-
-class Hardswish(Module):
+class Hardswish(Applied, function=ops.hardswish):
     """`x` times its hard sigmoid."""
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Return each element times its hard sigmoid."""
-        return ops.hardswish(x)
 
-
-class Hardsigmoid(Module):
+class Hardsigmoid(Applied, function=ops.hardsigmoid):
     """min(max(x / 6 + 1 / 2, 0), 1)."""
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Return the piecewise linear logistic function of each element."""
-        return ops.hardsigmoid(x)
 
-
-class LogSigmoid(Module):
+class LogSigmoid(Applied, function=ops.log_sigmoid):
     """The logarithm of the sigmoid."""
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Return the logarithm of the sigmoid of each element."""
-        return ops.log_sigmoid(x)
+
+class _Exponential(Applied):
+    """Has an exponential below 0, which tends to -`alpha`."""
+
+    def __init__(self, alpha: float = 1.0) -> None:
+        self.alpha = alpha
 
 
-class ELU(Module):
+class ELU(_Exponential, function=ops.elu):
     """`x` where it is positive, otherwise alpha * (exp(x) - 1).
 
     Parameters
@@ -149,19 +97,8 @@ class ELU(Module):
     alpha : float, default 1
     """
 
-    def __init__(self, alpha: float = 1.0) -> None:
-        self.alpha = alpha
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Return the exponential linear unit of each element."""
-        return ops.elu(x, self.alpha)
-
-    def extra_repr(self) -> str:
-        """Return the arguments that `repr` shows."""
-        return f"alpha={self.alpha}"
-
-
-class CELU(Module):
+class CELU(_Exponential, function=ops.celu):
     """`x` where it is positive, otherwise alpha * (exp(x / alpha) - 1).
 
     Parameters
@@ -169,19 +106,8 @@ class CELU(Module):
     alpha : float, default 1
     """
 
-    def __init__(self, alpha: float = 1.0) -> None:
-        self.alpha = alpha
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Return the exponential linear unit of each element."""
-        return ops.celu(x, self.alpha)
-
-    def extra_repr(self) -> str:
-        """Return the arguments that `repr` shows."""
-        return f"alpha={self.alpha}"
-
-
-class Hardtanh(Module):
+class Hardtanh(Applied, function=ops.hardtanh):
     """min(max(x, min_val), max_val).
 
     Parameters
@@ -193,16 +119,8 @@ class Hardtanh(Module):
         self.min_val = min_val
         self.max_val = max_val
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Return each element, or the nearest bound where it is beyond one."""
-        return ops.hardtanh(x, self.min_val, self.max_val)
 
-    def extra_repr(self) -> str:
-        """Return the arguments that `repr` shows."""
-        return f"min_val={self.min_val}, max_val={self.max_val}"
-
-
-class Softplus(Module):
+class Softplus(Applied, function=ops.softplus):
     """log(1 + exp(beta * x)) / beta.
 
     Parameters
@@ -216,16 +134,15 @@ class Softplus(Module):
         self.beta = beta
         self.threshold = threshold
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Return the softplus of each element."""
-        return ops.softplus(x, self.beta, self.threshold)
 
-    def extra_repr(self) -> str:
-        """Return the arguments that `repr` shows."""
-        return f"beta={self.beta}, threshold={self.threshold}"
+class _Along(Applied):
+    """Works along one dimension."""
+
+    def __init__(self, dim: int = -1) -> None:
+        self.dim = dim
 
 
-class Softmax(Module):
+class Softmax(_Along, function=ops.softmax):
     """Exponentials that sum to 1 along one dimension.
 
     Parameters
@@ -233,19 +150,8 @@ class Softmax(Module):
     dim : int, default -1
     """
 
-    def __init__(self, dim: int = -1) -> None:
-        self.dim = dim
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Return the shares of the exponentials."""
-        return ops.softmax(x, self.dim)
-
-    def extra_repr(self) -> str:
-        """Return the arguments that `repr` shows."""
-        return f"dim={self.dim}"
-
-
-class LogSoftmax(Module):
+class LogSoftmax(_Along, function=ops.log_softmax):
     """The logarithm of the softmax along one dimension.
 
     Parameters
@@ -253,36 +159,14 @@ class LogSoftmax(Module):
     dim : int, default -1
     """
 
-    def __init__(self, dim: int = -1) -> None:
-        self.dim = dim
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Return the logarithms of those shares."""
-        return ops.log_softmax(x, self.dim)
-
-    def extra_repr(self) -> str:
-        """Return the arguments that `repr` shows."""
-        return f"dim={self.dim}"
-
-
-class GLU(Module):
+class GLU(_Along, function=ops.glu):
     """The first half of a dimension times the sigmoid of the second.
 
     Parameters
     ----------
     dim : int, default -1
     """
-
-    def __init__(self, dim: int = -1) -> None:
-        self.dim = dim
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return one half gated by the other."""
-        return ops.glu(x, self.dim)
-
-    def extra_repr(self) -> str:
-        """Return the arguments that `repr` shows."""
-        return f"dim={self.dim}"
 
 
 class PReLU(Module):

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 from .. import ops
 from ..tensor import Tensor
+from .applied import Applied
 from .module import Module
 
 
-class Flatten(Module):
+class Flatten(Applied, function=ops.flatten):
     """Makes neighbouring dimensions one.
 
     Parameters
@@ -21,14 +22,6 @@ class Flatten(Module):
     def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
         self.start_dim = start_dim
         self.end_dim = end_dim
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return the elements of `x` in the flatter shape."""
-        return ops.flatten(x, self.start_dim, self.end_dim)
-
-    def extra_repr(self) -> str:
-        """Return the arguments that `repr` shows."""
-        return f"start_dim={self.start_dim}, end_dim={self.end_dim}"
 
 
 class Unflatten(Module):

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from .. import ops
 from ..shape import Shape
-from ..tensor import Tensor
-from .module import Module
+from .applied import Applied
 
 
-class Unfold(Module):
+class Unfold(Applied, function=ops.im2col):
     """Patches of images as columns; see `ops.im2col`.
 
     Parameters
@@ -30,19 +29,8 @@ class Unfold(Module):
         self.padding = padding
         self.stride = stride
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Return (batch, channels * patch, patches) of images."""
-        return ops.im2col(x, self.kernel_size, self.dilation, self.padding, self.stride)
 
-    def extra_repr(self) -> str:
-        """Return the arguments that `repr` shows."""
-        return (
-            f"kernel_size={self.kernel_size}, dilation={self.dilation},"
-            f" padding={self.padding}, stride={self.stride}"
-        )
-
-
-class Fold(Unfold):
+class Fold(Unfold, function=ops.col2im):
     """Images as sums of the patches in columns; see `ops.col2im`.
 
     Parameters
@@ -63,18 +51,3 @@ class Fold(Unfold):
     ) -> None:
         super().__init__(kernel_size, dilation, padding, stride)
         self.output_size = output_size
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return (batch, channels, height, width) from columns."""
-        return ops.col2im(
-            x,
-            self.output_size,
-            self.kernel_size,
-            self.dilation,
-            self.padding,
-            self.stride,
-        )
-
-    def extra_repr(self) -> str:
-        """Return the arguments that `repr` shows."""
-        return f"output_size={self.output_size}, {super().extra_repr()}"

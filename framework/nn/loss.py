@@ -5,10 +5,10 @@ from __future__ import annotations
 from .. import ops
 from ..ops.loss import REDUCTIONS, check_reduction
 from ..tensor import Tensor
-from .module import Module
+from .applied import Applied
 
 
-class _Loss(Module):
+class _Loss(Applied):
     """A loss that is reduced.
 
     Parameters
@@ -17,6 +17,7 @@ class _Loss(Module):
         "mean" or "sum" of the losses, or "none" for each of them.
     """
 
+    shown = ()
     reductions: tuple[str, ...] = REDUCTIONS
 
     def __init__(self, *, reduction: str = "mean") -> None:
@@ -36,23 +37,15 @@ class _Weighted(_Loss):
             self.register_buffer("weight", weight)
 
 
-class MSELoss(_Loss):
+class MSELoss(_Loss, function=ops.mse_loss):
     """Squared differences."""
 
-    def forward(self, x: Tensor, target: Tensor) -> Tensor:
-        """Return the loss; see `ops.mse_loss`."""
-        return ops.mse_loss(x, target, reduction=self.reduction)
 
-
-class L1Loss(_Loss):
+class L1Loss(_Loss, function=ops.l1_loss):
     """Absolute differences."""
 
-    def forward(self, x: Tensor, target: Tensor) -> Tensor:
-        """Return the loss; see `ops.l1_loss`."""
-        return ops.l1_loss(x, target, reduction=self.reduction)
 
-
-class SmoothL1Loss(_Loss):
+class SmoothL1Loss(_Loss, function=ops.smooth_l1_loss):
     """Absolute differences, which below `beta` become a parabola.
 
     Parameters
@@ -67,12 +60,8 @@ class SmoothL1Loss(_Loss):
         super().__init__(reduction=reduction)
         self.beta = beta
 
-    def forward(self, x: Tensor, target: Tensor) -> Tensor:
-        """Return the loss; see `ops.smooth_l1_loss`."""
-        return ops.smooth_l1_loss(x, target, reduction=self.reduction, beta=self.beta)
 
-
-class HuberLoss(_Loss):
+class HuberLoss(_Loss, function=ops.huber_loss):
     """Half the squared differences, which from `delta` on become lines.
 
     Parameters
@@ -87,12 +76,8 @@ class HuberLoss(_Loss):
         super().__init__(reduction=reduction)
         self.delta = delta
 
-    def forward(self, x: Tensor, target: Tensor) -> Tensor:
-        """Return the loss; see `ops.huber_loss`."""
-        return ops.huber_loss(x, target, reduction=self.reduction, delta=self.delta)
 
-
-class KLDivLoss(_Loss):
+class KLDivLoss(_Loss, function=ops.kl_div):
     """Terms of the Kullback-Leibler divergence.
 
     Parameters
@@ -109,14 +94,8 @@ class KLDivLoss(_Loss):
         super().__init__(reduction=reduction)
         self.log_target = log_target
 
-    def forward(self, x: Tensor, target: Tensor) -> Tensor:
-        """Return the loss; see `ops.kl_div`."""
-        return ops.kl_div(
-            x, target, reduction=self.reduction, log_target=self.log_target
-        )
 
-
-class BCELoss(_Weighted):
+class BCELoss(_Weighted, function=ops.binary_cross_entropy):
     """Cross entropy of probabilities of two classes.
 
     Parameters
@@ -127,14 +106,8 @@ class BCELoss(_Weighted):
         "mean" or "sum" of the losses, or "none" for each of them.
     """
 
-    def forward(self, x: Tensor, target: Tensor) -> Tensor:
-        """Return the loss; see `ops.binary_cross_entropy`."""
-        return ops.binary_cross_entropy(
-            x, target, self.weight, reduction=self.reduction
-        )
 
-
-class BCEWithLogitsLoss(_Weighted):
+class BCEWithLogitsLoss(_Weighted, function=ops.binary_cross_entropy_with_logits):
     """Cross entropy of two classes, from logits.
 
     Parameters
@@ -159,18 +132,8 @@ class BCEWithLogitsLoss(_Weighted):
         if pos_weight is not None:
             self.register_buffer("pos_weight", pos_weight)
 
-    def forward(self, x: Tensor, target: Tensor) -> Tensor:
-        """Return the loss; see `ops.binary_cross_entropy_with_logits`."""
-        return ops.binary_cross_entropy_with_logits(
-            x,
-            target,
-            self.weight,
-            reduction=self.reduction,
-            pos_weight=self.pos_weight,
-        )
 
-
-class NLLLoss(_Weighted):
+class NLLLoss(_Weighted, function=ops.nll_loss):
     """Negative log-likelihood of class labels.
 
     Parameters
@@ -193,19 +156,11 @@ class NLLLoss(_Weighted):
         super().__init__(weight, reduction=reduction)
         self.ignore_index = ignore_index
 
-    def forward(self, x: Tensor, labels: Tensor) -> Tensor:
-        """Return the loss; see `ops.nll_loss`."""
-        return ops.nll_loss(
-            x,
-            labels,
-            self.weight,
-            ignore_index=self.ignore_index,
-            reduction=self.reduction,
-        )
 
-
-class CrossEntropyLoss(_Weighted):
+class CrossEntropyLoss(_Weighted, function=ops.cross_entropy):
     """Negative log-probability of classes under the softmax of logits.
+
+    Called with logits and labels, or probabilities; see `ops.cross_entropy`.
 
     Parameters
     ----------
@@ -237,31 +192,8 @@ class CrossEntropyLoss(_Weighted):
         self.ignore_index = ignore_index
         self.label_smoothing = label_smoothing
 
-    def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """Return the loss; see `ops.cross_entropy`.
 
-        Parameters
-        ----------
-        logits : Tensor, shape (batch, classes) or (batch, classes, ...)
-        labels : Tensor, shape (batch,) or (batch, ...), an integer dtype
-            Or probabilities, a float dtype in the shape of `logits`.
-
-        Returns
-        -------
-        Tensor
-            A scalar, or one loss per row with "none".
-        """
-        return ops.cross_entropy(
-            logits,
-            labels,
-            self.weight,
-            ignore_index=self.ignore_index,
-            label_smoothing=self.label_smoothing,
-            reduction=self.reduction,
-        )
-
-
-class HingeEmbeddingLoss(_Loss):
+class HingeEmbeddingLoss(_Loss, function=ops.hinge_embedding_loss):
     """Distances where targets are 1, and what they lack to `margin` where they are -1.
 
     Parameters
@@ -276,14 +208,8 @@ class HingeEmbeddingLoss(_Loss):
         super().__init__(reduction=reduction)
         self.margin = margin
 
-    def forward(self, x: Tensor, target: Tensor) -> Tensor:
-        """Return the loss; see `ops.hinge_embedding_loss`."""
-        return ops.hinge_embedding_loss(
-            x, target, margin=self.margin, reduction=self.reduction
-        )
 
-
-class MarginRankingLoss(_Loss):
+class MarginRankingLoss(_Loss, function=ops.margin_ranking_loss):
     """What the one lacks that should be larger than the other by `margin`.
 
     Parameters
@@ -297,9 +223,3 @@ class MarginRankingLoss(_Loss):
     def __init__(self, margin: float = 0.0, *, reduction: str = "mean") -> None:
         super().__init__(reduction=reduction)
         self.margin = margin
-
-    def forward(self, x1: Tensor, x2: Tensor, target: Tensor) -> Tensor:
-        """Return the loss; see `ops.margin_ranking_loss`."""
-        return ops.margin_ranking_loss(
-            x1, x2, target, margin=self.margin, reduction=self.reduction
-        )

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from .. import ops
 from ..shape import Shape
-from ..tensor import Tensor
-from .module import Module
+from .applied import Applied
 
 
-class _Window(Module):
+class _Window(Applied):
     """A window that moves over signals or images."""
+
+    shown: ClassVar[tuple[str, ...] | None] = ("kernel_size", "stride", "padding")
 
     def __init__(
         self,
@@ -21,15 +24,10 @@ class _Window(Module):
         self.stride = kernel_size if stride is None else stride
         self.padding = padding
 
-    def extra_repr(self) -> str:
-        """Return the arguments that `repr` shows."""
-        return (
-            f"kernel_size={self.kernel_size}, stride={self.stride},"
-            f" padding={self.padding}"
-        )
-
 
 class _MaxPool(_Window):
+    shown = None
+
     def __init__(
         self,
         kernel_size: int | Shape,
@@ -43,28 +41,12 @@ class _MaxPool(_Window):
         self.dilation = dilation
         self.ceil_mode = ceil_mode
 
-    def extra_repr(self) -> str:
-        """Return the arguments that `repr` shows."""
-        text = super().extra_repr()
-        return f"{text}, dilation={self.dilation}, ceil_mode={self.ceil_mode}"
 
-
-class MaxPool1d(_MaxPool):
+class MaxPool1d(_MaxPool, function=ops.max_pool1d):
     """The largest element of each window of a signal; see `MaxPool2d`."""
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Return (batch, channels, length) pooled."""
-        return ops.max_pool1d(
-            x,
-            self.kernel_size,
-            self.stride,
-            self.padding,
-            self.dilation,
-            self.ceil_mode,
-        )
 
-
-class MaxPool2d(_MaxPool):
+class MaxPool2d(_MaxPool, function=ops.max_pool2d):
     """The largest element of each window of an image.
 
     Parameters
@@ -79,30 +61,8 @@ class MaxPool2d(_MaxPool):
         Also pool a window that ends beyond the image.
     """
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Return the pooled images.
 
-        Parameters
-        ----------
-        x : Tensor, shape (batch, channels, height, width)
-
-        Returns
-        -------
-        Tensor, shape (batch, channels, out_h, out_w)
-        """
-        return ops.max_pool2d(
-            x,
-            self.kernel_size,
-            self.stride,
-            self.padding,
-            self.dilation,
-            self.ceil_mode,
-        )
-
-
-class AvgPool1d(_Window):
-    """The mean of each window of a signal; see `AvgPool2d`."""
-
+class _AvgPool(_Window):
     def __init__(
         self,
         kernel_size: int | Shape,
@@ -115,19 +75,12 @@ class AvgPool1d(_Window):
         self.ceil_mode = ceil_mode
         self.count_include_pad = count_include_pad
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Return (batch, channels, length) pooled."""
-        return ops.avg_pool1d(
-            x,
-            self.kernel_size,
-            self.stride,
-            self.padding,
-            self.ceil_mode,
-            self.count_include_pad,
-        )
+
+class AvgPool1d(_AvgPool, function=ops.avg_pool1d):
+    """The mean of each window of a signal; see `AvgPool2d`."""
 
 
-class AvgPool2d(_Window):
+class AvgPool2d(_AvgPool, function=ops.avg_pool2d):
     """The mean of each window of an image.
 
     Parameters
@@ -154,51 +107,25 @@ class AvgPool2d(_Window):
         count_include_pad: bool = True,
         divisor_override: int | None = None,
     ) -> None:
-        super().__init__(kernel_size, stride, padding)
-        self.ceil_mode = ceil_mode
-        self.count_include_pad = count_include_pad
+        super().__init__(kernel_size, stride, padding, ceil_mode, count_include_pad)
         self.divisor_override = divisor_override
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Return (batch, channels, height, width) pooled."""
-        return ops.avg_pool2d(
-            x,
-            self.kernel_size,
-            self.stride,
-            self.padding,
-            self.ceil_mode,
-            self.count_include_pad,
-            self.divisor_override,
-        )
 
-
-class _Adaptive(Module):
+class _Adaptive(Applied):
     def __init__(self, output_size: int | tuple[int | None, ...] | None) -> None:
         self.output_size = output_size
 
-    def extra_repr(self) -> str:
-        """Return the arguments that `repr` shows."""
-        return f"output_size={self.output_size}"
 
-
-class _Adaptive1d(Module):
+class _Adaptive1d(Applied):
     def __init__(self, output_size: int | Shape) -> None:
         self.output_size = output_size
 
-    def extra_repr(self) -> str:
-        """Return the arguments that `repr` shows."""
-        return f"output_size={self.output_size}"
 
-
-class AdaptiveAvgPool1d(_Adaptive1d):
+class AdaptiveAvgPool1d(_Adaptive1d, function=ops.adaptive_avg_pool1d):
     """The mean of each of `output_size` parts of a signal, as even as possible."""
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Return (batch, channels, length) pooled."""
-        return ops.adaptive_avg_pool1d(x, self.output_size)
 
-
-class AdaptiveAvgPool2d(_Adaptive):
+class AdaptiveAvgPool2d(_Adaptive, function=ops.adaptive_avg_pool2d):
     """The mean of each of the parts that divide an image evenly.
 
     Parameters
@@ -207,22 +134,10 @@ class AdaptiveAvgPool2d(_Adaptive):
         Parts along height and width; None keeps the size.
     """
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Return (batch, channels, height, width) pooled."""
-        return ops.adaptive_avg_pool2d(x, self.output_size)
 
-
-class AdaptiveMaxPool1d(_Adaptive1d):
+class AdaptiveMaxPool1d(_Adaptive1d, function=ops.adaptive_max_pool1d):
     """The largest element of each of `output_size` parts of a signal."""
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Return (batch, channels, length) pooled."""
-        return ops.adaptive_max_pool1d(x, self.output_size)
 
-
-class AdaptiveMaxPool2d(_Adaptive):
+class AdaptiveMaxPool2d(_Adaptive, function=ops.adaptive_max_pool2d):
     """The largest element of each of the parts of an image; see `AdaptiveAvgPool2d`."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return (batch, channels, height, width) pooled."""
-        return ops.adaptive_max_pool2d(x, self.output_size)
