@@ -155,9 +155,10 @@ def _worthwhile(mode: str, multiplications: int) -> str:
 
 
 def _dispatches(product: _Large) -> list[Dispatch]:
-    gpu, a, b, mode, (tile, _, _) = product
+    gpu, a, b, mode, (tile, _, wide) = product
     padded, parts = product.steps * product.step, product.parts
     options = {"split": mode == PAIRS, "along_k": mode in (DOTS, INTEGERS)}
+    options["wide"] = wide
     left = vectors(a, vector_width(mode), tile.m, padded, **options)
     right = vectors(b, vector_width(mode), tile.n, padded, **options)
     batch, m, n = product.out.shape
@@ -203,8 +204,10 @@ def _defines(product: _Large) -> dict[str, str]:
     defines = dict(storage_defines(dtype, out_acc=sums))
     if mode == HALF_SUMS:
         defines["FLOAT16_SUMS"] = "1"
-    if product.cut.wide and product.b.outer % (16 // _stored(product)) == 0:
-        defines["WIDE_STORES"] = "1"
+    if product.cut.wide and mode not in WITHOUT_UNITS:
+        defines["DEVICE_ROUNDING"] = "1"
+        if product.b.outer % (16 // _stored(product)) == 0:
+            defines["WIDE_STORES"] = "1"
     if mode == DOTS and "integer_dot_product" in product.gpu.supported:
         defines["INTEGER_DOT"] = "1"
     return defines

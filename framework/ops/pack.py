@@ -89,6 +89,7 @@ def vectors(
     *,
     split: bool = False,
     along_k: bool = False,
+    wide: bool = False,
 ) -> Vectors:
     """Return an operand in vectors, packed where it must be.
 
@@ -105,6 +106,8 @@ def vectors(
         Whether float32 becomes pairs of bfloat16.
     along_k : bool, default False
         Whether lines must run along the depth.
+    wide : bool, default False
+        Whether what is packed is read 16 bytes at a time where it lies side by side.
     """
     turned = along_k and not side.along_k
     if not split and not turned and fits(side, width, block, depth):
@@ -112,7 +115,7 @@ def vectors(
         dim = side.outer_dim if side.along_k else side.k_dim
         line, batch = layout.strides[dim] // width, layout.strides[0] // width
         return Vectors(side.name, side.along_k, line, batch, side.outer)
-    return _packed(side, width, block, depth, split=split, turned=turned)
+    return _packed(side, width, block, depth, split=split, turned=turned, wide=wide)
 
 
 def fits(side: Side, width: int, block: int, depth: int) -> bool:
@@ -133,7 +136,14 @@ def fits(side: Side, width: int, block: int, depth: int) -> bool:
 
 
 def _packed(
-    side: Side, width: int, block: int, depth: int, *, split: bool, turned: bool
+    side: Side,
+    width: int,
+    block: int,
+    depth: int,
+    *,
+    split: bool,
+    turned: bool,
+    wide: bool,
 ) -> Vectors:
     """Return an operand in scratch memory, one copy of what the batch repeats."""
     layout, k = side.x.layout, side.x.shape[side.k_dim]
@@ -165,6 +175,8 @@ def _packed(
     defines = dict(storage_defines(side.x.dtype))
     if split:
         defines["SPLIT"] = "1"
+    elif wide and push["element_stride"] == 1:
+        defines["WIDE_LOADS"] = "1"
     packing = Dispatch(
         "matmul/pack",
         (x, y, batch),

@@ -83,8 +83,9 @@ class Tile(NamedTuple):
 class Cut(NamedTuple):
     """A tile, and into how many parts the depth is cut.
 
-    Parts are of equal depth but the last, which may have less. `wide` says that results
-    leave matrix units in vectors of 16 bytes, where rows are made of those.
+    Parts are of equal depth but the last, which may have less. `wide` says that memory
+    is accessed 16 bytes at a time when operands are packed and, where rows are made of
+    those, when results leave matrix units; the device then rounds them to float16.
     """
 
     tile: Tile

@@ -40,7 +40,7 @@
 #endif
 
 // With WIDE_STORES results leave in vectors of 16 bytes, of which rows must then be
-// made; float16 is rounded by the device and not by lib/float16.glsl.
+// made; float16 is rounded by the device, as with DEVICE_ROUNDING of lib/float16.glsl.
 #if defined(WIDE_STORES) && !defined(EPILOGUE)
 #define WIDE
 #endif

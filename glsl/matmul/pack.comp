@@ -2,7 +2,8 @@
 // grid    linear in vectors of one batch; z: batch
 // in      x: lines of elements at any strides
 // out     vectors (batch, padded_lines, padded_vectors). With SPLIT, of float32, each
-//         block of 32 bfloat16 high parts along the depth is followed by the low parts
+//         block of 32 bfloat16 high parts along the depth is followed by the low parts.
+//         With WIDE_LOADS, of elements side by side, x is read 16 bytes at a time
 // consts  ALONG_K: the depth runs along a line, not across lines; LINES_FIRST: so do
 //         neighbours in x, where it is lines that lie side by side there
 // source  -
@@ -12,6 +13,9 @@
 #include "lib/element.glsl"
 #include "lib/index.glsl"
 #include "lib/bfloat16.glsl"
+#ifdef WIDE_LOADS
+#extension GL_EXT_buffer_reference_uvec2 : require
+#endif
 
 layout(constant_id = 3) const uint ALONG_K = 1;
 layout(constant_id = 4) const uint LINES_FIRST = 0;
@@ -60,6 +64,43 @@ uint bits_of(ACC value) {
 #endif
 }
 
+#ifdef WIDE_LOADS
+layout(buffer_reference, std430, buffer_reference_align = 16) restrict readonly
+    buffer InVectors { uvec4 at[]; };
+
+// A vector of elements wherever it lies, with zeros for those past the line's end: two
+// vectors from where addresses are whole, of which the second holds an element or is
+// the first again.
+uvec4 loaded(uint line, uint vector) {
+    uint first = vector * WIDTH;
+    if (line >= push.lines || first >= push.elements) return uvec4(0);
+    uint count = min(push.elements - first, WIDTH);
+    uint from = gl_WorkGroupID.z * push.batch_stride + line * push.line_stride + first;
+    uint last = from + count - 1;
+    uvec2 address = uvec2(push.x);
+    uint skew = address.x % 16;
+    InVectors x = InVectors(uvec2(address.x - skew, address.y));
+    uint start = from % WIDTH * BYTES + skew;
+    uint end = last % WIDTH * BYTES + skew;
+    uint at = from / WIDTH + start / 16;
+    uvec4 low = x.at[at];
+    uvec4 high = x.at[min(at + 1, last / WIDTH + end / 16)];
+    if ((start & 8) != 0) {
+        low = uvec4(low.zw, high.xy);
+        high.xy = high.zw;
+    }
+    if ((start & 4) != 0) {
+        low = uvec4(low.yzw, high.x);
+        high.x = high.y;
+    }
+    uint shift = 8 * (start & 3);
+    uvec4 next = uvec4(low.yzw, high.x);
+    if (shift != 0) low = low >> shift | next << 32 - shift;
+    ivec4 kept = clamp(ivec4(count * BITS) - ivec4(0, 32, 64, 96), 0, 32);
+    return mix((uvec4(1) << kept) - 1, uvec4(~0u), equal(kept, ivec4(32))) & low;
+}
+#endif
+
 void main() {
     uint number = linear_invocation();
     uint inner = LINES_FIRST != 0 ? push.padded_lines : push.padded_vectors;
@@ -68,6 +109,10 @@ void main() {
     uint line = LINES_FIRST != 0 ? rest : whole;
     uint vector = LINES_FIRST != 0 ? whole : rest;
     if (line >= push.padded_lines || vector >= push.padded_vectors) return;
+    uint before = gl_WorkGroupID.z * push.padded_lines * push.padded_vectors;
+#ifdef WIDE_LOADS
+    push.vectors.at[before + line * push.padded_vectors + vector] = loaded(line, vector);
+#else
     uvec4 high = uvec4(0), low = uvec4(0);
     [[unroll]] for (uint i = 0; i < WIDTH; ++i) {
         ACC value = element(line, vector * WIDTH + i);
@@ -81,7 +126,6 @@ void main() {
         low[place] |= to_bfloat16(rest) << shift;
 #endif
     }
-    uint before = gl_WorkGroupID.z * push.padded_lines * push.padded_vectors;
 #ifdef SPLIT
     uint of_line = push.padded_vectors;
     const uint BLOCK_VECTORS = BLOCK / WIDTH;
@@ -94,5 +138,6 @@ void main() {
     push.vectors.at[to + apart] = low;
 #else
     push.vectors.at[before + line * push.padded_vectors + vector] = high;
+#endif
 #endif
 }

@@ -3,10 +3,12 @@
 import numpy as np
 import pytest
 
+from tests.hardware import skip_where_it_crashes
 from tests.kernel_run import division, linear, run
 from vkbackend import Device
+from vkbackend.framework.device import GpuDevice
 from vkbackend.framework.dispatch import Placed, Scratch
-from vkbackend.framework.dtype import float16
+from vkbackend.framework.dtype import DTYPES, float16
 from vkbackend.framework.ops.pack import PAIR_BLOCK, Side, vectors
 from vkbackend.framework.shape import Layout
 
@@ -94,3 +96,53 @@ def test_kernel(device: Device, along_k: int, split: bool) -> None:
         blocks = values.reshape(3, -1, 2, PAIR_BLOCK, elements)
         high, low = (blocks[:, :, part].reshape(want.shape) for part in (0, 1))
     np.testing.assert_allclose(high + low, want, rtol=2**-16)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "float16", "float32"])
+@pytest.mark.parametrize("along_k", [True, False])
+@pytest.mark.parametrize("offset", [0, 1, 2, 7])
+def test_wide_loads(gpu: GpuDevice, dtype: str, along_k: bool, offset: int) -> None:
+    """Lines that start anywhere, in a batch, with a tail; nothing else is read."""
+    info = gpu.gpu.info
+    skip_where_it_crashes(info)
+    kind = DTYPES[dtype]
+    shape, line = (3, 37, 50), 53
+    count = offset + 2 * 37 * line + 36 * line + 50
+    rng = np.random.default_rng(offset)
+    data = rng.integers(-100, 100, count).astype(kind.numpy)
+    layout = Layout(shape, (37 * line, line, 1), offset)
+    x = Placed(shape, kind, layout)
+    width = 16 // kind.itemsize
+    turned = Side("x", x, 1, 2) if along_k else Side("x", x, 2, 1)
+    depth = 64 if along_k else 48
+    found = vectors(turned, width, 64, depth, wide=True)
+    (dispatch,) = found.packing
+    assert dispatch.defines["WIDE_LOADS"] == "1"
+    lines, elements = (64, 64) if along_k else (48, 64)
+    held = gpu.gpu.allocate(data.nbytes)
+    gpu.gpu.upload(data, held)
+    out = gpu.gpu.allocate(3 * lines * elements * kind.itemsize)
+    pipeline = gpu.gpu.pipeline(
+        "matmul/pack", constants=dispatch.constants, defines=dispatch.defines
+    )
+    start = held.address + offset * kind.itemsize
+    arguments = {**dispatch.push, "x": start, "vectors": out}
+    batch = gpu.gpu.batch()
+    batch.dispatch(pipeline, dispatch.grid, arguments, [held], [out])
+    batch.submit()
+    packed = np.frombuffer(gpu.gpu.read(out), kind.numpy).reshape(3, lines, elements)
+    want = np.zeros((3, lines, elements), kind.numpy)
+    want[:, :37, :50] = np.lib.stride_tricks.as_strided(
+        data[offset:], shape, [kind.itemsize * step for step in layout.strides]
+    )
+    np.testing.assert_array_equal(packed, want)
+
+
+def test_what_is_not_side_by_side_is_not_read_wide() -> None:
+    steps = side(2, 128, 60, strides=(16384, 128, 2))
+    for found in (
+        vectors(steps, 8, 128, 64, wide=True),
+        vectors(side(2, 128, 60), 8, 128, 64, split=True, wide=True),
+        vectors(side(2, 60, 128, strides=(8192, 1, 64)), 8, 64, 64, along_k=True),
+    ):
+        assert "WIDE_LOADS" not in found.packing[0].defines
