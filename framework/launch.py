@@ -23,7 +23,7 @@ import vkbackend
 
 from .dispatch import Grid, fold_grid
 from .fusion.siblings import MOST_WORKGROUPS, Sibling, families, sibling_of
-from .memory_plan import rounded, waves
+from .memory_plan import levels, rounded, waves
 
 Item = TypeVar("Item")
 
@@ -279,7 +279,7 @@ def running(
     check = gpu.batch().check_grid
     for launch in made:
         check(launch.pipeline, launch.grid)
-    busy = [launch for launch in made if math.prod(launch.grid)]
+    busy = _in_waves([launch for launch in made if math.prod(launch.grid)])
     times = waves([(launch.reads, launch.writes) for launch in busy])
     memory: dict[int, int] = {}
     block, top = [], 0
@@ -307,6 +307,16 @@ def running(
         tuple(dict.fromkeys(_joined([launch.writes for launch in busy]))),
         _joined([launch.held for launch in busy]),
     )
+
+
+def _in_waves(made: Sequence[Launch]) -> list[Launch]:
+    """Return launches in the order that needs the fewest barriers.
+
+    A result that lies where an operand does adds nothing to wait for, as no other
+    launch reads that operand.
+    """
+    found = levels([(launch.reads, launch.writes) for launch in made])
+    return [made[k] for k in sorted(range(len(made)), key=found.__getitem__)]
 
 
 def _taken(made: Sequence[Launch]) -> dict[int, int]:

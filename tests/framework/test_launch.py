@@ -43,6 +43,21 @@ def test_barriers_stand_between_waves(gpu: GpuDevice) -> None:
     assert (found.reads, found.writes) == ((0, 2, 1, 4), (1, 2, 3, 4, 5))
 
 
+def test_launches_change_places_to_share_a_wave(gpu: GpuDevice) -> None:
+    """Two chains, one asked for after the other, run side by side."""
+    first = [launch(gpu, [k], [k + 1]) for k in range(3)]
+    second = [launch(gpu, [k], [k + 1]) for k in range(10, 13)]
+    last = launch(gpu, [3, 13], [20])
+    found = running(gpu.gpu, [*first, *second, last], {20})
+    barriers = [barrier for _, barrier in found.steps]
+    assert barriers == [False, False, True, False, True, False, True]
+    order = [(launch.reads, launch.writes) for launch, _ in found.steps]
+    assert order == [
+        ((0,), (1,)), ((10,), (11,)), ((1,), (2,)), ((11,), (12,)),
+        ((2,), (3,)), ((12,), (13,)), ((3, 13), (20,)),
+    ]  # fmt: skip
+
+
 def test_small_values_share_memory_and_kept_ones_do_not(gpu: GpuDevice) -> None:
     rows = [launch(gpu, [0], [1], 5), launch(gpu, [0], [2], 300)]
     rows += [launch(gpu, [1], [3], SMALL + 1), launch(gpu, [2], [4])]
