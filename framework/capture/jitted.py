@@ -187,7 +187,10 @@ class Jitted(Generic[P, R]):
 
 def _profiled() -> bool:
     """Whether a device is being profiled, which sees no dispatch of a recording."""
-    return any(each.gpu.open_profile is not None for each in opened_devices())
+    for device in opened_devices():
+        if device.gpu.open_profile is not None:
+            return True
+    return False
 
 
 def _check_host(call: Call, trace: Trace) -> None:

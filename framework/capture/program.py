@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
+from operator import attrgetter, is_
 from typing import TYPE_CHECKING, Any
 
 import vkbackend
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 MOST_MOVED = 16
 """Results with memory of their own of which the memory may be used again."""
+
+_grad = attrgetter("grad")
 
 Copy = tuple[vkbackend.Buffer, int, vkbackend.Buffer, int, int]
 
@@ -58,9 +61,10 @@ class Program:
                 self._surroundings.add(mapping, name)
         self._changes = Structure.changes
         self._fingerprints = [(owner, owner._fingerprint()) for owner in trace.owners]
-        self._leaves = [
-            (leaf, entry, leaf.grad) for leaf, entry in trace.leaves.values()
-        ]
+        leaves = list(trace.leaves.values())
+        self._entries = [(leaf, entry) for leaf, entry in leaves if entry is not ANY]
+        self._leaves = [leaf for leaf, _ in leaves]
+        self._grads = [leaf.grad for leaf, _ in leaves]
         self._built = build(
             trace,
             {
@@ -122,8 +126,8 @@ class Program:
                 if not _equal(owner._fingerprint(), fingerprint):
                     return False
             self._changes = Structure.changes
-        for leaf, entry, _ in self._leaves:
-            if entry is not ANY and leaf.grad is not entry:
+        for leaf, entry in self._entries:
+            if leaf.grad is not entry:
                 return False
         with self._device.lock:
             if self._device.pending:
@@ -205,8 +209,8 @@ class Program:
             if built.recording is not None:
                 built.recording.submit(copies, built.words.any and not first)
             self.replays += 1
-            for leaf, _, grad in self._leaves:
-                if leaf.grad is not grad:
+            if not all(map(is_, map(_grad, self._leaves), self._grads)):
+                for leaf, grad in zip(self._leaves, self._grads):
                     leaf.grad = grad
             return filled(self._result, self._results())
 

@@ -30,11 +30,14 @@ class Surroundings:
 
     def changed(self) -> bool:
         """Return whether any place holds something else by now."""
+        # Mostly it is the same object; that is found out before anything is called.
         for cell, value in self._cells:
-            if not _same(_content(cell), value):
+            found = _content(cell)
+            if found is not value and not _same(found, value):
                 return True
         for mapping, name, value in self._entries:
-            if not _same(mapping.get(name, _MISSING), value):
+            found = mapping.get(name, _MISSING)
+            if found is not value and not _same(found, value):
                 return True
         return False
 
@@ -107,8 +110,7 @@ def _is_plain(value: object) -> bool:
 
 
 def _same(found: object, expected: object) -> bool:
-    if found is expected:
-        return True
+    """Whether two objects that are not the same one are the same number or text."""
     return (
         type(found) is type(expected)
         and isinstance(found, SIMPLE)
