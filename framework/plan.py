@@ -26,7 +26,7 @@ from .fusion.emit import emit
 from .fusion.expr import Program
 from .fusion.movable import arguments_in_memory, results_over_operands
 from .fusion.row import RowProgram
-from .fusion.row_build import build_rows, row_space
+from .fusion.row_build import build_rows, row_space, subgroup_of
 from .fusion.row_emit import emit_any
 from .fusion.rules import SWITCHED_OFF, Item, boundaries, group
 from .launch import Address, Draft, Launch, Running, launches, running
@@ -302,10 +302,11 @@ class _Builder:
 
     def _plan_fused(self, unit: list[int], wanted: set[int]) -> None:
         nodes = [self.nodes[number] for number in unit]
+        lanes = self._lanes(nodes)
         if any(node.op.reduction for node in nodes):
-            kernel = build_rows(nodes, wanted, self.gpu.info)
+            kernel = build_rows(nodes, wanted, self.gpu.info, lanes=lanes)
         else:
-            kernel = build_kernel(nodes, wanted, software=self.wide)
+            kernel = build_kernel(nodes, wanted, software=self.wide, lanes=lanes)
         inputs = {
             name: (self.slots[id(value)], offset)
             for name, value, offset in kernel.inputs
@@ -339,12 +340,20 @@ class _Builder:
             writes=[slot for slot, _ in outputs.values()],
             allocate=self._memory([value for _, value in kernel.outputs]),
             over=over,
-            program=(program, bool(over)) if isinstance(program, Program) else None,
+            program=(program, bool(over))
+            if isinstance(program, Program) and not kernel.lanes
+            else None,
         )
+
+    def _lanes(self, nodes: Sequence[Node]) -> int:
+        """Return the lanes that may read blocks, which needs pushed arguments."""
+        numbers = [number for node in nodes for _, number in node.scalars]
+        changes = any(isinstance(number, Changing | StreamWord) for number in numbers)
+        return subgroup_of(self.gpu.info) if self.wide and not changes else 0
 
     def _source(self, unit: list[int], kernel: FusedKernel, over: bool) -> str:
         """Return the kernel's GLSL, of a kind that can be replayed if it must be."""
-        source = emit_any(kernel.program, self.wide, kernel.rounds)
+        source = emit_any(kernel.program, self.wide, kernel.rounds, kernel.lanes)
         numbers = [
             self.nodes[unit[member]].scalars[at][1] for member, at in kernel.scalars
         ]

@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..dispatch import Grid, divisor, linear_grid
-from ..dtype import DType
+from ..dispatch import Grid, divisor, fold_grid, linear_grid
+from ..dtype import DTYPES, DType
 from ..shape import Layout, ceil_div, collapse
+from .blocks import DIGIT_BYTES, DIGIT_WORDS
 from .expr import (
+    MAX_PUSH,
     Access,
     Instruction,
     Output,
     Pattern,
     Program,
     Reference,
+    field_size,
+    push_fields,
 )
 from .row import RowProgram
 
@@ -30,6 +34,16 @@ SOFTWARE_ROUNDS = 4
 
 An invocation costs as much there as a load (lavapipe 22.3, measured).
 """
+
+
+BLOCK_ROUNDS = 16
+"""Times that an invocation takes four elements of a block.
+
+Fewer leave more to do for each workgroup, more take long to compile.
+"""
+
+LEAST_BLOCKED = 1 << 17
+"""Elements from which a software device reads blocks, whose kernels compile longer."""
 
 
 class FusedKernel(NamedTuple):
@@ -55,6 +69,8 @@ class FusedKernel(NamedTuple):
         Invocations per workgroup.
     rounds : int
         Times that an invocation takes four elements, if it does not walk over rows.
+    lanes : int
+        Invocations of a workgroup that reads whole blocks, see `blocks`; 0 if not so.
     """
 
     name: str
@@ -66,6 +82,7 @@ class FusedKernel(NamedTuple):
     scalars: list[tuple[int, int]]
     workgroup: int = WORKGROUP
     rounds: int = 1
+    lanes: int = 0
 
 
 def build_kernel(
@@ -73,6 +90,7 @@ def build_kernel(
     wanted: set[int],
     software: bool = False,
     product: Value | None = None,
+    lanes: int = 0,
 ) -> FusedKernel:
     """Return the kernel that runs `nodes` and writes the values in `wanted`.
 
@@ -86,8 +104,39 @@ def build_kernel(
         Whether the device is a software one whose compiler bears branches in loops.
     product : Value or None
         What the kernel is handed, instead of reading it; see `epilogue`.
+    lanes : int, default 0
+        Size of the subgroups of a software device that may read whole blocks; 0 if it
+        may not.
     """
-    return _Build(nodes, wanted, product).kernel(software)
+    built = _Build(nodes, wanted, product).kernel(software)
+    return _in_blocks(built, lanes) if lanes and _fits_blocks(built) else built
+
+
+def _fits_blocks(kernel: FusedKernel) -> bool:
+    """Whether every operand can be read as whole vectors, and that is worth it."""
+    program, words = kernel.program, dict(kernel.words)
+    assert isinstance(program, Program)
+    moved = [access for access in program.accesses if access.kind != "scalar"]
+    dtypes = [access.dtype for access in moved]
+    dtypes += [output.dtype for output in program.outputs]
+    size = sum(field_size(kind) for _, kind in push_fields(program))
+    return (
+        4 * words["quads"] >= LEAST_BLOCKED
+        and all(access.kind == "linear" for access in moved)
+        and all(DTYPES[dtype].itemsize == 4 for dtype in dtypes)
+        and size + DIGIT_BYTES <= MAX_PUSH
+    )
+
+
+def _in_blocks(kernel: FusedKernel, lanes: int) -> FusedKernel:
+    quads = int(dict(kernel.words)["quads"])
+    return kernel._replace(
+        grid=fold_grid(ceil_div(quads, lanes * BLOCK_ROUNDS)),
+        words=[*kernel.words, *DIGIT_WORDS],
+        workgroup=lanes,
+        rounds=BLOCK_ROUNDS,
+        lanes=lanes,
+    )
 
 
 class Wiring:

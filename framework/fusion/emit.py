@@ -14,6 +14,7 @@ from importlib import resources
 from ..dtype import DTYPES, DType
 from .expr import (
     MADE,
+    MAX_PUSH,
     Access,
     Instruction,
     Program,
@@ -36,9 +37,6 @@ from .words import (
 )
 
 AnyProgram = Program | RowProgram
-
-MAX_PUSH = 128
-"""Bytes of push constants that every device has (Vulkan 1.0 limits table)."""
 
 PACK_WORDS = (
     "uint64_t pack_words(uvec2 w) { return packUint2x32(w); }",
@@ -304,7 +302,7 @@ def _main(program: Program, wide: bool, rounds: int, siblings: bool) -> list[str
         lines += [f"uint i = {number};", "if (i >= quads) return;"]
         return lines + quad_lines(program, wide, range(len(program.accesses)))
     for k in fixed:
-        lines += _load(k, program.accesses[k], wide)
+        lines += load(k, program.accesses[k], wide)
     varying = [k for k in range(len(program.accesses)) if k not in fixed]
     return [
         *lines,
@@ -322,7 +320,16 @@ def quad_lines(program: Program, wide: bool, loads: Iterable[int]) -> list[str]:
     """Load, compute and store the four elements number `i`."""
     lines = _offsets(program)
     for k in loads:
-        lines += _load(k, program.accesses[k], wide)
+        lines += load(k, program.accesses[k], wide)
+    lines += compute_quad(program)
+    for k, output in enumerate(program.outputs):
+        lines += store_quad(k, output.dtype, wide)
+    return lines
+
+
+def compute_quad(program: Program) -> list[str]:
+    """Compute y{k}_0 to y{k}_3 of four elements that are loaded."""
+    lines = []
     scalars = [f"s{k}" for k in range(len(program.scalars))]
     for lane in LANES:
         for k, output in enumerate(program.outputs):
@@ -331,8 +338,6 @@ def quad_lines(program: Program, wide: bool, loads: Iterable[int]) -> list[str]:
         arguments += scalars
         arguments += [f"y{k}_{lane}" for k in range(len(program.outputs))]
         lines.append(f"compute({', '.join(arguments)});")
-    for k, output in enumerate(program.outputs):
-        lines += store_quad(k, output.dtype, wide)
     return lines
 
 
@@ -376,7 +381,8 @@ def _step(k: int, pattern: tuple[tuple[str, ...], bool], lane: int) -> str:
     return f" + {lane}u" + (f" * p{k}_{len(pattern[0]) - 1}" if last == "s" else "")
 
 
-def _load(k: int, access: Access, wide: bool) -> list[str]:
+def load(k: int, access: Access, wide: bool) -> list[str]:
+    """Load or make x{k}_0 to x{k}_3, the elements of an operand."""
     dtype = DTYPES[access.dtype]
     if access.kind in MADE:
         return _made(k, access)

@@ -21,6 +21,10 @@ MADE = {
 that a matrix product hands on."""
 
 
+MAX_PUSH = 128
+"""Bytes of push constants that every device has (Vulkan 1.0 limits table)."""
+
+
 class Pattern(NamedTuple):
     """How an operand's offset follows from the coordinates.
 

@@ -9,10 +9,19 @@ from typing import TYPE_CHECKING, NamedTuple
 from ..dispatch import fold_grid
 from ..dtype import DTYPES
 from ..shape import Layout, Shape, ceil_div, collapse
-from .build import FusedKernel, Wiring, is_linear, is_scalar, size_words
+from .blocks import DIGIT_WORDS, MOST_TOLD
+from .build import (
+    LEAST_BLOCKED,
+    FusedKernel,
+    Wiring,
+    is_linear,
+    is_scalar,
+    size_words,
+)
 from .expr import Instruction, Output, Reference
 from .recipe import Made, Reduction, reduction, split_of
 from .row import Fold, RowAccess, RowPattern, RowProgram, passes
+from .row_blocks import fits_blocks
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
@@ -38,6 +47,10 @@ ENOUGH_ROWS = 64
 MOST_COLUMNS = 65536
 SOFTWARE_COLUMNS = 8192
 """Longest rows; their loops are short enough for software devices, see `dispatch`."""
+
+LEAST_BLOCK = 128
+MOST_BLOCK = 1024
+"""Columns of rows that a software device reads as blocks; more compile for long."""
 
 MOST_KEPT = 96
 MOST_KEPT_TOGETHER = 40960
@@ -99,7 +112,9 @@ def subgroup_of(gpu: DeviceInfo) -> int:
     return gpu.subgroup_size if gpu.subgroup_shuffle and alike else 0
 
 
-def build_rows(nodes: Sequence[Node], wanted: set[int], gpu: DeviceInfo) -> FusedKernel:
+def build_rows(
+    nodes: Sequence[Node], wanted: set[int], gpu: DeviceInfo, lanes: int = 0
+) -> FusedKernel:
     """Return the kernel that runs `nodes` and writes the values in `wanted`.
 
     Parameters
@@ -111,8 +126,29 @@ def build_rows(nodes: Sequence[Node], wanted: set[int], gpu: DeviceInfo) -> Fuse
         `id` of each value that must reach memory.
     gpu : DeviceInfo
         Where it runs.
+    lanes : int, default 0
+        Size of the subgroups of a software device that may read rows as blocks, see
+        `blocks`; 0 if it may not.
     """
-    return _RowBuild(nodes, wanted, gpu).kernel()
+    space = next(space for space in map(space_of, nodes) if space)
+    tile = row_tile(gpu, space.rows, space.columns)
+    if lanes and _worth_blocks(space, lanes):
+        whole = Tile(lanes, lanes, space.columns // (4 * lanes))
+        built = _RowBuild(nodes, wanted, space, whole, gpu).kernel()
+        assert isinstance(built.program, RowProgram)
+        if fits_blocks(built.program):
+            return built._replace(words=[*built.words, *DIGIT_WORDS], lanes=lanes)
+    return _RowBuild(nodes, wanted, space, tile, gpu).kernel()
+
+
+def _worth_blocks(space: Space, lanes: int) -> bool:
+    """Whether rows are whole vectors, neither too short nor too long to write out."""
+    return (
+        space.columns % (4 * lanes) == 0
+        and LEAST_BLOCK <= space.columns <= MOST_BLOCK
+        and space.rows * space.columns >= LEAST_BLOCKED
+        and space.rows <= MOST_TOLD
+    )
 
 
 def space_of(node: Node) -> Space | None:
@@ -156,14 +192,20 @@ def row_space(node: Node, gpu: DeviceInfo) -> Space | None:
 
 class _RowBuild(Wiring):
     def __init__(
-        self, nodes: Sequence[Node], wanted: set[int], gpu: DeviceInfo
+        self,
+        nodes: Sequence[Node],
+        wanted: set[int],
+        space: Space,
+        tile: Tile,
+        gpu: DeviceInfo,
     ) -> None:
         super().__init__(nodes)
         self.nodes = nodes
         self.wanted = wanted
-        self.space = next(space for space in map(space_of, nodes) if space)
+        self.space = space
+        self.tile = tile
+        self.software = gpu.kind == "software"
         self.subgroup = subgroup_of(gpu)
-        self.tile = row_tile(gpu, self.space.rows, self.space.columns)
         self.steps: list[Instruction | Fold] = []
         self.per_row: list[bool] = []
         self.accesses: list[RowAccess] = []
@@ -214,7 +256,10 @@ class _RowBuild(Wiring):
             outputs=tuple(Output(self.made[id(v)], v.dtype.name) for v in kept),
         )
         registers = rounds * 4 * _registers(program)
-        if registers > min(MOST_KEPT, MOST_KEPT_TOGETHER // self.tile.workgroup):
+        # Software devices have as many as they like.
+        if not self.software and registers > min(
+            MOST_KEPT, MOST_KEPT_TOGETHER // self.tile.workgroup
+        ):
             return program._replace(rounds=0, exact=False)
         return program
 

@@ -11,6 +11,8 @@ import re
 from collections.abc import Iterable
 
 from ..dtype import DTYPES
+from .block_emit import emit_blocks
+from .blocks import DIGIT_FIELD, block_functions
 from .emit import (
     PACK_WORDS,
     argument,
@@ -31,6 +33,7 @@ from .row import (
     passes,
     row_fields,
 )
+from .row_blocks import block_operands, vector_rounds
 from .row_folds import folding, place_in_workgroup, uses_subgroups
 from .row_places import column_offsets, row_offsets
 from .words import (
@@ -46,14 +49,16 @@ from .words import (
 )
 
 
-def emit_any(program: Program | RowProgram, wide: bool = False, rounds: int = 1) -> str:
-    """Return the compute shader of a program of either kind; see `emit`."""
+def emit_any(
+    program: Program | RowProgram, wide: bool = False, rounds: int = 1, lanes: int = 0
+) -> str:
+    """Return the compute shader of a program of any kind; see `emit`, `emit_blocks`."""
     if isinstance(program, RowProgram):
-        return emit_rows(program, wide)
-    return emit(program, wide, rounds)
+        return emit_rows(program, wide, lanes)
+    return emit_blocks(program, lanes, rounds) if lanes else emit(program, wide, rounds)
 
 
-def emit_rows(program: RowProgram, wide: bool = False) -> str:
+def emit_rows(program: RowProgram, wide: bool = False, lanes: int = 0) -> str:
     """Return the compute shader of a program over rows.
 
     Parameters
@@ -62,31 +67,35 @@ def emit_rows(program: RowProgram, wide: bool = False) -> str:
         What to compute.
     wide : bool, default False
         Move memory in 64-bit words; see `emit`.
+    lanes : int, default 0
+        Invocations of a workgroup that reads a row as a whole block, see `blocks`.
     """
     schedule = passes(program, keep=program.rounds > 0)
+    fields = [*row_fields(program), *([DIGIT_FIELD] if lanes else [])]
     return "\n".join(
         [
             "#version 460",
             "#extension GL_EXT_buffer_reference : require",
             *extensions(program, wide),
-            *_row_extensions(program),
+            *_row_extensions(program, lanes),
             *includes(program),
             f"const uint GROUP = {program.group}u;",
-            *interface(row_fields(program), _buffer_types(program, wide)),
+            *interface(fields, _buffer_types(program, wide)),
             *(PACK_WORDS if wide else ()),
+            *(block_functions(lanes, 4 * program.rounds) if lanes else ()),
             *functions(program),
             *folding(program),
             *_globals(program),
             *_pass_functions(program, schedule),
             "void main() {",
-            *(f"    {line}" for line in _main(program, schedule, wide)),
+            *(f"    {line}" for line in _main(program, schedule, wide, lanes)),
             "}",
             "",
         ]
     )
 
 
-def _row_extensions(program: RowProgram) -> list[str]:
+def _row_extensions(program: RowProgram, lanes: int) -> list[str]:
     names = {1: "GL_EXT_shader_8bit_storage", 2: "GL_EXT_shader_16bit_storage"}
     alone = {
         DTYPES[output.dtype].itemsize
@@ -94,7 +103,7 @@ def _row_extensions(program: RowProgram) -> list[str]:
         if not program.quads or program.per_row[output.instruction]
     }
     needed = [names[size] for size in sorted(alone & names.keys())]
-    if program.rounds > 1:
+    if program.rounds > 1 and not lanes:
         needed.append("GL_EXT_control_flow_attributes")
     if uses_subgroups(program):
         needed += ["GL_KHR_shader_subgroup_basic", "GL_KHR_shader_subgroup_shuffle"]
@@ -199,21 +208,23 @@ def _pass_functions(program: RowProgram, schedule: Passes) -> list[str]:
     return lines
 
 
-def _main(program: RowProgram, schedule: Passes, wide: bool) -> list[str]:
+def _main(program: RowProgram, schedule: Passes, wide: bool, lanes: int) -> list[str]:
     kinds = _buffer_types(program, wide)
-    known = {f"s{k}" for k in range(len(program.scalars))}
-    known |= {f"factor{k}" for k in range(len(program.factors))}
+    globals_ = {f"s{k}" for k in range(len(program.scalars))}
+    globals_ |= {f"factor{k}" for k in range(len(program.factors))}
     lines = []
     for name, kind in row_fields(program):
-        declared = "" if name in known else f"{kinds.get(name, kind)} "
+        declared = "" if name in globals_ else f"{kinds.get(name, kind)} "
         lines.append(f"{declared}{name} = args.{name};")
+    known = "min(row, rows - 1u)"
     lines += [
         f"uint at = {place_in_workgroup(program)}, part = at % GROUP;",
         "uint row = linear_workgroup() * (gl_WorkGroupSize.x / GROUP) + at / GROUP;",
-        "uint known = min(row, rows - 1u);",
+        f"uint known = {f'told({known})' if lanes else known};",
         "uint first = known * columns;",
         "bool leads = part == 0u && row < rows;",
         *row_offsets(program),
+        *(block_operands(program) if lanes else ()),
     ]
     for k, access in enumerate(program.accesses):
         if access.per_row:
@@ -223,7 +234,7 @@ def _main(program: RowProgram, schedule: Passes, wide: bool) -> list[str]:
         size = 4 * program.rounds
         lines.append(f"{_type(program, key)} kept_{_name(key)}[{size}];")
     for number in range(len(schedule.passes)):
-        lines += _pass(program, schedule, number, wide)
+        lines += _pass(program, schedule, number, wide, lanes)
     return lines
 
 
@@ -266,7 +277,9 @@ def _draw(program: RowProgram, k: int, number: str) -> str:
     return made.replace("call", f"uvec2({words[2]}, {words[3]})")
 
 
-def _pass(program: RowProgram, schedule: Passes, number: int, wide: bool) -> list[str]:
+def _pass(
+    program: RowProgram, schedule: Passes, number: int, wide: bool, lanes: int
+) -> list[str]:
     """Walk over the row once, then compute what follows from it."""
     walk = schedule.passes[number]
     lines = []
@@ -276,8 +289,11 @@ def _pass(program: RowProgram, schedule: Passes, number: int, wide: bool) -> lis
         kind = DTYPES[step.result].glsl
         for lane in LANES:
             lines.append(f"{kind} a{n}_{lane} = {identity(step.combine, kind)};")
-    body = [*_place(program), *_load(program, walk, wide)]
-    body += _apply(program, schedule, number)
+    applied = _apply(program, schedule, number)
+    if lanes:
+        lines += vector_rounds(program, walk, applied, lanes)
+        return lines + _row_steps(program, walk.after)
+    body = [*_place(program), *_load(program, walk, wide), *applied]
     body += _store(program, walk, wide)
     lines += [_loop(program), *(f"    {line}" for line in body), "}"]
     return lines + _row_steps(program, walk.after)

@@ -48,14 +48,12 @@ def unpack(name: str, k: int, lane: int) -> str:
     """Element `lane` of the four that the words w{k}_* hold."""
     dtype = DTYPES[name]
     if dtype.itemsize == 8:
-        return _decode(
-            name, f"w{k}_{lane // 2}.{'xy' if lane % 2 == 0 else 'zw'}", "0u"
-        )
+        return decode(name, f"w{k}_{lane // 2}.{'xy' if lane % 2 == 0 else 'zw'}", "0u")
     if dtype.itemsize == 4:
-        return _decode(name, f"w{k}_0.{XYZW[lane]}", "0u")
+        return decode(name, f"w{k}_0.{XYZW[lane]}", "0u")
     if dtype.itemsize == 2:
-        return _decode(name, f"w{k}_0.{'xxyy'[lane]}", f"{lane % 2 * 16}u")
-    return _decode(name, f"w{k}_0", f"{lane * 8}u")
+        return decode(name, f"w{k}_0.{'xxyy'[lane]}", f"{lane % 2 * 16}u")
+    return decode(name, f"w{k}_0", f"{lane * 8}u")
 
 
 def element(name: str, k: int, place: str) -> str:
@@ -63,17 +61,15 @@ def element(name: str, k: int, place: str) -> str:
     dtype = DTYPES[name]
     at = f"in{k}.at"
     if dtype.itemsize == 8:
-        return _decode(
-            name, f"uvec2({at}[2u * {place}], {at}[2u * {place} + 1u])", "0u"
-        )
+        return decode(name, f"uvec2({at}[2u * {place}], {at}[2u * {place} + 1u])", "0u")
     if dtype.itemsize == 4:
-        return _decode(name, f"{at}[{place}]", "0u")
+        return decode(name, f"{at}[{place}]", "0u")
     if dtype.itemsize == 2:
-        return _decode(name, f"{at}[{place} >> 1]", f"16u * ({place} & 1u)")
-    return _decode(name, f"{at}[{place} >> 2]", f"8u * ({place} & 3u)")
+        return decode(name, f"{at}[{place} >> 1]", f"16u * ({place} & 1u)")
+    return decode(name, f"{at}[{place} >> 2]", f"8u * ({place} & 3u)")
 
 
-def _decode(name: str, word: str, shift: str) -> str:
+def decode(name: str, word: str, shift: str = "0u") -> str:
     """Turn a word, or a pair of words, into the value that starts `shift` bits in."""
     dtype = DTYPES[name]
     whole = {
@@ -101,7 +97,7 @@ def store_quad(k: int, name: str, wide: bool) -> list[str]:
     """Write the four results y{k}_0 to y{k}_3."""
     size = DTYPES[name].itemsize
     pack = "pack_words" if wide else ""
-    encoded = [_encode(name, f"y{k}_{lane}") for lane in LANES]
+    encoded = [encode(name, f"y{k}_{lane}") for lane in LANES]
     if size == 8:
         pairs = [
             f"uvec4({encoded[0]}, {encoded[1]})",
@@ -123,10 +119,10 @@ def store_quad(k: int, name: str, wide: bool) -> list[str]:
 def store_element(k: int, name: str, value: str, place: str) -> str:
     """Write one result alone, which for narrow types is a feature of the device."""
     word = SINGLE_WORD[DTYPES[name].itemsize]
-    return f"out{k}.at[{place}] = {word}({_encode(name, value)});"
+    return f"out{k}.at[{place}] = {word}({encode(name, value)});"
 
 
-def _encode(name: str, value: str) -> str:
+def encode(name: str, value: str) -> str:
     """Turn a value into its word, a pair of words, or the low bits of a word.
 
     Values are rounded to their dtype already.

@@ -430,5 +430,7 @@ def test_kernels_of_gpus(
     gpu.plans.clear()
 
 
-def _with_info(function: Callable[..., Any], info: Any, *arguments: Any) -> Any:
+def _with_info(
+    function: Callable[..., Any], info: Any, *arguments: Any, lanes: int = 0
+) -> Any:
     return function(*arguments[:-1], info)
