@@ -302,7 +302,10 @@ class _Builder:
 
     def _plan_fused(self, unit: list[int], wanted: set[int]) -> None:
         nodes = [self.nodes[number] for number in unit]
-        lanes = self._lanes(nodes)
+        numbers = [number for node in nodes for _, number in node.scalars]
+        changes = any(isinstance(number, Changing | StreamWord) for number in numbers)
+        # Blocks need arguments that are pushed.
+        lanes = subgroup_of(self.gpu.info) if self.wide and not changes else 0
         if any(node.op.reduction for node in nodes):
             kernel = build_rows(nodes, wanted, self.gpu.info, lanes=lanes)
         else:
@@ -313,10 +316,10 @@ class _Builder:
         }
         outputs = {name: (self.slots[id(value)], 0) for name, value in kernel.outputs}
         over = self._over(kernel)
-        source = self.plan.sources[unit[0]] = self._source(unit, kernel, bool(over))
+        source = self.plan.sources[unit[0]] = self._source(kernel, changes, bool(over))
         # Without `self` and nodes, which a draft would keep until cycles are collected.
-        gpu, wide, rounds = self.gpu, self.wide, kernel.rounds
-        program = kernel.program
+        gpu, wide = self.gpu, self.wide
+        program, rounds = kernel.program, kernel.rounds
         title, constants = f"fused/{kernel.name}", {"LOCAL_X": kernel.workgroup}
 
         def pipeline(siblings: bool) -> vkbackend.Pipeline:
@@ -345,23 +348,11 @@ class _Builder:
             else None,
         )
 
-    def _lanes(self, nodes: Sequence[Node]) -> int:
-        """Return the lanes that may read blocks, which needs pushed arguments."""
-        numbers = [number for node in nodes for _, number in node.scalars]
-        changes = any(isinstance(number, Changing | StreamWord) for number in numbers)
-        return subgroup_of(self.gpu.info) if self.wide and not changes else 0
-
-    def _source(self, unit: list[int], kernel: FusedKernel, over: bool) -> str:
+    def _source(self, kernel: FusedKernel, changes: bool, over: bool) -> str:
         """Return the kernel's GLSL, of a kind that can be replayed if it must be."""
         source = emit_any(kernel.program, self.wide, kernel.rounds, kernel.lanes)
-        numbers = [
-            self.nodes[unit[member]].scalars[at][1] for member, at in kernel.scalars
-        ]
-        if any(isinstance(number, Changing | StreamWord) for number in numbers):
-            source = arguments_in_memory(source)
-        if over:
-            source = results_over_operands(source)
-        return source
+        source = arguments_in_memory(source) if changes else source
+        return results_over_operands(source) if over else source
 
     def _over(self, kernel: FusedKernel) -> tuple[tuple[int, int], ...]:
         """Return which results may lie where which operands do."""
