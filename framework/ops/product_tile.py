@@ -5,7 +5,8 @@ workgroups are spread over `PROCESSORS`, and the busiest of these decides. Its t
 the multiply-adds of its workgroups, each with `START` more of depth for the first loads
 and the last stores, at the tile's rate; where fewer workgroups than a processor has
 room for run on it, only a share of that rate is reached. Parts add the bytes of their
-sums, which are written and read again, and the start of the kernel that reads them.
+sums, which are written and read again, and the start of the kernel that reads them;
+they must then be quicker by `DOUBT`.
 
 Rates and shares were measured on an NVIDIA H200 with products of 1024 to 8192 rows;
 what another device reaches differs, but what is better than what differs less.
@@ -49,6 +50,12 @@ MIN_PART = 512
 """Least depth of a part, where the depth is cut for want of tiles."""
 
 MAX_PARTS = 8
+
+DOUBT = 1.05
+"""How much quicker parts must be than the whole depth, by a model that errs."""
+
+MAX_SUMS = 256 << 20
+"""Most bytes of partial sums, where the depth is cut for want of tiles."""
 
 MAX_PAIRS = 8192
 """Greatest depth of a part of pairs: matrix units truncate as they sum, so the error
@@ -145,7 +152,7 @@ def cuts(gpu: DeviceInfo, mode: str, sizes: Sizes) -> list[Cut]:
         Cut(tile, parts)
         for tile in _tiles(mode)
         if fits(gpu, tile, mode)
-        for parts in _parts(sizes.k, mode)
+        for parts in _parts(sizes, mode)
     ]
     return sorted(found, key=lambda cut: microseconds(cut, mode, sizes))
 
@@ -164,13 +171,16 @@ def microseconds(cut: Cut, mode: str, sizes: Sizes) -> float:
     if parts > 1:
         sums = parts * sizes.batch * sizes.m * sizes.n
         time += LAUNCH_MICROSECONDS + 2 * 4 * sums / BYTES_A_MICROSECOND
+        time *= DOUBT
     return time
 
 
-def _parts(k: int, mode: str) -> range:
+def _parts(sizes: Sizes, mode: str) -> range:
     """Return into how many parts the depth may be cut."""
-    least = ceil_div(k, MAX_PAIRS) if mode == PAIRS else 1
-    return range(least, max(least, min(MAX_PARTS, k // MIN_PART)) + 1)
+    least = ceil_div(sizes.k, MAX_PAIRS) if mode == PAIRS else 1
+    in_memory = MAX_SUMS // max(1, 4 * sizes.batch * sizes.m * sizes.n)
+    most = min(MAX_PARTS, sizes.k // MIN_PART, in_memory)
+    return range(least, max(least, most) + 1)
 
 
 def _tiles(mode: str) -> Sequence[Tile]:

@@ -79,9 +79,16 @@ def test_the_depth_is_cut_where_it_is_deep(discrete: vkbackend.DeviceInfo) -> No
     for mode in (PLAIN, UNITS):
         assert cuts(discrete, mode, Sizes(256, 256, 4096))[0].parts == MAX_PARTS
         assert cuts(discrete, mode, Sizes(256, 256, 2 * MIN_PART - 1))[0].parts == 1
-    assert {cut.parts for cut in cuts(discrete, PAIRS, square(20_000))} == set(
-        range(3, MAX_PARTS + 1)
-    )
+    deep = cuts(discrete, PAIRS, Sizes(1024, 1024, 20_000))
+    assert {cut.parts for cut in deep} == set(range(3, MAX_PARTS + 1))
+
+
+def test_sums_of_parts_are_few_enough(discrete: vkbackend.DeviceInfo) -> None:
+    def parts(mode: str) -> set[int]:
+        return {cut.parts for cut in cuts(discrete, mode, Sizes(6000, 6000, 20_000))}
+
+    assert parts(PLAIN) == {1}  # two have 275 MiB
+    assert parts(PAIRS) == {3}  # for exactness
 
 
 def test_sums_of_parts_have_their_price() -> None:
