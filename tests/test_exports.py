@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -11,22 +13,28 @@ import pytest
 INTERNAL = (ModuleType, type(annotations))
 PACKAGES = (
     "vkbackend",
-    "vkbackend.framework",
     "vkbackend.framework.data",
     "vkbackend.framework.nn",
     "vkbackend.framework.optim",
 )
+# Those that export names by `from a import x as x`, once each.
+BY_ALIAS = ("vkbackend.framework", "vkbackend.framework.ops")
+
+
+def public_names(package: ModuleType) -> set[str]:
+    """Return the names in a package that are neither private nor modules."""
+    return {
+        name
+        for name, value in vars(package).items()
+        if not name.startswith("_") and not isinstance(value, INTERNAL)
+    }
 
 
 @pytest.mark.parametrize("name", PACKAGES)
 def test_all_is_whole(name: str) -> None:
     package = importlib.import_module(name)
     # Their order is ruff's business (RUF022).
-    offered = {
-        name
-        for name, value in vars(package).items()
-        if not name.startswith("_") and not isinstance(value, INTERNAL)
-    }
+    offered = public_names(package)
     named = {
         name
         for name in package.__all__
@@ -39,3 +47,29 @@ def test_all_is_whole(name: str) -> None:
 def test_all_has_no_duplicates(name: str) -> None:
     package = importlib.import_module(name)
     assert len(set(package.__all__)) == len(package.__all__)
+
+
+@pytest.mark.parametrize("name", BY_ALIAS)
+def test_imports_are_exported_by_their_alias(name: str) -> None:
+    """Type checkers take no other import for an export."""
+    package = importlib.import_module(name)
+    tree = ast.parse(Path(str(package.__file__)).read_text(encoding="utf-8"))
+    aliases = [
+        alias
+        for node in tree.body
+        if isinstance(node, ast.ImportFrom) and node.module != "__future__"
+        for alias in node.names
+        if alias.asname or not isinstance(getattr(package, alias.name), ModuleType)
+    ]
+    exported = [alias.name for alias in aliases if alias.name == alias.asname]
+    others = {alias.asname for alias in aliases if alias.name != alias.asname}
+    assert all(str(other).startswith("_") for other in others)
+    assert len(set(exported)) == len(exported)
+    assigned = {
+        target.id
+        for node in tree.body
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    assert public_names(package) <= {*exported, *assigned}

@@ -81,7 +81,7 @@ def reached(function: Callable[..., Any]) -> Iterator[Any]:
     Other public functions are not followed.
     """
     pending: list[Any] = [inspect.unwrap(function, stop=lambda f: isinstance(f, Op))]
-    public = {id(getattr(ops, name)) for name in ops.__all__} - {id(function)}
+    public = {id(getattr(ops, name)) for name in ops.NAMES} - {id(function)}
     seen: set[int] = set()
     while pending:
         known = pending.pop()
@@ -124,7 +124,7 @@ def _contents(code: CodeType) -> tuple[set[str], set[str]]:
 def users() -> dict[str, list[str]]:
     """Return the public functions that serve each operation, by its name."""
     found: dict[str, set[str]] = {name: set() for name in REGISTRY}
-    for public in ops.__all__:
+    for public in ops.NAMES:
         function = getattr(ops, public)
         if isinstance(function, Op):
             found[function.name].add(public)
