@@ -59,6 +59,66 @@ def _add_products() -> None:
 _add_products()
 
 
+@workload("matmul_{}x{}x{}_f16", full=(4000, 4095, 4001), dtype="float16")
+def ragged_product(bench: Bench, m: int, k: int, n: int) -> Case:
+    """Multiply matrices of odd sizes."""
+    return _product(bench, m, k, n, "float16")
+
+
+@workload("matmul_{}x{}x{}_f32", full=(2048, 10000, 128), small=(64, 2000, 32))
+def deep_product(bench: Bench, m: int, k: int, n: int) -> Case:
+    """Multiply matrices with few results, each a sum of many products."""
+    return _product(bench, m, k, n, "float32")
+
+
+@workload("bmm_{}x{}_f16", full=(16, 1024), dtype="float16")
+def batched_product(bench: Bench, batch: int, size: int) -> Case:
+    """Multiply pairs of matrices."""
+    (a, pa), (b, pb) = (
+        bench.uniform(batch, size, size, dtype="float16") for _ in range(2)
+    )
+    return Case(
+        lambda: [a @ b],
+        bench.choose(lambda torch: [pa @ pb]),
+        operations=2 * batch * size**3,
+        tolerance=_TOLERANCE["float16"],
+    )
+
+
+@workload("linear_gelu_{}_f16", full=(4096,), dtype="float16")
+def linear(bench: Bench, size: int) -> Case:
+    """Multiply with stored rows, add a bias and apply gelu."""
+    (x, px), (w, pw) = (bench.uniform(size, size, dtype="float16") for _ in range(2))
+    b, pb = bench.uniform(size, dtype="float16")
+    return Case(
+        lambda: [ops.gelu(ops.linear(x, w, b))],
+        bench.choose(
+            lambda torch: [
+                torch.nn.functional.gelu(torch.nn.functional.linear(px, pw, pb))
+            ]
+        ),
+        operations=2 * size**3,
+        tolerance=_TOLERANCE["float16"],
+    )
+
+
+@workload("int_mm_{}_int8", full=(4096,), small=(256,), dtype="int8")
+def integer_product(bench: Bench, size: int) -> Case:
+    """Multiply int8, the right operand stored by columns, with sums in int32."""
+    (a, pa), (b, pb) = (
+        bench.uniform(size, size, low=-127, high=127, dtype="int8") for _ in range(2)
+    )
+    return Case(
+        lambda: [ops.int_mm(a, b.mT)],
+        bench.choose(
+            lambda torch: [torch._int_mm(pa, pb.t())],
+            lambda: [np.matmul(pa.astype(np.int32), pb.T.astype(np.int32))],
+        ),
+        operations=2 * size**3,
+        tolerance=0,
+    )
+
+
 @workload("gemv_1x{}x{}_f16", full=(4096, 16384), dtype="float16")
 def vector_product(bench: Bench, k: int, n: int) -> Case:
     """Multiply a row vector by a matrix."""
