@@ -26,7 +26,8 @@ from .fusion.emit import emit
 from .fusion.expr import Program
 from .fusion.movable import arguments_in_memory, results_over_operands
 from .fusion.row import RowProgram
-from .fusion.row_build import build_rows, row_space, subgroup_of
+from .fusion.row_build import row_space, subgroup_of
+from .fusion.row_choice import build_chosen_rows
 from .fusion.row_emit import emit_any
 from .fusion.rules import SWITCHED_OFF, Item, boundaries, group
 from .launch import Address, Draft, Launch, Running, launches, running
@@ -307,7 +308,7 @@ class _Builder:
         # Blocks need arguments that are pushed.
         lanes = subgroup_of(self.gpu.info) if self.wide and not changes else 0
         if any(node.op.reduction for node in nodes):
-            kernel = build_rows(nodes, wanted, self.gpu.info, lanes=lanes)
+            kernel = build_chosen_rows(nodes, wanted, self.gpu.info, lanes=lanes)
         else:
             kernel = build_kernel(nodes, wanted, software=self.wide, lanes=lanes)
         inputs = {

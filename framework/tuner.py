@@ -21,9 +21,10 @@ from vkbackend.errors import Error
 from . import tuning
 from .dtype import DType, bfloat16, decode, encode, float16, float32, float64
 from .execution import realised, run_plan, seconds_of
-from .pending import Array, Node, Value
+from .pending import Node, Value
 from .plan import Plan, build_plan
 from .shape import Layout
+from .tuning import Subject
 
 MARGIN = 0.97
 """Share of the default's time that a candidate must stay below."""
@@ -74,33 +75,39 @@ def tuned(
     if not asked:
         return plan
     del plan
-    for node in nodes:
-        question = node.op.question(node)
-        if question in asked:
-            del asked[question]
-            measure(gpu, node, question)
+    alone = {node.op.question(node): node for node in nodes}
+    for question, subject in asked.items():
+        measure(gpu, question, subject or _alone(gpu, alone[question]))
+    # Whose nodes must not be kept any longer.
+    asked.clear()
     return build()
 
 
-def measure(gpu: vkbackend.Device, node: Node, question: str) -> None:
+def _alone(gpu: vkbackend.Device, node: Node) -> Subject:
+    """Return what is asked about a node with kernels of its own."""
+    wanted = set(map(id, node.outputs))
+    return Subject((node,), wanted, *node.op.candidate_names(gpu.info, node))
+
+
+def measure(gpu: vkbackend.Device, question: str, subject: Subject) -> None:
     """Find and keep the verdict on a question, as far as the budget allows.
 
     Parameters
     ----------
     gpu : vkbackend.Device
-    node : Node
-        One that asks it; it is not run.
     question : str
+    subject : Subject
+        Its nodes are not run.
     """
     settings = tuning.settings()
     left = settings.budget - settings.spent
-    if left <= 0 or not LEAST_BYTES <= _size(node) <= MOST_BYTES:
+    if left <= 0 or not LEAST_BYTES <= _size(subject) <= MOST_BYTES:
         return
     start = time.perf_counter()
     verdict = None
     with tuning.paused():
         try:
-            verdict = _Contest(gpu, node, question, start + left).verdict()
+            verdict = _Contest(gpu, question, subject, start + left).verdict()
         except Error:
             # No time or no memory is left: the op's rule chooses, and may ask again.
             pass
@@ -109,10 +116,27 @@ def measure(gpu: vkbackend.Device, node: Node, question: str) -> None:
         tuning.decide(gpu.info, question, verdict)
 
 
-def _size(node: Node) -> int:
-    """Return the bytes of a node's inputs and outputs."""
-    taken = [(_reach(layout), value.dtype) for value, layout in node.inputs]
-    return sum(count * dtype.itemsize for count, dtype in [*taken, *node.form.outputs])
+def _size(subject: Subject) -> int:
+    """Return the bytes that are read and written."""
+    read = sum(count * value.dtype.itemsize for value, count in _inputs(subject))
+    return read + sum(
+        value.numel * value.dtype.itemsize
+        for node in subject.nodes
+        for value in node.outputs
+        if id(value) in subject.wanted
+    )
+
+
+def _inputs(subject: Subject) -> list[tuple[Value, int]]:
+    """Return the values that are read from memory, and how many elements they have."""
+    made = {id(value) for node in subject.nodes for value in node.outputs}
+    found: dict[int, tuple[Value, int]] = {}
+    for node in subject.nodes:
+        for value, layout in node.inputs:
+            if id(value) not in made:
+                _, known = found.get(id(value), (value, 0))
+                found[id(value)] = value, max(known, _reach(layout))
+    return list(found.values())
 
 
 def _reach(layout: Layout) -> int:
@@ -123,29 +147,40 @@ def _reach(layout: Layout) -> int:
     return layout.offset + 1 + sum((size - 1) * step for size, step in steps)
 
 
-class _TimeUp(Error):
-    """The budget for measuring is spent."""
+class _Unmeasured(Error):
+    """There is no verdict: the budget is spent, or the nodes run otherwise alone."""
 
 
 class _Contest:
-    """The candidates for one node, on scratch data."""
+    """The candidates for one question, on scratch data."""
 
     def __init__(
-        self, gpu: vkbackend.Device, node: Node, question: str, deadline: float
+        self, gpu: vkbackend.Device, question: str, subject: Subject, deadline: float
     ) -> None:
         self.gpu = gpu
-        self.form = node.form
         self.question = question
+        self.own, self.names = subject.own, subject.names
         self.deadline = deadline
-        self.own, self.names = node.op.candidate_names(gpu.info, node)
         rng = np.random.default_rng(0)
-        self.values = tuple(
-            _scratch(gpu, rng, _reach(layout), value.dtype)
-            for value, layout in node.inputs
-        )
+        self.values = {
+            id(value): _scratch(gpu, rng, count, value.dtype)
+            for value, count in _inputs(subject)
+        }
+        self.nodes = [self._copied(node) for node in subject.nodes]
+        self.wanted = [self.values[each] for each in subject.wanted]
+        self.slots = {
+            id(value): slot for slot, value in enumerate(self.values.values())
+        }
+
+    def _copied(self, node: Node) -> Node:
+        """Return a node like another one, over scratch values."""
+        values = tuple(self.values[id(value)] for value in node.values)
+        copy = Node(node.form, values, tuple(map(_plain, node.numbers)))
+        self.values |= zip(map(id, node.outputs), copy.outputs)
+        return copy
 
     def verdict(self) -> Verdict:
-        """Return which candidate is best, or raise `_TimeUp`."""
+        """Return which candidate is best, or raise `_Unmeasured`."""
         runs = self._ready()
         first = self._seconds(runs, 1, 1)
         limit = HOPELESS * min(first.values())
@@ -166,11 +201,12 @@ class _Contest:
 
     def _check_time(self) -> None:
         if time.perf_counter() >= self.deadline:
-            raise _TimeUp(f"autotune: no seconds are left for {self.question}")
+            raise _Unmeasured(f"autotune: no time is left for {self.question}")
 
     def _ready(self) -> dict[str, Run]:
         """Return the candidates that give what the default gives, each run once."""
         run, wanted = self._started(tuning.DEFAULT)
+        dtypes = [value.dtype for value in self.wanted]
         runs = {tuning.DEFAULT: run}
         for name in self.names:
             self._check_time()
@@ -178,25 +214,28 @@ class _Contest:
                 run, got = self._started(name)
             except Error:
                 continue  # it needs what the device lacks
-            if all(map(close, got, wanted, self.form.dtypes)):
+            if all(map(close, got, wanted, dtypes)):
                 runs[name] = run
         return runs
 
     def _started(self, name: str) -> tuple[Run, list[np.ndarray]]:
         """Plan a candidate, run it, and return how to do so and its results."""
-        node = Node(self.form, self.values)
-        arrays = [Array(value) for value in node.outputs]
-        slots: dict[int, int] = {}
-        for value in (*self.values, *node.outputs):
-            slots.setdefault(id(value), len(slots))
         with tuning.forcing(self.question, name):
-            plan = build_plan(self.gpu, [node], slots, fusing=False)
+            plan = build_plan(
+                self.gpu,
+                self.nodes,
+                dict(self.slots),
+                fusing=len(self.nodes) > 1,
+                held=set(map(id, self.wanted)),
+            )
+        if len(plan.units) > 1:
+            raise _Unmeasured(f"autotune: {self.question} is about several kernels")
 
         def run() -> None:
-            run_plan(self.gpu, plan, [node])
+            run_plan(self.gpu, plan, self.nodes)
 
         run()
-        return run, [_read(self.gpu, array.value) for array in arrays]
+        return run, [_read(self.gpu, value) for value in self.wanted]
 
     def _seconds(
         self, runs: Mapping[str, Run], repeat: int, rounds: int
@@ -220,6 +259,11 @@ def _repeats(seconds: float) -> int:
     if seconds <= 0:
         return MOST_REPEATS
     return min(MOST_REPEATS, max(1, math.ceil(ENOUGH_SECONDS / seconds)))
+
+
+def _plain(number: float) -> float:
+    """Return a number that no trace changes."""
+    return int(number) if isinstance(number, int) else float(number)
 
 
 def _scratch(

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -24,6 +24,8 @@ from .dispatch import Placed
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
+
+    from .pending import Node
 
 VERSION = 1
 """Counts changes of what candidates' names mean; older verdicts are ignored."""
@@ -68,6 +70,27 @@ class Settings:
         self.era = 0
 
 
+class Subject(NamedTuple):
+    """What a question is about.
+
+    Attributes
+    ----------
+    nodes : sequence of Node
+        What one kernel, or one op, computes.
+    wanted : set of int
+        Their results that reach memory, by `id`.
+    own : str
+        Name of the choice of the rule.
+    names : list of str
+        The other candidates.
+    """
+
+    nodes: Sequence[Node]
+    wanted: set[int]
+    own: str
+    names: list[str]
+
+
 class Measured(NamedTuple):
     """A question that this process measured, with the verdict."""
 
@@ -77,7 +100,7 @@ class Measured(NamedTuple):
 
 
 class _Thread(threading.local):
-    asked: dict[str, None] | None = None
+    asked: dict[str, Subject | None] | None = None
     forced: tuple[str, str] | None = None
     pauses: int = 0
 
@@ -181,10 +204,11 @@ def verdicts(info: DeviceInfo) -> Verdicts:
     return found
 
 
-def choice(info: DeviceInfo, question: str) -> str:
+def choice(info: DeviceInfo, question: str, subject: Subject | None = None) -> str:
     """Return the name of the candidate that a question is answered with.
 
-    `DEFAULT` where there is no verdict; whoever collects questions then hears of it.
+    `DEFAULT` where there is no verdict; whoever collects questions then hears of it,
+    and of what it is about, if that is not a single node.
     """
     if _thread.forced is not None and _thread.forced[0] == question:
         return _thread.forced[1]
@@ -194,7 +218,7 @@ def choice(info: DeviceInfo, question: str) -> str:
     if verdict is not None:
         return verdict.choice
     if _thread.asked is not None:
-        _thread.asked[question] = None
+        _thread.asked[question] = subject
     return DEFAULT
 
 
@@ -213,7 +237,7 @@ def forget(info: DeviceInfo) -> None:
 
 
 @contextmanager
-def asking() -> Iterator[dict[str, None]]:
+def asking() -> Iterator[dict[str, Subject | None]]:
     """Collect the questions that this thread asks inside and that have no verdict."""
     before, _thread.asked = _thread.asked, {}
     try:

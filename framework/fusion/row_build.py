@@ -95,15 +95,22 @@ def row_tile(gpu: DeviceInfo, rows: int, columns: int) -> Tile:
         if rows >= SOFTWARE_ROWS or not subgroup_of(gpu):
             return Tile(1, SOFTWARE_WORKGROUP, 0)
         return Tile(gpu.subgroup_size, gpu.subgroup_size, 0)
-    most = min(MOST_GROUP, gpu.max_workgroup_invocations)
-    if subgroup_of(gpu):
-        most = min(most, gpu.subgroup_size**2)
     wanted = max(ceil_div(fours, WANTED_ROUNDS), min(fours, 32))
-    group = min(most, 1 << (wanted - 1).bit_length())
-    rounds = ceil_div(fours, group)
-    if rounds > MOST_ROUNDS:
-        rounds = 0
-    return Tile(group, max(group, min(most, WORKGROUP)), rounds)
+    group = min(most_group(gpu), 1 << (wanted - 1).bit_length())
+    return tile_of(gpu, group, columns)
+
+
+def most_group(gpu: DeviceInfo) -> int:
+    """Return how many invocations of a GPU may share a row."""
+    most = min(MOST_GROUP, gpu.max_workgroup_invocations)
+    return min(most, gpu.subgroup_size**2) if subgroup_of(gpu) else most
+
+
+def tile_of(gpu: DeviceInfo, group: int, columns: int) -> Tile:
+    """Return the tile of a GPU's `group`, which holds its row if it can."""
+    rounds = ceil_div(ceil_div(columns, 4), group)
+    workgroup = max(group, min(most_group(gpu), WORKGROUP))
+    return Tile(group, workgroup, 0 if rounds > MOST_ROUNDS else rounds)
 
 
 def subgroup_of(gpu: DeviceInfo) -> int:
@@ -113,7 +120,11 @@ def subgroup_of(gpu: DeviceInfo) -> int:
 
 
 def build_rows(
-    nodes: Sequence[Node], wanted: set[int], gpu: DeviceInfo, lanes: int = 0
+    nodes: Sequence[Node],
+    wanted: set[int],
+    gpu: DeviceInfo,
+    lanes: int = 0,
+    tile: Tile | None = None,
 ) -> FusedKernel:
     """Return the kernel that runs `nodes` and writes the values in `wanted`.
 
@@ -129,15 +140,17 @@ def build_rows(
     lanes : int, default 0
         Size of the subgroups of a software device that may read rows as blocks, see
         `blocks`; 0 if it may not.
+    tile : Tile or None
+        How rows are divided, without blocks; None chooses.
     """
-    space = next(space for space in map(space_of, nodes) if space)
-    tile = row_tile(gpu, space.rows, space.columns)
-    if lanes and _worth_blocks(space, lanes):
+    space = space_of_all(nodes)
+    if lanes and tile is None and _worth_blocks(space, lanes):
         whole = Tile(lanes, lanes, space.columns // (4 * lanes))
         built = _RowBuild(nodes, wanted, space, whole, gpu).kernel()
         assert isinstance(built.program, RowProgram)
         if fits_blocks(built.program):
             return built._replace(words=[*built.words, *DIGIT_WORDS], lanes=lanes)
+    tile = tile or row_tile(gpu, space.rows, space.columns)
     return _RowBuild(nodes, wanted, space, tile, gpu).kernel()
 
 
@@ -159,6 +172,11 @@ def space_of(node: Node) -> Space | None:
     assert isinstance(dims, tuple)
     split = split_of(shape, dims)
     return None if split is None else Space(shape, split)
+
+
+def space_of_all(nodes: Sequence[Node]) -> Space:
+    """Return the space that the reductions among nodes of one kernel walk."""
+    return next(space for space in map(space_of, nodes) if space)
 
 
 def fuses_rows(gpu: DeviceInfo) -> bool:

@@ -1,6 +1,7 @@
 """Devices of the framework, and a fixed seed for each test."""
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,6 +9,8 @@ import pytest
 import vkbackend
 import vkbackend.framework as fw
 from tests.hardware import skip_where_it_crashes
+from vkbackend import config
+from vkbackend.framework import tuning
 from vkbackend.framework.device import Device, GpuDevice
 from vkbackend.framework.ops import row_tile
 
@@ -44,6 +47,21 @@ def registers(gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch) -> Iterator[GpuDe
     monkeypatch.setattr(row_tile, "holds_rows", lambda info: True)
     gpu.plans.clear()
     yield gpu
+    fw.eval()
+    gpu.plans.clear()
+
+
+@pytest.fixture
+def untuned(
+    tmp_path: Path, gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
+    """Start without settings, verdicts and schedules, and leave none."""
+    monkeypatch.setattr(tuning, "_settings", None)
+    monkeypatch.setattr(tuning, "measured", [])
+    monkeypatch.setenv(config.CACHE.name, str(tmp_path))
+    monkeypatch.delenv(config.AUTOTUNE.name, raising=False)
+    gpu.plans.clear()
+    yield
     fw.eval()
     gpu.plans.clear()
 

@@ -9,7 +9,7 @@ import os
 import subprocess
 import sys
 import types
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,27 +28,12 @@ from vkbackend.framework.op import REGISTRY
 from vkbackend.framework.ops import row_tile
 from vkbackend.framework.ops.reducing import reduce_dispatches, sum_like
 
-pytestmark = pytest.mark.device
+pytestmark = [pytest.mark.device, pytest.mark.usefixtures("untuned")]
 
 COUNT = 30_000
 """Elements of which a sum is cut into chunks."""
 
 Times = Callable[[Sequence[float]], None]
-
-
-@pytest.fixture(autouse=True)
-def _fresh(
-    tmp_path: Path, gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[None]:
-    """Start without settings, verdicts and schedules, and leave none."""
-    monkeypatch.setattr(tuning, "_settings", None)
-    monkeypatch.setattr(tuning, "measured", [])
-    monkeypatch.setenv(config.CACHE.name, str(tmp_path))
-    monkeypatch.delenv(config.AUTOTUNE.name, raising=False)
-    gpu.plans.clear()
-    yield
-    fw.eval()
-    gpu.plans.clear()
 
 
 @pytest.fixture

@@ -415,7 +415,8 @@ def test_kernels_of_gpus(
     if not fuses_rows(gpu.gpu.info):
         pytest.skip("the device has no kernels over rows")
     info = like_gpu(gpu, shuffling)
-    for name, function in (("build_rows", build_rows), ("row_space", row_space)):
+    rules = (("build_chosen_rows", build_rows), ("row_space", row_space))
+    for name, function in rules:
         changed = functools.partial(_with_info, function, info)
         monkeypatch.setattr(plan, name, changed)
     gpu.plans.clear()
