@@ -283,7 +283,7 @@ def running(
     times = waves([(launch.reads, launch.writes) for launch in busy])
     memory: dict[int, int] = {}
     block, top = [], 0
-    taken = _taken(busy)
+    taken = _taken(busy, times)
     reads = dict.fromkeys(_joined([launch.reads for launch in busy]))
     lent = set(taken.values())
     for slot, size in _joined([launch.allocate for launch in made]):
@@ -312,20 +312,33 @@ def running(
 def _in_waves(made: Sequence[Launch]) -> list[Launch]:
     """Return launches in the order that needs the fewest barriers.
 
-    A result that lies where an operand does adds nothing to wait for, as no other
-    launch reads that operand.
+    A result that lies where an operand does adds nothing to wait for; see `_taken`.
     """
     found = levels([(launch.reads, launch.writes) for launch in made])
     return [made[k] for k in sorted(range(len(made)), key=found.__getitem__)]
 
 
-def _taken(made: Sequence[Launch]) -> dict[int, int]:
-    """Return which results lie where an operand does that only they are made from."""
-    readers = collections.Counter(_joined([launch.reads for launch in made]))
+def _taken(made: Sequence[Launch], times: Sequence[int]) -> dict[int, int]:
+    """Return which results lie where an operand does that nobody reads any more.
+
+    Parameters
+    ----------
+    made : sequence of Launch
+        In the order in which they run.
+    times : sequence of int
+        The wave of each: all other readers are in earlier ones.
+    """
+    readers: dict[int, list[int]] = {}
+    for k, launch in enumerate(made):
+        for slot in launch.reads:
+            readers.setdefault(slot, []).append(k)
     taken: dict[int, int] = {}
     used: set[int] = set()
-    for old, new in _joined([launch.over for launch in made]):
-        if readers[old] == 1 and old not in used and new not in taken:
-            taken[new] = old
-            used.add(old)
+    for k, launch in enumerate(made):
+        for old, new in launch.over:
+            others = [at for at in readers[old] if at != k]
+            earlier = not others or times[others[-1]] < times[k]
+            if earlier and old not in used and new not in taken:
+                taken[new] = old
+                used.add(old)
     return taken

@@ -50,6 +50,8 @@ def clip_grad_norm_(parameters: Iterable[Tensor] | Tensor, max_norm: float) -> T
 
 def _flat(x: Tensor) -> Tensor:
     """Return all elements in the order of memory, as a view where there is one."""
+    if x.layout.is_contiguous:
+        return x
     strides = x.layout.strides
     order = sorted(range(x.ndim), key=strides.__getitem__, reverse=True)
     if not x.layout.permute(tuple(order)).is_contiguous:

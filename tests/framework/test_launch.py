@@ -112,6 +112,21 @@ def test_a_result_takes_the_memory_of_what_it_replaces(gpu: GpuDevice) -> None:
         assert_close(x, np.full(x.numel(), 8 * x.numel() + 7, np.float32))
 
 
+@pytest.mark.usefixtures("_no_collector")
+def test_what_earlier_waves_have_read_may_be_taken(gpu: GpuDevice) -> None:
+    base = np.arange(1, 4001, dtype=np.float32)
+    x = fw.tensor(base, device=gpu)
+    fw.eval()
+    before = x.array.value.buffer
+    for _ in range(2):
+        first = x[:1] + x[-1:]
+        x.mul_(1.0 / first.cumsum(0).max())
+        fw.eval()
+    assert x.array.value.buffer is before
+    base /= 4001
+    assert_close(x, base / (base[0] + base[-1]))
+
+
 def held_by_a_view(x: fw.Tensor) -> fw.Tensor:
     return x.alias()[1:]
 
