@@ -14,7 +14,8 @@ class Applied(Module):
     """A layer that calls a function with its own attributes as options.
 
     Subclasses name the function in the class statement. What their `__init__` takes are
-    the options: it keeps each under its name, which is the function's name for it.
+    the options, unless they list others: it keeps each under its name, which is the
+    function's name for it.
 
     Examples
     --------
@@ -39,7 +40,7 @@ class Applied(Module):
         super().__init_subclass__(**options)
         if function is not None:
             cls._function = staticmethod(function)
-        if cls.__init__ is not object.__init__:
+        if "__init__" in vars(cls) and "options" not in vars(cls):
             cls.options = tuple(inspect.signature(cls.__init__).parameters)[1:]
 
     def forward(self, *inputs: Tensor) -> Tensor:

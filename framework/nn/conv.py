@@ -7,13 +7,12 @@ from ..creation import zeros
 from ..errors import ShapeError
 from ..ops.window import pair
 from ..shape import Shape
-from ..tensor import Tensor
+from .applied import Applied
 from .linear import init_like_pytorch
-from .module import Module
 from .parameter import Parameter
 
 
-class Convolution(Module):
+class Convolution(Applied):
     """What convolutions and their transposes share.
 
     Subclasses say of how many dimensions they are, and what the filters' shape starts
@@ -64,7 +63,7 @@ class Convolution(Module):
         """Draw the parameters anew."""
         init_like_pytorch(self.weight, self.bias)
 
-    def options(self) -> list[tuple[str, object, object]]:
+    def details(self) -> list[tuple[str, object, object]]:
         """Return name, value and default of what `repr` shows where it differs."""
         return [
             ("padding", self.padding, (0,) * self.dims),
@@ -79,13 +78,15 @@ class Convolution(Module):
             f"{self.in_channels}, {self.out_channels},"
             f" kernel_size={self.kernel_size}, stride={self.stride}"
         )
-        for name, value, default in self.options():
+        for name, value, default in self.details():
             if value != default:
                 text += f", {name}={value}"
         return text
 
 
 class _Direct(Convolution):
+    options = ("weight", "bias", "stride", "padding", "dilation", "groups")
+
     def __init__(
         self,
         in_channels: int,
@@ -109,7 +110,7 @@ class _Direct(Convolution):
         )
 
 
-class Conv1d(_Direct):
+class Conv1d(_Direct, function=ops.conv1d):
     """Cross-correlation of signals with learned filters.
 
     Parameters
@@ -131,20 +132,8 @@ class Conv1d(_Direct):
 
     dims = 1
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Return (batch, in_channels, length) convolved; see `ops.conv1d`."""
-        return ops.conv1d(
-            x,
-            self.weight,
-            self.bias,
-            self.stride,
-            self.padding,
-            self.dilation,
-            self.groups,
-        )
 
-
-class Conv2d(_Direct):
+class Conv2d(_Direct, function=ops.conv2d):
     """Cross-correlation of images with learned filters.
 
     Parameters
@@ -181,25 +170,3 @@ class Conv2d(_Direct):
     """
 
     dims = 2
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return the convolved images.
-
-        Parameters
-        ----------
-        x : Tensor, shape (batch, in_channels, height, width)
-
-        Returns
-        -------
-        Tensor, shape (batch, out_channels, out_h, out_w)
-            Sizes as in `ops.conv2d`.
-        """
-        return ops.conv2d(
-            x,
-            self.weight,
-            self.bias,
-            self.stride,
-            self.padding,
-            self.dilation,
-            self.groups,
-        )

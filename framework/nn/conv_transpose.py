@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from .. import ops
 from ..shape import Shape
-from ..tensor import Tensor
 from .conv import Convolution
 
 
 class _Transposed(Convolution):
+    options = (
+        "weight",
+        "bias",
+        "stride",
+        "padding",
+        "output_padding",
+        "groups",
+        "dilation",
+    )
+
     def __init__(
         self,
         in_channels: int,
@@ -37,19 +46,14 @@ class _Transposed(Convolution):
         """Return the first two sizes of the filters."""
         return self.in_channels, self.out_channels // self.groups
 
-    def padded(self) -> Shape:
-        """Return the padding, which is never a word here."""
-        assert not isinstance(self.padding, str)
-        return self.padding
-
-    def options(self) -> list[tuple[str, object, object]]:
+    def details(self) -> list[tuple[str, object, object]]:
         """Return name, value and default of what `repr` shows where it differs."""
-        padding, dilation, *rest = super().options()
+        padding, dilation, *rest = super().details()
         added = ("output_padding", self.output_padding, (0,) * self.dims)
         return [padding, dilation, added, *rest]
 
 
-class ConvTranspose1d(_Transposed):
+class ConvTranspose1d(_Transposed, function=ops.conv_transpose1d):
     """Signals of which each element spreads over a learned window of the result.
 
     Parameters are those of `ConvTranspose2d`, of one dimension.
@@ -64,21 +68,8 @@ class ConvTranspose1d(_Transposed):
 
     dims = 1
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Return (batch, in_channels, length) spread; see `ops.conv_transpose1d`."""
-        return ops.conv_transpose1d(
-            x,
-            self.weight,
-            self.bias,
-            self.stride,
-            self.padded(),
-            self.output_padding,
-            self.groups,
-            self.dilation,
-        )
 
-
-class ConvTranspose2d(_Transposed):
+class ConvTranspose2d(_Transposed, function=ops.conv_transpose2d):
     """Images of which each pixel spreads over a learned window of the result.
 
     Parameters
@@ -117,16 +108,3 @@ class ConvTranspose2d(_Transposed):
     """
 
     dims = 2
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return (batch, in_channels, h, w) spread; see `ops.conv_transpose2d`."""
-        return ops.conv_transpose2d(
-            x,
-            self.weight,
-            self.bias,
-            self.stride,
-            self.padded(),
-            self.output_padding,
-            self.groups,
-            self.dilation,
-        )

@@ -64,15 +64,9 @@ class ConstantPad1d(_ConstantPad):
 
 
 class ConstantPad2d(_ConstantPad):
-    """Adds elements of one value around images.
+    """Adds elements of one value around images, as `ConstantPad1d` does.
 
-    Parameters
-    ----------
-    padding : int or sequence of int
-        Elements added at every edge, or left, right, above and below; below 0 they are
-        taken off.
-    value : float
-        What is added.
+    `padding` is one number for every edge, or left, right, above and below.
     """
 
     dims = 2
