@@ -42,6 +42,9 @@ _EXACT = 16
 _DIVISIBLE = 64
 """Largest power of two of which it matters whether it divides a size."""
 
+_INDIFFERENT = ("tensors", "scale")
+"""Arguments that no choice depends on, beside those that are fractions."""
+
 _VECTOR = 16
 """Bytes that are read at once where addresses are multiples of them."""
 
@@ -287,7 +290,7 @@ def question_of(
     words += [
         f"{key}={value!r}".replace(" ", "")
         for key, value in params.items()
-        if key != "tensors" and not isinstance(value, float)
+        if key not in _INDIFFERENT and not isinstance(value, float)
     ]
     return " ".join(words)
 

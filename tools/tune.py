@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import sys
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,7 +35,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--list", action="store_true", help="show the verdicts on disk")
     parser.add_argument("--forget", action="store_true", help="remove them, first")
     parser.add_argument(
-        "script", nargs="?", help="a Python file; what it prints goes to stderr"
+        "script",
+        nargs="?",
+        help="a Python file or a module; what it prints goes to stderr",
     )
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="its arguments")
     options = parser.parse_args(arguments)
@@ -66,9 +69,16 @@ def _problem(options: argparse.Namespace) -> str:
         return f"the budget is {options.budget}; it must be at least 0 seconds"
     if options.script is None:
         return "" if options.list or options.forget else "give a script, or --list"
-    if not Path(options.script).is_file():
-        return f"there is no file {options.script}"
+    if not Path(options.script).is_file() and not _is_module(options.script):
+        return f"there is no file or module {options.script}"
     return ""
+
+
+def _is_module(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except (ImportError, ValueError):
+        return False
 
 
 def _tune(

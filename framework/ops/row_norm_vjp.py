@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,7 +28,7 @@ from .reducing import (
     need_countable,
     sum_rows,
 )
-from .row_tile import LARGEST, row_tile
+from .row_tile import LARGEST, RowTile, row_tile, row_tiles
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
@@ -40,6 +42,9 @@ TURNS = 264
 
 Fewer leave cores idle, more leave more sums of columns to add up.
 """
+
+HELD = 5
+"""Rows that are held at once for the gradients of one."""
 
 MOST_KEPT = 16
 """Elements of a row that an invocation holds in registers."""
@@ -255,15 +260,70 @@ def row_norm_grads_kernel(
     inverse_std: Placed,
     centred: bool,
 ) -> list[Dispatch]:
-    rows, count = x.shape
+    given = gpu, incoming, x, weight, mean, inverse_std, centred
     # Of a row its two inputs are held, and the weights and sums of its columns.
-    tile = row_tile(gpu, x.dtype, count, 5, 1)
-    if tile is None or tile.ends == 2 or tile.per_workgroup > 1:
-        return [
-            row_norm_grad_kernel(gpu, incoming, x, weight, mean, inverse_std, centred),
-            *row_norm_columns_kernel(gpu, incoming, x, mean, inverse_std, centred),
-        ]
-    turns = max(1, min(rows // 4, TURNS * (LARGEST // tile.group)))
+    tile = row_tile(gpu, x.dtype, x.shape[1], HELD, 1)
+    if tile is None or not _sums_columns(tile):
+        return _grads_apart(*given)
+    return _grads_at_once(*given, tile, TURNS)
+
+
+@row_norm_grads.candidates
+def row_norm_grads_candidates(
+    gpu: DeviceInfo,
+    incoming: Placed,
+    x: Placed,
+    weight: Placed | None,
+    mean: Placed,
+    inverse_std: Placed,
+    centred: bool,
+) -> dict[str, Callable[[], list[Dispatch]]]:
+    given = gpu, incoming, x, weight, mean, inverse_std, centred
+    ways: dict[str, Callable[[], list[Dispatch]]] = {
+        "rows and columns apart": functools.partial(_grads_apart, *given)
+    }
+    for name, tile in row_tiles(gpu, x.dtype, x.shape[1], HELD).items():
+        for turns in (TURNS // 2, TURNS, 2 * TURNS) if _sums_columns(tile) else ():
+            way = functools.partial(_grads_at_once, *given, tile, turns)
+            ways[f"{name}, {turns} take turns"] = way
+    return ways
+
+
+def _sums_columns(tile: RowTile) -> bool:
+    """Return whether a tile lets a workgroup sum columns beside its rows."""
+    return tile.ends != 2 and tile.per_workgroup == 1
+
+
+def _grads_apart(
+    gpu: DeviceInfo,
+    incoming: Placed,
+    x: Placed,
+    weight: Placed | None,
+    mean: Placed,
+    inverse_std: Placed,
+    centred: bool,
+) -> list[Dispatch]:
+    """Return the dispatches that read everything twice."""
+    return [
+        row_norm_grad_kernel(gpu, incoming, x, weight, mean, inverse_std, centred),
+        *row_norm_columns_kernel(gpu, incoming, x, mean, inverse_std, centred),
+    ]
+
+
+def _grads_at_once(
+    gpu: DeviceInfo,
+    incoming: Placed,
+    x: Placed,
+    weight: Placed | None,
+    mean: Placed,
+    inverse_std: Placed,
+    centred: bool,
+    tile: RowTile,
+    most: int,
+) -> list[Dispatch]:
+    """Return the dispatches that read everything once; see `TURNS` for `most`."""
+    rows, count = x.shape
+    turns = max(1, min(rows // 4, most * (LARGEST // tile.group)))
     areas = [Scratch(name, turns * count * 4) for name in ("products", "sums")]
     push: dict[str, Argument] = {"grad": "incoming", "x": "x", "out_": "out"}
     push |= {"weight": "weight" if weight else "x"}

@@ -328,6 +328,15 @@ def softmax_grad(x: fw.Tensor) -> fw.Tensor:
     return x.grad
 
 
+def norm_grad(x: fw.Tensor) -> fw.Tensor:
+    x = x.detach().requires_grad_()
+    weight = fw.ones(x.shape[1], device=x.device, requires_grad=True)
+    y = fw.nn.functional.layer_norm(x, x.shape[1], weight)
+    y.backward(y.detach())
+    assert x.grad is not None
+    return x.grad
+
+
 CALLS: dict[str, Callable[[fw.Tensor], fw.Tensor]] = {
     "bmm": lambda x: x @ x.T,
     "sum": lambda x: x.sum(),
@@ -336,9 +345,10 @@ CALLS: dict[str, Callable[[fw.Tensor], fw.Tensor]] = {
     "amin": lambda x: x.amin(),
     "softmax": lambda x: x.softmax(1),
     "softmax_grad": softmax_grad,
+    "row_norm_grads": norm_grad,
     "row_norm": lambda x: fw.nn.functional.layer_norm(x, x.shape[1]),
 }
-FLOATS_ONLY = {"softmax", "softmax_grad", "row_norm"}
+FLOATS_ONLY = {"softmax", "softmax_grad", "row_norm", "row_norm_grads"}
 
 
 @pytest.mark.core

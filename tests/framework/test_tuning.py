@@ -122,7 +122,7 @@ def test_questions_name_arguments_but_for_factors() -> None:
 
     assert asked(mode="units") != asked(mode="")
     assert asked(dims=(0, 1)) == "op dims=(0,1)"
-    assert asked(scale=0.5) == asked(scale=0.25) == "op"
+    assert asked(scale=0.5) == asked(scale=1) == asked(eps=0.25) == "op"
 
 
 @pytest.mark.device

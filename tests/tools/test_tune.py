@@ -69,6 +69,14 @@ def test_a_program_is_tuned_once(
     assert lines[0].endswith("known before: 1")
 
 
+def test_a_module_by_its_name(
+    script: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.syspath_prepend(str(Path(script).parent))
+    assert tune.main(["program", "5"]) == 0
+    assert "the program speaks 5.0" in capsys.readouterr().err
+
+
 def test_verdicts_are_listed_and_forgotten(
     script: str, device: vkbackend.Device, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -116,7 +124,9 @@ def test_the_status_is_that_of_the_program(
     ("arguments", "text"),
     [
         ([], "give a script, or --list"),
-        (["none.py"], "there is no file none.py"),
+        (["none.py"], "there is no file or module none.py"),
+        (["../none"], "there is no file or module ../none"),
+        ([""], "there is no file or module \n"),
         (["--budget", "-1", "none.py"], "the budget is -1.0; it must be at least 0"),
         (["--budget", "nan", "none.py"], "the budget is nan; it must be at least 0"),
     ],
