@@ -22,8 +22,8 @@ ERRORS = {
 # Whatever tensor they get, they have an answer; or they are no functions for users.
 REFUSE_NOTHING = {
     "cast", "copy", "equal", "isfinite", "isinf", "isnan", "logical_not", "nonzero",
-    "unique", "band_like", "draw_order", "fill_like", "line_like", "move", "place",
-    "ramp_like", "random_uniform",
+    "band_like", "draw_order", "fill_like", "line_like", "move", "place", "ramp_like",
+    "random_uniform",
 }  # fmt: skip
 
 
