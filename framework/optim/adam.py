@@ -140,7 +140,7 @@ class Adam(Optimizer):
         trace = tracing.listener()
         if trace is None:
             return None, factors(self, group, step)
-        cohort = self.new_cohort(self._shared)
+        cohort = self.new_cohort(self._turn)
         trace.called(cohort)
         trace.each_time(cohort.tick)
         # The members count this step already, but not before the first has come.
@@ -175,6 +175,8 @@ class Adam(Optimizer):
         """Get ready for a step that is done at length."""
         # What parameters share in this step; what they remember counts every replay.
         self._shared: dict[tuple[int, int, int], tuple[Cohort | None, Numbers]] = {}
+        # Names the step: cohorts keep it, and must not keep themselves.
+        self._turn = object()
         self._joining = None
         self.settle(None)
 

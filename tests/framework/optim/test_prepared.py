@@ -1,6 +1,7 @@
 """Steps that run the kernels of an earlier one on other addresses."""
 
 import copy
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -351,3 +352,21 @@ def test_a_failed_graph_leaves_parameters_alone(
     pair.step(2)
     state = pair.optimizer.state[pair.mine[0]]
     assert state["step"] == 6
+
+
+@pytest.mark.usefixtures("_no_collector")
+def test_an_optimizer_is_freed_with_its_last_reference(pair: Pair) -> None:
+    """A step that is kept ready makes no cycle, which would keep moments alive."""
+    pair.step()
+    moment = weakref.ref(pair.optimizer.state[pair.mine[0]]["exp_avg"])
+    optimizer = weakref.ref(pair.optimizer)
+    assert moment() is not None
+    del pair.optimizer
+    assert (optimizer(), moment()) == (None, None)
+
+
+def test_gradients_are_not_kept_until_the_next_step(pair: Pair) -> None:
+    pair.step()
+    grads = [weakref.ref(x.grad.array.value.buffer) for x in pair.mine]
+    pair.optimizer.zero_grad()
+    assert [grad() for grad in grads] == [None] * len(grads)
