@@ -45,7 +45,7 @@ float precise_erfc(float x) {
     // 1 / one, with what the roundings lost.
     float share = two * inverse;
     share = fma(share, fma(-share, one, 1.0), share);
-    float tail = times_power_of_two(bell * series * share, int(n));
+    float tail = times_power_of_two(bell * series * share, whole_number(n));
     float value = x < 0.0 ? 2.0 - tail : tail;
     return x != x ? x : abs(x) < 0.5 ? 1.0 - erf_near_zero(x) : value;
 }
@@ -72,6 +72,6 @@ float normal_cumulative(float x) {
     float n = roundEven((high + low) * -0.721347511);
     precise float reduced = (-0.5 * high - n * LN2_HIGH) - (0.5 * low + n * LN2_LOW);
     float bell = 1.0 + expm1_near_zero(reduced);
-    float tail = times_power_of_two(bell * (series * share), int(n));
+    float tail = times_power_of_two(bell * (series * share), whole_number(n));
     return x != x ? x : x > 0.0 ? 1.0 - tail : tail;
 }

@@ -13,6 +13,17 @@
 const float LN2_HIGH = 0.693145752;
 const float LN2_LOW = 1.42860677e-06;
 
+// The integer that a float is, of less than 22 bits. Some compilers convert lane by lane,
+// as lavapipe's from Mesa 23 on; for those an addition leaves it in the lowest bits.
+#ifdef WHOLE_BY_ADDITION
+int whole_number(float x) {
+    precise float shifted = x + 12582912.0;
+    return floatBitsToInt(shifted) - 0x4b400000;
+}
+#else
+#define whole_number(x) int(x)
+#endif
+
 // The upper 12 bits of a significand: two such numbers have an exact product.
 float upper_half(float x) {
     return uintBitsToFloat(floatBitsToUint(x) & 0xfffff000u);
@@ -42,7 +53,8 @@ float reduce_exponent(float x, out float n) {
 float scaled_exp(float x, int n) {
     float whole;
     float rest = reduce_exponent(clamp(x, -110.0, 90.0), whole);
-    float scaled = times_power_of_two(1.0 + expm1_near_zero(rest), int(whole) + n);
+    float scaled = times_power_of_two(
+        1.0 + expm1_near_zero(rest), whole_number(whole) + n);
     return x != x ? x : scaled;
 }
 
@@ -54,7 +66,7 @@ float precise_exp2(float x) {
     float bounded = clamp(x, -152.0, 129.0);
     float n = roundEven(bounded);
     float value = 1.0 + expm1_near_zero((bounded - n) * 0.693147182);
-    return x != x ? x : times_power_of_two(value, int(n));
+    return x != x ? x : times_power_of_two(value, whole_number(n));
 }
 
 float precise_expm1(float x) {
@@ -62,7 +74,7 @@ float precise_expm1(float x) {
     float rest = reduce_exponent(clamp(x, -20.0, 89.0), n);
     float small = expm1_near_zero(rest);
     // Half of 2^n is in range for every n here.
-    float power = uintBitsToFloat(uint(int(n) + 126) << 23);
+    float power = uintBitsToFloat(uint(whole_number(n) + 126) << 23);
     float value = n == 0.0 ? small : 2.0 * (power * small + (power - 0.5));
     return x != x || x == 0.0 ? x : value;
 }
@@ -125,8 +137,8 @@ float precise_log1p(float x) {
     float n;
     reduce_logarithm(1.0 + x, n);
     // 1 + x would lose the last bits of x: both are scaled before they are added.
-    precise float scale = n > 60.0 ? 0.0 : times_power_of_two(1.0, -int(n));
-    precise float f = times_power_of_two(x, -int(n)) + (scale - 1.0);
+    precise float scale = n > 60.0 ? 0.0 : times_power_of_two(1.0, -whole_number(n));
+    precise float f = times_power_of_two(x, -whole_number(n)) + (scale - 1.0);
     float value = logarithm_or_limit(1.0 + x, logarithm(f, n));
     return x == 0.0 ? x : value;
 }
@@ -169,7 +181,8 @@ float positive_power(float x, float y) {
     if (total <= -151.0) return 0.0;
     precise float n = roundEven(total);
     precise float rest = (high - n) + low;
-    return times_power_of_two(1.0 + expm1_near_zero(rest * 0.693147182), int(n));
+    return times_power_of_two(
+        1.0 + expm1_near_zero(rest * 0.693147182), whole_number(n));
 }
 
 // Special cases as in C, F.10.4.4
