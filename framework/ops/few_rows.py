@@ -5,14 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..dispatch import MAX_GROUPS, Argument, Dispatch, Placed, Scratch, fold_grid
-from ..dtype import bfloat16, float16, float32
-from ..shape import ceil_div
+from ..dtype import DType, bfloat16, float16, float32, int8
+from ..shape import TensorSpec, ceil_div
 from .element import storage_defines
 from .pack import VECTOR_SIZE, Side, fits
 from .reducing import sum_rows
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
+
+DTYPES = (float32, float16, bfloat16, int8)
 
 MOST_ROWS = 8
 
@@ -32,7 +34,9 @@ WANTED_GROUPS = 1024
 MIN_PART = 256
 
 
-def few_rows(gpu: DeviceInfo, a: Placed, b: Placed) -> list[Dispatch] | None:
+def few_rows(
+    gpu: DeviceInfo, a: Placed, b: Placed, dtype: DType
+) -> list[Dispatch] | None:
     """Return the dispatches of a product with at most 8 rows or columns, or None.
 
     Parameters
@@ -40,24 +44,27 @@ def few_rows(gpu: DeviceInfo, a: Placed, b: Placed) -> list[Dispatch] | None:
     gpu : DeviceInfo
     a : Placed, shape (batch, m, k)
     b : Placed, shape (batch, k, n)
+    dtype : DType
+        Of the result: that of the operands, or of their sums.
     """
     m, n = a.shape[1], b.shape[2]
     by_column = m > MOST_ROWS
     matrix = Side("a", a, 1, 2) if by_column else Side("b", b, 2, 1)
     width = VECTOR_SIZE // a.dtype.itemsize
     batch, _, k = a.shape
-    if gpu.kind == "software" or a.dtype not in (float32, float16, bfloat16):
+    if gpu.kind == "software" or a.dtype not in DTYPES:
         return None
     if min(m, n) > MOST_ROWS or batch > MAX_GROUPS or matrix.outer * k < SMALLEST:
         return None
     if not fits(matrix, width, 1, k) or k % width:
         return None
-    return _dispatches(gpu, a, b, matrix, width)
+    return _dispatches(gpu, a, b, matrix, dtype)
 
 
 def _dispatches(
-    gpu: DeviceInfo, a: Placed, b: Placed, matrix: Side, width: int
+    gpu: DeviceInfo, a: Placed, b: Placed, matrix: Side, dtype: DType
 ) -> list[Dispatch]:
+    width = VECTOR_SIZE // a.dtype.itemsize
     batch, m, k = a.shape
     n = b.shape[2]
     rows = n if matrix.name == "a" else m
@@ -85,12 +92,16 @@ def _dispatches(
         for number in (x.layout.offset, x.layout.strides[0], x.layout.strides[x_row])
     )
     constants |= {"X_VECTORS": int(whole)}
-    defines = storage_defines(a.dtype, out_acc=parts > 1)
+    sums = parts > 1 or dtype is not a.dtype
+    defines = dict(storage_defines(a.dtype, out_acc=sums))
+    if a.dtype is int8 and "integer_dot_product" in gpu.supported:
+        defines["INTEGER_DOT"] = "1"
     grid = fold_grid(groups, batch * parts)
     found = [Dispatch("matmul/few_rows", grid, push, constants, defines)]
     if parts > 1:
         assert isinstance(out, Scratch)
-        found.append(sum_rows(gpu, out, a, parts, batch * m * n))
+        result = TensorSpec((batch, m, n), dtype)
+        found.append(sum_rows(gpu, out, result, parts, batch * m * n))
     return found
 
 

@@ -13,6 +13,7 @@ from ..dtype import int8, int32
 from ..errors import ShapeError
 from ..primitive import primitive
 from ..shape import TensorSpec
+from .few_rows import few_rows
 from .gemm import large_product, likely_cuts
 from .linalg import any_product, broadcast_product
 from .matrix_units import integer_mode
@@ -76,7 +77,8 @@ def int_mm_spec(a: TensorSpec, b: TensorSpec, mode: str) -> TensorSpec:
 
 @_int_mm.kernel
 def int_mm_kernel(gpu: DeviceInfo, a: Placed, b: Placed, mode: str) -> list[Dispatch]:
-    return large_product(gpu, a, b, mode) or any_product(gpu, a, b, int32)
+    found = few_rows(gpu, a, b, int32) or large_product(gpu, a, b, mode)
+    return found or any_product(gpu, a, b, int32)
 
 
 @_int_mm.candidates
@@ -87,6 +89,7 @@ def int_mm_candidates(
         cut_name: functools.partial(large_product, gpu, a, b, mode, cut)
         for cut_name, cut in likely_cuts(gpu, a, b, mode).items()
     }
+    ways["few rows"] = lambda: few_rows(gpu, a, b, int32)
     return ways | {"any sizes": lambda: any_product(gpu, a, b, int32)}
 
 

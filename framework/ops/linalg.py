@@ -87,7 +87,7 @@ def bmm_spec(a: TensorSpec, b: TensorSpec, mode: str) -> TensorSpec:
 
 @_bmm.kernel
 def bmm_kernel(gpu: DeviceInfo, a: Placed, b: Placed, mode: str) -> list[Dispatch]:
-    found = few_rows(gpu, a, b) or large_product(gpu, a, b, mode)
+    found = few_rows(gpu, a, b, a.dtype) or large_product(gpu, a, b, mode)
     return found or any_product(gpu, a, b, a.dtype)
 
 
@@ -96,7 +96,7 @@ def bmm_candidates(
     gpu: DeviceInfo, a: Placed, b: Placed, mode: str
 ) -> dict[str, Callable[[], list[Dispatch] | None]]:
     ways: dict[str, Callable[[], list[Dispatch] | None]] = {
-        "few rows": lambda: few_rows(gpu, a, b),
+        "few rows": lambda: few_rows(gpu, a, b, a.dtype),
     }
     for name, cut in likely_cuts(gpu, a, b, mode).items():
         ways[name] = functools.partial(large_product, gpu, a, b, mode, cut)

@@ -3,7 +3,7 @@
 //         parts of the depth
 // in      x (batch, ROWS, k), any strides in elements; matrix: vectors of 16 bytes,
 //         contiguous along k or across, strides count vectors
-// out     out_ (part, batch, ...), any strides
+// out     out_ (part, batch, ...), any strides; DTYPE, or ACC with OUT_ACC
 // consts  ROWS, ACROSS, ALONG_K, X_VECTORS: x lies in vectors as well; LOCAL_X is a
 //         multiple of ACROSS
 // source  -
@@ -12,6 +12,9 @@
 #extension GL_EXT_control_flow_attributes : require
 #include "lib/element.glsl"
 #include "lib/index.glsl"
+#if DTYPE == DTYPE_INT8
+#include "lib/dot.glsl"
+#endif
 
 layout(constant_id = 3) const uint ROWS = 1;
 layout(constant_id = 4) const uint ACROSS = 16;
@@ -54,6 +57,8 @@ ACC unpacked(uvec4 vector, uint e) {
     return unpackHalf2x16(vector[e / 2])[e % 2];
 #elif DTYPE == DTYPE_BFLOAT16
     return uintBitsToFloat(e % 2 != 0 ? vector[e / 2] & 0xffff0000u : vector[e / 2] << 16);
+#elif DTYPE == DTYPE_INT8
+    return bitfieldExtract(int(vector[e / 4]), 8 * int(e % 4), 8);
 #else
     return uintBitsToFloat(vector[e]);
 #endif
@@ -62,6 +67,8 @@ ACC unpacked(uvec4 vector, uint e) {
 uint bits_of(ACC value) {
 #if DTYPE == DTYPE_FLOAT16
     return packHalf2x16(vec2(value, 0.0));
+#elif DTYPE == DTYPE_INT8
+    return uint(value) & 0xffu;
 #else
     return floatBitsToUint(value);
 #endif
@@ -113,6 +120,14 @@ void main() {
             if (k < depth) {
                 [[unroll]] for (uint row = 0; row < ROWS; ++row) {
                     uvec4 x = x_vector(batch, row, start + k);
+#if DTYPE == DTYPE_INT8
+                    if (ALONG_K != 0) {
+                        [[unroll]] for (uint word = 0; word < 4; ++word)
+                            sum[row][0] +=
+                                dot_int8(int(x[word]), int(vectors[step][word]));
+                        continue;
+                    }
+#endif
                     [[unroll]] for (uint d = 0; d < VECTOR; ++d)
                         [[unroll]] for (uint e = 0; e < WIDTH; ++e) {
                             uvec4 vector = vectors[ALONG_K != 0 ? step : d];

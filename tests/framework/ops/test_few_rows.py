@@ -3,15 +3,18 @@
 import dataclasses
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
 
 import vkbackend
+import vkbackend.framework as fw
 from tests.framework.ops.large import as_discrete, operands, relative_error
 from tests.hardware import skip_where_it_crashes
 from vkbackend.framework.device import Device
 from vkbackend.framework.dispatch import Placed
 from vkbackend.framework.dtype import float32
 from vkbackend.framework.ops import few_rows as module
+from vkbackend.framework.ops import integer_product, linalg
 from vkbackend.framework.ops.few_rows import few_rows
 from vkbackend.framework.shape import Layout
 
@@ -21,6 +24,15 @@ SIZES = [
     (2, 3, 200, 96),
     (1, 8, 1000, 1024),
     (2, 200, 5, 64),
+    (1, 1024, 1, 256),
+    (3, 1, 16, 2048),
+]
+# The same, of whole vectors of int8.
+BYTE_SIZES = [
+    (1, 1, 256, 64),
+    (2, 3, 208, 96),
+    (1, 5, 1008, 512),
+    (2, 208, 5, 64),
     (1, 1024, 1, 256),
     (3, 1, 16, 2048),
 ]
@@ -34,7 +46,9 @@ def kernels(
     skip_where_it_crashes(device.info)
     monkeypatch.setattr(module, "SMALLEST", 1)
     monkeypatch.setattr(module, "MIN_PART", 32)
-    yield from as_discrete(monkeypatch, "few_rows", few_rows)
+    for kernels in as_discrete(monkeypatch, "few_rows", few_rows):
+        monkeypatch.setattr(integer_product, "few_rows", linalg.few_rows)
+        yield kernels
 
 
 @pytest.mark.parametrize(
@@ -54,6 +68,33 @@ def test_against_numpy(
     assert kernels[0] == "matmul/few_rows"
 
 
+@pytest.mark.parametrize("sizes", BYTE_SIZES)
+@pytest.mark.parametrize("turned", ["", "a", "b", "ab"])
+@pytest.mark.parametrize("sums", [True, False])
+def test_int8(
+    gpu: Device,
+    kernels: list[str],
+    sums: bool,
+    sizes: tuple[int, int, int, int],
+    turned: str,
+) -> None:
+    """With sums in int32, and of int8 that wrap."""
+    rng = np.random.default_rng(sum(sizes))
+    batch, m, n, k = sizes
+    shapes = {"a": (batch, m, k), "b": (batch, k, n)}
+    x, y = (rng.integers(-128, 128, shape).astype(np.int8) for shape in shapes.values())
+    a, b = (
+        fw.tensor(np.ascontiguousarray(each.swapaxes(1, 2)), None, gpu).mT
+        if name in turned
+        else fw.tensor(each, None, gpu)
+        for name, each in (("a", x), ("b", y))
+    )
+    want = x.astype(np.int32) @ y.astype(np.int32)
+    got = fw.int_mm(a, b) if sums else a @ b
+    np.testing.assert_array_equal(got.numpy(), want if sums else want.astype(np.int8))
+    assert kernels[0] == "matmul/few_rows"
+
+
 def test_what_is_left_to_other_kernels(device: vkbackend.Device) -> None:
     discrete = dataclasses.replace(device.info, kind="discrete")
     software = dataclasses.replace(device.info, kind="software")
@@ -62,8 +103,8 @@ def test_what_is_left_to_other_kernels(device: vkbackend.Device) -> None:
         return Placed(shape, float32, Layout.contiguous(shape))
 
     row, matrix = placed(1, 1, 512), placed(1, 512, 512)
-    assert few_rows(discrete, row, matrix) is not None
-    assert few_rows(software, row, matrix) is None
-    assert few_rows(discrete, matrix, matrix) is None
-    assert few_rows(discrete, row, placed(1, 512, 510)) is None
-    assert few_rows(discrete, placed(1, 1, 32), placed(1, 32, 512)) is None
+    assert few_rows(discrete, row, matrix, float32) is not None
+    assert few_rows(software, row, matrix, float32) is None
+    assert few_rows(discrete, matrix, matrix, float32) is None
+    assert few_rows(discrete, row, placed(1, 512, 510), float32) is None
+    assert few_rows(discrete, placed(1, 1, 32), placed(1, 32, 512), float32) is None
