@@ -57,6 +57,7 @@ def flash_attention_vjp(
     dropout: float,
     needs: tuple[bool, ...],
 ) -> tuple[Tensor | None, ...]:
+    grad, out = transpose(grad, 1, 2), transpose(out, 1, 2)
     if is_grad_enabled():
         if seed is not None:
             raise GradError(f"{NAME}: with dropout the gradient has no gradient")
@@ -191,7 +192,8 @@ def scaled_dot_product_attention(
         seed = None
         if dropout_p:
             seed = bits_like(q, default_generator.stream(), (2,), uint32)
-        out, _ = flash_attention(q, k, v, mask, seed, scale, is_causal, dropout_p)
+        rows, _ = flash_attention(q, k, v, mask, seed, scale, is_causal, dropout_p)
+        out = transpose(rows, 1, 2)
     single = max(query.ndim, key.ndim, value.ndim) == 2
     shape = out.shape[2:] if single else (*lead, *out.shape[1:])
     return as_dtype_of(reshape(out, shape), query.dtype)

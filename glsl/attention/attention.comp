@@ -3,7 +3,7 @@
 // in      q (batch, heads, queries, HEAD), k (batch, heads / group, keys, HEAD), v
 //         (batch, heads / group, keys, VALUE_HEAD), mask (batch, heads, queries, keys),
 //         each strided, T; seed: two words
-// out     out_ (batch, heads, queries, VALUE_HEAD) T; logsumexp (batch, heads, queries)
+// out     out_ (batch, queries, heads, VALUE_HEAD) T; logsumexp (batch, heads, queries)
 //         of the scores, ACC: -inf and 0 in out_ for a query that sees no key
 // consts  those of lib/attention.glsl
 // source  Dao, Fu, Ermon, Rudra and Re, FlashAttention, arXiv:2205.14135
@@ -97,6 +97,7 @@ void main() {
     for (uint i = 0; i < ROWS; ++i)
         for (uint c = 0; c < VALUE_COLUMNS; ++c) sums[i][c] *= factors[team * ROWS + i];
     Out out_ = all.out_;
-    uint base = number * queries * VALUE_HEAD;
-    STORE(out_, sums, VALUE_HEAD, VALUE_COLUMNS, base, first_row, queries)
+    uint stride = heads * VALUE_HEAD;
+    uint base = batch * queries * stride + head * VALUE_HEAD;
+    STORE(out_, sums, VALUE_HEAD, VALUE_COLUMNS, base, stride, first_row, queries)
 }

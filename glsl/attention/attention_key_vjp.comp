@@ -73,6 +73,6 @@ void main() {
     }
     Out grad_k = all.grad_k, grad_v = all.grad_v;
     uint base = number * keys * HEAD, v_out = number * keys * VALUE_HEAD;
-    STORE(grad_k, k_sums, HEAD, COLUMNS, base, first_row, keys)
-    STORE(grad_v, v_sums, VALUE_HEAD, VALUE_COLUMNS, v_out, first_row, keys)
+    STORE(grad_k, k_sums, HEAD, COLUMNS, base, HEAD, first_row, keys)
+    STORE(grad_v, v_sums, VALUE_HEAD, VALUE_COLUMNS, v_out, VALUE_HEAD, first_row, keys)
 }

@@ -58,5 +58,5 @@ void main() {
     }
     Out out_ = all.out_;
     uint base = number * queries * HEAD;
-    STORE(out_, sums, HEAD, COLUMNS, base, first_row, queries)
+    STORE(out_, sums, HEAD, COLUMNS, base, HEAD, first_row, queries)
 }

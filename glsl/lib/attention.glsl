@@ -162,13 +162,13 @@ void share(float values[ROWS][TILE]) {
             }                                                                            \
         }
 
-// Store own vectors, of which there are `count`, side by side from `base` on.
-#define STORE(out_, sums, WIDTH, WIDTH_COLUMNS, base, first_row, count)                  \
+// Store own vectors, of which there are `count`, from `base` on, `stride` apart.
+#define STORE(out_, sums, WIDTH, WIDTH_COLUMNS, base, stride, first_row, count)          \
     for (uint i = 0; i < ROWS; ++i) {                                                    \
         uint row_ = first_row + team * ROWS + i;                                         \
         for (uint c = 0; c < WIDTH_COLUMNS; ++c) {                                       \
             uint column_ = lane + c * LANES;                                             \
             if (row_ < count && column_ < WIDTH)                                         \
-                store(out_, base + row_ * WIDTH + column_, sums[i][c]);                  \
+                store(out_, base + row_ * (stride) + column_, sums[i][c]);               \
         }                                                                                \
     }

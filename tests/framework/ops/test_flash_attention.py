@@ -14,7 +14,7 @@ from tests.compare import assert_close
 from tests.framework.ops.twin import draw
 from vkbackend import DeviceInfo
 from vkbackend.framework import ops
-from vkbackend.framework.device import GpuDevice
+from vkbackend.framework.device import Device, GpuDevice
 from vkbackend.framework.ops import flash_attention
 
 SHAPES = {
@@ -82,3 +82,23 @@ def test_weights_are_those_of_the_saved_sums() -> None:
     _, logsumexp = ops.REGISTRY["flash_attention"](q, k, v, None, None, 0.5, False, 0.0)
     scores = q.numpy() @ k.numpy().swapaxes(2, 3) * 0.5
     assert_close(logsumexp, np.log(np.exp(scores).sum(3)))
+
+
+def test_heads_of_a_row_come_side_by_side(
+    place: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A projection of all heads then takes them without a copy."""
+    monkeypatch.setattr("vkbackend.framework.ops.attention._wants_matrix", never)
+    arrays = [draw(2, 3, 7, 4, seed=n) for n in range(3)]
+    q, k, v = (fw.tensor(each, device=place) for each in arrays)
+    out = ops.scaled_dot_product_attention(q, k, v)
+    assert out.shape == (2, 3, 7, 4)
+    assert out.transpose(1, 2).layout.is_contiguous
+    scores = q.numpy() @ k.numpy().swapaxes(2, 3) / 2
+    weights = np.exp(scores - scores.max(3, keepdims=True))
+    weights /= weights.sum(3, keepdims=True)
+    assert_close(out, weights @ v.numpy(), scale=4)
+
+
+def never(*_: Any) -> bool:
+    return False
