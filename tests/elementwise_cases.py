@@ -37,6 +37,9 @@ DESCENT: dict[str, Oracle] = {
     "adam_step": lambda x, first, second, kept, root_scale, eps, size: (
         kept * x - size * first / (root_scale * second**0.5 + eps)
     ),
+    "adam_step_by": lambda x, first, second, root_scale, size, kept, eps: (
+        kept * x - size * first / (root_scale * second**0.5 + eps)
+    ),
 }
 
 
@@ -250,6 +253,7 @@ ARITHMETIC = {
     "approach": descent("approach", ("share",)),
     "blend_square": descent("blend_square", ("kept", "share")),
     "adam_step": descent("adam_step", ("kept", "root_scale", "eps", "size"), 3),
+    "adam_step_by": descent("adam_step_by", ("kept", "eps"), 5),
     "addcmul": Case(
         ops.addcmul,
         (

@@ -64,8 +64,11 @@ def _adam_step(
     return x * kept - first / (np.sqrt(second) * root_scale + eps) * size
 
 
+_ADAM = "x * kept - divided(first, sqrt(second) * root_scale + eps) * size"
+
+
 @elementwise(
-    glsl="x * kept - divided(first, sqrt(second) * root_scale + eps) * size",
+    glsl=_ADAM,
     reference=_adam_step,
     dtypes=FLOAT,
 )
@@ -74,9 +77,9 @@ def adam_step(
     first: Tensor,
     second: Tensor,
     kept: float,
-    root_scale: Tensor | float,
+    root_scale: float,
     eps: float,
-    size: Tensor | float,
+    size: float,
 ) -> Tensor:
     """Return `kept` of `x` after a step along its moments, as Adam makes it.
 
@@ -86,14 +89,41 @@ def adam_step(
         A parameter, and the running first and second moment of its gradient.
     kept : float
         What decay leaves of the parameter.
-    root_scale : Tensor or float
+    root_scale : float
         Times the root of the second moment: the correction of its start at zero.
     eps : float
         Added to the root.
-    size : Tensor or float
+    size : float
         Learning rate, with the correction of the first moment.
 
     Notes
     -----
     Source: Kingma and Ba, arXiv:1412.6980, algorithm 1.
+    """
+
+
+@elementwise(
+    glsl=_ADAM,
+    reference=lambda x, first, second, root_scale, size, kept, eps: _adam_step(
+        x, first, second, kept, root_scale, eps, size
+    ),
+    dtypes=FLOAT,
+)
+def adam_step_by(
+    x: Tensor,
+    first: Tensor,
+    second: Tensor,
+    root_scale: Tensor,
+    size: Tensor,
+    kept: float,
+    eps: float,
+) -> Tensor:
+    """Return `adam_step` where the device alone knows how many steps were made.
+
+    Parameters
+    ----------
+    x, first, second, kept, eps
+        See `adam_step`.
+    root_scale, size : Tensor, shape ()
+        Its numbers of these names.
     """

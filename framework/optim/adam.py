@@ -10,14 +10,20 @@ from typing import Any
 
 from .. import tracing
 from ..creation import zeros, zeros_like
-from ..ops.descent import adam_step, approach, blend_square
+from ..ops.descent import adam_step, adam_step_by, approach, blend_square
 from ..tensor import Tensor
 from .optimizer import Cohort, Group, Optimizer, Update
 from .replace import become_each
 from .skipping import SKIPPED
 
-Numbers = tuple[Tensor | float, ...]
-"""What decay leaves of a parameter, the root's factor and the step's size."""
+Numbers = tuple[Any, ...]
+"""What decay leaves of a parameter, the root's factor and the step's size.
+
+The last two are on the device where it alone knows how many steps were made.
+"""
+
+Moving = tuple[Tensor, Tensor, Tensor]
+"""A parameter and its moments."""
 
 TINY = 1e-30
 """In place of a beta of 0, which has no logarithm; a float32 sees no difference."""
@@ -85,13 +91,13 @@ class Adam(Optimizer):
             numbers = self._numbers(state, group)
             steps.setdefault(id(numbers), (numbers, []))[1].append(row)
         beta1, beta2 = group["betas"]
-        for (kept, root_scale, size), rows in steps.values():
+        for numbers, rows in steps.values():
             firsts = [(first, grad) for _, grad, first, _ in rows]
             become_each(approach, firsts, (1.0 - beta1,))
             seconds = [(second, grad) for _, grad, _, second in rows]
             become_each(blend_square, seconds, (beta2, 1.0 - beta2))
             values = [(value, first, second) for value, _, first, second in rows]
-            become_each(adam_step, values, (kept, root_scale, group["eps"], size))
+            _descend(values, numbers, group["eps"])
 
     def _fresh(self, parameter: Tensor) -> dict[str, Any]:
         tracing.once(f"{self._name} makes room for its moments")
@@ -179,6 +185,16 @@ class Adam(Optimizer):
         self._turn = object()
         self._joining = None
         self.settle(None)
+
+
+def _descend(values: Sequence[Moving], numbers: Numbers, eps: float) -> None:
+    """Move parameters along their moments."""
+    kept, root_scale, size = numbers
+    if isinstance(root_scale, Tensor):
+        rows = [(*each, root_scale, size) for each in values]
+        become_each(adam_step_by, rows, (kept, eps))
+    else:
+        become_each(adam_step, values, (kept, root_scale, eps, size))
 
 
 class AdamW(Adam):

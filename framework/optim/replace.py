@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..autograd import no_grad
-from ..core import TensorCore
 from ..device import GpuDevice
 from ..pending import Array, Node, pending_node
 from ..pointwise import Elementwise
@@ -32,7 +31,7 @@ def content(tensor: Tensor) -> Tensor:
 def become_each(
     op: Elementwise[..., Any],
     rows: Sequence[Sequence[Tensor]],
-    numbers: Sequence[Tensor | float],
+    numbers: Sequence[float],
 ) -> None:
     """Replace the first tensor of each row by an op's result, off the tape.
 
@@ -42,14 +41,9 @@ def become_each(
         An op of float tensors.
     rows : sequence of sequence of Tensor
         Arguments for its first parameters; each row has a first tensor of its own.
-    numbers : sequence of float, or of Tensor without dimensions
+    numbers : sequence of float
         Arguments for the others, the same for each row.
     """
-    if any(isinstance(each, TensorCore) for each in numbers):
-        with no_grad():
-            for row in rows:
-                become(row[0], op(*row, *numbers))
-        return
     kinds = tuple(map(type, numbers))
     given = tuple([each if type(each) is Changing else float(each) for each in numbers])
     device: GpuDevice | None = None

@@ -6,7 +6,7 @@ import pytest
 import vkbackend.framework as fw
 from tests.compare import assert_close
 from vkbackend.framework.device import Device, GpuDevice
-from vkbackend.framework.ops.descent import adam_step, descend
+from vkbackend.framework.ops.descent import descend
 from vkbackend.framework.optim.replace import become, become_each, content
 from vkbackend.framework.schedule import MAX_PENDING
 
@@ -61,17 +61,6 @@ def test_a_saved_tensor_was_changed(gpu: GpuDevice) -> None:
     become_each(descend, [(x, fw.ones_like(x))], (0.5,))
     with pytest.raises(fw.errors.GradError, match="changed in place"):
         y.backward()
-
-
-def test_numbers_may_be_on_the_device(place: Device) -> None:
-    xs = [fw.tensor([1.0, 2.0], device=place), fw.tensor([3.0], device=place)]
-    grads = [fw.ones_like(x) for x in xs]
-    become_each(
-        adam_step,
-        [(x, g, g) for x, g in zip(xs, grads)],
-        [1.0, fw.tensor(1.0, device=place), 0.0, fw.tensor(0.5, device=place)],
-    )
-    assert [x.tolist() for x in xs] == [[0.5, 1.5], [2.5]]
 
 
 def test_content_stays_when_the_tensor_changes(place: Device) -> None:
