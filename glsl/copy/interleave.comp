@@ -5,7 +5,6 @@
 // consts  PARTS_JOINED: how many parts there are; SIZE: bytes per element
 // source  gather form: each word is written once
 // lint    integer-division: sizes are arguments; one for each word
-// lint    scalar-load: words of sources that begin at any element
 #version 460
 #extension GL_EXT_buffer_reference : require
 #include "lib/index.glsl"

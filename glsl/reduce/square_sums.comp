@@ -4,7 +4,7 @@
 //         workgroup, plus 1; those after the last tensor have no elements
 // out     out_ of ACC, one for each workgroup
 // consts  ROUNDS: elements of each invocation
-// lint    scalar-load: neighbours read neighbouring elements
+// source  -
 #version 460
 #extension GL_EXT_buffer_reference : require
 #include "lib/element.glsl"
