@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from ..autograd import no_grad
 from ..creation import zeros
@@ -36,16 +36,24 @@ def clip_grad_norm_(parameters: Iterable[Tensor] | Tensor, max_norm: float) -> T
     grads: list[Tensor] = [each.grad for each in listed if each.grad is not None]
     if not grads:
         return zeros(())
+    with no_grad():
+        norm = common_norm(grads)
+        scale_each(grads, minimum(max_norm / (norm + 1e-6), 1.0))
+    return norm
+
+
+def scale_each(grads: Sequence[Tensor], factor: Tensor) -> None:
+    """Multiply tensors in place by a number on their device."""
+    for dtype, group in _by_dtype(grads).items():
+        scale = factor.to(dtype)
+        become_each(mul, [(grad, scale) for grad in group], ())
+
+
+def _by_dtype(grads: Sequence[Tensor]) -> dict[DType, list[Tensor]]:
     kinds: dict[DType, list[Tensor]] = {}
     for grad in grads:
         kinds.setdefault(grad.dtype, []).append(_flat(grad))
-    with no_grad():
-        norm = _norm(kinds)
-        factor = minimum(max_norm / (norm + 1e-6), 1.0)
-        for dtype, group in kinds.items():
-            scale = factor.to(dtype)
-            become_each(mul, [(grad, scale) for grad in group], ())
-    return norm
+    return kinds
 
 
 def _flat(x: Tensor) -> Tensor:
@@ -59,11 +67,11 @@ def _flat(x: Tensor) -> Tensor:
     return x.view_of(interned(Layout((x.numel(),), (1,), x.layout.offset)))
 
 
-def _norm(kinds: dict[DType, list[Tensor]]) -> Tensor:
-    """Return the norm of all gradients in the dtype that theirs promote to."""
+def common_norm(grads: Sequence[Tensor]) -> Tensor:
+    """Return the Euclidean norm of all tensors in the dtype that theirs promote to."""
     dtype: DType | None = None
     total: Tensor | None = None
-    for kind, group in kinds.items():
+    for kind, group in _by_dtype(grads).items():
         part = square_sum(group)
         total = part if total is None else total + part
         dtype = kind if dtype is None else promote(dtype, kind)

@@ -13,6 +13,7 @@ from ..dtype import float16, float32
 from ..errors import DTypeError, StateError
 from ..ops import isfinite, logical_and, logical_not, stack, where
 from ..tensor import Tensor
+from .clip import common_norm, scale_each
 from .optimizer import Optimizer
 from .replace import become
 
@@ -43,6 +44,9 @@ class GradScaler:
 
     Notes
     -----
+    What overflows is noticed by the gradients' common norm, in one dispatch for many: a
+    norm beyond the dtype's range counts as an overflow too.
+
     A skipped step leaves parameters, moments and the number of Adam's steps as they
     were. Where the very first is skipped, SGD's dampening applies to the next already.
     The numbers of steps that optimizers remember count skipped ones; their state dicts
@@ -146,10 +150,8 @@ class GradScaler:
                 )
         with no_grad():
             inverse = self._scale_on(grads[0].device).reciprocal()
-            finite = [isfinite(grad).all() for grad in grads]
-            for grad in grads:
-                grad.mul_(inverse)
-            self._found[optimizer] = logical_not(stack(finite).all())
+            scale_each(grads, inverse)
+            self._found[optimizer] = logical_not(isfinite(common_norm(grads)))
 
     def step(self, optimizer: Optimizer) -> None:
         """Unscale, and let an optimizer step unless a gradient is infinite or NaN.
