@@ -43,8 +43,10 @@ def row_tiles(gpu: DeviceInfo, rows: int, columns: int) -> dict[str, Tile]:
     """
     usual = row_tile(gpu, rows, columns)
     if gpu.kind == "software":
-        tiles = [Tile(1, count, 0) for count in SOFTWARE_WORKGROUPS]
         lanes = subgroup_of(gpu)
+        # One invocation sums long rows less exactly than several do.
+        alone = [Tile(1, count, 0) for count in SOFTWARE_WORKGROUPS]
+        tiles = alone if usual.group == 1 else []
         tiles += [Tile(lanes, lanes, 0)] if lanes else []
     else:
         most = most_group(gpu)

@@ -69,6 +69,9 @@ MIN_CHUNK = 4096
 WANTED_SHARES = (0.25, 0.5, 2, 4)
 """How many workgroups may be wanted instead, where measuring chooses."""
 
+MOST_ALONE = 32
+"""Elements that an invocation may sum alone, where measuring chooses."""
+
 
 class Step(NamedTuple):
     """One of the dispatches of a reduction: what it adds to the walk over elements."""
@@ -308,11 +311,15 @@ def reduce_candidates(
     with more the device has more of them at once.
     """
     usual = _wanted_groups(gpu)
+    kept, reduced = _split(x.layout, dims)
+    alone = math.prod(reduced.shape) // _tile(gpu, kept, reduced)[0]
+    # Not in one piece what would be summed in long turns.
+    few = [1] if alone <= 8 * MOST_ALONE else []
     return {
         f"chunks for {wanted} workgroups": functools.partial(
             reduce_dispatches, gpu, reduction, x, dims, wanted
         )
-        for wanted in (1, *(int(usual * share) for share in WANTED_SHARES))
+        for wanted in (*few, *(int(usual * share) for share in WANTED_SHARES))
     }
 
 
@@ -379,13 +386,24 @@ def group_tile(
     return group, size // group, int(side_by_side)
 
 
-def group_tiles(gpu: DeviceInfo) -> dict[str, tuple[int, int, int]]:
-    """Return what `group_tile` may answer for rows, by name, to choose by measuring."""
-    size = sharing_workgroup(gpu)
+def group_tiles(
+    gpu: DeviceInfo, rows: int, count: int
+) -> dict[str, tuple[int, int, int]]:
+    """Return what `group_tile` may answer for rows, by name, to choose by measuring.
+
+    The longer an invocation sums alone, the larger the error: none sums much longer
+    than is usual.
+    """
+    usual, size = group_tile(gpu, rows, count, False), sharing_workgroup(gpu)
     tiles = [(size // rows, rows, 0) for rows in (1, 4, 8) if size % rows == 0]
     if gpu.kind == "software":
         tiles = [(1, SOFTWARE_WORKGROUP, 0), (size, 1, 0)]
-    return {f"{tile[0]} invocations walk a row": tile for tile in tiles}
+    most = max(MOST_ALONE, ceil_div(count, usual[0]))
+    return {
+        f"{tile[0]} invocations walk a row": tile
+        for tile in [*tiles, usual]
+        if ceil_div(count, tile[0]) <= most
+    }
 
 
 def _tile(gpu: DeviceInfo, kept: Collapsed, reduced: Collapsed) -> tuple[int, int, int]:

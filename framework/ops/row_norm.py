@@ -93,7 +93,7 @@ def _row_norm_candidates(
         name: functools.partial(_row_norm_dispatch, *given, tile)
         for name, tile in row_tiles(gpu, x.dtype, x.shape[1]).items()
     }
-    for name, groups in group_tiles(gpu).items():
+    for name, groups in group_tiles(gpu, *x.shape).items():
         ways[name] = functools.partial(_row_norm_dispatch, *given, None, groups)
     return ways
 

@@ -80,14 +80,14 @@ def _rows_candidates(
     held: int,
 ) -> Ways:
     """Return other dispatches than that of `_rows_dispatch`, by name."""
-    _, count, inner = x.shape
+    rows, count, inner = x.shape
     if inner > 1:
         return {}
     ways: Ways = {
         name: functools.partial(_holding, kernel, push, x, logarithm, tile)
         for name, tile in row_tiles(gpu, x.dtype, count, held).items()
     }
-    for name, groups in group_tiles(gpu).items():
+    for name, groups in group_tiles(gpu, rows, count).items():
         ways[name] = functools.partial(
             _walking, gpu, kernel, push, x, logarithm, groups
         )
