@@ -36,20 +36,19 @@ void main() {
     uint result = 0;
     for (uint lane = 0; lane < LANES; ++lane) {
         uint rest = min(element_of(word, lane), count - 1);
-        uint place = 0;
-        Words part = part0;
-        for (uint dim = DIMS; dim-- > 0;) {
-            uint at = rest % size[dim];
+        uint place = 0, along = 0;
+        for (uint back = 1; back <= DIMS; ++back) {
+            uint dim = DIMS - back, at = rest % size[dim];
             rest /= size[dim];
-            if (dim == JOINED) {
-                uint first = 0;
-                if (PARTS_JOINED > 1 && at >= end[0]) part = part1, first = end[0];
-                if (PARTS_JOINED > 2 && at >= end[1]) part = part2, first = end[1];
-                if (PARTS_JOINED > 3 && at >= end[2]) part = part3, first = end[2];
-                at -= first;
-            }
             place += at * stride[dim];
+            if (dim == JOINED) along = at;
         }
+        Words part = part0;
+        uint first = 0;
+        if (PARTS_JOINED > 1 && along >= end[0]) part = part1, first = end[0];
+        if (PARTS_JOINED > 2 && along >= end[1]) part = part2, first = end[1];
+        if (PARTS_JOINED > 3 && along >= end[2]) part = part3, first = end[2];
+        place -= first * stride[JOINED];
         result = insert(result, lane, read_bits(part, place, word));
     }
     args.out_.at[word] = result;

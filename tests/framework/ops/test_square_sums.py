@@ -20,8 +20,8 @@ def test_any_number_of_tensors(
     assert_close(found, np.float32(expected), scale=4)
 
 
-def test_no_elements_and_wide_ones(place: Device) -> None:
-    assert square_sum([fw.zeros(0, device=place)] * 2).item() == 0
-    halves = [fw.full(3, 300.0, dtype=fw.float16, device=place)] * 2
+def test_no_elements_and_wide_ones(half_place: Device) -> None:
+    assert square_sum([fw.zeros(0, device=half_place)] * 2).item() == 0
+    halves = [fw.full(3, 300.0, dtype=fw.float16, device=half_place)] * 2
     found = square_sum(halves)
     assert (found.dtype, found.item()) == (fw.float32, 540000.0)

@@ -80,15 +80,15 @@ def test_many_gradients_are_few_dispatches(
 
 
 def test_gradients_of_several_dtypes_and_layouts(
-    place: Device, rng: np.random.Generator
+    half_place: Device, rng: np.random.Generator
 ) -> None:
     arrays = [rng.normal(size=(4, 6)).astype(np.float32) for _ in range(4)]
-    whole = fw.tensor(arrays[0], device=place)
+    whole = fw.tensor(arrays[0], device=half_place)
     grads = [
-        fw.tensor(arrays[1], device=place).mT,
-        fw.tensor(arrays[2], device=place).to(fw.float16),
+        fw.tensor(arrays[1], device=half_place).mT,
+        fw.tensor(arrays[2], device=half_place).to(fw.float16),
         whole[:, 1:3],
-        fw.tensor(arrays[3], device=place).to(fw.bfloat16) * 100,
+        fw.tensor(arrays[3], device=half_place).to(fw.bfloat16) * 100,
     ]
     leaves = []
     for grad in grads:
@@ -110,8 +110,8 @@ def test_gradients_of_several_dtypes_and_layouts(
     np.testing.assert_array_equal(whole.numpy()[:, 3:], arrays[0][:, 3:])
 
 
-def test_a_float16_norm_does_not_overflow_on_its_way(place: Device) -> None:
-    x = fw.zeros(4, dtype=fw.float16, device=place, requires_grad=True)
-    x.grad = fw.full(4, 1000.0, dtype=fw.float16, device=place)
+def test_a_float16_norm_does_not_overflow_on_its_way(half_place: Device) -> None:
+    x = fw.zeros(4, dtype=fw.float16, device=half_place, requires_grad=True)
+    x.grad = fw.full(4, 1000.0, dtype=fw.float16, device=half_place)
     assert optim.clip_grad_norm_([x], 1.0).item() == 2000.0
     assert x.grad.tolist() == pytest.approx([0.5] * 4, rel=1e-3)
