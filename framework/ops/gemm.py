@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..dispatch import MAX_GROUPS, Argument, Dispatch, Placed, Scratch, fold_grid
-from ..dtype import float32, int8, int32
+from ..dtype import float16, float32, int8, int32
 from ..shape import TensorSpec, ceil_div
 from .element import storage_defines
 from .pack import Side, vectors
@@ -205,7 +205,8 @@ def _defines(product: _Large) -> dict[str, str]:
     if mode == HALF_SUMS:
         defines["FLOAT16_SUMS"] = "1"
     if product.cut.wide and mode not in WITHOUT_UNITS:
-        defines["DEVICE_ROUNDING"] = "1"
+        if dtype is float16:
+            defines["DEVICE_ROUNDING"] = "1"
         if product.b.outer % (16 // _stored(product)) == 0:
             defines["WIDE_STORES"] = "1"
     if mode == DOTS and "integer_dot_product" in product.gpu.supported:

@@ -1,11 +1,12 @@
 // float16 by integers: drivers differ in how packHalf2x16 rounds and overflows
 //
-// With DEVICE_ROUNDING the host says that this one's is right.
+// With DEVICE_ROUNDING a device converts that computes in float16.
 
 // The 16 bits of the nearest float16, ties to even; NaN stays NaN.
 #ifdef DEVICE_ROUNDING
+#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
 uint to_float16(float x) {
-    return packHalf2x16(vec2(x, 0.0));
+    return packFloat2x16(f16vec2(x, 0.0));
 }
 #else
 uint to_float16(float x) {
