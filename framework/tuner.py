@@ -74,13 +74,23 @@ def tuned(
         plan = build()
     if not asked:
         return plan
-    del plan
     alone = {node.op.question(node): node for node in nodes}
-    for question, subject in asked.items():
-        measure(gpu, question, subject or _alone(gpu, alone[question]))
-    # Whose nodes must not be kept any longer.
-    asked.clear()
+    subjects = {
+        question: subject or _alone(gpu, alone[question])
+        for question, subject in asked.items()
+    }
+    subjects = {name: row for name, row in subjects.items() if _is_worth_it(row)}
+    if not subjects:
+        return plan
+    del plan
+    for question, subject in subjects.items():
+        measure(gpu, question, subject)
     return build()
+
+
+def _is_worth_it(subject: Subject) -> bool:
+    """Return whether there is a choice, and work of a size that is measured."""
+    return bool(subject.names) and LEAST_BYTES <= _size(subject) <= MOST_BYTES
 
 
 def _alone(gpu: vkbackend.Device, node: Node) -> Subject:
@@ -101,7 +111,7 @@ def measure(gpu: vkbackend.Device, question: str, subject: Subject) -> None:
     """
     settings = tuning.settings()
     left = settings.budget - settings.spent
-    if left <= 0 or not LEAST_BYTES <= _size(subject) <= MOST_BYTES:
+    if left <= 0:
         return
     start = time.perf_counter()
     verdict = None

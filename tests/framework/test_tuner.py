@@ -249,6 +249,15 @@ def test_large_and_small_work_is_not_measured(
     assert tuning.measured == []
 
 
+def test_without_a_choice_there_is_nothing_to_measure(
+    gpu: GpuDevice, ways: dict[str, float]
+) -> None:
+    ways.clear()
+    fw.autotune()
+    assert total(gpu) == COUNT
+    assert tuning.measured == []
+
+
 def test_a_schedule_made_before_is_made_anew(
     gpu: GpuDevice, ways: dict[str, float], times: Times
 ) -> None:
