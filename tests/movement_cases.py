@@ -381,6 +381,8 @@ MOVEMENT = {
             sample(*[(4, 2, 3, 5)] * 3, dim=1),
             sample(*[(2, 3, 5)] * 4, dim=-1),
             sample(*[(2, 3, 4, 5)] * 6, dim=2),
+            sample((1, 1), (1, 1), dim=0),
+            sample((0, 3), (0, 3), dim=1),
         ),
         lambda *parts, dim: np.concatenate(
             [part.swapaxes(-1, -2) for part in parts], dim
