@@ -8,6 +8,7 @@ work would disturb `timing`, so the gate runs it by itself.
 
 import gc
 import os
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -117,6 +118,14 @@ def _no_collector(request: pytest.FixtureRequest) -> Iterator[None]:
     gc.disable()
     yield
     gc.enable()
+
+
+@pytest.fixture(autouse=True)
+def _same_surroundings() -> Iterator[None]:
+    """See that a test leaves the process where it was, for those that come after."""
+    before = [*sys.path], Path.cwd()
+    yield
+    assert ([*sys.path], Path.cwd()) == before
 
 
 @pytest.fixture(autouse=True)

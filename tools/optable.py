@@ -11,10 +11,10 @@ import argparse
 import importlib
 import inspect
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import CodeType
-from typing import Any
+from typing import Any, cast
 
 from vkbackend.framework import ops
 from vkbackend.framework.dtype import (
@@ -192,11 +192,20 @@ def gradient_of(op: Op[..., Any], case: Any) -> str:
     return "twice" if case.gradient and case.twice else "yes"
 
 
+def _cases() -> Mapping[str, Any]:
+    """Return the cases of the tests."""
+    kept = [*sys.path]
+    sys.path.insert(0, str(ROOT))
+    try:
+        # They are no part of the package, so that no import statement names them.
+        return cast(Mapping[str, Any], importlib.import_module("tests.cases").CASES)
+    finally:
+        sys.path[:] = kept
+
+
 def render() -> str:
     """Return the table as Markdown."""
-    sys.path.insert(0, str(ROOT))
-    # Its tests are no part of the package, so that no import statement names them.
-    cases = importlib.import_module("tests.cases").CASES
+    cases = _cases()
     groups = "".join(
         f"- *{name}*: {', '.join(dtype.name for dtype in members)}\n"
         for name, members in GROUPS.items()
