@@ -65,7 +65,7 @@ def test_a_program_is_tuned_once(
     tuning.measured.clear()
     assert tune.main([script, "50000"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert ": questions measured: 0, in 0.0 s" in lines[0]
+    assert ": questions measured: 0, in " in lines[0]
     assert lines[0].endswith("known before: 1")
 
 
@@ -99,7 +99,8 @@ def test_a_budget_that_is_spent(
 ) -> None:
     assert tune.main(["--budget", "0", script, "50000"]) == 0
     said = capsys.readouterr().out
-    assert ": questions measured: 0, in 0.0 s of 0 s" in said
+    assert ": questions measured: 0, in " in said
+    assert " s of 0 s" in said
     assert "the budget is spent: what is still open takes the default" in said
 
 
