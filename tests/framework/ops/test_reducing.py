@@ -184,7 +184,7 @@ def test_chunks_to_choose_from(device: vkbackend.Device, kind: str) -> None:
     assert min(parts) < usual < max(parts)
     # Long turns of one invocation are less exact; short ones save a dispatch.
     assert "chunks for 1 workgroups" not in ways
-    few = reduce_candidates(info, sums(), placed((2048,)), (0,))
+    few = reduce_candidates(info, sums(), placed((1000,)), (0,))
     assert len(few["chunks for 1 workgroups"]()) == 1
 
 
