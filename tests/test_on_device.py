@@ -4,6 +4,7 @@ Where the size of a result depends on data, the host reads it; those few functio
 listed here with how often, and how many bytes.
 """
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -18,6 +19,7 @@ from vkbackend import Counters
 from vkbackend.framework import ops
 from vkbackend.framework.autograd import backward
 from vkbackend.framework.device import GpuDevice
+from vkbackend.framework.errors import DTypeError
 from vkbackend.framework.op import REGISTRY
 
 SEED = 3
@@ -75,7 +77,12 @@ def test_no_op_reads_back(name: str, gpu: GpuDevice) -> None:
     inputs = arguments(name, gpu)
     keywords = case.samples[0].keywords
     before = gpu.gpu.counters.snapshot()
-    out, *_ = results(lambda: case.call(*inputs, **keywords))
+    try:
+        out, *_ = results(lambda: case.call(*inputs, **keywords))
+    except DTypeError as error:
+        if not re.search(r" has no storage_\d+bit, which ", str(error)):
+            raise
+        pytest.skip(str(error))
     if name in READERS:
         assert reads(gpu, before)[0] == 1
         return
