@@ -21,10 +21,10 @@ import vkbackend
 from .dispatch import At, Dispatch, Grid, Scratch
 from .dtype import DType
 from .epilogue import NO_EPILOGUE, Joined, join_products
-from .fusion.build import FusedKernel, build_kernel
-from .fusion.emit import emit
+from .fusion.build import FusedKernel
 from .fusion.expr import Program
 from .fusion.movable import arguments_in_memory, results_over_operands
+from .fusion.quad_choice import build_chosen_kernel
 from .fusion.row import RowProgram
 from .fusion.row_build import row_space, subgroup_of
 from .fusion.row_choice import build_chosen_rows
@@ -310,7 +310,7 @@ class _Builder:
         if any(node.op.reduction for node in nodes):
             kernel = build_chosen_rows(nodes, wanted, self.gpu.info, lanes=lanes)
         else:
-            kernel = build_kernel(nodes, wanted, software=self.wide, lanes=lanes)
+            kernel = build_chosen_kernel(nodes, wanted, self.gpu.info, lanes=lanes)
         inputs = {
             name: (self.slots[id(value)], offset)
             for name, value, offset in kernel.inputs
@@ -327,7 +327,7 @@ class _Builder:
             text = source
             if siblings:
                 assert isinstance(program, Program)
-                text = emit(program, wide, rounds, siblings=True)
+                text = emit_any(program, wide, rounds, siblings=True)
                 text = results_over_operands(text) if over else text
             return gpu.pipeline(title, source=text, constants=constants)
 
@@ -344,7 +344,7 @@ class _Builder:
             writes=[slot for slot, _ in outputs.values()],
             allocate=self._memory([value for _, value in kernel.outputs]),
             over=over,
-            program=(program, bool(over))
+            program=(program, kernel.workgroup, bool(over))
             if isinstance(program, Program) and not kernel.lanes
             else None,
         )

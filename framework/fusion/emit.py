@@ -287,16 +287,22 @@ def _integer(dtype: DType, value: int) -> str:
     return f"{dtype.glsl}({value & (1 << bits) - 1}{suffix})"
 
 
-def _main(program: Program, wide: bool, rounds: int, siblings: bool) -> list[str]:
+def declarations(program: Program, wide: bool, siblings: bool) -> list[str]:
+    """Read the arguments, before any branch.
+
+    Within one, some drivers read them once per invocation.
+    """
     kinds = buffer_types(program, wide)
     place = ARGUMENT if siblings else "args.{}"
-    # Arguments are read before any branch: within one, some drivers read them once per
-    # invocation.
     lines = [CHOICE] if siblings else []
-    lines += [
+    return lines + [
         f"{kinds.get(name, kind)} {name} = {place.format(name)};"
         for name, kind in push_fields(program)
     ]
+
+
+def _main(program: Program, wide: bool, rounds: int, siblings: bool) -> list[str]:
+    lines = declarations(program, wide, siblings)
     number = INVOCATION if siblings else "linear_invocation()"
     fixed = [k for k, access in enumerate(program.accesses) if access.kind == "scalar"]
     if rounds == 1:
@@ -319,7 +325,7 @@ def _main(program: Program, wide: bool, rounds: int, siblings: bool) -> list[str
 
 def quad_lines(program: Program, wide: bool, loads: Iterable[int]) -> list[str]:
     """Load, compute and store the four elements number `i`."""
-    lines = _offsets(program)
+    lines = offsets(program)
     for k in loads:
         lines += load(k, program.accesses[k], wide)
     lines += compute_quad(program)
@@ -342,7 +348,7 @@ def compute_quad(program: Program) -> list[str]:
     return lines
 
 
-def _offsets(program: Program) -> list[str]:
+def offsets(program: Program) -> list[str]:
     """Element offset of each pattern, for the first element or for each of the four."""
     if not program.patterns:
         return []
@@ -388,11 +394,7 @@ def load(k: int, access: Access, wide: bool) -> list[str]:
     if access.kind in MADE:
         return _made(k, access)
     if access.kind in ("linear", "row"):
-        place = "i" if access.kind == "linear" else f"(o{access.pattern}_0 >> 2)"
-        return load_quad(k, dtype.itemsize, place, wide) + [
-            f"{dtype.glsl} x{k}_{lane} = {unpack(dtype.name, k, lane)};"
-            for lane in LANES
-        ]
+        return load_words(k, access, wide) + unpack_words(k, access)
     if access.kind == "gather":
         return [
             f"{dtype.glsl} x{k}_{lane} ="
@@ -403,6 +405,18 @@ def load(k: int, access: Access, wide: bool) -> list[str]:
     return [f"{dtype.glsl} x{k}_0 = {element(dtype.name, k, place)};"] + [
         f"{dtype.glsl} x{k}_{lane} = x{k}_0;" for lane in LANES[1:]
     ]
+
+
+def load_words(k: int, access: Access, wide: bool) -> list[str]:
+    """Load the words of four elements that lie in order."""
+    place = "i" if access.kind == "linear" else f"(o{access.pattern}_0 >> 2)"
+    return load_quad(k, DTYPES[access.dtype].itemsize, place, wide)
+
+
+def unpack_words(k: int, access: Access) -> list[str]:
+    """Make x{k}_0 to x{k}_3 of their words."""
+    kind, name = DTYPES[access.dtype].glsl, access.dtype
+    return [f"{kind} x{k}_{lane} = {unpack(name, k, lane)};" for lane in LANES]
 
 
 def _made(k: int, access: Access) -> list[str]:

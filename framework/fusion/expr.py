@@ -110,6 +110,9 @@ class Program(NamedTuple):
     whole_quads : bool
         Whether the last dimension is a multiple of four, so that the four elements of
         an invocation share all other coordinates.
+    pairs : str
+        How an invocation takes eight elements, "apart" or "joined": see `pair_emit`;
+        empty if it takes four.
     """
 
     rank: int
@@ -119,6 +122,7 @@ class Program(NamedTuple):
     scalars: tuple[str, ...]
     instructions: tuple[Instruction, ...]
     outputs: tuple[Output, ...]
+    pairs: str = ""
 
 
 def push_fields(program: Program) -> tuple[tuple[str, str], ...]:

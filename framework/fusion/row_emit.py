@@ -24,6 +24,7 @@ from .emit import (
     interface,
 )
 from .expr import MADE, Program, Reference
+from .pair_emit import emit_pairs
 from .row import (
     Fold,
     Pass,
@@ -50,12 +51,20 @@ from .words import (
 
 
 def emit_any(
-    program: Program | RowProgram, wide: bool = False, rounds: int = 1, lanes: int = 0
+    program: Program | RowProgram,
+    wide: bool = False,
+    rounds: int = 1,
+    lanes: int = 0,
+    siblings: bool = False,
 ) -> str:
     """Return the compute shader of a program of any kind; see `emit`, `emit_blocks`."""
     if isinstance(program, RowProgram):
         return emit_rows(program, wide, lanes)
-    return emit_blocks(program, lanes, rounds) if lanes else emit(program, wide, rounds)
+    if program.pairs:
+        return emit_pairs(program, siblings)
+    if lanes:
+        return emit_blocks(program, lanes, rounds)
+    return emit(program, wide, rounds, siblings)
 
 
 def emit_rows(program: RowProgram, wide: bool = False, lanes: int = 0) -> str:

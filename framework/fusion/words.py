@@ -95,25 +95,27 @@ def decode(name: str, word: str, shift: str = "0u") -> str:
 
 def store_quad(k: int, name: str, wide: bool) -> list[str]:
     """Write the four results y{k}_0 to y{k}_3."""
+    values = quad_words(k, name)
+    if DTYPES[name].itemsize > 1:
+        pack = "pack_words" if wide else ""
+        values = [f"{pack}({value})" for value in values]
+    if len(values) == 1:
+        return [f"out{k}.at[i] = {values[0]};"]
+    return [f"out{k}.at[2u * i + {part}u] = {values[part]};" for part in (0, 1)]
+
+
+def quad_words(k: int, name: str) -> list[str]:
+    """Return the words of the four results y{k}_0 to y{k}_3."""
     size = DTYPES[name].itemsize
-    pack = "pack_words" if wide else ""
     encoded = [encode(name, f"y{k}_{lane}") for lane in LANES]
     if size == 8:
-        pairs = [
-            f"uvec4({encoded[0]}, {encoded[1]})",
-            f"uvec4({encoded[2]}, {encoded[3]})",
-        ]
-        return [
-            f"out{k}.at[2u * i + {part}u] = {pack}({pairs[part]});" for part in (0, 1)
-        ]
+        return [f"uvec4({encoded[j]}, {encoded[j + 1]})" for j in (0, 2)]
     if size == 4:
-        value = f"uvec4({', '.join(encoded)})"
-        return [f"out{k}.at[i] = {pack}({value});"]
+        return [f"uvec4({', '.join(encoded)})"]
     if size == 2:
         pairs = [f"{encoded[j]} | ({encoded[j + 1]} << 16)" for j in (0, 2)]
-        return [f"out{k}.at[i] = {pack}(uvec2({pairs[0]}, {pairs[1]}));"]
-    parts = [f"({word} << {8 * lane})" for lane, word in enumerate(encoded)]
-    return [f"out{k}.at[i] = {' | '.join(parts)};"]
+        return [f"uvec2({pairs[0]}, {pairs[1]})"]
+    return [" | ".join(f"({word} << {8 * lane})" for lane, word in enumerate(encoded))]
 
 
 def store_element(k: int, name: str, value: str, place: str) -> str:

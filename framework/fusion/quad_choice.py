@@ -1,0 +1,127 @@
+"""How many elements a fused kernel's invocations take, where measuring has chosen.
+
+On a GPU an invocation takes four elements, and a workgroup has 256 invocations. More
+elements keep more memory in flight and share what is computed once; which is best
+depends on how much there is to compute, and on the device. See `tuning`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from .. import tuning
+from ..dispatch import Placed, linear_grid
+from ..dtype import DTYPES
+from ..shape import ceil_div
+from .build import WORKGROUP, FusedKernel, Wiring, build_kernel
+from .expr import Program
+from .pair_emit import PAIR_WORDS
+
+if TYPE_CHECKING:
+    from vkbackend import DeviceInfo
+
+    from ..pending import Node
+
+WORKGROUPS = (128, 256, 512)
+"""Invocations of a workgroup to choose from."""
+
+LEAST_QUADS = 1 << 20
+"""Groups of four elements from which it is worth a measurement."""
+
+
+class Way(NamedTuple):
+    """How elements are divided among invocations.
+
+    Attributes
+    ----------
+    pairs : str
+        As that of `Program`.
+    workgroup : int
+        Invocations of a workgroup.
+    """
+
+    pairs: str
+    workgroup: int
+
+
+USUAL = Way("", WORKGROUP)
+
+
+def ways(gpu: DeviceInfo, kernel: FusedKernel) -> dict[str, Way]:
+    """Return the ways in which a GPU may run a kernel, by name.
+
+    Parameters
+    ----------
+    gpu : DeviceInfo
+    kernel : FusedKernel
+        Of a `Program`.
+    """
+    most = min(gpu.max_workgroup_invocations, gpu.max_workgroup_size[0])
+    forms = {"": "4 elements together", "apart": "8 elements apart"}
+    if _joins(kernel):
+        forms["joined"] = "8 elements joined"
+    return {
+        f"{title}, {workgroup} invocations": Way(pairs, workgroup)
+        for pairs, title in forms.items()
+        for workgroup in WORKGROUPS
+        if workgroup <= most
+    }
+
+
+def _joins(kernel: FusedKernel) -> bool:
+    """Whether eight narrow elements can move at once, at addresses that allow it."""
+    program = kernel.program
+    assert isinstance(program, Program)
+    offsets = {name: offset for name, _, offset in kernel.inputs}
+    read = [
+        (DTYPES[access.dtype].itemsize, offsets[f"in{k}"])
+        for k, access in enumerate(program.accesses)
+        if access.kind == "linear"
+    ]
+    sizes = {size for size, _ in read}
+    sizes |= {DTYPES[output.dtype].itemsize for output in program.outputs}
+    narrow = [(size, offset) for size, offset in read if size in PAIR_WORDS]
+    return bool(sizes & PAIR_WORDS.keys()) and all(
+        offset % (8 * size) == 0 for size, offset in narrow
+    )
+
+
+def in_way(kernel: FusedKernel, way: Way) -> FusedKernel:
+    """Return a kernel for a GPU with its elements divided in another way."""
+    program = kernel.program
+    assert isinstance(program, Program)
+    quads = int(dict(kernel.words)["quads"])
+    each = 2 if way.pairs else 1
+    return kernel._replace(
+        program=program._replace(pairs=way.pairs),
+        grid=linear_grid(ceil_div(quads, each), way.workgroup),
+        workgroup=way.workgroup,
+    )
+
+
+def build_chosen_kernel(
+    nodes: Sequence[Node], wanted: set[int], gpu: DeviceInfo, lanes: int = 0
+) -> FusedKernel:
+    """Return what `build_kernel` does, in the way of a verdict if there is one."""
+    software = gpu.kind == "software"
+    wide = software and gpu.shader_int64
+    usual = build_kernel(nodes, wanted, software=wide, lanes=lanes)
+    if software or dict(usual.words)["quads"] < LEAST_QUADS:
+        return usual
+    found = ways(gpu, usual)
+    own = next((name for name, way in found.items() if way == USUAL), "")
+    results = [value for _, value in usual.outputs]
+    question = tuning.question_of(
+        "+".join(node.op.name for node in nodes),
+        {
+            f"in{k}": Placed(layout.shape, value.dtype, layout)
+            for k, (value, layout) in enumerate(Wiring(nodes).operands.values())
+        },
+        {"outputs": [value.dtype.name for value in results]},
+    )
+    subject = tuning.Subject(
+        nodes, set(map(id, results)), own, [name for name in found if name != own]
+    )
+    chosen = found.get(tuning.choice(gpu, question, subject))
+    return usual if chosen is None else in_way(usual, chosen)
