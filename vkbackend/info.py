@@ -27,6 +27,27 @@ class MatrixShape:
 
 
 @dataclass(frozen=True)
+class FlexibleMatrix:
+    """Cooperative-matrix products of sizes that a shader chooses.
+
+    `m`, `n` and `k` are what the sizes must be multiples of; none may pass `largest`.
+    `invocations` is the size of the workgroup, where that is the scope, otherwise 0.
+    """
+
+    m: int
+    n: int
+    k: int
+    a: str
+    b: str
+    c: str
+    result: str
+    scope: str
+    saturating: bool
+    invocations: int
+    largest: int
+
+
+@dataclass(frozen=True)
 class QueueFamily:
     """One queue family: its index, `VkQueueFlagBits`, number of queues, timestamp bits.
 
@@ -75,6 +96,7 @@ class DeviceInfo:
     memory_budget: bool
     cooperative_matrix: tuple[MatrixShape, ...]
     supported: frozenset[str] = field(repr=False)
+    flexible_matrix: tuple[FlexibleMatrix, ...] = ()
 
     @property
     def shader_int64(self) -> bool:

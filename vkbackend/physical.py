@@ -10,7 +10,7 @@ import ctypes
 
 from . import config, features
 from .errors import NoVulkanError, VulkanError
-from .info import DeviceInfo, Heap, MatrixShape, QueueFamily
+from .info import DeviceInfo, FlexibleMatrix, Heap, MatrixShape, QueueFamily
 from .instance import Instance, instance, no_driver
 from .vk import generated as vk
 from .vk import runtime
@@ -45,6 +45,8 @@ _SCOPES = {
     vk.VK_SCOPE_WORKGROUP_KHR: "workgroup",
     vk.VK_SCOPE_DEVICE_KHR: "device",
 }
+
+_FLEXIBLE = "vkGetPhysicalDeviceCooperativeMatrixFlexibleDimensionsPropertiesNV"
 
 
 class PhysicalDevice:
@@ -153,6 +155,7 @@ class PhysicalDevice:
             memory_budget="VK_EXT_memory_budget" in self.extensions,
             cooperative_matrix=self._read_matrices(supported),
             supported=supported,
+            flexible_matrix=self._read_flexible(supported),
         )
 
     def _read_heaps(self) -> tuple[Heap, ...]:
@@ -185,6 +188,37 @@ class PhysicalDevice:
                 result=_component(row.ResultType),
                 scope=_SCOPES.get(row.scope, f"scope {row.scope}"),
                 saturating=bool(row.saturatingAccumulation),
+            )
+            for row in rows
+        )
+
+    def _read_flexible(self, supported: frozenset[str]) -> tuple[FlexibleMatrix, ...]:
+        if "matrix_flexible_dimensions" not in supported:
+            return ()
+        functions = self.instance.functions
+        try:
+            listed = getattr(functions, _FLEXIBLE)
+        except VulkanError:
+            return ()  # a loader may be too old to pass the command on
+        head = runtime.make(vk.VkPhysicalDeviceProperties2)
+        limits = runtime.make(vk.VkPhysicalDeviceCooperativeMatrix2PropertiesNV)
+        runtime.chain(head, limits)
+        functions.vkGetPhysicalDeviceProperties2(self.handle, ctypes.byref(head))
+        struct = vk.VkCooperativeMatrixFlexibleDimensionsPropertiesNV
+        rows = runtime.enumerate_all(listed, self.handle, struct=struct)
+        return tuple(
+            FlexibleMatrix(
+                m=row.MGranularity,
+                n=row.NGranularity,
+                k=row.KGranularity,
+                a=_component(row.AType),
+                b=_component(row.BType),
+                c=_component(row.CType),
+                result=_component(row.ResultType),
+                scope=_SCOPES.get(row.scope, f"scope {row.scope}"),
+                saturating=bool(row.saturatingAccumulation),
+                invocations=row.workgroupInvocations,
+                largest=limits.cooperativeMatrixFlexibleDimensionsMaxDimension,
             )
             for row in rows
         )

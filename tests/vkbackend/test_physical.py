@@ -1,6 +1,9 @@
 """Choosing a physical device; what is recorded about it."""
 
+import ctypes
 import dataclasses
+from types import SimpleNamespace
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -8,7 +11,7 @@ import pytest
 import vkbackend
 from vkbackend import config, physical
 from vkbackend.errors import NoVulkanError, VulkanError
-from vkbackend.info import DeviceInfo
+from vkbackend.info import DeviceInfo, FlexibleMatrix
 from vkbackend.physical import choose, devices
 from vkbackend.vk import generated as vk
 
@@ -120,3 +123,55 @@ def test_no_hardware_is_no_driver(
     monkeypatch.setattr(physical.runtime, "enumerate_all", Mock(side_effect=failed))
     with pytest.raises(NoVulkanError, match=r"call: failed: .* no driver offers"):
         physical.enumerate_devices(device.physical.instance)
+
+
+def asked_for_flexible(supported: set[str], listed: object) -> tuple[Any, ...]:
+    """Return what is recorded of a made-up driver that lists matrices as given."""
+
+    def properties(_: int, head: Any) -> None:
+        own = vk.VkPhysicalDeviceCooperativeMatrix2PropertiesNV
+        limits = ctypes.cast(head._obj.pNext, ctypes.POINTER(own)).contents
+        limits.cooperativeMatrixFlexibleDimensionsMaxDimension = 1024
+
+    functions = SimpleNamespace(vkGetPhysicalDeviceProperties2=properties)
+    if listed is not None:
+        setattr(functions, physical._FLEXIBLE, listed)
+    else:
+
+        class Old:
+            """A loader that does not pass the command on."""
+
+            def __getattr__(self, name: str) -> object:
+                raise VulkanError(f"{name}: the instance does not have this command")
+
+        functions = Old()  # type: ignore[assignment]
+    row = SimpleNamespace(handle=1, instance=SimpleNamespace(functions=functions))
+    read = physical.PhysicalDevice._read_flexible
+    return read(row, frozenset(supported))  # type: ignore[arg-type]
+
+
+def test_matrices_of_sizes_that_a_shader_chooses() -> None:
+    def listed(_: int, count: Any, rows: Any) -> int:
+        count._obj.value = 1
+        if rows is not None:
+            row = rows[0]
+            row.MGranularity, row.NGranularity, row.KGranularity = 32, 16, 8
+            row.AType = row.BType = vk.VK_COMPONENT_TYPE_BFLOAT16_KHR
+            row.CType = row.ResultType = vk.VK_COMPONENT_TYPE_FLOAT32_KHR
+            row.scope = vk.VK_SCOPE_WORKGROUP_KHR
+            row.workgroupInvocations = 256
+        return vk.VK_SUCCESS
+
+    flags = {"matrix_flexible_dimensions"}
+    types = ("bfloat16", "bfloat16", "float32", "float32")
+    wanted = FlexibleMatrix(32, 16, 8, *types, "workgroup", False, 256, 1024)
+    assert asked_for_flexible(flags, listed) == (wanted,)
+    assert asked_for_flexible(set(), listed) == ()
+    assert asked_for_flexible(flags, None) == ()
+
+
+@pytest.mark.device
+def test_only_devices_with_the_feature_list_them(device: vkbackend.Device) -> None:
+    info = device.info
+    offered = "matrix_flexible_dimensions" in info.supported
+    assert offered or info.flexible_matrix == ()
