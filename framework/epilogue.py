@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from . import tuning
 from .dispatch import At, Dispatch
 from .dtype import bfloat16, float16, float32
 from .fusion.build import FusedKernel, build_kernel
@@ -197,8 +198,7 @@ def _joined(
     node = nodes[product]
     if math.prod(node.layouts[0].shape[-node.op.line_dims :]) % 4:
         return None  # the four neighbours of an epilogue lie in one line
-    placed = node.op.placed(node)
-    dispatches = node.op.dispatches(gpu, placed, dict(node.params))
+    dispatches = _with_place(gpu, node)
     writers = [row for row in dispatches if "out" in map(_memory, row.push.values())]
     last = dispatches[-1]
     if writers != [last] or last.push["out_"] not in ("out", At("out", 0)):
@@ -217,6 +217,21 @@ def _joined(
         return None
     source = with_epilogue(last.kernel, kernel.program)
     return Joined(product, unit, dispatches, kernel, source)
+
+
+def _with_place(gpu: DeviceInfo, node: Node) -> Sequence[Dispatch]:
+    """Return a product's kernels, of which the last takes an epilogue if one can.
+
+    What was measured quickest alone may have no place for one; the op's own rule then
+    saves a kernel, and all that is written and read in between.
+    """
+    placed, params = node.op.placed(node), dict(node.params)
+    found = node.op.dispatches(gpu, placed, params)
+    question = node.op.question(node)
+    if question is None or takes_epilogue(found[-1].kernel):
+        return found
+    with tuning.forcing(question, tuning.DEFAULT):
+        return node.op.dispatches(gpu, placed, params)
 
 
 def _memory(value: object) -> object:

@@ -2,8 +2,9 @@
 
 float32 runs on `matmul/registers`; float16 and bfloat16 on the matrix units through
 `matmul/cooperative`, where the device has them and passed the test of `matrix_units`;
-so does float32 as pairs of bfloat16, where the user accepts that. Products of int8 with
-sums in int32 run on either, along the depth of both operands.
+so does float32 as pairs of bfloat16, where the user accepts that. `matmul/workgroup` is
+another way for float16 and bfloat16, taken where measuring found it quicker. Products
+of int8 with sums in int32 run on either, along the depth of both operands.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from .product_tile import (
     PAIRS,
     PLAIN,
     WITHOUT_UNITS,
+    WORKGROUP,
     Cut,
     Sizes,
     Tile,
@@ -48,6 +50,9 @@ LIKELY = 8
 
 LIKELY_WIDE = 2
 """How many of them are the quickest on matrix units again, with wide stores."""
+
+MOST_COUNTED = 1 << 31
+"""Elements of an operand, packed or not, that `matmul/workgroup` can count."""
 
 RECURRING = 1 << 29
 """Multiplications from which sizes are compiled into the kernel, worth 8 percent."""
@@ -104,6 +109,12 @@ class _Large(NamedTuple):
     def parts(self) -> int:
         return ceil_div(self.steps, self.part)
 
+    @property
+    def most_elements(self) -> int:
+        """Elements of the larger operand at most, were it packed."""
+        lines = max(self.a.outer, self.b.outer, self.tile.m, self.tile.n)
+        return self.batch * (lines + 7) * self.steps * self.step
+
 
 def large_product(
     gpu: DeviceInfo, a: Placed, b: Placed, mode: str, cut: Cut | None = None
@@ -116,7 +127,8 @@ def large_product(
     a : Placed, shape (batch, m, k)
     b : Placed, shape (batch, k, n)
     mode : str
-        `PLAIN`, `UNITS`, `HALF_SUMS` or `PAIRS`; of int8, `DOTS` or `INTEGERS`.
+        `PLAIN`, `UNITS`, `WORKGROUP`, `HALF_SUMS` or `PAIRS`; of int8, `DOTS` or
+        `INTEGERS`.
     cut : Cut or None
         One of `product_tile.cuts`; None means the first of them.
     """
@@ -132,6 +144,8 @@ def large_product(
     if cut is None or cut.parts * batch > MAX_GROUPS:
         return None
     product = _Large(gpu, Side("a", a, 1, 2), Side("b", b, 2, 1), mode, cut)
+    if mode == WORKGROUP and product.most_elements > MOST_COUNTED:
+        return None
     found = _dispatches(product)
     packs = found[0].kernel == "matmul/pack" and mode != PAIRS
     return None if packs and batch * m * n * k < PACKED_SMALLEST else found
@@ -143,7 +157,10 @@ def likely_cuts(gpu: DeviceInfo, a: Placed, b: Placed, mode: str) -> dict[str, C
     n = b.shape[2]
     mode = _worthwhile(mode, m * n * k)
     found = cuts(gpu, mode, Sizes(m, n, k, batch))
-    if mode not in WITHOUT_UNITS:
+    if mode == WORKGROUP:
+        # Of each tile the best, for these kernels take long to build.
+        found = list({cut.tile: cut for cut in reversed(found)}.values())
+    elif mode not in WITHOUT_UNITS:
         wide = [cut._replace(wide=True) for cut in found[:LIKELY_WIDE]]
         found = [*found[: LIKELY - LIKELY_WIDE], *wide]
     return {cut.name: cut for cut in found[:LIKELY]}
@@ -179,11 +196,14 @@ def _dispatches(product: _Large) -> list[Dispatch]:
         "UNEVEN": int(product.steps % product.part != 0),
         **_kernel_constants(product),
     }
-    if mode in WITHOUT_UNITS:
-        constants["DIRECT"] = int(left.padded == m and right.padded == n and n % 4 == 0)
+    if mode in (*WITHOUT_UNITS, WORKGROUP):
+        whole = n % (8 if mode == WORKGROUP else 4) == 0
+        constants["DIRECT"] = int(left.padded == m and right.padded == n and whole)
     if m * n * padded * batch >= RECURRING:
         constants |= _size_constants(depth, left.line, right.line)
     kernel = "matmul/registers" if mode in WITHOUT_UNITS else "matmul/cooperative"
+    if mode == WORKGROUP:
+        kernel = "matmul/workgroup"
     grid = fold_grid(ceil_div(m, tile.m) * ceil_div(n, tile.n), batch * parts)
     found = [*left.packing, *right.packing]
     found.append(Dispatch(kernel, grid, push, constants, _defines(product)))
@@ -220,10 +240,13 @@ def _kernel_constants(product: _Large) -> dict[str, int]:
         threads = tile.m * tile.n // (16 * tile.sub_m * tile.sub_n)
         return {"LOCAL_X": threads, "QUADS_M": tile.sub_m, "QUADS_N": tile.sub_n}
     lanes = product.gpu.subgroup_size
+    threads = (tile.m // tile.sub_m) * (tile.n // tile.sub_n) * lanes
+    if product.mode == WORKGROUP:
+        return {"LOCAL_X": threads, "BLOCK_K": tile.k}
     edge = {"EDGE_K": integer_depth(product.gpu)} if product.mode == INTEGERS else {}
     return {
         **edge,
-        "LOCAL_X": (tile.m // tile.sub_m) * (tile.n // tile.sub_n) * lanes,
+        "LOCAL_X": threads,
         "BLOCK_K": tile.k,
         "SUB_M": tile.sub_m,
         "SUB_N": tile.sub_n,

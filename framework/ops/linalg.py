@@ -26,8 +26,9 @@ from ..shape import TensorSpec, broadcast_shapes, ceil_div
 from .element import acc_size, check_same_dtype
 from .few_rows import few_rows
 from .gemm import large_product, likely_cuts
-from .matrix_units import product_mode
+from .matrix_units import passed, product_mode
 from .movement import expand, reshape, transpose
+from .product_tile import UNITS, WORKGROUP
 from .reducing import sum_rows
 from .tiling import Product, cuts_of, product_dispatch
 
@@ -100,6 +101,10 @@ def bmm_candidates(
     }
     for name, cut in likely_cuts(gpu, a, b, mode).items():
         ways[name] = functools.partial(large_product, gpu, a, b, mode, cut)
+    if mode == UNITS and passed(gpu, a.dtype, WORKGROUP):
+        for name, cut in likely_cuts(gpu, a, b, WORKGROUP).items():
+            way = functools.partial(large_product, gpu, a, b, WORKGROUP, cut)
+            ways[f"workgroup matrices, {name}"] = way
     for small in cuts_of(gpu, a.dtype):
         name = f"small tiles of {'x'.join(map(str, small))}"
         ways[name] = functools.partial(any_product, gpu, a, b, a.dtype, small)

@@ -3,7 +3,8 @@
 A driver may list cooperative matrices and get them wrong, or be slower with them than
 without. So the first product of a dtype on a device runs a test: a product of 1024 rows
 against NumPy, and its time against that of the kernel without matrix units. A device
-and driver that passed are trusted by later processes; see `tuning`.
+and driver that passed are trusted by later processes; see `tuning`. Matrices of a whole
+workgroup pass the same test before they are measured as candidates.
 """
 
 from __future__ import annotations
@@ -31,8 +32,10 @@ from .product_tile import (
     PAIRS,
     PLAIN,
     UNITS,
+    WORKGROUP,
     integer_depth,
 )
+from .workgroup_matrix import offers_workgroups
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
@@ -45,6 +48,7 @@ _TEST_ROWS = 16
 # Largest relative errors that the test accepts: of sums by mode, about twice what was
 # measured on an NVIDIA H200, and of results by dtype, the rounding of one.
 _SUM_ERRORS = {UNITS: 3e-6, HALF_SUMS: 5e-3, PAIRS: 2e-5, INTEGERS: 0.0}
+_SUM_ERRORS[WORKGROUP] = _SUM_ERRORS[UNITS]
 _ROUNDINGS = {float32: 0.0, float16: 2**-11, bfloat16: 2**-8, int8: 0.0}
 
 # How much slower than without matrix units a product may be, for times are noisy.
@@ -100,7 +104,15 @@ def product_mode(device: Device, dtype: DType) -> str:
     found = _modes.get((device, dtype))
     if found is None:
         found = _modes[device, dtype] = _mode(device, dtype)
+    if found == UNITS and isinstance(device, GpuDevice) and tuning.measures(device.gpu):
+        _trusts(device, dtype, WORKGROUP)
     return found
+
+
+def passed(gpu: DeviceInfo, dtype: DType, mode: str) -> bool:
+    """Return whether a kept verdict says that a mode passed its test on a device."""
+    verdict = tuning.verdicts(gpu).get(_question(dtype, mode))
+    return verdict is not None and verdict.choice == mode
 
 
 def integer_mode(device: Device) -> str:
@@ -120,24 +132,26 @@ def _trusts(device: Device, dtype: DType, mode: str) -> bool:
         _verdicts[key] = (
             isinstance(device, GpuDevice)
             and offers(device.gpu.info, dtype, mode)
-            and _passed(device, dtype, mode)
+            and _tested(device, dtype, mode)
         )
     return _verdicts[key]
 
 
-def _passed(device: GpuDevice, dtype: DType, mode: str) -> bool:
+def _tested(device: GpuDevice, dtype: DType, mode: str) -> bool:
     """Return whether a mode passes its test, or did so in an earlier process."""
     kept = tuning.settings().kept
-    table = tuning.verdicts(device.gpu.info)
-    question = f"matrix units {dtype.name} {mode}"
-    verdict = table.get(question) if kept else None
-    if verdict is not None and verdict.choice == mode:
+    if kept and passed(device.gpu.info, dtype, mode):
         return True
     passes = _passes(device, dtype, mode)
     # What failed may have met a busy moment, and is tested again next time.
     if passes and kept:
-        table.keep(question, Verdict(mode, {}))
+        table = tuning.verdicts(device.gpu.info)
+        table.keep(_question(dtype, mode), Verdict(mode, {}))
     return passes
+
+
+def _question(dtype: DType, mode: str) -> str:
+    return f"matrix units {dtype.name} {mode}"
 
 
 def _wanted(dtype: DType) -> tuple[str, ...]:
@@ -162,6 +176,8 @@ def offers(gpu: DeviceInfo, dtype: DType, mode: str) -> bool:
         flags |= {"bfloat16", "bfloat16_cooperative_matrix"}
     else:
         flags |= {"shader_float16"}
+    if mode == WORKGROUP:
+        return flags <= gpu.supported and offers_workgroups(gpu, dtype)
     return flags <= gpu.supported and any(
         (row.m, row.n, row.k) == (16, 16, 16)
         and (row.a, row.b, row.c, row.result) == (factors, factors, sums, sums)

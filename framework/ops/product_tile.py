@@ -26,6 +26,9 @@ PLAIN, UNITS, HALF_SUMS, PAIRS = "", "units", "half_sums", "pairs"
 """How a product is computed: without matrix units; on them, with float32 sums or with
 float16 sums; on them, from pairs of bfloat16."""
 
+WORKGROUP = "workgroup"
+"""As with `UNITS`, but on matrices of a whole workgroup; a candidate to measure."""
+
 DOTS, INTEGERS = "dots", "integers"
 """How a product of int8 is computed: as words of four, or on matrix units."""
 
@@ -35,6 +38,7 @@ PROCESSORS = 132
 """Multiprocessors of an H200."""
 
 START = {PLAIN: 64, UNITS: 128, HALF_SUMS: 128, PAIRS: 384, DOTS: 64, INTEGERS: 128}
+START[WORKGROUP] = 128
 """Depth that would take as long as a workgroup's first loads and last stores."""
 
 PRODUCTS = {PAIRS: 3.0, DOTS: 0.5, INTEGERS: 0.5}
@@ -135,6 +139,11 @@ UNIT_TILES = (
     Tile(64, 64, 64, 32, 32, 250.0, (0.5, 0.83, 0.93, 1.0)),
 )
 HALF_SUM_TILES = (Tile(256, 256, 32, 128, 64, 413.0, (1.0,)), *UNIT_TILES)
+WORKGROUP_TILES = (
+    Tile(128, 128, 64, 64, 64, 350.0, (0.6, 1.0)),
+    Tile(128, 256, 64, 64, 64, 335.0, (1.0,)),
+    Tile(64, 128, 64, 32, 64, 290.0, (0.7, 0.9, 1.0)),
+)
 INTEGER_TILES = tuple(tile._replace(k=128) for tile in UNIT_TILES)
 
 
@@ -186,11 +195,19 @@ def _parts(sizes: Sizes, mode: str) -> range:
 def _tiles(mode: str) -> Sequence[Tile]:
     if mode in WITHOUT_UNITS:
         return REGISTER_TILES
-    return {HALF_SUMS: HALF_SUM_TILES, INTEGERS: INTEGER_TILES}.get(mode, UNIT_TILES)
+    tiles = {HALF_SUMS: HALF_SUM_TILES, INTEGERS: INTEGER_TILES}
+    tiles[WORKGROUP] = WORKGROUP_TILES
+    return tiles.get(mode, UNIT_TILES)
 
 
 def fits(gpu: DeviceInfo, tile: Tile, mode: str) -> bool:
-    """Return whether a device has the shared memory and the invocations for a tile."""
+    """Return whether a device has the shared memory and the invocations for a tile.
+
+    Of a device that computes in mode `WORKGROUP` this is known: see
+    `workgroup_matrix`.
+    """
+    if mode == WORKGROUP:
+        return True
     if mode in WITHOUT_UNITS:
         size = 2 * 8 * (tile.m + tile.n + 8) * 4
         return size <= gpu.max_shared_memory

@@ -1,7 +1,8 @@
 """Element-wise work in the kernel of a matrix product: when, and with what result."""
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 import vkbackend.framework as fw
 from tests.hardware import skip_where_it_crashes
 from vkbackend import DeviceInfo
-from vkbackend.framework import nn
+from vkbackend.framework import epilogue, nn, tuning
 from vkbackend.framework.device import GpuDevice
 from vkbackend.framework.dispatch import Dispatch
 from vkbackend.framework.dtype import DTYPES
@@ -282,6 +283,26 @@ def units(
     gpu.plans.clear()
     yield found
     gpu.plans.clear()
+
+
+@pytest.mark.parametrize("own", ["matmul/cooperative", "matmul/workgroup"])
+def test_a_verdict_gives_way_to_a_kernel_with_a_place(gpu: GpuDevice, own: str) -> None:
+    """What was measured alone has no place; the op's own choice may have one."""
+
+    def dispatches(info: DeviceInfo, *_: Any) -> Sequence[Dispatch]:
+        name = tuning.choice(info, "which?")
+        return [Dispatch(own if name == tuning.DEFAULT else name, (1, 1, 1), {})]
+
+    op = SimpleNamespace(
+        placed=lambda _: {}, dispatches=dispatches, question=lambda _: "which?"
+    )
+    node: Any = SimpleNamespace(op=op, params=())
+    found = {}
+    for measured in ("matmul/workgroup", "matmul/tiled"):
+        with tuning.forcing("which?", measured):
+            (found[measured],) = epilogue._with_place(gpu.gpu.info, node)
+    assert found["matmul/workgroup"].kernel == own
+    assert found["matmul/tiled"].kernel == "matmul/tiled"
 
 
 @pytest.mark.gpu

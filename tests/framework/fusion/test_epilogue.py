@@ -46,6 +46,7 @@ def program(dtype: str) -> Program:
 def test_which_kernels_take_one() -> None:
     assert all(takes_epilogue(kernel) for kernel in KERNELS)
     assert not takes_epilogue("matmul/subgroup")
+    assert not takes_epilogue("matmul/workgroup")
 
 
 def test_arguments() -> None:

@@ -7,14 +7,25 @@ import numpy as np
 import pytest
 
 import vkbackend.framework as fw
-from vkbackend import config
+from tests.framework.ops.large import with_workgroups
+from vkbackend import Verdict, config
 from vkbackend.errors import ShaderError
 from vkbackend.framework import tuning
 from vkbackend.framework.device import GpuDevice
+from vkbackend.framework.dispatch import Placed
 from vkbackend.framework.dtype import bfloat16, float16, float32, float64
 from vkbackend.framework.ops import matrix_units
-from vkbackend.framework.ops.matrix_units import offers, product_mode
-from vkbackend.framework.ops.product_tile import HALF_SUMS, PAIRS, PLAIN, UNITS
+from vkbackend.framework.ops.linalg import bmm_candidates
+from vkbackend.framework.ops.matrix_units import offers, passed, product_mode
+from vkbackend.framework.ops.product_tile import (
+    HALF_SUMS,
+    PAIRS,
+    PLAIN,
+    UNITS,
+    WORKGROUP,
+    WORKGROUP_TILES,
+)
+from vkbackend.framework.shape import Layout
 from vkbackend.info import MatrixShape
 
 
@@ -138,8 +149,61 @@ def test_what_passed_is_kept_and_what_failed_is_tested_again(
     assert tried[3:] == [float16, bfloat16]
 
 
+def test_matrices_of_a_workgroup_are_tried_when_something_is_measured(
+    gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(matrix_units, "offers", lambda *_: True)
+    monkeypatch.setattr(tuning, "_settings", None)
+    tuning._tables.clear()
+    tried = []
+
+    def passes(device: GpuDevice, dtype: object, mode: str) -> bool:
+        tried.append((dtype, mode))
+        return dtype is float16
+
+    monkeypatch.setattr(matrix_units, "_passes", passes)
+    tuning.autotune(False)
+    assert product_mode(gpu, float16) == UNITS
+    assert tried == [(float16, UNITS)]
+    assert not passed(gpu.gpu.info, float16, WORKGROUP)
+    tuning.autotune()
+    for _ in range(2):
+        assert product_mode(gpu, float16) == UNITS
+        assert product_mode(gpu, bfloat16) == PLAIN
+        assert product_mode(gpu, float32) == PLAIN
+    assert tried[1:] == [(float16, WORKGROUP), (bfloat16, UNITS)]
+    assert passed(gpu.gpu.info, float16, WORKGROUP)
+    assert not passed(gpu.gpu.info, bfloat16, WORKGROUP)
+    tuning._tables.clear()
+
+
+def test_candidates_are_what_passed(gpu: GpuDevice) -> None:
+    info = with_workgroups(gpu.gpu.info)
+    placed = Placed((1, 1024, 1024), float16, Layout.contiguous((1, 1024, 1024)))
+
+    def kernels(mode: str) -> list[str]:
+        """Return the kernels of the candidates on matrices of a workgroup."""
+        ways = bmm_candidates(info, placed, placed, mode)
+        found = [way() for name, way in ways.items() if name.startswith("workgroup")]
+        return [dispatches[0].kernel for dispatches in found if dispatches]
+
+    assert kernels(UNITS) == []
+    tuning.verdicts(info).keep(
+        f"matrix units float16 {WORKGROUP}", Verdict(WORKGROUP, {})
+    )
+    try:
+        assert kernels(UNITS) == ["matmul/workgroup"] * len(WORKGROUP_TILES)
+        assert kernels(PLAIN) == kernels(HALF_SUMS) == []
+    finally:
+        tuning._tables.clear()
+
+
 @pytest.mark.gpu
 def test_this_device_passes_what_it_offers(gpu: GpuDevice) -> None:
     for dtype in (float16, bfloat16):
         offered = offers(gpu.gpu.info, dtype, UNITS)
         assert product_mode(gpu, dtype) == (UNITS if offered else PLAIN)
+    # Said beforehand, so that a driver whose matrices fail is noticed.
+    for dtype in (float16, bfloat16):
+        if offers(gpu.gpu.info, dtype, WORKGROUP):
+            assert matrix_units._passes(gpu, dtype, WORKGROUP)
