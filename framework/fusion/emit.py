@@ -58,7 +58,7 @@ def emit(
         What to compute.
     wide : bool, default False
         Move memory in 64-bit words. Software drivers spend their time per word, so it
-        halves the cost there; it needs 64-bit integers. `lib/` then suits them too.
+        halves the cost there; it needs 64-bit integers.
     rounds : int, default 1
         How often an invocation takes four elements, one after another in memory.
     siblings : bool, default False
@@ -90,7 +90,6 @@ def extensions(program: AnyProgram, wide: bool) -> list[str]:
     integers = bool(types & {"int64_t", "uint64_t"})
     return [
         *([f"#extension {_INT64} : require"] if wide or integers else []),
-        *(["#define WHOLE_BY_ADDITION"] if wide else []),
         *(["#define INT64"] if integers else []),
         *(["#define FLOAT64"] if "double" in types else []),
     ]

@@ -131,7 +131,7 @@ def _gelu(x: np.ndarray) -> np.ndarray:
 
 
 @elementwise(
-    glsl="x * normal_cumulative(x)",
+    glsl="normal_gate(x)",
     reference=_gelu,
     dtypes=FLOAT,
     device_dtypes=SINGLE,

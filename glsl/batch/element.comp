@@ -28,7 +28,7 @@ layout(push_constant, std430) uniform Push {
 } push;
 
 float sigmoid(float x) {
-    float power = precise_exp(-abs(x));
+    float power = falling_exp(-abs(x));
     return (x < 0.0 ? power : 1.0) / (1.0 + power);
 }
 

@@ -10,7 +10,7 @@ State merge(State old, State new) {
     bool stays = old.greatest >= new.greatest;
     ACC greatest = stays ? old.greatest : new.greatest;
     ACC apart = stays ? new.greatest - greatest : old.greatest - greatest;
-    ACC factor = old.greatest == new.greatest ? ACC(1) : precise_exp(apart);
+    ACC factor = old.greatest == new.greatest ? ACC(1) : falling_exp(apart);
     ACC sum = stays ? old.sum + new.sum * factor : old.sum * factor + new.sum;
     return State(greatest, sum);
 }

@@ -19,7 +19,7 @@ float precise_erf(float x) {
     float series = 0.00416042143 + size * (-0.000432273315 + size * 2.09062382e-05);
     series = 0.633386731 + size * (0.10823644 + size * (-0.0250913072 + size * series));
     series = -0.000170552026 + size * (1.12949514 + size * series);
-    float large = 1.0 - precise_exp(-series);
+    float large = 1.0 - falling_exp(-series);
     large = x < 0.0 ? -large : large;
     return x != x ? x : abs(x) < 0.9375 ? erf_near_zero(x) : large;
 }
@@ -45,33 +45,35 @@ float precise_erfc(float x) {
     // 1 / one, with what the roundings lost.
     float share = two * inverse;
     share = fma(share, fma(-share, one, 1.0), share);
-    float tail = times_power_of_two(bell * series * share, whole_number(n));
+    float tail = bell * power_of_two(n + 64.0) * series * share * 5.42101086e-20;
     float value = x < 0.0 ? 2.0 - tail : tail;
     return x != x ? x : abs(x) < 0.5 ? 1.0 - erf_near_zero(x) : value;
 }
 
-// The probability that a standard normal number is less than x: one path for all x, for
-// it bounds how fast gelu is
-float normal_cumulative(float x) {
-    float size = min(abs(x), 14.2);
-    float scaled = size * 0.707106769;
-    float one = 1.0 + 2.0 * scaled, two = scaled + 2.0;
-    float inverse = 1.0 / (one * two);
-    // (0.5 + s) exp(s^2) erfc(s) for 0 <= s <= 10.1, in (s - 2) / (s + 2); relative
-    // error 2^-25.
-    float t = (scaled - 2.0) * (one * inverse);
-    float series = 0.000656954420 + t * (-0.000618878112 - t * 0.000202205352);
-    series = -0.0271036737 + t * (-0.00402897038 + t * (0.00431996584 + t * series));
-    series = -0.0463819578 + t * (-0.0830154866 + t * (0.0820273012 + t * series));
-    series = 0.638489187 + t * series;
-    float share = two * inverse;
-    share = fma(share, fma(-share, one, 1.0), share);
-    // exp(-x^2 / 2), the square in two parts, the first of which is exact.
+// x times the probability that a standard normal number is less than x: one path for all
+// x, for it bounds how fast gelu is. That is max(x, 0) - |x| P(-|x|).
+float normal_gate(float x) {
+    float size = abs(x);
+    size = size > 14.4 ? 14.4 : size;
+    // (s + 3.6) exp(s^2 / 2) P(-s) for 0 <= s <= 14.5, in (s - 3.6) / (s + 3.6); relative
+    // error 2^-26.
+    float inverse = 1.0 / (size + 3.6);
+    float t = (size - 3.6) * inverse;
+    float series = 0.00047122917 + t * 7.51810439e-05;
+    series = -0.00373655627 + t * (-0.000120932673 + t * series);
+    series = -0.130249813 + t * (0.0250416677 + t * (0.0047926004 + t * series));
+    series = 0.746886075 + t * (-0.574994445 + t * (0.3308402 + t * series));
+    // The square in two parts, the first of which is exact.
     float upper = upper_half(size), high = upper * upper;
-    precise float low = (size - upper) * (size + upper);
+    float low = (size - upper) * (size + upper);
     float n = roundEven((high + low) * -0.721347511);
-    precise float reduced = (-0.5 * high - n * LN2_HIGH) - (0.5 * low + n * LN2_LOW);
-    float bell = 1.0 + expm1_near_zero(reduced);
-    float tail = times_power_of_two(bell * (series * share), whole_number(n));
-    return x != x ? x : x > 0.0 ? 1.0 - tail : tail;
+    // exp(-rest / 2) = exp(-s^2 / 2) / 2^n; error 2^-28.
+    float rest = (high + n * (2.0 * LN2_HIGH)) + (low + n * (2.0 * LN2_LOW));
+    float bell = 0.00260426663 + rest * (-0.000261521171 + rest * 2.1594893e-05);
+    bell = -0.5 + rest * (0.124999985 + rest * (-0.0208331514 + rest * bell));
+    bell = 1.0 + rest * bell;
+    // 2^64 times the probability, in range until the end
+    float tail = power_of_two(n + 64.0) * bell * (series * inverse);
+    float value = (x >= 0.0 ? x : -0.0) - size * tail * 5.42101086e-20;
+    return x == -INFINITE ? NOT_A_NUMBER : value;
 }

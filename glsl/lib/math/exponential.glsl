@@ -13,27 +13,25 @@
 const float LN2_HIGH = 0.693145752;
 const float LN2_LOW = 1.42860677e-06;
 
-// The integer that a float is, of less than 22 bits. Some compilers convert lane by lane,
-// as lavapipe's from Mesa 23 on; for those an addition leaves it in the lowest bits.
-#ifdef WHOLE_BY_ADDITION
-int whole_number(float x) {
-    precise float shifted = x + 12582912.0;
-    return floatBitsToInt(shifted) - 0x4b400000;
-}
-#else
-#define whole_number(x) int(x)
-#endif
-
 // The upper 12 bits of a significand: two such numbers have an exact product.
 float upper_half(float x) {
     return uintBitsToFloat(floatBitsToUint(x) & 0xfffff000u);
 }
 
-// x * 2^n in two steps, so that neither factor leaves the range of float32.
-float times_power_of_two(float x, int n) {
-    int half_n = n >> 1;
-    float first = uintBitsToFloat(uint(half_n + 127) << 23);
-    return x * first * uintBitsToFloat(uint(n - half_n + 127) << 23);
+// Added to a whole number n, |n| < 2^21, it leaves n in the lowest bits, which costs less
+// than a conversion; 2^23 of what is above them is 0.
+const float TO_BITS = 12582912.0;
+
+// 2^n for whole n from -126 to 127
+float power_of_two(float n) {
+    return uintBitsToFloat((floatBitsToUint(n + TO_BITS) << 23) + 0x3f800000u);
+}
+
+// x * 2^n for whole n, in two steps, so that neither factor leaves the range of float32.
+float times_power_of_two(float x, float n) {
+    uint bits = floatBitsToUint(n + TO_BITS), half_bits = bits >> 1;
+    float first = uintBitsToFloat((half_bits << 23) + 0x3f800000u);
+    return x * first * uintBitsToFloat((bits - half_bits << 23) + 0x3f800000u);
 }
 
 // exp(x) - 1 for |x| <= ln(2) / 2; error 2^-31.
@@ -49,24 +47,32 @@ float reduce_exponent(float x, out float n) {
     return (x - n * LN2_HIGH) - n * LN2_LOW;
 }
 
-// exp(x) * 2^n for small n
-float scaled_exp(float x, int n) {
+// exp(x) * 2^n for small whole n
+float scaled_exp(float x, float n) {
     float whole;
     float rest = reduce_exponent(clamp(x, -110.0, 90.0), whole);
-    float scaled = times_power_of_two(
-        1.0 + expm1_near_zero(rest), whole_number(whole) + n);
+    float scaled = times_power_of_two(1.0 + expm1_near_zero(rest), whole + n);
     return x != x ? x : scaled;
 }
 
 float precise_exp(float x) {
-    return scaled_exp(x, 0);
+    return scaled_exp(x, 0.0);
+}
+
+// exp(x) for x <= 0, the same to the last bit; NaN stays as it is. 2^n is 2^64 too great
+// until the end, so that it is in range however small the result.
+float falling_exp(float x) {
+    float n;
+    float rest = reduce_exponent(x < -104.0 ? -104.0 : x, n);
+    float power = power_of_two(n + 64.0);
+    return (power + power * expm1_near_zero(rest)) * 5.42101086e-20;
 }
 
 float precise_exp2(float x) {
     float bounded = clamp(x, -152.0, 129.0);
     float n = roundEven(bounded);
     float value = 1.0 + expm1_near_zero((bounded - n) * 0.693147182);
-    return x != x ? x : times_power_of_two(value, whole_number(n));
+    return x != x ? x : times_power_of_two(value, n);
 }
 
 float precise_expm1(float x) {
@@ -74,7 +80,7 @@ float precise_expm1(float x) {
     float rest = reduce_exponent(clamp(x, -20.0, 89.0), n);
     float small = expm1_near_zero(rest);
     // Half of 2^n is in range for every n here.
-    float power = uintBitsToFloat(uint(whole_number(n) + 126) << 23);
+    float power = power_of_two(n - 1.0);
     float value = n == 0.0 ? small : 2.0 * (power * small + (power - 0.5));
     return x != x || x == 0.0 ? x : value;
 }
@@ -137,8 +143,8 @@ float precise_log1p(float x) {
     float n;
     reduce_logarithm(1.0 + x, n);
     // 1 + x would lose the last bits of x: both are scaled before they are added.
-    precise float scale = n > 60.0 ? 0.0 : times_power_of_two(1.0, -whole_number(n));
-    precise float f = times_power_of_two(x, -whole_number(n)) + (scale - 1.0);
+    precise float scale = n > 60.0 ? 0.0 : power_of_two(-n);
+    precise float f = times_power_of_two(x, -n) + (scale - 1.0);
     float value = logarithm_or_limit(1.0 + x, logarithm(f, n));
     return x == 0.0 ? x : value;
 }
@@ -181,8 +187,7 @@ float positive_power(float x, float y) {
     if (total <= -151.0) return 0.0;
     precise float n = roundEven(total);
     precise float rest = (high - n) + low;
-    return times_power_of_two(
-        1.0 + expm1_near_zero(rest * 0.693147182), whole_number(n));
+    return times_power_of_two(1.0 + expm1_near_zero(rest * 0.693147182), n);
 }
 
 // Special cases as in C, F.10.4.4
@@ -202,16 +207,22 @@ float power(float x, float y) {
 }
 
 float logistic(float x) {
-    float e = precise_exp(-abs(x));
+    float e = falling_exp(-abs(x));
     return (x >= 0.0 ? 1.0 : e) / (1.0 + e);
+}
+
+// log(1 + e) for 0 <= e <= 1, where the logarithm's reduction is one comparison
+float log1p_of_part(float e) {
+    bool large = e > 0.414213568;
+    return logarithm(large ? 0.5 * e - 0.5 : e, large ? 1.0 : 0.0);
 }
 
 // log(1 + exp(x)), which is x to float32 from 17 on
 float log1p_exp(float x) {
-    return max(x, 0.0) + precise_log1p(precise_exp(-abs(x)));
+    return max(x, 0.0) + log1p_of_part(falling_exp(-abs(x)));
 }
 
 // log(1 / (1 + exp(-x)))
 float log_logistic(float x) {
-    return min(x, 0.0) - precise_log1p(precise_exp(-abs(x)));
+    return min(x, 0.0) - log1p_of_part(falling_exp(-abs(x)));
 }

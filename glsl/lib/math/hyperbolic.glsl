@@ -9,13 +9,13 @@ float precise_sinh(float x) {
     // For |x| < 1; error 2^-31.
     float series = 0.00833331048 + u * (0.000198428956 + u * 2.78221319e-06);
     float small = x + x * u * (0.166666672 + u * series);
-    float half_exp = scaled_exp(abs(x), -1);
+    float half_exp = scaled_exp(abs(x), -1.0);
     float large = half_exp - 0.25 / half_exp;
     return abs(x) < 1.0 || x != x ? small : x < 0.0 ? -large : large;
 }
 
 float precise_cosh(float x) {
-    float half_exp = scaled_exp(abs(x), -1);
+    float half_exp = scaled_exp(abs(x), -1.0);
     return half_exp + 0.25 / half_exp;
 }
 
@@ -24,7 +24,11 @@ float precise_tanh(float x) {
     // For |x| < 5/8; error 2^-32.
     float series = 0.0217070803 + u * (-0.00819074083 + u * 0.00215358566);
     series = -0.333333313 + u * (0.133332208 + u * (-0.0539481938 + u * series));
-    float large = 1.0 - 2.0 / (precise_exp(2.0 * abs(x)) + 1.0);
+    // From 10 on it is 1; e is exp(2 |x|).
+    float n, size = abs(x);
+    float rest = reduce_exponent(2.0 * (size > 10.0 ? 10.0 : size), n);
+    float power = power_of_two(n), e = power + power * expm1_near_zero(rest);
+    float large = 1.0 - 2.0 / (e + 1.0);
     large = x < 0.0 ? -large : large;
     return x == 0.0 ? x : abs(x) < 0.625 ? x + x * u * series : large;
 }

@@ -54,7 +54,7 @@ float reduce_large_angle(float x, out uint quarter) {
     float upper = float(int(high >> 8)), lower = float(int(high & 0xffu)) / 256.0;
     float correction = upper * -2.60540177e-15 + lower * 9.36267597e-08;
     float size = upper * 9.36267597e-08 + correction;
-    float rest = times_power_of_two(size, -zeros);
+    float rest = size * uintBitsToFloat(uint(127 - zeros) << 23);
     if (bits >> 31 != 0u) {
         quarter = 0u - quarter;
         negative = !negative;

@@ -1,5 +1,6 @@
 """Activations where they saturate, and at their kinks."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,7 @@ import vkbackend.framework as fw
 from tests.compare import assert_close
 from tests.framework.ops.twin import as_in_torch
 from vkbackend.framework import ops
+from vkbackend.framework.device import GpuDevice
 
 Make = Callable[..., fw.Tensor]
 
@@ -41,6 +43,20 @@ def test_slopes_far_from_zero_and_at_kinks(name: str, make: Make) -> None:
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "softplus"])
 def test_nan_stays(name: str, make: Make) -> None:
     assert np.isnan(getattr(ops, name)(make([np.nan])).item())
+
+
+@pytest.mark.device
+def test_gelu_is_right_until_it_vanishes(gpu: GpuDevice) -> None:
+    x = np.linspace(-12.9, -5, 1001, dtype=np.float32)
+    twin = torch.from_numpy(x).double()
+    expected = (twin * torch.special.erfc(twin * -math.sqrt(0.5)) * 0.5).numpy()
+    np.testing.assert_allclose(
+        ops.gelu(fw.tensor(x, device=gpu)).numpy(), expected, rtol=2e-6
+    )
+    ends = fw.tensor([-0.0, 0.0, -20.0, np.inf, -np.inf], device=gpu)
+    found = ops.gelu(ends).numpy()
+    np.testing.assert_array_equal(found, [0, 0, 0, np.inf, np.nan])
+    np.testing.assert_array_equal(np.signbit(found[:3]), [True, False, True])
 
 
 @pytest.mark.parametrize(
