@@ -235,7 +235,8 @@ class _RowBuild(Wiring):
         self._read_operands()
         for k, node in enumerate(self.nodes):
             if node.op.reduction is None:
-                self._add(self.instruction(k, node), self._is_of_row(node))
+                step = self._bounded(self.instruction(k, node))
+                self._add(step, self._is_of_row(node))
             else:
                 self._reduce(node)
             self.made[id(node.outputs[0])] = len(self.steps) - 1
@@ -288,6 +289,43 @@ class _RowBuild(Wiring):
         self.steps.append(step)
         self.per_row.append(per_row)
         return Reference("op", len(self.steps) - 1)
+
+    def _bounded(self, step: Instruction) -> Instruction:
+        """Return the step; of a difference from the row's greatest the cheaper exp."""
+        if step.glsl != "precise_exp(x)" or step.arguments[0].source != "op":
+            return step
+        apart = self.steps[step.arguments[0].number]
+        if apart.glsl != "x - y" or not DTYPES[apart.types[0]].is_float:
+            return step
+        own, other = apart.arguments
+        found = self._unrounded(other, own)
+        if isinstance(found, Fold) and (found.combine, found.arguments) == (
+            "max",
+            (own,),
+        ):
+            return step._replace(glsl="falling_exp(x)")
+        return step
+
+    def _unrounded(
+        self, reference: Reference, like: Reference
+    ) -> Instruction | Fold | None:
+        """Return the step that a value is of, before it was stored as `like` is.
+
+        The greatest of 2-byte floats is found as float32, and is one of them.
+        """
+        if reference.source != "op":
+            return None
+        step = self.steps[reference.number]
+        if step.glsl != "x" or step.result != self._dtype(like):
+            return step
+        (inner,) = step.arguments
+        same = inner.source == "op" and self._dtype(inner) == step.types[0]
+        return self.steps[inner.number] if same else step
+
+    def _dtype(self, reference: Reference) -> str:
+        if reference.source == "in":
+            return self.accesses[reference.number].dtype
+        return self.steps[reference.number].result
 
     def _reduce(self, node: Node) -> None:
         """Add the steps of a reduction."""

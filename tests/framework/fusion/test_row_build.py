@@ -15,11 +15,11 @@ import vkbackend
 import vkbackend.framework as fw
 from tests.compare import TOLERANCES
 from tests.framework.fusion import rows
-from tests.framework.fusion.graphs import memory
+from tests.framework.fusion.graphs import apply, memory, result
 from tests.framework.fusion.rows import GPU, SOFTWARE, kernel, program, reduce
 from vkbackend.framework import ops, plan
 from vkbackend.framework.device import GpuDevice
-from vkbackend.framework.dtype import float32, float64
+from vkbackend.framework.dtype import DType, bfloat16, float16, float32, float64, int32
 from vkbackend.framework.errors import ShapeError
 from vkbackend.framework.fusion.row import Fold, RowAccess
 from vkbackend.framework.fusion.row_build import (
@@ -33,6 +33,7 @@ from vkbackend.framework.fusion.row_build import (
     row_space,
     row_tile,
 )
+from vkbackend.framework.pending import Operand
 from vkbackend.framework.shape import Layout
 
 
@@ -48,6 +49,44 @@ def test_softmax() -> None:
         True, False, False, True, False,
     ]  # fmt: skip
     assert made.per_row == (True, False, False, True, False)
+
+
+def powers_of(x: Operand, greatest: Operand, reverse: bool = False) -> str:
+    """Return the expression with which exp(x - greatest) of rows is computed."""
+    shape = x.layout.shape
+    total = reduce("amax", greatest)
+    both = (x, rows.rows_of(total, shape))
+    apart = apply("sub", *(both[::-1] if reverse else both))
+    power = apply("exp", result(apart), compute=float32)
+    nodes = [total, apart, power]
+    found = [step.glsl for step in program(nodes, GPU).instructions]
+    return found[-1]
+
+
+@pytest.mark.parametrize("dtype", [float32, float16, bfloat16])
+def test_exponentials_below_the_greatest_are_bounded(dtype: DType) -> None:
+    x = memory((64, 1024), dtype)
+    assert powers_of(x, x) == "falling_exp(x)"
+    assert powers_of(x, memory((64, 1024), dtype)) == "precise_exp(x)"
+    assert powers_of(x, x, reverse=True) == "precise_exp(x)"
+
+
+def test_other_exponentials_are_not_bounded() -> None:
+    # A difference of integers may wrap.
+    x = memory((64, 1024), int32)
+    assert powers_of(x, x) == "precise_exp(x)"
+    # A rounded maximum may be less than the elements.
+    x = memory((64, 1024))
+    greatest = reduce("amax", x)
+    rounded = apply("cast", result(greatest), compute=bfloat16)
+    apart = apply("sub", x, rows.rows_of(rounded, (64, 1024)))
+    power = apply("exp", result(apart))
+    steps = program([greatest, rounded, apart, power], GPU).instructions
+    assert steps[-1].glsl == "precise_exp(x)"
+    least = reduce("amin", x)
+    apart = apply("sub", x, rows.rows_of(least, (64, 1024)))
+    steps = program([least, apart, apply("exp", result(apart))], GPU).instructions
+    assert steps[-1].glsl == "precise_exp(x)"
 
 
 def test_sizes_are_no_part_of_the_program() -> None:
@@ -255,6 +294,23 @@ def test_infinities_and_nan(columns: int, gpu: GpuDevice) -> None:
 
 
 @pytest.mark.core
+@pytest.mark.device
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_bounded_exponentials_are_the_same(dtype: str, gpu: GpuDevice) -> None:
+    rng = np.random.default_rng(4)
+    data = (rng.standard_normal((70, 48)) * np.logspace(-3, 3, 48)).astype(dtype)
+    data[3, 5], data[4, 6], data[5, 7] = np.nan, np.inf, -np.inf
+    data[6] = -np.inf
+    data[7] = 40 - np.arange(48) * 2.3
+    x = fw.tensor(data, device=gpu)
+    fused = (x - x.amax(1, keepdim=True)).exp()
+    greatest = x.amax(1, keepdim=True)
+    fw.eval(greatest)
+    apart = x - greatest
+    fw.eval(apart)
+    np.testing.assert_array_equal(fused.numpy(), apart.exp().numpy())
+
+
 def test_an_element_equals_its_greatest_one(gpu: GpuDevice) -> None:
     # Whether it was computed once or in each pass: x * y + z, not contracted.
     rng = np.random.default_rng(5)
