@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 from collections.abc import Callable, Mapping
@@ -71,6 +72,19 @@ WANTED_SHARES = (0.25, 0.5, 2, 4)
 
 MOST_ALONE = 32
 """Elements that an invocation may sum alone, where measuring chooses."""
+
+
+LEAST_WHOLE = 1 << 22
+"""Elements of one result from which measuring chooses among `WHOLE_WAYS`."""
+
+WHOLE_WAYS = (
+    *((1024, groups, quads) for groups in (264, 528) for quads in (2, 4, 8)),
+    *((WORKGROUP, groups, 8) for groups in (528, 1056, 2112)),
+)
+"""Invocations of a workgroup, workgroups, and quads that an invocation reads at once.
+
+The best of an NVIDIA H200 were 264 workgroups of 1024 with 4 to 8, in another kernel.
+"""
 
 
 class Step(NamedTuple):
@@ -320,6 +334,32 @@ def reduce_candidates(
             reduce_dispatches, gpu, reduction, x, dims, wanted
         )
         for wanted in (*few, *(int(usual * share) for share in WANTED_SHARES))
+    } | _whole_candidates(gpu, reduction, x, dims)
+
+
+def _whole_candidates(
+    gpu: DeviceInfo, reduction: Reduction, x: Placed, dims: tuple[int, ...]
+) -> dict[str, Callable[[], list[Dispatch]]]:
+    """Return more ways to reduce many elements to one result."""
+    kept, reduced = _split(x.layout, dims)
+    count, most = math.prod(reduced.shape), gpu.max_workgroup_invocations
+    alone = math.prod(kept.shape) == 1 and count >= LEAST_WHOLE
+    if not alone or not lies_in_quads(gpu, x, kept, reduced):
+        return {}
+
+    def whole(workgroup: int, groups: int, quads: int) -> list[Dispatch]:
+        first, second = reduce_dispatches(gpu, reduction, x, dims, groups)
+        constants = {**first.constants, "LOCAL_X": workgroup, "GROUP": workgroup}
+        defines = {**first.defines, "IN_FLIGHT": str(quads)}
+        own = dataclasses.replace(first, constants=constants, defines=defines)
+        return [own, second]
+
+    return {
+        f"{way[1]} workgroups of {way[0]}, {way[2]} quads at once": functools.partial(
+            whole, *way
+        )
+        for way in WHOLE_WAYS
+        if way[0] <= most
     }
 
 

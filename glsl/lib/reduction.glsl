@@ -21,7 +21,9 @@ const uint ACCUMULATORS = 4;
 #include "lib/quads.glsl"
 
 // Quads that an invocation asks for before it waits.
-const uint IN_FLIGHT = 4;
+#ifndef IN_FLIGHT
+#define IN_FLIGHT 4
+#endif
 #endif
 
 // The outermost dimension needs no size; magic and shift are those of `divide`.

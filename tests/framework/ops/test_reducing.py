@@ -3,6 +3,7 @@
 import dataclasses
 import math
 from collections import OrderedDict
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,11 +15,13 @@ import vkbackend.framework as fw
 from tests.compare import assert_close
 from vkbackend.framework import ops
 from vkbackend.framework.device import GpuDevice
-from vkbackend.framework.dispatch import MAX_GROUPS, Placed
+from vkbackend.framework.dispatch import MAX_GROUPS, Dispatch, Placed
 from vkbackend.framework.dtype import DTYPES, float32
 from vkbackend.framework.errors import ShapeError
+from vkbackend.framework.ops import reduce, reducing
 from vkbackend.framework.ops.reducing import (
     OPERATIONS,
+    WHOLE_WAYS,
     Reduction,
     group_tile,
     group_tiles,
@@ -106,6 +109,45 @@ def test_four_elements_at_a_time(
         np.testing.assert_allclose(found, wide.var(1, ddof=1), rtol=1e-5)
 
 
+@pytest.mark.parametrize("way", range(len(WHOLE_WAYS)))
+def test_ways_to_reduce_everything(
+    way: int, quads: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    info = quads.gpu.info
+    size, groups, at_once = WHOLE_WAYS[way]
+    if size > info.max_workgroup_invocations:
+        pytest.skip("the device has smaller workgroups")
+    monkeypatch.setattr(reducing, "LEAST_WHOLE", 1 << 14)
+    used = []
+
+    def chosen(*args: Any) -> list[Dispatch]:
+        name = f"{groups} workgroups of {size}, {at_once} quads at once"
+        used.append(reduce_candidates(*args)[name]())
+        return used[-1]
+
+    monkeypatch.setattr(reduce, "reduce_dispatches", chosen)
+    for count in (1 << 16, 70_004):
+        data = np.random.default_rng(0).integers(-40, 40, count).astype(np.float32)
+        x = fw.tensor(data, device=quads)
+        assert x.sum().item() == data.sum()
+        assert x[4:].sum().item() == data[4:].sum()
+    first, second = used[0]
+    assert (first.constants["LOCAL_X"], first.defines["IN_FLIGHT"]) == (
+        size,
+        str(at_once),
+    )
+    assert "IN_FLIGHT" not in second.defines
+
+
+def test_what_is_small_or_has_many_results_has_fewer_ways(quads: GpuDevice) -> None:
+    info = quads.gpu.info
+    for shape in ((1 << 20,), (64, 1 << 20), ((1 << 23) + 1,)):
+        ways = reduce_candidates(info, sums(), placed(shape), (len(shape) - 1,))
+        assert not [name for name in ways if "quads" in name]
+    whole = reduce_candidates(info, sums(), placed((8, 1 << 20)), (0, 1))
+    assert [name for name in whole if "quads" in name]
+
+
 def test_views_that_begin_within_four(quads: GpuDevice) -> None:
     data = np.arange(1, 8 * 16 + 1, dtype=np.float32).reshape(8, 16)
     x = fw.tensor(data, device=quads)
@@ -178,7 +220,7 @@ def test_chunks_to_choose_from(device: vkbackend.Device, kind: str) -> None:
     info = dataclasses.replace(device.info, kind=kind)
     x = placed((1 << 18 if kind == "software" else 1 << 24,))
     ways = reduce_candidates(info, sums(), x, (0,))
-    parts = [math.prod(way()[0].grid) for way in ways.values()]
+    parts = [math.prod(way()[0].grid) for name, way in ways.items() if "chunks" in name]
     usual = math.prod(reduce_dispatches(info, sums(), x, (0,))[0].grid)
     assert usual not in parts
     assert min(parts) < usual < max(parts)
