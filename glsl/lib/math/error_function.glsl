@@ -19,7 +19,9 @@ float precise_erf(float x) {
     float series = 0.00416042143 + size * (-0.000432273315 + size * 2.09062382e-05);
     series = 0.633386731 + size * (0.10823644 + size * (-0.0250913072 + size * series));
     series = -0.000170552026 + size * (1.12949514 + size * series);
-    float large = 1.0 - falling_exp(-series);
+    float n, rest = reduce_exponent(-series, n);
+    float power = power_of_two(n);
+    float large = (1.0 - power) - power * expm1_near_zero(rest);
     large = x < 0.0 ? -large : large;
     return x != x ? x : abs(x) < 0.9375 ? erf_near_zero(x) : large;
 }

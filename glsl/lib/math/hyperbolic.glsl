@@ -24,13 +24,13 @@ float precise_tanh(float x) {
     // For |x| < 5/8; error 2^-32.
     float series = 0.0217070803 + u * (-0.00819074083 + u * 0.00215358566);
     series = -0.333333313 + u * (0.133332208 + u * (-0.0539481938 + u * series));
-    // From 10 on it is 1; e is exp(2 |x|).
-    float n, size = abs(x);
-    float rest = reduce_exponent(2.0 * (size > 10.0 ? 10.0 : size), n);
-    float power = power_of_two(n), e = power + power * expm1_near_zero(rest);
-    float large = 1.0 - 2.0 / (e + 1.0);
+    // From 10 on it is 1.
+    float n, rest = reduce_exponent(min(2.0 * abs(x), 20.0), n);
+    float power = power_of_two(n);
+    float large = 1.0 - 2.0 / (power * expm1_near_zero(rest) + (power + 1.0));
     large = x < 0.0 ? -large : large;
-    return x == 0.0 ? x : abs(x) < 0.625 ? x + x * u * series : large;
+    // NaN is no greater than anything.
+    return x == 0.0 ? x : abs(x) >= 0.625 ? large : x + x * u * series;
 }
 
 float precise_asinh(float x) {
