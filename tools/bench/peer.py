@@ -12,6 +12,10 @@ import numpy as np
 
 PEERS = ("torch", "numpy")
 
+_REST_SECONDS = 0.15
+"""How long the host's other threads may go on spinning after work of theirs: those of
+OpenBLAS do for some 2^28 clocks, and take a software device's cores meanwhile."""
+
 
 class Peer:
     """A peer and its clock.
@@ -62,7 +66,10 @@ class Peer:
         for _ in range(repeat):
             run()
         self.synchronize()
-        return (time.perf_counter() - start) / repeat
+        seconds = time.perf_counter() - start
+        if not self.cuda:
+            time.sleep(_REST_SECONDS)
+        return seconds / repeat
 
     def _on_device(self, run: Callable[[], Sequence[Any]], repeat: int) -> float:
         start, end = (self.torch.cuda.Event(enable_timing=True) for _ in range(2))
