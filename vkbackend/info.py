@@ -27,22 +27,13 @@ class MatrixShape:
 
 
 @dataclass(frozen=True)
-class FlexibleMatrix:
+class FlexibleMatrix(MatrixShape):
     """Cooperative-matrix products of sizes that a shader chooses.
 
     `m`, `n` and `k` are what the sizes must be multiples of; none may pass `largest`.
     `invocations` is the size of the workgroup, where that is the scope, otherwise 0.
     """
 
-    m: int
-    n: int
-    k: int
-    a: str
-    b: str
-    c: str
-    result: str
-    scope: str
-    saturating: bool
     invocations: int
     largest: int
 

@@ -7,6 +7,7 @@ in `DeviceInfo`.
 """
 
 import ctypes
+from typing import Any
 
 from . import config, features
 from .errors import NoVulkanError, VulkanError
@@ -182,12 +183,7 @@ class PhysicalDevice:
                 m=row.MSize,
                 n=row.NSize,
                 k=row.KSize,
-                a=_component(row.AType),
-                b=_component(row.BType),
-                c=_component(row.CType),
-                result=_component(row.ResultType),
-                scope=_SCOPES.get(row.scope, f"scope {row.scope}"),
-                saturating=bool(row.saturatingAccumulation),
+                **_product(row),
             )
             for row in rows
         )
@@ -211,17 +207,24 @@ class PhysicalDevice:
                 m=row.MGranularity,
                 n=row.NGranularity,
                 k=row.KGranularity,
-                a=_component(row.AType),
-                b=_component(row.BType),
-                c=_component(row.CType),
-                result=_component(row.ResultType),
-                scope=_SCOPES.get(row.scope, f"scope {row.scope}"),
-                saturating=bool(row.saturatingAccumulation),
+                **_product(row),
                 invocations=row.workgroupInvocations,
                 largest=limits.cooperativeMatrixFlexibleDimensionsMaxDimension,
             )
             for row in rows
         )
+
+
+def _product(row: Any) -> dict[str, Any]:
+    """Return what is listed of a product besides its sizes."""
+    return {
+        "a": _component(row.AType),
+        "b": _component(row.BType),
+        "c": _component(row.CType),
+        "result": _component(row.ResultType),
+        "scope": _SCOPES.get(row.scope, f"scope {row.scope}"),
+        "saturating": bool(row.saturatingAccumulation),
+    }
 
 
 def _component(number: int) -> str:
