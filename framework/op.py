@@ -128,7 +128,8 @@ class Op(Generic[P, R]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Apply the op."""
         if precision.entered and self.policy is not None:
-            args, kwargs = converted(self.policy, args, kwargs)  # type: ignore  # P
+            taken = converted(self.policy, args, kwargs)
+            args, kwargs = taken  # type: ignore[assignment]  # of P, as they came
         if kwargs or len(args) != len(self.names):
             bound = self._bind(args, kwargs)
         else:

@@ -86,10 +86,11 @@ class Elementwise(Op[P, R]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Apply the op, in short when a call with operands like these came before."""
         if precision.entered and self.policy is not None:
-            args, kwargs = converted(self.policy, args, kwargs)  # type: ignore  # P
+            taken = converted(self.policy, args, kwargs)
+            args, kwargs = taken  # type: ignore[assignment]  # of P, as they came
         if kwargs or len(args) != len(self.names):
             bound = self._bind(args, kwargs)
-            args = tuple([bound[name] for name in self.names])  # type: ignore  # P.args
+            args = tuple([bound[name] for name in self.names])  # type: ignore[assignment]  # P.args
         key: list[object] = []
         values: list[Value] = []
         tensors: list[TensorCore] = []
