@@ -8,8 +8,10 @@ room for run on it, only a share of that rate is reached. Parts add the bytes of
 sums, which are written and read again, and the start of the kernel that reads them;
 they must then be quicker by `DOUBT`.
 
-Rates and shares were measured on an NVIDIA H200 with products of 1024 to 8192 rows;
-what another device reaches differs, but what is better than what differs less.
+Rates and shares are fitted to times of square products of 1024 to 8192 rows on an
+NVIDIA H200 (driver 580.159.04, 2026-11-21); those of `WORKGROUP_TILES` and int8 are
+estimates, and choices for other shapes were not timed. What another device reaches
+differs, but what is better than what differs less.
 """
 
 from __future__ import annotations

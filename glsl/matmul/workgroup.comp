@@ -5,7 +5,7 @@
 // out     out_ (batch, m, n), contiguous; DTYPE, or ACC with OUT_ACC
 // consts  BLOCK_M, BLOCK_N, BLOCK_K, A_ALONG_K, B_ALONG_K, DIRECT, UNEVEN; DEPTH,
 //         A_STRIDE, B_STRIDE: sizes of a shape that recurs, or 0
-// source  GL_NV_cooperative_matrix2; tiles chosen by measurement on an H200
+// source  GL_NV_cooperative_matrix2; a candidate alone, which has not been timed yet
 #version 460
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_control_flow_attributes : require
