@@ -56,10 +56,9 @@ numbers or results that small, which a device may take as 0. *CUDA* is what NVID
 CUDA C++ Programming Guide (12.6, table 13) states for the function that PyTorch calls,
 counted from the rounded result: it stands for half a unit more.
 
-Errors of `gelu`, `silu` and `mish` are largest where results are about to vanish, at
-the far left, and those of `remainder` and `floor_divide` where a remainder does: there
-an intermediate result is below 2^-126. Roots and quotients are GLSL's own, which a
-driver may compute to 2.5 or 3 units.
+Errors of `remainder` and `floor_divide` are largest where a remainder is about to
+vanish: there an intermediate result is below 2^-126. Roots and quotients are GLSL's
+own, which a driver may compute to 2.5 or 3 units.
 """
 STRIDE = 1021
 SMALLEST_NORMAL = 2.0**-126

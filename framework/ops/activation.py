@@ -152,7 +152,7 @@ GELU_CUBIC = 0.044715
 
 
 @elementwise(
-    glsl=f"x * logistic({2 * GELU_SCALE!r} * (x + {GELU_CUBIC} * x * x * x))",
+    glsl=f"gated(x, {2 * GELU_SCALE!r} * (x + {GELU_CUBIC} * x * x * x))",
     reference=lambda x: (
         0.5 * x * (1 + np.tanh(GELU_SCALE * (x + GELU_CUBIC * x * x * x)))
     ),
@@ -196,7 +196,7 @@ def gelu(x: Tensor, approximate: Literal["none", "tanh"] = "none") -> Tensor:
 
 
 @elementwise(
-    glsl="x * logistic(x)",
+    glsl="gated(x, x)",
     reference=lambda x: x / (1 + np.exp(-x)),
     dtypes=FLOAT,
     device_dtypes=SINGLE,
@@ -231,7 +231,7 @@ def softplus_vjp(grad: Tensor, x: Tensor, beta: float, threshold: float) -> Tens
 
 
 @elementwise(
-    glsl="x * precise_tanh(log1p_exp(x))",
+    glsl="softly_gated(x)",
     reference=lambda x: x * np.tanh(np.logaddexp(0, x)),
     dtypes=FLOAT,
     device_dtypes=SINGLE,

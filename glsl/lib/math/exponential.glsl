@@ -59,13 +59,20 @@ float precise_exp(float x) {
     return scaled_exp(x, 0.0);
 }
 
-// exp(x) for x <= 0, the same to the last bit; NaN stays as it is. 2^n is 2^64 too great
-// until the end, so that it is in range however small the result.
-float falling_exp(float x) {
+// 2^64 exp(x) for x <= 0, which is in range however small exp(x); from -110 on it falls
+// no further, where exp(x) is 0. NaN stays as it is.
+float raised_falling_exp(float x) {
     float n;
-    float rest = reduce_exponent(x < -104.0 ? -104.0 : x, n);
+    float rest = reduce_exponent(x < -110.0 ? -110.0 : x, n);
     float power = power_of_two(n + 64.0);
-    return (power + power * expm1_near_zero(rest)) * 5.42101086e-20;
+    return power + power * expm1_near_zero(rest);
+}
+
+const float LOWER = 5.42101086e-20;  // 2^-64
+
+// exp(x) for x <= 0, the same to the last bit; NaN stays as it is.
+float falling_exp(float x) {
+    return raised_falling_exp(x) * LOWER;
 }
 
 float precise_exp2(float x) {
@@ -209,6 +216,23 @@ float power(float x, float y) {
 float logistic(float x) {
     float e = falling_exp(-abs(x));
     return (x >= 0.0 ? 1.0 : e) / (1.0 + e);
+}
+
+// x / (1 + exp(-z)); where exp(z) is below 2^-126, its product with x may not be.
+float gated(float x, float z) {
+    float raised = raised_falling_exp(-abs(z));
+    float e = raised * LOWER;
+    float left = z < -103.0 ? x * e : x * raised * LOWER;
+    return (z >= 0.0 ? x : left) / (1.0 + e);
+}
+
+// x tanh(log(1 + exp(x))), which is x g / (g + 2) with g = exp(x) (exp(x) + 2)
+float softly_gated(float x) {
+    float raised = raised_falling_exp(-abs(x));
+    float e = raised * LOWER;
+    float right = (1.0 + 2.0 * e) / (1.0 + 2.0 * e * (1.0 + e));
+    float left = (2.0 + e) / (2.0 + e * (2.0 + e));
+    return x >= 0.0 ? x * right : (x < -103.0 ? x * e : x * raised * LOWER) * left;
 }
 
 // log(1 + e) for 0 <= e <= 1, where the logarithm's reduction is one comparison

@@ -46,6 +46,18 @@ def test_nan_stays(name: str, make: Make) -> None:
 
 
 @pytest.mark.device
+@pytest.mark.parametrize("name", ["silu", "mish"])
+def test_gates_are_right_where_their_exponential_is_not_normal(
+    name: str, gpu: GpuDevice
+) -> None:
+    x = np.linspace(-91.5, -5, 1001, dtype=np.float32)
+    expected = getattr(F, name)(torch.from_numpy(x).double()).numpy()
+    assert expected[0] < -(2**-126)
+    found = getattr(ops, name)(fw.tensor(x, device=gpu)).numpy()
+    np.testing.assert_allclose(found, expected, rtol=6e-7)
+
+
+@pytest.mark.device
 def test_gelu_is_right_until_it_vanishes(gpu: GpuDevice) -> None:
     x = np.linspace(-12.9, -5, 1001, dtype=np.float32)
     twin = torch.from_numpy(x).double()
