@@ -48,9 +48,6 @@ PAIRS_SMALLEST = 1 << 28
 LIKELY = 8
 """Cuts, of those that the model takes for the quickest, that are worth measuring."""
 
-LIKELY_WIDE = 2
-"""How many of them are the quickest on matrix units again, with wide stores."""
-
 MOST_COUNTED = 1 << 31
 """Elements of an operand, packed or not, that `matmul/workgroup` can count."""
 
@@ -160,9 +157,9 @@ def likely_cuts(gpu: DeviceInfo, a: Placed, b: Placed, mode: str) -> dict[str, C
     if mode == WORKGROUP:
         # Of each tile the best, for these kernels take long to build.
         found = list({cut.tile: cut for cut in reversed(found)}.values())
-    elif mode not in WITHOUT_UNITS:
-        wide = [cut._replace(wide=True) for cut in found[:LIKELY_WIDE]]
-        found = [*found[: LIKELY - LIKELY_WIDE], *wide]
+    elif mode == INTEGERS:
+        # Of int8 alone narrow stores were ever as quick.
+        found[1:1] = [cut._replace(wide=False) for cut in found[:1]]
     return {cut.name: cut for cut in found[:LIKELY]}
 
 

@@ -7,7 +7,9 @@ import pytest
 
 import vkbackend
 from vkbackend.framework.ops.product_tile import (
+    DOTS,
     HALF_SUMS,
+    INTEGERS,
     MAX_PARTS,
     MIN_PART,
     PAIRS,
@@ -15,6 +17,7 @@ from vkbackend.framework.ops.product_tile import (
     PROCESSORS,
     REGISTER_TILES,
     UNITS,
+    WORKGROUP,
     Cut,
     Sizes,
     cuts,
@@ -118,6 +121,15 @@ def test_no_step_between_neighbours(discrete: vkbackend.DeviceInfo, mode: str) -
         assert max(steps[4:]) < 1.7
         for size in sizes[4:]:
             assert time(at(size - 1)) < 1.3 * time(at(size))
+
+
+def test_memory_is_accessed_widely_on_matrix_units(
+    discrete: vkbackend.DeviceInfo,
+) -> None:
+    for mode in (UNITS, HALF_SUMS, PAIRS, INTEGERS):
+        assert {cut.wide for cut in cuts(discrete, mode, square(2048))} == {True}
+    for mode in (PLAIN, DOTS, WORKGROUP):
+        assert {cut.wide for cut in cuts(discrete, mode, square(2048))} == {False}
 
 
 def test_nothing_fits_a_device_without_shared_memory(
