@@ -1,4 +1,4 @@
-"""Placing areas of limited lives in one piece of memory; pure.
+"""Placing areas of limited lives in few pieces of memory; pure.
 
 Work is numbered in waves: what runs between two barriers. An area lives from the wave
 that first writes it to the wave that last uses it; areas whose lives do not meet may
@@ -7,6 +7,7 @@ share bytes. As sharing is by waves, it adds no barrier.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -27,14 +28,20 @@ class Layout(NamedTuple):
 
     Attributes
     ----------
-    offsets : list of int
-        In bytes, in the order of the areas.
-    size : int
-        Bytes in all.
+    pieces, offsets : list of int
+        The piece of memory of each area, and where in it, in bytes.
+    sizes : list of int
+        Bytes of each piece.
     """
 
+    pieces: list[int]
     offsets: list[int]
-    size: int
+    sizes: list[int]
+
+    @property
+    def size(self) -> int:
+        """Bytes in all."""
+        return sum(self.sizes)
 
 
 def rounded(size: int) -> int:
@@ -42,28 +49,48 @@ def rounded(size: int) -> int:
     return max(1, -(-size // GRANULE)) * GRANULE
 
 
-def place(areas: Sequence[Area]) -> Layout:
-    """Return an offset for each area, such that areas alive together lie apart.
+def place(areas: Sequence[Area], most: int = sys.maxsize) -> Layout:
+    """Return a place for each area, such that areas alive together lie apart.
 
     The largest come first, each in the smallest gap between those alive with it.
     Source: Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net
     Inference", arXiv:2001.03288, greedy by size.
+
+    Parameters
+    ----------
+    areas : sequence of Area
+    most : int
+        Bytes of a piece of memory at most, a multiple of `GRANULE`. An area goes to the
+        first piece that has room; one that is larger has a piece of its own.
     """
-    offsets = [0] * len(areas)
-    placed: list[int] = []
-    total = 0
+    layout = Layout([0] * len(areas), [0] * len(areas), [])
+    members: list[list[int]] = []
     for number in sorted(range(len(areas)), key=lambda k: -areas[k].size):
-        area = areas[number]
-        size = rounded(area.size)
-        taken = sorted(
-            (offsets[other], offsets[other] + rounded(areas[other].size))
-            for other in placed
-            if areas[other].first <= area.last and area.first <= areas[other].last
-        )
-        offsets[number] = _smallest_gap(taken, size)
-        placed.append(number)
-        total = max(total, offsets[number] + size)
-    return Layout(offsets, total)
+        size = rounded(areas[number].size)
+        piece, offset = len(members), 0
+        for k, others in enumerate(members):
+            start = _smallest_gap(_taken(areas, layout, others, areas[number]), size)
+            if start + size <= most:
+                piece, offset = k, start
+                break
+        else:
+            members.append([])
+            layout.sizes.append(0)
+        members[piece].append(number)
+        layout.pieces[number], layout.offsets[number] = piece, offset
+        layout.sizes[piece] = max(layout.sizes[piece], offset + size)
+    return layout
+
+
+def _taken(
+    areas: Sequence[Area], layout: Layout, others: Iterable[int], area: Area
+) -> list[tuple[int, int]]:
+    """Return the ends of those among `others` that are alive with an area, in order."""
+    return sorted(
+        (layout.offsets[other], layout.offsets[other] + rounded(areas[other].size))
+        for other in others
+        if areas[other].first <= area.last and area.first <= areas[other].last
+    )
 
 
 def _smallest_gap(taken: Iterable[tuple[int, int]], size: int) -> int:

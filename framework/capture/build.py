@@ -11,7 +11,7 @@ import vkbackend
 from ..errors import TraceError
 from ..execution import realised
 from ..launch import Launch
-from ..memory_plan import Area, levels, most_alive, place, rounded, waves
+from ..memory_plan import GRANULE, Area, levels, most_alive, place, rounded, waves
 from ..pending import Array, Value
 from ..plan import Plan, build_plan
 from ..tuner import tuned
@@ -209,7 +209,10 @@ class _Build:
     def _place_others(
         self, plan: Plan, late: list[tuple[int, vkbackend.Buffer, int]]
     ) -> None:
-        """Place the rest by lifetimes in one piece of memory."""
+        """Place the rest by lifetimes, in as few pieces of memory as the driver allows.
+
+        Drivers limit an allocation to 2 to 4 GiB; a large model's plan is longer.
+        """
         launches = self.launches
         times = waves([(launch.reads, launch.writes) for launch in launches])
         end = times[-1] + 1
@@ -230,11 +233,12 @@ class _Build:
             lives[slot][1] = end
         slots = [slot for slot in lives if slot not in self.buffers]
         areas = [Area(self.sizes[slot], *lives[slot]) for slot in slots]
-        layout = place(areas)
-        if slots:
-            arena = self.gpu.allocate(layout.size, name="plan of a replay")
-            for slot, offset in zip(slots, layout.offsets):
-                self.buffers[slot], self.offsets[slot] = arena, offset
+        layout = place(areas, self.gpu.info.max_allocation_size // GRANULE * GRANULE)
+        pieces = [
+            self.gpu.allocate(size, name="plan of a replay") for size in layout.sizes
+        ]
+        for slot, piece, offset in zip(slots, layout.pieces, layout.offsets):
+            self.buffers[slot], self.offsets[slot] = pieces[piece], offset
         self.result.planned = layout.size
         self.result.alive = most_alive(areas)
         self.result.eager = sum(rounded(area.size) for area in areas)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import threading
 import warnings
 from collections import OrderedDict
@@ -154,7 +155,7 @@ class Jitted(Generic[P, R]):
         name = getattr(self._function, "__name__", "the function")
         warnings.warn(
             f"jit: {name} runs without replay for calls of this kind: {reason}",
-            stacklevel=5,
+            stacklevel=_levels() + 1,
         )
 
     def memory_stats(self) -> dict[str, int]:
@@ -183,6 +184,16 @@ class Jitted(Generic[P, R]):
             self._quick.clear()
             self._attempts.clear()
             self._plain.clear()
+
+
+def _levels() -> int:
+    """Return how many calls of this module's functions are between here and a user."""
+    frame = inspect.currentframe()
+    levels = 0
+    while frame is not None and frame.f_globals is globals():
+        frame = frame.f_back
+        levels += 1
+    return levels - 1
 
 
 def _profiled() -> bool:

@@ -1,5 +1,7 @@
 """Memory by lifetimes: what is alive together lies apart, in as little as possible."""
 
+import sys
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -26,21 +28,37 @@ numbers = st.lists(st.integers(0, 7), max_size=3)
 accesses = st.lists(st.tuples(numbers, numbers), max_size=30)
 
 
-@given(areas)
-def test_what_is_alive_together_lies_apart(wanted: list[Area]) -> None:
-    offsets, size = place(wanted)
-    for k, (one, start) in enumerate(zip(wanted, offsets)):
+limits = st.sampled_from([GRANULE, 20 * GRANULE, 64 * GRANULE, sys.maxsize])
+
+
+@given(areas, limits)
+def test_what_is_alive_together_lies_apart(wanted: list[Area], most: int) -> None:
+    pieces, offsets, sizes = place(wanted, most)
+    placed = list(zip(wanted, pieces, offsets))
+    for k, (one, piece, start) in enumerate(placed):
         assert start % GRANULE == 0
-        assert start + rounded(one.size) <= size
-        for other, begin in zip(wanted[:k], offsets):
-            if one.first <= other.last and other.first <= one.last:
+        assert start + rounded(one.size) <= sizes[piece]
+        for other, where, begin in placed[:k]:
+            together = one.first <= other.last and other.first <= one.last
+            if together and piece == where:
                 apart = start + rounded(one.size) <= begin
                 assert apart or begin + rounded(other.size) <= start
 
 
-@given(areas)
-def test_total_is_between_the_bounds(wanted: list[Area]) -> None:
-    total = place(wanted).size
+@given(areas, limits)
+def test_only_what_is_too_large_itself_makes_a_piece_so(
+    wanted: list[Area], most: int
+) -> None:
+    pieces, _, sizes = place(wanted, most)
+    for piece, size in enumerate(sizes):
+        members = [rounded(a.size) for a, k in zip(wanted, pieces) if k == piece]
+        assert size <= most or size == max(members)
+        assert members
+
+
+@given(areas, limits)
+def test_total_is_between_the_bounds(wanted: list[Area], most: int) -> None:
+    total = place(wanted, most).size
     assert most_alive(wanted) <= total <= sum(rounded(area.size) for area in wanted)
 
 
@@ -56,8 +74,8 @@ def test_a_chain_needs_two_areas() -> None:
 
 
 def test_nothing_is_placed_in_nothing() -> None:
-    assert place([]) == ([], 0)
-    assert place([Area(0, 0, 0)]) == ([0], GRANULE)
+    assert place([]) == ([], [], [])
+    assert place([Area(0, 0, 0)]) == ([0], [0], [GRANULE])
 
 
 def test_waves() -> None:

@@ -1,5 +1,6 @@
 """From a trace to a recording, and the memory that it takes."""
 
+import dataclasses
 import gc
 import sys
 from collections.abc import Callable
@@ -10,7 +11,7 @@ import pytest
 
 import vkbackend.framework as fw
 from tests.training import Training, same, tensor
-from vkbackend import OutOfDeviceMemory
+from vkbackend import Buffer, OutOfDeviceMemory
 from vkbackend.framework import nn, optim
 from vkbackend.framework.capture import program
 from vkbackend.framework.capture.build import Built, build
@@ -47,6 +48,37 @@ def test_intermediate_results_share_memory(gpu: GpuDevice) -> None:
     assert found.eager == 6 * 1024
     assert found.planned == found.alive == 2 * 1024
     assert found.kept == 1024
+
+
+def test_a_plan_longer_than_an_allocation_lies_in_pieces(
+    gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    most, allocate, sizes = 8192, gpu.gpu.allocate, []
+
+    def small(size: int, *, name: str = "") -> Buffer:
+        if size > most:
+            raise OutOfDeviceMemory("allocate: the driver allows no such allocation")
+        sizes.extend([size] if name == "plan of a replay" else [])
+        return allocate(size, name=name)
+
+    def chain(x: fw.Tensor) -> fw.Tensor:
+        kept = [x]
+        for _ in range(6):
+            kept.append(kept[-1] @ x)
+        for each in kept:
+            x = x @ each
+        return x
+
+    x = tensor(gpu, np.eye(32) * 1.5)
+    wanted = chain(x).numpy()
+    less = dataclasses.replace(gpu.gpu.info, max_allocation_size=most + 100)
+    monkeypatch.setattr(gpu.gpu, "info", less)
+    monkeypatch.setattr(gpu.gpu, "allocate", small)
+    step = fw.jit(chain)
+    for _ in range(3):
+        np.testing.assert_array_equal(step(x).numpy(), wanted)
+    assert (step.traces, step.replays) == (1, 2)
+    assert sum(sizes) == step.memory_stats()["planned"] > 2 * most
 
 
 def test_what_is_fed_dies_after_its_last_use(gpu: GpuDevice) -> None:
@@ -172,8 +204,10 @@ def test_a_trace_that_cannot_be_recorded_runs_as_it_is(
     with monkeypatch.context() as patch:
         patch.setattr(program, "build", fails)
         fw.manual_seed(9)
-        with pytest.warns(UserWarning, match="without replay .* no room for the plan"):
+        text = "without replay .* no room for the plan"
+        with pytest.warns(UserWarning, match=text) as said:
             one.step(*one.batch())
+    assert said[0].filename == __file__
     for _ in range(3):
         one.step(*one.batch())
     fw.manual_seed(9)

@@ -296,8 +296,10 @@ def test_what_happens_once_is_not_kept(gpu: GpuDevice) -> None:
     x = tensor(gpu, [1.0])
     for k in range(MOST_ATTEMPTS + 2):
         if k == MOST_ATTEMPTS - 1:
-            with pytest.warns(UserWarning, match="Own does not say that it can"):
+            text = "Own does not say that it can"
+            with pytest.warns(UserWarning, match=text) as said:
                 assert float(step(x)) == 2.0
+            assert said[0].filename == __file__
         else:
             assert float(step(x)) == 2.0
     assert float(w) == 1.0 - (MOST_ATTEMPTS + 2)
