@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from vkbackend.framework import ops
+import vkbackend.framework as fw
+from vkbackend.framework import Tensor, ops
 
 from .workload import Bench, Case, workload
 
@@ -69,6 +71,71 @@ def ragged_product(bench: Bench, m: int, k: int, n: int) -> Case:
 def deep_product(bench: Bench, m: int, k: int, n: int) -> Case:
     """Multiply matrices with few results, each a sum of many products."""
     return _product(bench, m, k, n, "float32")
+
+
+@workload("matmul_{}_f16_turned", full=(4096,), dtype="float16")
+def turned_product(bench: Bench, size: int) -> Case:
+    """Multiply matrices that are both stored by columns."""
+    (a, pa), (b, pb) = (bench.uniform(size, size, dtype="float16") for _ in range(2))
+    return Case(
+        lambda: [a.mT @ b.mT],
+        bench.choose(lambda torch: [pa.mT @ pb.mT]),
+        operations=2 * size**3,
+        tolerance=_TOLERANCE["float16"],
+    )
+
+
+@contextmanager
+def _flag(owner: Any, name: str) -> Iterator[None]:
+    before = getattr(owner, name)
+    setattr(owner, name, True)
+    try:
+        yield
+    finally:
+        setattr(owner, name, before)
+
+
+@workload("matmul_{}_tf32", full=(4096,))
+def high_product(bench: Bench, size: int) -> Case:
+    """Multiply float32 with precision "high", beside TF32, which is less exact."""
+    (a, pa), (b, pb) = (bench.uniform(size, size) for _ in range(2))
+
+    def ours() -> list[Tensor]:
+        before = fw.get_float32_matmul_precision()
+        fw.set_float32_matmul_precision("high")
+        try:
+            result = a @ b
+            fw.eval(result)
+        finally:
+            fw.set_float32_matmul_precision(before)
+        return [result]
+
+    def theirs(torch: Any) -> list[Any]:
+        with _flag(torch.backends.cuda.matmul, "allow_tf32"):
+            return [pa @ pb]
+
+    return Case(ours, bench.choose(theirs), operations=2 * size**3, tolerance=1e-3)
+
+
+@workload("matmul_{}_f16_half_sums", full=(4096,), dtype="float16")
+def half_sums_product(bench: Bench, size: int) -> Case:
+    """Multiply float16 with sums in float16."""
+    (a, pa), (b, pb) = (bench.uniform(size, size, dtype="float16") for _ in range(2))
+
+    def ours() -> list[Tensor]:
+        fw.allow_float16_accumulation(True)
+        try:
+            result = a @ b
+            fw.eval(result)
+        finally:
+            fw.allow_float16_accumulation(False)
+        return [result]
+
+    def theirs(torch: Any) -> list[Any]:
+        with _flag(torch.backends.cuda.matmul, "allow_fp16_accumulation"):
+            return [pa @ pb]
+
+    return Case(ours, bench.choose(theirs), operations=2 * size**3, tolerance=4e-2)
 
 
 @workload("bmm_{}x{}_f16", full=(16, 1024), dtype="float16")
