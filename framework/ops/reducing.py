@@ -67,8 +67,8 @@ SOFTWARE_WORKGROUP = 64
 WANTED_GROUPS = 528
 SOFTWARE_WANTED_GROUPS = 32
 MIN_CHUNK = 4096
-WANTED_SHARES = (0.25, 0.5, 2, 4)
-"""How many workgroups may be wanted instead, where measuring chooses."""
+WANTED_SHARES = (0.25, 0.5, 1, 2, 4)
+"""How many workgroups may be wanted, of those that usually are, for measuring."""
 
 MOST_ALONE = 32
 """Elements that an invocation may sum alone, where measuring chooses."""

@@ -5,6 +5,7 @@ No test depends on how long anything takes: times are made up.
 
 import itertools
 import json
+import math
 import os
 import subprocess
 import sys
@@ -26,7 +27,11 @@ from vkbackend.framework.dtype import bfloat16, float16, float32, int32
 from vkbackend.framework.errors import ShapeError
 from vkbackend.framework.op import REGISTRY
 from vkbackend.framework.ops import row_tile
-from vkbackend.framework.ops.reducing import reduce_dispatches, sum_like
+from vkbackend.framework.ops.reducing import (
+    LEAST_WHOLE,
+    reduce_dispatches,
+    sum_like,
+)
 
 pytestmark = [pytest.mark.device, pytest.mark.usefixtures("untuned")]
 
@@ -287,16 +292,17 @@ def test_what_must_wait_is_measured_later(
 def test_jit_measures_once_and_traces_again_for_new_verdicts(
     gpu: GpuDevice, ways: dict[str, float], times: Times
 ) -> None:
-    step = fw.jit(lambda x: x.sum() + 1)
+    # Without work that might join it, which on hardware makes another kernel.
+    step = fw.jit(lambda x: x.sum())
     x = fw.ones(COUNT, device=gpu)
-    assert [step(x).item() for _ in range(2)] == [COUNT + 1] * 2
+    assert [step(x).item() for _ in range(2)] == [COUNT] * 2
     assert (step.traces, step.replays) == (1, 1)
-    assert step.memory_stats()["dispatches"] == 3
+    assert step.memory_stats()["dispatches"] == 2
     fw.autotune()
     times([1.0, 0.5])
-    assert [step(x).item() for _ in range(3)] == [COUNT + 1] * 3
+    assert [step(x).item() for _ in range(3)] == [COUNT] * 3
     assert (step.traces, len(tuning.measured)) == (2, 1)
-    assert step.memory_stats()["dispatches"] == 2
+    assert step.memory_stats()["dispatches"] == 1
 
 
 def test_a_report_measures_nothing(
@@ -358,6 +364,19 @@ CALLS: dict[str, Callable[[fw.Tensor], fw.Tensor]] = {
     "row_norm": lambda x: fw.nn.functional.layer_norm(x, x.shape[1]),
 }
 FLOATS_ONLY = {"softmax", "softmax_grad", "row_norm", "row_norm_grads"}
+TO_ONE = ("sum", "mapped_sum", "amax", "amin")
+
+
+def shape_for(name: str, gpu: GpuDevice) -> tuple[int, int]:
+    """Return a shape for which there is more than one way.
+
+    From `LEAST_WHOLE` elements on hardware has most ways to reduce everything to one
+    result, and a software device has one.
+    """
+    if name not in TO_ONE:
+        return 120, 700
+    software = gpu.gpu.info.kind == "software"
+    return 1500 if software else 1 + LEAST_WHOLE // 700, 700
 
 
 @pytest.mark.core
@@ -386,7 +405,8 @@ def test_every_candidate_of_the_library_is_right(
     monkeypatch.setattr(row_tile, "LEAST_COMPOSED", 1 << 30)
     fw.autotune()
     times([1.0])
-    values = np.arange(120 * 700).reshape(120, 700) % 7 - 3
+    shape = shape_for(name, gpu)
+    values = np.arange(math.prod(shape)).reshape(shape) % 7 - 3
     x = fw.tensor(values.astype(np.float32), dtype, gpu)
     fw.eval(x)
     CALLS[name](x).float().numpy()

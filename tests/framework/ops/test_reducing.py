@@ -222,7 +222,8 @@ def test_chunks_to_choose_from(device: vkbackend.Device, kind: str) -> None:
     ways = reduce_candidates(info, sums(), x, (0,))
     parts = [math.prod(way()[0].grid) for name, way in ways.items() if "chunks" in name]
     usual = math.prod(reduce_dispatches(info, sums(), x, (0,))[0].grid)
-    assert usual not in parts
+    # Once, so that a verdict can name it.
+    assert parts.count(usual) == 1
     assert min(parts) < usual < max(parts)
     # Long turns of one invocation are less exact; short ones save a dispatch.
     assert "chunks for 1 workgroups" not in ways
