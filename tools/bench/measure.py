@@ -30,7 +30,8 @@ class Measured(NamedTuple):
     seconds, peer_seconds : float
         Of one run; `peer_seconds` is None where the peer cannot.
     error : float or None
-        Largest difference, as a share of the largest result.
+        Largest difference, as a share of the largest result; None where results are
+        not compared.
     case : Case
         What was measured.
     """
@@ -66,7 +67,10 @@ def measure(
     gpu: vkbackend.Device = device.gpu
     wall = case.wall or gpu.info.kind == "software"
     timer = wall_seconds if wall else device_seconds
-    error = None if case.theirs is None else _difference(case, peer)
+    error = None
+    if case.theirs is not None and case.tolerance is not None:
+        with peer.exactly():
+            error = _difference(case, peer)
 
     def ours(repeat: int) -> float:
         return timer(gpu, case.ours, repeat)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import importlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
@@ -49,6 +50,23 @@ class Peer:
         if self.torch is not None:
             result = result.detach().double().cpu().numpy()
         return np.asarray(result, np.float64)
+
+    @contextmanager
+    def exactly(self) -> Iterator[None]:
+        """Convolve float32 in float32 inside; PyTorch's default on a GPU is TF32.
+
+        TF32 has 10 bits of the 23, so results to compare with are not made in it.
+        """
+        if self.torch is None:
+            yield
+            return
+        cudnn = self.torch.backends.cudnn
+        before = cudnn.allow_tf32
+        cudnn.allow_tf32 = False
+        try:
+            yield
+        finally:
+            cudnn.allow_tf32 = before
 
     def synchronize(self) -> None:
         """Wait for everything that it was asked to do."""

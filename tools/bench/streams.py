@@ -179,11 +179,11 @@ def argmax(bench: Bench, rows: int, columns: int) -> Case:
 
 @workload("dropout_{}_f32", full=(_FULL,), small=(_SMALL,))
 def dropout(bench: Bench, count: int) -> Case:
-    """Drop a tenth; the draws differ, so only the time is compared."""
+    """Drop a tenth; the draws differ, so only times are compared."""
     x, px = bench.uniform(count)
     return Case(
         lambda: [ops.dropout(x, 0.1)],
         bench.choose(lambda torch: [torch.nn.functional.dropout(px, 0.1)]),
         moved=2 * _WORD * count,
-        tolerance=2.0,
+        tolerance=None,
     )

@@ -34,8 +34,9 @@ class Case:
         Bytes that have to be read and written at least.
     operations : int
         Multiplications and additions, if these could be the limit.
-    tolerance : float
-        Largest difference of results, as a share of the largest result.
+    tolerance : float or None
+        Largest difference of results, as a share of the largest result; None where they
+        are random.
     wall : bool
         Whether the time is that of the host's clock, from the call to the end.
     runs : int
@@ -46,7 +47,7 @@ class Case:
     theirs: Callable[[], Sequence[Any]] | None
     moved: int = 0
     operations: int = 0
-    tolerance: float = 1e-5
+    tolerance: float | None = 1e-5
     wall: bool = False
     runs: int = 1
 

@@ -1,5 +1,7 @@
 """One workload beside its peer."""
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -28,6 +30,43 @@ def test_results_are_compared(peer: Peer, place: Any) -> None:
     assert right.ratio > 0
     wrong = measure(doubled(2.5), "small", peer, place, 1)
     assert wrong.error == pytest.approx(0.2, rel=1e-3)
+
+
+def test_results_are_compared_with_exact_ones(
+    peer: Peer, place: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inside = []
+
+    @contextlib.contextmanager
+    def exactly() -> Iterator[None]:
+        inside.append(True)
+        yield
+        inside.append(False)
+
+    def make(bench: Bench, count: int) -> Case:
+        x, px = bench.uniform(count)
+
+        def theirs() -> list[Any]:
+            # As TF32 is: not exact unless it is asked for.
+            return [px * (2.0 if inside == [True] else 2.1)]
+
+        return Case(lambda: [x * 2.0], theirs)
+
+    monkeypatch.setattr(peer, "exactly", exactly)
+    rough = Workload("rough_{}", "float32", {"small": (100,)}, make)
+    assert measure(rough, "small", peer, place, 1).error == 0
+    assert inside == [True, False]
+
+
+def test_random_results_are_not_compared(peer: Peer, place: Any) -> None:
+    def make(bench: Bench, count: int) -> Case:
+        x, px = bench.uniform(count)
+        return Case(lambda: [x * 2.0], lambda: [px], tolerance=None)
+
+    drawn = Workload("drawn_{}", "float32", {"small": (10,)}, make)
+    found = measure(drawn, "small", peer, place, 1)
+    assert found.error is None
+    assert found.ratio is not None
 
 
 def test_without_a_peer(peer: Peer, place: Any) -> None:

@@ -1,10 +1,11 @@
 """Peers: NumPy always, PyTorch where it is installed."""
 
-import time
+import types
 
 import numpy as np
 import pytest
 
+from vkbackend.tools.bench import peer
 from vkbackend.tools.bench.peer import Peer
 
 
@@ -24,9 +25,34 @@ def test_torch() -> None:
     np.testing.assert_array_equal(peer.host(made.requires_grad_()), np.ones(3))
 
 
-def test_seconds_are_of_one_run() -> None:
+@pytest.mark.parametrize("before", [True, False])
+def test_convolutions_are_exact_inside(
+    before: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", before)
+    with Peer("torch").exactly():
+        assert not torch.backends.cudnn.allow_tf32
+    assert torch.backends.cudnn.allow_tf32 == before
+
+
+def test_numpy_is_always_exact() -> None:
+    with Peer("numpy").exactly():
+        pass
+
+
+def test_seconds_are_of_one_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    ticks = iter([100.0, 108.0])
+    rests: list[float] = []
+    clock = types.SimpleNamespace(perf_counter=ticks.__next__, sleep=rests.append)
+    monkeypatch.setattr(peer, "time", clock)
+    runs: list[object] = []
+
     def run() -> list[object]:
-        time.sleep(0.005)
+        runs.append(None)
         return []
 
-    assert 0.005 <= Peer("numpy").seconds(run, repeat=4, wall=True) < 0.02
+    assert Peer("numpy").seconds(run, repeat=4, wall=True) == 2.0
+    assert len(runs) == 4
+    # The host's other threads come to rest.
+    assert len(rests) == 1
