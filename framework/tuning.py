@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from .pending import Node
 
-VERSION = 1
+VERSION = 2
 """Counts changes of what candidates' names mean; older verdicts are ignored."""
 
 DEFAULT = "default"

@@ -16,7 +16,16 @@ from vkbackend.framework.device import GpuDevice
 from vkbackend.framework.dtype import DType, float16, float32
 from vkbackend.framework.fusion import quad_choice
 from vkbackend.framework.fusion.build import build_kernel
-from vkbackend.framework.fusion.quad_choice import USUAL, Way, in_way, ways
+from vkbackend.framework.fusion.quad_choice import (
+    LEAST_QUADS,
+    USUAL,
+    WORDY,
+    Way,
+    build_chosen_kernel,
+    in_way,
+    usual_way,
+    ways,
+)
 from vkbackend.framework.shape import Layout
 
 pytestmark = pytest.mark.device
@@ -46,6 +55,30 @@ def test_ways(device: vkbackend.Device, dtype: DType, offset: int, joins: bool) 
     assert any(way.pairs == "joined" for way in found.values()) == joins
     small = dataclasses.replace(device.info, max_workgroup_invocations=256)
     assert {way.workgroup for way in ways(small, kernel).values()} == {128, 256}
+
+
+@pytest.mark.parametrize(
+    ("name", "way"),
+    [("neg", USUAL), ("exp", USUAL), ("tanh", WORDY), ("sin", WORDY), ("erf", WORDY)],
+)
+def test_long_functions_take_more_elements(
+    device: vkbackend.Device, name: str, way: Way
+) -> None:
+    info = hardware(device.info)
+    small, large = (memory((4 * count,)) for count in (LEAST_QUADS - 1, LEAST_QUADS))
+    built = []
+    for x in (small, large):
+        node = apply(name, x)
+        wanted = {id(node.outputs[0])}
+        kernel = build_kernel([node], wanted)
+        assert usual_way(kernel) == way
+        with tuning.asking() as asked:
+            built.append(build_chosen_kernel([node], wanted, info))
+    assert built[0].program.pairs == ""
+    assert Way(built[1].program.pairs, built[1].workgroup) == way
+    [subject] = asked.values()
+    assert subject is not None
+    assert ways(info, kernel)[subject.own] == way
 
 
 def test_the_usual_way_changes_nothing(device: vkbackend.Device) -> None:
