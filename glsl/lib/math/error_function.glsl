@@ -68,14 +68,16 @@ float normal_gate(float x) {
     // The square in two parts, the first of which is exact.
     float upper = upper_half(size), high = upper * upper;
     float low = (size - upper) * (size + upper);
-    float n = roundEven((high + low) * -0.721347511);
+    float bits = size * size * -0.721347511 + TO_BITS;
+    precise float n = bits - TO_BITS;
     // exp(-rest / 2) = exp(-s^2 / 2) / 2^n; error 2^-28.
     float rest = (high + n * (2.0 * LN2_HIGH)) + (low + n * (2.0 * LN2_LOW));
     float bell = 0.00260426663 + rest * (-0.000261521171 + rest * 2.1594893e-05);
     bell = -0.5 + rest * (0.124999985 + rest * (-0.0208331514 + rest * bell));
     bell = 1.0 + rest * bell;
     // 2^64 times the probability, in range until the end
-    float tail = power_of_two(n + 64.0) * bell * (series * inverse);
+    float power = uintBitsToFloat((floatBitsToUint(bits) << 23) + 0x5f800000u);
+    float tail = power * bell * (series * inverse);
     float value = (x >= 0.0 ? x : -0.0) - size * tail * 5.42101086e-20;
     return x == -INFINITE ? NOT_A_NUMBER : value;
 }

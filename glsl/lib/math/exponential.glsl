@@ -18,8 +18,8 @@ float upper_half(float x) {
     return uintBitsToFloat(floatBitsToUint(x) & 0xfffff000u);
 }
 
-// Added to a whole number n, |n| < 2^21, it leaves n in the lowest bits, which costs less
-// than a conversion; 2^23 of what is above them is 0.
+// Added to a number of less than 2^21 it leaves the nearest whole one in the lowest bits,
+// which costs less than to round or to convert it; 2^23 of what is above them is 0.
 const float TO_BITS = 12582912.0;
 
 // 2^n for whole n from -126 to 127
@@ -41,9 +41,11 @@ float expm1_near_zero(float x) {
     return x + x * x * (0.5 + x * series);
 }
 
-// x = n ln(2) + rest; the rest is returned.
+// x = n ln(2) + rest, for |n| < 2^21; the rest is returned.
 float reduce_exponent(float x, out float n) {
-    n = roundEven(x * 1.44269502);
+    float bits = x * 1.44269502 + TO_BITS;
+    precise float whole = bits - TO_BITS;
+    n = whole;
     return (x - n * LN2_HIGH) - n * LN2_LOW;
 }
 
