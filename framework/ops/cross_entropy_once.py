@@ -56,7 +56,7 @@ def loss_dispatch(
     if tile is not None:
         # Without a gradient nothing is read or written there.
         push |= {"share": "logits", "out_": "losses"}
-        constants = {**tile.constants, **words}
+        constants = {**tile.constants, **words, "SMOOTHED": int(options[1] != 0)}
         grid = tile.grid(rows)
         return Dispatch("loss/cross_entropy_quads", grid, push, constants, defines)
     most = sharing_workgroup(gpu)

@@ -5,7 +5,8 @@
 //         one float32, the gradient of each loss
 // out     loss, greatest, log_total, counts (rows) float32; out_, if GRAD: (rows, columns)
 //         T, 0 in an ignored row, NaN where no column is the label
-// consts  GRAD; LABEL_WORDS: 1 int32, 2 int64; those of lib/row_quads.glsl
+// consts  GRAD; SMOOTHED: 0 if label_smoothing is; LABEL_WORDS: 1 int32, 2 int64; those of
+//         lib/row_quads.glsl
 // source  lib/softmax_quads.glsl; PyTorch's definition of label smoothing
 #version 460
 #extension GL_EXT_buffer_reference : require
@@ -20,6 +21,7 @@
 #include "lib/label.glsl"
 
 layout(constant_id = 3) const uint GRAD = 0;
+layout(constant_id = 7) const uint SMOOTHED = 1;
 
 layout(push_constant, std430) uniform Push {
     QuadsIn logits;
@@ -39,7 +41,7 @@ layout(push_constant, std430) uniform Push {
 void main() {
     QuadsIn logits = push.logits;
     QuadsOut out_ = push.out_;
-    float smoothing = push.label_smoothing;
+    float smoothing = SMOOTHED != 0 ? push.label_smoothing : 0.0;
     uint number = linear_workgroup() * (gl_WorkGroupSize.x / GROUP) + row_slot();
     uint known = min(number, push.rows - 1);
     Row row = row_at(known, push.columns);
@@ -48,6 +50,8 @@ void main() {
     vec4 kept[KEPT];
     [[unroll]] for (uint j = 0; j < KEPT; ++j)
         kept[j] = load_row_quad(logits, row, j * GROUP + part);
+    // Asked for with the row, for whoever waits for it later has nothing else to do.
+    float share = GRAD != 0 ? push.share.at[0] : 0.0;
     int label = read_label(push.labels, known, push.columns, push.ignore_index);
     float picked = load(In(logits), known * push.columns + uint(max(label, 0)));
     vec4 high = vec4(-INFINITE);
@@ -60,40 +64,39 @@ void main() {
     vec4 sums = vec4(0), apart_sums = vec4(0);
     [[unroll]] for (uint j = 0; j < KEPT; ++j) {
         vec4 apart = kept[j] - reference;
-        if (smoothing != 0.0)
+        if (SMOOTHED != 0)
             apart_sums += within_row(kept[j], row, j, j * GROUP + part, 0.0);
         kept[j] = quick_exp(apart);
         sums += kept[j];
     }
     vec2 all = over_row(vec2(own, subgroupAdd(sums.x + sums.y + sums.z + sums.w)));
-    if (smoothing != 0.0) {
+    if (SMOOTHED != 0) {
         float own_sum = apart_sums.x + apart_sums.y + apart_sums.z + apart_sums.w;
         apart_sums.x = group_sum(own_sum, 1) / float(row.count) - all.x;
     }
     if (number >= push.rows) return;
 
     bool bad = label == BAD_LABEL, ignored = label == IGNORED;
-    if (part == 0) {
-        float log_total = precise_log(all.y);
-        float loss = log_total - (picked - all.x);
-        if (smoothing != 0.0) loss = mix(loss, log_total - apart_sums.x, smoothing);
-        if (ignored) loss = 0.0;
-        push.loss.at[number] = bad ? NOT_A_NUMBER : loss;
-        push.greatest.at[number] = all.x;
-        push.log_total.at[number] = log_total;
-        push.counts.at[number] = ignored ? 0.0 : 1.0;
+    if (GRAD != 0) {
+        float factor = exponential_factor(own, all.x) / all.y * share;
+        if (bad) factor = NOT_A_NUMBER;
+        vec4 even = vec4(-smoothing / float(row.count) * share), here = even;
+        uint spot = uint(max(label, 0)) + row.lead;
+        here[spot & 3u] -= (1.0 - smoothing) * share;
+        uint label_quad = label < 0 ? ~0u : spot >> 2;
+        [[unroll]] for (uint j = 0; j < KEPT; ++j) {
+            uint quad = j * GROUP + part;
+            vec4 result = fma(kept[j], vec4(factor), quad == label_quad ? here : even);
+            store_row_quad(out_, row, j, quad, ignored ? vec4(0) : result);
+        }
     }
-    if (GRAD == 0) return;
-    float share = push.share.at[0];
-    float factor = exponential_factor(own, all.x) / all.y * share;
-    float even = smoothing / float(row.count) * share;
-    float here = (1.0 - smoothing) * share;
-    if (bad) factor = NOT_A_NUMBER;
-    [[unroll]] for (uint j = 0; j < KEPT; ++j) {
-        uint quad = j * GROUP + part;
-        vec4 result = fma(kept[j], vec4(factor), vec4(-even));
-        uvec4 elements = element_at(row, quad, 0) + uvec4(0, 1, 2, 3);
-        result -= mix(vec4(0), vec4(here), equal(elements, uvec4(label)));
-        store_row_quad(out_, row, j, quad, ignored ? vec4(0) : result);
-    }
+    if (part != 0) return;
+    float log_total = precise_log(all.y);
+    float loss = log_total - (picked - all.x);
+    if (SMOOTHED != 0) loss = mix(loss, log_total - apart_sums.x, smoothing);
+    if (ignored) loss = 0.0;
+    push.loss.at[number] = bad ? NOT_A_NUMBER : loss;
+    push.greatest.at[number] = all.x;
+    push.log_total.at[number] = log_total;
+    push.counts.at[number] = ignored ? 0.0 : 1.0;
 }
