@@ -50,6 +50,12 @@ class Planes(NamedTuple):
         """Whether reading along rows is better, and enough of them are there."""
         return self.step == 1 < self.line and min(self.rows, self.columns) >= LEAST
 
+    @property
+    def is_of_pairs(self) -> bool:
+        """Whether two neighbours are read, and two written, at once."""
+        apart = self.rows, self.columns, self.line, self.batch
+        return self.step == 1 and all(each % 2 == 0 for each in apart)
+
 
 def planes_of(layout: Layout) -> Planes | None:
     """Return a layout's planes; None if it has too many dimensions or elements."""
@@ -83,9 +89,14 @@ def _transposed_copy_kernel(gpu: DeviceInfo, x: Placed) -> Dispatch:
     assert planes is not None, f"transposed_copy: {x.layout} has no planes"
     push: dict[str, Argument] = {"x": "x", "out_": "out"}
     push |= {"rows": planes.rows, "columns": planes.columns}
-    push |= {"step": planes.step, "line": planes.line, "batch": planes.batch}
-    tiles = ceil_div(planes.rows, TILE) * ceil_div(planes.columns, TILE)
+    push |= {"line": planes.line, "batch": planes.batch}
     size = min(WORKGROUP, gpu.max_workgroup_invocations)
+    if x.dtype.itemsize == 2 and planes.is_of_pairs and x.layout.offset % 2 == 0:
+        tiles = ceil_div(planes.rows, 2 * TILE) * ceil_div(planes.columns, TILE)
+        grid = fold_grid(tiles, planes.planes)
+        return Dispatch("copy/transpose_pairs", grid, push, {"LOCAL_X": size})
+    push["step"] = planes.step
+    tiles = ceil_div(planes.rows, TILE) * ceil_div(planes.columns, TILE)
     return Dispatch(
         "copy/transpose",
         fold_grid(tiles, planes.planes),

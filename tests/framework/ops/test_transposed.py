@@ -20,7 +20,8 @@ def lines(gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch) -> GpuDevice:
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int64", "uint8", "bool"])
 @pytest.mark.parametrize(
-    "shape", [(16, 16), (64, 64), (65, 63), (17, 200), (3, 70, 31)]
+    "shape",
+    [(16, 16), (64, 64), (65, 63), (17, 200), (3, 70, 31), (2, 130, 200), (62, 258)],
 )
 def test_row_major(shape: tuple[int, ...], dtype: str, lines: GpuDevice) -> None:
     data = np.random.default_rng(0).integers(0, 100, shape).astype(dtype)
@@ -34,6 +35,18 @@ def test_a_part_of_a_tensor(lines: GpuDevice) -> None:
     data = np.arange(90 * 70, dtype=np.float32).reshape(90, 70)
     view = fw.tensor(data, device=lines)[3:80, 5:68]
     np.testing.assert_array_equal(view.T.contiguous().numpy(), data[3:80, 5:68].T)
+
+
+@pytest.mark.parametrize("rows", [slice(0, 40), slice(2, 40), slice(1, 41)])
+@pytest.mark.parametrize("columns", [slice(0, 60), slice(2, 62), slice(3, 63)])
+def test_halves_wherever_they_begin(
+    rows: slice, columns: slice, lines: GpuDevice
+) -> None:
+    for width in (64, 65):
+        data = np.arange(50 * width).reshape(50, width).astype(np.int16)
+        view = fw.tensor(data, device=lines)[rows, columns]
+        found = view.T.contiguous().numpy()
+        np.testing.assert_array_equal(found, data[rows, columns].T)
 
 
 def test_images_with_channels_last(lines: GpuDevice) -> None:
