@@ -92,6 +92,16 @@ Mesa before 23 ends loops after 65,535 rounds in all, silently.
 """
 
 
+def device_macros(gpu: DeviceInfo) -> Mapping[str, str]:
+    """Return the macros that every kernel of a device is compiled with.
+
+    See `lib/float16.glsl`; software devices convert to float16 by as many integer
+    operations themselves.
+    """
+    hardware = gpu.kind != "software" and gpu.rounds_to_float16
+    return {"DEVICE_ROUNDING": "1"} if hardware else {}
+
+
 def check_rounds(gpu: DeviceInfo, name: str, rounds: int) -> None:
     """Raise `ShapeError` where a shader would loop too often on a software device."""
     if gpu.kind == "software" and rounds > SOFTWARE_ROUNDS:

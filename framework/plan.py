@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import vkbackend
 
-from .dispatch import At, Dispatch, Grid, Scratch
+from .dispatch import At, Dispatch, Grid, Scratch, device_macros
 from .dtype import DType
 from .epilogue import NO_EPILOGUE, Joined, join_products
 from .fusion.build import FusedKernel
@@ -319,7 +319,7 @@ class _Builder:
         over = self._over(kernel)
         source = self.plan.sources[unit[0]] = self._source(kernel, changes, bool(over))
         # Without `self` and nodes, which a draft would keep until cycles are collected.
-        gpu, wide = self.gpu, self.wide
+        gpu, wide, macros = self.gpu, self.wide, device_macros(self.gpu.info)
         program, rounds = kernel.program, kernel.rounds
         title, constants = f"fused/{kernel.name}", {"LOCAL_X": kernel.workgroup}
 
@@ -329,7 +329,7 @@ class _Builder:
                 assert isinstance(program, Program)
                 text = emit_any(program, wide, rounds, siblings=True)
                 text = results_over_operands(text) if over else text
-            return gpu.pipeline(title, source=text, constants=constants)
+            return gpu.pipeline(title, source=text, defines=macros, constants=constants)
 
         self._add(
             pipeline,
@@ -440,8 +440,9 @@ class _Builder:
         if joined is not None:
             name, source = f"{name}+{joined.kernel.name}", joined.source
             more = joined.arguments(self.slots)
+        macros = {**device_macros(self.gpu.info), **dispatch.defines}
         pipeline = self.gpu.pipeline(
-            name, source=source, defines=dispatch.defines, constants=dispatch.constants
+            name, source=source, defines=macros, constants=dispatch.constants
         )
         self._add(
             lambda _: pipeline,

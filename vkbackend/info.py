@@ -58,7 +58,9 @@ class DeviceInfo:
     Sizes are bytes, `timestamp_period` is nanoseconds per tick. `supported` holds the
     flags of `features.FEATURES`; the most used are attributes too.
     `special_value_widths` holds the bits of the floats whose NaN, infinities and signs
-    of zero the driver keeps when a shader asks for it.
+    of zero the driver keeps when a shader asks for it. `rounds_to_float16` is whether
+    shaders have no other conversion to float16 than to the nearest, ties to even,
+    denormal numbers kept.
     """
 
     name: str
@@ -88,6 +90,7 @@ class DeviceInfo:
     cooperative_matrix: tuple[MatrixShape, ...]
     supported: frozenset[str] = field(repr=False)
     flexible_matrix: tuple[FlexibleMatrix, ...] = ()
+    rounds_to_float16: bool = False
 
     @property
     def shader_int64(self) -> bool:

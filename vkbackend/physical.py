@@ -157,6 +157,11 @@ class PhysicalDevice:
             cooperative_matrix=self._read_matrices(supported),
             supported=supported,
             flexible_matrix=self._read_flexible(supported),
+            rounds_to_float16="shader_float16" in supported
+            and bool(v12.shaderRoundingModeRTEFloat16)
+            and not v12.shaderRoundingModeRTZFloat16
+            and bool(v12.shaderDenormPreserveFloat16)
+            and not v12.shaderDenormFlushToZeroFloat16,
         )
 
     def _read_heaps(self) -> tuple[Heap, ...]:

@@ -215,7 +215,7 @@ def _wrapped(step: Instruction) -> str:
     if dtype.name == "bfloat16":
         return f"round_bfloat16({expression})"
     if dtype.name == "float16":
-        return f"from_float16(to_float16({expression}))"
+        return f"round_float16({expression})"
     if dtype.kind not in ("int", "uint") or dtype.itemsize >= 4:
         return expression
     return f"bitfieldExtract({expression}, 0, {8 * dtype.itemsize})"

@@ -108,6 +108,9 @@ def quad_words(k: int, name: str) -> list[str]:
     """Return the words of the four results y{k}_0 to y{k}_3."""
     size = DTYPES[name].itemsize
     encoded = [encode(name, f"y{k}_{lane}") for lane in LANES]
+    if name == "float16":
+        pairs = [f"pack_float16(y{k}_{j}, y{k}_{j + 1})" for j in (0, 2)]
+        return [f"uvec2({', '.join(pairs)})"]
     if size == 8:
         return [f"uvec4({encoded[j]}, {encoded[j + 1]})" for j in (0, 2)]
     if size == 4:

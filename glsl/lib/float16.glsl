@@ -1,12 +1,19 @@
 // float16 by integers: drivers differ in how packHalf2x16 rounds and overflows
 //
-// With DEVICE_ROUNDING a device converts that computes in float16.
+// With DEVICE_ROUNDING a device converts that is known to do so in this way.
 
-// The 16 bits of the nearest float16, ties to even; NaN stays NaN.
+// The 16 bits of the nearest float16, ties to even; NaN stays NaN. Also that number, and
+// the bits of two.
 #ifdef DEVICE_ROUNDING
 #extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
 uint to_float16(float x) {
     return packFloat2x16(f16vec2(x, 0.0));
+}
+float round_float16(float x) {
+    return float(float16_t(x));
+}
+uint pack_float16(float low, float high) {
+    return packFloat2x16(f16vec2(low, high));
 }
 #else
 uint to_float16(float x) {
@@ -19,6 +26,12 @@ uint to_float16(float x) {
     uint normal = bits - 0x38000000u + 0xfffu + (bits >> 13 & 1u) >> 13;
     uint rounded = bits < 0x38800000u ? small : normal;
     return sign | (bits >= 0x47800000u ? large : rounded);
+}
+float round_float16(float x) {
+    return unpackHalf2x16(to_float16(x)).x;
+}
+uint pack_float16(float low, float high) {
+    return to_float16(low) | to_float16(high) << 16;
 }
 #endif
 

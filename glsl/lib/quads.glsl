@@ -28,6 +28,8 @@ ACC4 load_quad(QuadsIn quads, uint index) {
 void store_quad(QuadsOut quads, uint index, ACC4 value) {
 #if BYTES == 4
     quads.at[index] = value;
+#elif DTYPE == DTYPE_FLOAT16
+    quads.at[index] = uvec2(pack_float16(value.x, value.y), pack_float16(value.z, value.w));
 #else
     uvec4 bits = uvec4(ENCODE(value.x), ENCODE(value.y), ENCODE(value.z), ENCODE(value.w));
     quads.at[index] = bits.xz | bits.yw << 16;

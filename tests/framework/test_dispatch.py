@@ -11,6 +11,7 @@ from vkbackend.framework.dispatch import (
     MAX_GROUPS,
     SOFTWARE_ROUNDS,
     check_rounds,
+    device_macros,
     divisor,
     fold_grid,
     linear_grid,
@@ -57,3 +58,14 @@ def test_long_loops_are_for_real_devices(device: vkbackend.Device) -> None:
         "sum: one result would take 32769 rounds of a loop; software devices are"
         " trusted with 32768; use the cpu device for this size"
     )
+
+
+@pytest.mark.parametrize(
+    ("kind", "rounds", "wanted"),
+    [("discrete", True, True), ("discrete", False, False), ("software", True, False)],
+)
+def test_device_macros(
+    device: vkbackend.Device, kind: str, rounds: bool, wanted: bool
+) -> None:
+    info = dataclasses.replace(device.info, kind=kind, rounds_to_float16=rounds)
+    assert ("DEVICE_ROUNDING" in device_macros(info)) == wanted

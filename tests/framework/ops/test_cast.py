@@ -9,7 +9,8 @@ import torch
 import vkbackend.framework as fw
 from tests.compare import assert_close
 from tests.framework.ops.special import INF, NAN, need
-from vkbackend.framework.device import Device
+from vkbackend.framework import plan
+from vkbackend.framework.device import Device, GpuDevice
 from vkbackend.framework.dtype import DTYPES, FLOAT, INTEGER, DType, convert
 
 Make = Callable[..., fw.Tensor]
@@ -75,6 +76,40 @@ def test_rounding_is_to_nearest_even(dtype: str, make: Make) -> None:
     found = make(data.astype(np.float32)).to(dtype)
     assert found.dtype is DTYPES[dtype]
     assert_close(found.float(), expected.float().numpy(), exact=True)
+
+
+@pytest.mark.device
+@pytest.mark.parametrize("kind", ["cast", "softmax"])
+def test_a_device_rounds_to_halves_as_integers_do(
+    kind: str, gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    info = gpu.gpu.info
+    if not info.shader_float16:
+        pytest.skip("the device does not compute in float16")
+    # Every finite float16, and what lies between it and the next one.
+    halves = np.arange(0x7C00, dtype=np.uint16).view(np.float16).astype(np.float32)
+    middle = np.append((halves[1:] + halves[:-1]) / 2, np.float32(65520))
+    below, above = np.nextafter(middle, 0), np.nextafter(middle, INF)
+    data = np.stack([halves, below, middle, above]).astype(np.float32)
+    data = np.concatenate([data, -data, np.full((1, data.shape[1]), INF)])
+    if not info.rounds_to_float16:
+        data = data[:, halves >= 2.0**-14]
+    x = fw.tensor(data, device=gpu)
+    fw.eval(x)
+    found = []
+    for macros in ({}, {"DEVICE_ROUNDING": "1"}):
+        gpu.plans.clear()
+        with monkeypatch.context() as patch:
+            patch.setattr(plan, "device_macros", lambda _, macros=macros: macros)
+            half = x.half()
+            if kind == "softmax":
+                half = fw.nn.functional.softmax(half[:, :1024], 1)
+            found.append(half.numpy())
+    gpu.plans.clear()
+    if kind == "cast":
+        with np.errstate(over="ignore"):
+            np.testing.assert_array_equal(found[0], data.astype(np.float16))
+    np.testing.assert_array_equal(found[1], found[0])
 
 
 def test_fused_casts_are_the_same_as_stored_ones(gpu: Device) -> None:
