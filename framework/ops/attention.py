@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 from ..autograd import is_grad_enabled
 from ..conversion import lowered
 from ..device import GpuDevice
+from ..dispatch import Placed
 from ..dtype import bool_, uint32
 from ..errors import DTypeError, GradError, ShapeError
 from ..rng import default_generator
 from ..shape import Shape, broadcast_shapes
+from .attention_units import EDGE, in_words, wants_units
 from .compare import where
 from .creation import band_like, bits_like
 from .dropout import dropout as drop
@@ -25,8 +27,10 @@ from .flash_attention import (
 )
 from .linalg import matmul
 from .movement import expand, reshape, transpose
+from .rearrange import pad
 from .reduce import sum
 from .reducing import as_dtype_of, in_storage
+from .region import narrow
 from .scatter import repeat_interleave
 from .softmax import softmax
 from .unary import copy
@@ -55,6 +59,7 @@ def flash_attention_vjp(
     scale: float,
     causal: bool,
     dropout: float,
+    units: bool,
     needs: tuple[bool, ...],
 ) -> tuple[Tensor | None, ...]:
     grad, out = transpose(grad, 1, 2), transpose(out, 1, 2)
@@ -64,12 +69,13 @@ def flash_attention_vjp(
         return (*_differentiable_vjp(grad, q, k, v, mask, scale, causal), None, None)
     wide = statistic_dtype(q.dtype)
     delta = sum(as_dtype_of(grad, wide) * as_dtype_of(out, wide), 3)
-    rest = (mask, seed, _in_order(grad), logsumexp, delta, scale, causal, dropout)
+    given = (q, k, v, mask, seed, _in_order(grad), logsumexp, delta)
+    options = (scale, causal, dropout, units)
     grad_q, grad_k, grad_v = None, None, None
     if needs[0]:
-        grad_q = flash_query_grad(q, k, v, *rest)
+        grad_q = flash_query_grad(*given, *options)
     if needs[1] or needs[2]:
-        grad_k, grad_v = flash_key_grad(q, k, v, *rest)
+        grad_k, grad_v = flash_key_grad(*given, *options)
     return grad_q, grad_k, grad_v, None, None
 
 
@@ -192,8 +198,13 @@ def scaled_dot_product_attention(
         seed = None
         if dropout_p:
             seed = bits_like(q, default_generator.stream(), (2,), uint32)
-        rows, _ = flash_attention(q, k, v, mask, seed, scale, is_causal, dropout_p)
-        out = transpose(rows, 1, 2)
+        units = wants_units(q, v, mask, seed, scale)
+        width = v.shape[3]
+        if units:
+            q, k, v = (_in_words(x, max(q.shape[3], width)) for x in (q, k, v))
+        rest = (scale, is_causal, dropout_p, units)
+        rows, _ = flash_attention(q, k, v, mask, seed, *rest)
+        out = narrow(transpose(rows, 1, 2), 3, 0, width)
     single = max(query.ndim, key.ndim, value.ndim) == 2
     shape = out.shape[2:] if single else (*lead, *out.shape[1:])
     return as_dtype_of(reshape(out, shape), query.dtype)
@@ -273,6 +284,14 @@ def _scores_mask(mask: Tensor, q: Tensor, scores: Shape) -> Tensor:
 def _side_by_side(x: Tensor) -> Tensor:
     """Return the tensor with the columns of each row side by side."""
     return x if x.layout.strides[-1] == 1 or x.shape[-1] == 1 else copy(x)
+
+
+def _in_words(x: Tensor, width: int) -> Tensor:
+    """Return vectors as matrix units take them, with zeros up to a multiple of 16."""
+    missing = -(-width // EDGE) * EDGE - x.shape[3]
+    if missing:
+        return pad(x, (0, missing))
+    return x if in_words(Placed(x.shape, x.dtype, x.layout)) else copy(x)
 
 
 def _by_ops(

@@ -11,6 +11,7 @@ from ..dtype import FLOAT, SINGLE, float32, float64, uint32
 from ..primitive import primitive
 from ..rng import philox
 from ..shape import TensorSpec, ceil_div
+from .attention_units import fits, in_words, units_dispatch
 from .element import statistic_dtype, storage_defines
 from .reducing import need_countable
 
@@ -41,7 +42,8 @@ _SAVED = {
 
 # Everything that these ops take is (batch, heads, rows, columns), with columns side by
 # side except in the mask. `k` and `v` have one head for several of `q`; the mask is
-# added to the scores; `seed` is two words that decide what `dropout` drops.
+# added to the scores; `seed` is two words that decide what `dropout` drops; `units`
+# says that the device's matrix units may be used.
 @primitive(
     dtypes=_INPUTS,
     device_dtypes=_DEVICE_INPUTS,
@@ -58,6 +60,7 @@ def flash_attention(
     scale: float,
     causal: bool,
     dropout: float,
+    units: bool = False,
 ) -> tuple[Tensor, Tensor]:
     """Return softmax(q k^T * scale + mask) v, and logarithms of the sums within.
 
@@ -86,9 +89,10 @@ def flash_attention_kernel(
     scale: float,
     causal: bool,
     dropout: float,
+    units: bool,
 ) -> Dispatch:
     own: dict[str, Argument] = {"out_": "out", "logsumexp": "logsumexp"}
-    rest = (mask, seed, scale, causal, dropout)
+    rest = (mask, seed, scale, causal, dropout, units)
     return _dispatch(gpu, "attention/attention", own, q, k, v, *rest)
 
 
@@ -104,8 +108,14 @@ def _dispatch(
     scale: float,
     causal: bool,
     dropout: float,
+    units: bool,
 ) -> Dispatch:
-    """Return the dispatch of a kernel built on `lib/attention.glsl`."""
+    """Return the dispatch of a kernel built on `lib/attention.glsl`.
+
+    With `units` it is the one for matrix units, if that can compute the call.
+    """
+    if units and fits(q, k, v, mask, seed, scale):
+        return units_dispatch(kernel, push, q, k, v, scale, causal)
     batch, heads, queries, head = q.shape
     key_heads, keys = k.shape[1:3]
     push |= {"q": "q", "k": "k", "v": "v", "mask": "mask" if mask else "q"}
@@ -188,6 +198,7 @@ def flash_attention_reference(
     scale: float,
     causal: bool,
     dropout: float,
+    units: bool,
 ) -> tuple[np.ndarray, np.ndarray]:
     scores = _scores(q, k, mask, scale, causal)
     greatest = scores.max(axis=3)
@@ -213,6 +224,7 @@ def flash_query_grad(
     scale: float,
     causal: bool,
     dropout: float,
+    units: bool = False,
 ) -> Tensor:
     """Return the gradient by `q`; `incoming` and the rest are in row-major order.
 
@@ -231,7 +243,8 @@ def flash_query_grad_kernel(
 ) -> Dispatch:
     own: dict[str, Argument] = {"grad": "incoming", "out_": "out"}
     own |= {"logsumexp": "logsumexp", "delta": "delta"}
-    return _dispatch(gpu, "attention/attention_query_vjp", own, **rest)
+    units = rest.pop("units") and in_words(incoming)
+    return _dispatch(gpu, "attention/attention_query_vjp", own, **rest, units=units)
 
 
 def _score_grads(
@@ -246,6 +259,7 @@ def _score_grads(
     scale: float,
     causal: bool,
     dropout: float,
+    units: bool,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return gradients by the products of q and k, and the weights with dropout."""
     scores = _scores(q, k, mask, scale, causal)
@@ -278,6 +292,7 @@ def flash_key_grad(
     scale: float,
     causal: bool,
     dropout: float,
+    units: bool = False,
 ) -> tuple[Tensor, Tensor]:
     """Return the gradients by `k` and `v`; arguments as in `flash_query_grad`."""
 
@@ -295,7 +310,8 @@ def flash_key_grad_kernel(
 ) -> Dispatch:
     own: dict[str, Argument] = {"grad": "incoming", "grad_k": "grad_k"}
     own |= {"grad_v": "grad_v", "logsumexp": "logsumexp", "delta": "delta"}
-    return _dispatch(gpu, "attention/attention_key_vjp", own, **rest)
+    units = rest.pop("units") and in_words(incoming)
+    return _dispatch(gpu, "attention/attention_key_vjp", own, **rest, units=units)
 
 
 @flash_key_grad.reference

@@ -9,6 +9,7 @@ workgroup pass the same test before they are measured as candidates.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -53,6 +54,8 @@ _ROUNDINGS = {float32: 0.0, float16: 2**-11, bfloat16: 2**-8, int8: 0.0}
 
 # How much slower than without matrix units a product may be, for times are noisy.
 _SLOWER = 1.5
+
+Test = Callable[[GpuDevice, DType, str], bool]
 
 _settings = {"float32": "highest", "float16": False}
 _modes: dict[tuple[Device, DType], str] = {}
@@ -132,17 +135,17 @@ def _trusts(device: Device, dtype: DType, mode: str) -> bool:
         _verdicts[key] = (
             isinstance(device, GpuDevice)
             and offers(device.gpu.info, dtype, mode)
-            and _tested(device, dtype, mode)
+            and tested(device, dtype, mode, _passes)
         )
     return _verdicts[key]
 
 
-def _tested(device: GpuDevice, dtype: DType, mode: str) -> bool:
-    """Return whether a mode passes its test, or did so in an earlier process."""
+def tested(device: GpuDevice, dtype: DType, mode: str, test: Test) -> bool:
+    """Return whether a mode passes a test, or did so in an earlier process."""
     kept = tuning.settings().kept
     if kept and passed(device.gpu.info, dtype, mode):
         return True
-    passes = _passes(device, dtype, mode)
+    passes = test(device, dtype, mode)
     # What failed may have met a busy moment, and is tested again next time.
     if passes and kept:
         table = tuning.verdicts(device.gpu.info)
