@@ -4,6 +4,9 @@ from typing import Any
 
 import pytest
 
+import vkbackend.framework as fw
+from vkbackend import OutOfDeviceMemory
+from vkbackend.framework.capture import program
 from vkbackend.tools.bench import training
 from vkbackend.tools.bench.measure import measure
 from vkbackend.tools.bench.peer import Peer
@@ -21,3 +24,17 @@ def test_agrees_with_numpy(workload: Workload, peer: Peer, place: Any) -> None:
     found = measure(workload, "small", peer, place, 1)
     assert found.seconds > 0
     assert found.error is None or found.error <= found.case.tolerance
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_what_is_not_replayed_is_not_timed_as_if_it_were(
+    place: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: Any) -> None:
+        raise OutOfDeviceMemory("no room for the plan")
+
+    x = fw.ones(4, device=place)
+    assert training._replayed(lambda: [x + 1])()[0].tolist() == [2] * 4
+    monkeypatch.setattr(program, "build", fails)
+    with pytest.raises(UserWarning, match="no room for the plan"):
+        training._replayed(lambda: [x + 1])
