@@ -55,8 +55,8 @@ float precise_erfc(float x) {
 // x times the probability that a standard normal number is less than x: one path for all
 // x, for it bounds how fast gelu is. That is max(x, 0) - |x| P(-|x|).
 float normal_gate(float x) {
-    float size = abs(x);
-    size = size > 14.4 ? 14.4 : size;
+    // NaN may become 14.4 here.
+    float size = min(abs(x), 14.4);
     // (s + 3.6) exp(s^2 / 2) P(-s) for 0 <= s <= 14.5, in (s - 3.6) / (s + 3.6); relative
     // error 2^-26.
     float inverse = 1.0 / (size + 3.6);
@@ -68,16 +68,17 @@ float normal_gate(float x) {
     // The square in two parts, the first of which is exact.
     float upper = upper_half(size), high = upper * upper;
     float low = (size - upper) * (size + upper);
-    float bits = size * size * -0.721347511 + TO_BITS;
-    precise float n = bits - TO_BITS;
+    // n + 64 in the lowest bits
+    float bits = high * -0.721347511 + (TO_BITS + 64.0);
+    precise float n = bits - (TO_BITS + 64.0);
     // exp(-rest / 2) = exp(-s^2 / 2) / 2^n; error 2^-28.
     float rest = (high + n * (2.0 * LN2_HIGH)) + (low + n * (2.0 * LN2_LOW));
     float bell = 0.00260426663 + rest * (-0.000261521171 + rest * 2.1594893e-05);
     bell = -0.5 + rest * (0.124999985 + rest * (-0.0208331514 + rest * bell));
     bell = 1.0 + rest * bell;
-    // 2^64 times the probability, in range until the end
-    float power = uintBitsToFloat((floatBitsToUint(bits) << 23) + 0x5f800000u);
-    float tail = power * bell * (series * inverse);
+    // 2^64 times the probability, in range until the end: n + 64 more in the exponent.
+    bell = uintBitsToFloat(floatBitsToUint(bell) + (floatBitsToUint(bits) << 23));
+    float tail = bell * (series * inverse);
     float value = (x >= 0.0 ? x : -0.0) - size * tail * 5.42101086e-20;
-    return x == -INFINITE ? NOT_A_NUMBER : value;
+    return x > -INFINITE ? value : NOT_A_NUMBER;
 }
