@@ -127,21 +127,28 @@ class Op(Generic[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Apply the op."""
+        bound = dict(zip(self.names, self._given(args, kwargs)))
+        tensors = self._tensors(bound)
+        outputs = self._apply(bound, tensors)
+        self._record(bound, tensors, outputs)
+        return cast(R, outputs[0] if len(self.output_names) == 1 else outputs)
+
+    def _given(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+        """Return every argument in order, as the op takes it in this thread."""
         if precision.entered and self.policy is not None:
-            taken = converted(self.policy, args, kwargs)
-            args, kwargs = taken  # type: ignore[assignment]  # of P, as they came
+            args, kwargs = converted(self.policy, args, kwargs)
         if kwargs or len(args) != len(self.names):
             bound = self._bind(args, kwargs)
-        else:
-            bound = dict(zip(self.names, args))
-        tensors = {
+            args = tuple([bound[name] for name in self.names])
+        return args
+
+    def _tensors(self, bound: dict[str, Any]) -> dict[str, Any]:
+        """Return the arguments that are tensors, of parameters that may be."""
+        return {
             name: bound[name]
             for name in self.tensors
             if isinstance(bound[name], TensorCore)
         }
-        outputs = self._apply(bound, tensors)
-        self._record(bound, tensors, outputs)
-        return cast(R, outputs[0] if len(self.output_names) == 1 else outputs)
 
     def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         """Return every argument by name, as Python itself would bind them."""

@@ -11,9 +11,7 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar, cast
 
 import numpy as np
 
-from . import precision
 from .autograd import is_grad_enabled
-from .conversion import converted
 from .core import TensorCore, assembled
 from .device import Device, GpuDevice
 from .dtype import DType, bool_, convert, promote, promote_scalar
@@ -85,18 +83,13 @@ class Elementwise(Op[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Apply the op, in short when a call with operands like these came before."""
-        if precision.entered and self.policy is not None:
-            taken = converted(self.policy, args, kwargs)
-            args, kwargs = taken  # type: ignore[assignment]  # of P, as they came
-        if kwargs or len(args) != len(self.names):
-            bound = self._bind(args, kwargs)
-            args = tuple([bound[name] for name in self.names])  # type: ignore[assignment]  # P.args
+        given = self._given(args, kwargs)
         key: list[object] = []
         values: list[Value] = []
         tensors: list[TensorCore] = []
         numbers: tuple[Any, ...] = ()
         taped = False
-        for argument in args:
+        for argument in given:
             if isinstance(argument, TensorCore):
                 value = argument.array.value
                 key += (id(argument.layout), value.dtype, argument.device)
@@ -110,7 +103,7 @@ class Elementwise(Op[P, R]):
                 numbers += (argument,)
         shortcut = self.shortcuts.get(tuple(key))
         if shortcut is None:
-            return cast(R, self._at_length(args, tuple(key)))
+            return cast(R, self._at_length(given, tuple(key)))
         form = shortcut.form
         if numbers:
             if shortcut.compute.is_float:
@@ -129,17 +122,13 @@ class Elementwise(Op[P, R]):
         out = assembled(first.results, array, form.layouts[0], device)
         append(device, node)
         if taped and shortcut.keeping is not None and is_grad_enabled():
-            shortcut.keeping.leave(args, tensors, (out,), shortcut.specs)
+            shortcut.keeping.leave(given, tensors, (out,), shortcut.specs)
         return cast(R, out)
 
     def _at_length(self, args: tuple[Any, ...], key: tuple[object, ...]) -> Any:
         """Check a call and apply the op; on a device, leave a shortcut for `key`."""
         bound = dict(zip(self.names, args))
-        tensors = {
-            name: bound[name]
-            for name in self.tensors
-            if isinstance(bound[name], TensorCore)
-        }
+        tensors = self._tensors(bound)
         compute, result = self._result_dtypes(bound, tensors)
         device = self._checked(tensors, compute)
         shape = broadcast_shapes(self.name, *(t.shape for t in tensors.values()))

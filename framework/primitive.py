@@ -22,13 +22,13 @@ A vjp may answer in the broadcast shape, and with None where there is no gradien
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
 import numpy as np
 
 from . import tuning
-from .autograd import no_grad
-from .core import TensorCore
+from .autograd import is_grad_enabled, no_grad
+from .core import TensorCore, assembled
 from .device import GpuDevice
 from .dispatch import SOFTWARE_ROUNDS, Dispatch, Placed
 from .dtype import DType, bool_
@@ -37,6 +37,7 @@ from .op import REGISTRY, Op, need_feature, submit_node
 from .pending import Node, Operand
 from .pointwise import Elementwise, taken_as
 from .precision import as_they_come
+from .recurring import MOST_KNOWN, Key, KnownNode, KnownView, key_of
 from .shape import Layout, TensorSpec, interned
 
 if TYPE_CHECKING:
@@ -69,6 +70,46 @@ class Primitive(Op[P, R]):
         self.device_dtypes = device_dtypes
         self.strided = strided
         self.rules: dict[str, Callable[..., Any]] = {}
+        self.known: dict[Key, KnownNode] = {}
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Apply the op, in short when a call with arguments like these came before."""
+        given = self._given(args, kwargs)
+        key, tensors = key_of(given)
+        known = self.known.get(key)
+        if known is None or known.info is not known.device.gpu.info:
+            outputs = self._at_length(given, key)
+        else:
+            ready = tensors
+            if known.copied:
+                ready = list(tensors)
+                for at in known.copied:
+                    ready[at] = REGISTRY["copy"](tensors[at].detach())
+            outputs = known.again(ready)
+            if known.keeping is not None and is_grad_enabled():
+                if any([each.requires_grad for each in tensors]):
+                    known.keeping.leave(given, tensors, outputs, known.specs)
+        return cast(R, outputs[0] if len(self.output_names) == 1 else outputs)
+
+    def _at_length(self, given: tuple[Any, ...], key: Key) -> tuple[TensorCore, ...]:
+        """Check a call and apply the op; remember what came of it for `key`."""
+        bound = dict(zip(self.names, given))
+        tensors = self._tensors(bound)
+        device = self._check(tensors)
+        static = {name: v for name, v in bound.items() if name not in self.tensors}
+        specs = {
+            name: tensors[name].spec if name in tensors else None
+            for name in self.tensors
+        }
+        answer = self.rules["spec"](**specs, **static)
+        wanted = answer if isinstance(answer, tuple) else (answer,)
+        if isinstance(device, GpuDevice):
+            outputs = self._on_device(device, tensors, static, wanted, key)
+        else:
+            first = next(iter(tensors.values()))
+            outputs = self._on_host(first, tensors, static, wanted)
+        self._record(bound, tensors, outputs)
+        return outputs
 
     def spec(self, rule: Rule) -> Rule:
         """Declare the shape and dtype rule: from specs and arguments to specs."""
@@ -95,35 +136,44 @@ class Primitive(Op[P, R]):
         self.rules["reference"] = rule
         return rule
 
-    def _apply(
-        self, bound: dict[str, Any], tensors: dict[str, Any]
+    def _on_device(
+        self,
+        device: GpuDevice,
+        tensors: dict[str, Any],
+        static: dict[str, Any],
+        wanted: tuple[TensorSpec, ...],
+        key: Key,
     ) -> tuple[TensorCore, ...]:
-        device = self._check(tensors)
-        first = next(iter(tensors.values()))
-        static = {name: v for name, v in bound.items() if name not in self.tensors}
-        specs = {
-            name: tensors[name].spec if name in tensors else None
-            for name in self.tensors
-        }
-        answer = self.rules["spec"](**specs, **static)
-        outputs = answer if isinstance(answer, tuple) else (answer,)
-        if not isinstance(device, GpuDevice):
-            return self._on_host(first, tensors, static, outputs)
+        """Append the node of a call that has been checked."""
         self._check_device(tensors, device)
         if self.typed is not None:
             need_feature(self.name, tensors[self.typed].dtype, device, typed=True)
+        given = list(tensors.values())
         # Held until the node is pending: copying one may flush the graph of another.
-        ready = [self._ready(tensor) for tensor in tensors.values()]
+        ready = [self._ready(tensor) for tensor in given]
         node = Node.of(
             self,
             tuple(Operand(each.array.value, each.layout) for each in ready),
-            tuple(Layout.contiguous(spec.shape) for spec in outputs),
-            tuple(spec.dtype for spec in outputs),
+            tuple(Layout.contiguous(spec.shape) for spec in wanted),
+            tuple(spec.dtype for spec in wanted),
             (("tensors", tuple(tensors)), *static.items()),
         )
         if any(layout.numel > SOFTWARE_ROUNDS for _, layout in node.inputs):
             self._check_rounds(node, device.gpu.info)
-        return submit_node(first, node)
+        outputs = submit_node(given[0], node)
+        if key and any(value.numel for value in node.outputs):
+            if len(self.known) >= MOST_KNOWN:
+                self.known.clear()
+            self.known[key] = KnownNode(
+                node.form,
+                device,
+                device.gpu.info,
+                tuple(k for k, each in enumerate(given) if ready[k] is not each),
+                self.keeping(tuple(tensors)) if wanted[0].dtype.is_float else None,
+                tuple(each.spec for each in given),
+                tuple(each.layout for each in given),
+            )
+        return outputs
 
     def _check_rounds(self, node: Node, gpu: DeviceInfo) -> None:
         """Raise `ShapeError` now, not when the node runs, for what cannot run."""
@@ -229,6 +279,43 @@ class Movement(Op[P, R]):
     """An op that only chooses elements: a view, or a copy where none is possible."""
 
     layout_rule: Callable[..., Layout | None]
+
+    def __init__(self, function: Callable[P, R], dtypes: Sequence[DType]) -> None:
+        super().__init__(function, dtypes)
+        self.known: dict[Key, KnownView] = {}
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Apply the op, in short when a call with arguments like these came before."""
+        given = self._given(args, kwargs)
+        key, tensors = key_of(given)
+        known = self.known.get(key)
+        if known is None:
+            return cast(R, self._at_length(given, key))
+        (tensor,) = tensors
+        source = REGISTRY["copy"](tensor.detach()) if known.copied else tensor
+        out = assembled(tensor.results, source.array, known.layout, tensor.device)
+        if tensor.requires_grad and known.keeping is not None and is_grad_enabled():
+            known.keeping.leave(given, tensors, (out,), known.specs)
+        return cast(R, out)
+
+    def _at_length(self, given: tuple[Any, ...], key: Key) -> TensorCore:
+        """Check a call and apply the op; remember what came of it for `key`."""
+        bound = dict(zip(self.names, given))
+        tensors = self._tensors(bound)
+        (out,) = self._apply(bound, tensors)
+        self._record(bound, tensors, (out,))
+        if key:
+            if len(self.known) >= MOST_KNOWN:
+                self.known.clear()
+            (tensor,) = tensors.values()
+            self.known[key] = KnownView(
+                out.layout,
+                out.array is not tensor.array,
+                self.keeping(tuple(tensors)) if out.dtype.is_float else None,
+                (tensor.spec,),
+                (tensor.layout,),
+            )
+        return out
 
     def layout(self, rule: Rule) -> Rule:
         """Declare the layout rule.

@@ -52,6 +52,7 @@ ORDER = {
         conversion
         tape
         op
+        recurring
         pointwise
         primitive
         ops
