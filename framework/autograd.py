@@ -8,10 +8,11 @@ where paths join. The walk is iterative, so depth is not limited.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import ContextDecorator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import tracing
@@ -24,7 +25,7 @@ from .shape import TensorSpec
 if TYPE_CHECKING:
     from .device import Device
     from .pending import Array
-    from .shape import Layout
+    from .shape import Layout, Shape
 
 _sequence = itertools.count()
 
@@ -44,15 +45,23 @@ def is_grad_enabled() -> bool:
     return _mode.enabled
 
 
-@contextmanager
-def set_grad_enabled(enabled: bool) -> Iterator[None]:
-    """Record, or do not record, operations within the block."""
-    before = _mode.enabled
-    _mode.enabled = enabled
-    try:
-        yield
-    finally:
-        _mode.enabled = before
+class set_grad_enabled(ContextDecorator):  # noqa: N801 - PyTorch's name
+    """Record, or do not record, operations within the block, or function."""
+
+    def __init__(self, enabled: bool) -> None:
+        self._enabled = enabled
+        self._before: list[bool] = []
+
+    def _recreate_cm(self) -> set_grad_enabled:
+        # As a decorator: each call has a block of its own.
+        return set_grad_enabled(self._enabled)
+
+    def __enter__(self) -> None:
+        self._before.append(_mode.enabled)
+        _mode.enabled = self._enabled
+
+    def __exit__(self, *raised: object) -> None:
+        _mode.enabled = self._before.pop()
 
 
 def no_grad() -> Any:
@@ -252,29 +261,32 @@ class _Walk:
 
     def add(self, edge: Edge, grad: Any) -> None:
         """Send a gradient along an edge."""
-        if not isinstance(edge.target, GradNode):
-            self.leaves[id(edge.target)] = edge.target
-        key = (id(edge.target), edge.output)
+        target = edge[0]
+        key = id(target), edge[1]
+        if type(target) is not GradNode:
+            self.leaves[key[0]] = target  # type: ignore[assignment]  # a leaf
         before = self.pending.get(key)
-        if isinstance(before, Parts):
-            grad = before.plus(grad)
-        elif isinstance(grad, Parts) and before is not None:
-            grad = grad.plus(before)
-        elif before is not None:
-            grad = before + grad
+        if before is not None:
+            if isinstance(before, Parts):
+                grad = before.plus(grad)
+            elif isinstance(grad, Parts):
+                grad = grad.plus(before)
+            else:
+                grad = before + grad
         self.pending[key] = grad
 
     def visit(self, node: GradNode) -> None:
         """Apply a node's rule to the gradient of its output."""
-        grad = self.pending.get((id(node), 0))
+        key = (id(node), 0)
+        grad = self.pending.get(key)
         if grad is None:
             return
-        if node.hooks or not getattr(node.apply, "takes_parts", False):
-            grad = whole(grad)
+        if type(grad) is Parts:
+            if node.hooks or not getattr(node.apply, "takes_parts", False):
+                self.pending[key] = grad = grad.whole()
         for hook in node.hooks or ():
             answer = hook(grad)
-            grad = grad if answer is None else answer
-        self.pending[(id(node), 0)] = grad
+            self.pending[key] = grad = grad if answer is None else answer
         answers = node.apply(grad=grad, **self._arguments(node))
         if not isinstance(answers, tuple):
             answers = (answers,)
@@ -282,7 +294,7 @@ class _Walk:
             if edge is not None and answer is not None:
                 self.add(edge, sum_to(answer, spec))
         if self.wanted is None:
-            del self.pending[(id(node), 0)]
+            del self.pending[key]
         if not self.retain:
             node.saved = None
 
@@ -292,12 +304,11 @@ class _Walk:
                 f"backward: what {node.name} saved was freed by an earlier backward;"
                 " pass retain_graph=True to that one"
             )
-        return {
-            name: self._restore(node, name, value)
-            if isinstance(value, Saved)
-            else value
-            for name, value in node.saved.items()
-        }
+        found = {}
+        for name, value in node.saved.items():
+            kept = type(value) is Saved
+            found[name] = self._restore(node, name, value) if kept else value
+        return found
 
     def _restore(self, node: GradNode, name: str, saved: Saved) -> TensorCore:
         """Return a saved tensor, back on the tape when the walk is recorded."""
@@ -342,9 +353,9 @@ def _accumulate_leaf(leaf: TensorCore, grad: Any) -> None:
     # A rule may send one tensor along two edges; each leaf gets its own handle on it.
     if leaf.grad is None:
         # Elements that share memory cannot be changed in place, as clipping does.
-        repeated = any(
-            step == 0 and size > 1
-            for size, step in zip(grad.shape, grad.layout.strides)
+        shape, strides, _ = grad.layout
+        repeated = 0 in strides and any(
+            step == 0 and size > 1 for size, step in zip(shape, strides)
         )
         leaf.grad = grad.clone() if repeated else grad.alias()
     elif trace is None or grad.requires_grad or leaf.grad.requires_grad:
@@ -362,13 +373,20 @@ def sum_to(grad: Any, spec: TensorSpec) -> Any:
     """
     if isinstance(grad, Parts):
         return grad
-    if grad.shape != spec.shape:
-        added = grad.ndim - len(spec.shape)
-        repeated = [
-            dim + added
-            for dim, size in enumerate(spec.shape)
-            if size == 1 and grad.shape[dim + added] != 1
-        ]
-        grad = grad.sum(dim=(*range(added), *repeated), keepdim=True)
+    shape = grad.layout.shape
+    if shape != spec.shape:
+        grad = grad.sum(dim=_repeated(shape, spec.shape), keepdim=True)
         grad = grad.reshape(spec.shape)
     return grad if grad.dtype is spec.dtype else grad.to(spec.dtype)
+
+
+@functools.lru_cache(maxsize=1024)
+def _repeated(shape: Shape, wanted: Shape) -> tuple[int, ...]:
+    """Return the dimensions of a broadcast shape along which elements are repeated."""
+    added = len(shape) - len(wanted)
+    repeated = [
+        dim + added
+        for dim, size in enumerate(wanted)
+        if size == 1 and shape[dim + added] != 1
+    ]
+    return (*range(added), *repeated)

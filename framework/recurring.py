@@ -53,6 +53,24 @@ def key_of(args: Sequence[Any]) -> tuple[Key, list[TensorCore]]:
     return tuple(key), tensors
 
 
+class KnownCall(NamedTuple):
+    """That a call is in order, and what it leaves.
+
+    Attributes
+    ----------
+    keeping : Keeping or None
+        How to leave a tape entry; None if the result has no gradient.
+    specs : tuple of TensorSpec
+        Of the tensors.
+    layouts : tuple of Layout
+        Of the tensors: the key names them by identity.
+    """
+
+    keeping: Keeping | None
+    specs: tuple[TensorSpec, ...]
+    layouts: tuple[Layout, ...]
+
+
 class KnownView(NamedTuple):
     """What came of choosing elements of a tensor.
 
@@ -62,12 +80,8 @@ class KnownView(NamedTuple):
         Of the result.
     copied : bool
         Whether the elements are copied into row-major order first.
-    keeping : Keeping or None
-        How to leave a tape entry; None if the result has no gradient.
-    specs : tuple of TensorSpec
-        Of the tensor.
-    layouts : tuple of Layout
-        Of the tensor, which the key names by identity.
+    keeping, specs, layouts
+        As in `KnownCall`.
     """
 
     layout: Layout
@@ -91,7 +105,7 @@ class KnownNode(NamedTuple):
     copied : tuple of int
         Tensors that are copied first, as the kernel cannot read them where they lie.
     keeping, specs, layouts
-        As in `KnownView`, for each tensor.
+        As in `KnownCall`.
     """
 
     form: Form

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from collections.abc import Sequence
@@ -52,16 +53,26 @@ def reshape(x: Tensor, shape: Shape) -> Tensor:
     ShapeError
         If the number of elements differs.
     """
-    shape = tuple(shape)
+    now = x.layout.shape
+    wanted = tuple(shape)
+    if wanted == now:
+        return x
+    wanted = _filled(now, wanted)
+    return x if wanted == now else _view(x, wanted)
+
+
+@functools.lru_cache(maxsize=4096)
+def _filled(now: Shape, shape: Shape) -> Shape:
+    """Return a shape for the elements of another, with the size that -1 stands for."""
+    numel = math.prod(now)
     known = math.prod(size for size in shape if size != -1)
-    if shape.count(-1) == 1 and known > 0 and x.numel() % known == 0:
-        shape = tuple(x.numel() // known if size == -1 else size for size in shape)
-    if min(shape, default=0) < 0 or math.prod(shape) != x.numel():
+    if shape.count(-1) == 1 and known > 0 and numel % known == 0:
+        shape = tuple(numel // known if size == -1 else size for size in shape)
+    if min(shape, default=0) < 0 or math.prod(shape) != numel:
         raise ShapeError(
-            f"reshape: {x.shape} has {x.numel()} elements;"
-            f" {shape} does not hold as many"
+            f"reshape: {now} has {numel} elements; {shape} does not hold as many"
         )
-    return x if shape == x.shape else _view(x, shape)
+    return shape
 
 
 def flatten(x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
@@ -125,10 +136,16 @@ def _permute_layout(layout: Layout, dims: tuple[int, ...]) -> Layout:
 @_permute.vjp
 @takes_parts
 def _permute_vjp(grad: Tensor | Parts, dims: tuple[int, ...]) -> Tensor | Parts:
-    back = tuple(int(dim) for dim in np.argsort(dims))
+    back = _back(dims)
     if isinstance(grad, Parts):
         return grad.permuted(back)
     return _permute(grad, back)
+
+
+@functools.lru_cache(maxsize=256)
+def _back(dims: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the order of dimensions that undoes another."""
+    return tuple(int(dim) for dim in np.argsort(dims))
 
 
 def permute(x: Tensor, dims: tuple[int, ...]) -> Tensor:
@@ -150,11 +167,17 @@ def permute(x: Tensor, dims: tuple[int, ...]) -> Tensor:
 
 def transpose(x: Tensor, dim0: int, dim1: int) -> Tensor:
     """Return a view with two dimensions exchanged."""
-    first = normalize_dim("transpose", dim0, x.ndim)
-    second = normalize_dim("transpose", dim1, x.ndim)
-    order = list(range(x.ndim))
+    return _permute(x, _exchanged(len(x.layout.shape), dim0, dim1))
+
+
+@functools.lru_cache(maxsize=256)
+def _exchanged(ndim: int, dim0: int, dim1: int) -> tuple[int, ...]:
+    """Return the order of dimensions with two of them exchanged."""
+    first = normalize_dim("transpose", dim0, ndim)
+    second = normalize_dim("transpose", dim1, ndim)
+    order = list(range(ndim))
     order[first], order[second] = second, first
-    return _permute(x, tuple(order))
+    return tuple(order)
 
 
 def t(x: Tensor) -> Tensor:

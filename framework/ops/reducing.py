@@ -228,6 +228,7 @@ def readable(x: Tensor, dims: tuple[int, ...]) -> tuple[Tensor, tuple[int, ...]]
     return copy(permute(x, kept + dims)), tuple(range(len(kept), x.ndim))
 
 
+@functools.lru_cache(maxsize=1024)
 def _fits(layout: Layout, dims: tuple[int, ...]) -> bool:
     return all(len(side.shape) <= MAX_DIMS for side in _split(layout, dims))
 

@@ -239,6 +239,24 @@ def test_no_grad(make: Make) -> None:
     assert fw.is_grad_enabled()
 
 
+def test_blocks_without_gradients_nest() -> None:
+    block = fw.no_grad()
+    with block:
+        with fw.enable_grad(), block:
+            assert not fw.is_grad_enabled()
+        assert not fw.is_grad_enabled()
+    assert fw.is_grad_enabled()
+
+    @fw.no_grad()
+    def again(depth: int) -> bool:
+        with fw.enable_grad():
+            inner = depth == 0 or again(depth - 1)
+            return inner and fw.is_grad_enabled()
+
+    assert again(2)
+    assert fw.is_grad_enabled()
+
+
 def test_detach_stops_the_gradient(make: Make) -> None:
     x = make([3.0], grad=True)
     (x * x.detach()).backward()
