@@ -2,12 +2,40 @@
 
 import numpy as np
 import torch
+import torch.nn.functional as F  # noqa: N812 - its own documentation's name
 
 from tests.case import Bad, Case, sample
 from vkbackend.framework import ops
 from vkbackend.framework.errors import DTypeError, ShapeError
 
 PRODUCTS = {
+    "linear": Case(
+        ops.linear,
+        (
+            sample((37, 29), (11, 29)),
+            sample((3, 7, 5), (4, 5)),
+            sample((5,), (3, 5)),
+            sample((0, 3), (2, 3)),
+            sample((3, 0), (2, 0)),
+            sample((2, 3), (0, 3)),
+        ),
+        lambda x, weight: np.matmul(x, weight.T),
+        F.linear,
+        scale=10,
+        bad=(
+            Bad(
+                lambda ones: ops.linear(ones(2, 3), ones(4, 2)),
+                ShapeError,
+                "linear: x is (2, 3), weight (4, 2); x must be (..., in_features) and"
+                " weight (out_features, in_features)",
+            ),
+            Bad(
+                lambda ones: ops.linear(ones(2, 3), ones(4, 3), ones(3)),
+                ShapeError,
+                "linear: bias is (3,); it must be (4,)",
+            ),
+        ),
+    ),
     "bmm": Case(
         ops.matmul,
         (

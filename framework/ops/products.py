@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from ..conversion import lowered, widened
+from ..dtype import NUMERIC
 from ..errors import ShapeError
+from ..primitive import composite
 from .linalg import bmm, matmul
 from .movement import reshape, transpose
 
@@ -113,8 +116,29 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         raise ShapeError(
             f"linear: bias is {bias.shape}; it must be {weight.shape[:-1]}"
         )
-    out = matmul(x, weight if weight.ndim == 1 else transpose(weight, 0, 1))
+    out = matmul(x, weight) if weight.ndim == 1 else _linear(x, weight)
     return out if bias is None else out + bias
+
+
+@composite(dtypes=NUMERIC)
+def _linear(x: Tensor, weight: Tensor) -> Tensor:
+    """Return `x` times the transposed weight, a matrix.
+
+    With a rule of its own, the gradient of the weight lies in the weight's order.
+    """
+    return matmul(x, transpose(weight, 0, 1))
+
+
+@_linear.vjp
+def _linear_vjp(
+    grad: Tensor, x: Tensor, weight: Tensor, needs: tuple[bool, bool]
+) -> tuple[Tensor | None, Tensor | None]:
+    grad_x = matmul(grad, weight) if needs[0] else None
+    if not needs[1]:
+        return grad_x, None
+    rows = math.prod(x.shape[:-1])
+    turned = transpose(reshape(grad, (rows, weight.shape[0])), 0, 1)
+    return grad_x, matmul(turned, reshape(x, (rows, weight.shape[1])))
 
 
 @lowered
