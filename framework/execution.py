@@ -8,6 +8,8 @@ from typing import Any
 
 import vkbackend
 
+from .addresses import ALIGNMENT, Addresses
+from .launch import Launch, Running
 from .pending import Node, Value
 from .plan import Plan
 
@@ -31,6 +33,48 @@ def realised(value: Value) -> vkbackend.Buffer:
     return value.buffer
 
 
+class Packed:
+    """Commands of a plan, of which the arguments are packed but for what changes."""
+
+    def __init__(self, running: Running) -> None:
+        self._content = bytearray()
+        self._addresses = Addresses()
+        self._rows: list[tuple[Launch, bool, int, int]] = []
+        for launch, barrier in running.steps:
+            start = len(self._content)
+            if not launch.scalars:
+                packed = launch.pack(*[0] * len(launch.addresses), *launch.words)
+                self._content += packed + bytes(-len(packed) % ALIGNMENT)
+                self._rows.append((launch, barrier, start, start + len(packed)))
+                for (slot, offset), (_, at) in zip(
+                    launch.addresses, launch.address_fields
+                ):
+                    self._addresses.add(start + at, slot, offset)
+            else:
+                self._rows.append((launch, barrier, start, start))
+        self._addresses.fix(self._content)
+
+    def commands(
+        self, address: Sequence[int], nodes: Sequence[Node]
+    ) -> list[tuple[vkbackend.Pipeline, bytes, int, int, int] | None]:
+        """Return the dispatches and barriers for nodes with memory at addresses."""
+        self._addresses.write(address)
+        content = bytes(self._content)
+        commands: list[tuple[vkbackend.Pipeline, bytes, int, int, int] | None] = []
+        for launch, barrier, start, end in self._rows:
+            if barrier:
+                commands.append(None)
+            arguments = content[start:end]
+            if launch.scalars:
+                arguments = launch.pack(
+                    *[address[slot] + offset for slot, offset in launch.addresses],
+                    *launch.words,
+                    *[nodes[node].numbers[at] for node, at in launch.scalars],
+                )
+            commands.append((launch.pipeline, arguments, *launch.grid))
+        return commands
+
+
 def run_plan(
     gpu: vkbackend.Device, plan: Plan, nodes: Sequence[Node], more: More | None = None
 ) -> None:
@@ -39,18 +83,10 @@ def run_plan(
     With `more`, what it adds to the batch runs last.
     """
     memory = _memory(gpu, plan, nodes)
-    address = [at for _, at in memory]
-    commands: list[tuple[vkbackend.Pipeline, bytes, int, int, int] | None] = []
+    if plan.packed is None:
+        plan.packed = Packed(plan.running)
+    commands = plan.packed.commands([at for _, at in memory], nodes)
     running = plan.running
-    for launch, barrier in running.steps:
-        if barrier:
-            commands.append(None)
-        arguments = launch.pack(
-            *[address[slot] + offset for slot, offset in launch.addresses],
-            *launch.words,
-            *[nodes[node].numbers[at] for node, at in launch.scalars],
-        )
-        commands.append((launch.pipeline, arguments, *launch.grid))
     batch = gpu.batch()
     batch.extend(
         commands,

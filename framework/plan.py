@@ -14,7 +14,7 @@ from collections.abc import (
 )
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import vkbackend
 
@@ -83,6 +83,8 @@ class Plan:
         were not to join.
     sources : dict of int to str
         GLSL of generated kernels, by their first node.
+    packed : object
+        Arguments packed for the next run; see `execution`.
     """
 
     slots: int
@@ -96,6 +98,7 @@ class Plan:
     notes: list[Note] = field(default_factory=list)
     items: list[Item] = field(default_factory=list)
     sources: dict[int, str] = field(default_factory=dict)
+    packed: Any = None
 
     def boundaries(self) -> list[tuple[int, int, str]]:
         """Return pairs of units of which one reads the other, and why they are two."""
@@ -283,10 +286,8 @@ class _Builder:
 
     def _writes_alone(self, dtype: DType) -> bool:
         """Whether kernels can write one element without its neighbours."""
-        feature = dtype.storage_feature
-        if dtype.itemsize >= 4 or feature is None:
-            return True
-        return bool(getattr(self.gpu.info, feature))
+        feature, info = dtype.storage_feature, self.gpu.info
+        return dtype.itemsize >= 4 or feature is None or bool(getattr(info, feature))
 
     def _wanted(self, units: list[list[int]]) -> set[int]:
         """Values that leave their kernel: held, or read by another one."""

@@ -38,7 +38,7 @@ ORDER = {
         errors
         dtype
         shape tracing
-        pending dispatch rng limits
+        pending dispatch rng limits addresses
         device tuning
         fusion memory_plan
         epilogue launch

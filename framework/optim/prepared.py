@@ -18,10 +18,9 @@ from itertools import repeat
 from operator import attrgetter, is_
 from typing import Any
 
-import numpy as np
-
 import vkbackend
 
+from ..addresses import ALIGNMENT, Addresses
 from ..capture.words import Words
 from ..device import GpuDevice
 from ..errors import TraceError
@@ -32,9 +31,6 @@ from ..schedule import flush
 from ..shape import Layout
 from ..tensor import Tensor
 from ..tracing import Changing
-
-_ALIGNMENT = 16
-_ADDRESS_SIZE = 8
 
 _grad = attrgetter("grad")
 _array = attrgetter("array")
@@ -131,34 +127,6 @@ class Observer:
         self.fits = False
 
 
-class _Addresses:
-    """Where in the arguments the addresses of some buffers stand."""
-
-    def __init__(self) -> None:
-        self._rows: list[tuple[int, int, int]] = []
-        self._last: list[int] = []
-
-    def add(self, place: int, number: int, offset: int) -> None:
-        """Note a place: which buffer's address stands there, and what is added."""
-        self._rows.append((place, number, offset))
-
-    def fix(self, words: np.ndarray) -> None:
-        """Say what the arguments are; no place is added any more."""
-        table = np.array(self._rows, np.uint64).reshape(-1, 3)
-        self._words = words
-        self._places = table[:, 0].astype(np.intp) // _ADDRESS_SIZE
-        self._numbers = table[:, 1].astype(np.intp)
-        self._offsets = table[:, 2]
-
-    def write(self, buffers: Sequence[vkbackend.Buffer]) -> None:
-        """Write the addresses of these buffers, if they are others than the last."""
-        addresses = list(map(_address, buffers))
-        if addresses != self._last:
-            found = np.array(addresses, np.uint64)
-            self._words[self._places] = found[self._numbers] + self._offsets
-            self._last = addresses
-
-
 class Prepared:
     """A step that was watched, ready to be made again.
 
@@ -205,7 +173,7 @@ class Prepared:
         self._sharing = _sharing([each.array.value for each in grads])
         self._steps = plan.running.steps
         self._held = plan.running.held
-        self._own, self._given = _Addresses(), _Addresses()
+        self._own, self._given = Addresses(), Addresses()
         self._words = Words()
         self._buffers: dict[vkbackend.Buffer, None] = {}
         slots = self._slots(observer, plan, [each.array.value for each in grads])
@@ -213,7 +181,7 @@ class Prepared:
 
     def _slots(
         self, observer: Observer, plan: Plan, grads: Sequence[Value]
-    ) -> dict[int, tuple[_Addresses, int]]:
+    ) -> dict[int, tuple[Addresses, int]]:
         """Return what each slot of the plan is: the number of a storage or gradient."""
         befores = [before for _, before in observer.arrays.values()]
         known = {id(value): (self._own, k) for k, value in enumerate(befores)}
@@ -222,7 +190,7 @@ class Prepared:
                 raise Unfit
         if len(known) < len(befores):
             raise Unfit
-        slots: dict[int, tuple[_Addresses, int]] = {}
+        slots: dict[int, tuple[Addresses, int]] = {}
         for slot, node, at in plan.inputs:
             source = known.get(id(observer.nodes[node].values[at]))
             if source is None:
@@ -251,7 +219,7 @@ class Prepared:
         return over
 
     def _lay_out(
-        self, observer: Observer, slots: dict[int, tuple[_Addresses, int]]
+        self, observer: Observer, slots: dict[int, tuple[Addresses, int]]
     ) -> None:
         """Place the arguments of all kernels one behind the other."""
         self._content = bytearray()
@@ -261,7 +229,7 @@ class Prepared:
             numbers = [observer.nodes[node].numbers[at] for node, at in launch.scalars]
             packed = launch.pack(*[0] * len(launch.addresses), *launch.words, *numbers)
             self._places.append((start, start + len(packed)))
-            self._content += packed + bytes(-len(packed) % _ALIGNMENT)
+            self._content += packed + bytes(-len(packed) % ALIGNMENT)
             for (slot, offset), (_, at) in zip(launch.addresses, launch.address_fields):
                 if slot not in slots:
                     raise Unfit
@@ -269,9 +237,8 @@ class Prepared:
                 addresses.add(start + at, k, offset)
             for field, number in zip(launch.scalar_fields, numbers):
                 self._words.add(launch.pipeline.name, field, start, number)
-        view = np.frombuffer(self._content, np.uint64)
-        self._own.fix(view)
-        self._given.fix(view)
+        self._own.fix(self._content)
+        self._given.fix(self._content)
         try:
             self._words.fix(self._content, observer.actions, {})
         except TraceError as error:
@@ -330,11 +297,11 @@ class Prepared:
     def _add(self, batch: vkbackend.Batch) -> None:
         """Add the kernels to a batch, after what computes the gradients."""
         if not self._buffers:
-            self._own.write([realised(value) for value in self._values])
+            self._own.write([realised(value).address for value in self._values])
             self._buffers = dict.fromkeys(map(realised, self._values))
         grads = list(map(realised, self._grads))
         self._grads = []
-        self._given.write(grads)
+        self._given.write(list(map(_address, grads)))
         self._words.write()
         commands: list[tuple[vkbackend.Pipeline, bytes, int, int, int] | None] = []
         for (launch, barrier), (start, end) in zip(self._steps, self._places):

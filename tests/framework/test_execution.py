@@ -41,6 +41,21 @@ def test_a_plan_runs_as_often_as_one_likes(gpu: GpuDevice) -> None:
         np.testing.assert_array_equal(got[:5], -np.arange(5, dtype=np.float32))
 
 
+def test_a_plan_runs_with_memory_and_numbers_of_its_nodes(gpu: GpuDevice) -> None:
+    """Arguments are packed once; what differs from run to run must not be kept."""
+    before = len(gpu.plans)
+    for step in range(4):
+        base = np.arange(5000, dtype=np.float32) + step
+        x = fw.tensor(base, device=gpu)
+        plain, scaled = x.sum(0, keepdim=True), -x * float(step)
+        turned = fw.tensor(base[::-1].copy(), device=gpu).cumsum(0)
+        fw.eval()
+        np.testing.assert_allclose(plain.numpy(), [base.sum()], rtol=1e-6)
+        np.testing.assert_array_equal(scaled.numpy(), -base * np.float32(step))
+        np.testing.assert_allclose(turned.numpy(), base[::-1].cumsum(), rtol=1e-4)
+    assert len(gpu.plans) <= before + 1
+
+
 def test_what_was_never_computed_cannot_be_read() -> None:
     with pytest.raises(RuntimeError, match="the value was never computed"):
         realised(Value(1, float32))

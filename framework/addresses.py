@@ -1,0 +1,40 @@
+"""Addresses among the arguments of many kernels, written all at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+ALIGNMENT = 16
+"""Bytes to which the arguments of one kernel are padded among those of many."""
+
+_SIZE = 8
+
+
+class Addresses:
+    """Where in the arguments the addresses of some buffers stand."""
+
+    def __init__(self) -> None:
+        self._rows: list[tuple[int, int, int]] = []
+        self._last: list[int] = []
+
+    def add(self, place: int, number: int, offset: int) -> None:
+        """Note a place: which buffer's address stands there, and what is added."""
+        self._rows.append((place, number, offset))
+
+    def fix(self, content: bytearray) -> None:
+        """Say what the arguments are; no place is added any more."""
+        table = np.array(self._rows, np.uint64).reshape(-1, 3)
+        self._words = np.frombuffer(content, np.uint64, len(content) // _SIZE)
+        self._places = table[:, 0].astype(np.intp) // _SIZE
+        self._numbers = table[:, 1].astype(np.intp)
+        self._offsets = table[:, 2]
+
+    def write(self, addresses: Sequence[int]) -> None:
+        """Write these addresses, by number, if they are others than the last."""
+        given = list(addresses)
+        if given != self._last:
+            found = np.array(given, np.uint64)
+            self._words[self._places] = found[self._numbers] + self._offsets
+            self._last = given
