@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .tape import Keeping
 
 PLAIN = frozenset({bool, int, float, str, tuple, type(None), DType})
-"""Types of arguments that are alike when they are equal."""
+"""Types of arguments that are alike when they are equal; named tuples are too."""
 
 MOST_KNOWN = 4096
 """Kinds of calls that an op knows at a time; past it, all are forgotten."""
@@ -46,7 +46,7 @@ def key_of(args: Sequence[Any]) -> tuple[Key, list[TensorCore]]:
             tensors.append(argument)
         else:
             kind = type(argument)
-            if kind not in PLAIN:
+            if kind not in PLAIN and not issubclass(kind, tuple):
                 return (), tensors
             # Types too: 1, 1.0 and True are equal.
             key += (kind, argument)

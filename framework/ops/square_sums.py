@@ -112,5 +112,8 @@ def square_sum(tensors: Sequence[Tensor]) -> Tensor:
     """
     given = list(tensors)
     groups = [given[k : k + MOST_TENSORS] for k in range(0, len(given), MOST_TENSORS)]
-    chunks: list[Tensor] = [_op(*group) for group in groups]
+    # As many arguments as there are parameters: names need not be looked up.
+    chunks: list[Tensor] = [
+        _op(*group, *[None] * (MOST_TENSORS - len(group))) for group in groups
+    ]
     return (chunks[0] if len(chunks) == 1 else cat(chunks)).sum()

@@ -1,6 +1,7 @@
 """Calls that come again: short, and with the results of the first one."""
 
 import dataclasses
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -13,6 +14,13 @@ from vkbackend.framework.errors import DeviceMismatchError, DTypeError, ShapeErr
 from vkbackend.framework.op import REGISTRY
 from vkbackend.framework.primitive import Movement, Primitive
 from vkbackend.framework.recurring import MOST_KNOWN, key_of
+
+
+class Pair(NamedTuple):
+    """Two numbers, as options of ops are given."""
+
+    first: int
+    second: int
 
 
 def test_what_tells_calls_apart() -> None:
@@ -30,6 +38,8 @@ def test_what_tells_calls_apart() -> None:
             (x.T, 1),
             (x.int(), 1),
             (x, x, 1),
+            (x, (1, 2)),
+            (x, Pair(1, 2)),
         )
     ]
     assert len(set(keys)) == len(keys)
