@@ -23,15 +23,18 @@ import vkbackend
 
 from .dispatch import Grid, fold_grid
 from .fusion.siblings import MOST_WORKGROUPS, Sibling, families, sibling_of
-from .memory_plan import levels, rounded, waves
+from .memory_plan import Area, levels, place, rounded, waves
 
 Item = TypeVar("Item")
 
 Address = tuple[int, int]
 """A kernel argument that becomes a device address: slot and offset in bytes."""
 
-SMALL = 1 << 16
+SMALL = 1 << 24
 """Bytes of a value that may share an allocation with others of its plan."""
+
+MOST_SHARED = 1 << 28
+"""Bytes of all values of a plan that share an allocation, were they side by side."""
 
 FEW_GROUPS = 64
 """Workgroups of a run that may have siblings on a software device.
@@ -281,19 +284,23 @@ def running(
         check(launch.pipeline, launch.grid)
     busy = _in_waves([launch for launch in made if math.prod(launch.grid)])
     times = waves([(launch.reads, launch.writes) for launch in busy])
-    memory: dict[int, int] = {}
-    block, top = [], 0
     taken = _taken(busy, times)
     reads = dict.fromkeys(_joined([launch.reads for launch in busy]))
     lent = set(taken.values())
+    memory: dict[int, int] = {}
+    shared: dict[int, int] = {}
+    beside = 0
     for slot, size in _joined([launch.allocate for launch in made]):
         if slot in taken:
             continue
-        if slot in kept or size > SMALL:
+        if slot in kept or size > SMALL or beside + size > MOST_SHARED:
             memory[slot] = size
         else:
-            block.append((slot, top))
-            top += rounded(size)
+            shared[slot] = size
+            beside += rounded(size)
+    lives = _lives(busy, times, taken)
+    always = (0, max(times, default=0))
+    block = place([Area(size, *lives.get(k, always)) for k, size in shared.items()])
     return Running(
         tuple(
             (launch, now != before)
@@ -301,12 +308,28 @@ def running(
         ),
         (tuple(memory), tuple(memory.values())),
         tuple(taken.items()),
-        tuple(block),
-        top,
+        tuple(zip(shared, block.offsets)),
+        block.size,
         tuple(slot for slot in reads if slot not in lent),
         tuple(dict.fromkeys(_joined([launch.writes for launch in busy]))),
         _joined([launch.held for launch in busy]),
     )
+
+
+def _lives(
+    made: Sequence[Launch], times: Sequence[int], taken: Mapping[int, int]
+) -> dict[int, tuple[int, int]]:
+    """Return the first and last wave in which the memory of each slot is used.
+
+    What lies where another slot does uses the memory of that one.
+    """
+    lives: dict[int, tuple[int, int]] = {}
+    for launch, time in zip(made, times):
+        for slot in (*launch.reads, *launch.writes):
+            while slot in taken:
+                slot = taken[slot]
+            lives[slot] = lives.get(slot, (time, time))[0], time
+    return lives
 
 
 def _in_waves(made: Sequence[Launch]) -> list[Launch]:

@@ -1,5 +1,6 @@
 """Dispatches made of drafts: where barriers go, and what shares memory."""
 
+import dataclasses
 from collections.abc import Callable
 
 import numpy as np
@@ -63,8 +64,41 @@ def test_small_values_share_memory_and_kept_ones_do_not(gpu: GpuDevice) -> None:
     rows += [launch(gpu, [1], [3], SMALL + 1), launch(gpu, [2], [4])]
     found = running(gpu.gpu, rows, {4})
     assert found.memory == ((3, 4), (SMALL + 1, 4))
-    assert found.block == ((1, 0), (2, 256))
+    assert found.block == ((1, 512), (2, 0))
     assert found.block_size == 256 + 512
+
+
+def test_values_whose_lives_do_not_meet_share_bytes(gpu: GpuDevice) -> None:
+    rows = [launch(gpu, [k], [k + 1], 1000) for k in range(6)]
+    found = running(gpu.gpu, rows, {6})
+    assert found.memory == ((6,), (1000,))
+    places = dict(found.block)
+    assert sorted(places) == [1, 2, 3, 4, 5]
+    assert found.block_size == 2 * 1024
+    for k in range(1, 5):
+        assert places[k] != places[k + 1]
+
+
+def test_a_value_lives_as_long_as_what_lies_in_its_place(gpu: GpuDevice) -> None:
+    rows = [launch(gpu, [0], [1]), launch(gpu, [1], [2]), launch(gpu, [9], [3])]
+    rows[1] = dataclasses.replace(rows[1], over=((1, 2),))
+    rows += [launch(gpu, [2, 3], [4]), launch(gpu, [2, 4], [5])]
+    found = running(gpu.gpu, rows, {5})
+    assert found.taken == ((2, 1),)
+    places = dict(found.block)
+    assert 2 not in places
+    # Slot 2 is in use up to the end, and so is the memory of slot 1.
+    assert len({places[1], places[3], places[4]}) == 3
+
+
+def test_only_so_much_is_shared(
+    gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("vkbackend.framework.launch.MOST_SHARED", 600)
+    rows = [launch(gpu, [0], [k], 250) for k in range(1, 4)]
+    found = running(gpu.gpu, rows, set())
+    assert [slot for slot, _ in found.block] == [1, 2]
+    assert found.memory == ((3,), (250,))
 
 
 def test_what_has_no_work_is_left_out(gpu: GpuDevice) -> None:
