@@ -126,19 +126,27 @@ def _linear(x: Tensor, weight: Tensor) -> Tensor:
 
     With a rule of its own, the gradient of the weight lies in the weight's order.
     """
-    return matmul(x, transpose(weight, 0, 1))
+    batch = _as_batch(x), transpose(_as_batch(weight), 1, 2)
+    return reshape(bmm(*batch), (*x.shape[:-1], weight.shape[0]))
+
+
+def _as_batch(x: Tensor) -> Tensor:
+    """Return all rows as the only matrix of a batch."""
+    *sizes, columns = x.layout.shape
+    return reshape(x, (1, math.prod(sizes), columns))
 
 
 @_linear.vjp
 def _linear_vjp(
     grad: Tensor, x: Tensor, weight: Tensor, needs: tuple[bool, bool]
 ) -> tuple[Tensor | None, Tensor | None]:
-    grad_x = matmul(grad, weight) if needs[0] else None
-    if not needs[1]:
-        return grad_x, None
-    rows = math.prod(x.shape[:-1])
-    turned = transpose(reshape(grad, (rows, weight.shape[0])), 0, 1)
-    return grad_x, matmul(turned, reshape(x, (rows, weight.shape[1])))
+    rows, grad_x, grad_weight = _as_batch(grad), None, None
+    if needs[0]:
+        grad_x = reshape(bmm(rows, _as_batch(weight)), x.shape)
+    if needs[1]:
+        turned = transpose(rows, 1, 2)
+        grad_weight = reshape(bmm(turned, _as_batch(x)), weight.shape)
+    return grad_x, grad_weight
 
 
 @lowered
