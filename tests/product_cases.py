@@ -18,6 +18,7 @@ PRODUCTS = {
             sample((0, 3), (2, 3)),
             sample((3, 0), (2, 0)),
             sample((2, 3), (0, 3)),
+            sample((1, 1), (1, 1)),
         ),
         lambda x, weight: np.matmul(x, weight.T),
         F.linear,
