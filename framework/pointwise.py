@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar, cast
 
 import numpy as np
 
+from . import precision
 from .autograd import is_grad_enabled
 from .core import TensorCore, assembled
 from .device import Device, GpuDevice
@@ -36,6 +37,8 @@ class Shortcut(NamedTuple):
         Of its node.
     compute : DType
         What numbers are converted to.
+    plain : bool
+        Whether they are floats for a float dtype, which stay as they are.
     device : GpuDevice
         Where it runs.
     keeping : Keeping or None
@@ -48,6 +51,7 @@ class Shortcut(NamedTuple):
 
     form: Form
     compute: DType
+    plain: bool
     device: GpuDevice
     keeping: Keeping | None
     specs: tuple[TensorSpec, ...]
@@ -83,7 +87,9 @@ class Elementwise(Op[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Apply the op, in short when a call with operands like these came before."""
-        given = self._given(args, kwargs)
+        given = args
+        if kwargs or precision.entered or len(args) != len(self.names):
+            given = self._given(args, kwargs)  # type: ignore[assignment]  # P.args
         key: list[object] = []
         values: list[Value] = []
         tensors: list[TensorCore] = []
@@ -105,7 +111,7 @@ class Elementwise(Op[P, R]):
         if shortcut is None:
             return cast(R, self._at_length(given, tuple(key)))
         form = shortcut.form
-        if numbers:
+        if numbers and not shortcut.plain:
             if shortcut.compute.is_float:
                 numbers = tuple(
                     [
@@ -162,6 +168,8 @@ class Elementwise(Op[P, R]):
             self.shortcuts[key] = Shortcut(
                 node.form,
                 compute,
+                compute.is_float
+                and all(type(bound[name]) is float for name in numbers),
                 device,
                 self.keeping(tuple(tensors)) if result.is_float else None,
                 tuple(tensor.spec for tensor in tensors.values()),

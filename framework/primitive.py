@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
 import numpy as np
 
-from . import tuning
+from . import precision, tuning
 from .autograd import is_grad_enabled, no_grad
 from .core import TensorCore, assembled
 from .device import GpuDevice
@@ -74,7 +74,9 @@ class Primitive(Op[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Apply the op, in short when a call with arguments like these came before."""
-        given = self._given(args, kwargs)
+        given: tuple[Any, ...] = args
+        if kwargs or precision.entered or len(args) != len(self.names):
+            given = self._given(args, kwargs)
         key, tensors = key_of(given)
         known = self.known.get(key)
         if known is None or known.info is not known.device.gpu.info:
@@ -286,7 +288,9 @@ class Movement(Op[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Apply the op, in short when a call with arguments like these came before."""
-        given = self._given(args, kwargs)
+        given: tuple[Any, ...] = args
+        if kwargs or precision.entered or len(args) != len(self.names):
+            given = self._given(args, kwargs)
         key, tensors = key_of(given)
         known = self.known.get(key)
         if known is None:
@@ -356,7 +360,9 @@ class Composite(Op[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Apply the op, unchecked when a call with arguments like these came before."""
-        given = self._given(args, kwargs)
+        given: tuple[Any, ...] = args
+        if kwargs or precision.entered or len(args) != len(self.names):
+            given = self._given(args, kwargs)
         key, tensors = key_of(given)
         known = self.known.get(key)
         if known is None:

@@ -21,6 +21,9 @@ def test_a_shortcut_does_not_outlive_what_it_was_for(gpu: GpuDevice) -> None:
     assert (x * 2).dtype is fw.int32
     assert (x * 2.0).dtype is fw.float32
     assert (x * True).dtype is fw.int32
+    y = x.float()
+    for factor in (2.0, 3.5, 3, np.float32(0.5), 2.0):
+        assert (y * factor).tolist() == (base * np.float32(factor)).tolist()
     with pytest.raises(DTypeError, match="holds"):
         x * 2**40
     with pytest.raises(TypeError, match="no operand"):
