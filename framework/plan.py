@@ -484,10 +484,7 @@ class _Builder:
         self.drafts.append(draft)
 
     def _memory(self, values: Sequence[Value]) -> list[tuple[int, int]]:
-        return [
-            (self.slots[id(value)], value.numel * value.dtype.itemsize)
-            for value in values
-        ]
+        return [(self.slots[id(v)], v.numel * v.dtype.itemsize) for v in values]
 
     def _find_inputs(self, numbers: Sequence[int]) -> None:
         seen = set()
