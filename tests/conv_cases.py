@@ -70,7 +70,7 @@ def input_vjp(grad: Any, weight: Any, size: Any, options: dict[str, Any]) -> Any
     """Call the op with the options of its convolution."""
     frame = window(weight.shape, options)
     op = REGISTRY["conv2d_input_vjp"]
-    return op(grad, weight, size, frame, options.get("groups", 1))
+    return op(grad, weight, size, frame, options.get("groups", 1), "")
 
 
 def torch_input_vjp(grad: Any, weight: Any, size: Any, options: dict[str, Any]) -> Any:
@@ -83,7 +83,8 @@ def torch_input_vjp(grad: Any, weight: Any, size: Any, options: dict[str, Any]) 
 def weight_vjp(grad: Any, x: Any, weight: Any, options: dict[str, Any]) -> Any:
     """Call the op with the options of its convolution."""
     frame = window(weight, options)
-    return REGISTRY["conv2d_weight_vjp"](grad, x, frame, options.get("groups", 1))
+    op = REGISTRY["conv2d_weight_vjp"]
+    return op(grad, x, frame, options.get("groups", 1), "")
 
 
 CONVOLUTION = {

@@ -10,7 +10,9 @@ import numpy as np
 from ..dispatch import SOFTWARE_ROUNDS, Argument, Dispatch, Placed, Scratch, divisor
 from ..dtype import FLOAT
 from ..primitive import primitive
-from ..shape import Shape, TensorSpec, ceil_div
+from ..shape import TensorSpec, ceil_div
+from . import conv_direct, conv_product
+from .conv_direct import sizes
 from .element import acc_size, check_same_dtype
 from .reduce import sum
 from .reducing import sum_rows
@@ -31,9 +33,17 @@ MIN_CHUNK = 256
 
 @primitive(dtypes=FLOAT, typed="x")
 def _conv2d(
-    x: Tensor, weight: Tensor, bias: Tensor | None, window: Window, groups: int
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    window: Window,
+    groups: int,
+    mode: str,
 ) -> Tensor:
-    """Cross-correlate images with filters; `conv2d` checks the arguments."""
+    """Cross-correlate images with filters; `conv2d` checks the arguments.
+
+    `mode` is what `matrix_units.convolution_mode` says.
+    """
 
 
 _conv2d.line_dims = 2
@@ -46,6 +56,7 @@ def _conv2d_spec(
     bias: TensorSpec | None,
     window: Window,
     groups: int,
+    mode: str,
 ) -> TensorSpec:
     check_same_dtype("conv2d", x=x, weight=weight, bias=bias)
     size = window.output(*x.shape[2:])
@@ -59,14 +70,15 @@ def _conv2d_vjp(
     weight: Tensor,
     window: Window,
     groups: int,
+    mode: str,
     needs: tuple[bool, bool, bool],
 ) -> tuple[Tensor | None, ...]:
     height, width = x.shape[2:]
     return (
-        _conv2d_input_vjp(grad, weight, (height, width), window, groups)
+        _conv2d_input_vjp(grad, weight, (height, width), window, groups, mode)
         if needs[0]
         else None,
-        _conv2d_weight_vjp(grad, x, window, groups) if needs[1] else None,
+        _conv2d_weight_vjp(grad, x, window, groups, mode) if needs[1] else None,
         sum(grad, (0, 2, 3)) if needs[2] else None,
     )
 
@@ -78,6 +90,7 @@ def _conv2d_reference(
     bias: np.ndarray | None,
     window: Window,
     groups: int,
+    mode: str,
 ) -> np.ndarray:
     patches = _grouped(window.patches(x, 0), groups)
     filters = weight.reshape(groups, -1, *weight.shape[1:])
@@ -94,7 +107,15 @@ def _conv2d_kernel(
     bias: Placed | None,
     window: Window,
     groups: int,
-) -> Dispatch:
+    mode: str,
+) -> Dispatch | list[Dispatch]:
+    found = (
+        conv_product.forward(gpu, x, weight, bias, window, mode)
+        if groups == 1
+        else conv_direct.forward(gpu, x, weight, bias, window, groups)
+    )
+    if found is not None:
+        return found
     size = window.output(*x.shape[2:])
     product = Product(
         weight.shape[0] // groups,
@@ -106,21 +127,11 @@ def _conv2d_kernel(
     push: dict[str, Argument] = {
         "x": "x", "weight": "weight", "out_": "out",
         "bias": "weight" if bias is None else "bias",
-        **_sizes(x.shape, (weight.shape[0], *size), groups),
+        **sizes(x.shape, (weight.shape[0], *size), groups),
     }  # fmt: skip
     constants = {**window.constants(), "HAS_BIAS": int(bias is not None)}
     kernel = ("conv/conv2d", "conv/conv2d_subgroup")
     return product_dispatch(gpu, kernel, product, groups, push, constants)
-
-
-def _sizes(x: Shape, out: Shape, groups: int) -> dict[str, int]:
-    """Return the sizes that the three convolution kernels share."""
-    names = ("batch", "in_channels", "in_height", "in_width")
-    return {
-        **dict(zip(names, x)),
-        **dict(zip(("out_channels", "out_height", "out_width"), out)),
-        "groups": groups,
-    }
 
 
 def _grouped(x: np.ndarray, groups: int) -> np.ndarray:
@@ -130,14 +141,19 @@ def _grouped(x: np.ndarray, groups: int) -> np.ndarray:
 
 @primitive(dtypes=FLOAT, typed="grad_out")
 def _conv2d_input_vjp(
-    grad_out: Tensor, weight: Tensor, size: Pair, window: Window, groups: int
+    grad_out: Tensor, weight: Tensor, size: Pair, window: Window, groups: int, mode: str
 ) -> Tensor:
     """Return the gradient of a convolution with respect to its images."""
 
 
 @_conv2d_input_vjp.spec
 def _conv2d_input_vjp_spec(
-    grad_out: TensorSpec, weight: TensorSpec, size: Pair, window: Window, groups: int
+    grad_out: TensorSpec,
+    weight: TensorSpec,
+    size: Pair,
+    window: Window,
+    groups: int,
+    mode: str,
 ) -> TensorSpec:
     check_same_dtype("conv2d_input_vjp", grad_out=grad_out, weight=weight)
     channels = weight.shape[1] * groups
@@ -151,11 +167,12 @@ def _conv2d_input_vjp_vjp(
     weight: Tensor,
     window: Window,
     groups: int,
+    mode: str,
     needs: tuple[bool, bool],
 ) -> tuple[Tensor | None, Tensor | None]:
     return (
-        _conv2d(grad, weight, None, window, groups) if needs[0] else None,
-        _conv2d_weight_vjp(grad_out, grad, window, groups) if needs[1] else None,
+        _conv2d(grad, weight, None, window, groups, mode) if needs[0] else None,
+        _conv2d_weight_vjp(grad_out, grad, window, groups, mode) if needs[1] else None,
     )
 
 
@@ -167,7 +184,15 @@ def _conv2d_input_vjp_kernel(
     size: Pair,
     window: Window,
     groups: int,
-) -> Dispatch:
+    mode: str,
+) -> Dispatch | list[Dispatch]:
+    found = (
+        conv_product.input_vjp(gpu, grad_out, weight, size, window, mode)
+        if groups == 1
+        else conv_direct.input_vjp(gpu, grad_out, weight, size, window, groups)
+    )
+    if found is not None:
+        return found
     batch, *out = grad_out.shape
     channels = weight.shape[1]
     product = Product(
@@ -178,7 +203,7 @@ def _conv2d_input_vjp_kernel(
     )
     push: dict[str, Argument] = {
         "grad": "grad_out", "weight": "weight", "out_": "out",
-        **_sizes((batch, channels * groups, *size), tuple(out), groups),
+        **sizes((batch, channels * groups, *size), tuple(out), groups),
     }  # fmt: skip
     kernel = ("conv/conv2d_input_vjp", "conv/conv2d_input_vjp_subgroup")
     return product_dispatch(gpu, kernel, product, groups, push, window.constants())
@@ -186,7 +211,12 @@ def _conv2d_input_vjp_kernel(
 
 @_conv2d_input_vjp.reference
 def _conv2d_input_vjp_reference(
-    grad_out: np.ndarray, weight: np.ndarray, size: Pair, window: Window, groups: int
+    grad_out: np.ndarray,
+    weight: np.ndarray,
+    size: Pair,
+    window: Window,
+    groups: int,
+    mode: str,
 ) -> np.ndarray:
     filters = weight.reshape(groups, -1, *weight.shape[1:])
     patches = np.einsum(
@@ -199,14 +229,14 @@ def _conv2d_input_vjp_reference(
 
 @primitive(dtypes=FLOAT, typed="grad_out")
 def _conv2d_weight_vjp(
-    grad_out: Tensor, x: Tensor, window: Window, groups: int
+    grad_out: Tensor, x: Tensor, window: Window, groups: int, mode: str
 ) -> Tensor:
     """Return the gradient of a convolution with respect to its filters."""
 
 
 @_conv2d_weight_vjp.spec
 def _conv2d_weight_vjp_spec(
-    grad_out: TensorSpec, x: TensorSpec, window: Window, groups: int
+    grad_out: TensorSpec, x: TensorSpec, window: Window, groups: int, mode: str
 ) -> TensorSpec:
     check_same_dtype("conv2d_weight_vjp", grad_out=grad_out, x=x)
     shape = (grad_out.shape[1], x.shape[1] // groups, *window.kernel)
@@ -220,12 +250,13 @@ def _conv2d_weight_vjp_vjp(
     x: Tensor,
     window: Window,
     groups: int,
+    mode: str,
     needs: tuple[bool, bool],
 ) -> tuple[Tensor | None, Tensor | None]:
     height, width = x.shape[2:]
     return (
-        _conv2d(x, grad, None, window, groups) if needs[0] else None,
-        _conv2d_input_vjp(grad_out, grad, (height, width), window, groups)
+        _conv2d(x, grad, None, window, groups, mode) if needs[0] else None,
+        _conv2d_input_vjp(grad_out, grad, (height, width), window, groups, mode)
         if needs[1]
         else None,
     )
@@ -233,8 +264,15 @@ def _conv2d_weight_vjp_vjp(
 
 @_conv2d_weight_vjp.kernel
 def _conv2d_weight_vjp_kernel(
-    gpu: DeviceInfo, grad_out: Placed, x: Placed, window: Window, groups: int
+    gpu: DeviceInfo, grad_out: Placed, x: Placed, window: Window, groups: int, mode: str
 ) -> list[Dispatch]:
+    found = (
+        conv_product.weight_vjp(gpu, grad_out, x, window, mode)
+        if groups == 1
+        else conv_direct.weight_vjp(gpu, grad_out, x, window, groups)
+    )
+    if found is not None:
+        return found
     _, *out = grad_out.shape
     weights = (out[0], x.shape[1] // groups, *window.kernel)
     depth = x.shape[0] * out[1] * out[2]
@@ -252,7 +290,7 @@ def _conv2d_weight_vjp_kernel(
     width_magic, width_shift = divisor(out[2])
     push: dict[str, Argument] = {
         "x": "x", "grad": "grad_out", "out_": "out" if chunks == 1 else partial,
-        **_sizes(x.shape, tuple(out), groups),
+        **sizes(x.shape, tuple(out), groups),
         "chunks": chunks,
         "plane_magic": plane_magic, "plane_shift": plane_shift,
         "width_magic": width_magic, "width_shift": width_shift,
@@ -275,7 +313,7 @@ def _conv2d_weight_vjp_kernel(
 
 @_conv2d_weight_vjp.reference
 def _conv2d_weight_vjp_reference(
-    grad_out: np.ndarray, x: np.ndarray, window: Window, groups: int
+    grad_out: np.ndarray, x: np.ndarray, window: Window, groups: int, mode: str
 ) -> np.ndarray:
     patches = _grouped(window.patches(x, 0), groups)
     out = np.einsum(

@@ -186,12 +186,10 @@ def _dispatches(product: _Large) -> list[Dispatch]:
     push |= {"a_batch": left.batch, "b_batch": right.batch}
     push |= {"last_row": left.last(tile.m), "last_column": right.last(tile.n)}
     constants = {
-        "BLOCK_M": tile.m,
-        "BLOCK_N": tile.n,
         "A_ALONG_K": int(left.along_k),
         "B_ALONG_K": int(right.along_k),
         "UNEVEN": int(product.steps % product.part != 0),
-        **_kernel_constants(product),
+        **tile_constants(gpu, tile, mode),
     }
     if mode in (*WITHOUT_UNITS, WORKGROUP):
         whole = n % (8 if mode == WORKGROUP else 4) == 0
@@ -231,24 +229,22 @@ def _defines(product: _Large) -> dict[str, str]:
     return defines
 
 
-def _kernel_constants(product: _Large) -> dict[str, int]:
-    tile = product.tile
-    if product.mode in WITHOUT_UNITS:
+def tile_constants(gpu: DeviceInfo, tile: Tile, mode: str) -> dict[str, int]:
+    """Return the constants of a product's kernel that say how it is cut."""
+    constants = {"BLOCK_M": tile.m, "BLOCK_N": tile.n}
+    if mode in WITHOUT_UNITS:
         threads = tile.m * tile.n // (16 * tile.sub_m * tile.sub_n)
-        return {"LOCAL_X": threads, "QUADS_M": tile.sub_m, "QUADS_N": tile.sub_n}
-    lanes = product.gpu.subgroup_size
+        quads = {"QUADS_M": tile.sub_m, "QUADS_N": tile.sub_n}
+        return {**constants, "LOCAL_X": threads, **quads}
+    lanes = gpu.subgroup_size
     threads = (tile.m // tile.sub_m) * (tile.n // tile.sub_n) * lanes
-    if product.mode == WORKGROUP:
-        return {"LOCAL_X": threads, "BLOCK_K": tile.k}
-    edge = {"EDGE_K": integer_depth(product.gpu)} if product.mode == INTEGERS else {}
-    return {
-        **edge,
-        "LOCAL_X": threads,
-        "BLOCK_K": tile.k,
-        "SUB_M": tile.sub_m,
-        "SUB_N": tile.sub_n,
-        "SUBGROUP": lanes,
-    }
+    constants |= {"LOCAL_X": threads, "BLOCK_K": tile.k}
+    if mode == WORKGROUP:
+        return constants
+    if mode == INTEGERS:
+        constants["EDGE_K"] = integer_depth(gpu)
+    subgroups = {"SUB_M": tile.sub_m, "SUB_N": tile.sub_n, "SUBGROUP": lanes}
+    return {**constants, **subgroups}
 
 
 def _size_constants(depth: int, a_stride: int, b_stride: int) -> dict[str, int]:

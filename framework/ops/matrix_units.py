@@ -112,6 +112,12 @@ def product_mode(device: Device, dtype: DType) -> str:
     return found
 
 
+def convolution_mode(device: Device, dtype: DType) -> str:
+    """Return how convolutions of a dtype are computed: see `conv_product`."""
+    on_units = dtype in (float16, bfloat16) and _trusts(device, dtype, UNITS)
+    return UNITS if on_units else PLAIN
+
+
 def passed(gpu: DeviceInfo, dtype: DType, mode: str) -> bool:
     """Return whether a kept verdict says that a mode passed its test on a device."""
     verdict = tuning.verdicts(gpu).get(_question(dtype, mode))

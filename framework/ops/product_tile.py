@@ -154,7 +154,9 @@ WORKGROUP_TILES = (
 INTEGER_TILES = tuple(tile._replace(k=128) for tile in UNIT_TILES)
 
 
-def cuts(gpu: DeviceInfo, mode: str, sizes: Sizes) -> list[Cut]:
+def cuts(
+    gpu: DeviceInfo, mode: str, sizes: Sizes, most_parts: int = MAX_PARTS
+) -> list[Cut]:
     """Return the ways to cut a product that a device can run, the quickest first.
 
     Parameters
@@ -163,12 +165,14 @@ def cuts(gpu: DeviceInfo, mode: str, sizes: Sizes) -> list[Cut]:
     mode : str
         How it is computed.
     sizes : Sizes
+    most_parts : int, default `MAX_PARTS`
+        Parts that the depth may be cut into, where it need not be into more.
     """
     found = [
         Cut(tile, parts, mode in WIDE)
         for tile in _tiles(mode)
         if fits(gpu, tile, mode)
-        for parts in _parts(sizes, mode)
+        for parts in _parts(sizes, mode, most_parts)
     ]
     return sorted(found, key=lambda cut: microseconds(cut, mode, sizes))
 
@@ -191,11 +195,11 @@ def microseconds(cut: Cut, mode: str, sizes: Sizes) -> float:
     return time
 
 
-def _parts(sizes: Sizes, mode: str) -> range:
+def _parts(sizes: Sizes, mode: str, most: int) -> range:
     """Return into how many parts the depth may be cut."""
     least = ceil_div(sizes.k, MAX_PAIRS) if mode == PAIRS else 1
     in_memory = MAX_SUMS // max(1, 4 * sizes.batch * sizes.m * sizes.n)
-    most = min(MAX_PARTS, sizes.k // MIN_PART, in_memory)
+    most = min(most, sizes.k // MIN_PART, in_memory)
     return range(least, max(least, most) + 1)
 
 

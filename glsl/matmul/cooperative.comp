@@ -4,6 +4,8 @@
 //         strides and batch strides count vectors. DTYPE float32: bfloat16 pairs, see
 //         matmul/pack.comp. DTYPE int8, with OUT_ACC: in vectors of 16
 // out     out_ (batch, m, n), contiguous; DTYPE, or ACC with OUT_ACC
+//         With PATCHES b is read from images: see lib/patches.glsl; with BIAS a number
+//         is added to each row
 // consts  BLOCK_M, BLOCK_N, BLOCK_K, SUB_M, SUB_N, SUBGROUP, A_ALONG_K, B_ALONG_K,
 //         UNEVEN, with int8 EDGE_K; DEPTH, A_STRIDE, B_STRIDE: sizes of a shape that
 //         recurs, or 0
@@ -41,7 +43,7 @@
 
 // With WIDE_STORES results leave in vectors of 16 bytes, of which rows must then be
 // made; float16 is rounded by the device, as with DEVICE_ROUNDING of lib/float16.glsl.
-#if defined(WIDE_STORES) && !defined(EPILOGUE)
+#if defined(WIDE_STORES) && !defined(EPILOGUE) && !defined(BIAS)
 #define WIDE
 #endif
 #if DTYPE == DTYPE_FLOAT16 && !defined(OUT_ACC) && defined(WIDE)
@@ -116,10 +118,14 @@ layout(push_constant, std430) uniform Push {
     uint b_batch;
     uint last_row;  // where the last tiles start
     uint last_column;
+#ifdef BIAS
+    In bias;
+#endif
 #ifdef EPILOGUE
     Epilogue epilogue;
 #endif
 } push;
+#include "lib/product_result.glsl"
 
 #define A_FRAGMENT coopmat<ELEMENT, gl_ScopeSubgroup, EDGE, EDGE_K, gl_MatrixUseA>
 #define B_FRAGMENT coopmat<ELEMENT, gl_ScopeSubgroup, EDGE_K, EDGE, gl_MatrixUseB>
@@ -208,6 +214,19 @@ void main() {
     uint b_step = THREADS / B_VECTORS * b_stride;
     uint a_to = a_line * A_PITCH + a_vector;
     uint b_to = B_START + b_line * B_PITCH + b_vector;
+#ifdef PATCHES
+    const uint LINES_APART = THREADS / B_VECTORS;
+    uint own_tap = tap_at(first_column / WIDTH + b_vector);
+    uint own_place[B_LOADS];
+    [[unroll]] for (uint i = 0; i < B_LOADS; ++i)
+        own_place[i] = place_at(first_column + b_line + i * LINES_APART);
+#define B_AT(tile, i)                                                                  \
+    (B_ALONG_K != 0                                                                    \
+            ? own_place[i] + tap_at((part * depth + (tile) * BLOCK_K) / WIDTH + b_vector) \
+            : own_tap + place_at(part * depth + (tile) * BLOCK_K + b_line + (i) * LINES_APART))
+#else
+#define B_AT(tile, i) (b_from + (tile) * b_next + (i) * b_step)
+#endif
 
     uint sub_row = gl_SubgroupID / ACROSS_N * SUB_M;
     uint sub_column = gl_SubgroupID % ACROSS_N * SUB_N;
@@ -218,7 +237,7 @@ void main() {
 
     uvec4 next_a[A_LOADS], next_b[B_LOADS];
     [[unroll]] for (uint i = 0; i < A_LOADS; ++i) next_a[i] = a.at[a_from + i * a_step];
-    [[unroll]] for (uint i = 0; i < B_LOADS; ++i) next_b[i] = b.at[b_from + i * b_step];
+    [[unroll]] for (uint i = 0; i < B_LOADS; ++i) next_b[i] = b.at[B_AT(0, i)];
     uint own = UNEVEN != 0 ? min(depth, push.total - part * depth) : depth;
     uint count = own / BLOCK_K;
     [[dont_unroll]] for (uint tile = 0; tile < count; ++tile) {
@@ -233,7 +252,7 @@ void main() {
         [[unroll]] for (uint i = 0; i < A_LOADS; ++i)
             next_a[i] = a.at[a_from + ahead * a_next + i * a_step];
         [[unroll]] for (uint i = 0; i < B_LOADS; ++i)
-            next_b[i] = b.at[b_from + ahead * b_next + i * b_step];
+            next_b[i] = b.at[B_AT(ahead, i)];
 #if SPLIT
         // High parts, then low parts; low times low is too small to matter.
         [[unroll]] for (uint k = 0; k < BLOCK_K / 2; k += EDGE) {
@@ -267,7 +286,7 @@ void main() {
 #endif
     }
 
-    uint out_row = gl_WorkGroupID.z * rows + first_row + sub_row;
+    uint out_row = first_row + sub_row;
     uint out_column = first_column + sub_column;
     // The place of an element in a fragment is known in memory only. Storing fragments
     // straight to `out_` is not faster (H200: 70 against 67 TFLOP/s at one clock).
@@ -284,11 +303,10 @@ void main() {
         for (uint at = lane; at < EDGE * SUB_N / WIDE_RESULTS; at += SUBGROUP) {
             uint line = at / (SUB_N / WIDE_RESULTS);
             uint vector = at % (SUB_N / WIDE_RESULTS);
-            uint row = first_row + sub_row + i * EDGE + line;
+            uint row = out_row + i * EDGE + line;
             uint column = out_column + vector * WIDE_RESULTS;
-            uint to = (out_row + i * EDGE + line) * columns + column;
-            if (row < rows && column < columns)
-                OutVectors(push.out_).at[to / WIDE_RESULTS] = results(
+            if (is_result(row, column))
+                OutVectors(push.out_).at[result_at(row, column) / WIDE_RESULTS] = results(
                     strip + line * STRIP_PITCH + vector * (WIDE_RESULTS * STORED_BYTES / 16));
         }
 #else
@@ -296,15 +314,18 @@ void main() {
             uint line = at / (SUB_N / 4);
             uint vector = at % (SUB_N / 4);
             ACC4 values = FROM_BITS(tiles[strip + line * STRIP_PITCH + vector]);
-            uint row = first_row + sub_row + i * EDGE + line;
+            uint row = out_row + i * EDGE + line;
             uint column = out_column + vector * 4;
-            uint to = (out_row + i * EDGE + line) * columns + column;
+#ifdef BIAS
+            values += load(push.bias, min(row, rows - 1));
+#endif
 #ifdef EPILOGUE
-            if (row < rows && column < columns) epilogue(push.epilogue, to / 4, values);
+            if (is_result(row, column))
+                epilogue(push.epilogue, result_at(row, column) / 4, values);
 #else
             [[unroll]] for (uint e = 0; e < 4; ++e)
-                if (row < rows && column + e < columns)
-                    store(push.out_, to + e, values[e]);
+                if (is_result(row, column + e))
+                    store(push.out_, result_at(row, column + e), values[e]);
 #endif
         }
 #endif

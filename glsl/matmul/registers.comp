@@ -4,6 +4,7 @@
 //         strides and batch strides count vectors. DTYPE int8, with OUT_ACC: words of 4
 //         int8 along the depth in place of float32
 // out     out_ (batch, m, n), contiguous
+//         PATCHES and BIAS: see matmul/cooperative.comp
 // consts  BLOCK_M, BLOCK_N, QUADS_M, QUADS_N, A_ALONG_K, B_ALONG_K, DIRECT, UNEVEN;
 //         DEPTH, A_STRIDE, B_STRIDE: sizes of a shape that recurs, or 0
 // source  the order of CUTLASS's SIMT kernels; tiles chosen by measurement
@@ -37,6 +38,7 @@ layout(constant_id = 12) const uint B_STRIDE = 0;
 layout(constant_id = 13) const uint UNEVEN = 0;
 
 const uint BLOCK_K = 8;
+const uint WIDTH = 4;  // elements of a vector
 const uint ACROSS_M = BLOCK_M / (4 * QUADS_M);
 const uint ACROSS_N = BLOCK_N / (4 * QUADS_N);
 const uint THREADS = ACROSS_M * ACROSS_N;
@@ -67,10 +69,14 @@ layout(push_constant, std430) uniform Push {
     uint b_batch;
     uint last_row;  // where the last tiles start
     uint last_column;
+#ifdef BIAS
+    In bias;
+#endif
 #ifdef EPILOGUE
     Epilogue epilogue;
 #endif
 } push;
+#include "lib/product_result.glsl"
 
 // Where a vector that this invocation loads lies in a tile: line, and vector in it.
 uvec2 place(uint i, uint along_k, uint block) {
@@ -83,7 +89,7 @@ uvec2 place(uint i, uint along_k, uint block) {
     [[unroll]] for (uint i = 0; i < A_LOADS; ++i)                                      \
         next_a[i] = push.a.at[a_from[i] + (number) * a_next];                          \
     [[unroll]] for (uint i = 0; i < B_LOADS; ++i)                                      \
-        next_b[i] = push.b.at[b_from[i] + (number) * b_next];
+        next_b[i] = push.b.at[B_AT(number, i)];
 
 #define KEEP(stage)                                                                    \
     [[unroll]] for (uint i = 0; i < A_LOADS; ++i) {                                    \
@@ -147,6 +153,22 @@ void main() {
     }
     uint a_next = A_ALONG_K != 0 ? BLOCK_K / 4 : BLOCK_K * a_stride;
     uint b_next = B_ALONG_K != 0 ? BLOCK_K / 4 : BLOCK_K * b_stride;
+#ifdef PATCHES
+    uint own_tap[B_LOADS], own_place[B_LOADS];
+    [[unroll]] for (uint i = 0; i < B_LOADS; ++i) {
+        uvec2 from = place(i, B_ALONG_K, BLOCK_N);
+        own_tap[i] = tap_at(first_column / WIDTH + from.y);
+        own_place[i] = place_at(first_column + from.x);
+    }
+#define B_AT(tile, i)                                                                  \
+    (B_ALONG_K != 0 ? own_place[i]                                                     \
+                + tap_at((part * depth + (tile) * BLOCK_K) / WIDTH                     \
+                    + place(i, B_ALONG_K, BLOCK_N).y)                                  \
+                    : own_tap[i]                                                       \
+                + place_at(part * depth + (tile) * BLOCK_K + place(i, B_ALONG_K, BLOCK_N).x))
+#else
+#define B_AT(tile, i) (b_from[i] + (tile) * b_next)
+#endif
 
     VECTOR sum[QUADS_M * 4][QUADS_N];
     [[unroll]] for (uint i = 0; i < QUADS_M * 4; ++i)
@@ -179,22 +201,23 @@ void main() {
         }
     }
 
-    uint out_row = gl_WorkGroupID.z * rows;
     [[unroll]] for (uint i = 0; i < QUADS_M * 4; ++i) {
         uint row = first_row + 4 * (i / 4 * ACROSS_M + y) + i % 4;
         [[unroll]] for (uint j = 0; j < QUADS_N; ++j) {
             uint column = first_column + 4 * (j * ACROSS_N + x);
-            uint to = (out_row + row) * columns + column;
+#ifdef BIAS
+            sum[i][j] += load(push.bias, min(row, rows - 1));
+#endif
 #ifdef EPILOGUE
-            if (row < rows && column < columns)
-                epilogue(push.epilogue, to / 4, sum[i][j]);
+            if (is_result(row, column))
+                epilogue(push.epilogue, result_at(row, column) / 4, sum[i][j]);
 #else
             if (DIRECT != 0) {
-                OutVectors(push.out_).at[to / 4] = sum[i][j];
+                OutVectors(push.out_).at[result_at(row, column) / 4] = sum[i][j];
             } else {
                 [[unroll]] for (uint e = 0; e < 4; ++e)
-                    if (row < rows && column + e < columns)
-                        store(push.out_, to + e, sum[i][j][e]);
+                    if (is_result(row, column + e))
+                        store(push.out_, result_at(row, column + e), sum[i][j][e]);
             }
 #endif
         }

@@ -1,0 +1,180 @@
+"""Operands of a convolution as large products read them, copied into vectors.
+
+Images get their channels last, padded with zeros, so that 16 bytes hold neighbouring
+channels of one pixel; filters get lines of taps, each with all its channels.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from ..dispatch import (
+    Argument,
+    Dispatch,
+    Placed,
+    Scratch,
+    divisor,
+    fold_grid,
+    linear_grid,
+)
+from ..dtype import DType
+from ..shape import ceil_div
+from .element import storage_defines
+from .pack import VECTOR_SIZE
+from .window import Pair, Window
+
+WORKGROUP = 256
+"""Invocations of the kernels that copy."""
+
+TILE_VECTORS = 8
+"""Vectors of a pixel that neighbours store at most: a line of a cache."""
+
+
+class Places(NamedTuple):
+    """Where windows lie in images.
+
+    Attributes
+    ----------
+    images, channels : int
+    size : (int, int)
+        Of an image.
+    before : (int, int)
+        Padding at the top and at the left; of an image that is less from the start if
+        it is negative.
+    grid : (int, int)
+        Places of the window.
+    step : (int, int)
+        From one to the next.
+    taps, gap : (int, int)
+        How many the window has, and how far they are apart.
+    """
+
+    images: int
+    channels: int
+    size: Pair
+    before: Pair
+    grid: Pair
+    step: Pair = (1, 1)
+    taps: Pair = (1, 1)
+    gap: Pair = (1, 1)
+
+    @property
+    def padded(self) -> Pair:
+        """The size of an image with all that windows cover, and no more."""
+        high, wide = (
+            (grid - 1) * step + (taps - 1) * gap + 1
+            for grid, step, taps, gap in zip(self.grid, self.step, self.taps, self.gap)
+        )
+        return high, wide
+
+    @property
+    def pixels(self) -> int:
+        """Pixels of all padded images."""
+        return self.images * math.prod(self.padded)
+
+    @property
+    def number(self) -> int:
+        """Places in all images."""
+        return self.images * math.prod(self.grid)
+
+    def constants(self, channel_vectors: int) -> dict[str, int]:
+        """Return the specialization constants of `lib/patches.glsl`."""
+        high, wide = self.padded
+        return {
+            "PLANE": math.prod(self.grid),
+            "ACROSS": self.grid[1],
+            "IMAGE": high * wide * channel_vectors,
+            "LINE": self.step[0] * wide * channel_vectors,
+            "PLACE": self.step[1] * channel_vectors,
+            "CHANNEL_VECTORS": channel_vectors,
+            "TAPS": math.prod(self.taps),
+            "TAPS_ACROSS": self.taps[1],
+            "TAP_LINE": self.gap[0] * wide * channel_vectors,
+            "TAP": self.gap[1] * channel_vectors,
+        }
+
+
+class Copied(NamedTuple):
+    """Where a copy lies, and what makes it."""
+
+    memory: Scratch
+    dispatch: Dispatch
+
+
+def channels_last(
+    name: str, places: Places, dtype: DType, vectors: int, least: int = 0
+) -> Copied:
+    """Return a copy of images.
+
+    Parameters
+    ----------
+    name : str
+        What the op calls them.
+    places : Places
+        Which part of them, and how it is padded.
+    dtype : DType
+    vectors : int
+        Of channels, of each pixel.
+    least : int, default 0
+        Pixels that are there at least; after the images they are zero.
+    """
+    high, wide = places.padded
+    pixels = max(places.pixels, least)
+    across = min(TILE_VECTORS, 1 << (vectors - 1).bit_length())
+    tiles = ceil_div(vectors, across)
+    plane_magic, plane_shift = divisor(high * wide)
+    width_magic, width_shift = divisor(wide)
+    memory = Scratch(f"channels of {name}", VECTOR_SIZE * pixels * vectors)
+    push: dict[str, Argument] = {
+        "x": name, "vectors": memory, "pixels": places.pixels,
+        "padded_pixels": pixels, "channels": places.channels,
+        "height": places.size[0], "width": places.size[1],
+        "top": places.before[0] % (1 << 32), "left": places.before[1] % (1 << 32),
+        "padded_plane": high * wide, "padded_width": wide,
+        "channel_vectors": vectors, "tiles": tiles,
+        "plane_magic": plane_magic, "plane_shift": plane_shift,
+        "width_magic": width_magic, "width_shift": width_shift,
+    }  # fmt: skip
+    grid = fold_grid(ceil_div(pixels, WORKGROUP // across) * tiles)
+    constants = {"LOCAL_X": WORKGROUP, "VECTORS": across}
+    defines = storage_defines(dtype)
+    return Copied(
+        memory, Dispatch("conv/channels_last", grid, push, constants, defines)
+    )
+
+
+def filters(
+    weight: Placed,
+    window: Window,
+    vectors: int,
+    lines: int,
+    line: int,
+    *,
+    for_input: bool,
+) -> Copied:
+    """Return a copy of filters, which the op calls `weight`.
+
+    Parameters
+    ----------
+    weight : Placed
+    window : Window
+    vectors : int
+        Of channels, of each tap.
+    lines, line : int
+        How many lines there are, and vectors of each, with padding.
+    for_input : bool
+        Whether lines are those of the gradient by the images.
+    """
+    memory = Scratch("filters", VECTOR_SIZE * lines * line)
+    push: dict[str, Argument] = {
+        "weight": "weight", "vectors": memory, "rows": lines, "pitch": line,
+        "channel_vectors": vectors,
+        "out_channels": weight.shape[0], "in_channels": weight.shape[1],
+    }  # fmt: skip
+    names = ("KERNEL_H", "KERNEL_W", "STRIDE_H", "STRIDE_W")
+    constants = {name: window.constants()[name] for name in names}
+    constants |= {"LOCAL_X": WORKGROUP, "FOR_INPUT": int(for_input)}
+    grid = linear_grid(lines * line, WORKGROUP)
+    defines = storage_defines(weight.dtype)
+    return Copied(memory, Dispatch("conv/filters", grid, push, constants, defines))

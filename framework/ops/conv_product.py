@@ -1,0 +1,394 @@
+"""Convolutions as large matrix products whose right operand is read from images.
+
+Images are copied with their channels last, padded with zeros, so that 16 bytes hold
+neighbouring channels of one pixel. The kernels of `gemm` then read each line of the
+operand where a window lies, and no image is written out as columns: see
+`glsl/lib/patches.glsl`. The gradient by the filters sums over all pixels, in parts.
+
+The gradient by the images of a convolution with stride s is one with stride 1 as well.
+Pixels whose coordinates, with the padding, leave the same rest when divided by s are a
+phase: each phase has its own every s-th tap, and all phases see the same windows of
+`grad`. So phases are rows of the product, side by side with channels.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..dispatch import MAX_GROUPS, Argument, Dispatch, Placed, Scratch, fold_grid
+from ..dtype import DType, bfloat16, float16, float32
+from ..shape import TensorSpec, ceil_div
+from .conv_copy import Copied, Places, channels_last, filters
+from .element import storage_defines
+from .gemm import tile_constants
+from .pack import VECTOR_SIZE
+from .product_tile import PLAIN, UNITS, Cut, Sizes, cuts, microseconds
+from .reducing import sum_rows
+from .window import Pair, Window
+
+if TYPE_CHECKING:
+    from vkbackend import DeviceInfo
+
+MAX_PARTS = 128
+"""Parts of a depth: that of a gradient by filters is long, and its results are few."""
+
+MOST_ELEMENTS = 1 << 32
+"""Elements that the kernels count, of images and of results."""
+
+MAX_GEOMETRIES = 256
+"""Different sizes of images and filters that kernels are compiled for in a process."""
+
+COPIED_BYTES_A_MICROSECOND = 1.4e6
+"""Of operands, by their size before the copy, on an NVIDIA H200."""
+
+COPY_MICROSECONDS = 8.0
+"""Of the two kernels that copy operands, with their barriers."""
+
+IMAGES, FILTERS, PHASES = range(3)
+"""What the results of a product are; numbers of `lib/patches.glsl`."""
+
+OTHER_BLOCK = 32
+OTHER_OPERATIONS_A_MICROSECOND = (24e6, 11e6, 18e6)
+"""The kernels that copy nothing: edge of their tiles, and speed on an NVIDIA H200 by
+what the results are (driver 580.159.04, 2026-11-21)."""
+
+UNIT_SHARES = {
+    (128, 64): (0.7, 1.0),
+    (64, 128): (0.7, 1.0),
+    (64, 64): (0.5, 0.83, 1.0),
+}
+"""The shares of tiles on matrix units: fewer workgroups than of a plain product fit on
+a processor, for where windows lie takes registers."""
+
+_geometries: set[tuple[tuple[str, int], ...]] = set()
+
+
+class _Left(NamedTuple):
+    """The left operand as it was copied: rows that are there, and vectors of a line."""
+
+    copy: Copied
+    padded: int
+    line: int
+
+
+class _Product(NamedTuple):
+    """A convolution, or a gradient of one, as a product.
+
+    Attributes
+    ----------
+    gpu : DeviceInfo
+    mode : str
+    places : Places
+        Of the right operand, which is read from images.
+    source : str
+        What the op calls these.
+    rows : int
+    out : TensorSpec
+        The result.
+    kind : int
+        What it is.
+    other : Sizes
+        Of the product as the kernels that copy nothing compute it.
+    constants : mapping
+        More of `lib/patches.glsl`.
+    """
+
+    gpu: DeviceInfo
+    mode: str
+    places: Places
+    source: str
+    rows: int
+    out: TensorSpec
+    kind: int
+    other: Sizes
+    constants: dict[str, int] = {}  # noqa: RUF012 - never written to
+
+    @property
+    def dtype(self) -> DType:
+        return self.out.dtype
+
+    @property
+    def width(self) -> int:
+        """Elements of a vector."""
+        return VECTOR_SIZE // self.dtype.itemsize
+
+    @property
+    def channel_vectors(self) -> int:
+        return ceil_div(self.places.channels, self.width)
+
+    @property
+    def sizes(self) -> Sizes:
+        line = math.prod(self.places.taps) * self.channel_vectors * self.width
+        if self.kind == FILTERS:
+            return Sizes(self.rows, line, self.places.number)
+        return Sizes(self.rows, self.places.number, line)
+
+
+def forward(
+    gpu: DeviceInfo,
+    x: Placed,
+    weight: Placed,
+    bias: Placed | None,
+    window: Window,
+    mode: str,
+    cut: Cut | None = None,
+) -> list[Dispatch] | None:
+    """Return the dispatches of a convolution that is quicker so, otherwise None.
+
+    Parameters
+    ----------
+    gpu : DeviceInfo
+    x, weight, bias : Placed
+        Of one group.
+    window : Window
+    mode : str
+        `UNITS` or `PLAIN`.
+    cut : Cut or None
+        None chooses.
+    """
+    size = window.output(*x.shape[2:])
+    places = _places_of(x, window)
+    out = TensorSpec((x.shape[0], weight.shape[0], *size), x.dtype)
+    rows = weight.shape[0]
+    other = Sizes(rows, places.number, math.prod(weight.shape[1:]))
+    product = _Product(gpu, mode, places, "x", rows, out, IMAGES, other)
+    cut = cut or _choice(product, weight.numel, parts=bias is None)
+    if cut is None:
+        return None
+    left = _filters(product, cut, weight, window, for_input=False)
+    return _dispatches(product, cut, left, bias is not None)
+
+
+def input_vjp(
+    gpu: DeviceInfo,
+    grad_out: Placed,
+    weight: Placed,
+    size: Pair,
+    window: Window,
+    mode: str,
+    cut: Cut | None = None,
+) -> list[Dispatch] | None:
+    """Return the dispatches of its gradient by images of a size, or None.
+
+    Parameters as those of `forward`.
+    """
+    stride, gap = window.stride, window.dilation
+    if any(step > 1 and gap[k] > 1 for k, step in enumerate(stride)):
+        return None
+    taps = [ceil_div(k, step) for k, step in zip(window.kernel, stride)]
+    first = [pad // step for pad, step in zip(window.padding, stride)]
+    last = [
+        (edge - 1 + pad) // step
+        for edge, pad, step in zip(size, window.padding, stride)
+    ]
+    places = Places(
+        grad_out.shape[0],
+        grad_out.shape[1],
+        (grad_out.shape[2], grad_out.shape[3]),
+        ((taps[0] - 1) * gap[0] - first[0], (taps[1] - 1) * gap[1] - first[1]),
+        (last[0] - first[0] + 1, last[1] - first[1] + 1),
+        taps=(taps[0], taps[1]),
+        gap=gap,
+    )
+    channels = weight.shape[1]
+    out = TensorSpec((grad_out.shape[0], channels, *size), grad_out.dtype)
+    kind, constants = IMAGES, {}
+    if stride != (1, 1):
+        kind = PHASES
+        constants = {
+            "CHANNELS": channels, "HEIGHT": size[0], "WIDTH_OUT": size[1],
+            "PHASES_DOWN": stride[0], "PHASES_ACROSS": stride[1],
+            "BEFORE_H": window.padding[0] % stride[0],
+            "BEFORE_W": window.padding[1] % stride[1],
+        }  # fmt: skip
+    rows = math.prod(stride) * channels
+    pixels = grad_out.shape[0] * math.prod(size)
+    depth = weight.shape[0] * math.prod(window.kernel)
+    other = Sizes(channels, pixels, depth)
+    product = _Product(gpu, mode, places, "grad_out", rows, out, kind, other, constants)
+    cut = cut or _choice(product, weight.numel)
+    if cut is None:
+        return None
+    left = _filters(product, cut, weight, window, for_input=True)
+    return _dispatches(product, cut, left)
+
+
+def weight_vjp(
+    gpu: DeviceInfo,
+    grad_out: Placed,
+    x: Placed,
+    window: Window,
+    mode: str,
+    cut: Cut | None = None,
+) -> list[Dispatch] | None:
+    """Return the dispatches of its gradient by the filters, or None.
+
+    Parameters as those of `forward`.
+    """
+    channels = x.shape[1]
+    out = TensorSpec((grad_out.shape[1], channels, *window.kernel), x.dtype)
+    constants = {"CHANNELS": channels}
+    places = _places_of(x, window)
+    rows = out.shape[0]
+    other = Sizes(rows, math.prod(out.shape[1:]), places.number)
+    product = _Product(gpu, mode, places, "x", rows, out, FILTERS, other, constants)
+    cut = cut or _choice(product, grad_out.numel)
+    if cut is None:
+        return None
+    vectors = max(ceil_div(out.shape[0], product.width), cut.tile.m // product.width)
+    lines = _steps(product, cut) * cut.tile.k
+    size = (grad_out.shape[2], grad_out.shape[3])
+    flat = Places(grad_out.shape[0], grad_out.shape[1], size, (0, 0), size)
+    copy = channels_last("grad_out", flat, x.dtype, vectors, lines)
+    left = _Left(copy, vectors * product.width, vectors)
+    return _dispatches(product, cut, left)
+
+
+def _places_of(x: Placed, window: Window) -> Places:
+    size = (x.shape[2], x.shape[3])
+    return Places(
+        x.shape[0],
+        x.shape[1],
+        size,
+        window.padding,
+        window.output(*size),
+        window.stride,
+        window.kernel,
+        window.dilation,
+    )
+
+
+def _choice(product: _Product, left: int, *, parts: bool = True) -> Cut | None:
+    """Return the quickest cut, or None where the kernels without copies are quicker.
+
+    `left` is the size of the left operand; `parts` says whether the depth may be cut.
+    """
+    gpu, mode, places, sizes = product.gpu, product.mode, product.places, product.sizes
+    wanted = (float16, bfloat16) if mode == UNITS else (float32,)
+    if gpu.kind == "software" or product.dtype not in wanted or 0 in sizes:
+        return None
+    right = places.pixels * places.channels
+    if max(left, right, product.out.numel, math.prod(sizes[:2])) >= MOST_ELEMENTS:
+        return None
+    found = cuts(gpu, mode, sizes, MAX_PARTS if parts else 1)
+    if not found:
+        return None
+    times = {cut: _microseconds(cut, mode, sizes) for cut in found}
+    cut = min(times, key=lambda cut: times[cut])
+    copied = (left + right) * product.dtype.itemsize / COPIED_BYTES_A_MICROSECOND
+    time = times[cut] + copied + COPY_MICROSECONDS
+    return cut if time < _other_microseconds(product) else None
+
+
+def _microseconds(cut: Cut, mode: str, sizes: Sizes) -> float:
+    """Return what the model of `product_tile` says of the product's own kernel."""
+    tile = cut.tile
+    if mode == UNITS:
+        tile = tile._replace(shares=UNIT_SHARES.get((tile.m, tile.n), tile.shares))
+    return microseconds(cut._replace(tile=tile), mode, sizes)
+
+
+def _other_microseconds(product: _Product) -> float:
+    """Return about what the kernels that copy nothing take."""
+    rows, columns, depth, _ = product.other
+    tiles = ceil_div(rows, OTHER_BLOCK) * ceil_div(columns, OTHER_BLOCK)
+    operations = 2 * tiles * OTHER_BLOCK**2 * depth
+    return operations / OTHER_OPERATIONS_A_MICROSECOND[product.kind]
+
+
+def _steps(product: _Product, cut: Cut) -> int:
+    return ceil_div(product.sizes.k, cut.tile.k)
+
+
+def _filters(
+    product: _Product, cut: Cut, weight: Placed, window: Window, *, for_input: bool
+) -> _Left:
+    """Return the left operand of `forward`, or of `input_vjp`."""
+    lines = max(product.rows, cut.tile.m)
+    line = _steps(product, cut) * cut.tile.k // product.width
+    vectors = product.channel_vectors
+    copy = filters(weight, window, vectors, lines, line, for_input=for_input)
+    return _Left(copy, lines, line)
+
+
+def _dispatches(
+    product: _Product, cut: Cut, left: _Left, bias: bool = False
+) -> list[Dispatch] | None:
+    """Return the copies, the product and, of a depth in parts, the sum of these."""
+    tile, out = cut.tile, product.out
+    places, vectors = product.places, product.channel_vectors
+    steps = _steps(product, cut)
+    part = ceil_div(steps, cut.parts)
+    parts = ceil_div(steps, part)
+    constants = {
+        **tile_constants(product.gpu, tile, product.mode),
+        **places.constants(vectors),
+        **product.constants,
+        "RESULTS": product.kind,
+        "A_ALONG_K": int(product.kind != FILTERS),
+        "B_ALONG_K": int(product.kind != FILTERS),
+        "DEPTH": part * tile.k,
+        "A_STRIDE": left.line,
+        "UNEVEN": int(steps % part != 0),
+    }
+    if product.mode == PLAIN:
+        constants["DIRECT"] = int(_is_direct(product, cut, left))
+    if parts > MAX_GROUPS or not _may_compile(constants):
+        return None
+    right = channels_last(product.source, places, product.dtype, vectors)
+    m, n, _, _ = product.sizes
+    target: str | Scratch = "out"
+    if parts > 1:
+        target = Scratch("partial", 4 * parts * out.numel)
+    push: dict[str, Argument] = {
+        "a": left.copy.memory, "b": right.memory, "out_": target, "m": m, "n": n,
+        "k": part * tile.k, "total": steps * tile.k, "batches": 1,
+        "a_stride": left.line, "b_stride": places.number,
+        "a_batch": out.numel, "b_batch": 0,
+        "last_row": left.padded - tile.m, "last_column": n,
+    }  # fmt: skip
+    if bias:
+        push["bias"] = "bias"
+    kernel = "matmul/registers" if product.mode == PLAIN else "matmul/cooperative"
+    grid = fold_grid(ceil_div(m, tile.m) * ceil_div(n, tile.n), parts)
+    defines = _defines(product, cut, partial=parts > 1, bias=bias)
+    found = [left.copy.dispatch, right.dispatch]
+    found.append(Dispatch(kernel, grid, push, constants, defines))
+    if parts > 1:
+        assert isinstance(target, Scratch)
+        found.append(sum_rows(product.gpu, target, out, parts, out.numel))
+    return found
+
+
+def _is_direct(product: _Product, cut: Cut, left: _Left) -> bool:
+    """Whether results of `matmul/registers` are whole vectors that all exist."""
+    plane = math.prod(product.places.grid)
+    whole = left.padded == product.rows and product.sizes.n % cut.tile.n == 0
+    return product.kind == IMAGES and whole and plane % 4 == 0
+
+
+def _defines(
+    product: _Product, cut: Cut, *, partial: bool, bias: bool
+) -> dict[str, str]:
+    defines = {**storage_defines(product.dtype, out_acc=partial), "PATCHES": "1"}
+    if bias:
+        defines["BIAS"] = "1"
+    stored = 4 if partial else product.dtype.itemsize
+    plane = math.prod(product.places.grid)
+    whole = plane % (VECTOR_SIZE // stored) == 0 and product.kind == IMAGES
+    if cut.wide and product.mode == UNITS:
+        if product.dtype is float16:
+            defines["DEVICE_ROUNDING"] = "1"
+        if whole:
+            defines["WIDE_STORES"] = "1"
+    return defines
+
+
+def _may_compile(constants: dict[str, int]) -> bool:
+    """Return whether a kernel is there for these sizes, or may be compiled for them."""
+    key = tuple(constants.items())
+    if key not in _geometries and len(_geometries) >= MAX_GEOMETRIES:
+        return False
+    _geometries.add(key)
+    return True
