@@ -146,6 +146,30 @@ def test_a_result_takes_the_memory_of_what_it_replaces(gpu: GpuDevice) -> None:
         assert_close(x, np.full(x.numel(), 8 * x.numel() + 7, np.float32))
 
 
+@pytest.mark.parametrize("counts", [(4096,), (64, 100, 1024, 7, 4096)])
+def test_an_operand_is_read_before_another_result_takes_its_place(
+    counts: tuple[int, ...], gpu: GpuDevice
+) -> None:
+    """Each kernel first writes what the change in place is made of, alone or not."""
+    rng = np.random.default_rng(0)
+    for _ in range(2):
+        old = [rng.normal(size=count).astype(np.float32) for count in counts]
+        grads = [rng.normal(size=count).astype(np.float32) for count in counts]
+        xs = [fw.tensor(each, device=gpu) for each in old]
+        ys = [fw.tensor(each, device=gpu) for each in grads]
+        fw.eval()
+        halves = []
+        for x, y in zip(xs, ys):
+            halves.append(y * 0.5)
+            x.sub_(halves[-1])
+        fw.eval()
+        (launch, *_), taken = live_plans()[-1].launches, live_plans()[-1].running.taken
+        assert len(taken) == len(launch.over) // 2 == len(counts)
+        for x, half, before, grad in zip(xs, halves, old, grads):
+            assert_close(half, grad * np.float32(0.5), exact=True)
+            assert_close(x, before - grad * np.float32(0.5), exact=True)
+
+
 @pytest.mark.usefixtures("_no_collector")
 def test_what_earlier_waves_have_read_may_be_taken(gpu: GpuDevice) -> None:
     base = np.arange(1, 4001, dtype=np.float32)
