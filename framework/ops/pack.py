@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..dispatch import Argument, At, Dispatch, Placed, Scratch, divisor, linear_grid
+from ..dtype import int8
 from ..shape import ceil_div
 from .element import storage_defines
 
@@ -157,7 +158,9 @@ def _packed(
     size = VECTOR_SIZE * batch * lines * per_line * halves
     scratch = Scratch(f"packed {side.name}", size)
     outer_stride, k_stride = (layout.strides[d] for d in (side.outer_dim, side.k_dim))
-    magic, shift = divisor(lines if turned else per_line)
+    quads = turned and _lies_in_quads(side)
+    line_blocks = ceil_div(lines, 32)
+    magic, shift = divisor(line_blocks if quads else lines if turned else per_line)
     push: dict[str, Argument] = {
         "x": At(side.name, 0),
         "vectors": At(scratch, 0),
@@ -171,10 +174,13 @@ def _packed(
         "inner_magic": magic,
         "inner_shift": shift,
     }
-    x, y, _ = linear_grid(lines * per_line, WORKGROUP)
+    count = line_blocks * ceil_div(per_line, 4) * 32 if quads else lines * per_line
+    x, y, _ = linear_grid(count, WORKGROUP)
     defines = dict(storage_defines(side.x.dtype))
     if split:
         defines["SPLIT"] = "1"
+    elif quads:
+        defines["QUADS"] = "1"
     elif wide and push["element_stride"] == 1:
         defines["WIDE_LOADS"] = "1"
     packing = Dispatch(
@@ -191,4 +197,15 @@ def _packed(
         lines * per_line * halves if batch > 1 else 0,
         padded,
         (packing,),
+    )
+
+
+def _lies_in_quads(side: Side) -> bool:
+    """Return whether words hold bytes of four lines, at the same depth."""
+    layout = side.x.layout
+    apart = layout.strides[0], layout.strides[side.k_dim], layout.offset
+    return (
+        side.x.dtype is int8
+        and layout.strides[side.outer_dim] == 1
+        and all(step % 4 == 0 for step in apart)
     )

@@ -1,9 +1,11 @@
 // An operand in vectors of 16 bytes and whole tiles, padded with zeros
-// grid    linear in vectors of one batch; z: batch
+// grid    linear in vectors of one batch; with QUADS 32 invocations for each block of 32
+//         lines and 4 vectors; z: batch
 // in      x: lines of elements at any strides
 // out     vectors (batch, padded_lines, padded_vectors). With SPLIT, of float32, each
 //         block of 32 bfloat16 high parts along the depth is followed by the low parts.
-//         With WIDE_LOADS, of elements side by side, x is read 16 bytes at a time
+//         With WIDE_LOADS, of elements side by side, x is read 16 bytes at a time; with
+//         QUADS, of int8 whose lines lie side by side, 4 lines at a time
 // consts  ALONG_K: the depth runs along a line, not across lines; LINES_FIRST: so do
 //         neighbours in x, where it is lines that lie side by side there
 // source  -
@@ -33,7 +35,8 @@ layout(push_constant, std430) uniform Push {
     uint batch_stride;
     uint padded_lines;
     uint padded_vectors;
-    uint inner_magic;  // divides by padded_vectors, or padded_lines with LINES_FIRST
+    uint inner_magic;  // divides by padded_vectors, with LINES_FIRST by padded_lines,
+                       // with QUADS by blocks of lines
     uint inner_shift;
 } push;
 
@@ -101,6 +104,46 @@ uvec4 loaded(uint line, uint vector) {
 }
 #endif
 
+#ifdef QUADS
+layout(buffer_reference, std430, buffer_reference_align = 4) restrict readonly
+    buffer Words { uint at[]; };
+
+// What four words of the depth hold of each of four lines.
+uvec4 turned(uvec4 words) {
+    uvec4 even = words & 0x00ff00ffu;
+    uvec4 odd = words >> 8 & 0x00ff00ffu;
+    uvec2 low = uvec2(even.x | even.y << 8, odd.x | odd.y << 8);
+    uvec2 high = uvec2(even.z | even.w << 8, odd.z | odd.w << 8);
+    return uvec4(low & 0xffffu | high << 16, low >> 16 | high & 0xffff0000u);
+}
+
+void main() {
+    uint number = linear_invocation();
+    uint blocks = (push.padded_lines + 31) / 32;
+    uint block = divide(number / 32, push.inner_magic, push.inner_shift);
+    uint line = (number / 32 - block * blocks) * 32 + number % 8 * 4;
+    uint vector = block * 4 + number / 8 % 4;
+    if (line >= push.padded_lines || vector >= push.padded_vectors) return;
+    uint from = (gl_WorkGroupID.z * push.batch_stride + line) / 4;
+    uvec4 found[4];
+    [[unroll]] for (uint i = 0; i < 4; ++i) {
+        uvec4 words;
+        [[unroll]] for (uint k = 0; k < 4; ++k) {
+            uint at = vector * WIDTH + 4 * i + k;
+            bool inside = line < push.lines && at < push.elements;
+            uint place = from + at * (push.element_stride / 4);
+            words[k] = inside ? Words(push.x).at[place] : 0;
+        }
+        found[i] = turned(words);
+    }
+    uint before = gl_WorkGroupID.z * push.padded_lines;
+    // turned() has lines 0, 1, 2, 3 in order x, y, z, w.
+    [[unroll]] for (uint i = 0; i < 4; ++i)
+        if (line + i < push.padded_lines)
+            push.vectors.at[(before + line + i) * push.padded_vectors + vector] =
+                uvec4(found[0][i], found[1][i], found[2][i], found[3][i]);
+}
+#else
 void main() {
     uint number = linear_invocation();
     uint inner = LINES_FIRST != 0 ? push.padded_lines : push.padded_vectors;
@@ -141,3 +184,4 @@ void main() {
 #endif
 #endif
 }
+#endif

@@ -146,3 +146,41 @@ def test_what_is_not_side_by_side_is_not_read_wide() -> None:
         vectors(side(2, 60, 128, strides=(8192, 1, 64)), 8, 64, 64, along_k=True),
     ):
         assert "WIDE_LOADS" not in found.packing[0].defines
+
+
+@pytest.mark.parametrize(("lines", "block"), [(37, 64), (70, 64), (32, 32)])
+@pytest.mark.parametrize("offset", [0, 4])
+def test_lines_in_quads(gpu: GpuDevice, lines: int, block: int, offset: int) -> None:
+    """Bytes of lines that lie side by side, turned; nothing past the last is kept."""
+    skip_where_it_crashes(gpu.gpu.info)
+    pitch, k, depth = 72, 50, 80
+    shape = (2, lines, k)
+    layout = Layout(shape, (k * pitch, 1, pitch), offset)
+    rng = np.random.default_rng(lines)
+    data = rng.integers(-100, 100, offset + 2 * k * pitch).astype(np.int8)
+    x = Placed(shape, DTYPES["int8"], layout)
+    found = vectors(Side("x", x, 1, 2), 16, block, depth, along_k=True)
+    (dispatch,) = found.packing
+    assert dispatch.defines["QUADS"] == "1"
+    padded = max(lines, block)
+    held = gpu.gpu.allocate(data.nbytes)
+    gpu.gpu.upload(data, held)
+    out = gpu.gpu.allocate(2 * padded * depth)
+    pipeline = gpu.gpu.pipeline(
+        "matmul/pack", constants=dispatch.constants, defines=dispatch.defines
+    )
+    arguments = {**dispatch.push, "x": held.address + offset, "vectors": out}
+    batch = gpu.gpu.batch()
+    batch.dispatch(pipeline, dispatch.grid, arguments, [held], [out])
+    batch.submit()
+    packed = np.frombuffer(gpu.gpu.read(out), np.int8).reshape(2, padded, depth)
+    want = np.lib.stride_tricks.as_strided(data[offset:], shape, layout.strides)
+    np.testing.assert_array_equal(packed[:, :lines, :k], want)
+    assert not packed[:, :lines, k:].any()
+
+
+def test_what_lies_off_words_is_turned_byte_by_byte() -> None:
+    for strides in ((6000, 1, 50), (6001, 1, 60), (6000, 2, 60)):
+        x = Placed((2, 50, 100), DTYPES["int8"], Layout((2, 50, 100), strides, 0))
+        found = vectors(Side("x", x, 1, 2), 16, 64, 128, along_k=True)
+        assert "QUADS" not in found.packing[0].defines
