@@ -61,7 +61,7 @@ def _epilogue(program: Program) -> str:
     (product,) = {row.dtype for row in program.accesses if row.kind == "product"}
     dtype = DTYPES[product].name
     needed = [] if dtype == "float32" else [f'#include "lib/{dtype}.glsl"']
-    # As another kernel would read it from memory.
+    # As another kernel would read it from memory, if it is not already.
     rounded = [
         f"    product.{part} = from_{dtype}(to_{dtype}(product.{part}));"
         for part in ("xyzw" if needed else "")
@@ -77,7 +77,7 @@ def _epilogue(program: Program) -> str:
         *functions(program),
         *compute(program),
         "void epilogue(Epilogue args, uint i, vec4 product) {",
-        *rounded,
+        *(["#ifndef ROUNDED", *rounded, "#endif"] if rounded else []),
         *(
             f"    {kinds.get(name, kind)} {name} = args.{name};"
             for name, kind in fields

@@ -22,6 +22,7 @@ from .product_tile import (
     INTEGERS,
     PAIRS,
     PLAIN,
+    UNITS,
     WITHOUT_UNITS,
     WORKGROUP,
     Cut,
@@ -53,6 +54,9 @@ MOST_COUNTED = 1 << 31
 
 RECURRING = 1 << 29
 """Multiplications from which sizes are compiled into the kernel, worth 8 percent."""
+
+RAGGED = (UNITS, HALF_SUMS, INTEGERS)
+"""Modes whose kernel takes a depth of whole vectors that is not of whole steps."""
 
 MAX_RECURRING = 64
 """Different sizes that kernels are compiled for in a process; more use arguments."""
@@ -105,6 +109,25 @@ class _Large(NamedTuple):
     @property
     def parts(self) -> int:
         return ceil_div(self.steps, self.part)
+
+    @property
+    def ragged(self) -> bool:
+        """Whether operands are read to their depth, which is not of whole steps."""
+        k = self.a.x.shape[self.a.k_dim]
+        # The first step leaves out what is missing, so there must be another.
+        whole = k % self.step == 0 or k % vector_width(self.mode) != 0
+        return self.mode in RAGGED and not whole and self.part > 1
+
+    @property
+    def depth(self) -> int:
+        """What the depth of the operands is padded to."""
+        k = self.a.x.shape[self.a.k_dim]
+        return k if self.ragged else self.steps * self.step
+
+    @property
+    def total(self) -> int:
+        """The depth as the kernel counts it: in words of int8, and pairs twice."""
+        return self.depth if self.ragged else self.steps * self.tile.k
 
     @property
     def most_elements(self) -> int:
@@ -170,7 +193,7 @@ def _worthwhile(mode: str, multiplications: int) -> str:
 
 def _dispatches(product: _Large) -> list[Dispatch]:
     gpu, a, b, mode, (tile, _, wide) = product
-    padded, parts = product.steps * product.step, product.parts
+    padded, parts = product.depth, product.parts
     options = {"split": mode == PAIRS, "along_k": mode in (DOTS, INTEGERS)}
     options["wide"] = wide
     left = vectors(a, vector_width(mode), tile.m, padded, **options)
@@ -181,7 +204,7 @@ def _dispatches(product: _Large) -> list[Dispatch]:
         out = Scratch("partial", 4 * parts * batch * m * n)
     depth = product.part * tile.k
     push: dict[str, Argument] = {"a": left.memory, "b": right.memory, "out_": out}
-    push |= {"m": m, "n": n, "k": depth, "total": product.steps * tile.k}
+    push |= {"m": m, "n": n, "k": depth, "total": product.total}
     push |= {"batches": batch, "a_stride": left.line, "b_stride": right.line}
     push |= {"a_batch": left.batch, "b_batch": right.batch}
     push |= {"last_row": left.last(tile.m), "last_column": right.last(tile.n)}
@@ -191,6 +214,8 @@ def _dispatches(product: _Large) -> list[Dispatch]:
         "UNEVEN": int(product.steps % product.part != 0),
         **tile_constants(gpu, tile, mode),
     }
+    if mode in RAGGED:
+        constants["RAGGED"] = int(product.ragged)
     if mode in (*WITHOUT_UNITS, WORKGROUP):
         whole = n % (8 if mode == WORKGROUP else 4) == 0
         constants["DIRECT"] = int(left.padded == m and right.padded == n and whole)

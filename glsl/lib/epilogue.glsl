@@ -5,4 +5,5 @@
 //   Epilogue                          a struct of arguments, the member `epilogue`
 //   epilogue(args, i, product)        takes results 4 * i to 4 * i + 3 of the product,
 //                                     in row-major order, and stores what becomes of them
+// With ROUNDED results of a smaller dtype are handed on as they would be stored.
 // Source: framework/fusion/epilogue.py

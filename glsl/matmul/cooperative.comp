@@ -1,14 +1,15 @@
 // Batched matrix product on the matrix units: KHR cooperative matrices of a subgroup
 // grid    linear in tiles of BLOCK_M x BLOCK_N; z: batch, then parts of the depth
-// in      a, b: 16-bit floats in vectors of 8, the depth padded to whole BLOCK_K;
-//         strides and batch strides count vectors. DTYPE float32: bfloat16 pairs, see
-//         matmul/pack.comp. DTYPE int8, with OUT_ACC: in vectors of 16
+// in      a, b: 16-bit floats in vectors of 8, the depth padded to whole BLOCK_K, or
+//         with RAGGED to whole vectors; strides and batch strides count vectors. DTYPE
+//         float32: bfloat16 pairs, see matmul/pack.comp. DTYPE int8, with OUT_ACC: in
+//         vectors of 16
 // out     out_ (batch, m, n), contiguous; DTYPE, or ACC with OUT_ACC
 //         With PATCHES b is read from images: see lib/patches.glsl; with BIAS a number
 //         is added to each row
 // consts  BLOCK_M, BLOCK_N, BLOCK_K, SUB_M, SUB_N, SUBGROUP, A_ALONG_K, B_ALONG_K,
-//         UNEVEN, with int8 EDGE_K; DEPTH, A_STRIDE, B_STRIDE: sizes of a shape that
-//         recurs, or 0
+//         UNEVEN, RAGGED, with int8 EDGE_K; DEPTH, A_STRIDE, B_STRIDE: sizes of a
+//         shape that recurs, or 0
 // source  NVIDIA's vk_cooperative_matrix_perf; gemm tiles chosen by measurement
 #version 460
 #extension GL_EXT_buffer_reference : require
@@ -18,6 +19,11 @@
 #extension GL_KHR_shader_subgroup_basic : require
 #include "lib/element.glsl"
 #include "lib/index.glsl"
+// Results are float16 before an epilogue, or anything else, takes them.
+#if DTYPE == DTYPE_FLOAT16 && defined(DEVICE_ROUNDING) && !defined(OUT_ACC)            \
+    && !defined(BIAS)
+#define ROUNDED
+#endif
 #include "lib/epilogue.glsl"
 #if DTYPE == DTYPE_FLOAT16
 #extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
@@ -35,18 +41,14 @@
 #define SUM ACC
 #endif
 #define SPLIT (DTYPE == DTYPE_FLOAT32)
-#if IS_FLOAT
-#define FROM_BITS uintBitsToFloat
-#else
-#define FROM_BITS ACC4
-#endif
 
 // With WIDE_STORES results leave in vectors of 16 bytes, of which rows must then be
-// made; float16 is rounded by the device, as with DEVICE_ROUNDING of lib/float16.glsl.
-#if defined(WIDE_STORES) && !defined(EPILOGUE) && !defined(BIAS)
+// made. Float16 passes through shared memory as such, if the device may round it.
+#if defined(WIDE_STORES) && !defined(EPILOGUE) && !defined(BIAS)                       \
+    && (DTYPE != DTYPE_FLOAT16 || defined(ROUNDED) || defined(OUT_ACC))
 #define WIDE
 #endif
-#if DTYPE == DTYPE_FLOAT16 && !defined(OUT_ACC) && defined(WIDE)
+#ifdef ROUNDED
 #define STORED float16_t
 #define STORED_BYTES 2
 #else
@@ -66,6 +68,7 @@ layout(constant_id = 11) const uint DEPTH = 0;
 layout(constant_id = 12) const uint A_STRIDE = 0;
 layout(constant_id = 13) const uint B_STRIDE = 0;
 layout(constant_id = 14) const uint UNEVEN = 0;
+layout(constant_id = 16) const uint RAGGED = 0;
 
 const uint EDGE = 16;  // of a fragment, which is EDGE_K deep
 #if DTYPE == DTYPE_INT8
@@ -155,28 +158,51 @@ B_FRAGMENT fragment_b(uint k, uint n) {
     return fragment;
 }
 
-#ifdef WIDE
+// Results leave TOGETHER at a time, from `place` of a line that starts at `from` in shared
+// memory.
+#if defined(WIDE)
 layout(buffer_reference, std430, buffer_reference_align = 16) restrict writeonly
     buffer OutVectors { uvec4 at[]; };
-
-// Results in 16 bytes, and those that lie from a place in shared memory on.
-#if defined(OUT_ACC) || BYTES == 4
-const uint WIDE_RESULTS = 4;
-uvec4 results(uint from) { return tiles[from]; }
-#elif DTYPE == DTYPE_BFLOAT16
-const uint WIDE_RESULTS = 8;
+#if STORED_BYTES == 4 && DTYPE == DTYPE_BFLOAT16 && !defined(OUT_ACC)
+const uint TOGETHER = 8;
 uint two(uint first, uint second) {
     return to_bfloat16(uintBitsToFloat(first)) | to_bfloat16(uintBitsToFloat(second)) << 16;
 }
-uvec4 results(uint from) {
-    uvec4 left = tiles[from], right = tiles[from + 1];
+uvec4 results(uint from, uint place) {
+    uvec4 left = tiles[from + 2 * place], right = tiles[from + 2 * place + 1];
     return uvec4(two(left.x, left.y), two(left.z, left.w), two(right.x, right.y),
         two(right.z, right.w));
 }
 #else
-const uint WIDE_RESULTS = 8;
-uvec4 results(uint from) { return tiles[from]; }
+const uint TOGETHER = 16 / STORED_BYTES;
+uvec4 results(uint from, uint place) { return tiles[from + place]; }
 #endif
+void leave(uint row, uint column, uint from, uint place) {
+    OutVectors(push.out_).at[result_at(row, column) / TOGETHER] = results(from, place);
+}
+#else
+const uint TOGETHER = 4;
+void leave(uint row, uint column, uint from, uint place) {
+    uvec4 words = tiles[from + place * STORED_BYTES / 4];
+#if STORED_BYTES == 2
+    uvec2 halves = place % 2 == 0 ? words.xy : words.zw;
+    vec4 values = vec4(unpackHalf2x16(halves.x), unpackHalf2x16(halves.y));
+#elif IS_FLOAT
+    vec4 values = uintBitsToFloat(words);
+#else
+    ACC4 values = ACC4(words);
+#endif
+#ifdef BIAS
+    values += load(push.bias, row);
+#endif
+#ifdef EPILOGUE
+    epilogue(push.epilogue, result_at(row, column) / 4, values);
+#else
+    [[unroll]] for (uint e = 0; e < TOGETHER; ++e)
+        if (is_result(row, column + e))
+            store(push.out_, result_at(row, column + e), values[e]);
+#endif
+}
 #endif
 
 void main() {
@@ -190,9 +216,13 @@ void main() {
     first_row = min(first_row, push.last_row);
     uint first_column = min(linear_workgroup() % across * BLOCK_N, push.last_column);
     uint depth = DEPTH != 0 ? DEPTH : push.k;
+    // A depth that is not of whole tiles has what is missing in front, where the first
+    // loads, and no others, leave it out.
+    uint missing = RAGGED != 0 ? BLOCK_K - 1 - (push.total - 1) % BLOCK_K : 0;
     uint a_stride = A_STRIDE != 0 ? A_STRIDE : push.a_stride;
     uint b_stride = B_STRIDE != 0 ? B_STRIDE : push.b_stride;
     uint part = gl_WorkGroupID.z / push.batches;
+    uint skipped = part == 0 ? missing : 0;
     uint batch = gl_WorkGroupID.z % push.batches;
 
     uint thread = gl_LocalInvocationIndex;
@@ -204,10 +234,12 @@ void main() {
     Vectors b = push.b;
     uint a_from = batch * push.a_batch + a_line * a_stride + a_vector;
     uint b_from = batch * push.b_batch + b_line * b_stride + b_vector;
-    a_from += A_ALONG_K != 0 ? first_row * a_stride + part * depth / WIDTH
-                             : part * depth * a_stride + first_row / WIDTH;
-    b_from += B_ALONG_K != 0 ? first_column * b_stride + part * depth / WIDTH
-                             : part * depth * b_stride + first_column / WIDTH;
+    uint start = part * depth - missing;
+    uint start_vector = part * depth / WIDTH - missing / WIDTH;
+    a_from += A_ALONG_K != 0 ? first_row * a_stride + start_vector
+                             : start * a_stride + first_row / WIDTH;
+    b_from += B_ALONG_K != 0 ? first_column * b_stride + start_vector
+                             : start * b_stride + first_column / WIDTH;
     uint a_next = A_ALONG_K != 0 ? A_VECTORS : BLOCK_K * a_stride;
     uint b_next = B_ALONG_K != 0 ? B_VECTORS : BLOCK_K * b_stride;
     uint a_step = THREADS / A_VECTORS * a_stride;
@@ -235,11 +267,19 @@ void main() {
         [[unroll]] for (uint j = 0; j < FRAGMENTS_N; ++j)
             sum[i][j] = C_FRAGMENT(SUM(0));
 
-    uvec4 next_a[A_LOADS], next_b[B_LOADS];
-    [[unroll]] for (uint i = 0; i < A_LOADS; ++i) next_a[i] = a.at[a_from + i * a_step];
-    [[unroll]] for (uint i = 0; i < B_LOADS; ++i) next_b[i] = b.at[B_AT(0, i)];
-    uint own = UNEVEN != 0 ? min(depth, push.total - part * depth) : depth;
+    uint own = UNEVEN != 0 ? min(depth, push.total + missing - part * depth) : depth;
     uint count = own / BLOCK_K;
+    uvec4 next_a[A_LOADS], next_b[B_LOADS];
+    [[unroll]] for (uint i = 0; i < A_LOADS; ++i) {
+        uint at = A_ALONG_K != 0 ? a_vector * WIDTH : a_line + i * (THREADS / A_VECTORS);
+        bool left_out = RAGGED != 0 && at < skipped;
+        next_a[i] = left_out ? uvec4(0) : a.at[a_from + i * a_step];
+    }
+    [[unroll]] for (uint i = 0; i < B_LOADS; ++i) {
+        uint at = B_ALONG_K != 0 ? b_vector * WIDTH : b_line + i * (THREADS / B_VECTORS);
+        bool left_out = RAGGED != 0 && at < skipped;
+        next_b[i] = left_out ? uvec4(0) : b.at[B_AT(0, i)];
+    }
     [[dont_unroll]] for (uint tile = 0; tile < count; ++tile) {
         barrier();
         [[unroll]] for (uint i = 0; i < A_LOADS; ++i)
@@ -299,36 +339,13 @@ void main() {
                 strip + j * (EDGE * STORED_BYTES / 16), STRIP_PITCH,
                 gl_CooperativeMatrixLayoutRowMajor);
         subgroupBarrier();
-#ifdef WIDE
-        for (uint at = lane; at < EDGE * SUB_N / WIDE_RESULTS; at += SUBGROUP) {
-            uint line = at / (SUB_N / WIDE_RESULTS);
-            uint vector = at % (SUB_N / WIDE_RESULTS);
+        for (uint at = lane; at < EDGE * SUB_N / TOGETHER; at += SUBGROUP) {
+            uint line = at / (SUB_N / TOGETHER);
+            uint place = at % (SUB_N / TOGETHER);
             uint row = out_row + i * EDGE + line;
-            uint column = out_column + vector * WIDE_RESULTS;
-            if (is_result(row, column))
-                OutVectors(push.out_).at[result_at(row, column) / WIDE_RESULTS] = results(
-                    strip + line * STRIP_PITCH + vector * (WIDE_RESULTS * STORED_BYTES / 16));
+            uint column = out_column + place * TOGETHER;
+            if (is_result(row, column)) leave(row, column, strip + line * STRIP_PITCH, place);
         }
-#else
-        for (uint at = lane; at < EDGE * SUB_N / 4; at += SUBGROUP) {
-            uint line = at / (SUB_N / 4);
-            uint vector = at % (SUB_N / 4);
-            ACC4 values = FROM_BITS(tiles[strip + line * STRIP_PITCH + vector]);
-            uint row = out_row + i * EDGE + line;
-            uint column = out_column + vector * 4;
-#ifdef BIAS
-            values += load(push.bias, min(row, rows - 1));
-#endif
-#ifdef EPILOGUE
-            if (is_result(row, column))
-                epilogue(push.epilogue, result_at(row, column) / 4, values);
-#else
-            [[unroll]] for (uint e = 0; e < 4; ++e)
-                if (is_result(row, column + e))
-                    store(push.out_, result_at(row, column + e), values[e]);
-#endif
-        }
-#endif
         subgroupBarrier();
     }
 }

@@ -158,6 +158,22 @@ def test_small_floats(gpu: GpuDevice, kernel: str, dtype: str) -> None:
     assert kernels == 1 or (kernel == "matmul/registers" and kernels <= 3)
 
 
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_matrix_units_round_as_memory_does(gpu: GpuDevice, dtype: str) -> None:
+    """A compiler may leave out rounding and its reverse."""
+
+    def widened(x: fw.Tensor, w: fw.Tensor) -> tuple[fw.Tensor, fw.Tensor]:
+        return (x @ w).float(), nn.functional.gelu(x @ w.T + w[0])
+
+    operands = operands_of(gpu, ((256, 256), (256, 256)), dtype)
+    got, _ = counted(gpu, widened, operands)
+    with unfused(gpu):
+        wanted, _ = counted(gpu, widened, operands)
+    for fused, alone in zip(got, wanted, strict=True):
+        np.testing.assert_array_equal(fused.float().numpy(), alone.float().numpy())
+
+
 @pytest.mark.parametrize("name", APART)
 def test_what_stays_apart(gpu: GpuDevice, kernel: str, name: str) -> None:
     function, shapes, least = APART[name]

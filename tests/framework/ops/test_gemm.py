@@ -30,7 +30,7 @@ from vkbackend.framework.ops.product_tile import (
     Cut,
     Tile,
 )
-from vkbackend.framework.shape import Layout
+from vkbackend.framework.shape import Layout, ceil_div
 
 pytestmark = pytest.mark.core
 
@@ -126,6 +126,24 @@ def dispatch_of(found: list[Dispatch] | None, kernel: str) -> Dispatch:
     return next(row for row in found if row.kernel == kernel)
 
 
+def test_a_depth_of_whole_vectors_needs_no_packing(
+    discrete: vkbackend.DeviceInfo,
+) -> None:
+    def kernels(m: int, n: int, k: int, turned: bool = True) -> list[str]:
+        a, b = placed(float16, 1, m, k, False), placed(float16, 1, k, n, turned)
+        found = large_product(discrete, a, b, UNITS)
+        assert found is not None
+        return [row.kernel.split("/")[1] for row in found]
+
+    assert kernels(3000, 3000, 3000) == ["cooperative"]
+    assert kernels(3000, 3000, 3000, False) == ["cooperative"]
+    # Rows of 3004 elements start where no vector does.
+    assert kernels(3000, 3000, 3004) == ["pack", "pack", "cooperative"]
+    assert kernels(3000, 3001, 3000, False) == ["pack", "cooperative"]
+    # A depth of one step has no second one to begin whole.
+    assert kernels(4096, 4096, 56) == ["pack", "pack", "cooperative"]
+
+
 @given(SIDE, SIDE, st.integers(1, 3000), st.booleans(), st.booleans())
 @pytest.mark.parametrize("mode", [UNITS, HALF_SUMS, PAIRS])
 def test_tiles_on_matrix_units_stay_inside(
@@ -150,12 +168,18 @@ def test_tiles_on_matrix_units_stay_inside(
     step = int(constants["BLOCK_K"])
     part, total = int(push["k"]), int(push["total"])  # type: ignore[arg-type]
     assert part % step == 0
-    assert total % step == 0
+    if constants.get("RAGGED"):
+        # The first step begins before the depth, by less than a step.
+        assert (total, k % 8) == (k, 0)
+        assert part > step
+    else:
+        assert total % step == 0
     parts = product.grid[2] // 2
     halves = 2 if mode == PAIRS else 1
     assert total >= k * halves
-    assert (parts - 1) * part < total <= parts * part
-    assert (total == parts * part) == (constants["UNEVEN"] == 0)
+    whole = ceil_div(total, step) * step
+    assert (parts - 1) * part < whole <= parts * part
+    assert (whole == parts * part) == (constants["UNEVEN"] == 0)
     for side, size, along in (("row", m, not turned_a), ("column", n, turned_b)):
         block = int(constants["BLOCK_M" if side == "row" else "BLOCK_N"])
         last = int(push[f"last_{side}"])  # type: ignore[arg-type]
@@ -213,7 +237,13 @@ def test_what_is_left_to_other_kernels(discrete: vkbackend.DeviceInfo) -> None:
 @pytest.mark.parametrize("turned", ["", "a", "b", "ab"])
 @pytest.mark.parametrize(
     "sizes",
-    [(1, 256, 384, 128), (3, 131, 257, 77), (1, 64, 64, 4096), (2, 40, 700, 96)],
+    [
+        (1, 256, 384, 128),
+        (3, 131, 257, 77),
+        (1, 64, 64, 4096),
+        (2, 40, 700, 96),
+        (2, 256, 384, 456),
+    ],
 )
 def test_16_bit_floats(
     gpu: Device, dtype: str, turned: str, sizes: tuple[int, int, int, int]
