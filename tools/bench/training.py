@@ -95,7 +95,8 @@ def _cuda_graph(torch: Any, step: Step) -> Step:
     with torch.cuda.graph(graph):
         result = step()
 
-    def replay() -> Sequence[Any]:
+    def replay(_held: Step = step) -> Sequence[Any]:
+        # The graph holds the addresses of what the step reads, not the step itself.
         graph.replay()
         return result
 
