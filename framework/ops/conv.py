@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,7 +13,7 @@ from ..dispatch import SOFTWARE_ROUNDS, Argument, Dispatch, Placed, Scratch, div
 from ..dtype import FLOAT
 from ..primitive import primitive
 from ..shape import TensorSpec, ceil_div
-from . import conv_direct, conv_product
+from . import conv_direct, conv_pointwise, conv_product
 from .conv_direct import sizes
 from .element import acc_size, check_same_dtype
 from .reduce import sum
@@ -29,6 +31,12 @@ if TYPE_CHECKING:
 SOFTWARE_TILES = 32
 GPU_TILES = 512
 MIN_CHUNK = 256
+
+Ways = dict[str, Callable[[], Dispatch | Sequence[Dispatch] | None]]
+TILES, DIRECT = "tiles of images as they lie", "each result alone"
+IN_PLACE, COPIED = "products of images as they lie", "channels last, "
+"""What measuring calls the ways to compute a convolution; see `conv_product` and
+others."""
 
 
 @primitive(dtypes=FLOAT, typed="x")
@@ -110,12 +118,42 @@ def _conv2d_kernel(
     mode: str,
 ) -> Dispatch | list[Dispatch]:
     found = (
-        conv_product.forward(gpu, x, weight, bias, window, mode)
+        conv_pointwise.forward(gpu, x, weight, bias, window, mode)
+        or conv_product.forward(gpu, x, weight, bias, window, mode)
         if groups == 1
         else conv_direct.forward(gpu, x, weight, bias, window, groups)
     )
-    if found is not None:
-        return found
+    return found or _conv2d_tiles(gpu, x, weight, bias, window, groups)
+
+
+@_conv2d.candidates
+def _conv2d_candidates(
+    gpu: DeviceInfo,
+    x: Placed,
+    weight: Placed,
+    bias: Placed | None,
+    window: Window,
+    groups: int,
+    mode: str,
+) -> Ways:
+    given = gpu, x, weight, bias, window
+    ways: Ways = {TILES: functools.partial(_conv2d_tiles, *given, groups)}
+    if groups > 1:
+        return ways | {DIRECT: functools.partial(conv_direct.forward, *given, groups)}
+    ways[IN_PLACE] = functools.partial(conv_pointwise.forward, *given, mode)
+    for name, cut in conv_product.forward_cuts(*given, mode).items():
+        ways[COPIED + name] = functools.partial(conv_product.forward, *given, mode, cut)
+    return ways
+
+
+def _conv2d_tiles(
+    gpu: DeviceInfo,
+    x: Placed,
+    weight: Placed,
+    bias: Placed | None,
+    window: Window,
+    groups: int,
+) -> Dispatch:
     size = window.output(*x.shape[2:])
     product = Product(
         weight.shape[0] // groups,
@@ -186,13 +224,44 @@ def _conv2d_input_vjp_kernel(
     groups: int,
     mode: str,
 ) -> Dispatch | list[Dispatch]:
+    given = gpu, grad_out, weight, size, window
     found = (
-        conv_product.input_vjp(gpu, grad_out, weight, size, window, mode)
+        conv_pointwise.input_vjp(*given, mode) or conv_product.input_vjp(*given, mode)
         if groups == 1
-        else conv_direct.input_vjp(gpu, grad_out, weight, size, window, groups)
+        else conv_direct.input_vjp(*given, groups)
     )
-    if found is not None:
-        return found
+    return found or _conv2d_input_vjp_tiles(*given, groups)
+
+
+@_conv2d_input_vjp.candidates
+def _conv2d_input_vjp_candidates(
+    gpu: DeviceInfo,
+    grad_out: Placed,
+    weight: Placed,
+    size: Pair,
+    window: Window,
+    groups: int,
+    mode: str,
+) -> Ways:
+    given = gpu, grad_out, weight, size, window
+    ways: Ways = {TILES: functools.partial(_conv2d_input_vjp_tiles, *given, groups)}
+    if groups > 1:
+        return ways | {DIRECT: functools.partial(conv_direct.input_vjp, *given, groups)}
+    ways[IN_PLACE] = functools.partial(conv_pointwise.input_vjp, *given, mode)
+    for name, cut in conv_product.input_cuts(*given, mode).items():
+        way = functools.partial(conv_product.input_vjp, *given, mode, cut)
+        ways[COPIED + name] = way
+    return ways
+
+
+def _conv2d_input_vjp_tiles(
+    gpu: DeviceInfo,
+    grad_out: Placed,
+    weight: Placed,
+    size: Pair,
+    window: Window,
+    groups: int,
+) -> Dispatch:
     batch, *out = grad_out.shape
     channels = weight.shape[1]
     product = Product(
@@ -271,8 +340,32 @@ def _conv2d_weight_vjp_kernel(
         if groups == 1
         else conv_direct.weight_vjp(gpu, grad_out, x, window, groups)
     )
-    if found is not None:
-        return found
+    return found or _conv2d_weight_vjp_tiles(gpu, grad_out, x, window, groups)
+
+
+@_conv2d_weight_vjp.candidates
+def _conv2d_weight_vjp_candidates(
+    gpu: DeviceInfo,
+    grad_out: Placed,
+    x: Placed,
+    window: Window,
+    groups: int,
+    mode: str,
+) -> Ways:
+    given = gpu, grad_out, x, window
+    ways: Ways = {TILES: functools.partial(_conv2d_weight_vjp_tiles, *given, groups)}
+    if groups > 1:
+        way = functools.partial(conv_direct.weight_vjp, *given, groups)
+        return ways | {DIRECT: way}
+    for name, cut in conv_product.weight_cuts(*given, mode).items():
+        way = functools.partial(conv_product.weight_vjp, *given, mode, cut)
+        ways[COPIED + name] = way
+    return ways
+
+
+def _conv2d_weight_vjp_tiles(
+    gpu: DeviceInfo, grad_out: Placed, x: Placed, window: Window, groups: int
+) -> list[Dispatch]:
     _, *out = grad_out.shape
     weights = (out[0], x.shape[1] // groups, *window.kernel)
     depth = x.shape[0] * out[1] * out[2]

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 MAX_PARTS = 128
 """Parts of a depth: that of a gradient by filters is long, and its results are few."""
 
-MOST_ELEMENTS = 1 << 32
-"""Elements that the kernels count, of images and of results."""
+MOST_ELEMENTS = 1 << 31
+"""Elements of an operand that may be copied, which takes as much memory again."""
 
 MAX_GEOMETRIES = 256
 """Different sizes of images and filters that kernels are compiled for in a process."""
@@ -61,7 +61,7 @@ UNIT_SHARES = {
 """The shares of tiles on matrix units: fewer workgroups than of a plain product fit on
 a processor, for where windows lie takes registers."""
 
-_geometries: set[tuple[tuple[str, int], ...]] = set()
+_geometries: set[tuple[object, ...]] = set()
 
 
 class _Left(NamedTuple):
@@ -147,17 +147,35 @@ def forward(
     cut : Cut or None
         None chooses.
     """
-    size = window.output(*x.shape[2:])
-    places = _places_of(x, window)
-    out = TensorSpec((x.shape[0], weight.shape[0], *size), x.dtype)
-    rows = weight.shape[0]
-    other = Sizes(rows, places.number, math.prod(weight.shape[1:]))
-    product = _Product(gpu, mode, places, "x", rows, out, IMAGES, other)
+    product = _forward_product(gpu, x, weight, window, mode)
     cut = cut or _choice(product, weight.numel, parts=bias is None)
     if cut is None:
         return None
     left = _filters(product, cut, weight, window, for_input=False)
     return _dispatches(product, cut, left, bias is not None)
+
+
+def forward_cuts(
+    gpu: DeviceInfo,
+    x: Placed,
+    weight: Placed,
+    bias: Placed | None,
+    window: Window,
+    mode: str,
+) -> dict[str, Cut]:
+    """Return cuts that may be quickest for `forward`, by name."""
+    product = _forward_product(gpu, x, weight, window, mode)
+    return _likely_cuts(product, parts=bias is None)
+
+
+def _forward_product(
+    gpu: DeviceInfo, x: Placed, weight: Placed, window: Window, mode: str
+) -> _Product:
+    rows = weight.shape[0]
+    places = _places_of(x, window)
+    out = TensorSpec((x.shape[0], rows, *places.grid), x.dtype)
+    other = Sizes(rows, places.number, math.prod(weight.shape[1:]))
+    return _Product(gpu, mode, places, "x", rows, out, IMAGES, other)
 
 
 def input_vjp(
@@ -173,25 +191,41 @@ def input_vjp(
 
     Parameters as those of `forward`.
     """
-    stride, gap = window.stride, window.dilation
-    if any(step > 1 and gap[k] > 1 for k, step in enumerate(stride)):
+    product = _input_product(gpu, grad_out, weight, size, window, mode)
+    if product is None:
         return None
-    taps = [ceil_div(k, step) for k, step in zip(window.kernel, stride)]
-    first = [pad // step for pad, step in zip(window.padding, stride)]
-    last = [
-        (edge - 1 + pad) // step
-        for edge, pad, step in zip(size, window.padding, stride)
-    ]
-    places = Places(
-        grad_out.shape[0],
-        grad_out.shape[1],
-        (grad_out.shape[2], grad_out.shape[3]),
-        ((taps[0] - 1) * gap[0] - first[0], (taps[1] - 1) * gap[1] - first[1]),
-        (last[0] - first[0] + 1, last[1] - first[1] + 1),
-        taps=(taps[0], taps[1]),
-        gap=gap,
-    )
-    channels = weight.shape[1]
+    cut = cut or _choice(product, weight.numel)
+    if cut is None:
+        return None
+    left = _filters(product, cut, weight, window, for_input=True)
+    return _dispatches(product, cut, left)
+
+
+def input_cuts(
+    gpu: DeviceInfo,
+    grad_out: Placed,
+    weight: Placed,
+    size: Pair,
+    window: Window,
+    mode: str,
+) -> dict[str, Cut]:
+    """Return cuts that may be quickest for `input_vjp`, by name."""
+    product = _input_product(gpu, grad_out, weight, size, window, mode)
+    return {} if product is None else _likely_cuts(product)
+
+
+def _input_product(
+    gpu: DeviceInfo,
+    grad_out: Placed,
+    weight: Placed,
+    size: Pair,
+    window: Window,
+    mode: str,
+) -> _Product | None:
+    stride, channels = window.stride, weight.shape[1]
+    places = _phases_of(grad_out, size, window)
+    if places is None:
+        return None
     out = TensorSpec((grad_out.shape[0], channels, *size), grad_out.dtype)
     kind, constants = IMAGES, {}
     if stride != (1, 1):
@@ -206,12 +240,33 @@ def input_vjp(
     pixels = grad_out.shape[0] * math.prod(size)
     depth = weight.shape[0] * math.prod(window.kernel)
     other = Sizes(channels, pixels, depth)
-    product = _Product(gpu, mode, places, "grad_out", rows, out, kind, other, constants)
-    cut = cut or _choice(product, weight.numel)
-    if cut is None:
-        return None
-    left = _filters(product, cut, weight, window, for_input=True)
-    return _dispatches(product, cut, left)
+    return _Product(gpu, mode, places, "grad_out", rows, out, kind, other, constants)
+
+
+def _phases_of(grad_out: Placed, size: Pair, window: Window) -> Places | None:
+    """Return where the windows lie in `grad` that all phases of images see.
+
+    None where both a stride and a dilation part what phases see.
+    """
+    found = []
+    for k in range(2):
+        step, gap, pad = window.stride[k], window.dilation[k], window.padding[k]
+        if step > 1 and gap > 1:
+            return None
+        taps = ceil_div(window.kernel[k], step)
+        first, last = pad // step, (size[k] - 1 + pad) // step
+        found.append(((taps - 1) * gap - first, last - first + 1, taps))
+    before, grid, taps_of = zip(*found)
+    images, channels, *edges = grad_out.shape
+    return Places(
+        images,
+        channels,
+        (edges[0], edges[1]),
+        before,
+        grid,
+        taps=taps_of,
+        gap=window.dilation,
+    )
 
 
 def weight_vjp(
@@ -226,23 +281,35 @@ def weight_vjp(
 
     Parameters as those of `forward`.
     """
-    channels = x.shape[1]
-    out = TensorSpec((grad_out.shape[1], channels, *window.kernel), x.dtype)
-    constants = {"CHANNELS": channels}
-    places = _places_of(x, window)
-    rows = out.shape[0]
-    other = Sizes(rows, math.prod(out.shape[1:]), places.number)
-    product = _Product(gpu, mode, places, "x", rows, out, FILTERS, other, constants)
+    product = _weight_product(gpu, grad_out, x, window, mode)
     cut = cut or _choice(product, grad_out.numel)
     if cut is None:
         return None
-    vectors = max(ceil_div(out.shape[0], product.width), cut.tile.m // product.width)
+    vectors = max(ceil_div(product.rows, product.width), cut.tile.m // product.width)
     lines = _steps(product, cut) * cut.tile.k
     size = (grad_out.shape[2], grad_out.shape[3])
     flat = Places(grad_out.shape[0], grad_out.shape[1], size, (0, 0), size)
     copy = channels_last("grad_out", flat, x.dtype, vectors, lines)
     left = _Left(copy, vectors * product.width, vectors)
     return _dispatches(product, cut, left)
+
+
+def weight_cuts(
+    gpu: DeviceInfo, grad_out: Placed, x: Placed, window: Window, mode: str
+) -> dict[str, Cut]:
+    """Return cuts that may be quickest for `weight_vjp`, by name."""
+    return _likely_cuts(_weight_product(gpu, grad_out, x, window, mode))
+
+
+def _weight_product(
+    gpu: DeviceInfo, grad_out: Placed, x: Placed, window: Window, mode: str
+) -> _Product:
+    rows, channels = grad_out.shape[1], x.shape[1]
+    out = TensorSpec((rows, channels, *window.kernel), x.dtype)
+    places = _places_of(x, window)
+    other = Sizes(rows, math.prod(out.shape[1:]), places.number)
+    constants = {"CHANNELS": channels}
+    return _Product(gpu, mode, places, "x", rows, out, FILTERS, other, constants)
 
 
 def _places_of(x: Placed, window: Window) -> Places:
@@ -264,21 +331,37 @@ def _choice(product: _Product, left: int, *, parts: bool = True) -> Cut | None:
 
     `left` is the size of the left operand; `parts` says whether the depth may be cut.
     """
-    gpu, mode, places, sizes = product.gpu, product.mode, product.places, product.sizes
-    wanted = (float16, bfloat16) if mode == UNITS else (float32,)
-    if gpu.kind == "software" or product.dtype not in wanted or 0 in sizes:
+    times = _times(product, parts=parts)
+    if not times or not _may_compile(product):
         return None
-    right = places.pixels * places.channels
-    if max(left, right, product.out.numel, math.prod(sizes[:2])) >= MOST_ELEMENTS:
-        return None
-    found = cuts(gpu, mode, sizes, MAX_PARTS if parts else 1)
-    if not found:
-        return None
-    times = {cut: _microseconds(cut, mode, sizes) for cut in found}
     cut = min(times, key=lambda cut: times[cut])
-    copied = (left + right) * product.dtype.itemsize / COPIED_BYTES_A_MICROSECOND
+    elements = left + product.places.pixels * product.places.channels
+    copied = elements * product.dtype.itemsize / COPIED_BYTES_A_MICROSECOND
     time = times[cut] + copied + COPY_MICROSECONDS
     return cut if time < _other_microseconds(product) else None
+
+
+def _likely_cuts(product: _Product, *, parts: bool = True) -> dict[str, Cut]:
+    """Return the best cut into each tile, by name."""
+    times = _times(product, parts=parts)
+    slowest_first = sorted(times, key=lambda cut: -times[cut])
+    best = {cut.tile: cut for cut in slowest_first}
+    return {cut.name: cut for cut in best.values()}
+
+
+def _times(product: _Product, *, parts: bool) -> dict[Cut, float]:
+    """Return what cuts take by the model: none where there can be no product."""
+    gpu, mode, sizes = product.gpu, product.mode, product.sizes
+    wanted = (float16, bfloat16) if mode == UNITS else (float32,)
+    if gpu.kind == "software" or product.dtype not in wanted or 0 in sizes:
+        return {}
+    # Of operands with the padding of the smallest tiles, which larger ones may double.
+    right = product.places.pixels * product.channel_vectors * product.width
+    results = max(sizes.m * sizes.n, product.out.numel)
+    if max(right, sizes.m * sizes.k, results) >= MOST_ELEMENTS:
+        return {}
+    found = cuts(gpu, mode, sizes, MAX_PARTS if parts else 1)
+    return {cut: _microseconds(cut, mode, sizes) for cut in found}
 
 
 def _microseconds(cut: Cut, mode: str, sizes: Sizes) -> float:
@@ -334,7 +417,7 @@ def _dispatches(
     }
     if product.mode == PLAIN:
         constants["DIRECT"] = int(_is_direct(product, cut, left))
-    if parts > MAX_GROUPS or not _may_compile(constants):
+    if parts > MAX_GROUPS or (bias and parts > 1):
         return None
     right = channels_last(product.source, places, product.dtype, vectors)
     m, n, _, _ = product.sizes
@@ -385,9 +468,10 @@ def _defines(
     return defines
 
 
-def _may_compile(constants: dict[str, int]) -> bool:
-    """Return whether a kernel is there for these sizes, or may be compiled for them."""
-    key = tuple(constants.items())
+def _may_compile(product: _Product) -> bool:
+    """Return whether kernels are there for these sizes, or may be compiled for them."""
+    places = product.places.constants(product.channel_vectors)
+    key = (product.dtype, product.kind, product.rows, *places.values())
     if key not in _geometries and len(_geometries) >= MAX_GEOMETRIES:
         return False
     _geometries.add(key)

@@ -129,6 +129,9 @@ layout(push_constant, std430) uniform Push {
 #endif
 } push;
 #include "lib/product_result.glsl"
+#ifdef PATCHES
+shared uint places[BLOCK_K];  // of the lines of B fetched next, if they are its depth
+#endif
 
 #define A_FRAGMENT coopmat<ELEMENT, gl_ScopeSubgroup, EDGE, EDGE_K, gl_MatrixUseA>
 #define B_FRAGMENT coopmat<ELEMENT, gl_ScopeSubgroup, EDGE_K, EDGE, gl_MatrixUseB>
@@ -252,10 +255,12 @@ void main() {
     uint own_place[B_LOADS];
     [[unroll]] for (uint i = 0; i < B_LOADS; ++i)
         own_place[i] = place_at(first_column + b_line + i * LINES_APART);
+    if (B_ALONG_K == 0 && thread < BLOCK_K) places[thread] = place_at(part * depth + thread);
+    barrier();
 #define B_AT(tile, i)                                                                  \
     (B_ALONG_K != 0                                                                    \
             ? own_place[i] + tap_at((part * depth + (tile) * BLOCK_K) / WIDTH + b_vector) \
-            : own_tap + place_at(part * depth + (tile) * BLOCK_K + b_line + (i) * LINES_APART))
+            : own_tap + places[b_line + (i) * LINES_APART])
 #else
 #define B_AT(tile, i) (b_from + (tile) * b_next + (i) * b_step)
 #endif
@@ -286,9 +291,13 @@ void main() {
             tiles[a_to + i * (THREADS / A_VECTORS) * A_PITCH] = next_a[i];
         [[unroll]] for (uint i = 0; i < B_LOADS; ++i)
             tiles[b_to + i * (THREADS / B_VECTORS) * B_PITCH] = next_b[i];
-        barrier();
         // The last tile is fetched once more, which is cheaper than a branch.
         uint ahead = min(tile + 1, count - 1);
+#ifdef PATCHES
+        if (B_ALONG_K == 0 && thread < BLOCK_K)
+            places[thread] = place_at(part * depth + ahead * BLOCK_K + thread);
+#endif
+        barrier();
         [[unroll]] for (uint i = 0; i < A_LOADS; ++i)
             next_a[i] = a.at[a_from + ahead * a_next + i * a_step];
         [[unroll]] for (uint i = 0; i < B_LOADS; ++i)

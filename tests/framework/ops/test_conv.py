@@ -1,5 +1,6 @@
 """Convolution against PyTorch over kernels, strides, padding, dilation and groups."""
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -8,9 +9,17 @@ import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812 - its own documentation's name
 
+import vkbackend
 import vkbackend.framework as fw
 from tests.compare import assert_close
 from vkbackend.framework import ops
+from vkbackend.framework.dispatch import Placed
+from vkbackend.framework.dtype import float32
+from vkbackend.framework.op import REGISTRY
+from vkbackend.framework.ops import conv
+from vkbackend.framework.ops.window import Window
+from vkbackend.framework.primitive import Primitive
+from vkbackend.framework.shape import Layout
 
 Make = Callable[..., fw.Tensor]
 
@@ -75,3 +84,30 @@ def test_empty_batch(make: Make) -> None:
     out.sum().backward()
     assert x.grad.shape == (0, 2, 5, 5)
     assert_close(weight.grad, np.zeros((3, 2, 3, 3), np.float32))
+
+
+def placed(*shape: int) -> Placed:
+    return Placed(shape, float32, Layout.contiguous(shape))
+
+
+@pytest.mark.parametrize(("kernel", "groups"), [(3, 1), (1, 1), (3, 64), (3, 2)])
+def test_the_own_choice_is_a_candidate(
+    device: vkbackend.Device, kernel: int, groups: int
+) -> None:
+    gpu = dataclasses.replace(device.info, kind="discrete", max_shared_memory=49152)
+    pad = kernel // 2
+    window = Window((kernel, kernel), (1, 1), (pad, pad), (1, 1))
+    x, weight = placed(64, 64, 56, 56), placed(64, 64 // groups, kernel, kernel)
+    calls: dict[str, tuple[Any, ...]] = {
+        "conv2d": (x, weight, None, window, groups, ""),
+        "conv2d_input_vjp": (x, weight, (56, 56), window, groups, ""),
+        "conv2d_weight_vjp": (x, x, window, groups, ""),
+    }
+    for name, given in calls.items():
+        op = REGISTRY[name]
+        assert isinstance(op, Primitive)
+        own = op.rules["kernel"](gpu, *given)
+        ways = op.rules["candidates"](gpu, *given)
+        assert own in [way() for way in ways.values()]
+        if groups == 2:
+            assert ways[conv.TILES]() == own
