@@ -198,7 +198,7 @@ def scaled_dot_product_attention(
         seed = None
         if dropout_p:
             seed = bits_like(q, default_generator.stream(), (2,), uint32)
-        units = wants_units(q, v, mask, seed, scale)
+        units = wants_units(q, v, scale)
         width = v.shape[3]
         if units:
             q, k, v = (_in_words(x, max(q.shape[3], width)) for x in (q, k, v))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from ..dtype import FLOAT, SINGLE, float32, float64, uint32
 from ..primitive import primitive
 from ..rng import philox
 from ..shape import TensorSpec, ceil_div
-from .attention_units import fits, in_words, units_dispatch
+from .attention_units import fits, units_dispatch
 from .element import statistic_dtype, storage_defines
 from .reducing import need_countable
 
@@ -25,6 +26,9 @@ MOST_HEAD = 256
 
 GPU_TILE = {"LOCAL_X": 128, "LANES": 32, "ROWS": 8, "TILE": 2, "STAGED": 1}
 """Four teams of eight rows, and 64 vectors of the other side."""
+
+QUAD_TILE = {"LOCAL_X": 128, "LANES": 16, "TILE": 4, "STAGED": 1}
+"""Eight teams, of eight rows each or of four, where vectors are whole quads."""
 
 SOFTWARE_ROWS = 8
 SOFTWARE_TILE = 4
@@ -93,13 +97,14 @@ def flash_attention_kernel(
 ) -> Dispatch:
     own: dict[str, Argument] = {"out_": "out", "logsumexp": "logsumexp"}
     rest = (mask, seed, scale, causal, dropout, units)
-    return _dispatch(gpu, "attention/attention", own, q, k, v, *rest)
+    return _dispatch(gpu, "attention/attention", own, None, q, k, v, *rest)
 
 
 def _dispatch(
     gpu: DeviceInfo,
     kernel: str,
     push: dict[str, Argument],
+    incoming: Placed | None,
     q: Placed,
     k: Placed,
     v: Placed,
@@ -114,8 +119,6 @@ def _dispatch(
 
     With `units` it is the one for matrix units, if that can compute the call.
     """
-    if units and fits(q, k, v, mask, seed, scale):
-        return units_dispatch(kernel, push, q, k, v, scale, causal)
     batch, heads, queries, head = q.shape
     key_heads, keys = k.shape[1:3]
     push |= {"q": "q", "k": "k", "v": "v", "mask": "mask" if mask else "q"}
@@ -123,19 +126,13 @@ def _dispatch(
     push |= {"group": heads // key_heads, "queries": queries, "keys": keys}
     push |= {"scale": scale, "dropout": dropout}
     for name, x in (("q", q), ("k", k), ("v", v), ("mask", mask)):
-        if x is not None:
-            need_countable(kernel, x)
-        strides = (0,) * 4 if x is None else x.layout.strides
-        for label, stride in zip(("batch", "head", "row", "column"), strides):
-            if label != "column" or name == "mask":
-                push[f"{name}_{label}"] = stride
-    constants = dict(GPU_TILE)
-    if gpu.kind == "software":
-        size = gpu.subgroup_size
-        constants = {"LOCAL_X": size, "LANES": size, "TILE": SOFTWARE_TILE, "STAGED": 0}
-        constants["ROWS"] = min(
-            size, SOFTWARE_ROWS if head <= 64 else SOFTWARE_ROWS // 2
-        )
+        push |= _strides(kernel, name, x)
+    options = {"CAUSAL": int(causal), "HAS_MASK": int(mask is not None)}
+    options["DROPOUT"] = int(seed is not None)
+    vectors = [q, k, v] if incoming is None else [q, k, v, incoming]
+    if units and fits(vectors, scale):
+        return units_dispatch(kernel, push, q, k, v, options)
+    constants, defines = _tile(gpu, kernel, vectors)
     block = constants["ROWS"] * constants["LOCAL_X"] // constants["LANES"]
     span = constants["TILE"] * constants["LANES"]
     by_keys = "grad_k" in push
@@ -143,11 +140,46 @@ def _dispatch(
     # The loops of the kernels take elements two or four at a time.
     rounds = head + v.shape[3] + span if "grad" in push else (head + span) // 2 + span
     check_rounds(gpu, kernel, ceil_div(other, span) * rounds)
-    constants |= {"HEAD": head, "VALUE_HEAD": v.shape[3], "CAUSAL": int(causal)}
-    constants |= {"HAS_MASK": int(mask is not None), "DROPOUT": int(seed is not None)}
+    constants |= {"HEAD": head, "VALUE_HEAD": v.shape[3]} | options
     groups = ceil_div(own, block) * batch * (key_heads if by_keys else heads)
-    defines = storage_defines(q.dtype)
     return Dispatch(kernel, fold_grid(groups), push, constants, defines)
+
+
+def _strides(kernel: str, name: str, x: Placed | None) -> dict[str, int]:
+    """Return the strides of a tensor as arguments; vectors are contiguous."""
+    if x is not None:
+        need_countable(kernel, x)
+    strides = (0,) * 4 if x is None else x.layout.strides
+    labels = ("batch", "head", "row", "column")[: 4 if name == "mask" else 3]
+    return {f"{name}_{label}": stride for label, stride in zip(labels, strides)}
+
+
+def _tile(
+    gpu: DeviceInfo, kernel: str, vectors: Sequence[Placed]
+) -> tuple[dict[str, int], dict[str, str]]:
+    """Return the constants and macros that say what a workgroup computes."""
+    defines = dict(storage_defines(vectors[0].dtype))
+    longest = max(x.shape[3] for x in vectors)
+    if gpu.kind == "software":
+        size = gpu.subgroup_size
+        rows = SOFTWARE_ROWS if vectors[0].shape[3] <= 64 else SOFTWARE_ROWS // 2
+        found = {"LOCAL_X": size, "LANES": size, "TILE": SOFTWARE_TILE, "STAGED": 0}
+        return found | {"ROWS": min(size, rows)}, defines
+    if all(map(_in_quads, vectors)):
+        return _quad_tile(kernel, longest), defines | {"QUADS": "1"}
+    return dict(GPU_TILE), defines
+
+
+def _in_quads(x: Placed) -> bool:
+    """Return whether the vectors of a tensor are whole quads of elements in memory."""
+    steps = (x.shape[3], x.layout.offset, *x.layout.strides[:3])
+    return not any(step % 4 for step in steps)
+
+
+def _quad_tile(kernel: str, head: int) -> dict[str, int]:
+    """Return the constants for vectors of whole quads, that there be registers."""
+    long = head > (64 if kernel == "attention/attention_key_vjp" else 128)
+    return QUAD_TILE | {"ROWS": 4 if long else 8}
 
 
 def _heads_of(x: np.ndarray, q: np.ndarray) -> np.ndarray:
@@ -243,8 +275,7 @@ def flash_query_grad_kernel(
 ) -> Dispatch:
     own: dict[str, Argument] = {"grad": "incoming", "out_": "out"}
     own |= {"logsumexp": "logsumexp", "delta": "delta"}
-    units = rest.pop("units") and in_words(incoming)
-    return _dispatch(gpu, "attention/attention_query_vjp", own, **rest, units=units)
+    return _dispatch(gpu, "attention/attention_query_vjp", own, incoming, **rest)
 
 
 def _score_grads(
@@ -310,8 +341,7 @@ def flash_key_grad_kernel(
 ) -> Dispatch:
     own: dict[str, Argument] = {"grad": "incoming", "grad_k": "grad_k"}
     own |= {"grad_v": "grad_v", "logsumexp": "logsumexp", "delta": "delta"}
-    units = rest.pop("units") and in_words(incoming)
-    return _dispatch(gpu, "attention/attention_key_vjp", own, **rest, units=units)
+    return _dispatch(gpu, "attention/attention_key_vjp", own, incoming, **rest)
 
 
 @flash_key_grad.reference

@@ -50,13 +50,13 @@ void main() {
             for (uint j = 0; j < TILE; ++j)
                 scores[i][j] = score(
                     scores[i][j], first_row + team * ROWS + i,
-                    first + j * LANES + lane, mask_at);
+                    first + column_of(j), mask_at);
         share(scores);
 
         float next = greatest;
         for (uint c = part; c < SPAN; c += 4 * PARTS)
             for (uint u = 0; u < 4; ++u)
-                next = max(next, tile[row * PITCH + c + u * PARTS]);
+                next = max(next, AT_TILE(row * PITCH + c + u * PARTS));
         if (PARTS > 1) {
             partial[at] = next;
             barrier();
@@ -68,11 +68,12 @@ void main() {
         total *= factor;
         for (uint quad = part; quad < SPAN; quad += 4 * PARTS)
             for (uint c = quad; c < quad + 4 * PARTS; c += PARTS) {
-                float weight = precise_exp(tile[row * PITCH + c] - reference);
+                float weight = precise_exp(AT_TILE(row * PITCH + c) - reference);
                 total += weight;
                 if (DROPOUT != 0)
-                    weight *= kept(number * queries + first_row + row, first + c);
-                tile[row * PITCH + c] = weight;
+                    weight *= kept(
+                        number * queries + first_row + row, first + c, seed, dropout);
+                AT_TILE(row * PITCH + c) = weight;
             }
         if (part == 0) factors[row] = factor;
         greatest = next;

@@ -49,7 +49,7 @@ void main() {
             multiply(
                 v, v_at, grad, grad_at, VALUE_HEAD, queries, first, VALUE_HEAD, products);
             for (uint j = 0; j < TILE; ++j) {
-                uint query = first + j * LANES + lane;
+                uint query = first + column_of(j);
                 uint place = line + min(query, queries - 1);
                 float logsumexp = all.logsumexp.at[place], delta = all.delta.at[place];
                 bool sees = query < queries && logsumexp != -INFINITE;
@@ -57,7 +57,7 @@ void main() {
                     uint key = first_row + team * ROWS + i;
                     float weight = score(scores[i][j], query, key, mask_at) - logsumexp;
                     weight = sees ? precise_exp(weight) : 0.0;
-                    float factor = DROPOUT != 0 ? kept(place, key) : 1.0;
+                    float factor = DROPOUT != 0 ? kept(place, key, seed, dropout) : 1.0;
                     scores[i][j] = weight * factor;
                     products[i][j] =
                         weight * (products[i][j] * factor - delta) * scale;

@@ -46,11 +46,11 @@ void main() {
         multiply(grad, grad_at, v, v_at, v_row, keys, first, VALUE_HEAD, products);
         for (uint i = 0; i < ROWS; ++i)
             for (uint j = 0; j < TILE; ++j) {
-                uint row = first_row + team * ROWS + i, key = first + j * LANES + lane;
+                uint row = first_row + team * ROWS + i, key = first + column_of(j);
                 float weight = score(scores[i][j], row, key, mask_at) - logsumexp[i];
                 weight = logsumexp[i] == -INFINITE ? 0.0 : precise_exp(weight);
                 if (DROPOUT != 0)
-                    products[i][j] *= kept(number * queries + row, key);
+                    products[i][j] *= kept(number * queries + row, key, seed, dropout);
                 scores[i][j] = weight * (products[i][j] - delta[i]) * scale;
             }
         share(scores);

@@ -7,35 +7,11 @@
 // out     grad_k, grad_v (batch, heads / group, keys, HEAD) T
 // consts  those of lib/attention_units.glsl
 // source  Dao, FlashAttention-2, arXiv:2307.08691
+// lint    scalar-load: arguments, once; vectors come in words of 16 bytes
 #version 460
 #extension GL_EXT_buffer_reference : require
+#define OWN_FIELDS Words grad; AccIn logsumexp; AccIn delta; Pairs grad_k; Pairs grad_v;
 #include "lib/attention_units.glsl"
-
-layout(push_constant, std430) uniform Push {
-    Words q;
-    Words k;
-    Words v;
-    Words grad;
-    AccIn logsumexp;
-    AccIn delta;
-    Pairs grad_k;
-    Pairs grad_v;
-    uint batch;
-    uint heads;
-    uint group;
-    uint queries;
-    uint keys;
-    uint q_batch;
-    uint q_head;
-    uint q_row;
-    uint k_batch;
-    uint k_head;
-    uint k_row;
-    uint v_batch;
-    uint v_head;
-    uint v_row;
-    float scale;
-} push;
 
 // Of the queries of a tile: what is taken from their scores, and delta.
 shared float shifts[SPAN];
@@ -46,35 +22,30 @@ shared float deltas[SPAN];
     {                                                                                    \
         uint head_ = key_head * group + member;                                          \
         uint lines_ = (batch * heads + head_) * queries;                                 \
-        uint q_at_ = batch * push.q_batch + head_ * push.q_head;                         \
-        fetch(next_q, q, q_at_, push.q_row, ahead, queries);                             \
+        fetch(next_q, q, q_base(batch, head_), q_row, ahead, queries);                   \
         fetch(next_grad, grad, lines_ * WORDS, WORDS, ahead, queries);                   \
         uint place_ = lines_ + min(ahead + column, queries - 1);                         \
-        next_shift = shift_of(push.logsumexp.at[place_]);                                \
+        next_shift = shift_of(all.logsumexp.at[place_]);                                 \
         if (ahead + column >= queries) next_shift = INFINITE;                            \
-        next_delta = push.delta.at[place_];                                              \
+        next_delta = all.delta.at[place_];                                               \
     }
 
 void main() {
-    uint queries = push.queries, keys = push.keys, heads = push.heads;
-    uint group = push.group, key_heads = heads / group;
+    uint key_heads = heads / group;
     uint blocks = (keys - 1) / BLOCK + 1, block;
-    uint number = choose_block(push.batch * key_heads, blocks, block);
-    if (number >= push.batch * key_heads) return;
+    uint number = choose_block(all.batch * key_heads, blocks, block);
+    if (number >= all.batch * key_heads) return;
     // The first keys are seen by most queries.
     if (CAUSAL != 0) block = blocks - 1 - block;
     uint batch = number / key_heads, key_head = number % key_heads;
     uint first_row = block * BLOCK;
-    Words q = push.q, grad = push.grad;
-    uint k_at = batch * push.k_batch + key_head * push.k_head;
-    uint v_at = batch * push.v_batch + key_head * push.v_head;
-    float scale = push.scale * LOG2_E;
+    Words grad = all.grad;
 
-    FACTOR_A k[STRIPES][DEEP], v[STRIPES][DEEP];
-    put_own(push.k, k_at, push.k_row, first_row, keys);
-    LOAD_OWN(k)
-    put_own(push.v, v_at, push.v_row, first_row, keys);
-    LOAD_OWN(v)
+    FACTOR_A own_k[STRIPES][DEEP], own_v[STRIPES][DEEP];
+    put_own(k, k_base(batch, key_head), k_row, first_row, keys);
+    LOAD_OWN(own_k)
+    put_own(v, v_base(batch, key_head), v_row, first_row, keys);
+    LOAD_OWN(own_v)
     SUMS k_sums[STRIPES][DEEP], v_sums[STRIPES][DEEP];
     CLEAR(k_sums)
     CLEAR(v_sums)
@@ -88,10 +59,11 @@ void main() {
     float next_shift, next_delta;
     FETCH
     [[dont_unroll]] for (uint tile = 0; tile < count; ++tile) {
-        uint first = ahead;
+        uint first = ahead, head = key_head * group + member;
+        uint lines = (batch * heads + head) * queries, mask_at = mask_base(batch, head);
         barrier();
-        put(next_q, 0);
-        put(next_grad, SECOND);
+        put(next_q, 0, first, queries);
+        put(next_grad, SECOND, first, queries);
         shifts[column] = next_shift;
         deltas[column] = next_delta;
         barrier();
@@ -105,22 +77,31 @@ void main() {
 #ifndef EMULATED
         if (CAUSAL != 0 && first + SPAN <= first_row + own) continue;
 #endif
-        bool whole = CAUSAL == 0 || first + 1 >= first_row + own + STRIPES * 16;
+        bool whole = HAS_MASK == 0
+            && (CAUSAL == 0 || first + 1 >= first_row + own + STRIPES * 16);
 
         UNROLL for (uint j = 0; j < ACROSS; ++j) {
             SUMS scores[STRIPES], products[STRIPES];
             FACTOR_A weights[STRIPES], changes[STRIPES];
-            MULTIPLY_OWN(scores, k, j * 16 * PITCH)
-            MULTIPLY_OWN(products, v, SECOND + j * 16 * PITCH)
+            MULTIPLY_OWN(scores, own_k, j * 16 * PITCH)
+            MULTIPLY_OWN(products, own_v, SECOND + j * 16 * PITCH)
+            if (!whole)
+                UNROLL for (uint r = 0; r < STRIPES; ++r)
+                    UNROLL for (uint i = 0; i < ELEMENTS; ++i)
+                        scores[r][i] = masked(
+                            scores[r][i], first + j * 16 + column_of(i),
+                            first_row + own + r * 16 + row_of(i), mask_at);
             UNROLL for (uint i = 0; i < ELEMENTS; ++i) {
                 uint at = j * 16 + column_of(i);
                 float shift = shifts[at], delta = deltas[at];
                 UNROLL for (uint r = 0; r < STRIPES; ++r) {
-                    uint key = first_row + own + r * 16 + row_of(i);
                     float weight = exp2(fma(scores[r][i], scale, -shift));
-                    if (!whole && key > first + at) weight = 0.0;
-                    weights[r][i] = ROUND(weight);
-                    changes[r][i] = ROUND(weight * (products[r][i] - delta));
+                    float factor = DROPOUT == 0 ? 1.0 : kept(
+                        lines + first + at, first_row + own + r * 16 + row_of(i),
+                        seed, dropout);
+                    weights[r][i] = ROUND(weight * factor);
+                    changes[r][i] =
+                        ROUND(weight * (products[r][i] * factor - delta));
                 }
             }
             ADD_PRODUCTS(v_sums, weights, SECOND + j * 16 * PITCH)
@@ -129,6 +110,7 @@ void main() {
     }
 
     uint base = number * keys * HEAD;
-    STORE_OWN(push.grad_k, k_sums, base, HEAD, first_row, keys, push.scale)
-    STORE_OWN(push.grad_v, v_sums, base, HEAD, first_row, keys, 1.0)
+    Pairs grad_k = all.grad_k, grad_v = all.grad_v;
+    STORE_OWN(grad_k, k_sums, base, HEAD, first_row, keys, all.scale)
+    STORE_OWN(grad_v, v_sums, base, HEAD, first_row, keys, 1.0)
 }

@@ -4,7 +4,8 @@
 // LANES invocations, and walks over the other side in steps of SPAN, TILE for each
 // invocation. The includer first includes lib/element.glsl, lib/index.glsl,
 // lib/math/exponential.glsl and lib/random.glsl, and defines OWN_FIELDS, its own fields
-// of the arguments.
+// of the arguments. With QUADS vectors of both sides are whole quads, at multiples of
+// four; TILE is one, and STAGED.
 
 layout(constant_id = 3) const uint HEAD = 64;
 layout(constant_id = 4) const uint VALUE_HEAD = 64;
@@ -19,13 +20,10 @@ layout(constant_id = 11) const uint STAGED = 1;
 
 const uint BLOCK = ROWS * (gl_WorkGroupSize.x / LANES);
 const uint SPAN = TILE * LANES;
-const uint PITCH = SPAN + 1;
 const uint SLAB = 16;
-const uint COLUMNS = (HEAD - 1) / LANES + 1;
-const uint VALUE_COLUMNS = (VALUE_HEAD - 1) / LANES + 1;
 
-layout(buffer_reference, std430, buffer_reference_align = 4) restrict readonly buffer
-    Seed { uint key[2]; };
+#include "lib/weight_dropout.glsl"
+
 // Strides are in elements; the last dimension's is 1, but for the mask.
 layout(buffer_reference, std430, buffer_reference_align = 8) restrict readonly buffer
     Arguments {
@@ -58,8 +56,31 @@ layout(buffer_reference, std430, buffer_reference_align = 8) restrict readonly b
 };
 layout(push_constant) uniform Push { Arguments args; };
 
+// Own elements, and those of the tile, are taken STEP at a time. Of the columns of the
+// tile, and of a result, an invocation has column_of(0), column_of(1) and so on.
+#ifdef QUADS
+#include "lib/quads.glsl"
+const uint PITCH = SPAN + 4, STEP = 4;
+const uint COLUMNS = ((HEAD - 1) / (4 * LANES) + 1) * 4;
+const uint VALUE_COLUMNS = ((VALUE_HEAD - 1) / (4 * LANES) + 1) * 4;
+shared vec4 tile[BLOCK * PITCH / 4];
+shared vec4 slab[SLAB * PITCH / 4];
+#define AT_TILE(i) tile[(i) / 4][(i) % 4]
+#define TAKEN vec4
+#define TAKE(own, at, e, depth) load_quad(QuadsIn(own), ((at) + (e)) / 4)
+#define TAKE_TILE(i) tile[(i) / 4]
+#else
+const uint PITCH = SPAN + 1, STEP = 2;
+const uint COLUMNS = (HEAD - 1) / LANES + 1;
+const uint VALUE_COLUMNS = (VALUE_HEAD - 1) / LANES + 1;
 shared float tile[BLOCK * PITCH];
 shared float slab[STAGED != 0 ? SLAB * PITCH : 1];
+#define AT_TILE(i) tile[i]
+#define TAKEN vec2
+#define TAKE(own, at, e, depth)                                                          \
+    vec2(load(own, (at) + (e)), load(own, (at) + min((e) + 1, (depth) - 1)))
+#define TAKE_TILE(i) vec2(tile[i], tile[(i) + 1])
+#endif
 
 Arguments all = args;
 In q = all.q, k = all.k, v = all.v, mask = all.mask;
@@ -72,6 +93,12 @@ uvec2 seed = DROPOUT != 0 ? uvec2(all.seed.key[0], all.seed.key[1]) : uvec2(0);
 
 uint at = gl_LocalInvocationIndex;
 uint lane = at % LANES, team = at / LANES;
+
+#ifdef QUADS
+uint column_of(uint j) { return (j / 4 * LANES + lane) * 4 + j % 4; }
+#else
+uint column_of(uint j) { return j * LANES + lane; }
+#endif
 
 // Where the vectors of a head begin.
 uint q_base(uint batch, uint head) { return batch * all.q_batch + head * all.q_head; }
@@ -91,11 +118,26 @@ float score(float product, uint query, uint key, uint mask_at) {
     return seen ? result : -INFINITE;
 }
 
-// The factor of a weight under dropout: 0, or what keeps the expected sum.
-float kept(uint row, uint key) {
-    uint bits = philox(uvec4(key, row, 0u, 0u), seed).x;
-    float draw = float(bits >> 8) * (1.0 / 16777216.0);
-    return draw >= dropout ? 1.0 / (1.0 - dropout) : 0.0;
+// Put elements of the other side's vectors, from `start` on, into the slab.
+void fill(
+    In other, uint base, uint stride, uint count, uint first, uint start, uint depth) {
+    barrier();
+#ifdef QUADS
+    for (uint i = at; i < SLAB / 4 * SPAN; i += gl_WorkGroupSize.x) {
+        uint vector = i / (SLAB / 4), e = i % (SLAB / 4) * 4;
+        uint entry = base + min(first + vector, count - 1) * stride;
+        vec4 quad = load_quad(QuadsIn(other), (entry + min(start + e, depth - 4)) / 4);
+        for (uint u = 0; u < 4; ++u)
+            slab[((e + u) * PITCH + vector) / 4][vector % 4] = quad[u];
+    }
+#else
+    for (uint i = at; i < SLAB * SPAN; i += gl_WorkGroupSize.x) {
+        uint entry = base + min(first + i / SLAB, count - 1) * stride;
+        slab[i % SLAB * PITCH + i / SLAB] =
+            load(other, entry + min(start + i % SLAB, depth - 1));
+    }
+#endif
+    barrier();
 }
 
 // Products of own vectors, which begin at `own_at`, and those of the other side from
@@ -105,34 +147,37 @@ void multiply(
     uint depth, out float result[ROWS][TILE]) {
     for (uint i = 0; i < ROWS; ++i)
         for (uint j = 0; j < TILE; ++j) result[i][j] = 0.0;
+#ifndef QUADS
     uint other_at[TILE];
     for (uint j = 0; j < TILE; ++j)
-        other_at[j] = base + min(first + j * LANES + lane, count - 1) * stride;
+        other_at[j] = base + min(first + column_of(j), count - 1) * stride;
+#endif
     for (uint start = 0; start < depth; start += SLAB) {
-        if (STAGED != 0) {
-            barrier();
-            for (uint i = at; i < SLAB * SPAN; i += gl_WorkGroupSize.x) {
-                uint entry = base + min(first + i / SLAB, count - 1) * stride;
-                slab[i % SLAB * PITCH + i / SLAB] =
-                    load(other, entry + min(start + i % SLAB, depth - 1));
-            }
-            barrier();
-        }
-        for (uint pair = 0; pair < SLAB && start + pair < depth; pair += 2)
-            for (uint e = pair; e < pair + 2; ++e) {
+        if (STAGED != 0) fill(other, base, stride, count, first, start, depth);
+        for (uint first_e = start; first_e < min(start + SLAB, depth); first_e += STEP) {
+            TAKEN taken[ROWS];
+            for (uint i = 0; i < ROWS; ++i)
+                taken[i] = TAKE(own, own_at[i], first_e, depth);
+            for (uint u = 0; u < STEP; ++u) {
                 float values[TILE];
-                uint at_e = min(start + e, depth - 1);
+                uint e = first_e + u;
+#ifdef QUADS
+                for (uint j = 0; j < TILE; j += 4) {
+                    vec4 quad = slab[((e - start) * PITCH + column_of(j)) / 4];
+                    for (uint w = 0; w < 4; ++w) values[j + w] = quad[w];
+                }
+#else
                 for (uint j = 0; j < TILE; ++j) {
-                    if (STAGED != 0) values[j] = slab[e * PITCH + j * LANES + lane];
-                    else values[j] = load(other, other_at[j] + at_e);
-                    if (start + e >= depth) values[j] = 0.0;
+                    if (STAGED != 0) values[j] = slab[(e - start) * PITCH + column_of(j)];
+                    else values[j] = load(other, other_at[j] + min(e, depth - 1));
+                    if (e >= depth) values[j] = 0.0;
                 }
-                for (uint i = 0; i < ROWS; ++i) {
-                    float value = load(own, own_at[i] + at_e);
+#endif
+                for (uint i = 0; i < ROWS; ++i)
                     for (uint j = 0; j < TILE; ++j)
-                        result[i][j] = fma(value, values[j], result[i][j]);
-                }
+                        result[i][j] = fma(taken[i][u], values[j], result[i][j]);
             }
+        }
     }
 }
 
@@ -140,34 +185,55 @@ void multiply(
 void share(float values[ROWS][TILE]) {
     barrier();
     for (uint i = 0; i < ROWS; ++i)
+#ifdef QUADS
+        for (uint j = 0; j < TILE; j += 4)
+            TAKE_TILE((team * ROWS + i) * PITCH + column_of(j)) = vec4(
+                values[i][j], values[i][j + 1], values[i][j + 2], values[i][j + 3]);
+#else
         for (uint j = 0; j < TILE; ++j)
-            tile[(team * ROWS + i) * PITCH + j * LANES + lane] = values[i][j];
+            AT_TILE((team * ROWS + i) * PITCH + column_of(j)) = values[i][j];
+#endif
     barrier();
 }
 
+// Load this invocation's columns of a vector; what is beyond it counts nowhere.
+#ifdef QUADS
+#define LOAD_COLUMNS(values, WIDTH, WIDTH_COLUMNS, other, from)                          \
+    for (uint c = 0; c < WIDTH_COLUMNS; c += 4) {                                        \
+        uint place_ = from + min(column_of(c), WIDTH - 4);                               \
+        vec4 quad_ = load_quad(QuadsIn(other), place_ / 4);                              \
+        for (uint w_ = 0; w_ < 4; ++w_) values[c + w_] = quad_[w_];                      \
+    }
+#else
+#define LOAD_COLUMNS(values, WIDTH, WIDTH_COLUMNS, other, from)                          \
+    for (uint c = 0; c < WIDTH_COLUMNS; ++c)                                             \
+        values[c] = load(other, from + min(column_of(c), WIDTH - 1));
+#endif
+
 // sums[i][c] += sum over the tile's columns of tile[i][column] * other[column][c], for
-// columns of the other side from `first` to before `end`; those from there on are 0. Two
-// at a time, as `multiply`, for some drivers end loops after so many rounds in all.
+// columns of the other side from `first` to before `end`; those from there on are 0.
+// STEP at a time, as in `multiply`, for some drivers end loops after so many rounds.
 #define ACCUMULATE(sums, WIDTH, WIDTH_COLUMNS, other, base, stride, first, end)          \
-    for (uint pair_ = 0; pair_ < SPAN && first + pair_ < end; pair_ += 2)                \
-        for (uint step_ = pair_; step_ < pair_ + 2; ++step_) {                           \
+    for (uint step_ = 0; step_ < SPAN && first + step_ < end; step_ += STEP) {           \
+        TAKEN taken_[ROWS];                                                              \
+        for (uint i = 0; i < ROWS; ++i)                                                  \
+            taken_[i] = TAKE_TILE((team * ROWS + i) * PITCH + step_);                    \
+        for (uint u_ = 0; u_ < STEP; ++u_) {                                             \
             float values_[WIDTH_COLUMNS];                                                \
-            uint from_ = base + min(first + step_, end - 1) * stride;                    \
-            for (uint c = 0; c < WIDTH_COLUMNS; ++c)                                     \
-                values_[c] = load(other, from_ + min(lane + c * LANES, WIDTH - 1));      \
-            for (uint i = 0; i < ROWS; ++i) {                                            \
-                float weight_ = tile[(team * ROWS + i) * PITCH + step_];                 \
+            uint from_ = base + min(first + step_ + u_, end - 1) * stride;               \
+            LOAD_COLUMNS(values_, WIDTH, WIDTH_COLUMNS, other, from_)                    \
+            for (uint i = 0; i < ROWS; ++i)                                              \
                 for (uint c = 0; c < WIDTH_COLUMNS; ++c)                                 \
-                    sums[i][c] = fma(weight_, values_[c], sums[i][c]);                   \
-            }                                                                            \
-        }
+                    sums[i][c] = fma(taken_[i][u_], values_[c], sums[i][c]);             \
+        }                                                                                \
+    }
 
 // Store own vectors, of which there are `count`, from `base` on, `stride` apart.
 #define STORE(out_, sums, WIDTH, WIDTH_COLUMNS, base, stride, first_row, count)          \
     for (uint i = 0; i < ROWS; ++i) {                                                    \
         uint row_ = first_row + team * ROWS + i;                                         \
         for (uint c = 0; c < WIDTH_COLUMNS; ++c) {                                       \
-            uint column_ = lane + c * LANES;                                             \
+            uint column_ = column_of(c);                                             \
             if (row_ < count && column_ < WIDTH)                                         \
                 store(out_, base + row_ * (stride) + column_, sums[i][c]);               \
         }                                                                                \

@@ -3,15 +3,20 @@
 // A workgroup owns BLOCK vectors of one side, queries or keys, 16 * STRIPES for each
 // subgroup, and walks over the other side in tiles of SPAN, two of whose tensors lie in
 // shared memory while the next two are on their way. Vectors of HEAD elements are
-// contiguous, in words of 16 bytes, which strides count.
+// contiguous, in words of 16 bytes, which their strides count. The includer defines
+// OWN_FIELDS, its own fields of the arguments.
 
 #include "lib/element.glsl"
 #include "lib/index.glsl"
+#include "lib/random.glsl"
+#include "lib/weight_dropout.glsl"
 
 layout(constant_id = 3) const uint HEAD = 64;
 layout(constant_id = 4) const uint STRIPES = 2;
 layout(constant_id = 5) const uint SPAN = 64;
 layout(constant_id = 6) const uint CAUSAL = 0;
+layout(constant_id = 7) const uint HAS_MASK = 0;
+layout(constant_id = 8) const uint DROPOUT = 0;
 
 const uint THREADS = gl_WorkGroupSize.x;
 const uint BLOCK = THREADS / 32 * STRIPES * 16;
@@ -38,6 +43,66 @@ layout(buffer_reference, std430, buffer_reference_align = 16) restrict readonly
 layout(buffer_reference, std430, buffer_reference_align = 4) restrict writeonly
     buffer Pairs { uint at[]; };
 
+layout(buffer_reference, std430, buffer_reference_align = 8) restrict readonly buffer
+    Arguments {
+    Words q;
+    Words k;
+    Words v;
+    In mask;
+    Seed seed;
+    OWN_FIELDS
+    uint batch;
+    uint heads;
+    uint group;
+    uint queries;
+    uint keys;
+    uint q_batch;
+    uint q_head;
+    uint q_row;
+    uint k_batch;
+    uint k_head;
+    uint k_row;
+    uint v_batch;
+    uint v_head;
+    uint v_row;
+    uint mask_batch;
+    uint mask_head;
+    uint mask_row;
+    uint mask_column;
+    float scale;
+    float dropout;
+};
+layout(push_constant) uniform Push { Arguments args; };
+
+Arguments all = args;
+Words q = all.q, k = all.k, v = all.v;
+In mask = all.mask;
+uint heads = all.heads, group = all.group, queries = all.queries, keys = all.keys;
+uint q_row = all.q_row, k_row = all.k_row, v_row = all.v_row;
+uint mask_row = all.mask_row, mask_column = all.mask_column;
+float dropout = all.dropout;
+// Of products, in powers of two; and what a number that is added to scores becomes when
+// it is added to products.
+float scale = all.scale * LOG2_E, unscale = 1.0 / all.scale;
+
+uvec2 seed = DROPOUT != 0 ? uvec2(all.seed.key[0], all.seed.key[1]) : uvec2(0);
+
+uint q_base(uint batch, uint head) { return batch * all.q_batch + head * all.q_head; }
+uint k_base(uint batch, uint head) { return batch * all.k_batch + head * all.k_head; }
+uint v_base(uint batch, uint head) { return batch * all.v_batch + head * all.v_head; }
+uint mask_base(uint batch, uint head) {
+    return batch * all.mask_batch + head * all.mask_head;
+}
+
+// A product with what the mask adds; nothing counts beyond the keys.
+float masked(float product, uint query, uint key, uint mask_at) {
+    uint row = min(query, queries - 1), column = min(key, keys - 1);
+    if (HAS_MASK != 0)
+        product += load(mask, mask_at + row * mask_row + column * mask_column) * unscale;
+    bool seen = key < keys && (CAUSAL == 0 || key <= query);
+    return seen ? product : -INFINITE;
+}
+
 uint line = gl_LocalInvocationIndex / WORDS;
 uint word = gl_LocalInvocationIndex % WORDS;
 // This subgroup's first vector among the workgroup's own.
@@ -59,24 +124,26 @@ uint choose_block(uint all, uint blocks, out uint block) {
     return start + place % together;
 }
 
-// What is taken from scores in powers of two to make weights, by the logsumexp of all.
+// What is taken from scores in powers of two to make weights, by the logsumexp of all;
+// they then come LIFT higher.
 float shift_of(float logsumexp) {
-    return logsumexp == -INFINITE ? INFINITE : logsumexp * LOG2_E;
+    return logsumexp == -INFINITE ? INFINITE : logsumexp * LOG2_E - LIFT;
 }
 
-// Fetch this invocation's words of SPAN lines from the line `first` on; lines from
-// `count` on are 0.
+// Fetch this invocation's words of SPAN lines from the line `first` on, of `count` lines.
 void fetch(
     out uvec4 next[LOADS], Words x, uint base, uint stride, uint first, uint count) {
     [[unroll]] for (uint i = 0; i < LOADS; ++i) {
-        uint at = first + line + i * LINES;
-        next[i] = x.at[base + min(at, count - 1) * stride + word];
-        if (at >= count) next[i] = uvec4(0);
+        uint at = min(first + line + i * LINES, count - 1);
+        next[i] = x.at[base + at * stride + word];
     }
 }
 
-// Put what was fetched into shared memory, from `start` on.
-void put(uvec4 next[LOADS], uint start) {
+// Put what was fetched into shared memory, from `start` on; lines from `count` on are 0.
+void put(uvec4 next[LOADS], uint start, uint first, uint count) {
+    if (first + SPAN > count)
+        [[unroll]] for (uint i = 0; i < LOADS; ++i)
+            if (first + line + i * LINES >= count) next[i] = uvec4(0);
     [[unroll]] for (uint i = 0; i < LOADS; ++i) {
         uint at = line + i * LINES;
         if (EVEN || line < LINES && at < SPAN) tiles[start + at * PITCH + word] = next[i];
@@ -89,7 +156,8 @@ void put_own(Words x, uint base, uint stride, uint first, uint count) {
     barrier();
     for (uint at = line; at < BLOCK; at += LINES) {
         uvec4 value = x.at[base + min(first + at, count - 1) * stride + word];
-        if (line < LINES) tiles[at * PITCH + word] = first + at < count ? value : uvec4(0);
+        if (first + at >= count) value = uvec4(0);
+        if (line < LINES) tiles[at * PITCH + word] = value;
     }
     barrier();
 }

@@ -116,6 +116,50 @@ def test_is_as_in_torch(
     assert sorted(kernels) == sorted(KERNELS.values())
 
 
+@pytest.mark.parametrize("kind", ["bool", "float16"])
+def test_masks(kind: str, emulated: GpuDevice, kernels: list[str]) -> None:
+    """The third query sees nothing, the fourth only the last key."""
+    own, theirs = twins(emulated, "float16", *[(2, 2, 70, 48)] * 2)
+    mask = draw(2, 1, 70, 70, seed=5)
+    if kind == "bool":
+        mask = mask > -0.3
+        mask[:, :, 2] = False
+        mask[:, :, 3] = np.arange(70) == 69
+    given = fw.tensor(mask, kind, emulated)
+    exact = torch.from_numpy(mask if kind == "bool" else given.float().numpy())
+    exact = exact if kind == "bool" else exact.double()
+    out = ops.scaled_dot_product_attention(own[0], own[1], own[0], given)
+    expected = F.scaled_dot_product_attention(theirs[0], theirs[1], theirs[0], exact)
+    if kind == "bool":
+        assert not out.detach().float().numpy()[:, :, 2].any()
+    expected = torch.where(exact.any(-1, keepdim=True), expected, 0.0)
+    weights = draw(*expected.shape, seed=9).astype(np.float16)
+    out.backward(fw.tensor(weights, device=emulated))
+    expected.backward(torch.from_numpy(weights).double())
+    errors = [relative_error(out.detach().float().numpy(), expected.detach().numpy())]
+    for mine, other in zip(own, theirs):
+        assert mine.grad is not None
+        assert other.grad is not None
+        errors.append(relative_error(mine.grad.float().numpy(), other.grad.numpy()))
+    assert max(errors) <= BOUND["float16"], errors
+    assert sorted(kernels) == sorted(KERNELS.values())
+
+
+def test_dropout_is_that_of_the_host(emulated: GpuDevice, kernels: list[str]) -> None:
+    arrays = [draw(1, 2, n, 48, seed=n).astype(np.float16) for n in (37, 70, 70)]
+    found = []
+    for device, dtype in (("cpu", "float32"), (emulated, "float16")):
+        fw.manual_seed(3)
+        x = [fw.tensor(each, dtype, device).requires_grad_() for each in arrays]
+        out = ops.scaled_dot_product_attention(*x, dropout_p=0.3)
+        out.sum().backward()
+        results = [out.detach(), *(each.grad for each in x)]
+        found.append([each.float().numpy() for each in results if each is not None])
+    for one, other in zip(*found):
+        assert relative_error(other, one.astype(np.float64)) <= BOUND["float16"]
+    assert len(kernels) == 3
+
+
 def test_scores_that_grow_and_weights_that_vanish(emulated: GpuDevice) -> None:
     """Maxima are replaced in every tile, and sums scaled, for some rows."""
     q, k, v = (draw(1, 1, n, 48, seed=n) for n in (20, 200, 201))
@@ -148,9 +192,6 @@ def test_what_the_kernels_cannot_do_goes_another_way(
         x = fw.tensor(draw(1, 1, 5, size), dtype, emulated)
         fw.eval(ops.scaled_dot_product_attention(x, x, x, **given))
 
-    mask = fw.tensor(np.ones((5, 5), bool), device=emulated)
-    attend(attn_mask=mask)
-    attend(dropout_p=0.5)
     attend(dtype="float32")
     attend(size=144)
     attend(size=7)
@@ -184,23 +225,21 @@ def placed(*shape: int, offset: int = 0, strides: tuple[int, ...] = ()) -> Place
 
 def test_fits() -> None:
     good = placed(2, 3, 40, 64)
-    assert fits(good, good, good, None, None, 0.5)
-    assert not fits(good, good, good, good, None, 0.5)
-    assert not fits(good, good, good, None, good, 0.5)
-    assert not fits(good, good, good, None, None, -0.5)
-    assert not fits(good, good, good, None, None, float("inf"))
+    assert fits([good, good, good], 0.5)
+    assert not fits([good, good, good], -0.5)
+    assert not fits([good, good, good], float("inf"))
     for bad in (
         placed(2, 3, 40, 64, offset=4),
         placed(2, 3, 40, 64, strides=(7684, 2560, 64, 1)),
         placed(2, 3, 40, 64, strides=(7680, 64, 192, 2)),
         placed(2, 3, 40, 32),
     ):
-        assert not fits(good, good, bad, None, None, 0.5)
+        assert not fits([good, good, bad], 0.5)
     long = placed(2, 3, 40, 144)
-    assert not fits(long, long, long, None, None, 0.5)
+    assert not fits([long, long, long], 0.5)
     # The stride of a single row does not count.
     single = placed(2, 3, 1, 64, strides=(192, 64, 3, 1))
-    assert fits(single, good, good, None, None, 0.5)
+    assert fits([single, good, good], 0.5)
 
 
 def test_the_test_accepts_what_is_right_and_refuses_what_is_not(

@@ -20,6 +20,7 @@ from vkbackend.framework.ops import flash_attention
 SHAPES = {
     # Queries, keys, size of a key and of a value; more than one tile and block each.
     "odd": ((2, 3, 70, 40), (2, 3, 131, 40), (2, 3, 131, 18)),
+    "quads": ((2, 3, 70, 40), (2, 3, 131, 40), (2, 3, 131, 20)),
     "shared": ((1, 4, 37, 8), (1, 2, 65, 8), (1, 2, 65, 8)),
     "long vectors": ((1, 1, 5, 256), (1, 1, 67, 256), (1, 1, 67, 256)),
 }
