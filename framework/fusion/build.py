@@ -46,6 +46,10 @@ LEAST_BLOCKED = 1 << 17
 """Elements from which a software device reads blocks, whose kernels compile longer."""
 
 
+NARROW = {"normal_gate(x)": "quick_gate(x)"}
+"""Expressions that are exact enough for results of 2 bytes, by the exact ones."""
+
+
 class FusedKernel(NamedTuple):
     """A program, and where its arguments come from.
 
@@ -185,12 +189,13 @@ class Wiring:
             else:
                 kind = "uint" if compute.glsl == "bool" else compute.glsl
                 arguments.append(self._scalar(k, scalars[name], kind))
+        result, glsl = node.outputs[0].dtype, node.op.glsl
         return Instruction(
-            node.op.glsl,
+            NARROW.get(glsl, glsl) if result.itemsize == 2 else glsl,
             node.op.operands,
             (compute.name,) * len(arguments),
             tuple(arguments),
-            node.outputs[0].dtype.name,
+            result.name,
         )
 
     def _drawn(self, k: int, node: Node) -> Instruction:

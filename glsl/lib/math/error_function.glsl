@@ -82,3 +82,18 @@ float normal_gate(float x) {
     float value = (x >= 0.0 ? x : -0.0) - size * tail * 5.42101086e-20;
     return x > -INFINITE ? value : NOT_A_NUMBER;
 }
+
+// The same for results that are rounded to 2 bytes, with a relative error of 2^-16: half
+// the instructions.
+float quick_gate(float x) {
+    float size = min(abs(x), 14.4);
+    float inverse = 1.0 / (size + 3.6);
+    float t = (size - 3.6) * inverse;
+    // As in normal_gate; relative error 2^-18.8.
+    float series = 0.00488300342 + t * -0.00277030631;
+    series = -0.130293876 + t * (0.0245681927 + t * series);
+    series = 0.746884465 + t * (-0.57499218 + t * (0.330910683 + t * series));
+    float tail = exp2(size * size * -0.721347511) * (series * inverse);
+    float value = (x >= 0.0 ? x : -0.0) - size * tail;
+    return x > -INFINITE ? value : NOT_A_NUMBER;
+}
