@@ -111,6 +111,10 @@ def quad_words(k: int, name: str) -> list[str]:
     if name == "float16":
         pairs = [f"pack_float16(y{k}_{j}, y{k}_{j + 1})" for j in (0, 2)]
         return [f"uvec2({', '.join(pairs)})"]
+    if name == "bfloat16":
+        words = [f"floatBitsToUint(y{k}_{lane})" for lane in LANES]
+        pairs = [f"{words[j]} >> 16 | {words[j + 1]} & 0xffff0000u" for j in (0, 2)]
+        return [f"uvec2({', '.join(pairs)})"]
     if size == 8:
         return [f"uvec4({encoded[j]}, {encoded[j + 1]})" for j in (0, 2)]
     if size == 4:

@@ -11,9 +11,17 @@ float from_bfloat16(uint bits) {
     return uintBitsToFloat(bits << 16);
 }
 
+// The bits of the nearest bfloat16 above 16 others
+uint near_bfloat16(float x) {
+    uint bits = floatBitsToUint(x);
+    return x != x ? 0x7fc00000u : bits + 0x7fffu + (bits >> 16 & 1u);
+}
+
 // The nearest bfloat16 as a float32.
 float round_bfloat16(float x) {
-    uint bits = floatBitsToUint(x);
-    uint near = bits + 0x7fffu + (bits >> 16 & 1u) & 0xffff0000u;
-    return uintBitsToFloat(x != x ? 0x7fc00000u : near);
+    return uintBitsToFloat(near_bfloat16(x) & 0xffff0000u);
+}
+
+uint pack_bfloat16(float low, float high) {
+    return near_bfloat16(low) >> 16 | near_bfloat16(high) & 0xffff0000u;
 }

@@ -31,7 +31,7 @@ void store_quad(QuadsOut quads, uint index, ACC4 value) {
 #elif DTYPE == DTYPE_FLOAT16
     quads.at[index] = uvec2(pack_float16(value.x, value.y), pack_float16(value.z, value.w));
 #else
-    uvec4 bits = uvec4(ENCODE(value.x), ENCODE(value.y), ENCODE(value.z), ENCODE(value.w));
-    quads.at[index] = bits.xz | bits.yw << 16;
+    quads.at[index] =
+        uvec2(pack_bfloat16(value.x, value.y), pack_bfloat16(value.z, value.w));
 #endif
 }
