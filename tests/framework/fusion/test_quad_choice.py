@@ -13,7 +13,7 @@ from tests.framework.fusion.graphs import apply, memory
 from tests.hardware import skip_where_it_crashes
 from vkbackend.framework import plan, tuner, tuning
 from vkbackend.framework.device import GpuDevice
-from vkbackend.framework.dtype import DType, float16, float32
+from vkbackend.framework.dtype import DTYPES, DType, float16, float32
 from vkbackend.framework.fusion import quad_choice
 from vkbackend.framework.fusion.build import build_kernel
 from vkbackend.framework.fusion.quad_choice import (
@@ -79,6 +79,14 @@ def test_long_functions_take_more_elements(
     [subject] = asked.values()
     assert subject is not None
     assert ways(info, kernel)[subject.own] == way
+
+
+@pytest.mark.parametrize("name", ["float16", "bfloat16", "float32", "int8"])
+def test_results_of_two_bytes_take_more_elements(name: str) -> None:
+    node = apply("cast", memory((8,)), compute=DTYPES[name])
+    kernel = build_kernel([node], {id(node.outputs[0])})
+    assert node.outputs[0].dtype is DTYPES[name]
+    assert usual_way(kernel) == (WORDY if name.endswith("16") else USUAL)
 
 
 def test_the_usual_way_changes_nothing(device: vkbackend.Device) -> None:
@@ -218,7 +226,7 @@ def test_a_measured_way_is_used(
     [row] = tuning.measured
     assert row.question.startswith("mul+cast in0=float32[16384/1]")
     assert row.question.endswith("outputs=['float16']")
-    assert row.verdict.default == "4 elements together, 256 invocations"
+    assert row.verdict.default == "8 elements apart, 128 invocations"
     assert row.verdict.choice == "8 elements joined, 128 invocations"
     assert built[-1] == Way("joined", 128)
     np.testing.assert_array_equal(found, (data * np.float32(3)).astype(np.float16))
