@@ -28,7 +28,7 @@ from .row_norm_vjp import (
     row_norm_grad,
     row_norm_grads,
 )
-from .row_tile import RowTile, is_composed, row_tile, row_tiles
+from .row_tile import RowTile, is_composed, least_quads, row_tile, row_tiles
 from .unary import rsqrt, square
 
 if TYPE_CHECKING:
@@ -75,7 +75,8 @@ def _row_norm_kernel(
     eps: float,
     centred: bool,
 ) -> Dispatch:
-    tile = row_tile(gpu, x.dtype, x.shape[1])
+    least = least_quads(x.dtype, x.shape[1], 4)
+    tile = row_tile(gpu, x.dtype, x.shape[1], least=least)
     return _row_norm_dispatch(gpu, x, weight, bias, eps, centred, tile)
 
 

@@ -32,7 +32,7 @@ from .reducing import (
     reduce_dispatches,
     stateful,
 )
-from .row_tile import RowTile, is_composed, row_tile, row_tiles
+from .row_tile import RowTile, is_composed, least_quads, row_tile, row_tiles
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
@@ -64,7 +64,8 @@ def _rows_dispatch(
     `held` is how many rows it reads for each that it writes.
     """
     outer, count, inner = x.shape
-    tile = row_tile(gpu, x.dtype, count, held, 4 // held) if inner == 1 else None
+    least = least_quads(x.dtype, count, 2) if held == 1 else 2
+    tile = row_tile(gpu, x.dtype, count, held, least) if inner == 1 else None
     if tile is not None:
         return _holding(kernel, push, x, logarithm, tile)
     groups = group_tile(gpu, outer * inner, count, inner > 1)

@@ -30,6 +30,9 @@ layout(push_constant, std430) uniform Push {
     float eps;
 } push;
 
+// Weights are asked for with the row where that leaves registers enough; where not, last.
+const bool EARLY = GROUP * KEPT <= 1024;
+
 float total(vec4 terms, uint bank) {
     vec2 halves = terms.xy + terms.zw;
     return group_sum(halves.x + halves.y, bank);
@@ -46,6 +49,13 @@ void main() {
     vec4 kept[KEPT];
     [[unroll]] for (uint j = 0; j < KEPT; ++j)
         kept[j] = load_row_quad(x, row, j * GROUP + part);
+    vec4 weights[EARLY ? KEPT : 1], biases[EARLY ? KEPT : 1];
+    if (EARLY)
+        [[unroll]] for (uint j = 0; j < KEPT; ++j) {
+            uint quad = j * GROUP + part;
+            if (HAS_WEIGHT != 0) weights[j] = load_weights(weight, row, quad);
+            if (HAS_BIAS != 0) biases[j] = load_weights(bias, row, quad);
+        }
     float share = 1.0 / float(row.count), mean = 0.0;
     if (CENTRED != 0) {
         vec4 sums = vec4(0);
@@ -66,8 +76,9 @@ void main() {
     [[unroll]] for (uint j = 0; j < KEPT; ++j) {
         uint quad = j * GROUP + part;
         vec4 result = kept[j] * inverse_std;
-        if (HAS_WEIGHT != 0) result *= load_weights(weight, row, quad);
-        if (HAS_BIAS != 0) result += load_weights(bias, row, quad);
+        if (HAS_WEIGHT != 0)
+            result *= EARLY ? weights[j] : load_weights(weight, row, quad);
+        if (HAS_BIAS != 0) result += EARLY ? biases[j] : load_weights(bias, row, quad);
         store_row_quad(out_, row, j, quad, result);
     }
     if (part != 0) return;

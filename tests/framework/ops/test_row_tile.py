@@ -6,7 +6,7 @@ import pytest
 
 from vkbackend import Device, DeviceInfo
 from vkbackend.framework.dtype import float16, float32, float64
-from vkbackend.framework.ops.row_tile import row_tile, row_tiles
+from vkbackend.framework.ops.row_tile import least_quads, row_tile, row_tiles
 
 
 @pytest.fixture
@@ -38,6 +38,25 @@ def test_what_was_measured_to_be_best(
     tile = row_tile(gpu, float32, count)
     assert tile is not None
     assert (tile.group, tile.kept) == (group, kept)
+
+
+@pytest.mark.parametrize(
+    ("count", "wide", "narrow"),
+    [
+        (1024, (128, 2), (32, 8)),
+        (4096, (512, 2), (128, 8)),
+        (8192, (1024, 2), (128, 16)),
+        (16384, (1024, 4), (256, 16)),
+    ],
+)
+def test_rows_of_two_bytes_leave_more_to_each(
+    gpu: DeviceInfo, count: int, wide: tuple[int, int], narrow: tuple[int, int]
+) -> None:
+    for dtype, wanted in ((float32, wide), (float16, narrow)):
+        least = least_quads(dtype, count, 2)
+        tile = row_tile(gpu, dtype, count, least=least)
+        assert tile is not None
+        assert (tile.group, tile.kept) == wanted
 
 
 @pytest.mark.parametrize("count", [128, 129, 131, 257, 1021, 4099, 50257])
