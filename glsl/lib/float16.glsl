@@ -4,15 +4,11 @@
 // rounded and extends again a compiler may take for the same (NVIDIA's 580.159.04 does),
 // so it is joined with bits that are 0, which only the device's limits say.
 
-// The 16 bits of the nearest float16, ties to even; NaN stays NaN. Also that number, and
-// the bits of two.
+// The 16 bits of the nearest float16, ties to even; NaN stays NaN. Also those of two.
 #ifdef DEVICE_ROUNDING
 #extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
 uint to_float16(float x) {
     return packFloat2x16(f16vec2(x, 0.0)) | gl_NumWorkGroups.z >> 16;
-}
-float round_float16(float x) {
-    return float(float16_t(x));
 }
 uint pack_float16(float low, float high) {
     return packFloat2x16(f16vec2(low, high));
@@ -29,13 +25,15 @@ uint to_float16(float x) {
     uint rounded = bits < 0x38800000u ? small : normal;
     return sign | (bits >= 0x47800000u ? large : rounded);
 }
-float round_float16(float x) {
-    return unpackHalf2x16(to_float16(x)).x;
-}
 uint pack_float16(float low, float high) {
     return to_float16(low) | to_float16(high) << 16;
 }
 #endif
+
+// The nearest float16.
+float round_float16(float x) {
+    return unpackHalf2x16(to_float16(x)).x;
+}
 
 float from_float16(uint bits) {
     return unpackHalf2x16(bits).x;
