@@ -11,11 +11,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..dispatch import MAX_GROUPS, Argument, Dispatch, Placed, Scratch, fold_grid
+from ..dispatch import (
+    MAX_GROUPS,
+    Argument,
+    At,
+    Dispatch,
+    Placed,
+    Scratch,
+    fold_grid,
+)
 from ..dtype import float16, float32, int8, int32
 from ..shape import TensorSpec, ceil_div
 from .element import storage_defines
-from .pack import Side, vectors
+from .pack import VECTOR_SIZE, Side, Vectors, vectors
 from .product_tile import (
     DOTS,
     HALF_SUMS,
@@ -42,6 +50,10 @@ SMALLEST = 1 << 20
 
 PACKED_SMALLEST = 1 << 26
 """Multiplications below which packing an operand takes longer than it saves."""
+
+PACKED_ON_UNITS = 8
+"""How many times fewer they are on matrix units, where a product of 255 rows takes 8.2
+us and otherwise 11.6 (NVIDIA H200, driver 580.159.04, 2026-11-21)."""
 
 PAIRS_SMALLEST = 1 << 28
 """Multiplications below which splitting float32 takes longer than it saves."""
@@ -160,15 +172,18 @@ def large_product(
     least = 32 if mode in WITHOUT_UNITS else 16
     if batch > MAX_GROUPS or min(m, n) <= least or m * n * k < SMALLEST:
         return None
-    cut = cut or next(iter(cuts(gpu, mode, Sizes(m, n, k, batch))), None)
+    sizes = Sizes(m, n, k, batch)
+    cut = cut or next(iter(cuts(gpu, mode, sizes, apart=True)), None)
     if cut is None or cut.parts * batch > MAX_GROUPS:
         return None
     product = _Large(gpu, Side("a", a, 1, 2), Side("b", b, 2, 1), mode, cut)
     if mode == WORKGROUP and product.most_elements > MOST_COUNTED:
         return None
     found = _dispatches(product)
-    packs = found[0].kernel == "matmul/pack" and mode != PAIRS
-    return None if packs and batch * m * n * k < PACKED_SMALLEST else found
+    if found[0].kernel != "matmul/pack" or mode == PAIRS:
+        return found
+    least = PACKED_SMALLEST // (1 if mode in WITHOUT_UNITS else PACKED_ON_UNITS)
+    return found if batch * m * n * k >= least else None
 
 
 def likely_cuts(gpu: DeviceInfo, a: Placed, b: Placed, mode: str) -> dict[str, Cut]:
@@ -176,7 +191,7 @@ def likely_cuts(gpu: DeviceInfo, a: Placed, b: Placed, mode: str) -> dict[str, C
     batch, m, k = a.shape
     n = b.shape[2]
     mode = _worthwhile(mode, m * n * k)
-    found = cuts(gpu, mode, Sizes(m, n, k, batch))
+    found = cuts(gpu, mode, Sizes(m, n, k, batch), apart=True)
     if mode == WORKGROUP:
         # Of each tile the best, for these kernels take long to build.
         found = list({cut.tile: cut for cut in reversed(found)}.values())
@@ -192,26 +207,58 @@ def _worthwhile(mode: str, multiplications: int) -> str:
 
 
 def _dispatches(product: _Large) -> list[Dispatch]:
-    gpu, a, b, mode, (tile, _, wide) = product
+    gpu, a, b, mode, (tile, _, wide, last) = product
     padded, parts = product.depth, product.parts
     options = {"split": mode == PAIRS, "along_k": mode in (DOTS, INTEGERS)}
     options["wide"] = wide
     left = vectors(a, vector_width(mode), tile.m, padded, **options)
     right = vectors(b, vector_width(mode), tile.n, padded, **options)
     batch, m, n = product.out.shape
-    out: str | Scratch = "out"
-    if parts > 1:
-        out = Scratch("partial", 4 * parts * batch * m * n)
-    depth = product.part * tile.k
-    push: dict[str, Argument] = {"a": left.memory, "b": right.memory, "out_": out}
+    found = [*left.packing, *right.packing]
+    if parts == 1:
+        return [*found, _dispatch(product, left, right, range(m), 1, "out")]
+    first = (ceil_div(m, tile.m) - last) * tile.m if last else 0
+    if first:
+        found.append(_dispatch(product, left, right, range(first), 1, "out"))
+    rows = m - first
+    partial = Scratch("partial", 4 * parts * batch * rows * n)
+    found.append(_dispatch(product, left, right, range(first, m), parts, partial))
+    target = At("out", first * n * product.out.dtype.itemsize) if first else "out"
+    out = TensorSpec((batch, rows, n), product.out.dtype)
+    return [*found, sum_rows(gpu, partial, out, parts, batch * rows * n, target)]
+
+
+def _dispatch(
+    product: _Large,
+    left: Vectors,
+    right: Vectors,
+    rows: range,
+    parts: int,
+    out: str | Scratch,
+) -> Dispatch:
+    """Return the dispatch of some rows of a product, their depth in parts."""
+    gpu, _, _, mode, (tile, *_) = product
+    batch, bottom, n = product.out.shape
+    m = len(rows)
+    part = ceil_div(product.steps, parts)
+    depth = part * tile.k
+    memory: Argument = left.memory
+    if rows.start:
+        lines = (
+            rows.start * left.line if left.along_k else rows.start // vector_width(mode)
+        )
+        memory = At(left.memory, VECTOR_SIZE * lines)
+    push: dict[str, Argument] = {"a": memory, "b": right.memory, "out_": out}
     push |= {"m": m, "n": n, "k": depth, "total": product.total}
     push |= {"batches": batch, "a_stride": left.line, "b_stride": right.line}
     push |= {"a_batch": left.batch, "b_batch": right.batch}
-    push |= {"last_row": left.last(tile.m), "last_column": right.last(tile.n)}
+    end = left.padded if rows.stop == bottom else rows.stop
+    push |= {"last_row": end - rows.start - tile.m}
+    push |= {"last_column": right.last(tile.n)}
     constants = {
         "A_ALONG_K": int(left.along_k),
         "B_ALONG_K": int(right.along_k),
-        "UNEVEN": int(product.steps % product.part != 0),
+        "UNEVEN": int(product.steps % part != 0),
         **tile_constants(gpu, tile, mode),
     }
     if mode in RAGGED:
@@ -219,35 +266,26 @@ def _dispatches(product: _Large) -> list[Dispatch]:
     if mode in (*WITHOUT_UNITS, WORKGROUP):
         whole = n % (8 if mode == WORKGROUP else 4) == 0
         constants["DIRECT"] = int(left.padded == m and right.padded == n and whole)
-    if m * n * padded * batch >= RECURRING:
+    if m * n * product.depth * batch >= RECURRING:
         constants |= _size_constants(depth, left.line, right.line)
     kernel = "matmul/registers" if mode in WITHOUT_UNITS else "matmul/cooperative"
     if mode == WORKGROUP:
         kernel = "matmul/workgroup"
     grid = fold_grid(ceil_div(m, tile.m) * ceil_div(n, tile.n), batch * parts)
-    found = [*left.packing, *right.packing]
-    found.append(Dispatch(kernel, grid, push, constants, _defines(product)))
-    if parts > 1:
-        assert isinstance(out, Scratch)
-        found.append(sum_rows(gpu, out, product.out, parts, batch * m * n))
-    return found
+    return Dispatch(kernel, grid, push, constants, _defines(product, parts))
 
 
-def _stored(product: _Large) -> int:
-    """Return the bytes of a result as the product's kernel stores it."""
-    return 4 if product.parts > 1 else product.out.dtype.itemsize
-
-
-def _defines(product: _Large) -> dict[str, str]:
+def _defines(product: _Large, parts: int) -> dict[str, str]:
     dtype, mode = product.a.x.dtype, product.mode
-    sums = product.parts > 1 or product.out.dtype is not dtype
+    sums = parts > 1 or product.out.dtype is not dtype
+    stored = 4 if parts > 1 else product.out.dtype.itemsize
     defines = dict(storage_defines(dtype, out_acc=sums))
     if mode == HALF_SUMS:
         defines["FLOAT16_SUMS"] = "1"
     if product.cut.wide and mode not in WITHOUT_UNITS:
         if dtype is float16:
             defines["DEVICE_ROUNDING"] = "1"
-        if product.b.outer % (16 // _stored(product)) == 0:
+        if product.b.outer % (VECTOR_SIZE // stored) == 0:
             defines["WIDE_STORES"] = "1"
     if mode == DOTS and "integer_dot_product" in product.gpu.supported:
         defines["INTEGER_DOT"] = "1"

@@ -58,6 +58,9 @@ LAUNCH_MICROSECONDS = 6.0
 MIN_PART = 512
 """Least depth of a part, where the depth is cut for want of tiles."""
 
+MIN_LAST_PART = 256
+"""Least depth of a part, where that of the last tiles is cut."""
+
 MAX_PARTS = 8
 
 DOUBT = 1.05
@@ -104,20 +107,24 @@ class Cut(NamedTuple):
     those, when results leave matrix units; the device then rounds them to float16. On
     matrix units that is the rule: products of 16-bit floats took 4 to 18 percent less,
     those of int8 about as long (NVIDIA H200, driver 580.159.04, 2026-11-21).
+
+    `last` is how many rows of tiles at the end have their depth cut, and no others: the
+    others fill the device, and these would leave most of it idle. 0 means all.
     """
 
     tile: Tile
     parts: int
     wide: bool = False
+    last: int = 0
 
     @property
     def name(self) -> str:
         """What verdicts call it."""
         m, n, k, sub_m, sub_n, *_ = self.tile
         wide = ", wide stores" if self.wide else ""
-        return (
-            f"tiles of {m}x{n}x{k}, {sub_m}x{sub_n} each, depth in {self.parts}{wide}"
-        )
+        last = f" of the last {self.last}" if self.last else ""
+        depth = f"depth{last} in {self.parts}"
+        return f"tiles of {m}x{n}x{k}, {sub_m}x{sub_n} each, {depth}{wide}"
 
 
 class Sizes(NamedTuple):
@@ -141,9 +148,9 @@ REGISTER_TILES = (
 )
 UNIT_TILES = (
     Tile(128, 128, 64, 64, 64, 380.0, (0.84, 1.0)),
-    Tile(128, 64, 64, 64, 32, 300.0, (0.7, 0.9, 1.0)),
-    Tile(64, 128, 64, 32, 64, 290.0, (0.7, 0.9, 1.0)),
-    Tile(64, 64, 64, 32, 32, 250.0, (0.5, 0.83, 0.93, 1.0)),
+    Tile(128, 64, 64, 64, 32, 268.0, (0.77, 0.95, 1.0)),
+    Tile(64, 128, 64, 32, 64, 268.0, (0.75, 0.95, 1.0)),
+    Tile(64, 64, 64, 32, 32, 228.0, (0.5, 0.8, 0.93, 1.0)),
 )
 HALF_SUM_TILES = (Tile(256, 256, 32, 128, 64, 413.0, (1.0,)), *UNIT_TILES)
 WORKGROUP_TILES = (
@@ -155,7 +162,11 @@ INTEGER_TILES = tuple(tile._replace(k=128) for tile in UNIT_TILES)
 
 
 def cuts(
-    gpu: DeviceInfo, mode: str, sizes: Sizes, most_parts: int = MAX_PARTS
+    gpu: DeviceInfo,
+    mode: str,
+    sizes: Sizes,
+    most_parts: int = MAX_PARTS,
+    apart: bool = False,
 ) -> list[Cut]:
     """Return the ways to cut a product that a device can run, the quickest first.
 
@@ -167,32 +178,78 @@ def cuts(
     sizes : Sizes
     most_parts : int, default `MAX_PARTS`
         Parts that the depth may be cut into, where it need not be into more.
+    apart : bool, default False
+        Whether the last rows of tiles may be computed by another kernel.
     """
-    found = [
-        Cut(tile, parts, mode in WIDE)
-        for tile in _tiles(mode)
-        if fits(gpu, tile, mode)
-        for parts in _parts(sizes, mode, most_parts)
-    ]
+    tiles = [tile for tile in _tiles(mode) if fits(gpu, tile, mode)]
+    parts = _parts(sizes, mode, most_parts)
+    found = [Cut(tile, each, mode in WIDE) for tile in tiles for each in parts]
+    if apart and mode in WIDE and parts[0] == 1:
+        found += [cut for tile in tiles for cut in _last_cuts(sizes, tile, most_parts)]
     return sorted(found, key=lambda cut: microseconds(cut, mode, sizes))
 
 
 def microseconds(cut: Cut, mode: str, sizes: Sizes) -> float:
     """Return what the model says of the time, without that of packing operands."""
-    tile, parts, _ = cut
-    rounds, rest = divmod(
-        ceil_div(sizes.tiles(tile) * parts, PROCESSORS), len(tile.shares)
-    )
-    # How many would take as long, one by one, at the full rate.
-    at_once = rounds * len(tile.shares) + (rest / tile.shares[rest - 1] if rest else 0)
-    depth = ceil_div(ceil_div(sizes.k, tile.k), parts) * tile.k * PRODUCTS.get(mode, 1)
-    operations = 2 * tile.m * tile.n * (depth + START[mode])
-    time = at_once * operations * PROCESSORS / (tile.rate * 1e6)
+    tile, parts, _, last = cut
+    down = ceil_div(sizes.m, tile.m)
+    across = sizes.tiles(tile) // down
+    depth, part = (_work(sizes, tile, mode, each) for each in (1, parts))
+    if last:
+        # Processors take parts as they end others, as many as there is room for.
+        groups = (down - last) * across
+        whole = ceil_div(groups, PROCESSORS)
+        room = len(tile.shares) - whole % len(tile.shares)
+        rounds = ceil_div(last * across * parts, PROCESSORS * room)
+        beside = whole * depth + rounds * room * part
+        work = max(_at_once(tile, groups) * depth, beside)
+    else:
+        work = _at_once(tile, down * across * parts) * part
+    time = work * PROCESSORS / (tile.rate * 1e6)
     if parts > 1:
-        sums = parts * sizes.batch * sizes.m * sizes.n
+        rows = last * tile.m if last else sizes.m
+        sums = parts * sizes.batch * rows * sizes.n
         time += LAUNCH_MICROSECONDS + 2 * 4 * sums / BYTES_A_MICROSECOND
         time *= DOUBT
     return time
+
+
+def _work(sizes: Sizes, tile: Tile, mode: str, parts: int) -> float:
+    """Return the operations of a workgroup, with those that would take its start."""
+    depth = ceil_div(ceil_div(sizes.k, tile.k), parts) * tile.k * PRODUCTS.get(mode, 1)
+    return 2 * tile.m * tile.n * (depth + START[mode])
+
+
+def _at_once(tile: Tile, groups: int) -> float:
+    """Return how many workgroups would take as long, one by one, at the full rate.
+
+    Those of a first round are spread evenly; later a processor that ends its own, at
+    about one time, takes as many again.
+    """
+    most = len(tile.shares)
+    rounds, rest = divmod(groups, PROCESSORS * most)
+    each = ceil_div(rest * most if rounds else rest, PROCESSORS)
+    each = min(most, each)
+    return rounds * most + (each / tile.shares[each - 1] if each else 0)
+
+
+def _last_cuts(sizes: Sizes, tile: Tile, most: int) -> list[Cut]:
+    """Return cuts of the last rows of tiles, where the others fill the device.
+
+    That is one workgroup for each processor, or as many as it has room for: where
+    several are left, a processor that ends its own takes more than one.
+    """
+    down, across = ceil_div(sizes.m, tile.m), ceil_div(sizes.n, tile.n)
+    each = (down * across - 1) // PROCESSORS
+    if each > 1:
+        each -= each % len(tile.shares)
+    whole = each * PROCESSORS // across
+    if whole == down - 1 and sizes.m % tile.m:
+        whole -= 1  # less than a tile would be left
+    if whole < 1 or sizes.batch > 1:
+        return []
+    most = min(most, sizes.k // MIN_LAST_PART)
+    return [Cut(tile, parts, True, down - whole) for parts in range(2, most + 1)]
 
 
 def _parts(sizes: Sizes, mode: str, most: int) -> range:

@@ -12,6 +12,7 @@ from ..device import GpuDevice
 from ..dispatch import (
     SOFTWARE_ROUNDS,
     Argument,
+    At,
     Dispatch,
     Placed,
     Scratch,
@@ -399,11 +400,11 @@ def sum_rows(
     x: TensorSpec,
     count: int,
     numel: int,
-    result: str = "out",
+    result: str | At = "out",
 ) -> Dispatch:
     """Return the dispatch that sums `count` rows of `numel` partial sums.
 
-    `result` names the output of the operation that they go to.
+    `result` is the output of the operation that they go to, or a place in it.
     """
     reduction = sum_like("SUM", x.dtype, x.dtype)
     step = reduction.second

@@ -14,7 +14,7 @@ from tests.framework.ops.large import SIZES, as_discrete, operands, relative_err
 from tests.hardware import skip_where_it_crashes
 from vkbackend import shader
 from vkbackend.framework.device import Device, GpuDevice
-from vkbackend.framework.dispatch import Dispatch, Placed, Scratch
+from vkbackend.framework.dispatch import At, Dispatch, Placed, Scratch
 from vkbackend.framework.dtype import DTYPES, DType, float16, float32, float64
 from vkbackend.framework.ops import gemm, linalg
 from vkbackend.framework.ops.gemm import large_product, likely_cuts
@@ -135,11 +135,11 @@ def test_a_depth_of_whole_vectors_needs_no_packing(
         assert found is not None
         return [row.kernel.split("/")[1] for row in found]
 
-    assert kernels(3000, 3000, 3000) == ["cooperative"]
-    assert kernels(3000, 3000, 3000, False) == ["cooperative"]
+    assert kernels(2048, 2048, 3000) == ["cooperative"]
+    assert kernels(2048, 2048, 3000, False) == ["cooperative"]
     # Rows of 3004 elements start where no vector does.
-    assert kernels(3000, 3000, 3004) == ["pack", "pack", "cooperative"]
-    assert kernels(3000, 3001, 3000, False) == ["pack", "cooperative"]
+    assert kernels(2048, 2048, 3004) == ["pack", "pack", "cooperative"]
+    assert kernels(2048, 2047, 3000, False) == ["pack", "cooperative"]
     # A depth of one step has no second one to begin whole.
     assert kernels(4096, 4096, 56) == ["pack", "pack", "cooperative"]
 
@@ -207,6 +207,51 @@ def test_a_depth_in_parts_needs_no_packing(discrete: vkbackend.DeviceInfo) -> No
     assert total == 10000
     assert product.constants["UNEVEN"] == 1
     assert (parts - 1) * part < total < parts * part
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_last_rows_of_tiles_are_apart(
+    discrete: vkbackend.DeviceInfo, turned: bool
+) -> None:
+    a, b = placed(float16, 1, 2176, 512, turned), placed(float16, 1, 512, 2176, False)
+    found = large_product(discrete, a, b, UNITS, Cut(UNIT_TILES[0], 3, True, 2))
+    assert found is not None
+    first, last, added = found
+    rows = 15 * 128
+    assert [first.grid[2], last.grid[2]] == [1, 3]
+    assert [first.grid[0], last.grid[0]] == [15 * 17, 2 * 17]
+    assert [first.push["m"], last.push["m"]] == [rows, 256]
+    assert [first.push["last_row"], last.push["last_row"]] == [rows - 128, 128]
+    assert first.push["a"] == "a"
+    assert last.push["a"] == At("a", 2 * rows * (1 if turned else 512))
+    assert first.push["out_"] == "out"
+    assert last.push["out_"] == Scratch("partial", 4 * 3 * 256 * 2176)
+    assert added.push["out_"] == At("out", 2 * rows * 2176)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("turned", ["", "a", "b"])
+@pytest.mark.parametrize("sizes", [(1, 640, 512, 512), (1, 600, 392, 1000)])
+def test_last_rows_in_parts(
+    gpu: GpuDevice,
+    turned: str,
+    sizes: tuple[int, int, int, int],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if not offers(gpu.gpu.info, float16, UNITS):
+        pytest.skip("the device has no such matrix units")
+    product_mode(gpu, float16)  # tried before its kernels are others
+    a, b, want = operands(gpu, sizes, turned, "float16")
+    for tile, parts, last in ((UNIT_TILES[0], 3, 2), (UNIT_TILES[3], 2, 4)):
+        cut = Cut(tile, parts, True, last)
+        monkeypatch.setattr(
+            linalg,
+            "large_product",
+            lambda info, a, b, _, cut=cut: large_product(info, a, b, UNITS, cut),
+        )
+        gpu.plans.clear()
+        assert relative_error((a @ b).numpy(), want) < 3e-4
+    gpu.plans.clear()
 
 
 def test_pairs_are_cut_for_exactness(discrete: vkbackend.DeviceInfo) -> None:

@@ -41,7 +41,7 @@ def square(size: int, batch: int = 1) -> Sizes:
 
 
 def chosen(gpu: vkbackend.DeviceInfo, mode: str, sizes: Sizes) -> tuple[int, int, int]:
-    tile, parts, _ = cuts(gpu, mode, sizes)[0]
+    tile, parts, *_ = cuts(gpu, mode, sizes, apart=True)[0]
     return tile.m, tile.n, parts
 
 
@@ -94,6 +94,25 @@ def test_sums_of_parts_are_few_enough(discrete: vkbackend.DeviceInfo) -> None:
     assert parts(PAIRS) == {3}  # for exactness
 
 
+def test_last_rows_are_apart_where_they_fill_little(
+    discrete: vkbackend.DeviceInfo,
+) -> None:
+    for mode in (UNITS, HALF_SUMS, PAIRS, INTEGERS):
+        for sizes in (square(2176), square(2177), Sizes(1160, 3000, 2000)):
+            assert all(cut.last == 0 for cut in cuts(discrete, mode, sizes))
+            found = cuts(discrete, mode, sizes, apart=True)
+            assert any(cut.last for cut in found)
+            for tile, parts, _, last in found:
+                whole = sizes.tiles(tile) - last * -(-sizes.n // tile.n)
+                assert last == 0 or (parts > 1 and whole >= PROCESSORS / 2)
+                # None of these rows of tiles begins before them.
+                assert last != 1 or sizes.m % tile.m == 0
+    for mode, sizes in ((PLAIN, square(2176)), (UNITS, square(1024, 3))):
+        assert not any(cut.last for cut in cuts(discrete, mode, sizes, apart=True))
+    deep = cuts(discrete, PAIRS, Sizes(2176, 2176, 9000), apart=True)
+    assert not any(cut.last for cut in deep)
+
+
 def test_sums_of_parts_have_their_price() -> None:
     sizes = square(8192)
     one, two = (
@@ -106,7 +125,7 @@ def test_sums_of_parts_have_their_price() -> None:
 @pytest.mark.parametrize("mode", [PLAIN, UNITS, HALF_SUMS, PAIRS])
 def test_no_step_between_neighbours(discrete: vkbackend.DeviceInfo, mode: str) -> None:
     def time(sizes: Sizes) -> float:
-        return microseconds(cuts(discrete, mode, sizes)[0], mode, sizes)
+        return microseconds(cuts(discrete, mode, sizes, apart=True)[0], mode, sizes)
 
     sizes = range(256, 4097, 64)
     for shape in ((1, 1, 1), (1, 0, 1), (1, 0, 0), (0, 0, 1)):
