@@ -74,7 +74,6 @@ WANTED_SHARES = (0.25, 0.5, 1, 2, 4)
 MOST_ALONE = 32
 """Elements that an invocation may sum alone, where measuring chooses."""
 
-
 LEAST_WHOLE = 1 << 22
 """Elements of one result from which measuring chooses among `WHOLE_WAYS`."""
 
@@ -298,9 +297,11 @@ def reduce_dispatches(
     need_countable(reduction.kernel, x)
     kept, reduced = _split(x.layout, dims)
     outputs, count = math.prod(kept.shape), math.prod(reduced.shape)
-    groups = ceil_div(outputs, _tile(gpu, kept, reduced)[1])
+    side = _tile(gpu, kept, reduced)[1]
+    groups = ceil_div(outputs, side)
+    share = count if gpu.kind == "software" else count * min(side, outputs)
     wanted = wanted or _wanted_groups(gpu)
-    chunks = max(1, min(ceil_div(wanted, groups), count // MIN_CHUNK))
+    chunks = max(1, min(ceil_div(wanted, groups), share // MIN_CHUNK))
     if gpu.kind == "software":
         chunks = max(chunks, ceil_div(count, SOFTWARE_ROUNDS))
     if lies_in_quads(gpu, x, kept, reduced):

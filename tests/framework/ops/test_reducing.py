@@ -20,6 +20,7 @@ from vkbackend.framework.dtype import DTYPES, float32
 from vkbackend.framework.errors import ShapeError
 from vkbackend.framework.ops import reduce, reducing
 from vkbackend.framework.ops.reducing import (
+    MIN_CHUNK,
     OPERATIONS,
     WHOLE_WAYS,
     Reduction,
@@ -60,6 +61,17 @@ def test_every_output_has_its_invocations(
     assert outputs * count == placed(shape).numel
     per_workgroup = int(only.constants["LOCAL_X"]) // int(only.constants["GROUP"])
     assert only.grid[0] * only.grid[1] * per_workgroup >= outputs
+    assert only.grid[2] == 1
+
+
+@pytest.mark.core
+def test_sums_of_few_columns_are_cut_too(device: vkbackend.Device) -> None:
+    """A workgroup of them has the elements of many columns."""
+    info = dataclasses.replace(device.info, kind="discrete")
+    first, second = reduce_dispatches(info, sums(), placed((2048, 128)), (0,))
+    assert (first.push["outputs"], second.push["outputs"]) == (128, 128)
+    assert first.grid[2] == second.push["count"] == 2048 * 32 // MIN_CHUNK
+    (only,) = reduce_dispatches(info, sums(), placed((128, 512)), (0,))
     assert only.grid[2] == 1
 
 
