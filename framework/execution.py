@@ -9,6 +9,7 @@ from typing import Any
 import vkbackend
 
 from .addresses import ALIGNMENT, Addresses
+from .dispatch import Grid
 from .launch import Launch, Running
 from .pending import Node, Value
 from .plan import Plan
@@ -33,45 +34,51 @@ def realised(value: Value) -> vkbackend.Buffer:
     return value.buffer
 
 
+Command = tuple[vkbackend.Pipeline, bytes, int, int, int]
+
+
 class Packed:
     """Commands of a plan, of which the arguments are packed but for what changes."""
 
     def __init__(self, running: Running) -> None:
         self._content = bytearray()
         self._addresses = Addresses()
-        self._rows: list[tuple[Launch, bool, int, int]] = []
+        # For each command, None for a barrier: kernel, where its arguments are, grid.
+        self._rows: list[tuple[vkbackend.Pipeline, int, int, Grid] | None] = []
+        self._others: list[tuple[int, Launch]] = []
         for launch, barrier in running.steps:
-            start = len(self._content)
-            if not launch.scalars:
-                packed = launch.pack(*[0] * len(launch.addresses), *launch.words)
-                self._content += packed + bytes(-len(packed) % ALIGNMENT)
-                self._rows.append((launch, barrier, start, start + len(packed)))
-                for (slot, offset), (_, at) in zip(
-                    launch.addresses, launch.address_fields
-                ):
-                    self._addresses.add(start + at, slot, offset)
+            if barrier:
+                self._rows.append(None)
+            start = end = len(self._content)
+            if launch.scalars:
+                self._others.append((len(self._rows), launch))
             else:
-                self._rows.append((launch, barrier, start, start))
+                packed = launch.pack(*[0] * len(launch.addresses), *launch.words)
+                end = start + len(packed)
+                self._content += packed + bytes(-len(packed) % ALIGNMENT)
+                places = zip(launch.addresses, launch.address_fields)
+                for (slot, offset), (_, at) in places:
+                    self._addresses.add(start + at, slot, offset)
+            self._rows.append((launch.pipeline, start, end, launch.grid))
         self._addresses.fix(self._content)
 
     def commands(
         self, address: Sequence[int], nodes: Sequence[Node]
-    ) -> list[tuple[vkbackend.Pipeline, bytes, int, int, int] | None]:
+    ) -> list[Command | None]:
         """Return the dispatches and barriers for nodes with memory at addresses."""
         self._addresses.write(address)
         content = bytes(self._content)
-        commands: list[tuple[vkbackend.Pipeline, bytes, int, int, int] | None] = []
-        for launch, barrier, start, end in self._rows:
-            if barrier:
-                commands.append(None)
-            arguments = content[start:end]
-            if launch.scalars:
-                arguments = launch.pack(
-                    *[address[slot] + offset for slot, offset in launch.addresses],
-                    *launch.words,
-                    *[nodes[node].numbers[at] for node, at in launch.scalars],
-                )
-            commands.append((launch.pipeline, arguments, *launch.grid))
+        commands: list[Command | None] = [
+            None if row is None else (row[0], content[row[1] : row[2]], *row[3])
+            for row in self._rows
+        ]
+        for place, launch in self._others:
+            arguments = launch.pack(
+                *[address[slot] + offset for slot, offset in launch.addresses],
+                *launch.words,
+                *[nodes[node].numbers[at] for node, at in launch.scalars],
+            )
+            commands[place] = launch.pipeline, arguments, *launch.grid
         return commands
 
 
@@ -111,7 +118,9 @@ def _memory(
     """Return the buffer of each slot that is used, and the address in it."""
     memory: list[Any] = [(None, 0)] * plan.slots
     for slot, node, at in plan.inputs:
-        buffer = realised(nodes[node].values[at])
+        buffer = nodes[node].values[at].buffer
+        if type(buffer) is not vkbackend.Buffer:
+            buffer = realised(nodes[node].values[at])
         memory[slot] = buffer, buffer.address
     slots, sizes = plan.running.memory
     for slot, buffer in zip(slots, gpu.allocate_each(sizes)):
@@ -120,8 +129,9 @@ def _memory(
         memory[slot] = memory[place]
     if plan.running.block:
         buffer = gpu.allocate(plan.running.block_size)
+        start = buffer.address
         for slot, offset in plan.running.block:
-            memory[slot] = buffer, buffer.address + offset
+            memory[slot] = buffer, start + offset
     return memory
 
 
