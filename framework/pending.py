@@ -366,3 +366,19 @@ def pending_array(
     array.version = 0
     value.holders = 1
     return node, array
+
+
+def kept_array(numel: int, dtype: DType, buffer: object) -> Array:
+    """Return a new array over memory that stays a replay's; see `keep`."""
+    value = _new(WatchedValue)
+    value.numel = numel
+    value.dtype = dtype
+    value.node = None
+    value.buffer = buffer
+    value.slot = -1
+    value.watchers = set()
+    _holders.__set__(value, 1)
+    array = _new(Array)
+    array.value = value
+    array.version = 0
+    return array

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import vkbackend
 
 from .. import tuning
+from ..core import assembled
 from ..execution import realised
-from ..pending import Array, Value, bind, keep, watch
+from ..pending import Value, bind, keep, kept_array, watch
 from ..schedule import flush
 from ..shape import Layout
 from ..tensor import Tensor
@@ -236,15 +237,14 @@ class Program:
         return self._device.gpu.allocate(size)
 
     def _results(self) -> list[Tensor]:
-        self._returned = [
-            Value(value.numel, value.dtype, buffer=buffer)
+        arrays = [
+            kept_array(value.numel, value.dtype, buffer)
             for buffer, value, _ in self._outputs
         ]
-        for value in self._returned:
-            keep(value)
+        self._returned = [array.value for array in arrays]
         return [
-            Tensor.make(Array(value), layout, self._device)
-            for value, (_, _, layout) in zip(self._returned, self._outputs)
+            assembled(Tensor, array, layout, self._device)
+            for array, (_, _, layout) in zip(arrays, self._outputs)
         ]
 
     def statistics(self) -> dict[str, int]:

@@ -2,7 +2,16 @@
 
 import vkbackend.framework as fw
 from vkbackend.framework.op import REGISTRY
-from vkbackend.framework.pending import Array, Node, Operand, Value, pending_array
+from vkbackend.framework.pending import (
+    Array,
+    Node,
+    Operand,
+    Value,
+    keep,
+    kept_array,
+    pending_array,
+    watch,
+)
 from vkbackend.framework.shape import Layout
 
 
@@ -68,3 +77,22 @@ def test_an_array_of_a_pending_value_is_what_the_constructors_make() -> None:
     assert (array.version, value.holders, value.slot) == (0, 1, -1)
     assert (value.numel, value.dtype, value.buffer) == (6, fw.float32, None)
     assert (value.node, node.form, node.numbers) == (node, form, (2.0,))
+
+
+def test_an_array_that_is_kept_is_what_keeping_makes_of_one() -> None:
+    memory = object()
+    slow = Array(Value(6, fw.float32, buffer=memory))
+    keep(slow.value)
+    quick = kept_array(6, fw.float32, memory)
+    assert type(quick.value) is type(slow.value)
+    for name in ("numel", "dtype", "node", "buffer", "slot", "holders", "watchers"):
+        assert getattr(quick.value, name) == getattr(slow.value, name)
+    assert quick.version == slow.version
+    heard: list[bool] = []
+    watch(quick.value, heard.append)
+    second = Array(quick.value)
+    assert quick.value.holders == 2
+    value = quick.value
+    del quick, second
+    assert value.holders == 0
+    assert heard == [True, False, False]
