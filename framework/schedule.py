@@ -25,6 +25,15 @@ SPARE = -1
 MAX_PENDING = 1024
 """Pending nodes after which a device is flushed without being asked."""
 
+WORTH_A_START = 48
+"""Pending nodes that are submitted when a backward pass begins.
+
+The device then computes what is known while the host asks for the rest: a training step
+of two transformer blocks whose loss is read takes 3.6 ms instead of 4.7 on an NVIDIA
+H200 (driver 580.159.04, 2026-11-21), and no kernel more device time. Fewer would cost
+the host as long as the device gains.
+"""
+
 
 def append(device: GpuDevice, node: Node) -> None:
     """Add a node to the pending graph, flushing it when it has grown too long.
@@ -92,6 +101,15 @@ def flush(device: GpuDevice, more: More | None = None) -> Plan | None:
             more(batch)
             batch.submit()
         return None
+
+
+def start_early(device: GpuDevice) -> None:
+    """Submit what is pending if it is much, at a place where graphs may well be cut.
+
+    Not on software devices, which need the processor that the host needs.
+    """
+    if len(device.pending) >= WORTH_A_START and device.gpu.info.kind != "software":
+        flush(device)
 
 
 @contextmanager

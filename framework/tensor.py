@@ -10,7 +10,7 @@ import numpy as np
 from . import ops, tracing
 from .autograd import backward
 from .core import TensorCore, host_array, operand
-from .device import CPU, Device
+from .device import CPU, Device, GpuDevice
 from .device import device as get_device
 from .dtype import (
     DTYPES,
@@ -42,6 +42,7 @@ from .methods import (
     ReductionMethods,
     UnaryMethods,
 )
+from .schedule import start_early
 from .shape import as_shape, normalize_dim
 
 # Methods called `float`, `int` and `bool` hide the types inside the class.
@@ -306,6 +307,8 @@ class Tensor(
             If it is not on the tape, has several elements and no `grad` is given, or
             something saved was freed or changed in place.
         """
+        if isinstance(self.device, GpuDevice):
+            start_early(self.device)
         backward(
             [self],
             [_seed(self, grad)],

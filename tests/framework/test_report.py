@@ -140,7 +140,9 @@ def test_everything_so_far(gpu: GpuDevice) -> None:
         for schedule in whole.schedules
         for kernel in schedule.kernels
     )
-    assert whole.kernels_before >= whole.kernels_after >= len(whole.schedules)
+    # Graphs of which nobody wanted a result have no kernels.
+    busy = [schedule for schedule in whole.schedules if schedule.kernels]
+    assert whole.kernels_before >= whole.kernels_after >= len(busy)
 
 
 def test_what_is_pending_belongs_to_what_came_before(gpu: GpuDevice) -> None:

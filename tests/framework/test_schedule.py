@@ -1,5 +1,6 @@
 """Flushing: cached schedules, quiet loops, errors that leave everything usable."""
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ from tests.compare import assert_close
 from vkbackend import Buffer, Counters, OutOfDeviceMemory
 from vkbackend.framework import pending, schedule
 from vkbackend.framework.device import KEPT_PLANS, GpuDevice
-from vkbackend.framework.schedule import MAX_PENDING
+from vkbackend.framework.schedule import MAX_PENDING, WORTH_A_START
 
 pytestmark = pytest.mark.core
 
@@ -167,6 +168,33 @@ def test_a_long_graph_is_flushed(gpu: GpuDevice, watch: Watch) -> None:
     assert len(gpu.pending) == 10
     assert gpu.gpu.counters.submits == watch.before.submits + 1
     assert_close(y, x.numpy() + np.float32(MAX_PENDING + 10), scale=100)
+
+
+@pytest.mark.parametrize("kind", ["software", "discrete"])
+def test_a_backward_pass_starts_what_is_pending_before_it(
+    kind: str, gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the device has a processor of its own, and if it is enough to do."""
+    info = dataclasses.replace(gpu.gpu.info, kind=kind)
+    found = {}
+    for depth in (WORTH_A_START // 4, WORTH_A_START):
+        x = fw.tensor([2.0, 3.0], device=gpu, requires_grad=True)
+        fw.eval()
+        with monkeypatch.context() as patch:
+            patch.setattr(gpu.gpu, "info", info)
+            y = x
+            for _ in range(depth):
+                y = y * 0.5 + x
+            loss = y.sum()
+            before = gpu.gpu.counters.submits
+            loss.backward()
+            found[depth] = gpu.gpu.counters.submits - before
+            assert x.grad is not None
+            grad, value = x.grad.numpy(), loss.item()
+        slope = 2 - 0.5**depth
+        np.testing.assert_allclose(grad, [slope, slope], rtol=1e-6)
+        np.testing.assert_allclose(value, 5 * slope, rtol=1e-6)
+    assert list(found.values()) == [0, int(kind == "discrete")]
 
 
 def test_an_error_leaves_the_device_usable(
