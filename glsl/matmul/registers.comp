@@ -18,11 +18,10 @@
 #if DTYPE == DTYPE_INT8
 #include "lib/dot.glsl"
 #define VECTOR ivec4
-#define MULTIPLY_ADD(a, b, c)                                                          \
-    (c + ivec4(dot_int8(a, b.x), dot_int8(a, b.y), dot_int8(a, b.z), dot_int8(a, b.w)))
+#define MULTIPLY_ADD(a, b, c) ((c) + dot_int8(a, b))
 #else
 #define VECTOR vec4
-#define MULTIPLY_ADD(a, b, c) fma(vec4(a), b, c)
+#define MULTIPLY_ADD(a, b, c) fma(a, b, c)
 #endif
 
 layout(constant_id = 3) const uint BLOCK_M = 128;
@@ -38,12 +37,18 @@ layout(constant_id = 12) const uint B_STRIDE = 0;
 layout(constant_id = 13) const uint UNEVEN = 0;
 
 const uint BLOCK_K = 8;
+const uint STRIP = 8;  // tiles
 const uint WIDTH = 4;  // elements of a vector
 const uint ACROSS_M = BLOCK_M / (4 * QUADS_M);
 const uint ACROSS_N = BLOCK_N / (4 * QUADS_N);
 const uint THREADS = ACROSS_M * ACROSS_N;
 const uint A_LOADS = BLOCK_M * BLOCK_K / 4 / THREADS;
 const uint B_LOADS = BLOCK_N * BLOCK_K / 4 / THREADS;
+const uint ROWS = 4 * QUADS_M;  // of an invocation
+const uint COLUMNS = 4 * QUADS_N;
+// Lines of a tile that all invocations load at once.
+const uint A_LINES = THREADS / (A_ALONG_K != 0 ? BLOCK_K / 4 : BLOCK_M / 4);
+const uint B_LINES = THREADS / (B_ALONG_K != 0 ? BLOCK_K / 4 : BLOCK_N / 4);
 
 // A vector of padding keeps stores along k off one another's banks.
 shared VECTOR tile_a[2][BLOCK_K][BLOCK_M / 4 + 1];
@@ -78,16 +83,17 @@ layout(push_constant, std430) uniform Push {
 } push;
 #include "lib/product_result.glsl"
 
-// Where a vector that this invocation loads lies in a tile: line, and vector in it.
+// Where a vector that this invocation loads lies in a tile: line, and vector in it. All
+// of its vectors have one place in their lines, so that one index serves them all.
 uvec2 place(uint i, uint along_k, uint block) {
-    uint number = gl_LocalInvocationIndex + i * THREADS;
     uint vectors = along_k != 0 ? BLOCK_K / 4 : block / 4;
-    return uvec2(number / vectors, number % vectors);
+    uint number = gl_LocalInvocationIndex;
+    return uvec2(number / vectors + i * (THREADS / vectors), number % vectors);
 }
 
 #define FETCH(number)                                                                  \
     [[unroll]] for (uint i = 0; i < A_LOADS; ++i)                                      \
-        next_a[i] = push.a.at[a_from[i] + (number) * a_next];                          \
+        next_a[i] = push.a.at[a_from + i * A_LINES * a_stride + (number) * a_next];    \
     [[unroll]] for (uint i = 0; i < B_LOADS; ++i)                                      \
         next_b[i] = push.b.at[B_AT(number, i)];
 
@@ -121,36 +127,37 @@ void main() {
     uint rows = push.m;
     uint columns = push.n;
     uint across = (columns - 1) / BLOCK_N + 1;
-    uint first_row = linear_workgroup() / across * BLOCK_M;
-    if (first_row >= rows) return;
+    uint down = (rows - 1) / BLOCK_M + 1;
+    // Column by column in strips of rows: what runs at once loads much of the same.
+    uint strip = linear_workgroup() / (across * STRIP) * STRIP;
+    if (strip >= down) return;
+    uint high = min(STRIP, down - strip);
+    uint number = linear_workgroup() % (across * STRIP);
+    if (number >= across * high) return;
     // As in matmul/cooperative.comp, so that no load needs a bound.
-    first_row = min(first_row, push.last_row);
-    uint first_column = min(linear_workgroup() % across * BLOCK_N, push.last_column);
+    uint first_row = min((strip + number % high) * BLOCK_M, push.last_row);
+    uint first_column = min(number / high * BLOCK_N, push.last_column);
     uint depth = DEPTH != 0 ? DEPTH : push.k;
     uint a_stride = A_STRIDE != 0 ? A_STRIDE : push.a_stride;
     uint b_stride = B_STRIDE != 0 ? B_STRIDE : push.b_stride;
     uint part = gl_WorkGroupID.z / push.batches;
     uint batch = gl_WorkGroupID.z % push.batches;
 
-    // Lanes of a subgroup of 32 lie 8 wide and 4 high: few vectors serve all.
+    // Lanes of a subgroup of 32 lie 8 wide and 4 high: few vectors serve all. Next to
+    // each is one that reads the same on the left or on the right, which is quicker.
     uint lane = gl_LocalInvocationIndex % 32;
     uint group = gl_LocalInvocationIndex / 32;
-    uint x = group % (ACROSS_N / 8) * 8 + lane % 8;
-    uint y = group / (ACROSS_N / 8) * 4 + lane / 8;
+    uint x = group % (ACROSS_N / 8) * 8 + lane / 2 % 8;
+    uint y = group / (ACROSS_N / 8) * 4 + lane / 16 * 2 + lane % 2;
 
-    uint a_from[A_LOADS], b_from[B_LOADS];
-    [[unroll]] for (uint i = 0; i < A_LOADS; ++i) {
-        uvec2 from = place(i, A_ALONG_K, BLOCK_M);
-        a_from[i] = batch * push.a_batch + from.x * a_stride + from.y
-            + (A_ALONG_K != 0 ? first_row * a_stride + part * depth / 4
-                              : part * depth * a_stride + first_row / 4);
-    }
-    [[unroll]] for (uint i = 0; i < B_LOADS; ++i) {
-        uvec2 from = place(i, B_ALONG_K, BLOCK_N);
-        b_from[i] = batch * push.b_batch + from.x * b_stride + from.y
-            + (B_ALONG_K != 0 ? first_column * b_stride + part * depth / 4
-                              : part * depth * b_stride + first_column / 4);
-    }
+    uvec2 a_at = place(0, A_ALONG_K, BLOCK_M);
+    uint a_from = batch * push.a_batch + a_at.x * a_stride + a_at.y
+        + (A_ALONG_K != 0 ? first_row * a_stride + part * depth / 4
+                          : part * depth * a_stride + first_row / 4);
+    uvec2 b_at = place(0, B_ALONG_K, BLOCK_N);
+    uint b_from = batch * push.b_batch + b_at.x * b_stride + b_at.y
+        + (B_ALONG_K != 0 ? first_column * b_stride + part * depth / 4
+                          : part * depth * b_stride + first_column / 4);
     uint a_next = A_ALONG_K != 0 ? BLOCK_K / 4 : BLOCK_K * a_stride;
     uint b_next = B_ALONG_K != 0 ? BLOCK_K / 4 : BLOCK_K * b_stride;
 #ifdef PATCHES
@@ -167,11 +174,11 @@ void main() {
                     : own_tap[i]                                                       \
                 + place_at(part * depth + (tile) * BLOCK_K + place(i, B_ALONG_K, BLOCK_N).x))
 #else
-#define B_AT(tile, i) (b_from[i] + (tile) * b_next)
+#define B_AT(tile, i) (b_from + (i) * B_LINES * b_stride + (tile) * b_next)
 #endif
 
-    VECTOR sum[QUADS_M * 4][QUADS_N];
-    [[unroll]] for (uint i = 0; i < QUADS_M * 4; ++i)
+    VECTOR sum[ROWS][QUADS_N];
+    [[unroll]] for (uint i = 0; i < ROWS; ++i)
         [[unroll]] for (uint j = 0; j < QUADS_N; ++j) sum[i][j] = VECTOR(0);
     VECTOR next_a[A_LOADS], next_b[B_LOADS];
     VECTOR left[2][QUADS_M], right[2][QUADS_N];
@@ -193,15 +200,19 @@ void main() {
                 } else {
                     READ(stage, k + 1)
                 }
-                [[unroll]] for (uint i = 0; i < QUADS_M * 4; ++i)
-                    [[unroll]] for (uint j = 0; j < QUADS_N; ++j)
-                        sum[i][j] = MULTIPLY_ADD(
-                            left[k % 2][i / 4][i % 4], right[k % 2][j], sum[i][j]);
+                // To and fro, so that each shares a factor with the one before it.
+                [[unroll]] for (uint i = 0; i < ROWS; ++i)
+                    [[unroll]] for (uint step = 0; step < COLUMNS; ++step) {
+                        uint j = i % 2 == 0 ? step : COLUMNS - 1 - step;
+                        sum[i][j / 4][j % 4] = MULTIPLY_ADD(
+                            left[k % 2][i / 4][i % 4], right[k % 2][j / 4][j % 4],
+                            sum[i][j / 4][j % 4]);
+                    }
             }
         }
     }
 
-    [[unroll]] for (uint i = 0; i < QUADS_M * 4; ++i) {
+    [[unroll]] for (uint i = 0; i < ROWS; ++i) {
         uint row = first_row + 4 * (i / 4 * ACROSS_M + y) + i % 4;
         [[unroll]] for (uint j = 0; j < QUADS_N; ++j) {
             uint column = first_column + 4 * (j * ACROSS_N + x);
