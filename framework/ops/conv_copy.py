@@ -1,7 +1,8 @@
 """Operands of a convolution as large products read them, copied into vectors.
 
 Images get their channels last, padded with zeros, so that 16 bytes hold neighbouring
-channels of one pixel; filters get lines of taps, each with all its channels.
+channels of one pixel; filters get lines of taps, each with all its channels. Gradients
+of filters come out of products in the same order, and get their own afterwards.
 """
 
 from __future__ import annotations
@@ -19,13 +20,16 @@ from ..dispatch import (
     linear_grid,
 )
 from ..dtype import DType
-from ..shape import ceil_div
+from ..shape import TensorSpec, ceil_div
 from .element import storage_defines
 from .pack import VECTOR_SIZE
 from .window import Pair, Window
 
 WORKGROUP = 256
 """Invocations of the kernels that copy."""
+
+MOST_SHARERS = 8
+"""Invocations that share a result whose parts are added."""
 
 TILE_VECTORS = 8
 """Vectors of a pixel that neighbours store at most: a line of a cache."""
@@ -178,3 +182,32 @@ def filters(
     grid = linear_grid(lines * line, WORKGROUP)
     defines = storage_defines(weight.dtype)
     return Copied(memory, Dispatch("conv/filters", grid, push, constants, defines))
+
+
+def filter_sums(sums: Scratch, out: TensorSpec, parts: int, vectors: int) -> Dispatch:
+    """Return what adds parts of a gradient of filters into the result of the op.
+
+    Parameters
+    ----------
+    sums : Scratch, shape (parts, rows, taps, channels), in what sums are kept in
+    out : TensorSpec, shape (rows, channels, kernel_h, kernel_w)
+    parts : int
+    vectors : int
+        Of channels in `sums`, as many as in the images.
+    """
+    rows, channels, *kernel = out.shape
+    taps, pitch = math.prod(kernel), vectors * VECTOR_SIZE // out.dtype.itemsize
+    row_magic, row_shift = divisor(taps * pitch)
+    pitch_magic, pitch_shift = divisor(pitch)
+    push: dict[str, Argument] = {
+        "sums": sums, "out_": "out", "parts": parts, "rows": rows, "taps": taps,
+        "pitch": pitch, "channels": channels,
+        "row_magic": row_magic, "row_shift": row_shift,
+        "pitch_magic": pitch_magic, "pitch_shift": pitch_shift,
+    }  # fmt: skip
+    sharers = min(MOST_SHARERS, 1 << (parts.bit_length() - 1))
+    grid = linear_grid(rows * taps * pitch, WORKGROUP // sharers)
+    constants = {"LOCAL_X": WORKGROUP, "SHARERS": sharers}
+    return Dispatch(
+        "conv/filter_sums", grid, push, constants, storage_defines(out.dtype)
+    )

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ..dispatch import MAX_GROUPS, Argument, Dispatch, Placed, Scratch, fold_grid
 from ..dtype import DType, bfloat16, float16, float32
 from ..shape import TensorSpec, ceil_div
-from .conv_copy import Copied, Places, channels_last, filters
+from .conv_copy import Copied, Places, channels_last, filter_sums, filters
 from .element import storage_defines
 from .gemm import tile_constants
 from .pack import VECTOR_SIZE
@@ -116,6 +116,12 @@ class _Product(NamedTuple):
     @property
     def channel_vectors(self) -> int:
         return ceil_div(self.places.channels, self.width)
+
+    @property
+    def side_by_side(self) -> int:
+        """Results of a row that lie side by side in memory."""
+        plane = math.prod(self.places.grid)
+        return {IMAGES: plane, FILTERS: self.sizes.n, PHASES: 1}[self.kind]
 
     @property
     def sizes(self) -> Sizes:
@@ -308,8 +314,7 @@ def _weight_product(
     out = TensorSpec((rows, channels, *window.kernel), x.dtype)
     places = _places_of(x, window)
     other = Sizes(rows, math.prod(out.shape[1:]), places.number)
-    constants = {"CHANNELS": channels}
-    return _Product(gpu, mode, places, "x", rows, out, FILTERS, other, constants)
+    return _Product(gpu, mode, places, "x", rows, out, FILTERS, other)
 
 
 def _places_of(x: Placed, window: Window) -> Places:
@@ -398,57 +403,58 @@ def _filters(
 def _dispatches(
     product: _Product, cut: Cut, left: _Left, bias: bool = False
 ) -> list[Dispatch] | None:
-    """Return the copies, the product and, of a depth in parts, the sum of these."""
-    tile, out = cut.tile, product.out
-    places, vectors = product.places, product.channel_vectors
+    """Return the copies, the product and, where it gives sums of parts, their sum."""
+    tile, out, places = cut.tile, product.out, product.places
     steps = _steps(product, cut)
     part = ceil_div(steps, cut.parts)
     parts = ceil_div(steps, part)
-    constants = {
-        **tile_constants(product.gpu, tile, product.mode),
-        **places.constants(vectors),
-        **product.constants,
-        "RESULTS": product.kind,
-        "A_ALONG_K": int(product.kind != FILTERS),
-        "B_ALONG_K": int(product.kind != FILTERS),
-        "DEPTH": part * tile.k,
-        "A_STRIDE": left.line,
-        "UNEVEN": int(steps % part != 0),
-    }
-    if product.mode == PLAIN:
-        constants["DIRECT"] = int(_is_direct(product, cut, left))
     if parts > MAX_GROUPS or (bias and parts > 1):
         return None
-    right = channels_last(product.source, places, product.dtype, vectors)
+    right = channels_last(product.source, places, out.dtype, product.channel_vectors)
     m, n, _, _ = product.sizes
-    target: str | Scratch = "out"
-    if parts > 1:
-        target = Scratch("partial", 4 * parts * out.numel)
+    numel = m * n if product.kind == FILTERS else out.numel
+    sums = Scratch("sums", 4 * parts * numel)
+    partial = parts > 1 or product.kind == FILTERS
     push: dict[str, Argument] = {
-        "a": left.copy.memory, "b": right.memory, "out_": target, "m": m, "n": n,
-        "k": part * tile.k, "total": steps * tile.k, "batches": 1,
+        "a": left.copy.memory, "b": right.memory, "out_": sums if partial else "out",
+        "m": m, "n": n, "k": part * tile.k, "total": steps * tile.k, "batches": 1,
         "a_stride": left.line, "b_stride": places.number,
-        "a_batch": out.numel, "b_batch": 0,
+        "a_batch": numel, "b_batch": 0,
         "last_row": left.padded - tile.m, "last_column": n,
     }  # fmt: skip
     if bias:
         push["bias"] = "bias"
     kernel = "matmul/registers" if product.mode == PLAIN else "matmul/cooperative"
     grid = fold_grid(ceil_div(m, tile.m) * ceil_div(n, tile.n), parts)
-    defines = _defines(product, cut, partial=parts > 1, bias=bias)
+    constants = _constants(product, cut, left, part)
+    defines = _defines(product, cut, partial=partial, bias=bias)
     found = [left.copy.dispatch, right.dispatch]
     found.append(Dispatch(kernel, grid, push, constants, defines))
-    if parts > 1:
-        assert isinstance(target, Scratch)
-        found.append(sum_rows(product.gpu, target, out, parts, out.numel))
+    if product.kind == FILTERS:
+        found.append(filter_sums(sums, out, parts, product.channel_vectors))
+    elif partial:
+        found.append(sum_rows(product.gpu, sums, out, parts, numel))
     return found
 
 
-def _is_direct(product: _Product, cut: Cut, left: _Left) -> bool:
-    """Whether results of `matmul/registers` are whole vectors that all exist."""
-    plane = math.prod(product.places.grid)
-    whole = left.padded == product.rows and product.sizes.n % cut.tile.n == 0
-    return product.kind == IMAGES and whole and plane % 4 == 0
+def _constants(product: _Product, cut: Cut, left: _Left, part: int) -> dict[str, int]:
+    """Return the product's constants; `part` is the steps of a part of its depth."""
+    tile, along_k = cut.tile, int(product.kind != FILTERS)
+    constants = {
+        **tile_constants(product.gpu, tile, product.mode),
+        **product.places.constants(product.channel_vectors),
+        **product.constants,
+        "RESULTS": product.kind,
+        "A_ALONG_K": along_k,
+        "B_ALONG_K": along_k,
+        "DEPTH": part * tile.k,
+        "A_STRIDE": left.line,
+        "UNEVEN": int(_steps(product, cut) % part != 0),
+    }
+    if product.mode == PLAIN:
+        exist = left.padded == product.rows and product.sizes.n % tile.n == 0
+        constants["DIRECT"] = int(exist and product.side_by_side % 4 == 0)
+    return constants
 
 
 def _defines(
@@ -458,12 +464,10 @@ def _defines(
     if bias:
         defines["BIAS"] = "1"
     stored = 4 if partial else product.dtype.itemsize
-    plane = math.prod(product.places.grid)
-    whole = plane % (VECTOR_SIZE // stored) == 0 and product.kind == IMAGES
     if cut.wide and product.mode == UNITS:
         if product.dtype is float16:
             defines["DEVICE_ROUNDING"] = "1"
-        if whole:
+        if product.side_by_side % (VECTOR_SIZE // stored) == 0:
             defines["WIDE_STORES"] = "1"
     return defines
 

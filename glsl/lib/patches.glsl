@@ -22,7 +22,7 @@ layout(constant_id = 29) const uint TAP = 1;
 
 // What the results are, and their sizes.
 const uint IMAGES = 0;  // (images, rows, PLANE)
-const uint FILTERS = 1;  // (rows, CHANNELS, TAPS)
+const uint FILTERS = 1;  // (parts, rows, columns), for conv/filter_sums
 const uint PHASES = 2;  // (images, CHANNELS, HEIGHT, WIDTH), rows are (phases, CHANNELS)
 layout(constant_id = 30) const uint RESULTS = IMAGES;
 layout(constant_id = 31) const uint CHANNELS = 1;
@@ -64,19 +64,14 @@ uvec3 pixel_of(uint row, uint column) {
 
 bool is_result(uint row, uint column) {
     bool inside = row < push.m && column < push.n;
-    if (RESULTS == FILTERS) return inside && column % (CHANNEL_VECTORS * WIDTH) < CHANNELS;
-    if (RESULTS == IMAGES) return inside;
+    if (RESULTS != PHASES) return inside;
     uvec3 pixel = pixel_of(row, column);
     return inside && pixel.y < HEIGHT && pixel.z < WIDTH_OUT;
 }
 
 uint result_at(uint row, uint column) {
     uint part = gl_WorkGroupID.z * push.a_batch;
-    if (RESULTS == FILTERS) {
-        uint tap = column / (CHANNEL_VECTORS * WIDTH);
-        uint channel = column - tap * (CHANNEL_VECTORS * WIDTH);
-        return part + (row * CHANNELS + channel) * TAPS + tap;
-    }
+    if (RESULTS == FILTERS) return part + row * push.n + column;
     uint image = column / PLANE;
     if (RESULTS == IMAGES)
         return part + (image * push.m + row) * PLANE + (column - image * PLANE);

@@ -6,11 +6,16 @@ import pytest
 import vkbackend
 from tests.hardware import skip_where_it_crashes
 from tests.kernel_run import division, linear, run
-from vkbackend.framework.dispatch import Placed
+from vkbackend.framework.dispatch import Placed, Scratch
 from vkbackend.framework.dtype import float16, float32
-from vkbackend.framework.ops.conv_copy import Places, channels_last, filters
+from vkbackend.framework.ops.conv_copy import (
+    Places,
+    channels_last,
+    filter_sums,
+    filters,
+)
 from vkbackend.framework.ops.window import Window
-from vkbackend.framework.shape import Layout
+from vkbackend.framework.shape import Layout, TensorSpec
 
 
 def test_images_are_padded_as_far_as_windows_reach() -> None:
@@ -88,3 +93,38 @@ def test_filters(device: vkbackend.Device, dtype: str) -> None:
         if line < 3:
             taps[down, across, :, tap, :5] = weight[:, :, line, across].T
     np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+@pytest.mark.parametrize(("parts", "sharers"), [(1, 1), (7, 4), (19, 8)])
+def test_filter_sums(
+    device: vkbackend.Device, dtype: str, parts: int, sharers: int
+) -> None:
+    skip_where_it_crashes(device.info)
+    rows, taps, pitch, channels = 5, 6, 8, 7
+    # Small whole numbers, whose sums are exact in any order.
+    sums = np.random.default_rng(0).integers(-9, 9, (parts, rows, taps, pitch))
+    arguments = {
+        **{"sums": sums.astype(np.float32), "parts": parts, "rows": rows},
+        **{"taps": taps, "pitch": pitch, "channels": channels},
+        **{**division("row", taps * pitch), **division("pitch", pitch)},
+    }
+    (got,) = run(
+        device,
+        "conv/filter_sums",
+        linear(-(-rows * taps * pitch * sharers // 64)),
+        {"out_": ((rows, channels, taps), dtype)},
+        {"LOCAL_X": 64, "SHARERS": sharers},
+        arguments,
+        defines={"DTYPE": f"DTYPE_{dtype.upper()}"},
+    )
+    want = sums.sum(0).transpose(0, 2, 1)[:, :channels]
+    np.testing.assert_array_equal(got, want.astype(dtype))
+
+
+def test_few_parts_have_few_sharers() -> None:
+    out = TensorSpec((64, 3, 7, 7), float16)
+    for parts, sharers in ((1, 1), (3, 2), (66, 8)):
+        found = filter_sums(Scratch("sums", 4), out, parts, 1)
+        assert found.constants["SHARERS"] == sharers
+        assert found.grid == (64 * 49 * 8 * sharers // 256, 1, 1)

@@ -149,7 +149,8 @@ def test_every_cut(
     monkeypatch.setattr(conv_product, "_choice", lambda *_, **__: cut)
     x, weight, options = CONVOLUTIONS[1]
     check(gpu, (x, weight), options)
-    assert kernels.count("reduce/reduce") == (3 if cut.parts > 1 else 0)
+    assert kernels.count("reduce/reduce") == (2 if cut.parts > 1 else 0)
+    assert kernels.count("conv/filter_sums") == 1
 
 
 def test_results_go_on_into_what_follows(gpu: GpuDevice, kernels: list[str]) -> None:
