@@ -353,7 +353,9 @@ void main() {
             uint place = at % (SUB_N / TOGETHER);
             uint row = out_row + i * EDGE + line;
             uint column = out_column + place * TOGETHER;
-            if (is_result(row, column)) leave(row, column, strip + line * STRIP_PITCH, place);
+            // The first of neighbours may be none where others are: see lib/patches.glsl.
+            if (row < rows && column < columns)
+                leave(row, column, strip + line * STRIP_PITCH, place);
         }
         subgroupBarrier();
     }
