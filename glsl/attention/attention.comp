@@ -21,6 +21,30 @@
 // Invocations that look at one row of the tile together.
 const uint PARTS = gl_WorkGroupSize.x / BLOCK;
 
+// Of a row of the tile, the invocation `part` looks at four columns at a time: quad n is
+// column_of_quad(n, part, 0) to (n, part, 3).
+#ifdef QUADS
+uint column_of_quad(uint n, uint part, uint u) { return (n * PARTS + part) * 4 + u; }
+vec4 quad_of_tile(uint row, uint n, uint part) {
+    return tile[(row * PITCH + column_of_quad(n, part, 0)) / 4];
+}
+void set_quad_of_tile(uint row, uint n, uint part, vec4 quad) {
+    tile[(row * PITCH + column_of_quad(n, part, 0)) / 4] = quad;
+}
+#else
+uint column_of_quad(uint n, uint part, uint u) { return (4 * n + u) * PARTS + part; }
+vec4 quad_of_tile(uint row, uint n, uint part) {
+    vec4 quad;
+    for (uint u = 0; u < 4; ++u)
+        quad[u] = tile[row * PITCH + column_of_quad(n, part, u)];
+    return quad;
+}
+void set_quad_of_tile(uint row, uint n, uint part, vec4 quad) {
+    for (uint u = 0; u < 4; ++u)
+        tile[row * PITCH + column_of_quad(n, part, u)] = quad[u];
+}
+#endif
+
 shared float partial[gl_WorkGroupSize.x];
 shared float factors[BLOCK];
 
@@ -54,9 +78,10 @@ void main() {
         share(scores);
 
         float next = greatest;
-        for (uint c = part; c < SPAN; c += 4 * PARTS)
-            for (uint u = 0; u < 4; ++u)
-                next = max(next, AT_TILE(row * PITCH + c + u * PARTS));
+        for (uint n = 0; n < SPAN / PARTS / 4; ++n) {
+            vec4 quad = quad_of_tile(row, n, part);
+            next = max(next, max(max(quad.x, quad.y), max(quad.z, quad.w)));
+        }
         if (PARTS > 1) {
             partial[at] = next;
             barrier();
@@ -66,15 +91,19 @@ void main() {
         float reference = next == -INFINITE ? 0.0 : next;
         float factor = precise_exp(greatest - reference);
         total *= factor;
-        for (uint quad = part; quad < SPAN; quad += 4 * PARTS)
-            for (uint c = quad; c < quad + 4 * PARTS; c += PARTS) {
-                float weight = precise_exp(AT_TILE(row * PITCH + c) - reference);
+        for (uint n = 0; n < SPAN / PARTS / 4; ++n) {
+            vec4 quad = quad_of_tile(row, n, part);
+            for (uint u = 0; u < 4; ++u) {
+                float weight = precise_exp(quad[u] - reference);
                 total += weight;
+                uint key = first + column_of_quad(n, part, u);
                 if (DROPOUT != 0)
                     weight *= kept(
-                        number * queries + first_row + row, first + c, seed, dropout);
-                AT_TILE(row * PITCH + c) = weight;
+                        number * queries + first_row + row, key, seed, dropout);
+                quad[u] = weight;
             }
+            set_quad_of_tile(row, n, part, quad);
+        }
         if (part == 0) factors[row] = factor;
         greatest = next;
         barrier();

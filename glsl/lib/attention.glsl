@@ -59,15 +59,15 @@ layout(push_constant) uniform Push { Arguments args; };
 // Own elements, and those of the tile, are taken STEP at a time. Of the columns of the
 // tile, and of a result, an invocation has column_of(0), column_of(1) and so on.
 #ifdef QUADS
+#extension GL_EXT_buffer_reference_uvec2 : require
 #include "lib/quads.glsl"
 const uint PITCH = SPAN + 4, STEP = 4;
 const uint COLUMNS = ((HEAD - 1) / (4 * LANES) + 1) * 4;
 const uint VALUE_COLUMNS = ((VALUE_HEAD - 1) / (4 * LANES) + 1) * 4;
 shared vec4 tile[BLOCK * PITCH / 4];
 shared vec4 slab[SLAB * PITCH / 4];
-#define AT_TILE(i) tile[(i) / 4][(i) % 4]
 #define TAKEN vec4
-#define TAKE(own, at, e, depth) load_quad(QuadsIn(own), ((at) + (e)) / 4)
+#define TAKE(own, at, e, depth) load_quad(QuadsIn(uvec2(own)), ((at) + (e)) / 4)
 #define TAKE_TILE(i) tile[(i) / 4]
 #else
 const uint PITCH = SPAN + 1, STEP = 2;
@@ -75,7 +75,6 @@ const uint COLUMNS = (HEAD - 1) / LANES + 1;
 const uint VALUE_COLUMNS = (VALUE_HEAD - 1) / LANES + 1;
 shared float tile[BLOCK * PITCH];
 shared float slab[STAGED != 0 ? SLAB * PITCH : 1];
-#define AT_TILE(i) tile[i]
 #define TAKEN vec2
 #define TAKE(own, at, e, depth)                                                          \
     vec2(load(own, (at) + (e)), load(own, (at) + min((e) + 1, (depth) - 1)))
@@ -123,12 +122,16 @@ void fill(
     In other, uint base, uint stride, uint count, uint first, uint start, uint depth) {
     barrier();
 #ifdef QUADS
-    for (uint i = at; i < SLAB / 4 * SPAN; i += gl_WorkGroupSize.x) {
-        uint vector = i / (SLAB / 4), e = i % (SLAB / 4) * 4;
-        uint entry = base + min(first + vector, count - 1) * stride;
-        vec4 quad = load_quad(QuadsIn(other), (entry + min(start + e, depth - 4)) / 4);
-        for (uint u = 0; u < 4; ++u)
-            slab[((e + u) * PITCH + vector) / 4][vector % 4] = quad[u];
+    // Four elements of four vectors, turned.
+    for (uint i = at; i < SLAB / 4 * SPAN / 4; i += gl_WorkGroupSize.x) {
+        uint vector = i / (SLAB / 4) * 4, e = i % (SLAB / 4) * 4;
+        mat4 block;
+        for (uint u = 0; u < 4; ++u) {
+            uint entry = base + min(first + vector + u, count - 1) * stride;
+            block[u] = load_quad(QuadsIn(uvec2(other)), (entry + min(start + e, depth - 4)) / 4);
+        }
+        block = transpose(block);
+        for (uint u = 0; u < 4; ++u) slab[((e + u) * PITCH + vector) / 4] = block[u];
     }
 #else
     for (uint i = at; i < SLAB * SPAN; i += gl_WorkGroupSize.x) {
@@ -191,7 +194,7 @@ void share(float values[ROWS][TILE]) {
                 values[i][j], values[i][j + 1], values[i][j + 2], values[i][j + 3]);
 #else
         for (uint j = 0; j < TILE; ++j)
-            AT_TILE((team * ROWS + i) * PITCH + column_of(j)) = values[i][j];
+            tile[(team * ROWS + i) * PITCH + column_of(j)] = values[i][j];
 #endif
     barrier();
 }
@@ -201,7 +204,7 @@ void share(float values[ROWS][TILE]) {
 #define LOAD_COLUMNS(values, WIDTH, WIDTH_COLUMNS, other, from)                          \
     for (uint c = 0; c < WIDTH_COLUMNS; c += 4) {                                        \
         uint place_ = from + min(column_of(c), WIDTH - 4);                               \
-        vec4 quad_ = load_quad(QuadsIn(other), place_ / 4);                              \
+        vec4 quad_ = load_quad(QuadsIn(uvec2(other)), place_ / 4);                              \
         for (uint w_ = 0; w_ < 4; ++w_) values[c + w_] = quad_[w_];                      \
     }
 #else
