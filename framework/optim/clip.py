@@ -58,7 +58,8 @@ def _by_dtype(grads: Sequence[Tensor]) -> dict[DType, list[Tensor]]:
 
 def _flat(x: Tensor) -> Tensor:
     """Return all elements in the order of memory, as a view where there is one."""
-    if x.layout.is_contiguous:
+    # Mostly it is the one object of its kind, which is quicker to see.
+    if x.layout is Layout.contiguous(x.layout.shape) or x.layout.is_contiguous:
         return x
     strides = x.layout.strides
     order = sorted(range(x.ndim), key=strides.__getitem__, reverse=True)
