@@ -119,3 +119,17 @@ def test_fused_casts_are_the_same_as_stored_ones(gpu: Device) -> None:
         fused = (x * 1.5).to(name).float() + 0.25
         expected = convert(data * np.float32(1.5), DTYPES[name]).astype(np.float32)
         assert_close(fused, expected + np.float32(0.25), exact=True)
+
+
+@pytest.mark.device
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_what_is_rounded_inside_a_kernel_is_not_taken_for_what_it_was(
+    dtype: str, gpu: Device, rng: np.random.Generator
+) -> None:
+    x, y = (fw.tensor(rng.normal(size=4099), dtype, gpu) for _ in range(2))
+    fw.eval(x, y)
+    found = (x * y).float() - x.float() * y.float()
+    exact = x.float().numpy() * y.float().numpy()
+    expected = convert(exact, DTYPES[dtype]).astype(np.float32) - exact
+    assert np.abs(expected).max() > 0
+    assert_close(found, expected, exact=True)
