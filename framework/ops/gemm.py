@@ -61,6 +61,9 @@ PAIRS_SMALLEST = 1 << 28
 LIKELY = 8
 """Cuts, of those that the model takes for the quickest, that are worth measuring."""
 
+LIKELY_APART = 2
+"""How many of them may compute the last rows of tiles apart, which differ little."""
+
 MOST_COUNTED = 1 << 31
 """Elements of an operand, packed or not, that `matmul/workgroup` can count."""
 
@@ -192,6 +195,8 @@ def likely_cuts(gpu: DeviceInfo, a: Placed, b: Placed, mode: str) -> dict[str, C
     n = b.shape[2]
     mode = _worthwhile(mode, m * n * k)
     found = cuts(gpu, mode, Sizes(m, n, k, batch), apart=True)
+    more = [cut for cut in found if cut.last][LIKELY_APART:]
+    found = [cut for cut in found if cut not in more]
     if mode == WORKGROUP:
         # Of each tile the best, for these kernels take long to build.
         found = list({cut.tile: cut for cut in reversed(found)}.values())

@@ -9,9 +9,10 @@ sums, which are written and read again, and the start of the kernel that reads t
 they must then be quicker by `DOUBT`.
 
 Rates and shares are fitted to times of square products of 1024 to 8192 rows on an
-NVIDIA H200 (driver 580.159.04, 2026-11-21); those of `WORKGROUP_TILES` and int8 are
-estimates, and choices for other shapes were not timed. What another device reaches
-differs, but what is better than what differs less.
+NVIDIA H200 (driver 580.159.04, 2026-11-21), on matrix units also to those of sizes in
+between; those of `WORKGROUP_TILES` and int8 are estimates, and choices for other shapes
+were not timed. What another device reaches differs, but what is better than what
+differs less.
 """
 
 from __future__ import annotations

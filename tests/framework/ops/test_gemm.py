@@ -317,10 +317,12 @@ def test_the_usual_cut_is_a_likely_one(
     discrete: vkbackend.DeviceInfo, mode: str
 ) -> None:
     dtype = float32 if mode in (PLAIN, PAIRS) else float16
-    for m, n, k in ((128, 128, 256), (1024, 1024, 1024), (256, 256, 8192)):
+    shapes = [(128, 128, 256), (1024, 1024, 1024), (256, 256, 8192), (3072,) * 3]
+    for m, n, k in shapes:
         a, b = placed(dtype, 1, m, k, False), placed(dtype, 1, k, n, False)
         found = likely_cuts(discrete, a, b, mode)
         assert 1 < len(found) <= gemm.LIKELY
+        assert sum(cut.last > 0 for cut in found.values()) <= gemm.LIKELY_APART
         ways = [large_product(discrete, a, b, mode, cut) for cut in found.values()]
         assert large_product(discrete, a, b, mode) in ways
 
