@@ -67,7 +67,9 @@ const uint VALUE_COLUMNS = ((VALUE_HEAD - 1) / (4 * LANES) + 1) * 4;
 shared vec4 tile[BLOCK * PITCH / 4];
 shared vec4 slab[SLAB * PITCH / 4];
 #define TAKEN vec4
-#define TAKE(own, at, e, depth) load_quad(QuadsIn(uvec2(own)), ((at) + (e)) / 4)
+// By way of two words, for SwiftShader crashes on the direct one.
+#define QUADS_OF(x) QuadsIn(uvec2(x))
+#define TAKE(own, at, e, depth) load_quad(QUADS_OF(own), ((at) + (e)) / 4)
 #define TAKE_TILE(i) tile[(i) / 4]
 #else
 const uint PITCH = SPAN + 1, STEP = 2;
@@ -127,8 +129,9 @@ void fill(
         uint vector = i / (SLAB / 4) * 4, e = i % (SLAB / 4) * 4;
         mat4 block;
         for (uint u = 0; u < 4; ++u) {
-            uint entry = base + min(first + vector + u, count - 1) * stride;
-            block[u] = load_quad(QuadsIn(uvec2(other)), (entry + min(start + e, depth - 4)) / 4);
+            uint from = base + min(first + vector + u, count - 1) * stride;
+            from += min(start + e, depth - 4);
+            block[u] = load_quad(QUADS_OF(other), from / 4);
         }
         block = transpose(block);
         for (uint u = 0; u < 4; ++u) slab[((e + u) * PITCH + vector) / 4] = block[u];
@@ -204,7 +207,7 @@ void share(float values[ROWS][TILE]) {
 #define LOAD_COLUMNS(values, WIDTH, WIDTH_COLUMNS, other, from)                          \
     for (uint c = 0; c < WIDTH_COLUMNS; c += 4) {                                        \
         uint place_ = from + min(column_of(c), WIDTH - 4);                               \
-        vec4 quad_ = load_quad(QuadsIn(uvec2(other)), place_ / 4);                              \
+        vec4 quad_ = load_quad(QUADS_OF(other), place_ / 4);                             \
         for (uint w_ = 0; w_ < 4; ++w_) values[c + w_] = quad_[w_];                      \
     }
 #else
