@@ -198,7 +198,7 @@ void put_own(Words x, uint base, uint stride, uint first, uint count) {
             UNROLL for (uint i_ = 0; i_ < ELEMENTS; i_ += 2) {                           \
                 uint row_ = first + own + r_ * 16 + row_of(i_);                          \
                 uint at_ = base + row_ * (stride) + d_ * 16 + column_of(i_);             \
-                uint low_ = uint(ENCODE(sums[r_][d_][i_] * (factor)));                   \
-                uint high_ = uint(ENCODE(sums[r_][d_][i_ + 1] * (factor)));              \
+                uint low_ = uint(ENCODE(ACC(sums[r_][d_][i_] * (factor))));              \
+                uint high_ = uint(ENCODE(ACC(sums[r_][d_][i_ + 1] * (factor))));         \
                 if (row_ < count) out_.at[at_ / 2] = low_ | high_ << 16;                 \
             }
