@@ -30,9 +30,6 @@ layout(push_constant, std430) uniform Push {
     float eps;
 } push;
 
-// Weights are asked for with the row where that leaves registers enough; where not, last.
-const bool EARLY = GROUP * KEPT <= 1024;
-
 float total(vec4 terms, uint bank) {
     vec2 halves = terms.xy + terms.zw;
     return group_sum(halves.x + halves.y, bank);
@@ -49,8 +46,10 @@ void main() {
     vec4 kept[KEPT];
     [[unroll]] for (uint j = 0; j < KEPT; ++j)
         kept[j] = load_row_quad(x, row, j * GROUP + part);
-    vec4 weights[EARLY ? KEPT : 1], biases[EARLY ? KEPT : 1];
-    if (EARLY)
+    // Weights are asked for with the row where that leaves registers enough.
+    bool early = KEPT <= 4 && GROUP * KEPT <= 1024;
+    vec4 weights[KEPT], biases[KEPT];
+    if (early)
         [[unroll]] for (uint j = 0; j < KEPT; ++j) {
             uint quad = j * GROUP + part;
             if (HAS_WEIGHT != 0) weights[j] = load_weights(weight, row, quad);
@@ -77,8 +76,8 @@ void main() {
         uint quad = j * GROUP + part;
         vec4 result = kept[j] * inverse_std;
         if (HAS_WEIGHT != 0)
-            result *= EARLY ? weights[j] : load_weights(weight, row, quad);
-        if (HAS_BIAS != 0) result += EARLY ? biases[j] : load_weights(bias, row, quad);
+            result *= early ? weights[j] : load_weights(weight, row, quad);
+        if (HAS_BIAS != 0) result += early ? biases[j] : load_weights(bias, row, quad);
         store_row_quad(out_, row, j, quad, result);
     }
     if (part != 0) return;

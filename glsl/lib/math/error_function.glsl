@@ -93,7 +93,8 @@ float quick_gate(float x) {
     float series = 0.00488300342 + t * -0.00277030631;
     series = -0.130293876 + t * (0.0245681927 + t * series);
     series = 0.746884465 + t * (-0.57499218 + t * (0.330910683 + t * series));
-    float tail = exp2(size * size * -0.721347511) * (series * inverse);
-    float value = (x >= 0.0 ? x : -0.0) - size * tail;
+    // In this order no product is below 2^-126 before the result is.
+    float tail = size * exp2(size * size * -0.721347511) * (series * inverse);
+    float value = (x >= 0.0 ? x : -0.0) - tail;
     return x > -INFINITE ? value : NOT_A_NUMBER;
 }
