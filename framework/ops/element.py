@@ -15,6 +15,8 @@ from ..errors import DTypeError
 from ..shape import TensorSpec
 
 if TYPE_CHECKING:
+    from vkbackend import DeviceInfo
+
     from ..tensor import Tensor
 
 
@@ -31,6 +33,25 @@ def storage_defines(
         defines |= {"IN_ACC": "1"} if in_acc else {}
         defines |= {"OUT_ACC": "1"} if out_acc else {}
     return defines
+
+
+def shuffle_defines(
+    gpu: DeviceInfo, defines: Mapping[str, str], workgroup: int
+) -> Mapping[str, str]:
+    """Return the macro with which subgroups of a GPU merge states by shuffling them.
+
+    Parameters
+    ----------
+    gpu : DeviceInfo
+    defines : mapping of str to str
+        The shader's others; states of 64 bits would need one more feature.
+    workgroup : int
+        Invocations, of which subgroups must be full.
+    """
+    wide = "WIDE" in defines or defines.get("DTYPE", "").endswith("64")
+    hardware = gpu.kind != "software" and gpu.subgroup_shuffle
+    full = workgroup % gpu.max_subgroup_size == 0
+    return {"SHUFFLES": "1"} if hardware and full and not wide else {}
 
 
 def acc_size(dtype: DType) -> int:

@@ -36,7 +36,7 @@ from ..primitive import composite
 from ..shape import Collapsed, Layout, Shape, TensorSpec, ceil_div, collapse
 from .cast import cast
 from .creation import fill_like
-from .element import acc_size, storage_defines
+from .element import acc_size, shuffle_defines, storage_defines
 from .movement import permute
 from .unary import copy
 
@@ -58,6 +58,9 @@ MOST_ELEMENTS = 1 << 32
 QUAD_DTYPES = (float32, float16, bfloat16, int32, uint32)
 QUAD = 4
 """Neighbouring elements that a device reads at once, and of which dtypes."""
+
+SHUFFLING = "reduce/reduce"
+"""The kernel whose subgroups may merge states without shared memory."""
 
 WORKGROUP = 256
 SOFTWARE_WORKGROUP = 64
@@ -81,10 +84,7 @@ WHOLE_WAYS = (
     *((1024, groups, quads) for groups in (264, 528) for quads in (2, 4, 8)),
     *((WORKGROUP, groups, 8) for groups in (528, 1056, 2112)),
 )
-"""Invocations of a workgroup, workgroups, and quads that an invocation reads at once.
-
-The best of an NVIDIA H200 were 264 workgroups of 1024 with 4 to 8, in another kernel.
-"""
+"""Invocations of a workgroup, workgroups, and quads that an invocation asks for."""
 
 
 class Step(NamedTuple):
@@ -228,7 +228,6 @@ def readable(x: Tensor, dims: tuple[int, ...]) -> tuple[Tensor, tuple[int, ...]]
     return copy(permute(x, kept + dims)), tuple(range(len(kept), x.ndim))
 
 
-@functools.lru_cache(maxsize=1024)
 def _fits(layout: Layout, dims: tuple[int, ...]) -> bool:
     return all(len(side.shape) <= MAX_DIMS for side in _split(layout, dims))
 
@@ -300,7 +299,7 @@ def reduce_dispatches(
     side = _tile(gpu, kept, reduced)[1]
     groups = ceil_div(outputs, side)
     share = count if gpu.kind == "software" else count * min(side, outputs)
-    wanted = wanted or _wanted_groups(gpu)
+    wanted = wanted or _wanted_groups(gpu, outputs)
     chunks = max(1, min(ceil_div(wanted, groups), share // MIN_CHUNK))
     if gpu.kind == "software":
         chunks = max(chunks, ceil_div(count, SOFTWARE_ROUNDS))
@@ -315,8 +314,9 @@ def reduce_dispatches(
     return [first, _combine(gpu, reduction, partial, chunks, outputs)]
 
 
-def _wanted_groups(gpu: DeviceInfo) -> int:
-    return SOFTWARE_WANTED_GROUPS if gpu.kind == "software" else WANTED_GROUPS
+def _wanted_groups(gpu: DeviceInfo, outputs: int) -> int:
+    wanted = WANTED_GROUPS if outputs > 1 else 2 * WANTED_GROUPS
+    return SOFTWARE_WANTED_GROUPS if gpu.kind == "software" else wanted
 
 
 def reduce_candidates(
@@ -327,8 +327,8 @@ def reduce_candidates(
     Parameters as those of `reduce_dispatches`. With fewer chunks each has more work,
     with more the device has more of them at once.
     """
-    usual = _wanted_groups(gpu)
     kept, reduced = _split(x.layout, dims)
+    usual = _wanted_groups(gpu, math.prod(kept.shape))
     alone = math.prod(reduced.shape) // _tile(gpu, kept, reduced)[0]
     # Not in one piece what would be summed in long turns.
     few = [1] if alone <= 8 * MOST_ALONE else []
@@ -494,4 +494,8 @@ def _dispatch(
         "REDUCED_DIMS": len(reduced.shape),
     }
     grid = fold_grid(ceil_div(outputs, per_workgroup), chunks)
-    return Dispatch(kernel, grid, push, {**constants, **step.constants}, step.defines)
+    defines = dict(step.defines)
+    if kernel == SHUFFLING and 1 in (per_workgroup, outputs):
+        defines |= shuffle_defines(gpu, defines, group)
+        constants["LOCAL_X"] = group if "SHUFFLES" in defines else constants["LOCAL_X"]
+    return Dispatch(kernel, grid, push, {**constants, **step.constants}, defines)

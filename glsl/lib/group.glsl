@@ -1,7 +1,8 @@
 // The GROUP neighbouring invocations that share an output, and what they find together
 //
 // The includer first defines State and `State merge(State, State)`, where the second
-// comes later. Every invocation of a workgroup must call these functions.
+// comes later. Every invocation of a workgroup must call these functions. With the macro
+// SHUFFLES, GROUP is the size of the workgroup, and the includer defines `shuffled`.
 
 layout(constant_id = 4) const uint GROUP = 1;
 layout(constant_id = 5) const uint OUTPUTS_FAST = 0;
@@ -27,8 +28,26 @@ uint shared_place(uint slot, uint part) {
     return OUTPUTS_FAST != 0 ? part * OUTPUTS + slot : slot * GROUP + part;
 }
 
+#ifdef SHUFFLES
+// The state of the invocation of this subgroup whose number differs by the bits of `mask`
+State shuffled(State state, uint mask);
+#endif
+
 // The states of the whole group merged; only its part 0 has them all.
 State over_group(State state, uint slot, uint part) {
+#ifdef SHUFFLES
+    // Here the group is the workgroup, so each subgroup lies in one.
+    for (uint mask = 1; mask < gl_SubgroupSize; mask *= 2)
+        state = merge(state, shuffled(state, mask));
+    if (subgroupElect()) shared_state[gl_SubgroupID] = state;
+    barrier();
+    if (part == 0) {
+        state = shared_state[0];
+        for (uint i = 1; i < gl_NumSubgroups; ++i) state = merge(state, shared_state[i]);
+        shared_state[0] = state;
+    }
+    return state;
+#endif
     shared_state[shared_place(slot, part)] = state;
     for (uint half_size = GROUP / 2; half_size > 0; half_size /= 2) {
         barrier();

@@ -7,7 +7,10 @@
 //
 // With the macro QUADS the elements of an output lie side by side, their number and all
 // strides of kept dimensions are multiples of four, and so is where they begin; then
-// MERGE is not defined.
+// MERGE is not defined. With TURNS too, chunks take turns, so that what is read at one time
+// lies side by side, and four elements share a test: quicker if `merge` is short (sums of
+// 64 Mi floats on an NVIDIA H200, driver 580.159.04, 2026-11-21: 0.065 ms, not 0.066), and
+// slower if it is long (argmax of 8192 x 8192: 0.093, not 0.079).
 // lint    integer-division: once for each output, before the loop over elements
 
 #include "lib/group.glsl"
@@ -18,6 +21,7 @@ layout(constant_id = 7) const uint REDUCED_DIMS = 1;
 const uint ACCUMULATORS = 4;
 
 #ifdef QUADS
+#extension GL_EXT_control_flow_attributes : require
 #include "lib/quads.glsl"
 
 // Quads that an invocation asks for before it waits.
@@ -81,12 +85,17 @@ uint reduced_offset(uint index) {
 void main() {
     uint slot = output_slot(), part = group_part();
     uint output_ = linear_workgroup() * OUTPUTS + slot;
+#if defined(QUADS) && defined(TURNS)
+    uint turn = GROUP * 4 * IN_FLIGHT, end = push.count;
+    uint begin = min(gl_WorkGroupID.z * turn, push.count - 1);
+#else
     uint share = (push.count - 1) / gl_NumWorkGroups.z + 1;
 #ifdef QUADS
     share = (share + 3) / 4 * 4;
 #endif
     uint begin = min(gl_WorkGroupID.z * share, push.count - 1);
     uint end = min(gl_WorkGroupID.z * share + share, push.count);
+#endif
     uint base = kept_offset(min(output_, push.outputs - 1));
 
     State first = start(base + reduced_offset(begin), begin);
@@ -94,6 +103,20 @@ void main() {
     for (uint i = 0; i < ACCUMULATORS; ++i) state[i] = first;
 #ifdef QUADS
     QuadsIn quads = QuadsIn(x);
+#ifdef TURNS
+    for (uint index = gl_WorkGroupID.z * turn + 4 * part; index < end;
+         index += gl_NumWorkGroups.z * turn) {
+        ACC4 values[IN_FLIGHT];
+        [[unroll]] for (uint k = 0; k < IN_FLIGHT; ++k)
+            values[k] = load_quad(quads, (base + min(index + k * 4 * GROUP, end - 4)) / 4);
+        [[unroll]] for (uint k = 0; k < IN_FLIGHT; ++k) {
+            uint mine = index + k * 4 * GROUP;
+            if (mine < end)
+                [[unroll]] for (uint i = 0; i < ACCUMULATORS; ++i)
+                    state[i] = merge(state[i], element(values[k][i], mine + i));
+        }
+    }
+#else
     for (uint index = gl_WorkGroupID.z * share + 4 * part; index < end;
          index += GROUP * 4 * IN_FLIGHT) {
         ACC4 values[IN_FLIGHT];
@@ -105,6 +128,7 @@ void main() {
                 if (mine < end) state[i] = merge(state[i], element(values[k][i], mine));
             }
     }
+#endif
 #else
     for (uint index = gl_WorkGroupID.z * share + part; index < end;
          index += GROUP * ACCUMULATORS)

@@ -7,6 +7,9 @@
 // source  NumPy's rules: NaN is both greatest and least
 #version 460
 #extension GL_EXT_buffer_reference : require
+#ifdef SHUFFLES
+#extension GL_KHR_shader_subgroup_shuffle : require
+#endif
 #ifdef WIDE
 #extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
 #endif
@@ -47,9 +50,16 @@ State merge(State old, State new) {
     return better || new.value != new.value ? new : old;
 }
 
+#define TURNS
 #define SOURCE In
 #define RESULTS RESULT out_; VALUE scale;
 #include "lib/reduction.glsl"
+
+#ifdef SHUFFLES
+State shuffled(State state, uint mask) {
+    return State(subgroupShuffleXor(state.value, mask));
+}
+#endif
 
 State element(ACC loaded, uint index) {
     VALUE value = VALUE(loaded);

@@ -1,5 +1,7 @@
 """Element types of shaders: every dtype goes through `lib/element.glsl` unchanged."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -12,6 +14,7 @@ from vkbackend.framework.errors import DTypeError
 from vkbackend.framework.ops.element import (
     acc_size,
     check_same_dtype,
+    shuffle_defines,
     statistic_dtype,
     storage_defines,
 )
@@ -89,3 +92,16 @@ def test_same_dtype() -> None:
     with pytest.raises(DTypeError) as raised:
         check_same_dtype("op", a=a, b=b, c=None)
     assert str(raised.value) == "op: a is float32, b is int32; they must be the same"
+
+
+def test_which_states_are_shuffled(device: vkbackend.Device) -> None:
+    info = dataclasses.replace(
+        device.info, kind="discrete", subgroup_shuffle=True, max_subgroup_size=64
+    )
+    assert shuffle_defines(info, {"DTYPE": "DTYPE_FLOAT16"}, 64) == {"SHUFFLES": "1"}
+    assert shuffle_defines(info, {}, 32) == {}, "half of a subgroup"
+    assert shuffle_defines(info, {"DTYPE": "DTYPE_INT64"}, 64) == {}
+    assert shuffle_defines(info, {"WIDE": "1"}, 64) == {}
+    without = dataclasses.replace(info, subgroup_shuffle=False)
+    software = dataclasses.replace(info, kind="software")
+    assert shuffle_defines(without, {}, 64) == shuffle_defines(software, {}, 64) == {}

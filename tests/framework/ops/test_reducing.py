@@ -18,7 +18,7 @@ from vkbackend.framework.device import GpuDevice
 from vkbackend.framework.dispatch import MAX_GROUPS, Dispatch, Placed
 from vkbackend.framework.dtype import DTYPES, float32
 from vkbackend.framework.errors import ShapeError
-from vkbackend.framework.ops import reduce, reducing
+from vkbackend.framework.ops import element, reduce, reducing
 from vkbackend.framework.ops.reducing import (
     MIN_CHUNK,
     OPERATIONS,
@@ -87,8 +87,10 @@ def test_long_reductions_are_cut_and_combined(
     assert first.push["out_"] == second.push["x"]
     assert (second.push["count"], second.push["outputs"]) == (chunks, 1)
     # Hardware reads the tensor itself four elements at a time.
-    assert first.defines == ({} if kind == "software" else {"QUADS": "1"})
-    assert second.defines == {}
+    shuffles = element.shuffle_defines(info, {}, 256)
+    hardware = {"QUADS": "1"} | shuffles
+    assert first.defines == ({} if kind == "software" else hardware)
+    assert second.defines == shuffles
 
 
 @pytest.fixture
