@@ -59,9 +59,6 @@ QUAD_DTYPES = (float32, float16, bfloat16, int32, uint32)
 QUAD = 4
 """Neighbouring elements that a device reads at once, and of which dtypes."""
 
-SHUFFLING = "reduce/reduce"
-"""The kernel whose subgroups may merge states without shared memory."""
-
 WORKGROUP = 256
 SOFTWARE_WORKGROUP = 64
 """Invocations per workgroup where they share nothing."""
@@ -495,7 +492,7 @@ def _dispatch(
     }
     grid = fold_grid(ceil_div(outputs, per_workgroup), chunks)
     defines = dict(step.defines)
-    if kernel == SHUFFLING and 1 in (per_workgroup, outputs):
+    if kernel == "reduce/reduce" and 1 in (per_workgroup, outputs):
         defines |= shuffle_defines(gpu, defines, group)
         constants["LOCAL_X"] = group if "SHUFFLES" in defines else constants["LOCAL_X"]
     return Dispatch(kernel, grid, push, {**constants, **step.constants}, defines)
