@@ -50,10 +50,14 @@ MIN_PART = 256
 """Least depth of a part, where the depth is cut to have so many."""
 
 
-def _shape(rows: int, along_k: bool) -> _Shape:
-    """Return the quickest on an NVIDIA H200 (driver 580.159.04, 2026-11-21)."""
+def _shape(rows: int, width: int, along_k: bool) -> _Shape:
+    """Return the quickest on an NVIDIA H200 (driver 580.159.04, 2026-11-21).
+
+    Sums of vectors of 16 columns by 512 invocations would take more shared memory than
+    every device has.
+    """
     if not along_k:
-        return _Shape(512, 8 if rows <= 2 else 16, 1, 1)
+        return _Shape(512 if width < 16 else 256, 8 if rows <= 2 else 16, 1, 1)
     return _Shape(256, 4, 1, 8) if rows == 1 else _Shape(128, 4, 4, 2)
 
 
@@ -92,7 +96,7 @@ def _dispatches(
     n = b.shape[2]
     rows = n if matrix.name == "a" else m
     x, x_row, x_k = (b, 2, 1) if matrix.name == "a" else (a, 1, 2)
-    shape = _shape(rows, matrix.along_k)
+    shape = _shape(rows, width, matrix.along_k)
     columns = shape.across * (shape.columns if matrix.along_k else width)
     groups = ceil_div(matrix.outer, columns)
     parts = _parts(groups * batch, k, width)

@@ -1,11 +1,11 @@
 // Batched product of a few rows with matrices that are read once, in vectors
-// grid    linear in groups of ACROSS columns, or vectors of columns; z: batch, then
-//         parts of the depth
+// grid    linear in groups of ACROSS vectors of columns, or ACROSS times COLUMNS columns
+//         where the matrix lies along k; z: batch, then parts of the depth
 // in      x (batch, ROWS, k), any strides in elements; matrix: vectors of 16 bytes,
 //         contiguous along k or across, strides count vectors
 // out     out_ (part, batch, ...), any strides; DTYPE, or ACC with OUT_ACC
-// consts  ROWS, ACROSS, ALONG_K, X_VECTORS: x lies in vectors as well; STEPS; COLUMNS of
-//         an invocation where the matrix lies along k; LOCAL_X is a multiple of ACROSS
+// consts  ROWS, ACROSS, ALONG_K, X_VECTORS: x lies in vectors as well; STEPS, COLUMNS;
+//         LOCAL_X is a multiple of ACROSS
 // source  -
 #version 460
 #extension GL_EXT_buffer_reference : require
@@ -21,7 +21,7 @@ layout(constant_id = 4) const uint ACROSS = 16;
 layout(constant_id = 5) const uint ALONG_K = 0;
 layout(constant_id = 6) const uint X_VECTORS = 0;
 layout(constant_id = 7) const uint STEPS = 1;  // vectors of the depth in one round
-layout(constant_id = 8) const uint COLUMNS = 1;
+layout(constant_id = 8) const uint COLUMNS = 1;  // of an invocation; 1 if not ALONG_K
 
 // Invocations go through the depth in vectors, of which the matrix has one to load for
 // each column where it lies along the depth; where it lies across, one for each depth.
@@ -142,9 +142,9 @@ void main() {
             }
         [[unroll]] for (uint i = 0; i < LOADS; ++i) {
             uint k = start + min(at + i / WIDTH * LANES, depth - 1);
-            uint which = i % WIDTH;
-            vectors[i] = matrix.at[ALONG_K != 0 ? from[which % SUMS] + k
-                                                : from[0] + (k * VECTOR + which) * line];
+            uint e = i % WIDTH;
+            vectors[i] = matrix.at[ALONG_K != 0 ? from[e % SUMS] + k
+                                                : from[0] + (k * VECTOR + e) * line];
         }
         [[unroll]] for (uint step = 0; step < STEPS; ++step) {
             uint k = at + step * LANES;
@@ -185,13 +185,13 @@ void main() {
         barrier();
         for (uint at = thread; at < ACROSS * WIDTH; at += gl_WorkGroupSize.x) {
             uint n = first * (ALONG_K != 0 ? 1 : VECTOR) + at;
-            uint from = at / WIDTH;
+            uint group = at / WIDTH;
+            uint to = out_from + row * push.out_row + n * push.out_column;
             ACC total = ACC(0);
             for (uint other = 0; other < LANES; ++other)
-                total += parts[at % WIDTH][ALONG_K != 0 ? from * LANES + other
-                                                        : other * ACROSS + from];
-            if (n < push.n)
-                store(push.out_, out_from + row * push.out_row + n * push.out_column, total);
+                total += parts[at % WIDTH][ALONG_K != 0 ? group * LANES + other
+                                                        : other * ACROSS + group];
+            if (n < push.n) store(push.out_, to, total);
         }
     }
 }
