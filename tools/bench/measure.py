@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -18,6 +19,9 @@ from .workload import Bench, Case, Workload
 
 _BATCH_SECONDS = 0.02
 _MOST_REPEATS = 400
+# Before each batch of products, so that a board at its limit of power does not slow one
+# side down for what the other one drew.
+_REST_SECONDS = 0.05
 _COMPARED = 1 << 20
 """Elements of a result that are read back and compared: the first and the last."""
 
@@ -83,6 +87,8 @@ def measure(
     times: list[list[float]] = [[] for _ in sides]
     for _ in range(rounds):
         for taken, side, repeat in zip(times, sides, repeats, strict=True):
+            if case.operations and not wall:
+                time.sleep(_REST_SECONDS)
             taken.append(side(repeat))
     medians = [statistics.median(taken) / case.runs for taken in times]
     return Measured(medians[0], medians[1] if len(sides) > 1 else None, error, case)
@@ -96,15 +102,18 @@ def _repeats(side: Callable[[int], float]) -> int:
 
 
 def _difference(case: Case, peer: Peer) -> float:
-    """Return the largest relative difference of the results here and in the peer."""
+    """Return the largest relative difference of the results here and in the peer.
+
+    It is NaN where a result is in one place only.
+    """
     assert case.theirs is not None
-    worst = 0.0
+    errors = []
     for here, there in zip(case.ours(), case.theirs(), strict=True):
         for actual, expected in zip(_ends(here), _ends(there), strict=True):
             mine, wanted = _host(actual), peer.host(expected)
             scale = float(np.abs(wanted).max(initial=0)) or 1.0
-            worst = max(worst, float(np.abs(mine - wanted).max(initial=0)) / scale)
-    return worst
+            errors.append(np.abs(mine - wanted).max(initial=0) / scale)
+    return float(np.max(errors, initial=0))
 
 
 def _host(tensor: Tensor) -> np.ndarray[Any, Any]:

@@ -30,6 +30,9 @@ def test_results_are_compared(peer: Peer, place: Any) -> None:
     assert right.ratio > 0
     wrong = measure(doubled(2.5), "small", peer, place, 1)
     assert wrong.error == pytest.approx(0.2, rel=1e-3)
+    lost = measure(doubled(float("nan")), "small", peer, place, 1)
+    assert lost.error is not None
+    assert np.isnan(lost.error)
 
 
 def test_results_are_compared_with_exact_ones(
