@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+import operator
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -20,27 +22,34 @@ _TOLERANCE = {"float32": 1e-5, "float16": 4e-3, "bfloat16": 2e-2}
 _CACHE = 64 << 20
 
 
+def _chain(x: Any, factors: Sequence[Any]) -> list[Any]:
+    """Return each product of a row of them, which cannot overlap."""
+    return list(itertools.accumulate(factors, operator.matmul, initial=x))[1:]
+
+
 def _product(bench: Bench, m: int, k: int, n: int, dtype: str) -> Case:
-    """Multiply matrices, as many pairs as do not fit in the cache in turn."""
+    """Multiply matrices; square ones by as many in turn as do not fit in the cache."""
     size = _SIZE[dtype] * (m * k + k * n + m * n)
     small = bench.device.gpu.info.kind == "software"
-    runs = 1 if small else max(1, math.ceil(_CACHE / size))
-    pairs = [
-        (bench.uniform(m, k, dtype=dtype), bench.uniform(k, n, dtype=dtype))
-        for _ in range(runs)
+    runs = max(1, math.ceil(_CACHE / size)) if m == k == n and not small else 1
+    x, px = bench.uniform(m, k, dtype=dtype)
+    # Products of such numbers vary as much as `x` does.
+    bound = math.sqrt(3 / k)
+    factors = [
+        bench.uniform(k, n, low=-bound, high=bound, dtype=dtype) for _ in range(runs)
     ]
     return Case(
-        lambda: [a @ b for (a, _), (b, _) in pairs],
+        lambda: _chain(x, [w for w, _ in factors]),
         bench.choose(
-            lambda torch: [a @ b for (_, a), (_, b) in pairs],
-            (lambda: [a @ b for (_, a), (_, b) in pairs])
+            lambda torch: _chain(px, [w for _, w in factors]),
+            (lambda: _chain(px, [w for _, w in factors]))
             if dtype == "float32"
             else None,
         ),
         moved=size,
         # Only float32 is limited by the multiply-adds that are measured.
         operations=2 * m * k * n,
-        tolerance=_TOLERANCE[dtype],
+        tolerance=_TOLERANCE[dtype] * math.sqrt(runs),
         runs=runs,
     )
 
