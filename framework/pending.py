@@ -8,6 +8,7 @@ when the graph is flushed never needs memory of its own.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -233,6 +234,33 @@ class Form:
 MOST_FORMS = 1 << 16
 """Forms that are known at a time; past it, all are forgotten and made afresh."""
 
+Key = tuple[object, ...]
+
+_PLAIN = frozenset({bool, int, str, type(None), DType})
+"""Types of which two numbers, say, are alike when they are equal."""
+
+_INTEGERS = frozenset({int})
+
+
+def mark_of(argument: object) -> Key | None:
+    """Return what tells an argument from others; None if nothing does.
+
+    Its type too, as 1, 1.0 and True are equal.
+    """
+    kind = type(argument)
+    if kind in _PLAIN:
+        return kind, argument
+    if isinstance(argument, float):
+        # 0.0 and -0.0 are equal too.
+        return kind, argument, math.copysign(1.0, argument)
+    if not isinstance(argument, tuple):
+        return None
+    if _INTEGERS.issuperset(map(type, argument)):
+        return kind, argument
+    marks = [mark_of(item) for item in argument]
+    return None if None in marks else (kind, *marks)
+
+
 _forms: dict[object, Form] = {}
 
 
@@ -247,8 +275,7 @@ def form_of(
     """Return the form of a node; the same object for the same arguments."""
     operands = tuple(layout for _, layout in inputs)
     taken = tuple(value.dtype for value, _ in inputs)
-    # Types too: 1, 1.0 and True are equal.
-    kinds = tuple([type(value) for _, value in params])
+    kinds = tuple([mark_of(value) or type(value) for _, value in params])
     key = (op, params, kinds, operands, taken, layouts, dtypes, numbers)
     form = _forms.get(key)
     if form is None:

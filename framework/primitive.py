@@ -34,10 +34,10 @@ from .dispatch import SOFTWARE_ROUNDS, Dispatch, Placed
 from .dtype import DType, bool_
 from .errors import ShapeError
 from .op import REGISTRY, Op, need_feature, submit_node
-from .pending import Node, Operand
+from .pending import Key, Node, Operand
 from .pointwise import Elementwise, taken_as
 from .precision import as_they_come
-from .recurring import MOST_KNOWN, Key, KnownCall, KnownNode, KnownView, key_of
+from .recurring import MOST_KNOWN, KnownCall, KnownNode, KnownView, key_of
 from .shape import Layout, TensorSpec, interned
 
 if TYPE_CHECKING:

@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .core import TensorCore, assembled
-from .dtype import DType
-from .pending import Array, Node, pending_array
+from .pending import Array, Key, Node, mark_of, pending_array
 from .schedule import append
 
 if TYPE_CHECKING:
@@ -23,13 +22,8 @@ if TYPE_CHECKING:
     from .shape import Layout, TensorSpec
     from .tape import Keeping
 
-PLAIN = frozenset({bool, int, float, str, tuple, type(None), DType})
-"""Types of arguments that are alike when they are equal; named tuples are too."""
-
 MOST_KNOWN = 4096
 """Kinds of calls that an op knows at a time; past it, all are forgotten."""
-
-Key = tuple[object, ...]
 
 
 def key_of(args: Sequence[Any]) -> tuple[Key, list[TensorCore]]:
@@ -45,11 +39,10 @@ def key_of(args: Sequence[Any]) -> tuple[Key, list[TensorCore]]:
             key += (id(argument.layout), argument.array.value.dtype, argument.device)
             tensors.append(argument)
         else:
-            kind = type(argument)
-            if kind not in PLAIN and not issubclass(kind, tuple):
+            mark = mark_of(argument)
+            if mark is None:
                 return (), tensors
-            # Types too: 1, 1.0 and True are equal.
-            key += (kind, argument)
+            key.append(mark)
     return tuple(key), tensors
 
 

@@ -27,6 +27,8 @@ from ..shape import (
 if TYPE_CHECKING:
     from ..tensor import Tensor
 
+_INTEGERS = frozenset({int})
+
 
 @movement(dtypes=ANY)
 def _view(x: Tensor, shape: Shape) -> Tensor:
@@ -52,13 +54,24 @@ def reshape(x: Tensor, shape: Shape) -> Tensor:
     ------
     ShapeError
         If the number of elements differs.
+    TypeError
+        If a size is not an int.
     """
     now = x.layout.shape
     wanted = tuple(shape)
+    if not _INTEGERS.issuperset(map(type, wanted)):
+        wanted = _as_ints(wanted)
     if wanted == now:
         return x
     wanted = _filled(now, wanted)
     return x if wanted == now else _view(x, wanted)
+
+
+def _as_ints(shape: Shape) -> Shape:
+    try:
+        return tuple([operator.index(size) for size in shape])
+    except TypeError:
+        raise TypeError(f"reshape: shape is {shape}; its sizes must be ints") from None
 
 
 @functools.lru_cache(maxsize=4096)

@@ -1,6 +1,7 @@
 """Calls that come again: short, and with the results of the first one."""
 
 import dataclasses
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -40,12 +41,36 @@ def test_what_tells_calls_apart() -> None:
             (x, x, 1),
             (x, (1, 2)),
             (x, Pair(1, 2)),
+            (x, (1, 2.0)),
+            (x, (1, 0.0)),
+            (x, (1, -0.0)),
+            (x, (True, 2)),
+            (x, 0.0),
+            (x, -0.0),
+            (x, (1, (2, 3))),
+            (x, (1, (2, True))),
         )
     ]
     assert len(set(keys)) == len(keys)
     # Such a one may be changed, or be another one each time.
     assert key_of((x, [1]))[0] == ()
     assert key_of((x, np.float32(1)))[0] == ()
+    assert key_of((x, (1, (2, [3]))))[0] == ()
+
+
+def test_zeros_of_both_signs_are_two_numbers(make: Callable[..., fw.Tensor]) -> None:
+    x = make(np.ones(3, np.float32))
+    for value in (0.0, -0.0, 0.0):
+        edge = fw.nn.functional.pad(x, (1, 0), value=value).numpy()[0]
+        assert np.signbit(edge) == np.signbit(value)
+
+
+def test_lists_within_tuples_are_refused_in_words(
+    make: Callable[..., fw.Tensor],
+) -> None:
+    x = make(np.ones((2, 3), np.float32))
+    with pytest.raises(TypeError, match="reshape"):
+        x.reshape(([3], 2))
 
 
 def test_second_calls_take_other_elements(gpu: GpuDevice) -> None:
