@@ -9,6 +9,7 @@ from tests.case import Bad, Case, Sample, sample
 from vkbackend.framework import ops
 from vkbackend.framework.errors import ShapeError
 from vkbackend.framework.op import REGISTRY
+from vkbackend.framework.ops.conv_call import Convolution
 from vkbackend.framework.ops.window import Window
 
 MOVED = {
@@ -69,8 +70,8 @@ def weight_vjp_samples() -> tuple[Sample, ...]:
 def input_vjp(grad: Any, weight: Any, size: Any, options: dict[str, Any]) -> Any:
     """Call the op with the options of its convolution."""
     frame = window(weight.shape, options)
-    op = REGISTRY["conv2d_input_vjp"]
-    return op(grad, weight, size, frame, options.get("groups", 1), "")
+    how = Convolution(frame, options.get("groups", 1), "")
+    return REGISTRY["conv2d_input_vjp"](grad, weight, size, how)
 
 
 def torch_input_vjp(grad: Any, weight: Any, size: Any, options: dict[str, Any]) -> Any:
@@ -83,8 +84,8 @@ def torch_input_vjp(grad: Any, weight: Any, size: Any, options: dict[str, Any]) 
 def weight_vjp(grad: Any, x: Any, weight: Any, options: dict[str, Any]) -> Any:
     """Call the op with the options of its convolution."""
     frame = window(weight, options)
-    op = REGISTRY["conv2d_weight_vjp"]
-    return op(grad, x, frame, options.get("groups", 1), "")
+    how = Convolution(frame, options.get("groups", 1), "")
+    return REGISTRY["conv2d_weight_vjp"](grad, x, how)
 
 
 CONVOLUTION = {

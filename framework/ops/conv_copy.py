@@ -10,20 +10,13 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from ..dispatch import (
-    Argument,
-    Dispatch,
-    Placed,
-    Scratch,
-    divisor,
-    fold_grid,
-    linear_grid,
-)
+from ..dispatch import Argument, Dispatch, Scratch, divisor, fold_grid, linear_grid
 from ..dtype import DType
 from ..shape import TensorSpec, ceil_div
+from .conv_call import Call, divisors
 from .element import storage_defines
 from .pack import VECTOR_SIZE
-from .window import Pair, Window
+from .window import Pair
 
 WORKGROUP = 256
 """Invocations of the kernels that copy."""
@@ -127,8 +120,6 @@ def channels_last(
     pixels = max(places.pixels, least)
     across = min(TILE_VECTORS, 1 << (vectors - 1).bit_length())
     tiles = ceil_div(vectors, across)
-    plane_magic, plane_shift = divisor(high * wide)
-    width_magic, width_shift = divisor(wide)
     memory = Scratch(f"channels of {name}", VECTOR_SIZE * pixels * vectors)
     push: dict[str, Argument] = {
         "x": name, "vectors": memory, "pixels": places.pixels,
@@ -136,9 +127,7 @@ def channels_last(
         "height": places.size[0], "width": places.size[1],
         "top": places.before[0] % (1 << 32), "left": places.before[1] % (1 << 32),
         "padded_plane": high * wide, "padded_width": wide,
-        "channel_vectors": vectors, "tiles": tiles,
-        "plane_magic": plane_magic, "plane_shift": plane_shift,
-        "width_magic": width_magic, "width_shift": width_shift,
+        "channel_vectors": vectors, "tiles": tiles, **divisors((high, wide)),
     }  # fmt: skip
     grid = fold_grid(ceil_div(pixels, WORKGROUP // across) * tiles)
     constants = {"LOCAL_X": WORKGROUP, "VECTORS": across}
@@ -149,20 +138,13 @@ def channels_last(
 
 
 def filters(
-    weight: Placed,
-    window: Window,
-    vectors: int,
-    lines: int,
-    line: int,
-    *,
-    for_input: bool,
+    call: Call, vectors: int, lines: int, line: int, *, for_input: bool
 ) -> Copied:
     """Return a copy of filters, which the op calls `weight`.
 
     Parameters
     ----------
-    weight : Placed
-    window : Window
+    call : Call
     vectors : int
         Of channels, of each tap.
     lines, line : int
@@ -174,13 +156,13 @@ def filters(
     push: dict[str, Argument] = {
         "weight": "weight", "vectors": memory, "rows": lines, "pitch": line,
         "channel_vectors": vectors,
-        "out_channels": weight.shape[0], "in_channels": weight.shape[1],
+        "out_channels": call.weight.shape[0], "in_channels": call.weight.shape[1],
     }  # fmt: skip
     names = ("KERNEL_H", "KERNEL_W", "STRIDE_H", "STRIDE_W")
-    constants = {name: window.constants()[name] for name in names}
+    constants = {name: call.window.constants()[name] for name in names}
     constants |= {"LOCAL_X": WORKGROUP, "FOR_INPUT": int(for_input)}
     grid = linear_grid(lines * line, WORKGROUP)
-    defines = storage_defines(weight.dtype)
+    defines = storage_defines(call.weight.dtype)
     return Copied(memory, Dispatch("conv/filters", grid, push, constants, defines))
 
 

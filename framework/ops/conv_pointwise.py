@@ -10,43 +10,26 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from ..dispatch import Argument, At, Dispatch, Placed
-from ..shape import Layout, Shape
+from ..shape import Layout, Shape, TensorSpec
+from .conv_call import Call
 from .gemm import large_product
-from .window import Pair, Window
-
-if TYPE_CHECKING:
-    from vkbackend import DeviceInfo
+from .window import Window
 
 LEAST_PIXELS = 128
 """Pixels of an image that fill the columns of a tile."""
 
 
-def forward(
-    gpu: DeviceInfo,
-    x: Placed,
-    weight: Placed,
-    bias: Placed | None,
-    window: Window,
-    mode: str,
-) -> list[Dispatch] | None:
+def forward(call: Call) -> list[Dispatch] | None:
     """Return the dispatches of a convolution that is such a product, otherwise None.
 
-    Parameters
-    ----------
-    gpu : DeviceInfo
-    x, weight, bias : Placed
-        Of one group.
-    window : Window
-    mode : str
-        `UNITS` or `PLAIN`.
+    It is of one group.
     """
-    rows, depth = weight.shape[:2]
-    filters = _view(weight, (x.shape[0], rows, depth), (0, depth, 1))
-    found = _product(gpu, filters, x, window, mode, "x")
-    if found is None or bias is None:
+    rows, depth = call.weight.shape[:2]
+    filters = _view(call.weight, (call.x.shape[0], rows, depth), (0, depth, 1))
+    found = _product(call, filters, call.x, "x")
+    if found is None or not call.bias:
         return found
     *copies, product = found
     if product.push["out_"] != "out":
@@ -56,41 +39,27 @@ def forward(
     return [*copies, dataclasses.replace(product, push=push, defines=defines)]
 
 
-def input_vjp(
-    gpu: DeviceInfo,
-    grad_out: Placed,
-    weight: Placed,
-    size: Pair,
-    window: Window,
-    mode: str,
-) -> list[Dispatch] | None:
-    """Return the dispatches of its gradient by images of a size, or None.
-
-    Parameters as those of `forward`.
-    """
-    if size != grad_out.shape[2:]:
+def input_vjp(call: Call) -> list[Dispatch] | None:
+    """Return the dispatches of its gradient by the images, or None."""
+    if call.size != call.places:
         return None
-    depth, rows = weight.shape[:2]
-    filters = _view(weight, (grad_out.shape[0], rows, depth), (0, 1, rows))
-    return _product(gpu, filters, grad_out, window, mode, "grad_out")
+    depth, rows = call.weight.shape[:2]
+    filters = _view(call.weight, (call.x.shape[0], rows, depth), (0, 1, rows))
+    return _product(call, filters, call.out, "grad_out")
 
 
 def _product(
-    gpu: DeviceInfo,
-    filters: Placed,
-    images: Placed,
-    window: Window,
-    mode: str,
-    source: str,
+    call: Call, filters: Placed, images: TensorSpec, source: str
 ) -> list[Dispatch] | None:
     """Return the product of filters with images that the op calls `source`."""
     pixels = math.prod(images.shape[2:])
     whole = pixels % (16 // images.dtype.itemsize) == 0 and pixels >= LEAST_PIXELS
-    if window != Window((1, 1), (1, 1), (0, 0), window.dilation) or not whole:
+    pixel = Window((1, 1), (1, 1), (0, 0), call.window.dilation)
+    if call.window != pixel or not whole:
         return None
     shape = (*images.shape[:2], pixels)
     columns = _view(images, shape, Layout.contiguous(shape).strides)
-    found = large_product(gpu, filters, columns, mode)
+    found = large_product(call.gpu, filters, columns, call.how.mode)
     # A copy of images may as well have its channels last; see `conv_product`.
     if found is None or any(row.push.get("x") == At("b", 0) for row in found):
         return None
@@ -110,5 +79,5 @@ def _renamed(value: Argument, names: Mapping[str, str]) -> Argument:
     return names.get(value, value) if isinstance(value, str) else value
 
 
-def _view(x: Placed, shape: Shape, strides: Shape) -> Placed:
-    return Placed(shape, x.dtype, Layout(shape, strides, x.layout.offset))
+def _view(x: TensorSpec, shape: Shape, strides: Shape) -> Placed:
+    return Placed(shape, x.dtype, Layout(shape, strides))

@@ -14,21 +14,18 @@ phase: each phase has its own every s-th tap, and all phases see the same window
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from ..dispatch import MAX_GROUPS, Argument, Dispatch, Placed, Scratch, fold_grid
+from ..dispatch import MAX_GROUPS, Argument, Dispatch, Scratch, fold_grid
 from ..dtype import DType, bfloat16, float16, float32
 from ..shape import TensorSpec, ceil_div
+from .conv_call import Call
 from .conv_copy import Copied, Places, channels_last, filter_sums, filters
 from .element import storage_defines
 from .gemm import tile_constants
 from .pack import VECTOR_SIZE
 from .product_tile import PLAIN, UNITS, Cut, Sizes, cuts, microseconds
 from .reducing import sum_rows
-from .window import Pair, Window
-
-if TYPE_CHECKING:
-    from vkbackend import DeviceInfo
 
 MAX_PARTS = 128
 """Parts of a depth: that of a gradient by filters is long, and its results are few."""
@@ -77,8 +74,7 @@ class _Product(NamedTuple):
 
     Attributes
     ----------
-    gpu : DeviceInfo
-    mode : str
+    call : Call
     places : Places
         Of the right operand, which is read from images.
     source : str
@@ -94,8 +90,7 @@ class _Product(NamedTuple):
         More of `lib/patches.glsl`.
     """
 
-    gpu: DeviceInfo
-    mode: str
+    call: Call
     places: Places
     source: str
     rows: int
@@ -103,6 +98,11 @@ class _Product(NamedTuple):
     kind: int
     other: Sizes
     constants: dict[str, int] = {}  # noqa: RUF012 - never written to
+
+    @property
+    def mode(self) -> str:
+        """`UNITS` or `PLAIN`."""
+        return self.call.how.mode
 
     @property
     def dtype(self) -> DType:
@@ -131,108 +131,55 @@ class _Product(NamedTuple):
         return Sizes(self.rows, self.places.number, line)
 
 
-def forward(
-    gpu: DeviceInfo,
-    x: Placed,
-    weight: Placed,
-    bias: Placed | None,
-    window: Window,
-    mode: str,
-    cut: Cut | None = None,
-) -> list[Dispatch] | None:
+def forward(call: Call, cut: Cut | None = None) -> list[Dispatch] | None:
     """Return the dispatches of a convolution that is quicker so, otherwise None.
 
-    Parameters
-    ----------
-    gpu : DeviceInfo
-    x, weight, bias : Placed
-        Of one group.
-    window : Window
-    mode : str
-        `UNITS` or `PLAIN`.
-    cut : Cut or None
-        None chooses.
+    It is of one group. A `cut` of None chooses.
     """
-    product = _forward_product(gpu, x, weight, window, mode)
-    cut = cut or _choice(product, weight.numel, parts=bias is None)
+    product = _forward_product(call)
+    cut = cut or _choice(product, call.weight.numel, parts=not call.bias)
     if cut is None:
         return None
-    left = _filters(product, cut, weight, window, for_input=False)
-    return _dispatches(product, cut, left, bias is not None)
+    left = _filters(product, cut, call, for_input=False)
+    return _dispatches(product, cut, left, call.bias)
 
 
-def forward_cuts(
-    gpu: DeviceInfo,
-    x: Placed,
-    weight: Placed,
-    bias: Placed | None,
-    window: Window,
-    mode: str,
-) -> dict[str, Cut]:
+def forward_cuts(call: Call) -> dict[str, Cut]:
     """Return cuts that may be quickest for `forward`, by name."""
-    product = _forward_product(gpu, x, weight, window, mode)
-    return _likely_cuts(product, parts=bias is None)
+    return _likely_cuts(_forward_product(call), parts=not call.bias)
 
 
-def _forward_product(
-    gpu: DeviceInfo, x: Placed, weight: Placed, window: Window, mode: str
-) -> _Product:
-    rows = weight.shape[0]
-    places = _places_of(x, window)
-    out = TensorSpec((x.shape[0], rows, *places.grid), x.dtype)
-    other = Sizes(rows, places.number, math.prod(weight.shape[1:]))
-    return _Product(gpu, mode, places, "x", rows, out, IMAGES, other)
+def _forward_product(call: Call) -> _Product:
+    rows = call.weight.shape[0]
+    places = _places_of(call)
+    other = Sizes(rows, places.number, math.prod(call.weight.shape[1:]))
+    return _Product(call, places, "x", rows, call.out, IMAGES, other)
 
 
-def input_vjp(
-    gpu: DeviceInfo,
-    grad_out: Placed,
-    weight: Placed,
-    size: Pair,
-    window: Window,
-    mode: str,
-    cut: Cut | None = None,
-) -> list[Dispatch] | None:
-    """Return the dispatches of its gradient by images of a size, or None.
-
-    Parameters as those of `forward`.
-    """
-    product = _input_product(gpu, grad_out, weight, size, window, mode)
+def input_vjp(call: Call, cut: Cut | None = None) -> list[Dispatch] | None:
+    """Return the dispatches of its gradient by the images, or None."""
+    product = _input_product(call)
     if product is None:
         return None
-    cut = cut or _choice(product, weight.numel)
+    cut = cut or _choice(product, call.weight.numel)
     if cut is None:
         return None
-    left = _filters(product, cut, weight, window, for_input=True)
+    left = _filters(product, cut, call, for_input=True)
     return _dispatches(product, cut, left)
 
 
-def input_cuts(
-    gpu: DeviceInfo,
-    grad_out: Placed,
-    weight: Placed,
-    size: Pair,
-    window: Window,
-    mode: str,
-) -> dict[str, Cut]:
+def input_cuts(call: Call) -> dict[str, Cut]:
     """Return cuts that may be quickest for `input_vjp`, by name."""
-    product = _input_product(gpu, grad_out, weight, size, window, mode)
+    product = _input_product(call)
     return {} if product is None else _likely_cuts(product)
 
 
-def _input_product(
-    gpu: DeviceInfo,
-    grad_out: Placed,
-    weight: Placed,
-    size: Pair,
-    window: Window,
-    mode: str,
-) -> _Product | None:
-    stride, channels = window.stride, weight.shape[1]
-    places = _phases_of(grad_out, size, window)
+def _input_product(call: Call) -> _Product | None:
+    window, size = call.window, call.size
+    stride, channels = window.stride, call.weight.shape[1]
+    places = _phases_of(call)
     if places is None:
         return None
-    out = TensorSpec((grad_out.shape[0], channels, *size), grad_out.dtype)
     kind, constants = IMAGES, {}
     if stride != (1, 1):
         kind = PHASES
@@ -243,31 +190,31 @@ def _input_product(
             "BEFORE_W": window.padding[1] % stride[1],
         }  # fmt: skip
     rows = math.prod(stride) * channels
-    pixels = grad_out.shape[0] * math.prod(size)
-    depth = weight.shape[0] * math.prod(window.kernel)
+    pixels = call.x.shape[0] * math.prod(size)
+    depth = call.weight.shape[0] * math.prod(window.kernel)
     other = Sizes(channels, pixels, depth)
-    return _Product(gpu, mode, places, "grad_out", rows, out, kind, other, constants)
+    return _Product(call, places, "grad_out", rows, call.x, kind, other, constants)
 
 
-def _phases_of(grad_out: Placed, size: Pair, window: Window) -> Places | None:
+def _phases_of(call: Call) -> Places | None:
     """Return where the windows lie in `grad` that all phases of images see.
 
     None where both a stride and a dilation part what phases see.
     """
-    found = []
+    window, found = call.window, []
     for k in range(2):
         step, gap, pad = window.stride[k], window.dilation[k], window.padding[k]
         if step > 1 and gap > 1:
             return None
         taps = ceil_div(window.kernel[k], step)
-        first, last = pad // step, (size[k] - 1 + pad) // step
+        first, last = pad // step, (call.size[k] - 1 + pad) // step
         found.append(((taps - 1) * gap - first, last - first + 1, taps))
     before, grid, taps_of = zip(*found)
-    images, channels, *edges = grad_out.shape
+    images, channels = call.out.shape[:2]
     return Places(
         images,
         channels,
-        (edges[0], edges[1]),
+        call.places,
         before,
         grid,
         taps=taps_of,
@@ -275,56 +222,40 @@ def _phases_of(grad_out: Placed, size: Pair, window: Window) -> Places | None:
     )
 
 
-def weight_vjp(
-    gpu: DeviceInfo,
-    grad_out: Placed,
-    x: Placed,
-    window: Window,
-    mode: str,
-    cut: Cut | None = None,
-) -> list[Dispatch] | None:
-    """Return the dispatches of its gradient by the filters, or None.
-
-    Parameters as those of `forward`.
-    """
-    product = _weight_product(gpu, grad_out, x, window, mode)
-    cut = cut or _choice(product, grad_out.numel)
+def weight_vjp(call: Call, cut: Cut | None = None) -> list[Dispatch] | None:
+    """Return the dispatches of its gradient by the filters, or None."""
+    product = _weight_product(call)
+    cut = cut or _choice(product, call.out.numel)
     if cut is None:
         return None
     vectors = max(ceil_div(product.rows, product.width), cut.tile.m // product.width)
     lines = _steps(product, cut) * cut.tile.k
-    size = (grad_out.shape[2], grad_out.shape[3])
-    flat = Places(grad_out.shape[0], grad_out.shape[1], size, (0, 0), size)
-    copy = channels_last("grad_out", flat, x.dtype, vectors, lines)
+    images, channels = call.out.shape[:2]
+    flat = Places(images, channels, call.places, (0, 0), call.places)
+    copy = channels_last("grad_out", flat, product.dtype, vectors, lines)
     left = _Left(copy, vectors * product.width, vectors)
     return _dispatches(product, cut, left)
 
 
-def weight_cuts(
-    gpu: DeviceInfo, grad_out: Placed, x: Placed, window: Window, mode: str
-) -> dict[str, Cut]:
+def weight_cuts(call: Call) -> dict[str, Cut]:
     """Return cuts that may be quickest for `weight_vjp`, by name."""
-    return _likely_cuts(_weight_product(gpu, grad_out, x, window, mode))
+    return _likely_cuts(_weight_product(call))
 
 
-def _weight_product(
-    gpu: DeviceInfo, grad_out: Placed, x: Placed, window: Window, mode: str
-) -> _Product:
-    rows, channels = grad_out.shape[1], x.shape[1]
-    out = TensorSpec((rows, channels, *window.kernel), x.dtype)
-    places = _places_of(x, window)
-    other = Sizes(rows, math.prod(out.shape[1:]), places.number)
-    return _Product(gpu, mode, places, "x", rows, out, FILTERS, other)
+def _weight_product(call: Call) -> _Product:
+    rows, places = call.weight.shape[0], _places_of(call)
+    other = Sizes(rows, math.prod(call.weight.shape[1:]), places.number)
+    return _Product(call, places, "x", rows, call.weight, FILTERS, other)
 
 
-def _places_of(x: Placed, window: Window) -> Places:
-    size = (x.shape[2], x.shape[3])
+def _places_of(call: Call) -> Places:
+    window = call.window
     return Places(
-        x.shape[0],
-        x.shape[1],
-        size,
+        call.x.shape[0],
+        call.x.shape[1],
+        call.size,
         window.padding,
-        window.output(*size),
+        call.places,
         window.stride,
         window.kernel,
         window.dilation,
@@ -356,7 +287,7 @@ def _likely_cuts(product: _Product, *, parts: bool = True) -> dict[str, Cut]:
 
 def _times(product: _Product, *, parts: bool) -> dict[Cut, float]:
     """Return what cuts take by the model: none where there can be no product."""
-    gpu, mode, sizes = product.gpu, product.mode, product.sizes
+    gpu, mode, sizes = product.call.gpu, product.mode, product.sizes
     wanted = (float16, bfloat16) if mode == UNITS else (float32,)
     if gpu.kind == "software" or product.dtype not in wanted or 0 in sizes:
         return {}
@@ -389,14 +320,12 @@ def _steps(product: _Product, cut: Cut) -> int:
     return ceil_div(product.sizes.k, cut.tile.k)
 
 
-def _filters(
-    product: _Product, cut: Cut, weight: Placed, window: Window, *, for_input: bool
-) -> _Left:
+def _filters(product: _Product, cut: Cut, call: Call, *, for_input: bool) -> _Left:
     """Return the left operand of `forward`, or of `input_vjp`."""
     lines = max(product.rows, cut.tile.m)
     line = _steps(product, cut) * cut.tile.k // product.width
     vectors = product.channel_vectors
-    copy = filters(weight, window, vectors, lines, line, for_input=for_input)
+    copy = filters(call, vectors, lines, line, for_input=for_input)
     return _Left(copy, lines, line)
 
 
@@ -433,7 +362,7 @@ def _dispatches(
     if product.kind == FILTERS:
         found.append(filter_sums(sums, out, parts, product.channel_vectors))
     elif partial:
-        found.append(sum_rows(product.gpu, sums, out, parts, numel))
+        found.append(sum_rows(product.call.gpu, sums, out, parts, numel))
     return found
 
 
@@ -441,7 +370,7 @@ def _constants(product: _Product, cut: Cut, left: _Left, part: int) -> dict[str,
     """Return the product's constants; `part` is the steps of a part of its depth."""
     tile, along_k = cut.tile, int(product.kind != FILTERS)
     constants = {
-        **tile_constants(product.gpu, tile, product.mode),
+        **tile_constants(product.call.gpu, tile, product.mode),
         **product.places.constants(product.channel_vectors),
         **product.constants,
         "RESULTS": product.kind,

@@ -9,6 +9,7 @@ from ..dispatch import MAX_GROUPS
 from ..errors import ShapeError
 from ..shape import Shape
 from .conv import _conv2d, _conv2d_input_vjp
+from .conv_call import Convolution
 from .matrix_units import convolution_mode
 from .movement import reshape
 from .window import Pair, Window, as_given, check_fit, check_images, images, pair
@@ -115,8 +116,8 @@ def _convolved(
     pixels, filters = images(x, dims), images(weight, dims)
     window = _window(name, filters, stride, padding, dilation, dims)
     check_fit(name, pixels, window)
-    mode = convolution_mode(x.device, x.dtype)
-    return as_given(_conv2d(pixels, filters, bias, window, groups, mode), x, dims)
+    how = Convolution(window, groups, convolution_mode(x.device, x.dtype))
+    return as_given(_conv2d(pixels, filters, bias, how), x, dims)
 
 
 def _check_filters(
@@ -277,8 +278,8 @@ def _transposed(
             f"{name}: the result for an image of {pixels.shape[2:]} would be of size"
             f" {size}; padding {window.padding} is too much for it"
         )
-    mode = convolution_mode(x.device, x.dtype)
-    out = _conv2d_input_vjp(pixels, filters, size, window, groups, mode)
+    how = Convolution(window, groups, convolution_mode(x.device, x.dtype))
+    out = _conv2d_input_vjp(pixels, filters, size, how)
     if bias is not None:
         out = out + reshape(bias, (bias.numel(), 1, 1))
     return as_given(out, x, dims)

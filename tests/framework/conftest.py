@@ -8,7 +8,7 @@ import pytest
 
 import vkbackend
 import vkbackend.framework as fw
-from tests.hardware import skip_where_it_crashes
+from tests.hardware import as_hardware, skip_where_it_crashes
 from vkbackend import config
 from vkbackend.framework import tuning
 from vkbackend.framework.device import Device, GpuDevice
@@ -36,6 +36,12 @@ def gpu(device: vkbackend.Device) -> GpuDevice:
     assert isinstance(found, GpuDevice)
     fw.eval()
     return found
+
+
+@pytest.fixture(scope="session")
+def discrete(device: vkbackend.Device) -> vkbackend.DeviceInfo:
+    """Return what a device for speed says of itself."""
+    return as_hardware(device.info)
 
 
 @pytest.fixture

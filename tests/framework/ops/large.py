@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import vkbackend.framework as fw
+from tests.hardware import as_hardware
 from vkbackend import DeviceInfo
 from vkbackend.framework.device import Device, opened_devices
 from vkbackend.framework.dispatch import Dispatch
@@ -40,12 +41,13 @@ def as_discrete(
         return found
 
     monkeypatch.setattr(module, name, answered)
-    _forget_plans()
+    forget_plans()
     yield kernels
-    _forget_plans()
+    forget_plans()
 
 
-def _forget_plans() -> None:
+def forget_plans() -> None:
+    """Let the next flush of every device ask rules anew."""
     for device in opened_devices():
         device.plans.clear()
 
@@ -93,12 +95,4 @@ def with_workgroups(info: DeviceInfo) -> DeviceInfo:
         for name, sums in types
         for threads in (64, 128, 256)
     )
-    return dataclasses.replace(
-        info,
-        kind="discrete",
-        subgroup_size=32,
-        max_shared_memory=49152,
-        max_workgroup_invocations=1024,
-        supported=frozenset(WORKGROUP_FLAGS),
-        flexible_matrix=rows,
-    )
+    return as_hardware(info, supported=frozenset(WORKGROUP_FLAGS), flexible_matrix=rows)

@@ -1,6 +1,5 @@
 """Convolution against PyTorch over kernels, strides, padding, dilation and groups."""
 
-import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -12,18 +11,16 @@ import torch.nn.functional as F  # noqa: N812 - its own documentation's name
 import vkbackend
 import vkbackend.framework as fw
 from tests.compare import assert_close
+from tests.framework.ops.convolutions import Convolved, both_ways, call_of, name_of
 from vkbackend.framework import ops
-from vkbackend.framework.dispatch import Placed
-from vkbackend.framework.dtype import float32
 from vkbackend.framework.op import REGISTRY
 from vkbackend.framework.ops import conv
 from vkbackend.framework.ops.window import Window
 from vkbackend.framework.primitive import Primitive
-from vkbackend.framework.shape import Layout
 
 Make = Callable[..., fw.Tensor]
 
-CONVOLUTIONS: list[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = [
+CONVOLUTIONS: list[Convolved] = [
     ((1, 1, 1, 1), (1, 1, 1, 1), {}),
     ((2, 3, 5, 7), (4, 3, 1, 1), {}),
     ((3, 1, 8, 8), (16, 1, 3, 3), {"padding": 1}),
@@ -33,7 +30,7 @@ CONVOLUTIONS: list[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = [
     ((2, 6, 7, 7), (9, 2, 3, 3), {"groups": 3, "stride": 2, "padding": 3}),
     ((2, 2, 4, 4), (3, 2, 4, 4), {}),
 ]
-IDS = [f"{x}-{weight}-{options}" for x, weight, options in CONVOLUTIONS]
+IDS = [name_of(row) for row in CONVOLUTIONS]
 
 
 @pytest.mark.parametrize("bias", [False, True])
@@ -45,20 +42,11 @@ def test_result_and_gradients(
     bias: bool,
     make: Make,
 ) -> None:
-    rng = np.random.default_rng(0)
     shapes = [x, weight, (weight[0],)][: 3 if bias else 2]
-    data = [rng.uniform(-1, 1, shape).astype(np.float32) for shape in shapes]
-    inputs = [make(each, grad=True) for each in data]
-    twins = [torch.tensor(each, dtype=torch.float64).requires_grad_() for each in data]
-    found, wanted = ops.conv2d(*inputs, **options), F.conv2d(*twins, **options)
     # Up to 150 terms forward, and as many as there are pixels in the gradients.
-    assert_close(found, wanted.detach().float().numpy(), scale=10)
-    grad = rng.uniform(-1, 1, found.shape).astype(np.float32)
-    found.backward(make(grad))
-    wanted.backward(torch.from_numpy(grad).double())
-    for one, other in zip(inputs, twins):
-        assert other.grad is not None
-        assert_close(one.grad, other.grad.float().numpy(), scale=20)
+    scales = (10, 20, 20, 20)
+    for (found, wanted), scale in zip(both_ways(make, shapes, options), scales):
+        assert_close(found, wanted.astype(np.float32), scale=scale)
 
 
 def test_only_what_is_needed_is_computed(make: Make) -> None:
@@ -86,28 +74,23 @@ def test_empty_batch(make: Make) -> None:
     assert_close(weight.grad, np.zeros((3, 2, 3, 3), np.float32))
 
 
-def placed(*shape: int) -> Placed:
-    return Placed(shape, float32, Layout.contiguous(shape))
-
-
 @pytest.mark.parametrize(("kernel", "groups"), [(3, 1), (1, 1), (3, 64), (3, 2)])
 def test_the_own_choice_is_a_candidate(
-    device: vkbackend.Device, kernel: int, groups: int
+    discrete: vkbackend.DeviceInfo, kernel: int, groups: int
 ) -> None:
-    gpu = dataclasses.replace(device.info, kind="discrete", max_shared_memory=49152)
     pad = kernel // 2
     window = Window((kernel, kernel), (1, 1), (pad, pad), (1, 1))
-    x, weight = placed(64, 64, 56, 56), placed(64, 64 // groups, kernel, kernel)
+    call = call_of(discrete, (64, 64, 56, 56), 64, window, groups=groups)
     calls: dict[str, tuple[Any, ...]] = {
-        "conv2d": (x, weight, None, window, groups, ""),
-        "conv2d_input_vjp": (x, weight, (56, 56), window, groups, ""),
-        "conv2d_weight_vjp": (x, x, window, groups, ""),
+        "conv2d": (call.x, call.weight, None),
+        "conv2d_input_vjp": (call.out, call.weight, call.size),
+        "conv2d_weight_vjp": (call.out, call.x),
     }
     for name, given in calls.items():
         op = REGISTRY[name]
         assert isinstance(op, Primitive)
-        own = op.rules["kernel"](gpu, *given)
-        ways = op.rules["candidates"](gpu, *given)
+        own = op.rules["kernel"](discrete, *given, call.how)
+        ways = op.rules["candidates"](discrete, *given, call.how)
         assert own in [way() for way in ways.values()]
         if groups == 2:
             assert ways[conv.TILES]() == own

@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 import vkbackend
+from tests.framework.ops.convolutions import call_of
 from tests.hardware import skip_where_it_crashes
 from tests.kernel_run import division, linear, run
-from vkbackend.framework.dispatch import Placed, Scratch
-from vkbackend.framework.dtype import float16, float32
+from vkbackend.framework.dispatch import Scratch
+from vkbackend.framework.dtype import float16
 from vkbackend.framework.ops.conv_copy import (
     Places,
     channels_last,
@@ -15,7 +16,7 @@ from vkbackend.framework.ops.conv_copy import (
     filters,
 )
 from vkbackend.framework.ops.window import Window
-from vkbackend.framework.shape import Layout, TensorSpec
+from vkbackend.framework.shape import TensorSpec
 
 
 def test_images_are_padded_as_far_as_windows_reach() -> None:
@@ -27,11 +28,10 @@ def test_images_are_padded_as_far_as_windows_reach() -> None:
     assert found.dispatch.grid == (8, 1, 1)
 
 
-def test_filters_have_a_line_for_each_phase() -> None:
-    shape = (40, 3, 3, 3)
-    weight = Placed(shape, float32, Layout.contiguous(shape))
+def test_filters_have_a_line_for_each_phase(discrete: vkbackend.DeviceInfo) -> None:
     window = Window((3, 3), (2, 2), (1, 1), (1, 1))
-    found = filters(weight, window, 10, 32, 41, for_input=True)
+    call = call_of(discrete, (1, 3, 9, 9), 40, window)
+    found = filters(call, 10, 32, 41, for_input=True)
     assert found.memory.size == 16 * 32 * 41
     assert found.dispatch.constants["FOR_INPUT"] == 1
 

@@ -6,25 +6,28 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
-import torch.nn.functional as F  # noqa: N812 - its own documentation's name
 
 import vkbackend
 import vkbackend.framework as fw
 from tests.compare import assert_close
+from tests.framework.ops.convolutions import (
+    Convolved,
+    both_ways,
+    call_of,
+    name_of,
+    on_any_device,
+)
 from vkbackend.framework import ops
-from vkbackend.framework.device import GpuDevice, opened_devices
-from vkbackend.framework.dispatch import Placed
-from vkbackend.framework.dtype import float32
+from vkbackend.framework.device import GpuDevice
 from vkbackend.framework.ops import conv_direct
 from vkbackend.framework.ops.window import Window
-from vkbackend.framework.shape import Layout
 
 pytestmark = pytest.mark.core
 
 PASSES = ("forward", "input_vjp", "weight_vjp")
+WINDOW = Window((3, 3), (1, 1), (1, 1), (1, 1))
 
-CONVOLUTIONS: list[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = [
+CONVOLUTIONS: list[Convolved] = [
     ((2, 4, 12, 12), (4, 1, 3, 3), {"groups": 4, "padding": 1}),
     ((2, 6, 7, 9), (9, 2, 3, 3), {"groups": 3, "stride": 2, "padding": 3}),
     ((1, 4, 11, 13), (8, 2, 5, 2), {"groups": 2, "stride": (2, 3)}),
@@ -32,32 +35,12 @@ CONVOLUTIONS: list[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = [
     ((1, 2, 1, 1), (2, 1, 1, 1), {"groups": 2}),
     ((3, 2, 90, 91), (2, 1, 3, 3), {"groups": 2}),
 ]
-IDS = [f"{x}-{weight}-{options}" for x, weight, options in CONVOLUTIONS]
+IDS = [name_of(row) for row in CONVOLUTIONS]
 
 
 @pytest.fixture
-def taken(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """Let any device take these kernels; yield the passes that did."""
-    seen: list[str] = []
-    for name in PASSES:
-        rule = getattr(conv_direct, name)
-
-        def answered(
-            gpu: vkbackend.DeviceInfo, *rest: Any, rule: Any = rule, name: str = name
-        ) -> Any:
-            found = rule(dataclasses.replace(gpu, kind="discrete"), *rest)
-            seen.extend([name] if found else [])
-            return found
-
-        monkeypatch.setattr(conv_direct, name, answered)
-    _forget_plans()
-    yield seen
-    _forget_plans()
-
-
-def _forget_plans() -> None:
-    for device in opened_devices():
-        device.plans.clear()
+def taken(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, list[str]]]:
+    yield from on_any_device(monkeypatch, conv_direct, *PASSES)
 
 
 @pytest.mark.parametrize("bias", [False, True])
@@ -68,28 +51,23 @@ def test_result_and_gradients(
     options: dict[str, Any],
     bias: bool,
     gpu: GpuDevice,
-    taken: list[str],
+    taken: dict[str, list[str]],
 ) -> None:
-    rng = np.random.default_rng(0)
     shapes = [x, weight, (weight[0],)][: 2 + bias]
-    data = [rng.uniform(-1, 1, shape).astype(np.float32) for shape in shapes]
-    inputs = [fw.tensor(each, "float32", gpu, True) for each in data]
-    twins = [torch.tensor(each, dtype=torch.float64).requires_grad_() for each in data]
-    found, wanted = ops.conv2d(*inputs, **options), F.conv2d(*twins, **options)
-    assert_close(found, wanted.detach().float().numpy(), scale=10)
-    grad = rng.uniform(-1, 1, found.shape).astype(np.float32)
-    found.backward(fw.tensor(grad, "float32", gpu))
-    wanted.backward(torch.from_numpy(grad).double())
-    for one, other in zip(inputs, twins):
-        assert other.grad is not None
-        # Of the largest, 23,000 terms of size 1.
-        assert_close(one.grad, other.grad.float().numpy(), scale=200)
+    # Of the largest gradient, 23,000 terms of size 1.
+    scales = (10, 200, 200, 200)
+
+    def make(array: np.ndarray, grad: bool = False) -> fw.Tensor:
+        return fw.tensor(array, "float32", gpu, grad)
+
+    for (found, wanted), scale in zip(both_ways(make, shapes, options), scales):
+        assert_close(found, wanted.astype(np.float32), scale=scale)
     assert set(taken) == set(PASSES)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_small_floats_sum_in_float32(
-    dtype: str, gpu: GpuDevice, taken: list[str]
+    dtype: str, gpu: GpuDevice, taken: dict[str, list[str]]
 ) -> None:
     if not gpu.gpu.info.storage_16bit:
         pytest.skip("the device cannot store 16-bit floats")
@@ -102,38 +80,27 @@ def test_small_floats_sum_in_float32(
     assert "weight_vjp" in taken
 
 
-def placed(*shape: int) -> Placed:
-    return Placed(shape, float32, Layout.contiguous(shape))
-
-
-def test_what_is_left_to_other_kernels(device: vkbackend.Device) -> None:
-    gpu = dataclasses.replace(device.info, kind="discrete")
-    software = dataclasses.replace(gpu, kind="software")
-    window = Window((3, 3), (1, 1), (1, 1), (1, 1))
+def test_what_is_left_to_other_kernels(discrete: vkbackend.DeviceInfo) -> None:
+    software = dataclasses.replace(discrete, kind="software")
 
     def found(info: vkbackend.DeviceInfo, groups: int, each: int) -> list[bool]:
         channels = groups * each
-        x, grad = placed(2, channels, 8, 8), placed(2, channels, 8, 8)
-        weight = placed(channels, each, 3, 3)
-        answers = (
-            conv_direct.forward(info, x, weight, None, window, groups),
-            conv_direct.input_vjp(info, grad, weight, (8, 8), window, groups),
-            conv_direct.weight_vjp(info, grad, x, window, groups),
-        )
-        return [answer is not None for answer in answers]
+        call = call_of(info, (2, channels, 8, 8), channels, WINDOW, groups=groups)
+        return [getattr(conv_direct, name)(call) is not None for name in PASSES]
 
-    assert found(gpu, 32, 1) == found(gpu, 4, 8) == [True] * 3
-    assert found(gpu, 1, 8) == found(gpu, 4, 16) == found(software, 4, 8) == [False] * 3
+    assert found(discrete, 32, 1) == found(discrete, 4, 8) == [True] * 3
+    assert found(discrete, 1, 8) == found(discrete, 4, 16) == [False] * 3
+    assert found(software, 4, 8) == [False] * 3
     large = Window((9, 9), (1, 1), (4, 4), (1, 1))
-    x = placed(2, 4, 8, 8)
-    assert conv_direct.weight_vjp(gpu, x, x, large, 4) is None
+    assert (
+        conv_direct.weight_vjp(call_of(discrete, (2, 4, 8, 8), 4, large, groups=4))
+        is None
+    )
 
 
-def test_a_long_sum_is_cut_into_parts(device: vkbackend.Device) -> None:
-    gpu = dataclasses.replace(device.info, kind="discrete")
-    x = placed(64, 32, 112, 112)
-    window = Window((3, 3), (1, 1), (1, 1), (1, 1))
-    found = conv_direct.weight_vjp(gpu, x, x, window, 32)
+def test_a_long_sum_is_cut_into_parts(discrete: vkbackend.DeviceInfo) -> None:
+    call = call_of(discrete, (64, 32, 112, 112), 32, WINDOW, groups=32)
+    found = conv_direct.weight_vjp(call)
     assert found is not None
     first, last = found
     assert first.grid == (32, 1, 33)

@@ -14,17 +14,24 @@ from hypothesis import strategies as st
 
 import vkbackend
 import vkbackend.framework as fw
-from tests.framework.ops.large import relative_error
+from tests.framework.ops.convolutions import (
+    Convolved,
+    call_of,
+    check,
+    name_of,
+    on_any_device,
+)
+from tests.framework.ops.large import forget_plans, relative_error
 from tests.hardware import skip_where_it_crashes
 from vkbackend import shader
 from vkbackend.framework import ops
-from vkbackend.framework.device import GpuDevice, opened_devices
-from vkbackend.framework.dispatch import Dispatch, Placed, Scratch
+from vkbackend.framework.device import GpuDevice
+from vkbackend.framework.dispatch import Dispatch, Scratch
 from vkbackend.framework.dtype import DTYPES, DType, bfloat16, float16, float32, float64
 from vkbackend.framework.ops import conv_product
+from vkbackend.framework.ops.conv_call import Call
 from vkbackend.framework.ops.matrix_units import convolution_mode
 from vkbackend.framework.ops.product_tile import (
-    PLAIN,
     PROCESSORS,
     REGISTER_TILES,
     UNIT_TILES,
@@ -32,7 +39,6 @@ from vkbackend.framework.ops.product_tile import (
     Cut,
 )
 from vkbackend.framework.ops.window import Window
-from vkbackend.framework.shape import Layout
 
 pytestmark = pytest.mark.core
 
@@ -40,7 +46,7 @@ Options = dict[str, Any]
 PASSES = ("forward", "input_vjp", "weight_vjp")
 
 # Strides that divide nothing, more padding than a window, gaps, pixels no window sees.
-CONVOLUTIONS: list[tuple[tuple[int, ...], tuple[int, ...], Options]] = [
+CONVOLUTIONS: list[Convolved] = [
     ((1, 1, 1, 1), (1, 1, 1, 1), {}),
     ((2, 16, 12, 12), (64, 16, 3, 3), {"padding": 1}),
     ((1, 3, 11, 13), (2, 3, 5, 2), {"stride": (2, 3), "padding": (2, 0)}),
@@ -52,75 +58,24 @@ CONVOLUTIONS: list[tuple[tuple[int, ...], tuple[int, ...], Options]] = [
     ((1, 3, 9, 9), (4, 3, 2, 2), {"stride": 3, "dilation": 2}),
     ((2, 3, 6, 5), (3, 3, 2, 4), {"padding": "same"}),
 ]
-IDS = [f"{x}-{weight}-{options}" for x, weight, options in CONVOLUTIONS]
+IDS = [name_of(row) for row in CONVOLUTIONS]
 # Larger tiles differ from these in numbers only, and compile for 10 s on lavapipe.
 CUTS = [Cut(REGISTER_TILES[2], 2), Cut(REGISTER_TILES[3], 1), Cut(REGISTER_TILES[3], 5)]
 
 
-@pytest.fixture(scope="module")
-def discrete(device: vkbackend.Device) -> vkbackend.DeviceInfo:
-    return dataclasses.replace(
-        device.info,
-        kind="discrete",
-        subgroup_size=32,
-        max_shared_memory=49152,
-        max_workgroup_invocations=1024,
-    )
-
-
 @pytest.fixture
-def kernels(
+def taken(
     device: vkbackend.Device, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[list[str]]:
-    """Let convolutions be products on any device; yield the kernels they run on."""
+) -> Iterator[dict[str, list[str]]]:
+    """Let convolutions be products on any device; yield their kernels, by pass."""
     skip_where_it_crashes(device.info)
     monkeypatch.setattr(conv_product, "OTHER_OPERATIONS_A_MICROSECOND", (1e-9,) * 3)
-    seen: list[str] = []
-    for name in PASSES:
-        taken = getattr(conv_product, name)
-
-        def rule(
-            gpu: vkbackend.DeviceInfo, *rest: Any, taken: Any = taken
-        ) -> list[Dispatch] | None:
-            found: list[Dispatch] | None = taken(
-                dataclasses.replace(gpu, kind="discrete"), *rest
-            )
-            seen.extend(dispatch.kernel for dispatch in found or ())
-            return found
-
-        monkeypatch.setattr(conv_product, name, rule)
-    _forget_plans()
-    yield seen
-    _forget_plans()
+    yield from on_any_device(monkeypatch, conv_product, *PASSES)
 
 
-def _forget_plans() -> None:
-    for device in opened_devices():
-        device.plans.clear()
-
-
-def check(
-    gpu: GpuDevice,
-    shapes: tuple[tuple[int, ...], ...],
-    options: Options,
-    dtype: str = "float32",
-    bound: float = 1e-6,
-) -> None:
-    """Compare a convolution and its gradients with PyTorch's in float64."""
-    rng = np.random.default_rng(0)
-    arrays = [rng.uniform(-1, 1, shape).astype(np.float32) for shape in shapes]
-    mine = [fw.tensor(each, dtype, gpu, True) for each in arrays]
-    twins = [torch.tensor(x.numpy(), dtype=torch.float64) for x in mine]
-    for twin in twins:
-        twin.requires_grad_()
-    found, wanted = ops.conv2d(*mine, **options), F.conv2d(*twins, **options)
-    assert relative_error(found.numpy(), wanted.detach().numpy()) < bound
-    grad = fw.tensor(rng.uniform(-1, 1, found.shape).astype(np.float32), dtype, gpu)
-    found.backward(grad)
-    wanted.backward(torch.from_numpy(grad.numpy()).double())
-    for one, other in zip(mine, twins):
-        assert other.grad is not None
-        assert relative_error(one.grad.numpy(), other.grad.numpy()) < bound
+def count(taken: dict[str, list[str]], kernel: str) -> int:
+    """Return how often a kernel was run."""
+    return sum(kernels.count(kernel) for kernels in taken.values())
 
 
 @pytest.mark.filterwarnings("ignore:Using padding='same'")
@@ -128,7 +83,7 @@ def check(
 @pytest.mark.parametrize(("x", "weight", "options"), CONVOLUTIONS, ids=IDS)
 def test_result_and_gradients(
     gpu: GpuDevice,
-    kernels: list[str],
+    taken: dict[str, list[str]],
     x: tuple[int, ...],
     weight: tuple[int, ...],
     options: Options,
@@ -136,24 +91,26 @@ def test_result_and_gradients(
 ) -> None:
     check(gpu, (x, weight, (weight[0],))[: 2 + bias], options)
     gaps = options.get("stride") == 3 and options.get("dilation") == 2
-    assert kernels.count("matmul/registers") == (2 if gaps else 3)
+    assert count(taken, "matmul/registers") == (2 if gaps else 3)
 
 
 @pytest.mark.parametrize("cut", CUTS, ids=lambda cut: cut.name)
 def test_every_cut(
     gpu: GpuDevice,
-    kernels: list[str],
+    taken: dict[str, list[str]],
     cut: Cut,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(conv_product, "_choice", lambda *_, **__: cut)
     x, weight, options = CONVOLUTIONS[1]
     check(gpu, (x, weight), options)
-    assert kernels.count("reduce/reduce") == (2 if cut.parts > 1 else 0)
-    assert kernels.count("conv/filter_sums") == 1
+    assert count(taken, "reduce/reduce") == (2 if cut.parts > 1 else 0)
+    assert count(taken, "conv/filter_sums") == 1
 
 
-def test_results_go_on_into_what_follows(gpu: GpuDevice, kernels: list[str]) -> None:
+def test_results_go_on_into_what_follows(
+    gpu: GpuDevice, taken: dict[str, list[str]]
+) -> None:
     """Bias and activation are an epilogue, also where a tile has several images."""
     rng = np.random.default_rng(0)
     shapes = ((3, 4, 6, 6), (7, 4, 3, 3), (7,), (3, 7, 6, 6))
@@ -165,32 +122,13 @@ def test_results_go_on_into_what_follows(gpu: GpuDevice, kernels: list[str]) -> 
     images, filters, each, more = (torch.from_numpy(array) for array in arrays)
     want = F.relu(F.conv2d(images, filters, each, padding=1) + more)
     assert relative_error(got, want.numpy().astype(np.float64)) < 1e-6
-    assert kernels.count("matmul/registers") == 1
+    assert count(taken, "matmul/registers") == 1
 
 
-def placed(dtype: DType, *shape: int) -> Placed:
-    return Placed(shape, dtype, Layout.contiguous(shape))
-
-
-def dispatched(
-    gpu: vkbackend.DeviceInfo,
-    name: str,
-    x: tuple[int, ...],
-    filters: int,
-    window: Window,
-    dtype: DType = float32,
-) -> list[Dispatch] | None:
-    """Return what a pass is run with on a device."""
-    mode = PLAIN if dtype in (float32, float64) else UNITS
-    size = window.output(*x[2:])
-    images, grad = placed(dtype, *x), placed(dtype, x[0], filters, *size)
-    weight = placed(dtype, filters, x[1], *window.kernel)
-    if name == "forward":
-        return conv_product.forward(gpu, images, weight, None, window, mode)
-    if name == "input_vjp":
-        edges = (x[2], x[3])
-        return conv_product.input_vjp(gpu, grad, weight, edges, window, mode)
-    return conv_product.weight_vjp(gpu, grad, images, window, mode)
+def dispatched(name: str, call: Call) -> list[Dispatch] | None:
+    """Return what a pass of a convolution is run with."""
+    found: list[Dispatch] | None = getattr(conv_product, name)(call)
+    return found
 
 
 SIDE = st.integers(1, 9)
@@ -222,7 +160,7 @@ def test_no_load_leaves_the_copies(
         patch.setattr(conv_product, "OTHER_OPERATIONS_A_MICROSECOND", (1e-9,) * 3)
         patch.setattr(conv_product, "_geometries", set())
         x = (images, channels, *size)
-        found = dispatched(discrete, name, x, filters, window, dtype)
+        found = dispatched(name, call_of(discrete, x, filters, window, dtype))
     if found is None:
         assert name == "input_vjp"
         assert any(a > 1 and b > 1 for a, b in zip(window.stride, window.dilation))
@@ -267,7 +205,7 @@ def test_large_convolutions_fill_a_device(
         ((64, 64, 56, 56), 64, WINDOW),
         ((64, 512, 7, 7), 512, WINDOW),
     ):
-        found = dispatched(discrete, name, x, filters, window, dtype)
+        found = dispatched(name, call_of(discrete, x, filters, window, dtype))
         assert found is not None
         product = next(row for row in found if row.kernel.startswith("matmul/"))
         assert math.prod(product.grid) >= 0.7 * PROCESSORS
@@ -279,17 +217,22 @@ def test_what_is_left_to_other_kernels(
     x = (32, 128, 28, 28)
     software = dataclasses.replace(discrete, kind="software")
     small = dataclasses.replace(discrete, max_shared_memory=2048)
-    for name in PASSES:
-        assert dispatched(discrete, name, x, 128, WINDOW) is not None
-        assert dispatched(software, name, x, 128, WINDOW) is None
-        assert dispatched(small, name, x, 128, WINDOW) is None
-        assert dispatched(discrete, name, x, 128, WINDOW, float64) is None
-        assert dispatched(discrete, name, (0, *x[1:]), 128, WINDOW) is None
+    call = call_of(discrete, x, 128, WINDOW)
+    others = [
+        call._replace(gpu=software),
+        call._replace(gpu=small),
+        call_of(discrete, x, 128, WINDOW, float64),
+        call_of(discrete, (0, *x[1:]), 128, WINDOW),
         # One channel and few pixels: copies take longer than they save.
-        assert dispatched(discrete, name, (1, 1, 28, 28), 8, WINDOW) is None
+        call_of(discrete, (1, 1, 28, 28), 8, WINDOW),
+    ]
+    for name in PASSES:
+        assert dispatched(name, call) is not None
+        assert [dispatched(name, other) for other in others] == [None] * len(others)
     monkeypatch.setattr(conv_product, "MAX_GEOMETRIES", len(conv_product._geometries))
-    assert dispatched(discrete, "forward", x, 128, WINDOW) is not None
-    assert dispatched(discrete, "forward", (32, 128, 28, 27), 128, WINDOW) is None
+    assert dispatched("forward", call) is not None
+    new = call_of(discrete, (32, 128, 28, 27), 128, WINDOW)
+    assert dispatched("forward", new) is None
 
 
 @pytest.mark.parametrize("options", [{}, {"BIAS": "1"}, {"OUT_ACC": "1"}])
@@ -308,7 +251,7 @@ def test_kernels_on_matrix_units_are_valid(dtype: str, options: dict[str, str]) 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_on_matrix_units(
     gpu: GpuDevice,
-    kernels: list[str],
+    taken: dict[str, list[str]],
     dtype: str,
     cut: Cut,
     monkeypatch: pytest.MonkeyPatch,
@@ -318,9 +261,9 @@ def test_on_matrix_units(
     for wide in (False, True):
         chosen = cut._replace(wide=wide)
         monkeypatch.setattr(conv_product, "_choice", lambda *_, c=chosen, **__: c)
-        _forget_plans()
+        forget_plans()
         for x, weight, options in (CONVOLUTIONS[1], CONVOLUTIONS[4], CONVOLUTIONS[6]):
             bound = 3e-4 if dtype == "float16" else 2.4e-3
             shapes = (x, weight, (weight[0],))[: 2 + (cut.parts == 1 and not wide)]
             check(gpu, shapes, options, dtype, bound)
-    assert "matmul/cooperative" in kernels
+    assert count(taken, "matmul/cooperative")

@@ -72,17 +72,6 @@ def kernels(
     yield from as_discrete(monkeypatch, "large_product", rule)
 
 
-@pytest.fixture(scope="module")
-def discrete(device: vkbackend.Device) -> vkbackend.DeviceInfo:
-    return dataclasses.replace(
-        device.info,
-        kind="discrete",
-        subgroup_size=32,
-        max_shared_memory=49152,
-        max_workgroup_invocations=1024,
-    )
-
-
 def placed(dtype: DType, batch: int, rows: int, columns: int, turned: bool) -> Placed:
     shape = (batch, columns, rows) if turned else (batch, rows, columns)
     layout = Layout.contiguous(shape)

@@ -11,7 +11,7 @@ import torch
 import vkbackend
 import vkbackend.framework as fw
 from tests.framework.ops.large import as_discrete
-from tests.hardware import skip_where_it_crashes
+from tests.hardware import as_hardware, skip_where_it_crashes
 from vkbackend import DeviceInfo, shader
 from vkbackend.framework.device import Device, GpuDevice
 from vkbackend.framework.dispatch import Dispatch, Placed
@@ -151,16 +151,8 @@ def test_there_is_no_gradient() -> None:
         integer_product._int_mm.rule(out)
 
 
-def discrete(device: vkbackend.Device) -> DeviceInfo:
-    return dataclasses.replace(
-        device.info,
-        kind="discrete",
-        subgroup_size=32,
-        max_shared_memory=49152,
-        max_workgroup_invocations=1024,
-        cooperative_matrix=(SHAPE,),
-        supported=frozenset(FLAGS),
-    )
+def with_integers(info: DeviceInfo) -> DeviceInfo:
+    return as_hardware(info, cooperative_matrix=(SHAPE,), supported=frozenset(FLAGS))
 
 
 @pytest.mark.parametrize("tile", INTEGER_TILES)
@@ -173,7 +165,7 @@ def test_matrix_units_read_along_the_depth(
         layout = layout.permute([0, 2, 1]) if turn else layout
         return Placed(layout.shape, int8, layout)
 
-    info = discrete(device)
+    info = with_integers(device.info)
     a, b = placed(512, 1024, False), placed(1024, 640, turned)
     found = large_product(info, a, b, INTEGERS, Cut(tile, 1))  # type: ignore[arg-type]
     assert found is not None
@@ -196,7 +188,7 @@ def test_kernels_are_valid(kernel: str, defines: dict[str, str]) -> None:
 
 
 def test_what_a_device_offers(gpu: GpuDevice) -> None:
-    info = discrete(gpu.gpu)
+    info = with_integers(gpu.gpu.info)
     assert matrix_units.offers(info, int8, INTEGERS)
     for shape in (
         dataclasses.replace(SHAPE, k=64),

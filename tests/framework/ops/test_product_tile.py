@@ -26,17 +26,6 @@ from vkbackend.framework.ops.product_tile import (
 )
 
 
-@pytest.fixture(scope="module")
-def discrete(device: vkbackend.Device) -> vkbackend.DeviceInfo:
-    return dataclasses.replace(
-        device.info,
-        kind="discrete",
-        subgroup_size=32,
-        max_shared_memory=49152,
-        max_workgroup_invocations=1024,
-    )
-
-
 def square(size: int, batch: int = 1) -> Sizes:
     return Sizes(size, size, size, batch)
 
