@@ -46,8 +46,21 @@ LEAST_BLOCKED = 1 << 17
 """Elements from which a software device reads blocks, whose kernels compile longer."""
 
 
-NARROW = {"normal_gate(x)": "quick_gate(x)"}
-"""Expressions that are exact enough for results of 2 bytes, by the exact ones."""
+NARROW = {
+    "normal_gate": "quick_gate",
+    "precise_exp": "quick_full_exp",
+    "precise_tanh": "quick_tanh",
+    "logistic": "quick_logistic",
+    "gated": "quick_gated",
+    "softly_gated": "quick_softly_gated",
+}
+"""Functions of GLSL that are exact enough for results of 2 bytes, by the exact ones."""
+
+
+def _narrowed(glsl: str) -> str:
+    """Return an expression for results of 2 bytes."""
+    function, bracket, rest = glsl.partition("(")
+    return NARROW.get(function, function) + bracket + rest
 
 
 class FusedKernel(NamedTuple):
@@ -191,7 +204,7 @@ class Wiring:
                 arguments.append(self._scalar(k, scalars[name], kind))
         result, glsl = node.outputs[0].dtype, node.op.glsl
         return Instruction(
-            NARROW.get(glsl, glsl) if result.itemsize == 2 else glsl,
+            _narrowed(glsl) if result.itemsize == 2 else glsl,
             node.op.operands,
             (compute.name,) * len(arguments),
             tuple(arguments),

@@ -57,15 +57,47 @@ def test_gates_are_right_where_their_exponential_is_not_normal(
     np.testing.assert_allclose(found, expected, rtol=6e-7)
 
 
+def logistic(x: torch.Tensor) -> torch.Tensor:
+    """Return 1 / (1 + exp(-x)) without a difference that cancels."""
+    falling = torch.exp(-x.abs())
+    return torch.where(x < 0, falling, 1.0) / (1 + falling)
+
+
+def mish(x: torch.Tensor) -> torch.Tensor:
+    grown = torch.exp(x.clamp(max=40))
+    share = grown * (grown + 2)
+    return x * (share / (share + 2))
+
+
+def gelu(x: torch.Tensor) -> torch.Tensor:
+    return torch.where(x < 0, x / 2 * torch.special.erfc(-x / 2**0.5), F.gelu(x))
+
+
+def gelu_tanh(x: torch.Tensor) -> torch.Tensor:
+    return x * logistic(2 * math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))
+
+
+NARROWED = {
+    "exp": (ops.exp, torch.exp),
+    "tanh": (ops.tanh, torch.tanh),
+    "sigmoid": (ops.sigmoid, logistic),
+    "silu": (ops.silu, lambda x: x * logistic(x)),
+    "mish": (ops.mish, mish),
+    "gelu": (ops.gelu, gelu),
+    "gelu_tanh": (lambda x: ops.gelu(x, approximate="tanh"), gelu_tanh),
+}
+"""Functions that results of two bytes have a short form of, and how they are exact."""
+
+
 @pytest.mark.core
 @pytest.mark.parametrize("name", ["float16", "bfloat16"])
-def test_gelu_of_two_bytes_is_rounded_once(name: str, gpu: GpuDevice) -> None:
+@pytest.mark.parametrize("function", NARROWED)
+def test_short_forms_are_rounded_once(function: str, name: str, gpu: GpuDevice) -> None:
+    call, exact = NARROWED[function]
     dtype = getattr(torch, name)
     x = torch.arange(-(1 << 15), 1 << 15, dtype=torch.int32).short().view(dtype)
-    z = x.double()
-    exact = torch.where(z < 0, z / 2 * torch.special.erfc(-z / 2**0.5), F.gelu(z))
-    found = ops.gelu(fw.tensor(x.float().numpy(), device=gpu).to(name)).float()
-    got, wanted = torch.from_numpy(found.numpy()).to(dtype), exact.to(dtype)
+    found = call(fw.tensor(x.float().numpy(), device=gpu).to(name)).float()
+    got, wanted = torch.from_numpy(found.numpy()).to(dtype), exact(x.double()).to(dtype)
     assert torch.equal(got.isnan(), wanted.isnan())
     # Smaller results a device may take as 0.
     normal = wanted.float().abs() > 2.0**-126
