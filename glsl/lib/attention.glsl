@@ -22,39 +22,10 @@ const uint BLOCK = ROWS * (gl_WorkGroupSize.x / LANES);
 const uint SPAN = TILE * LANES;
 const uint SLAB = 16;
 
-#include "lib/weight_dropout.glsl"
+#define VECTORS In
+#include "lib/attention_arguments.glsl"
 
-// Strides are in elements; the last dimension's is 1, but for the mask.
-layout(buffer_reference, std430, buffer_reference_align = 8) restrict readonly buffer
-    Arguments {
-    In q;
-    In k;
-    In v;
-    In mask;
-    Seed seed;
-    OWN_FIELDS
-    uint batch;
-    uint heads;
-    uint group;
-    uint queries;
-    uint keys;
-    uint q_batch;
-    uint q_head;
-    uint q_row;
-    uint k_batch;
-    uint k_head;
-    uint k_row;
-    uint v_batch;
-    uint v_head;
-    uint v_row;
-    uint mask_batch;
-    uint mask_head;
-    uint mask_row;
-    uint mask_column;
-    float scale;
-    float dropout;
-};
-layout(push_constant) uniform Push { Arguments args; };
+float scale = all.scale;
 
 // Own elements, and those of the tile, are taken STEP at a time. Of the columns of the
 // tile, and of a result, an invocation has column_of(0), column_of(1) and so on.
@@ -83,15 +54,6 @@ shared float slab[STAGED != 0 ? SLAB * PITCH : 1];
 #define TAKE_TILE(i) vec2(tile[i], tile[(i) + 1])
 #endif
 
-Arguments all = args;
-In q = all.q, k = all.k, v = all.v, mask = all.mask;
-uint heads = all.heads, group = all.group, queries = all.queries, keys = all.keys;
-uint q_row = all.q_row, k_row = all.k_row, v_row = all.v_row;
-uint mask_row = all.mask_row, mask_column = all.mask_column;
-float scale = all.scale, dropout = all.dropout;
-
-uvec2 seed = DROPOUT != 0 ? uvec2(all.seed.key[0], all.seed.key[1]) : uvec2(0);
-
 uint at = gl_LocalInvocationIndex;
 uint lane = at % LANES, team = at / LANES;
 
@@ -100,14 +62,6 @@ uint column_of(uint j) { return (j / 4 * LANES + lane) * 4 + j % 4; }
 #else
 uint column_of(uint j) { return j * LANES + lane; }
 #endif
-
-// Where the vectors of a head begin.
-uint q_base(uint batch, uint head) { return batch * all.q_batch + head * all.q_head; }
-uint k_base(uint batch, uint head) { return batch * all.k_batch + head * all.k_head; }
-uint v_base(uint batch, uint head) { return batch * all.v_batch + head * all.v_head; }
-uint mask_base(uint batch, uint head) {
-    return batch * all.mask_batch + head * all.mask_head;
-}
 
 // What a query and a key score; nothing counts beyond the keys.
 float score(float product, uint query, uint key, uint mask_at) {

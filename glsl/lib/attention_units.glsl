@@ -9,7 +9,6 @@
 #include "lib/element.glsl"
 #include "lib/index.glsl"
 #include "lib/random.glsl"
-#include "lib/weight_dropout.glsl"
 
 layout(constant_id = 3) const uint HEAD = 64;
 layout(constant_id = 4) const uint STRIPES = 2;
@@ -43,56 +42,12 @@ layout(buffer_reference, std430, buffer_reference_align = 16) restrict readonly
 layout(buffer_reference, std430, buffer_reference_align = 4) restrict writeonly
     buffer Pairs { uint at[]; };
 
-layout(buffer_reference, std430, buffer_reference_align = 8) restrict readonly buffer
-    Arguments {
-    Words q;
-    Words k;
-    Words v;
-    In mask;
-    Seed seed;
-    OWN_FIELDS
-    uint batch;
-    uint heads;
-    uint group;
-    uint queries;
-    uint keys;
-    uint q_batch;
-    uint q_head;
-    uint q_row;
-    uint k_batch;
-    uint k_head;
-    uint k_row;
-    uint v_batch;
-    uint v_head;
-    uint v_row;
-    uint mask_batch;
-    uint mask_head;
-    uint mask_row;
-    uint mask_column;
-    float scale;
-    float dropout;
-};
-layout(push_constant) uniform Push { Arguments args; };
+#define VECTORS Words
+#include "lib/attention_arguments.glsl"
 
-Arguments all = args;
-Words q = all.q, k = all.k, v = all.v;
-In mask = all.mask;
-uint heads = all.heads, group = all.group, queries = all.queries, keys = all.keys;
-uint q_row = all.q_row, k_row = all.k_row, v_row = all.v_row;
-uint mask_row = all.mask_row, mask_column = all.mask_column;
-float dropout = all.dropout;
 // Of products, in powers of two; and what a number that is added to scores becomes when
 // it is added to products.
 float scale = all.scale * LOG2_E, unscale = 1.0 / all.scale;
-
-uvec2 seed = DROPOUT != 0 ? uvec2(all.seed.key[0], all.seed.key[1]) : uvec2(0);
-
-uint q_base(uint batch, uint head) { return batch * all.q_batch + head * all.q_head; }
-uint k_base(uint batch, uint head) { return batch * all.k_batch + head * all.k_head; }
-uint v_base(uint batch, uint head) { return batch * all.v_batch + head * all.v_head; }
-uint mask_base(uint batch, uint head) {
-    return batch * all.mask_batch + head * all.mask_head;
-}
 
 // A product with what the mask adds; nothing counts beyond the keys.
 float masked(float product, uint query, uint key, uint mask_at) {
