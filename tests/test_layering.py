@@ -27,7 +27,7 @@ ORDER = {
         pipeline_cache pipeline
         command profile verdicts
         batch
-        transfer replay
+        transfer prelude replay
         device
         futures batch_kernels
         kernel_cache batch_queue

@@ -1,5 +1,6 @@
 """Host-visible memory for short lives: argument blocks and staging."""
 
+import collections
 from dataclasses import dataclass
 
 from .errors import ArgumentError
@@ -8,14 +9,15 @@ from .timeline import TimelinePoint
 
 
 @dataclass(eq=False, slots=True)
-class _Chunk:
+class Chunk:
     """A block filled from the front, emptied at once when its last user is done."""
 
     block: Block
     top: int = 0
     point: TimelinePoint | None = None
 
-    def take(self, size: int, alignment: int) -> int | None:
+    def take(self, size: int, alignment: int = 16) -> int | None:
+        """Return the offset of a piece; None if it does not fit."""
         offset = -(-self.top // alignment) * alignment
         if offset + size > self.block.size:
             return None
@@ -46,9 +48,12 @@ class Arena:
         self._memory = memory
         self._use = use
         self._most = chunks
-        self._chunks: list[_Chunk] = []
-        self._current: _Chunk | None = None
-        self._open: list[_Chunk] = []
+        self._chunks: list[Chunk] = []
+        self._current: Chunk | None = None
+        self._open: list[Chunk] = []
+        self._lent: list[Chunk] = []
+        # Filled by whatever drops a recording, which may happen at any moment.
+        self._returned: collections.deque[Chunk] = collections.deque()
 
     def take(self, size: int, alignment: int = 16) -> tuple[Block, int]:
         """Return a piece as (block, offset); waits only when all chunks are in flight.
@@ -72,8 +77,12 @@ class Arena:
             self._open.append(self._current)
         return self._current.block, offset
 
-    def _next_chunk(self) -> _Chunk:
+    def _next_chunk(self) -> Chunk:
         """Return an empty chunk: a finished, a new, or the oldest one waited for."""
+        while self._returned:
+            chunk = self._returned.popleft()
+            self._lent.remove(chunk)
+            self._chunks.append(chunk)
         idle = [chunk for chunk in self._chunks if chunk not in self._open]
         for chunk in idle:
             if chunk.point is None or chunk.point.done():
@@ -89,9 +98,26 @@ class Arena:
             self._chunks.append(oldest)
             return oldest
         name = f"{self._use.value} arena"
-        chunk = _Chunk(self._memory.allocate(self.chunk_size, self._use, name))
+        chunk = Chunk(self._memory.allocate(self.chunk_size, self._use, name))
         self._chunks.append(chunk)
         return chunk
+
+    def lend(self) -> Chunk:
+        """Return an empty chunk that is the caller's until `give_back`."""
+        chunk = self._next_chunk()
+        self._chunks.remove(chunk)
+        self._lent.append(chunk)
+        if chunk is self._current:
+            self._current = None
+        return chunk
+
+    def give_back(self, chunk: Chunk, point: TimelinePoint | None) -> None:
+        """Take back what was lent; `point` is its last use.
+
+        May be called at any moment, also by garbage collection.
+        """
+        chunk.point = point
+        self._returned.append(chunk)
 
     def commit(self, point: TimelinePoint) -> None:
         """Give everything taken since the last commit over to a submission."""
@@ -105,7 +131,9 @@ class Arena:
 
     def close(self) -> None:
         """Free the chunks; the device must be idle."""
-        for chunk in self._chunks:
+        for chunk in (*self._chunks, *self._lent):
             self._memory.free(chunk.block)
         self._chunks.clear()
+        self._lent.clear()
+        self._returned.clear()
         self._current = None

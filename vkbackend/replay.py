@@ -2,8 +2,9 @@
 
 What may change from one submission to the next lies in memory: the bytes of arguments
 that kernels take through an address, and the content of buffers. Both are copied in by
-a short command buffer that goes first in the same submission, so they are in order with
-everything else on the queue, and a host that runs ahead waits for nothing.
+a short command buffer that goes first in the same submission, see `prelude`, so they
+are in order with everything else on the queue, and a host that runs ahead waits for
+nothing.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from typing import TYPE_CHECKING
 from .arena import Arena
 from .batch import Batch
 from .buffer import Buffer, mark
-from .command import Copier
 from .errors import ArgumentError
+from .prelude import Copy, Preludes
 from .timeline import Queue, TimelinePoint
 
 if TYPE_CHECKING:
@@ -23,9 +24,6 @@ if TYPE_CHECKING:
 
 _ALIGNMENT = 16
 _ADDRESS_SIZE = 8
-
-Copy = tuple[Buffer, int, Buffer, int, int]
-"""Source and offset, destination and offset, size, all in bytes."""
 
 
 class Recording:
@@ -56,7 +54,6 @@ class Recording:
             raise ArgumentError("record: the batch is empty; add commands first")
         self._device = device
         self._queue = device.compute_queue
-        self._arena = arena
         self._unsettled = unsettled
         self._read, self._written = batch.touched()
         self._pipelines = batch.pipelines()
@@ -64,10 +61,15 @@ class Recording:
         self.content = bytearray()
         self._commands = 0
         self._point: TimelinePoint | None = None
-        self._copiers: list[Copier] = []
         self._arguments: Buffer | None = None
         blocks = batch.argument_blocks()
         self.places = self._lay_out(blocks)
+        self._preludes = Preludes(
+            self._queue,
+            device.logical.functions.vkCmdCopyBuffer2,
+            arena,
+            self._arguments,
+        )
         self._record(batch)
 
     def _lay_out(self, blocks: Sequence[bytes | None]) -> tuple[int | None, ...]:
@@ -123,15 +125,18 @@ class Recording:
         device, queue = self._device, self._queue
         with device.logical.lock:
             device.check_open("Recording.submit")
-            commands = queue.begin()
-            try:
-                self._prepare(commands, copies, changed)
-            except BaseException:
-                queue.abandon(commands)
-                self._arena.abandon()
-                raise
-            point = queue.submit(commands, self._waits(), self._label, self._commands)
-            self._arena.commit(point)
+            changed = changed and self._arguments is not None
+            if copies or changed:
+                prelude = self._preludes.take(copies, changed)
+                if changed:
+                    assert prelude.content is not None
+                    prelude.content[:] = self.content
+                first, then = prelude.commands, self._commands
+                point = queue.submit_again(first, then, self._waits(), self._label)
+                self._preludes.sent(prelude, point)
+            else:
+                only = self._commands
+                point = queue.submit_again(only, None, self._waits(), self._label)
             self._point = point
             # The last submitted stands last.
             self._unsettled.pop(self, None)
@@ -143,37 +148,6 @@ class Recording:
             counters.dispatches += self.dispatches
             counters.barriers += self.barriers
         return point
-
-    def _prepare(self, commands: int, copies: Sequence[Copy], changed: bool) -> None:
-        """Record what goes before the recorded commands."""
-        while len(self._copiers) <= len(copies):
-            self._copiers.append(
-                Copier(self._device.logical.functions.vkCmdCopyBuffer2)
-            )
-        for copier, row in zip(self._copiers, copies):
-            source, start, destination, offset, size = row
-            if not 0 <= start <= start + size <= source.size:
-                source.check_range("Recording.submit", start, size)
-            if not 0 <= offset <= offset + size <= destination.size:
-                destination.check_range("Recording.submit", offset, size)
-            here, there = source.span, destination.span
-            copier.record(
-                commands,
-                (here.region.block.buffer, here.offset + start),
-                (there.region.block.buffer, there.offset + offset),
-                size,
-            )
-        if changed and self._arguments is not None:
-            block, at = self._arena.take(len(self.content))
-            assert block.mapped is not None
-            block.mapped[at : at + len(self.content)] = self.content
-            there = self._arguments.span
-            self._copiers[-1].record(
-                commands,
-                (block.buffer, at),
-                (there.region.block.buffer, there.offset),
-                len(self.content),
-            )
 
     def _waits(self) -> dict[Queue, int]:
         """Wait for all of the other queue, which may read or write any buffer."""
@@ -189,7 +163,9 @@ class Recording:
             mark(self._read, self._written, point)
 
     def __del__(self) -> None:
-        if getattr(self, "_commands", 0):
-            self.settle()
-            value = 0 if self._point is None else self._point.value
-            self._queue.retire(self._commands, value)
+        if not getattr(self, "_commands", 0):
+            return
+        self.settle()
+        value = 0 if self._point is None else self._point.value
+        self._queue.retire(self._commands, value)
+        self._preludes.drop()

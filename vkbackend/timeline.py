@@ -14,7 +14,7 @@ import collections
 import ctypes
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from .errors import DeviceLost
 from .logical import LogicalDevice
@@ -36,8 +36,7 @@ _MAX_IN_FLIGHT = 64
 _ASK_EVERY = 16
 
 
-@dataclass(frozen=True, slots=True)
-class TimelinePoint:
+class TimelinePoint(NamedTuple):
     """The end of one submission: number `value` on `queue`."""
 
     queue: "Queue"
@@ -177,12 +176,12 @@ class Queue:
             vk.VkCommandBufferBeginInfo,
             flags=vk.VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT,
         )
-        # The commands of a submission, and a recording that follows them.
+        # The commands of a submission, and others that follow them.
         self._command_infos = (vk.VkCommandBufferSubmitInfo * 2)(
             *[runtime.make(vk.VkCommandBufferSubmitInfo) for _ in range(2)]
         )
         # Looking them up, and referring to them, takes a microsecond each time.
-        self._own_info, self._recorded_info = self._command_infos
+        self._first_info, self._second_info = self._command_infos
         self._once_reference = ctypes.byref(self._begin_once)
         self._signal = _semaphore_info(self, 0)
         self._submit_info = runtime.make(
@@ -202,7 +201,7 @@ class Queue:
         info = runtime.make(vk.VkSemaphoreCreateInfo, pNext=kind)
         return self._logical.create("Semaphore", info, f"{self.name} timeline")
 
-    def begin(self, reusable: bool = False) -> int:
+    def begin(self, reusable: bool = False, again: int | None = None) -> int:
         """Return a command buffer that is recording, past its first barrier.
 
         The caller holds the device's lock until it has called `submit`, `finish` or
@@ -212,18 +211,21 @@ class Queue:
         ----------
         reusable : bool, default False
             Whether it is for `finish`, and then submitted any number of times.
+        again : int or None
+            A reusable one that is not in use, to begin anew.
         """
-        commands = self._next_buffer()
+        commands = self._next_buffer() if again is None else again
         often = ctypes.byref(self._begin_often) if reusable else self._once_reference
         result = self._functions.vkBeginCommandBuffer(commands, often)
         runtime.check("vkBeginCommandBuffer", result, self.name)
         self._functions.vkCmdPipelineBarrier2(commands, _ACQUIRE)
         return commands
 
-    def finish(self, commands: int) -> None:
-        """End the recording of a command buffer behind a barrier towards the host."""
+    def finish(self, commands: int, last: bool = True) -> None:
+        """End a command buffer, behind a barrier towards the host if it goes last."""
         functions = self._functions
-        functions.vkCmdPipelineBarrier2(commands, _RELEASE)
+        if last:
+            functions.vkCmdPipelineBarrier2(commands, _RELEASE)
         runtime.check("vkEndCommandBuffer", functions.vkEndCommandBuffer(commands))
 
     def retire(self, commands: int, value: int) -> None:
@@ -272,7 +274,6 @@ class Queue:
         commands: int,
         waits: Mapping["Queue", int],
         label: str,
-        recorded: int | None = None,
     ) -> TimelinePoint:
         """End and submit a command buffer; does not wait for the device.
 
@@ -284,47 +285,61 @@ class Queue:
             Numbers on other queues that must be reached before it starts.
         label : str
             What it does, for the message of a failure.
-        recorded : int or None
-            A finished reusable command buffer to run after it.
 
         Returns
         -------
         TimelinePoint
             When it will be finished.
         """
-        functions = self._functions
-        if recorded is None:
-            self.finish(commands)
-        else:
-            # The recording begins and ends with barriers of its own.
-            result = functions.vkEndCommandBuffer(commands)
-            runtime.check("vkEndCommandBuffer", result)
-        value = self.submitted + 1
-        info = self._submission(commands, waits, value)
-        if recorded is not None:
-            info.commandBufferInfoCount = 2
-            self._recorded_info.commandBuffer = recorded
-        result = functions.vkQueueSubmit2(self.handle, 1, self._submit_reference, 0)
-        if result != vk.VK_SUCCESS:
-            self._fail("vkQueueSubmit2", result, label)
-        self.submitted = value
-        self._used.append((value, commands))
-        self._logical.counters.submits += 1
-        return TimelinePoint(self, value)
+        self.finish(commands)
+        point = self._send(commands, None, waits, label)
+        self._used.append((point.value, commands))
+        return point
 
-    def _submission(
-        self, commands: int, waits: Mapping["Queue", int], value: int
-    ) -> vk.VkSubmitInfo2:
-        """Return the submit structure, the same one each time, filled in."""
+    def submit_again(
+        self, first: int, then: int | None, waits: Mapping["Queue", int], label: str
+    ) -> TimelinePoint:
+        """Submit one or two reusable command buffers once more.
+
+        Waits only when `_MAX_IN_FLIGHT` submissions are unfinished.
+
+        Parameters
+        ----------
+        first : int
+            What `finish` ended.
+        then : int or None
+            Another such, to run after it.
+        waits, label
+            See `submit`.
+        """
+        oldest = self.submitted - _MAX_IN_FLIGHT
+        if oldest > self.completed:
+            self.wait(oldest)
+        return self._send(first, then, waits, label)
+
+    def _send(
+        self, first: int, then: int | None, waits: Mapping["Queue", int], label: str
+    ) -> TimelinePoint:
+        """Submit with the same structures each time, filled in."""
         info = self._submit_info
-        self._own_info.commandBuffer = commands
+        self._first_info.commandBuffer = first
         info.commandBufferInfoCount = 1
+        if then is not None:
+            self._second_info.commandBuffer = then
+            info.commandBufferInfoCount = 2
+        value = self.submitted + 1
         self._signal.value = value
         info.waitSemaphoreInfoCount = len(waits)
         if waits:
             rows = [_semaphore_info(*wait) for wait in waits.items()]
             info.pWaitSemaphoreInfos = (vk.VkSemaphoreSubmitInfo * len(rows))(*rows)
-        return info
+        submit = self._functions.vkQueueSubmit2
+        result = submit(self.handle, 1, self._submit_reference, 0)
+        if result != vk.VK_SUCCESS:
+            self._fail("vkQueueSubmit2", result, label)
+        self.submitted = value
+        self._logical.counters.submits += 1
+        return TimelinePoint(self, value)
 
     def reached(self, value: int) -> bool:
         """Return whether submission `value` is finished; does not wait."""

@@ -10,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 
+from .. import tracing
 from ..core import evaluate
 from ..device import opened_devices
 from ..errors import TraceError
@@ -48,7 +49,7 @@ class Jitted(Generic[P, R]):
         self._programs: OrderedDict[object, Program] = OrderedDict()
         self._attempts: dict[object, int] = {}
         self._plain: dict[object, int] = {}
-        self._quick: dict[object, tuple[object, Program, list[Layout]]] = {}
+        self._quick: dict[object, tuple[Program, object, list[Layout]]] = {}
         self._lock = threading.RLock()
         functools.update_wrapper(self, function)
 
@@ -64,17 +65,21 @@ class Jitted(Generic[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Replay the function, or run it and remember what it did."""
-        if listener() is not None or _profiled():
+        if tracing.running and listener() is not None:
             return self._function(*args, **kwargs)
         with self._lock:
             quick = None if kwargs else quick_key(args)
-            key, program, _ = self._quick.get(quick, (None, None, None))
-            if program is not None and program is self._programs.get(key):
-                if program.fits():
-                    self._programs.move_to_end(key)
-                    self._attempts[key] = 0
+            known = self._quick.get(quick)
+            if known is not None:
+                # Known for as long as it is kept, and so are its attempts none.
+                program, key, _ = known
+                if program.fits() and not program.profiled():
+                    if len(self._programs) > 1:
+                        self._programs.move_to_end(key)
                     self.replays += 1
                     return cast(R, program.replay(cast(Sequence[Tensor], args)))
+            if _profiled():
+                return self._function(*args, **kwargs)
             return self._at_length(quick, args, kwargs)
 
     def _at_length(
@@ -88,7 +93,7 @@ class Jitted(Generic[P, R]):
                 if quick is not None:
                     # Layouts are kept: the quick key names them by identity.
                     layouts = [each.layout for each in call.fed]
-                    self._quick[quick] = call.key, program, layouts
+                    self._quick[quick] = program, call.key, layouts
                 self._programs.move_to_end(call.key)
                 self._attempts[call.key] = 0
                 self.replays += 1

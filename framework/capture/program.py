@@ -11,6 +11,7 @@ import vkbackend
 
 from .. import tuning
 from ..core import assembled
+from ..dtype import DType
 from ..execution import realised
 from ..pending import Value, bind, keep, kept_array, watch
 from ..schedule import flush
@@ -20,7 +21,7 @@ from ..tracing import Structure
 from .arguments import SIMPLE, Call
 from .build import State, build
 from .surroundings import Surroundings
-from .trace import ANY, Trace, filled
+from .trace import ANY, Slot, Trace, filled
 
 if TYPE_CHECKING:
     from ..device import GpuDevice
@@ -75,7 +76,12 @@ class Program:
         )
         # Building it may have measured something, which begins another era.
         self._era = tuning.settings().era
-        self._outputs = self._bind(trace, tensors)
+        self._made = self._bind(trace, tensors)
+        self._feeds = [
+            (k, feed)
+            for k, feed in enumerate(self._built.feeds)
+            if feed is not None and feed.size
+        ]
         self._returned: list[Value] = []
         self._moved: list[Value] = []
         self._disturbed = False
@@ -83,8 +89,14 @@ class Program:
 
     def _bind(
         self, trace: Trace, tensors: list[Tensor]
-    ) -> list[tuple[vkbackend.Buffer, Value, Layout]]:
-        """Put values in the memory that replays write, and watch those read."""
+    ) -> list[tuple[int, DType, vkbackend.Buffer, Layout]]:
+        """Put values in the memory that replays write, and watch those read.
+
+        Returns
+        -------
+        list of (int, DType, Buffer, Layout)
+            Of each result: elements, their type, memory, how they are viewed.
+        """
         memory = self._built.memory
         for node in trace.nodes:
             for value in node.outputs:
@@ -104,8 +116,9 @@ class Program:
         for value in self._constants:
             watch(value, self._lost)
         return [
-            (memory[id(each.array.value)], each.array.value, each.layout)
+            (value.numel, value.dtype, memory[id(value)], each.layout)
             for each in tensors
+            for value in [each.array.value]
         ]
 
     def __call__(self, grew: bool) -> None:
@@ -196,15 +209,17 @@ class Program:
         """
         built = self._built
         with self._device.lock:
-            copies = []
-            for feed, tensor in zip(built.feeds, fed):
-                if feed is not None and feed.size:
-                    layout, value = tensor.layout, tensor.array.value
-                    start = layout.offset * value.dtype.itemsize
-                    source = realised(value)
-                    copies.append((source, start, feed.buffer, feed.offset, feed.size))
+            copies: list[Copy] = []
+            for k, feed in self._feeds:
+                tensor = fed[k]
+                layout, value = tensor.layout, tensor.array.value
+                start = layout.offset * value.dtype.itemsize
+                source = realised(value)
+                copies.append((source, start, feed.buffer, feed.offset, feed.size))
             # After the feeds: one of them may be a result of the last replay.
-            copies += self._moved_out()
+            for k, value in enumerate(self._returned):
+                if value.holders:
+                    self._move_out(k, value, copies)
             if not first:
                 built.words.write()
             if built.recording is not None:
@@ -213,18 +228,16 @@ class Program:
             if not all(map(is_, map(_grad, self._leaves), self._grads)):
                 for leaf, grad in zip(self._leaves, self._grads):
                     leaf.grad = grad
-            return filled(self._result, self._results())
+            return self._results()
 
-    def _moved_out(self) -> list[Copy]:
-        """Give memory of their own to results of the last replay that are held."""
-        copies: list[Copy] = []
-        for (buffer, _, _), value in zip(self._outputs, self._returned):
-            if value.holders and value.buffer is buffer and value.numel:
-                fresh = self._spare(_size(value))
-                copies.append((buffer, 0, fresh, 0, _size(value)))
-                value.buffer = fresh
-                self._moved.append(value)
-        return copies
+    def _move_out(self, number: int, value: Value, copies: list[Copy]) -> None:
+        """Give a result of the last replay that is held memory of its own."""
+        _, _, buffer, _ = self._made[number]
+        if value.buffer is buffer and value.numel:
+            fresh = self._spare(_size(value))
+            copies.append((buffer, 0, fresh, 0, _size(value)))
+            value.buffer = fresh
+            self._moved.append(value)
 
     def _spare(self, size: int) -> vkbackend.Buffer:
         """Return memory of an earlier result that nobody holds, or new memory."""
@@ -236,16 +249,21 @@ class Program:
             self._moved.clear()
         return self._device.gpu.allocate(size)
 
-    def _results(self) -> list[Tensor]:
-        arrays = [
-            kept_array(value.numel, value.dtype, buffer)
-            for buffer, value, _ in self._outputs
-        ]
-        self._returned = [array.value for array in arrays]
-        return [
-            assembled(Tensor, array, layout, self._device)
-            for array, (_, _, layout) in zip(arrays, self._outputs)
-        ]
+    def _results(self) -> Any:
+        """Return what the function returns, with fresh tensors."""
+        device, returned, tensors = self._device, [], []
+        for numel, dtype, buffer, layout in self._made:
+            array = kept_array(numel, dtype, buffer)
+            returned.append(array.value)
+            tensors.append(assembled(Tensor, array, layout, device))
+        self._returned = returned
+        if type(self._result) is Slot:
+            return tensors[0]
+        return filled(self._result, tensors)
+
+    def profiled(self) -> bool:
+        """Return whether its device is being profiled, which sees no recording."""
+        return self._device.gpu.open_profile is not None
 
     def statistics(self) -> dict[str, int]:
         """Return bytes and counts; see `Jitted.memory_stats`."""

@@ -32,8 +32,12 @@ class Surroundings:
         """Return whether any place holds something else by now."""
         # Mostly it is the same object; that is found out before anything is called.
         for cell, value in self._cells:
-            found = _content(cell)
-            if found is not value and not _same(found, value):
+            try:
+                if cell.cell_contents is value:
+                    continue
+            except ValueError:
+                pass
+            if not _same(_content(cell), value):
                 return True
         for mapping, name, value in self._entries:
             found = mapping.get(name, _MISSING)
@@ -110,8 +114,8 @@ def _is_plain(value: object) -> bool:
 
 
 def _same(found: object, expected: object) -> bool:
-    """Whether two objects that are not the same one are the same number or text."""
-    return (
+    """Whether two objects are one, or the same number or text."""
+    return found is expected or (
         type(found) is type(expected)
         and isinstance(found, SIMPLE)
         and found == expected

@@ -114,3 +114,31 @@ def test_close(arena: Arena, memory: FakeMemory) -> None:
     arena.take(1)
     arena.close()
     assert memory.blocks == []
+
+
+def test_a_lent_chunk_is_taken_by_nobody_else(arena: Arena, memory: FakeMemory) -> None:
+    queue = FakeQueue()
+    arena.take(100)
+    arena.commit(point(queue, 1))
+    queue.completed = 1
+    chunk = arena.lend()
+    assert chunk.take(1000) == 0
+    for step in range(6):
+        assert arena.take(900)[0] is not chunk.block
+        arena.commit(point(queue, step + 2))
+    arena.give_back(chunk, point(queue, 9))
+    queue.completed = 8
+    assert arena.take(900)[0] is not chunk.block
+    arena.commit(point(queue, 10))
+    queue.completed = 9
+    taken = set()
+    for step in range(4):
+        taken.add(id(arena.take(900)[0]))
+        arena.commit(point(queue, step + 11))
+    assert id(chunk.block) in taken
+
+
+def test_close_frees_what_is_lent(arena: Arena, memory: FakeMemory) -> None:
+    arena.lend()
+    arena.close()
+    assert memory.blocks == []
