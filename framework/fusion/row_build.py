@@ -55,6 +55,9 @@ MOST_COLUMNS = 65536
 SOFTWARE_COLUMNS = 8192
 """Longest rows; their loops are short enough for software devices, see `dispatch`."""
 
+BLOCKS_TOGETHER = 4
+"""Rows of a workgroup that reads them as blocks: it costs 0.1 us to start one."""
+
 LEAST_BLOCK = 128
 MOST_BLOCK = 1024
 """Columns of rows that a software device reads as blocks; more compile for long."""
@@ -154,7 +157,7 @@ def build_rows(
     """
     space = space_of_all(nodes)
     if lanes and tile is None and _worth_blocks(space, lanes):
-        whole = Tile(lanes, lanes, space.columns // (4 * lanes))
+        whole = Tile(lanes, BLOCKS_TOGETHER * lanes, space.columns // (4 * lanes))
         built = _RowBuild(nodes, wanted, space, whole, gpu).kernel()
         assert isinstance(built.program, RowProgram)
         if fits_blocks(built.program):
@@ -312,7 +315,7 @@ class _RowBuild(Wiring):
             "max",
             (own,),
         ):
-            return step._replace(glsl="falling_exp(x)")
+            return step._replace(glsl="row_exp(x)")
         return step
 
     def _unrounded(

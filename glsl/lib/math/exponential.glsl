@@ -77,6 +77,22 @@ float falling_exp(float x) {
     return raised_falling_exp(x) * LOWER;
 }
 
+// The same to one ulp, for the elements of rows, by a third fewer instructions: the
+// series has a term less, whose error is 2^-28 of exp(x), and halves that do not wait for
+// each other. On lavapipe (22.3 and 25.0, measured) exponentials take a third of the time
+// of a softmax.
+float row_exp(float x) {
+    float bounded = x < -110.0 ? -110.0 : x;
+    float bits = bounded * 1.44269502 + (TO_BITS + 64.0);
+    precise float n = bits - (TO_BITS + 64.0);
+    float rest = (bounded - n * LN2_HIGH) - n * LN2_LOW;
+    float square = rest * rest;
+    float series = (0.0416672453 + rest * 0.00836744066) + square * 0.00138631335;
+    series = (0.5 + rest * 0.166665345) + square * series;
+    float power = uintBitsToFloat((floatBitsToUint(bits) << 23) + 0x3f800000u);
+    return (power + power * (rest + square * series)) * LOWER;
+}
+
 float precise_exp2(float x) {
     float bounded = clamp(x, -152.0, 129.0);
     float n = roundEven(bounded);

@@ -26,7 +26,7 @@ def built(nodes: list[Node], lanes: int = 8, wanted: int = 1) -> FusedKernel:
 
 def test_large_rows_of_whole_vectors_are_blocks() -> None:
     made = built(rows.softmax(1024, 1024))
-    assert (made.lanes, made.workgroup, made.grid) == (8, 8, (1024, 1, 1))
+    assert (made.lanes, made.workgroup, made.grid) == (8, 32, (256, 1, 1))
     assert made.program.rounds == 1024 // (4 * 8)
     assert made.program.exact
     assert dict(made.words)["digit[5]"] == 5

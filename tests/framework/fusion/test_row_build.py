@@ -66,7 +66,7 @@ def powers_of(x: Operand, greatest: Operand, reverse: bool = False) -> str:
 @pytest.mark.parametrize("dtype", [float32, float16, bfloat16])
 def test_exponentials_below_the_greatest_are_bounded(dtype: DType) -> None:
     x = memory((64, 1024), dtype)
-    assert powers_of(x, x) == "falling_exp(x)"
+    assert powers_of(x, x) == "row_exp(x)"
     assert powers_of(x, memory((64, 1024), dtype)) == "precise_exp(x)"
     assert powers_of(x, x, reverse=True) == "precise_exp(x)"
 
@@ -297,7 +297,7 @@ def test_infinities_and_nan(columns: int, gpu: GpuDevice) -> None:
 @pytest.mark.core
 @pytest.mark.device
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
-def test_bounded_exponentials_are_the_same(dtype: str, gpu: GpuDevice) -> None:
+def test_bounded_exponentials_are_as_exact(dtype: str, gpu: GpuDevice) -> None:
     rng = np.random.default_rng(4)
     data = (rng.standard_normal((70, 48)) * np.logspace(-3, 3, 48)).astype(dtype)
     data[3, 5], data[4, 6], data[5, 7] = np.nan, np.inf, -np.inf
@@ -309,7 +309,10 @@ def test_bounded_exponentials_are_the_same(dtype: str, gpu: GpuDevice) -> None:
     fw.eval(greatest)
     apart = x - greatest
     fw.eval(apart)
-    np.testing.assert_array_equal(fused.numpy(), apart.exp().numpy())
+    # Each is one unit in the last place off at most.
+    wide = dtype == "float32"
+    bounds = (2**-22, 2**-148) if wide else (0, 0)
+    np.testing.assert_allclose(fused.numpy(), apart.exp().numpy(), *bounds)
 
 
 def test_an_element_equals_its_greatest_one(gpu: GpuDevice) -> None:
