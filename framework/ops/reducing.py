@@ -226,7 +226,8 @@ def readable(x: Tensor, dims: tuple[int, ...]) -> tuple[Tensor, tuple[int, ...]]
 
 
 def _fits(layout: Layout, dims: tuple[int, ...]) -> bool:
-    return all(len(side.shape) <= MAX_DIMS for side in _split(layout, dims))
+    few = len(layout.shape) <= MAX_DIMS
+    return few or all(len(side.shape) <= MAX_DIMS for side in _split(layout, dims))
 
 
 def kept_shape(shape: Shape, dims: tuple[int, ...]) -> Shape:

@@ -158,31 +158,28 @@ def _softmax_candidates(gpu: DeviceInfo, x: Placed, logarithm: bool) -> Ways:
     return _rows_candidates(gpu, "reduce/softmax", push, x, logarithm, 1)
 
 
+@_softmax.vjp
+def _softmax_vjp(grad: Tensor, out: Tensor, logarithm: bool) -> Tensor:
+    return _softmax_grad(grad, out, logarithm)
+
+
 @composite(dtypes=FLOAT)
 def _composed_softmax(x: Tensor, logarithm: bool) -> Tensor:
-    """Return what `_softmax` does, written with ops that become one kernel."""
+    """Return softmax along the last dimension by ops that become one kernel."""
     wide = as_dtype_of(x, statistic_dtype(x.dtype))
-    apart = wide - amax(wide, 1, keepdim=True)
+    apart = wide - amax(wide, -1, keepdim=True)
     powers = exp(apart)
-    sums = sum(powers, 1, keepdim=True)
+    sums = sum(powers, -1, keepdim=True)
     return as_dtype_of(apart - log(sums) if logarithm else powers / sums, x.dtype)
 
 
 @_composed_softmax.vjp
-@_softmax.vjp
-def _softmax_vjp(grad: Tensor, out: Tensor, logarithm: bool) -> Tensor:
-    if out.shape[2] == 1 and is_composed(out):
-        return _composed_grad(grad, out, logarithm)
-    return _softmax_grad(grad, out, logarithm)
-
-
-def _composed_grad(grad: Tensor, out: Tensor, logarithm: bool) -> Tensor:
-    """Return what `_softmax_grad` does, written with ops that become one kernel."""
+def _composed_softmax_vjp(grad: Tensor, out: Tensor, logarithm: bool) -> Tensor:
     grad, wide = (as_dtype_of(each, statistic_dtype(out.dtype)) for each in (grad, out))
     if logarithm:
-        found = grad - exp(wide) * sum(grad, 1, keepdim=True)
+        found = grad - exp(wide) * sum(grad, -1, keepdim=True)
     else:
-        found = wide * (grad - sum(grad * wide, 1, keepdim=True))
+        found = wide * (grad - sum(grad * wide, -1, keepdim=True))
     return as_dtype_of(found, out.dtype)
 
 
@@ -253,10 +250,12 @@ def _along(
     check_float(name, source)
     if x.numel() == 0:
         return source
-    rows = rows_of(source, at) if x.ndim else reshape(source, (1, 1, 1))
-    inner = rows.shape[2]
-    chosen = _composed_softmax if inner == 1 and is_composed(rows) else _softmax
-    out = reshape(chosen(in_storage(rows), logarithm), x.shape)
+    stored = in_storage(source)
+    if at == x.ndim - 1 and is_composed(stored):
+        out = _composed_softmax(stored, logarithm)
+    else:
+        rows = rows_of(stored, at) if x.ndim else reshape(stored, (1, 1, 1))
+        out = reshape(_softmax(rows, logarithm), x.shape)
     return as_dtype_of(out, source.dtype)
 
 
