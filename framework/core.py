@@ -217,13 +217,19 @@ class TensorCore:
 
     def _download(self, device: GpuDevice) -> np.ndarray:
         """Read the range of storage that the layout touches."""
-        buffer = realised(self.array.value)
+        value = self.array.value
         shape, strides, offset = self.layout
         if self.layout.numel == 0:
             return np.empty(shape, self.dtype.numpy)
         last = sum((size - 1) * stride for size, stride in zip(shape, strides))
         size = self.dtype.itemsize
-        data = device.gpu.read(buffer, offset * size, (last + 1) * size)
+        while True:
+            with device.lock:
+                buffer = realised(value)
+            data = device.gpu.read(buffer, offset * size, (last + 1) * size)
+            # If another thread's replay moved it, that may have written there.
+            if value.buffer is buffer:
+                break
         flat = np.frombuffer(data, self.dtype.storage)
         return decode(strided(flat, Layout(shape, strides)), self.dtype)
 

@@ -122,6 +122,12 @@ class Tensor(
         notes += ["requires_grad=True"] if self.requires_grad else []
         return f"tensor({', '.join([text, *notes])})"
 
+    def __format__(self, form: str) -> str:
+        """Return a single element as a number is formatted, anything else as text."""
+        if form and self.numel() == 1:
+            return format(self.item(), form)
+        return super().__format__(form)
+
     def __len__(self) -> Int:
         if not self.shape:
             raise TypeError("len: a tensor without dimensions has no length")
@@ -324,6 +330,7 @@ class Tensor(
         if self.grad_node is not None:
             self.grad_node.hooks = [*(self.grad_node.hooks or []), hook]
         else:
+            tracing.structure_changed()
             self.hooks = [*(self.hooks or []), hook]
 
     # Elements by index

@@ -7,7 +7,7 @@ import inspect
 import threading
 import warnings
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 
 from .. import tracing
@@ -17,7 +17,7 @@ from ..errors import TraceError
 from ..shape import Layout
 from ..tensor import Tensor
 from ..tracing import Structure, listener
-from .arguments import Call, quick_key, take_apart
+from .arguments import Call, exchanged, quick_key, take_apart
 from .program import Program
 from .trace import Trace, filled
 
@@ -73,11 +73,14 @@ class Jitted(Generic[P, R]):
             if known is not None:
                 # Known for as long as it is kept, and so are its attempts none.
                 program, key, _ = known
-                if program.fits() and not program.profiled():
-                    if len(self._programs) > 1:
-                        self._programs.move_to_end(key)
-                    self.replays += 1
-                    return cast(R, program.replay(cast(Sequence[Tensor], args)))
+                fed = cast(Sequence[Tensor], args)
+                # So that no other thread asks for anything in between.
+                with program.lock:
+                    if program.fits(fed) and not program.profiled():
+                        if len(self._programs) > 1:
+                            self._programs.move_to_end(key)
+                        self.replays += 1
+                        return cast(R, program.replay(fed))
             if _profiled():
                 return self._function(*args, **kwargs)
             return self._at_length(quick, args, kwargs)
@@ -89,15 +92,16 @@ class Jitted(Generic[P, R]):
         call = take_apart(args, kwargs)
         program = self._programs.get(call.key)
         if program is not None:
-            if program.fits():
-                if quick is not None:
-                    # Layouts are kept: the quick key names them by identity.
-                    layouts = [each.layout for each in call.fed]
-                    self._quick[quick] = program, call.key, layouts
-                self._programs.move_to_end(call.key)
-                self._attempts[call.key] = 0
-                self.replays += 1
-                return cast(R, program.replay(call.fed))
+            with program.lock:
+                if program.fits(call.fed):
+                    if quick is not None:
+                        # Layouts are kept: the quick key names them by identity.
+                        layouts = [each.layout for each in call.fed]
+                        self._quick[quick] = program, call.key, layouts
+                    self._programs.move_to_end(call.key)
+                    self._attempts[call.key] = 0
+                    self.replays += 1
+                    return cast(R, program.replay(call.fed))
             self._programs.pop(call.key).forget()
             self._quick.clear()
         plain = self._plain.get(call.key) == Structure.changes
@@ -116,6 +120,7 @@ class Jitted(Generic[P, R]):
             result = [trace.run(self._function, args, kwargs, call.fed)]
             if trace.nodes:
                 _check_host(call, trace)
+                exchanged(result[0], _check_result)
         except BaseException:
             self._attempts[call.key] -= 1
             trace.run_now(call.fed)
@@ -223,6 +228,24 @@ def _check_host(call: Call, trace: Trace) -> None:
         )
 
 
+def _check_result(part: Any) -> Any:
+    """Raise `TraceError` for an object that may hold tensors where none is looked for.
+
+    A replay would return the same object again.
+    """
+    made_of = getattr(part, "__dict__", {})
+    unknown = not hasattr(part, "_fingerprint") and any(
+        isinstance(each, Tensor) for each in made_of.values()
+    )
+    if unknown or isinstance(part, Iterator | Awaitable | AsyncIterator):
+        raise TraceError(
+            f"jit: the result holds a {type(part).__name__}, of which a replay cannot"
+            " make another one; return tensors, or sequences, mappings or data classes"
+            " of them"
+        )
+    return part
+
+
 @overload
 def jit(function: Callable[P, R], /, *, max_traces: int = 8) -> Jitted[P, R]: ...
 
@@ -246,7 +269,7 @@ def jit(function: Any = None, /, *, max_traces: int = 8) -> Any:
     Parameters
     ----------
     function : callable
-        Returns tensors, or sequences or mappings of them.
+        Returns tensors, or sequences, mappings or data classes of them.
     max_traces : int, default 8
         Kinds of calls that are remembered; the least recently used goes first.
 
@@ -259,17 +282,20 @@ def jit(function: Any = None, /, *, max_traces: int = 8) -> Any:
     ------
     TraceError
         When called, if the function reads a tensor on the host (also to print it or to
-        branch on it), changes an argument in place or seeds a generator. What it asked
-        for before that has been done, as without `jit`.
+        branch on it), changes an argument in place, seeds a generator or returns an
+        iterator or an object that no replay can make. What it asked for before that has
+        been done, as without `jit`.
 
     Notes
     -----
     A call traces again when its kind is new, or when a module, an optimizer's options
-    other than the learning rate, a parameter, or a number, text or tensor that the
-    function names has changed. Other Python side effects happen when tracing only.
+    other than the learning rate, a parameter, or a number, text, tensor or short list,
+    tuple or dictionary that the function, or what it calls of the user's own, names has
+    changed. Other Python side effects happen when tracing only.
     While a device is profiled, and where a trace cannot be kept, the function runs as
     it is; the latter, after some attempts, with a warning. Gradients left on parameters
-    are written again by each call.
+    are written again by each call. Every replay gives the bits of the first; without
+    `jit` sums may be in another order where something else cuts the pending graph.
 
     Examples
     --------

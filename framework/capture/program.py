@@ -13,12 +13,12 @@ from .. import tuning
 from ..core import assembled
 from ..dtype import DType
 from ..execution import realised
-from ..pending import Value, bind, keep, kept_array, watch
+from ..pending import Array, BoundArray, Value, bind, keep, kept_array, watch
 from ..schedule import flush
 from ..shape import Layout
 from ..tensor import Tensor
 from ..tracing import Structure
-from .arguments import SIMPLE, Call
+from .arguments import Call, alike
 from .build import State, build
 from .surroundings import Surroundings
 from .trace import ANY, Slot, Trace, filled
@@ -42,6 +42,8 @@ class Program:
     ----------
     replays : int
         How often it ran.
+    lock : RLock
+        Of the device: to be held from `fits` to `replay`.
     """
 
     def __init__(
@@ -55,17 +57,20 @@ class Program:
         assert trace.device is not None
         self.replays = 0
         self._device: GpuDevice = trace.device
+        self.lock = trace.device.lock
         self._result = result
         self._kept = call.kept
-        self._surroundings = Surroundings(function)
+        leaves = list(trace.leaves.values())
+        self._leaves = [leaf for leaf, _ in leaves]
+        self._surroundings = Surroundings(
+            function, *trace.owners, *call.kept, *self._leaves
+        )
         for owner in trace.owners:
             for mapping, name in getattr(owner, "_places", list)():
                 self._surroundings.add(mapping, name)
         self._changes = Structure.changes
         self._fingerprints = [(owner, owner._fingerprint()) for owner in trace.owners]
-        leaves = list(trace.leaves.values())
         self._entries = [(leaf, entry) for leaf, entry in leaves if entry is not ANY]
-        self._leaves = [leaf for leaf, _ in leaves]
         self._grads = [leaf.grad for leaf, _ in leaves]
         self._built = build(
             trace,
@@ -129,13 +134,19 @@ class Program:
         """Hear that a storage no longer holds what replays only read."""
         self._stale = True
 
-    def fits(self) -> bool:
-        """Return whether a replay would do what the function would do now."""
+    def fits(self, fed: Sequence[Tensor] = ()) -> bool:
+        """Return whether a replay on `fed` would do what the function would do now."""
         if self._stale or self._surroundings.changed():
             return False
+        for tensor in fed:
+            # A replay would not see what it changes of what it is fed.
+            if type(tensor.array) is BoundArray and self._writes(tensor.array):
+                return False
         if self._era != tuning.settings().era:
             return False
         if self._changes != Structure.changes:
+            if self._surroundings.switched():
+                return False
             for owner, fingerprint in self._fingerprints:
                 if not _equal(owner._fingerprint(), fingerprint):
                     return False
@@ -147,6 +158,9 @@ class Program:
             if self._device.pending:
                 flush(self._device)
             return not self._disturbed or self._take_back()
+
+    def _writes(self, array: Array) -> bool:
+        return any(state.array() is array for state in self._states)
 
     def _take_back(self) -> bool:
         """Bring what storages hold by now to where replays expect it.
@@ -305,10 +319,6 @@ def _size(value: Value) -> int:
 
 def _equal(found: list[Any], expected: list[Any]) -> bool:
     """Whether two fingerprints are alike: numbers by value, the rest by identity."""
-    if len(found) != len(expected):
-        return False
-    for one, other in zip(found, expected):
-        simple = type(one) is type(other) and isinstance(one, SIMPLE)
-        if one is not other and not (simple and one == other):
-            return False
-    return True
+    return len(found) == len(expected) and all(
+        one is other or alike(one, other) for one, other in zip(found, expected)
+    )

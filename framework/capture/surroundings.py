@@ -1,32 +1,59 @@
 """What a function finds around it: if that changes, its trace no longer fits.
 
 Looked at are the variables of its closure, the globals that it names and, of both, what
-functions of the user's own name in turn. Numbers and texts count by value, everything
-else by identity; of plain objects the attributes that are numbers, texts or tensors
-count too. What containers hold is not looked at.
+functions, methods and modules of the user's own, not those of libraries, name in turn.
+Of objects, classes and Python modules the attributes count that some of that code
+names; of short lists, tuples and dictionaries all that they hold. Numbers and texts
+count by value, everything else by identity.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, MutableMapping
-from functools import partial
-from types import CellType, CodeType, FunctionType, MethodType, ModuleType
+import functools
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from operator import is_
+from types import (
+    CellType,
+    CodeType,
+    FunctionType,
+    MethodType,
+    ModuleType,
+    SimpleNamespace,
+)
 from typing import Any
 
 from ..tensor import Tensor
-from .arguments import SIMPLE
+from .arguments import SIMPLE, alike
 
 _MISSING = object()
+
+_METHODS = frozenset({"__call__", "forward"})
+"""What calling an object names."""
+
+MOST_HELD = 100
+"""Of containers with more, only the number counts."""
 
 
 class Surroundings:
     """The places that a function looks at, and what was there."""
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., Any], *others: object) -> None:
         self._cells: list[tuple[CellType, object]] = []
-        self._entries: list[tuple[MutableMapping[str, Any], str, object]] = []
-        self._seen: set[int] = set()
-        self._look(function)
+        self._entries: list[tuple[Mapping[str, Any], str, object]] = []
+        self._holders: list[tuple[Any, object, tuple[object, ...]]] = []
+        self._tensors: list[tuple[Tensor, bool, object]] = []
+        self._seen: dict[int, object] = {}
+        self._named = set(_METHODS)
+        self._owners: list[Any] = []
+        self._taken: set[tuple[int, str]] = set()
+        for each in (function, *others):
+            self._look(each)
+        while self._look_at_attributes():
+            pass
+        # Parameters say it when they no longer require a gradient; see `switched`.
+        self._plain = [row for row in self._tensors if type(row[0]) is Tensor]
+        del self._seen, self._named, self._owners, self._taken
 
     def changed(self) -> bool:
         """Return whether any place holds something else by now."""
@@ -37,36 +64,65 @@ class Surroundings:
                     continue
             except ValueError:
                 pass
-            if not _same(_content(cell), value):
+            if not _unchanged(_content(cell), value):
                 return True
         for mapping, name, value in self._entries:
             found = mapping.get(name, _MISSING)
-            if found is not value and not _same(found, value):
+            if found is not value and not alike(found, value):
                 return True
-        return False
+        for holder, keys, held in self._holders:
+            if not _holds(holder, keys, held):
+                return True
+        return any([leaf.requires_grad is not flag for leaf, flag, _ in self._plain])
 
-    def add(self, mapping: MutableMapping[str, Any], name: str) -> None:
+    def switched(self) -> bool:
+        """Return whether a tensor requires a gradient, or has hooks, as it had not."""
+        return any(
+            leaf.requires_grad is not flag or leaf.hooks is not hooks
+            for leaf, flag, hooks in self._tensors
+        )
+
+    def add(self, mapping: Mapping[str, Any], name: str) -> None:
         """Look at one more place."""
         self._entries.append((mapping, name, mapping.get(name, _MISSING)))
 
     def _look(self, value: Any) -> None:
-        """Take note of what `value` is made of, if it is a function or plain object."""
-        if id(value) in self._seen or isinstance(value, SIMPLE):
+        """Take note of what `value` is made of."""
+        if isinstance(value, SIMPLE) or id(value) in self._seen:
             return
-        self._seen.add(id(value))
-        if isinstance(value, partial):
+        # Held, as another object could get the same number.
+        self._seen[id(value)] = value
+        if isinstance(value, Tensor):
+            self._tensors.append((value, value.requires_grad, value.hooks))
+        elif isinstance(value, dict | list | tuple | set | frozenset):
+            self._look_in_holder(value)
+        elif isinstance(value, functools.partial):
             for part in (value.func, *value.args, *value.keywords.values()):
                 self._look(part)
         elif isinstance(value, MethodType):
             self._look(value.__func__)
             self._look(value.__self__)
         elif isinstance(value, FunctionType):
-            if not value.__module__.startswith("vkbackend."):
+            if _is_users(value.__module__):
                 self._look_in_function(value)
-        elif hasattr(value, "__wrapped__"):
+        elif isinstance(value, staticmethod | classmethod):
+            self._look(value.__func__)
+        elif isinstance(value, property):
+            self._look(value.fget)
+        elif "__wrapped__" in _attributes(value):
             self._look(value.__wrapped__)
-        elif _is_plain(value):
-            self._look_in_object(value)
+        else:
+            self._owners.append(value)
+
+    def _look_in_holder(self, holder: Any) -> None:
+        held = tuple(holder.values() if isinstance(holder, dict) else holder)
+        if len(held) > MOST_HELD:
+            held = (len(held),)
+        if not isinstance(holder, tuple | frozenset):
+            keys = tuple(holder) if isinstance(holder, dict) else None
+            self._holders.append((holder, keys, held))
+        for each in held:
+            self._look(each)
 
     def _look_in_function(self, function: FunctionType) -> None:
         for cell in function.__closure__ or ():
@@ -74,18 +130,77 @@ class Surroundings:
             self._cells.append((cell, content))
             self._look(content)
         for name in _names(function.__code__):
+            self._named.add(name)
             found = function.__globals__.get(name, _MISSING)
-            if found is not _MISSING and not isinstance(found, ModuleType):
-                self._entries.append((function.__globals__, name, found))
+            if found is not _MISSING:
+                if not isinstance(found, ModuleType):
+                    self._entries.append((function.__globals__, name, found))
                 self._look(found)
         for default in function.__defaults__ or ():
             self._look(default)
+        for default in (function.__kwdefaults__ or {}).values():
+            self._look(default)
 
-    def _look_in_object(self, value: Any) -> None:
-        attributes = vars(value)
-        for name, found in attributes.items():
-            if isinstance(found, (*SIMPLE, Tensor)) or hasattr(found, "_fingerprint"):
-                self._entries.append((attributes, name, found))
+    def _look_at_attributes(self) -> bool:
+        """Look at attributes that code names; return whether there was a new one."""
+        before = len(self._taken)
+        for owner in tuple(self._owners):
+            for place in _places(owner):
+                space = _attributes(place)
+                for name in self._named & space.keys():
+                    if (id(place), name) not in self._taken:
+                        self._taken.add((id(place), name))
+                        self._look_at_attribute(place, space, name)
+        return len(self._taken) > before
+
+    def _look_at_attribute(
+        self, place: Any, space: Mapping[str, Any], name: str
+    ) -> None:
+        found = space[name]
+        # Modules of a network say themselves what they consist of.
+        speaks = hasattr(place, "_fingerprint") and not isinstance(place, type)
+        if not speaks and not isinstance(found, ModuleType):
+            self._entries.append((space, name, found))
+        self._look(found)
+
+
+def _places(owner: Any) -> Iterator[Any]:
+    """Yield an object and its classes, where its attributes lie, if a user's own."""
+    if isinstance(owner, ModuleType):
+        if _is_users(owner.__name__):
+            yield owner
+        return
+    kind = owner if isinstance(owner, type) else type(owner)
+    if owner is not kind and (_is_users(kind.__module__) or kind in _PLAIN):
+        yield owner
+    for each in kind.__mro__:
+        if _is_users(each.__module__):
+            yield each
+
+
+_PLAIN = (SimpleNamespace,)
+"""Classes of the standard library that are for a user's own attributes."""
+
+_OTHERS = frozenset({"vkbackend", *sys.stdlib_module_names}) - {"__main__"}
+
+_INSTALLED = ("site-packages", "dist-packages")
+
+
+@functools.cache
+def _is_users(module: str | None) -> bool:
+    """Whether what a Python module defines is looked into: no library's is."""
+    if module is None or (top := module.partition(".")[0]) in _OTHERS:
+        return False
+    file = vars(sys.modules[top]).get("__file__") if top in sys.modules else None
+    return file is None or not any(each in file for each in _INSTALLED)
+
+
+def _attributes(value: object) -> Mapping[str, Any]:
+    """Return an object's own attributes, without asking its class for them."""
+    try:
+        return vars(value)
+    except TypeError:
+        return {}
 
 
 def _content(cell: CellType) -> object:
@@ -103,20 +218,17 @@ def _names(code: CodeType) -> Iterator[str]:
             yield from _names(constant)
 
 
-def _is_plain(value: object) -> bool:
-    """Whether an object's attributes are looked at: it does not speak for itself."""
-    return (
-        hasattr(value, "__dict__")
-        and not isinstance(value, type | ModuleType | Tensor)
-        and not hasattr(value, "_fingerprint")
-        and not type(value).__module__.startswith("vkbackend.")
-    )
+def _holds(holder: Any, keys: object, held: tuple[object, ...]) -> bool:
+    """Whether a container holds what it held."""
+    if len(holder) > MOST_HELD:
+        return held == (len(holder),)
+    if keys is not None and tuple(holder) != keys:
+        return False
+    found = holder if keys is None else holder.values()
+    if len(holder) != len(held):
+        return False
+    return all(map(is_, found, held)) or all(map(_unchanged, found, held))
 
 
-def _same(found: object, expected: object) -> bool:
-    """Whether two objects are one, or the same number or text."""
-    return found is expected or (
-        type(found) is type(expected)
-        and isinstance(found, SIMPLE)
-        and found == expected
-    )
+def _unchanged(found: object, expected: object) -> bool:
+    return found is expected or alike(found, expected)

@@ -17,7 +17,7 @@ from ..schedule import flush
 from ..shape import Layout, interned
 from ..tensor import Tensor
 from ..tracing import Changing, StreamWord, listening
-from .arguments import with_tensors
+from .arguments import exchanged, with_tensors
 
 if TYPE_CHECKING:
     from ..device import GpuDevice
@@ -165,7 +165,7 @@ class Trace:
         keep(value)
         self.feeds.append(value)
         array = Array(value)
-        self._fed_arrays.append(array)
+        self._fed_arrays += array, tensor.array
         layout = interned(Layout(shape, strides))
         self._fed[id(tensor)] = Tensor.make(array, layout, tensor.device)
 
@@ -246,15 +246,9 @@ class Slot:
 
 def filled(result: Any, tensors: list[Tensor]) -> Any:
     """Return a result with tensors in the place of slots."""
-    if isinstance(result, Slot):
-        return tensors[result.number]
-    if isinstance(result, tuple) and hasattr(result, "_fields"):
-        return type(result)(*[filled(each, tensors) for each in result])
-    if isinstance(result, tuple | list):
-        return type(result)([filled(each, tensors) for each in result])
-    if isinstance(result, dict):
-        return {key: filled(each, tensors) for key, each in result.items()}
-    return result
+    return exchanged(
+        result, lambda each: tensors[each.number] if type(each) is Slot else each
+    )
 
 
 def _copied(value: Value, device: Any) -> Tensor:

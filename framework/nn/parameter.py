@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from .. import tracing
 from ..autograd import no_grad
+from ..core import TensorCore
 from ..tensor import Tensor
 
 
@@ -36,8 +39,23 @@ class Parameter(Tensor):
         self.grad_index = 0
         self.requires_grad_(requires_grad)
 
+    @property
+    def requires_grad(self) -> bool:
+        """Whether `backward` computes a gradient for it."""
+        flag: bool = _flag.__get__(self)
+        return flag
+
+    @requires_grad.setter
+    def requires_grad(self, flag: bool) -> None:
+        if getattr(self, "requires_grad", None) is not flag:
+            tracing.structure_changed()
+        _flag.__set__(self, flag)
+
     def __repr__(self) -> str:
         return f"Parameter containing:\n{super().__repr__()}"
+
+
+_flag: Any = TensorCore.__dict__["requires_grad"]
 
 
 def zero_gradient(tensor: Tensor, set_to_none: bool) -> None:

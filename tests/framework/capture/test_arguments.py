@@ -1,14 +1,28 @@
 """Signatures of calls."""
 
+from collections import OrderedDict, defaultdict
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
 import vkbackend.framework as fw
-from vkbackend.framework.capture.arguments import quick_key, take_apart, with_tensors
+from vkbackend.framework.capture.arguments import (
+    alike,
+    quick_key,
+    take_apart,
+    with_tensors,
+)
 from vkbackend.framework.device import GpuDevice
 from vkbackend.framework.errors import TraceError
+
+
+@dataclass(frozen=True)
+class Batch:
+    inputs: Any
+    name: str
 
 
 class Pair(NamedTuple):
@@ -24,6 +38,15 @@ def test_values_and_types_of_numbers_count() -> None:
     kinds = [1, 1.0, True, "1", None, (1,), [1], {"a": 1}, np.float32(1)]
     assert len({repr(key(kind)) for kind in kinds}) == len(kinds)
     assert key(2, [3, {"a": "b"}]) == key(2, [3, {"a": "b"}])
+
+
+def test_signs_of_zero_count_and_nan_is_nan() -> None:
+    for kind in (float, np.float32, complex):
+        assert key(kind(0.0)) != key(kind(-0.0))
+        assert key(kind("nan")) == key(kind("nan"))
+    assert alike(float("nan"), -float("nan"))
+    assert not alike(0.0, -0.0)
+    assert not alike(1, True)
 
 
 def test_names_count_and_their_order_does_not() -> None:
@@ -63,6 +86,16 @@ def test_tensors_on_a_device_count_by_what_they_are_like(gpu: GpuDevice) -> None
         key(w=w * 2)
 
 
+@pytest.mark.core
+def test_which_arguments_are_one_tensor_counts(gpu: GpuDevice) -> None:
+    x, y = fw.ones(2, device=gpu), fw.zeros(2, device=gpu)
+    assert key(x, x) == key(y, y) != key(x, y) == key(y, x)
+    assert key([x], {"a": x}) != key([x], {"a": y})
+    assert key(x, y, x) != key(x, y, y)
+    assert len(take_apart((x, y, x), {}).fed) == 2
+    assert quick_key((x, x)) is None
+
+
 def test_arrays_are_refused() -> None:
     with pytest.raises(TraceError, match=r"argument 0\['a'\] is a NumPy array"):
         key({"a": np.ones(3)})
@@ -77,6 +110,31 @@ def test_tensors_are_exchanged_in_place() -> None:
         {"a": "t"},
         Pair("t", "b"),
     )
+
+
+def test_mappings_and_records_keep_their_class() -> None:
+    x = fw.ones(1)
+    nested: list[Any] = [
+        OrderedDict(a=x),
+        defaultdict(list, a=[x]),
+        MappingProxyType({"a": x}),
+        Batch(x, "b"),
+        {x},
+    ]
+    found = with_tensors(nested, lambda each: "t")
+    assert [type(each) for each in found] == [type(each) for each in nested]
+    assert found[0] == found[2] == {"a": "t"}
+    assert found[1]["a"] == ["t"]
+    assert found[1]["new"] == []
+    assert (found[3], found[4]) == (Batch("t", "b"), {"t"})
+    assert nested[3].inputs is x
+
+
+@pytest.mark.core
+def test_fields_of_records_are_fed(gpu: GpuDevice) -> None:
+    x, y = fw.ones(2, device=gpu), fw.zeros(2, device=gpu)
+    assert take_apart((Batch(x, "b"),), {}).fed[0] is x
+    assert key(Batch(x, "b")) == key(Batch(y, "b")) != key(Batch(x, "c"))
 
 
 @pytest.mark.core

@@ -2,6 +2,8 @@
 
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -122,6 +124,71 @@ def test_parts_of_one_tensor_share_a_trace(gpu: GpuDevice) -> None:
     assert total.traces == 1
 
 
+def test_one_tensor_as_two_arguments_has_a_trace_of_its_own(gpu: GpuDevice) -> None:
+    x, y = tensor(gpu, [1.0, 2.0]), tensor(gpu, [5.0, 7.0])
+    minus = fw.jit(lambda a, b: a - 2 * b)
+    nested = fw.jit(lambda a, b: a[0] - 2 * b["x"])
+    for one, other in ((x, x), (x, y), (y, y), (y, x), (x, y)):
+        expected = (one.numpy() - 2 * other.numpy()).tolist()
+        assert minus(one, other).tolist() == expected
+        assert nested([one], {"x": other}).tolist() == expected
+    assert minus.traces == nested.traces == 2
+
+
+def test_an_argument_that_the_function_changes_elsewhere(gpu: GpuDevice) -> None:
+    total = tensor(gpu, [1.0])
+
+    @fw.jit
+    def step(x: fw.Tensor) -> fw.Tensor:
+        total.add_(1)
+        return x * 2
+
+    x = tensor(gpu, [3.0])
+    for _ in range(2):
+        assert float(step(x)) == 6
+    for argument in (total, total[:]):
+        with pytest.raises(TraceError, match="an argument is changed in place"):
+            step(argument)
+
+
+def test_numbers_count_by_sign_and_nan_does_not_trace_again(gpu: GpuDevice) -> None:
+    times = fw.jit(lambda x, factor: x * factor)
+    x = tensor(gpu, [1.0])
+    for factor in (0.0, -0.0, 0.0):
+        assert np.signbit(times(x, factor).numpy()) == np.signbit(factor)
+    for _ in range(3):
+        assert np.isnan(times(x, float("nan")).numpy())
+    assert times.traces == 3
+
+
+@dataclass
+class Output:
+    loss: fw.Tensor
+    name: str = "a"
+
+
+def test_records_are_fresh_in_each_call(gpu: GpuDevice) -> None:
+    step = fw.jit(lambda x: Output(x * 2))
+    results = [step(tensor(gpu, k)) for k in range(4)]
+    assert [float(each.loss) for each in results] == [0, 2, 4, 6]
+    assert step.replays == 3
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: (each for each in [x * 2]),
+        lambda x: {"a": iter([x * 2])},
+        lambda x: SimpleNamespace(a=x * 2),
+    ],
+)
+def test_what_no_replay_can_make_is_refused(
+    function: Callable[[fw.Tensor], object], gpu: GpuDevice
+) -> None:
+    with pytest.raises(TraceError, match=r"the result holds a .*; return tensors"):
+        fw.jit(function)(tensor(gpu, [1.0]))
+
+
 def test_operands_may_swap(gpu: GpuDevice) -> None:
     x, y = tensor(gpu, [5.0]), tensor(gpu, [3.0])
     minus = fw.jit(lambda x, y: x - y)
@@ -217,6 +284,42 @@ def test_two_threads_trace_at_once(gpu: GpuDevice) -> None:
     for number in (1, 2):
         totals = np.cumsum(np.arange(6) * number)
         assert found[number] == (np.arange(6) * number + totals).tolist()
+
+
+def test_a_result_is_read_while_another_thread_replays(
+    gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    double = fw.jit(lambda x: x * 2)
+    x, y = tensor(gpu, [1.0]), tensor(gpu, [7.0])
+    double(x)
+    read = gpu.gpu.read
+    others = []
+
+    def late(*arguments: Any) -> Any:
+        if not others:
+            others.append(double(y))
+        return read(*arguments)
+
+    monkeypatch.setattr(gpu.gpu, "read", late)
+    assert double(x).tolist() == [2.0]
+    assert others[0].tolist() == [14.0]
+
+
+def test_threads_share_a_function(gpu: GpuDevice) -> None:
+    step = fw.jit(lambda x: (x * 2 + 1).sum())
+    found: dict[int, list[float]] = {}
+
+    def work(number: int) -> None:
+        given = [tensor(gpu, [number, k]) for k in range(20)]
+        found[number] = [float(step(x)) for x in given]
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == {n: [2 * (n + k) + 2 for k in range(20)] for n in range(4)}
+    assert step.traces == 1
 
 
 def test_without_a_device_it_is_the_function() -> None:

@@ -1,8 +1,9 @@
 """What a function finds around it, and that no replay runs on what has changed."""
 
 import copy
+import math
 from collections.abc import Callable
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import vkbackend.framework as fw
 from tests.training import Training, same, tensor
 from vkbackend.framework import nn, optim
 from vkbackend.framework.capture.jitted import MOST_ATTEMPTS
-from vkbackend.framework.capture.surroundings import Surroundings
+from vkbackend.framework.capture.surroundings import MOST_HELD, Surroundings
 from vkbackend.framework.device import GpuDevice
 from vkbackend.framework.errors import GradError, TraceError
 
@@ -88,6 +89,138 @@ def test_methods_and_more_places_count() -> None:
     extra["a"] = 1
     owner.offset = 2.0
     assert around.changed()
+
+
+class Inner:
+    rate = 1.0
+    unnamed = 1.0
+
+    def __init__(self) -> None:
+        self.steps = 0
+        self.scales = [1.0, 2.0]
+        self.options = {"a": 1.0}
+        self.deeper = SimpleNamespace(gain=1.0)
+
+    def __call__(self, x: float) -> float:
+        return x * self.scales[0] * self.options["a"] * self.gain * FACTOR
+
+    @property
+    def gain(self) -> float:
+        return self.deeper.gain * self.rate
+
+
+def test_what_objects_and_containers_hold_counts(monkeypatch: Any) -> None:
+    inner = Inner()
+
+    def use(x: float) -> float:
+        return inner(x)
+
+    changes: list[Callable[[], object]] = [
+        lambda: inner.scales.append(3.0),
+        lambda: inner.scales.__setitem__(0, -0.0),
+        lambda: inner.options.update(b=1.0),
+        lambda: inner.options.update(a=2.0),
+        lambda: setattr(inner.deeper, "gain", 2.0),
+        lambda: monkeypatch.setattr(Inner, "rate", 2.0),
+        lambda: monkeypatch.setitem(globals(), "FACTOR", 5.0),
+        lambda: monkeypatch.setattr(Inner, "__call__", lambda self, x: x),
+    ]
+    for number, change in enumerate(changes):
+        around = Surroundings(use)
+        inner.steps += 1
+        monkeypatch.setattr(Inner, "unnamed", 2.0 + inner.steps)
+        assert not around.changed()
+        change()
+        assert around.changed(), number
+
+
+def test_attributes_of_python_modules_count() -> None:
+    settings = ModuleType("settings")
+    settings.rate = 1.0  # type: ignore[attr-defined]
+
+    def use(x: float) -> Any:
+        return x * settings.rate + math.pi
+
+    around = Surroundings(use)
+    assert not around.changed()
+    settings.rate = 2.0  # type: ignore[attr-defined]
+    assert around.changed()
+
+
+def test_of_long_containers_the_number_counts() -> None:
+    samples = list(range(MOST_HELD + 1))
+
+    def use() -> int:
+        return samples[0]
+
+    around = Surroundings(use)
+    samples[0] = 5
+    assert not around.changed()
+    samples.append(1)
+    assert around.changed()
+    samples.clear()
+    assert around.changed()
+
+
+def test_signs_of_zero_and_nan() -> None:
+    number = float("nan")
+
+    def use() -> float:
+        return number
+
+    around = Surroundings(use)
+    number = float("nan")
+    assert not around.changed()
+    number = 0.0
+    around = Surroundings(use)
+    number = -0.0
+    assert around.changed()
+
+
+class Scaled(nn.Module):
+    def forward(self, x: Any) -> Any:
+        return helper(x)
+
+
+def test_globals_that_modules_name_count(gpu: GpuDevice, monkeypatch: Any) -> None:
+    model = nn.Sequential(Scaled(), nn.ReLU())
+    for run in (fw.jit(model), fw.jit(lambda x: model(x))):
+        monkeypatch.setitem(globals(), "FACTOR", 2.0)
+        x = tensor(gpu, [1.0])
+        assert [float(run(x)) for _ in range(2)] == [2, 2]
+        monkeypatch.setitem(globals(), "FACTOR", 5.0)
+        assert [float(run(x)) for _ in range(2)] == [5, 5]
+        assert (run.traces, run.replays) == (2, 2)
+
+
+@pytest.mark.parametrize("kind", [fw.Tensor, nn.Parameter])
+def test_what_requires_a_gradient_and_has_hooks_counts(
+    kind: Any, gpu: GpuDevice
+) -> None:
+    first, second = (tensor(gpu, [2.0], requires_grad=True) for _ in range(2))
+    if kind is nn.Parameter:
+        first, second = nn.Parameter(first), nn.Parameter(second)
+
+    @fw.jit
+    def step(x: fw.Tensor) -> None:
+        (first * second * x).sum().backward()
+
+    def gradients() -> list[Any]:
+        grads = []
+        for _ in range(2):
+            first.grad = second.grad = None
+            step(tensor(gpu, [3.0]))
+            grads = [each.grad and float(each.grad) for each in (first, second)]
+        return grads
+
+    assert gradients() == [6, 6]
+    first.requires_grad = False
+    assert gradients() == [None, 6]
+    first.requires_grad = True
+    assert gradients() == [6, 6]
+    second.register_hook(lambda grad: grad * 2)
+    assert gradients() == [6, 12]
+    assert (step.traces, step.replays) == (4, 4)
 
 
 def test_a_saved_tensor_that_a_replay_changes_is_noticed(gpu: GpuDevice) -> None:
