@@ -120,7 +120,7 @@ class ArrayQueue:
         import numpy as np  # the device layer starts without it
 
         given = np.asarray(array)
-        if isinstance(array, np.ndarray | np.generic):
+        if isinstance(array, np.ndarray | np.generic) or given.dtype.kind not in "fiub":
             dtype = given.dtype
         else:
             dtype = np.dtype(_FLOAT32)
@@ -171,6 +171,9 @@ class ArrayQueue:
         """
         import numpy as np
 
+        if not isinstance(buffer, Buffer):
+            raise ArgumentError(f"import_buffer: {buffer!r} is no Buffer; allocate one")
+        self.check_whole("import_buffer", size=size)
         if buffer.device is not self.device:
             raise ArgumentError(
                 f"import_buffer: {buffer!r} is on another device:"
@@ -233,6 +236,17 @@ class ArrayQueue:
                 f" the same"
             )
 
+    def check_whole(self, where: str, **sizes: object) -> None:
+        """Raise `ArgumentError` unless numbers of elements are ints."""
+        for name, size in sizes.items():
+            if not hasattr(type(size), "__index__"):
+                raise ArgumentError(f"{where}: {name} is {size!r}; it must be an int")
+
+    def check_number(self, where: str, name: str, number: object) -> None:
+        """Raise `ArgumentError` unless a kernel can take a number as a float."""
+        if not isinstance(number, int) and not hasattr(type(number), "__float__"):
+            raise ArgumentError(f"{where}: {name} is {number!r}; it must be a number")
+
     def check_rounds(self, where: str, name: str, size: int, most: int) -> None:
         """Raise `ArgumentError` where a software device would loop too often."""
         if self.device.info.kind == "software" and size > most:
@@ -245,6 +259,7 @@ class ArrayQueue:
         """Return how many rows of how many columns an array has."""
         self.check(where, x)
         wanted = x.size if columns is None else columns
+        self.check_whole(where, columns=wanted)
         if wanted < 1 or x.size % wanted:
             raise ArgumentError(
                 f"{where}: rows do not fit: {x.size} elements in rows of {wanted};"

@@ -78,6 +78,7 @@ class CommandBatch(ArrayQueue):
 
     def scale(self, x: Handle, factor: float) -> Handle:
         """Queue x * factor."""
+        self.check_number("scale", "factor", factor)
         return self._element("scale", x, factor)
 
     def add(self, x: Handle, y: Handle) -> Handle:
@@ -110,6 +111,7 @@ class CommandBatch(ArrayQueue):
             If an operand has not as many elements, or dtypes differ.
         """
         self.check("matmul", a, b)
+        self.check_whole("matmul", m=m, k=k, n=n)
         if min(m, k, n) < 1 or a.size != m * k or b.size != k * n:
             raise ArgumentError(
                 f"matmul: sizes do not fit: a has {a.size} elements, b {b.size}, with"
@@ -165,10 +167,11 @@ class CommandBatch(ArrayQueue):
         OutOfDeviceMemory
             With the numbers; the batch is as it was.
         """
-        if cache.device is not self.device:
+        if not isinstance(cache, KernelCache) or cache.device is not self.device:
+            where = cache.device.info.name if isinstance(cache, KernelCache) else cache
             raise ArgumentError(
-                f"execute_with_cache: the cache is for {cache.device.info.name}; the"
-                f" batch is on {self.device.info.name}"
+                f"execute_with_cache: the cache is for {where}; the batch is on"
+                f" {self.device.info.name}"
             )
         commands = self.device.batch()
         known = cache.compiles
@@ -248,6 +251,7 @@ class CommandBatch(ArrayQueue):
 
     def _norm(self, name: str, x: Handle, columns: int | None, eps: float) -> Handle:
         rows, columns = self.check_rows(name, x, columns)
+        self.check_number(name, "eps", eps)
         centred = name == "layer_norm"
         run = kernels.norm_run(rows, columns, is_half(x), eps, centred)
         return self.queue(name, (x,), x.shape, [run])

@@ -1,5 +1,6 @@
 """What a command batch accepts: handles, dtypes and sizes, checked when queued."""
 
+import re
 from collections.abc import Callable
 
 import numpy as np
@@ -50,6 +51,34 @@ def test_rows(batch: CommandBatch, columns: int) -> None:
     for operation in operations:
         with pytest.raises(ArgumentError, match="must divide the number of elements"):
             operation(x, columns)
+
+
+def test_what_no_kernel_can_take_is_refused_when_queued(
+    batch: CommandBatch, device: Device
+) -> None:
+    x, buffer = batch.upload([1.0] * 6), device.allocate(16)
+    calls: list[tuple[str, Callable[[], object]]] = [
+        ("matmul: n is 2.0; it must be an int", lambda: batch.matmul(x, x, 3, 2, 2.0)),
+        ("softmax: columns is 1.5; it must be an int", lambda: batch.softmax(x, 1.5)),
+        ("scale: factor is None; it must be a number", lambda: batch.scale(x, None)),
+        (
+            "layer_norm: eps is 'a'; it must be a number",
+            lambda: batch.layer_norm(x, eps="a"),
+        ),
+        (
+            "import_buffer: size is 2.0; it must be an int",
+            lambda: batch.import_buffer(buffer, 2.0),
+        ),
+        ("import_buffer: 3 is no Buffer", lambda: batch.import_buffer(3, 2)),
+        ("the cache is for None", lambda: batch.execute_with_cache(None)),
+        ("upload: the dtype is complex128", lambda: batch.upload([1j])),
+    ]
+    for message, call in calls:
+        with pytest.raises(ArgumentError, match=re.escape(message)):
+            call()
+    y = batch.scale(x, np.float32(2))
+    batch.execute()
+    assert batch.read(y).tolist() == [2.0] * 6
 
 
 def test_handles_of_another_batch(batch: CommandBatch, device: Device) -> None:
