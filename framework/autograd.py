@@ -123,11 +123,21 @@ class GradNode:
         Of the inputs, to which gradients are summed back.
     saved : dict
         Arguments of the rule by name.
-    outputs : int
-        Number of outputs that carry gradients.
+    kind : object or None
+        The same object for calls alike but for tensors' elements and numbers, where
+        that is known; see `rewalk`.
     """
 
-    __slots__ = ("apply", "edges", "hooks", "name", "saved", "sequence", "specs")
+    __slots__ = (
+        "apply",
+        "edges",
+        "hooks",
+        "kind",
+        "name",
+        "saved",
+        "sequence",
+        "specs",
+    )
 
     def __init__(
         self,
@@ -136,11 +146,13 @@ class GradNode:
         edges: tuple[Edge | None, ...],
         specs: tuple[TensorSpec, ...],
         saved: dict[str, Any],
+        kind: object = None,
     ) -> None:
         self.name = name
         self.apply = apply
         self.edges = edges
         self.specs = specs
+        self.kind = kind
         self.saved: dict[str, Any] | None = saved
         self.hooks: list[Callable[[Any], Any]] | None = None
         self.sequence = next(_sequence)

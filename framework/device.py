@@ -51,6 +51,10 @@ class GpuDevice(Device):
         Operations asked for and not yet run, in order.
     plans : OrderedDict
         Schedules by graph structure.
+    walks : OrderedDict
+        Backward passes by the tape's structure; see `rewalk`.
+    missed_walks : int
+        Backward passes in a row that were not known.
     fusing : bool
         Whether operations may join one kernel.
     """
@@ -62,6 +66,8 @@ class GpuDevice(Device):
         self.name = gpu.info.name
         self.pending: list[Node] = []
         self.plans: OrderedDict[object, Plan] = OrderedDict()
+        self.walks: OrderedDict[object, object] = OrderedDict()
+        self.missed_walks = 0
         self.fusing = True
         self.lock = threading.RLock()
 

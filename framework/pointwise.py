@@ -128,7 +128,8 @@ class Elementwise(Op[P, R]):
         out = assembled(first.results, array, form.layouts[0], device)
         append(device, node)
         if taped and shortcut.keeping is not None and is_grad_enabled():
-            shortcut.keeping.leave(given, tensors, (out,), shortcut.specs)
+            keeping, specs = shortcut.keeping, shortcut.specs
+            keeping.leave(given, tensors, (out,), specs, shortcut)
         return cast(R, out)
 
     def _at_length(self, args: tuple[Any, ...], key: tuple[object, ...]) -> Any:

@@ -90,7 +90,7 @@ class Primitive(Op[P, R]):
             outputs = known.again(ready)
             if known.keeping is not None and is_grad_enabled():
                 if any([each.requires_grad for each in tensors]):
-                    known.keeping.leave(given, tensors, outputs, known.specs)
+                    known.keeping.leave(given, tensors, outputs, known.specs, known)
         return cast(R, outputs[0] if len(self.output_names) == 1 else outputs)
 
     def _at_length(self, given: tuple[Any, ...], key: Key) -> tuple[TensorCore, ...]:
@@ -299,7 +299,7 @@ class Movement(Op[P, R]):
         source = REGISTRY["copy"](tensor.detach()) if known.copied else tensor
         out = assembled(tensor.results, source.array, known.layout, tensor.device)
         if tensor.requires_grad and known.keeping is not None and is_grad_enabled():
-            known.keeping.leave(given, tensors, (out,), known.specs)
+            known.keeping.leave(given, tensors, (out,), known.specs, known)
         return cast(R, out)
 
     def _at_length(self, given: tuple[Any, ...], key: Key) -> TensorCore:
@@ -372,7 +372,7 @@ class Composite(Op[P, R]):
         if known.keeping is not None and is_grad_enabled():
             if any([each.requires_grad for each in tensors]):
                 outputs = answer if isinstance(answer, tuple) else (answer,)
-                known.keeping.leave(given, tensors, outputs, known.specs)
+                known.keeping.leave(given, tensors, outputs, known.specs, known)
         return cast(R, answer)
 
     def _at_length(self, given: tuple[Any, ...], key: Key) -> Any:

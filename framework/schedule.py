@@ -51,6 +51,14 @@ def append(device: GpuDevice, node: Node) -> None:
             flush(device)
 
 
+def append_all(device: GpuDevice, nodes: Sequence[Node]) -> None:
+    """Add nodes to the pending graph, also within `jit`."""
+    with device.lock:
+        device.pending += nodes
+        if len(device.pending) >= MAX_PENDING:
+            flush(device)
+
+
 def append_replacing(
     device: GpuDevice, nodes: Sequence[Node], arrays: Sequence[Array]
 ) -> None:

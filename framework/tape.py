@@ -12,6 +12,9 @@ from .shape import TensorSpec
 INPUT, OUTPUT, ARGUMENT, NEEDS, SPEC = range(5)
 """Where an argument of a rule comes from."""
 
+_OWN = f"{__package__}."
+"""Modules of the library, as its rules name them."""
+
 
 class Keeping(NamedTuple):
     """How to leave a tape entry of one op, called with tensors in certain places.
@@ -27,12 +30,15 @@ class Keeping(NamedTuple):
         there.
     present : tuple of int
         For each tensor parameter its number among the tensors given, or -1.
+    own : bool
+        Whether the rule is the library's, which answers by its arguments alone.
     """
 
     name: str
     rule: Callable[..., Any]
     saves: tuple[tuple[str, int, int], ...]
     present: tuple[int, ...]
+    own: bool
 
     def leave(
         self,
@@ -40,6 +46,7 @@ class Keeping(NamedTuple):
         tensors: Sequence[TensorCore],
         outputs: Sequence[TensorCore],
         specs: tuple[TensorSpec, ...],
+        kind: object = None,
     ) -> None:
         """Make the first output a result of the op on the tape.
 
@@ -53,6 +60,8 @@ class Keeping(NamedTuple):
             Results.
         specs : tuple of TensorSpec
             Of `tensors`.
+        kind : object or None
+            What the call was known by; see `GradNode`.
         """
         edges = tuple(
             [edge_of(each) if each.requires_grad else None for each in tensors]
@@ -73,7 +82,9 @@ class Keeping(NamedTuple):
                 )
         first = outputs[0]
         first.requires_grad = True
-        first.grad_node = GradNode(self.name, self.rule, edges, specs, saved)
+        first.grad_node = GradNode(
+            self.name, self.rule, edges, specs, saved, kind if self.own else None
+        )
 
 
 def keeping(
@@ -112,9 +123,10 @@ def keeping(
             tensor = each.removesuffix("_spec")
             saves.append((each, SPEC, order.index(tensor) if tensor in order else -1))
     present = tuple(order.index(each) if each in order else -1 for each in tensors)
+    own = getattr(function, "__module__", "").startswith(_OWN)
     if -1 in present:
         function = _without_absent(function, present)
-    return Keeping(name, function, tuple(saves), present)
+    return Keeping(name, function, tuple(saves), present, own)
 
 
 def _without_absent(

@@ -42,6 +42,7 @@ from .methods import (
     ReductionMethods,
     UnaryMethods,
 )
+from .rewalk import backward_again
 from .schedule import start_early
 from .shape import as_shape, normalize_dim
 
@@ -315,12 +316,11 @@ class Tensor(
         """
         if isinstance(self.device, GpuDevice):
             start_early(self.device)
-        backward(
-            [self],
-            [_seed(self, grad)],
-            retain_graph=retain_graph,
-            create_graph=create_graph,
-        )
+        seed = _seed(self, grad)
+        if not retain_graph and not create_graph:
+            backward_again(self, seed)
+            return
+        backward([self], [seed], retain_graph=retain_graph, create_graph=create_graph)
 
     def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> None:
         """Call `hook` with this tensor's gradient when it is computed.

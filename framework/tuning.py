@@ -171,7 +171,12 @@ def autotune(
         )
     now = settings()
     now.kept, now.enabled, now.budget = kept, enabled, float(budget)
-    now.era += 1
+    begin_era()
+
+
+def begin_era() -> None:
+    """Note that operations may take other kernels: what is scheduled is made anew."""
+    settings().era += 1
 
 
 def measures(gpu: vkbackend.Device) -> bool:
@@ -230,13 +235,13 @@ def decide(info: DeviceInfo, question: str, verdict: Verdict) -> None:
     verdicts(info).keep(question, verdict)
     measured.append(Measured(info.name, question, verdict))
     if verdict.choice != DEFAULT:
-        settings().era += 1
+        begin_era()
 
 
 def forget(info: DeviceInfo) -> None:
     """Drop the verdicts for a device, and remove their file."""
     verdicts(info).forget()
-    settings().era += 1
+    begin_era()
 
 
 @contextmanager

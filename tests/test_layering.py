@@ -49,6 +49,7 @@ ORDER = {
         report
         core parts precision
         autograd
+        rewalk
         conversion
         tape
         op

@@ -85,6 +85,7 @@ def set_float32_matmul_precision(precision: str) -> None:
         )
     _settings["float32"] = precision
     _modes.clear()
+    tuning.begin_era()
 
 
 def get_float32_matmul_precision() -> str:
@@ -100,6 +101,7 @@ def allow_float16_accumulation(allowed: bool) -> None:
     """
     _settings["float16"] = bool(allowed)
     _modes.clear()
+    tuning.begin_era()
 
 
 def product_mode(device: Device, dtype: DType) -> str:

@@ -1,0 +1,277 @@
+"""Backward passes that come again: the same nodes for other values, without the rules.
+
+A training loop walks the same tape in every step. What the rules ask for depends on how
+the tape is wired, on the calls that left its entries, which are the same object when
+they are alike (`GradNode.kind`), on their numbers and on nothing else. So the first walk
+of a kind is only remembered, the second is watched, and what it asked for is asked for
+again by the next ones: nodes of the same forms, on the values that are saved now.
+
+Only the library's own rules are known to be such, and only plain walks are repeated:
+into leaves that have no gradient, without hooks, and not for gradients of gradients.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from . import tracing, tuning
+from .autograd import GradNode, Saved, backward
+from .core import TensorCore, assembled
+from .device import GpuDevice
+from .pending import Array, Form, Node, Value, pending_node
+from .schedule import append_all
+from .shape import Layout
+
+MOST_WALKS = 64
+"""Kinds of walks that are known per device; the oldest goes first."""
+
+MOST_MISSES = 32
+"""Walks in a row that were not known, after which few are looked up."""
+
+FEW = 16
+"""Of so many walks one is looked up then."""
+
+
+class Row(NamedTuple):
+    """One node to ask for.
+
+    Attributes
+    ----------
+    form : Form
+    sources : tuple of int
+        Its inputs, as numbers of values: those of the tape, then results in order.
+    numbers : tuple of number
+    """
+
+    form: Form
+    sources: tuple[int, ...]
+    numbers: tuple[float, ...]
+
+
+class Walk(NamedTuple):
+    """What a walk asks for.
+
+    Attributes
+    ----------
+    rows : tuple of Row
+        Nodes, in order.
+    grads : tuple of (int, Layout) or None
+        For each leaf the value of its gradient, and how it lies; None without one.
+    held : tuple of object
+        What the key names by identity.
+    """
+
+    rows: tuple[Row, ...]
+    grads: tuple[tuple[int, Layout] | None, ...]
+    held: tuple[object, ...]
+
+
+class Tape:
+    """What can be reached from an output, and what tells it from other tapes.
+
+    Attributes
+    ----------
+    nodes : list of GradNode
+    leaves : list of TensorCore
+    values : dict of Value to int
+        The gradient that it starts with and all that is saved, numbered.
+    key : list of int or float
+        Equal for tapes on which walks ask for the same.
+    """
+
+    def __init__(self, grad: TensorCore) -> None:
+        self.nodes: list[GradNode] = []
+        self.leaves: list[Any] = []
+        self.values: dict[Value, int] = {grad.array.value: 0}
+        self.key: list[Any] = [id(grad.layout), id(grad.array.value.dtype)]
+
+    def read(self, root: GradNode, results: type[Any]) -> bool:
+        """Look at everything; return whether a walk may be repeated."""
+        nodes, leaves, values, key = self.nodes, self.leaves, self.values, self.key
+        numbers = {id(root): 0}
+        nodes.append(root)
+        for node in nodes:
+            saved = node.saved
+            if node.kind is None or saved is None or node.hooks:
+                return False
+            key.append(id(node.kind))
+            for edge in node.edges:
+                if edge is None:
+                    key.append(None)
+                    continue
+                target, output = edge
+                at = numbers.get(id(target))
+                if at is None:
+                    if type(target) is GradNode:
+                        at = len(nodes)
+                        nodes.append(target)
+                    else:
+                        at = -1 - len(leaves)
+                        leaves.append(target)
+                    numbers[id(target)] = at
+                key.append(at)
+                if output:
+                    return False
+            for each in saved.values():
+                kind = type(each)
+                if kind is Saved:
+                    array = each.array
+                    if array.version != each.version or each.kind is not results:
+                        return False
+                    key.append(values.setdefault(array.value, len(values)))
+                elif kind is float or kind is int:
+                    # Equal numbers of the same kind of call differ in the sign of zero.
+                    key.append(each or str(each))
+        for leaf in leaves:
+            if leaf.grad is not None or leaf.hooks or leaf.results is not results:
+                return False
+        return True
+
+
+class _Watcher:
+    """Hears what a walk asks for; see `tracing.Listener`."""
+
+    def __init__(self, device: GpuDevice) -> None:
+        self.nodes: list[Node] = []
+        self.fits = True
+        self._device = device
+
+    def asked(self, device: GpuDevice, node: Node) -> None:
+        """Leave an operation pending."""
+        self.nodes.append(node)
+        self.fits = self.fits and device is self._device
+        append_all(device, [node])
+
+    def rebound(self, array: Array, before: Value) -> None:
+        """Note a change in place, which is not repeated."""
+        self.fits = False
+
+    def drawn(self, generator: Any, words: tuple[int, int, int, int]) -> Any:
+        """Note a draw, which is another one each time."""
+        self.fits = False
+        return words
+
+    def changing(self, read: Any) -> float:
+        """Note a number that is another one each time."""
+        self.fits = False
+        number: float = read()
+        return number
+
+    def each_time(self, action: Any) -> None:
+        """Note an action of the host."""
+        self.fits = False
+
+    def once(self, reason: str) -> None:
+        """Note what is done only once."""
+        self.fits = False
+
+    def called(self, owner: Any) -> None:
+        """Note a module, which a rule does not call."""
+        self.fits = False
+
+    def left_gradient(self, leaf: Any, cleared: bool) -> None:
+        """Expect it: leaves get their gradients."""
+
+    def refused(self, what: str) -> None:
+        """Note that a value is read, on which what follows may depend."""
+        self.fits = False
+
+
+def backward_again(output: TensorCore, grad: TensorCore) -> None:
+    """Do what `backward([output], [grad])` does, in short where it was done before."""
+    device, root = output.device, output.grad_node
+    if isinstance(device, GpuDevice) and root is not None and not tracing.running:
+        tape = _tape(device, output, grad)
+        if tape is not None:
+            key = tuple(tape.key)
+            walk = device.walks.get(key, _NEW)
+            if type(walk) is Walk:
+                device.missed_walks = 0
+                _repeat(device, tape, walk, output.results)
+                return
+            device.missed_walks += 1
+            if walk is None:
+                device.walks[key] = _watched(device, tape, output, grad)
+                return
+            if walk is _NEW:
+                device.walks[key] = None
+                if len(device.walks) > MOST_WALKS:
+                    device.walks.popitem(last=False)
+    backward([output], [grad])
+
+
+_NEW = object()
+_UNFIT = object()
+
+
+def _tape(device: GpuDevice, output: TensorCore, grad: TensorCore) -> Tape | None:
+    """Return the tape behind an output, if it is one whose walks may be repeated."""
+    if device.missed_walks > MOST_MISSES:
+        device.missed_walks += 1
+        if device.missed_walks % FEW:
+            return None
+    fits = grad.layout.shape == output.layout.shape and grad.device is device
+    if not fits or grad.array.value.dtype is not output.array.value.dtype:
+        return None
+    tape = Tape(grad)
+    tape.key += (id(device.gpu.info), tuning.era(device.gpu))
+    root = output.grad_node
+    assert root is not None
+    return tape if tape.read(root, output.results) else None
+
+
+def _repeat(device: GpuDevice, tape: Tape, walk: Walk, results: type[Any]) -> None:
+    """Ask for the nodes of a walk, and give leaves their gradients."""
+    values = list(tape.values)
+    nodes = []
+    for form, sources, numbers in walk.rows:
+        inputs = tuple([values[at] for at in sources])
+        if len(form.outputs) == 1:
+            node = pending_node(form, inputs, numbers)
+            values.append(node.outputs[0])
+        else:
+            node = Node(form, inputs, numbers)
+            values += node.outputs
+        nodes.append(node)
+    for leaf, found in zip(tape.leaves, walk.grads):
+        if found is not None:
+            at, layout = found
+            leaf.grad = assembled(results, Array(values[at]), layout, device)
+    # At once, or another thread's flush could drop what only the tape has held.
+    with device.lock:
+        for entry in tape.nodes:
+            entry.saved = None
+        append_all(device, nodes)
+
+
+def _watched(
+    device: GpuDevice, tape: Tape, output: TensorCore, grad: TensorCore
+) -> object:
+    """Walk a tape; return what it asked for, or `_UNFIT`."""
+    watcher = _Watcher(device)
+    with tracing.listening(watcher):
+        backward([output], [grad])
+    if not watcher.fits:
+        return _UNFIT
+    numbers = dict(tape.values)
+    rows = []
+    for node in watcher.nodes:
+        if any(value not in numbers for value in node.values):
+            return _UNFIT
+        sources = tuple([numbers[value] for value in node.values])
+        rows.append(Row(node.form, sources, node.numbers))
+        for value in node.outputs:
+            numbers[value] = len(numbers)
+    grads: list[tuple[int, Layout] | None] = []
+    for leaf in tape.leaves:
+        found = leaf.grad
+        if found is None:
+            grads.append(None)
+            continue
+        at = numbers.get(found.array.value)
+        if at is None or type(found) is not output.results or found.array.version:
+            return _UNFIT
+        grads.append((at, found.layout))
+    kinds = [node.kind for node in tape.nodes]
+    held = grad.layout, output.array.value.dtype, device.gpu.info, *kinds
+    return Walk(tuple(rows), tuple(grads), held)
