@@ -41,18 +41,19 @@ class Note(NamedTuple):
 
     Attributes
     ----------
-    reads : tuple of int
+    reads, slots : tuple of int
         Operations whose results it reads; negative numbers are values from outside.
+        Slots of its results.
     held : bool
         Whether somebody holds a result.
     """
 
     op: str
     shape: Shape
-    dtype: str
-    itemsize: int
+    dtype: DType
     reads: tuple[int, ...]
     held: bool
+    slots: tuple[int, ...]
 
 
 @dataclass(eq=False)
@@ -243,8 +244,9 @@ class _Builder:
             for value, _ in node.inputs
         ]
         held = any(id(value) in self.held for value in node.outputs)
+        slots = tuple(self.slots[id(value)] for value in node.outputs)
         dtype, shape = node.outputs[0].dtype, node.layouts[0].shape
-        return Note(node.op.name, shape, dtype.name, dtype.itemsize, tuple(reads), held)
+        return Note(node.op.name, shape, dtype, tuple(reads), held, slots)
 
     def _units(self, numbers: list[int]) -> list[list[int]]:
         """Return which nodes share a kernel."""

@@ -34,6 +34,8 @@ class Kernel:
         Of results that never reach memory because their readers are in the kernel.
     glsl : str
         Its generated source; empty for a hand-written kernel.
+    beside : tuple of int
+        Other kernels of the schedule that run side by side with it, in one dispatch.
     """
 
     operations: tuple[str, ...]
@@ -41,6 +43,7 @@ class Kernel:
     values_written: int
     bytes_saved: int
     glsl: str
+    beside: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -54,11 +57,19 @@ class Boundary:
 
 @dataclass(frozen=True)
 class Schedule:
-    """One flush of the pending graph, or one trace: its kernels in order."""
+    """One flush of the pending graph, or one trace: its kernels in order.
+
+    Attributes
+    ----------
+    dispatches : int
+        What the device is asked for: fewer than kernels where some run side by side,
+        more where a hand-written one has several stages.
+    """
 
     device: str
     kernels: tuple[Kernel, ...]
     boundaries: tuple[Boundary, ...]
+    dispatches: int
 
     @property
     def operations(self) -> int:
@@ -92,6 +103,11 @@ class FusionReport:
     def kernels_after(self) -> int:
         """Kernels."""
         return sum(len(schedule.kernels) for schedule in self.schedules)
+
+    @property
+    def dispatches(self) -> int:
+        """Dispatches."""
+        return sum(schedule.dispatches for schedule in self.schedules)
 
     @property
     def bytes_saved(self) -> int:
@@ -200,8 +216,9 @@ def _schedule(plan: Plan) -> Schedule:
         for read in notes[at].reads
         if unit_of.get(read) != unit
     }
+    beside = _beside(plan, unit_of)
     kernels = []
-    for unit in plan.units:
+    for number, unit in enumerate(plan.units):
         reads = {read for at in unit for read in notes[at].reads}
         written = [at for at in unit if notes[at].held or at in outside]
         inside = [notes[at] for at in unit if at not in written]
@@ -210,15 +227,28 @@ def _schedule(plan: Plan) -> Schedule:
                 tuple(_operation(notes[at]) for at in unit),
                 len(reads.difference(unit)),
                 len(written),
-                sum(math.prod(note.shape) * note.itemsize for note in inside),
+                sum(math.prod(note.shape) * note.dtype.itemsize for note in inside),
                 plan.sources.get(unit[0], ""),
+                beside.get(number, ()),
             )
         )
     found = (
         Boundary(first, second, _reason(plan, first, second, reason))
         for first, second, reason in plan.boundaries()
     )
-    return Schedule(plan.device, tuple(kernels), tuple(found))
+    dispatches = len(plan.running.steps)
+    return Schedule(plan.device, tuple(kernels), tuple(found), dispatches)
+
+
+def _beside(plan: Plan, unit_of: dict[int, int]) -> dict[int, tuple[int, ...]]:
+    """Return which other units run in the same dispatch as a unit."""
+    makers = {slot: unit_of[at] for at in unit_of for slot in plan.notes[at].slots}
+    found = {}
+    for launch in plan.launches:
+        units = sorted({makers[slot] for slot in launch.writes if slot in makers})
+        for unit in units if len(units) > 1 else ():
+            found[unit] = tuple(other for other in units if other != unit)
+    return found
 
 
 def _reason(plan: Plan, first: int, second: int, reason: str) -> str:
@@ -231,7 +261,7 @@ def _reason(plan: Plan, first: int, second: int, reason: str) -> str:
 
 
 def _operation(note: Note) -> str:
-    return f"{note.op} {note.shape} {note.dtype}"
+    return f"{note.op} {note.shape} {note.dtype.name}"
 
 
 def _summary(part: FusionReport | Schedule) -> str:
@@ -239,7 +269,10 @@ def _summary(part: FusionReport | Schedule) -> str:
         before, after = part.kernels_before, part.kernels_after
     else:
         before, after = part.operations, len(part.kernels)
-    return f"{before} -> {after} kernels, {_size(part.bytes_saved)} never reach memory"
+    said = f"{before} -> {after} kernels"
+    if part.dispatches != after:
+        said += f" in {part.dispatches} dispatch{'es' * (part.dispatches != 1)}"
+    return f"{said}, {_size(part.bytes_saved)} never reach memory"
 
 
 def _size(count: int) -> str:
@@ -252,6 +285,9 @@ def _kernel_lines(at: int, kernel: Kernel, glsl: bool) -> list[str]:
         f"  kernel {at}, {kind}, reads {kernel.values_read}, writes"
         f" {kernel.values_written}, saves {_size(kernel.bytes_saved)}"
     ]
+    if kernel.beside:
+        others = ", ".join(str(other + 1) for other in kernel.beside)
+        lines.append(f"    in one dispatch with kernel {others}")
     lines += [f"    {operation}" for operation in kernel.operations]
     if glsl and kernel.glsl:
         lines += [f"    | {line}".rstrip() for line in kernel.glsl.splitlines()]

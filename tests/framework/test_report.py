@@ -7,6 +7,7 @@ import pytest
 
 import vkbackend
 import vkbackend.framework as fw
+from vkbackend.framework import nn, optim
 from vkbackend.framework.device import GpuDevice
 from vkbackend.framework.fusion import rules
 from vkbackend.framework.fusion.analyzer import FusionAnalyzer
@@ -113,6 +114,29 @@ def test_counts_are_those_of_the_device(
     report = fw.fusion_report(program)
     dispatches = (device.counters - before).dispatches
     assert report.kernels_after == dispatches < report.kernels_before
+    assert report.dispatches == dispatches
+    assert report.schedules[0].kernels[0].beside == ()
+
+
+def test_kernels_side_by_side_are_one_dispatch(
+    gpu: GpuDevice, device: vkbackend.Device
+) -> None:
+    shapes = ((16, 8), (16,), (3,), (16,))
+    parameters = [nn.Parameter(ones(gpu, *shape)) for shape in shapes]
+    for each in parameters:
+        each.grad = ones(gpu, *each.shape)
+    optimizer = optim.AdamW(parameters, lr=0.1)
+    before = device.counters.snapshot()
+    report = fw.fusion_report(optimizer.step)
+    assert (device.counters - before).dispatches == report.dispatches == 1
+    kernels = report.schedules[0].kernels
+    assert [kernel.beside for kernel in kernels] == [
+        tuple(other for other in range(4) if other != number) for number in range(4)
+    ]
+    text = report.text()
+    assert f"{report.kernels_before} -> 4 kernels in 1 dispatch," in text
+    assert "    in one dispatch with kernel 2, 3, 4\n" in text
+    assert "in 1 dispatch" in report.svg()
 
 
 def test_a_known_schedule_is_reported_and_stays_known(
