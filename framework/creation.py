@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from . import ops
+from .arguments import as_int, as_number, sizes_of
 from .device import CPU, Device, GpuDevice
 from .device import device as get_device
 from .dtype import DTYPES, DType, DTypeLike, as_dtype, bool_, float32, int32, int64
@@ -66,7 +67,7 @@ def full(
     `dtype` None means bool, int64 or float32, by the kind of the number.
     """
     kind = _kind_of(fill_value) if dtype is None else as_dtype(dtype)
-    sizes = (shape,) if isinstance(shape, int) else tuple(shape)
+    sizes = sizes_of("full", shape)
     made: Tensor = ops.fill_like(anchor(_device(device)), sizes, fill_value, kind)
     return made.requires_grad_(requires_grad)
 
@@ -170,6 +171,8 @@ def arange(
         If `step` is 0 or leads away from `end`.
     """
     first, last = (0, start) if end is None else (start, end)
+    first, last = as_number("arange: start", first), as_number("arange: end", last)
+    step = as_number("arange: step", step)
     if step == 0 or (last - first) * step < 0:
         raise ShapeError(
             f"arange: from {first} to {last} in steps of {step}; the step must lead"
@@ -215,8 +218,10 @@ def linspace(
     An integer `dtype` cuts both ends, and then them, towards zero; None means float32.
     """
     kind = float32 if dtype is None else as_dtype(dtype)
+    steps = as_int("linspace: steps", steps)
     if steps < 0:
         raise ShapeError(f"linspace: steps is {steps}; it must be at least 0")
+    start, end = as_number("linspace: start", start), as_number("linspace: end", end)
     compute = kind if kind.is_float else float32
     if not kind.is_float:
         start, end = int(start), int(end)
@@ -250,7 +255,7 @@ def eye(
     requires_grad: bool = False,
 ) -> Tensor:
     """Return an (n, m) matrix, m being n if not given, with ones on the diagonal."""
-    made = _band(n, n if m is None else m, 0, 0, dtype, device)
+    made = _band("eye", n, n if m is None else m, 0, 0, dtype, device)
     return made.requires_grad_(requires_grad)
 
 
@@ -262,11 +267,13 @@ def tri(
     device: DeviceLike = None,
 ) -> Tensor:
     """Return an (n, m) matrix with ones on and below diagonal `k`, as in NumPy."""
-    columns = n if m is None else m
-    return _band(n, columns, -n, max(min(k, columns), -n - 1), dtype, device)
+    n, k = as_int("tri: n", n), as_int("tri: k", k)
+    columns = n if m is None else as_int("tri: m", m)
+    return _band("tri", n, columns, -n, max(min(k, columns), -n - 1), dtype, device)
 
 
 def _band(
+    name: str,
     rows: int,
     columns: int,
     low: int,
@@ -274,12 +281,8 @@ def _band(
     dtype: DTypeLike | None,
     device: DeviceLike,
 ) -> Tensor:
-    if min(rows, columns) < 0:
-        raise ShapeError(
-            f"eye: sizes are {rows} and {columns}; they must not be below 0"
-        )
+    sizes = sizes_of(name, (rows, columns))
     like = anchor(_device(device))
-    sizes = (rows, columns)
     mask: Tensor = ops.band_like(
         like, sizes, *map(_at_least_one, sizes), low, high, bool_
     )
@@ -331,12 +334,13 @@ def wanted(
         If a size is below 0.
     """
     rest = list(size)
-    sizes: list[int] = []
-    if rest and isinstance(rest[0], Sequence) and not isinstance(rest[0], str):
-        sizes = list(rest.pop(0))
-    else:
+    sizes: object = ()
+    if rest and not isinstance(rest[0], str | DType | Device | type | np.dtype):
+        sizes = rest.pop(0)
+    if isinstance(sizes, int | np.integer):
+        sizes = [sizes]
         while rest and isinstance(rest[0], int | np.integer):
-            sizes.append(int(rest.pop(0)))
+            sizes.append(rest.pop(0))
     for given in rest:
         if given is None:
             continue
@@ -346,6 +350,5 @@ def wanted(
             device = given
         else:
             dtype = given
-    if min(sizes, default=0) < 0:
-        raise ShapeError(f"{name}: sizes are {tuple(sizes)}; none may be below 0")
-    return tuple(sizes), float32 if dtype is None else as_dtype(dtype), _device(device)
+    kind = float32 if dtype is None else as_dtype(dtype)
+    return sizes_of(name, sizes), kind, _device(device)

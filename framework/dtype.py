@@ -137,8 +137,9 @@ def as_dtype(value: DTypeLike) -> DType:
     if isinstance(value, str) and value in DTYPES:
         return DTYPES[value]
     try:
-        # NumPy takes None for float64.
-        return DTYPES[np.dtype(value).name if value is not None else ""]
+        # NumPy takes None for float64, and numbers and arrays for their own.
+        known = isinstance(value, str | type | np.dtype)
+        return DTYPES[np.dtype(value).name if known else ""]
     except (KeyError, TypeError):
         names = ", ".join(DTYPES)
         raise DTypeError(f"dtype: {value!r} is unknown; accepted: {names}") from None

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from . import ops
+from .arguments import as_int, sizes_of
 from .creation import DeviceLike, anchor, wanted
 from .device import CPU
 from .device import device as get_device
@@ -78,11 +79,10 @@ def randint(
     """
     if size is None:
         low, high, size = 0, low, high
-    if not isinstance(high, int):
-        raise ShapeError(f"randint: high is {high!r}; it must be a number")
     kind = int64 if dtype is None else as_dtype(dtype)
-    shape, _, place = wanted("randint", (size,), None, device)
-    return ops.draw_integers(anchor(place), shape, low, high, kind, generator)
+    shape, _, place = wanted("randint", (sizes_of("randint", size),), None, device)
+    end = as_int("randint: high", high)
+    return ops.draw_integers(anchor(place), shape, low, end, kind, generator)
 
 
 def randperm(
@@ -96,6 +96,7 @@ def randperm(
     They are sorted by draws of 32 bits, so two neighbours in the result keep their
     order a little too often: with probability 2^-32 more than one half.
     """
+    n = as_int("randperm: n", n)
     if n < 0:
         raise ShapeError(f"randperm: n is {n}; it must be at least 0")
     place = CPU if device is None else get_device(device)
@@ -124,7 +125,7 @@ def normal(
         return ops.normal(mean, std, generator)
     if size is None:
         raise ShapeError("normal: size is missing; say how many to draw")
-    shape, kind, place = wanted("normal", (size,), dtype, device)
+    shape, kind, place = wanted("normal", (sizes_of("normal", size),), dtype, device)
     return ops.draw_normal(anchor(place), shape, kind, generator) * std + mean
 
 

@@ -4,22 +4,15 @@ from __future__ import annotations
 
 import functools
 import math
-import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from .arguments import as_int, as_int_or_ints
 from .dtype import DType
 from .errors import ShapeError
 
 Shape = tuple[int, ...]
-
-
-def as_shape(sizes: tuple[Any, ...]) -> Shape:
-    """Return a shape given as several ints or as one sequence."""
-    if len(sizes) == 1 and not isinstance(sizes[0], int):
-        return tuple(sizes[0])
-    return sizes
 
 
 @dataclass(frozen=True)
@@ -170,10 +163,7 @@ def normalize_dim(name: str, dim: int, ndim: int) -> int:
     TypeError
         If it is no whole number.
     """
-    try:
-        dim = operator.index(dim)
-    except TypeError:
-        raise TypeError(f"{name}: dim is {dim!r}; it must be an int") from None
+    dim = as_int(f"{name}: dim", dim)
     if not -ndim <= dim < ndim:
         raise ShapeError(
             f"{name}: there is no dimension {dim}: the tensor has {ndim};"
@@ -194,11 +184,12 @@ def normalize_dims(
     """
     if dim is None:
         return tuple(range(ndim))
-    if not isinstance(dim, Sequence):
-        return (normalize_dim(name, dim, ndim),)
-    dims = sorted(normalize_dim(name, each, ndim) for each in dim)
+    given = as_int_or_ints(f"{name}: dim", dim)
+    if isinstance(given, int):
+        return (normalize_dim(name, given, ndim),)
+    dims = sorted(normalize_dim(name, each, ndim) for each in given)
     if len(set(dims)) != len(dims):
-        raise ShapeError(f"{name}: a dimension is named twice: {tuple(dim)}")
+        raise ShapeError(f"{name}: a dimension is named twice: {given}")
     return tuple(dims)
 
 

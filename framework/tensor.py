@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from . import ops, tracing
+from .arguments import as_shape, sizes_of
 from .autograd import backward
 from .core import TensorCore, host_array, operand
 from .device import CPU, Device, GpuDevice
@@ -44,7 +45,7 @@ from .methods import (
 )
 from .rewalk import backward_again
 from .schedule import start_early
-from .shape import as_shape, normalize_dim
+from .shape import normalize_dim
 
 # Methods called `float`, `int` and `bool` hide the types inside the class.
 Int = int
@@ -171,7 +172,8 @@ class Tensor(
 
     def new_full(self, size: Sequence[Int], fill_value: Number) -> Tensor:
         """Return a tensor with every element `fill_value`."""
-        made: Tensor = ops.fill_like(self.detach(), tuple(size), fill_value, self.dtype)
+        sizes = sizes_of("new_full", size)
+        made: Tensor = ops.fill_like(self.detach(), sizes, fill_value, self.dtype)
         return made
 
     def new_zeros(self, *size: Any) -> Tensor:

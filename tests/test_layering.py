@@ -36,7 +36,7 @@ ORDER = {
     """,
     "vkbackend.framework": """
         errors
-        dtype
+        arguments dtype
         shape tracing
         pending dispatch rng limits addresses
         device tuning

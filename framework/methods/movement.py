@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from .. import ops
+from ..arguments import as_shape
 from ..errors import ShapeError
 from ..ops.transposed import row_major
-from ..shape import Shape, as_shape
+from ..shape import Shape
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
@@ -91,7 +92,7 @@ class MovementMethods:
 
     def broadcast_to(self: Tensor, shape: Sequence[int]) -> Tensor:
         """See `ops.broadcast_to`."""
-        return ops.broadcast_to(self, tuple(shape))
+        return ops.broadcast_to(self, shape)  # type: ignore[arg-type]  # checked there
 
     def squeeze(self: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
         """See `ops.squeeze`."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from .. import ops
+from ..arguments import as_int
 from ..creation import zeros
 from ..dtype import bool_
 from ..errors import ShapeError
@@ -58,6 +59,8 @@ class MultiheadAttention(Module):
         *,
         batch_first: bool = False,
     ) -> None:
+        embed_dim = as_int("MultiheadAttention: embed_dim", embed_dim)
+        num_heads = as_int("MultiheadAttention: num_heads", num_heads)
         if num_heads < 1 or embed_dim % num_heads:
             raise ShapeError(
                 f"MultiheadAttention: embed_dim is {embed_dim}, num_heads {num_heads};"

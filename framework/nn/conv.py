@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .. import ops
+from ..arguments import as_int
 from ..creation import zeros
 from ..errors import ShapeError
 from ..ops.window import pair
@@ -32,9 +33,13 @@ class Convolution(Applied):
         groups: int,
         bias: bool,
     ) -> None:
+        name = type(self).__name__
+        in_channels = as_int(f"{name}: in_channels", in_channels)
+        out_channels = as_int(f"{name}: out_channels", out_channels)
+        groups = as_int(f"{name}: groups", groups)
         if groups < 1 or in_channels % groups or out_channels % groups:
             raise ShapeError(
-                f"{type(self).__name__}: groups is {groups}, in_channels {in_channels},"
+                f"{name}: groups is {groups}, in_channels {in_channels},"
                 f" out_channels {out_channels}; groups must divide both"
             )
         self.in_channels = in_channels

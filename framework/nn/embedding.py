@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .. import ops
+from ..arguments import as_int
 from ..autograd import no_grad
 from ..creation import zeros
 from ..errors import ShapeError
@@ -43,7 +44,10 @@ class Embedding(Module):
     def __init__(
         self, num_embeddings: int, embedding_dim: int, padding_idx: int | None = None
     ) -> None:
+        num_embeddings = as_int("Embedding: num_embeddings", num_embeddings)
+        embedding_dim = as_int("Embedding: embedding_dim", embedding_dim)
         if padding_idx is not None:
+            padding_idx = as_int("Embedding: padding_idx", padding_idx)
             if not -num_embeddings <= padding_idx < num_embeddings:
                 raise ShapeError(
                     f"Embedding: padding_idx is {padding_idx}; it must be from"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .. import ops
+from ..arguments import as_ints
 from ..tensor import Tensor
 from .applied import Applied
 from .module import Module
@@ -37,7 +38,8 @@ class Unflatten(Module):
 
     def __init__(self, dim: int, unflattened_size: Sequence[int]) -> None:
         self.dim = dim
-        self.unflattened_size = tuple(unflattened_size)
+        size = as_ints("Unflatten: unflattened_size", unflattened_size)
+        self.unflattened_size = size
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the elements of `x` in the other shape."""

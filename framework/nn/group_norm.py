@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .. import ops
+from ..arguments import as_int
 from ..creation import ones, zeros
 from ..errors import ShapeError
 from ..tensor import Tensor
@@ -46,6 +47,8 @@ class GroupNorm(Module):
         *,
         bias: bool = True,
     ) -> None:
+        num_groups = as_int("GroupNorm: num_groups", num_groups)
+        num_channels = as_int("GroupNorm: num_channels", num_channels)
         if num_groups < 1 or num_channels % num_groups:
             raise ShapeError(
                 f"GroupNorm: num_groups is {num_groups}, num_channels {num_channels};"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from ..arguments import as_int
 from ..creation import zeros
 from ..tensor import Tensor
 from . import functional, init
@@ -35,8 +36,8 @@ class Linear(Module):
     """
 
     def __init__(self, in_features: int, out_features: int, bias: bool = True) -> None:
-        self.in_features = in_features
-        self.out_features = out_features
+        self.in_features = in_features = as_int("Linear: in_features", in_features)
+        self.out_features = out_features = as_int("Linear: out_features", out_features)
         self.weight = Parameter(zeros((out_features, in_features)))
         self.bias = Parameter(zeros(out_features)) if bias else None
         self.reset_parameters()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .. import ops, tracing
+from ..arguments import as_int
 from ..autograd import no_grad
 from ..creation import ones, zeros
 from ..dtype import int64
@@ -30,7 +31,8 @@ class RunningStatistics(Module):
         affine: bool = True,
         track_running_stats: bool = True,
     ) -> None:
-        self.num_features = num_features
+        name = type(self).__name__
+        self.num_features = num_features = as_int(f"{name}: num_features", num_features)
         self.eps = eps
         self.momentum = momentum
         self.affine = affine

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from .. import ops
+from ..arguments import as_int_or_ints
 from ..errors import ShapeError
 from ..tensor import Tensor
 from .module import Module
@@ -19,7 +20,8 @@ class _Pad(Module):
 
     def __init__(self, padding: int | Sequence[int]) -> None:
         count = 2 * self.dims
-        numbers = (padding,) * count if isinstance(padding, int) else tuple(padding)
+        given = as_int_or_ints(f"{type(self).__name__}: padding", padding)
+        numbers = (given,) * count if isinstance(given, int) else given
         if len(numbers) != count:
             raise ShapeError(
                 f"{type(self).__name__}: padding is {padding}; it must be one number or"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .. import ops
+from ..arguments import as_int_or_ints
 from ..creation import ones, zeros
 from ..tensor import Tensor
 from . import init
@@ -12,10 +13,9 @@ from .module import Module
 from .parameter import Parameter
 
 
-def _shape_of(normalized_shape: int | Sequence[int]) -> tuple[int, ...]:
-    if isinstance(normalized_shape, int):
-        return (normalized_shape,)
-    return tuple(normalized_shape)
+def _shape_of(name: str, normalized_shape: int | Sequence[int]) -> tuple[int, ...]:
+    given = as_int_or_ints(f"{name}: normalized_shape", normalized_shape)
+    return (given,) if isinstance(given, int) else given
 
 
 class LayerNorm(Module):
@@ -44,7 +44,7 @@ class LayerNorm(Module):
         elementwise_affine: bool = True,
         bias: bool = True,
     ) -> None:
-        self.normalized_shape = _shape_of(normalized_shape)
+        self.normalized_shape = _shape_of("LayerNorm", normalized_shape)
         self.eps = eps
         self.elementwise_affine = elementwise_affine
         shape = self.normalized_shape
@@ -95,7 +95,7 @@ class RMSNorm(Module):
         eps: float | None = None,
         elementwise_affine: bool = True,
     ) -> None:
-        self.normalized_shape = _shape_of(normalized_shape)
+        self.normalized_shape = _shape_of("RMSNorm", normalized_shape)
         self.eps = eps
         self.elementwise_affine = elementwise_affine
         shape = self.normalized_shape

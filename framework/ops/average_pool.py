@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..arguments import as_int
 from ..errors import ShapeError
 from ..shape import Shape
 from .movement import reshape
@@ -81,6 +82,8 @@ def avg_pool2d(
         If the window does not fit, or an argument is out of range.
     """
     name = "avg_pool2d"
+    if divisor_override is not None:
+        divisor_override = as_int(f"{name}: divisor_override", divisor_override)
     if divisor_override == 0:
         raise ShapeError(f"{name}: divisor_override is 0; it must be another number")
     divide_by = "padded" if count_include_pad else "inside"

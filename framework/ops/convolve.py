@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..arguments import as_int
 from ..conversion import lowered
 from ..dispatch import MAX_GROUPS
 from ..errors import ShapeError
@@ -103,7 +104,7 @@ def _convolved(
     dilation: int | Shape,
     groups: int,
 ) -> Tensor:
-    _check_filters(name, x, weight, dims, groups)
+    groups = _check_filters(name, x, weight, dims, groups)
     out_channels, group_channels = weight.shape[:2]
     if x.shape[-dims - 1] != group_channels * groups or out_channels % groups:
         raise ShapeError(
@@ -120,16 +121,17 @@ def _convolved(
     return as_given(_conv2d(pixels, filters, bias, how), x, dims)
 
 
-def _check_filters(
-    name: str, x: Tensor, weight: Tensor, dims: int, groups: int
-) -> None:
+def _check_filters(name: str, x: Tensor, weight: Tensor, dims: int, groups: int) -> int:
+    """Return the number of groups, checked as the filters are."""
     check_images(name, x, dims)
     if weight.ndim != dims + 2:
         raise ShapeError(f"{name}: weight is {weight.shape}; it must be {dims + 2}-D")
+    groups = as_int(f"{name}: groups", groups)
     if not 1 <= groups <= MAX_GROUPS:
         raise ShapeError(
             f"{name}: groups is {groups}; it must be from 1 to {MAX_GROUPS}"
         )
+    return groups
 
 
 def _check_bias(name: str, bias: Tensor | None, channels: int) -> None:
@@ -253,7 +255,7 @@ def _transposed(
     groups: int,
     dilation: int | Shape,
 ) -> Tensor:
-    _check_filters(name, x, weight, dims, groups)
+    groups = _check_filters(name, x, weight, dims, groups)
     if x.shape[-dims - 1] != weight.shape[0] or weight.shape[0] % groups:
         raise ShapeError(
             f"{name}: x has {x.shape[-dims - 1]} channels, weight is {weight.shape},"

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..arguments import as_ints, check_numel
 from ..core import TensorCore
 from ..device import GpuDevice
 from ..dtype import ANY, BOOL, FLOAT, NUMERIC, DType, float32, int32, int64, uint32
@@ -80,7 +81,8 @@ class Source(Op[..., Any]):
         self, bound: dict[str, Any], tensors: dict[str, Any]
     ) -> tuple[TensorCore, ...]:
         like = bound.pop("like")
-        dtype, shape = bound["dtype"], tuple(bound["shape"])
+        dtype, shape = bound["dtype"], as_ints(f"{self.name}: shape", bound["shape"])
+        check_numel(self.name, shape)
         if dtype not in self.results:
             raise DTypeError(
                 f"{self.name}: dtype is {dtype.name}; accepted:"

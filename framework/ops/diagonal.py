@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..arguments import as_int
 from ..conversion import as_given
 from ..dtype import ANY
 from ..errors import ShapeError
@@ -56,6 +57,7 @@ def diagonal(x: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor
     """
     first = normalize_dim("diagonal", dim1, x.ndim)
     second = normalize_dim("diagonal", dim2, x.ndim)
+    offset = as_int("diagonal: offset", offset)
     if first == second:
         raise ShapeError(f"diagonal: dim1 and dim2 are both {first}; they must differ")
     rest = [dim for dim in range(x.ndim) if dim not in (first, second)]
@@ -85,6 +87,7 @@ def diag_embed(x: Tensor, offset: int = 0) -> Tensor:
     """
     if x.ndim == 0:
         raise ShapeError("diag_embed: x is (); it must have at least 1 dimension")
+    offset = as_int("diag_embed: offset", offset)
     size = x.shape[-1] + abs(offset)
     shape = (*x.shape[:-1], size, size)
     if x.numel() == 0:

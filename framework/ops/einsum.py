@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from ..arguments import as_int, as_int_or_ints
 from ..conversion import lowered, widened
 from ..errors import ShapeError
 from ..shape import Shape, normalize_dim
@@ -237,15 +238,20 @@ def tensordot(
     ShapeError
         If there are no such dimensions, or their sizes differ.
     """
-    if isinstance(dims, int):
+    wanted = "an int, or a sequence of ints for each tensor"
+    if isinstance(dims, list | tuple) and len(dims) == 2:
+        given = (as_int_or_ints("tensordot: dims", each) for each in dims)
+        pair = [(each,) if isinstance(each, int) else each for each in given]
+    else:
+        dims = as_int("tensordot: dims", dims, wanted)
         if not 0 <= dims <= min(a.ndim, b.ndim):
             raise ShapeError(
                 f"tensordot: dims is {dims}; it must be from 0 to the number of"
                 f" dimensions of a {a.shape} and of b {b.shape}"
             )
-        dims = (range(a.ndim - dims, a.ndim), range(dims))
-    first = [normalize_dim("tensordot", dim, a.ndim) for dim in dims[0]]
-    second = [normalize_dim("tensordot", dim, b.ndim) for dim in dims[1]]
+        pair = [tuple(range(a.ndim - dims, a.ndim)), tuple(range(dims))]
+    first = [normalize_dim("tensordot", dim, a.ndim) for dim in pair[0]]
+    second = [normalize_dim("tensordot", dim, b.ndim) for dim in pair[1]]
     met, others = [a.shape[dim] for dim in first], [b.shape[dim] for dim in second]
     if met != others or len({*first}) < len(first) or len({*second}) < len(second):
         raise ShapeError(

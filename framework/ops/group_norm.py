@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from ..arguments import as_int
 from ..autograd import is_grad_enabled
 from ..conversion import in_float32
 from ..dtype import FLOAT
@@ -120,6 +121,7 @@ def group_norm(
     -----
     Source: Wu and He, arXiv:1803.08494.
     """
+    num_groups = as_int("group_norm: num_groups", num_groups)
     if x.ndim < 2 or num_groups < 1 or x.shape[1] % num_groups:
         raise ShapeError(
             f"group_norm: x is {x.shape}, num_groups {num_groups}; x must be (batch,"

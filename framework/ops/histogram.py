@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..arguments import as_int
 from ..dispatch import Argument, Dispatch, Placed
 from ..dtype import INTEGER, int32
 from ..errors import DTypeError, ShapeError
@@ -94,6 +95,7 @@ def bincount(x: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Te
         raise DTypeError(
             f"bincount: `x` is {x.dtype.name}; it must be an integer dtype"
         )
+    minlength = as_int("bincount: minlength", minlength)
     if minlength < 0:
         raise ShapeError(f"bincount: minlength is {minlength}; it must be at least 0")
     size = max(minlength, _length(x))
@@ -145,6 +147,7 @@ def histc(x: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
             f"histc: `x` is {x.dtype.name}; it must be a float dtype;"
             " call x.float() first"
         )
+    bins = as_int("histc: bins", bins)
     if bins < 1 or max < min:
         raise ShapeError(
             f"histc: bins is {bins}, the range from {min} to {max}; there must be a"

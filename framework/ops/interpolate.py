@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from ..arguments import as_int_or_ints, as_number
 from ..conversion import in_float32
 from ..errors import ShapeError
 from ..shape import Shape
@@ -120,19 +121,17 @@ def _wanted(
             " them must be given"
         )
     if size is not None:
-        sizes = (size,) * dims if isinstance(size, int) else tuple(size)
+        given = as_int_or_ints("interpolate: size", size)
+        sizes = (given,) * dims if isinstance(given, int) else given
         if len(sizes) != dims or min(sizes) < 1:
             raise ShapeError(
                 f"interpolate: size is {size}; it must be one number or {dims}, each at"
                 " least 1"
             )
         return sizes, (None,) * dims
-    assert scale_factor is not None
-    factors = (
-        (scale_factor,) * dims
-        if isinstance(scale_factor, int | float)
-        else tuple(scale_factor)
-    )
+    several = isinstance(scale_factor, list | tuple)
+    wanted: Any = scale_factor if several else (scale_factor,) * dims
+    factors = tuple([as_number("interpolate: scale_factor", by) for by in wanted])
     if len(factors) != dims or not all(factor > 0 for factor in factors):
         raise ShapeError(
             f"interpolate: scale_factor is {scale_factor}; it must be one number or"

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Literal, overload
 
 import numpy as np
 
+from ..arguments import as_int
 from ..dispatch import Argument, Dispatch, Placed, Scratch, linear_grid
 from ..dtype import BOOL, bool_, int32
 from ..errors import DTypeError, ShapeError
@@ -170,10 +171,12 @@ def _need_matrix(name: str, x: Tensor) -> None:
 def tril(x: Tensor, diagonal: int = 0) -> Tensor:
     """Return the elements on and below a diagonal of each matrix, otherwise 0."""
     _need_matrix("tril", x)
+    diagonal = as_int("tril: diagonal", diagonal)
     return _triangle(x, -x.shape[-2], diagonal)
 
 
 def triu(x: Tensor, diagonal: int = 0) -> Tensor:
     """Return the elements on and above a diagonal of each matrix, otherwise 0."""
     _need_matrix("triu", x)
+    diagonal = as_int("triu: diagonal", diagonal)
     return _triangle(x, diagonal, x.shape[-1])

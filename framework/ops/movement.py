@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import functools
 import math
-import operator
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..arguments import as_int, as_int_or_ints, as_ints, check_numel
 from ..device import Device
 from ..dtype import ANY
 from ..errors import ShapeError
@@ -58,20 +58,13 @@ def reshape(x: Tensor, shape: Shape) -> Tensor:
         If a size is not an int.
     """
     now = x.layout.shape
-    wanted = tuple(shape)
+    wanted = shape if type(shape) is tuple else as_ints("reshape: shape", shape)
     if not _INTEGERS.issuperset(map(type, wanted)):
-        wanted = _as_ints(wanted)
+        wanted = as_ints("reshape: shape", wanted)
     if wanted == now:
         return x
     wanted = _filled(now, wanted)
     return x if wanted == now else _view(x, wanted)
-
-
-def _as_ints(shape: Shape) -> Shape:
-    try:
-        return tuple([operator.index(size) for size in shape])
-    except TypeError:
-        raise TypeError(f"reshape: shape is {shape}; its sizes must be ints") from None
 
 
 @functools.lru_cache(maxsize=4096)
@@ -111,13 +104,14 @@ def unflatten(x: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
         If the product of the sizes is not the dimension's.
     """
     at = normalize_dim("unflatten", dim, x.ndim)
+    sizes = as_ints("unflatten: sizes", sizes)
     known = math.prod(size for size in sizes if size != -1)
     split = tuple(
         x.shape[at] // known if size == -1 and known > 0 else size for size in sizes
     )
     if math.prod(split) != x.shape[at] or min(split, default=0) < 0:
         raise ShapeError(
-            f"unflatten: dimension {at} has size {x.shape[at]}; {tuple(sizes)} does not"
+            f"unflatten: dimension {at} has size {x.shape[at]}; {sizes} does not"
             " multiply to that"
         )
     return reshape(x, (*x.shape[:at], *split, *x.shape[at + 1 :]))
@@ -169,10 +163,11 @@ def permute(x: Tensor, dims: tuple[int, ...]) -> Tensor:
     ShapeError
         If `dims` does not name every dimension once.
     """
+    dims = as_ints("permute: dims", dims)
     order = tuple(normalize_dim("permute", dim, x.ndim) for dim in dims)
     if sorted(order) != list(range(x.ndim)):
         raise ShapeError(
-            f"permute: dims are {tuple(dims)}; they must name each of the {x.ndim}"
+            f"permute: dims are {dims}; they must name each of the {x.ndim}"
             " dimensions once"
         )
     return _permute(x, order)
@@ -180,6 +175,9 @@ def permute(x: Tensor, dims: tuple[int, ...]) -> Tensor:
 
 def transpose(x: Tensor, dim0: int, dim1: int) -> Tensor:
     """Return a view with two dimensions exchanged."""
+    if type(dim0) is not int or type(dim1) is not int:
+        dim0 = as_int("transpose: dim0", dim0)
+        dim1 = as_int("transpose: dim1", dim1)
     return _permute(x, _exchanged(len(x.layout.shape), dim0, dim1))
 
 
@@ -219,8 +217,9 @@ def movedim(
         If the two do not name as many different dimensions.
     """
     pairs = []
-    for dims in (source, destination):
-        listed = dims if isinstance(dims, Sequence) else (operator.index(dims),)
+    for name, dims in (("source", source), ("destination", destination)):
+        given = as_int_or_ints(f"movedim: {name}", dims)
+        listed = (given,) if isinstance(given, int) else given
         pairs.append([normalize_dim("movedim", dim, x.ndim) for dim in listed])
     origins, targets = pairs
     if len(origins) != len(targets) or any(len(set(p)) != len(p) for p in pairs):
@@ -258,19 +257,21 @@ def expand(x: Tensor, shape: Shape) -> Tensor:
     ShapeError
         If the shapes do not broadcast.
     """
+    shape = as_ints("expand: shape", shape)
     added = len(shape) - x.ndim
     wanted = tuple(
         x.shape[dim - added] if size == -1 and dim >= added else size
         for dim, size in enumerate(shape)
     )
     if broadcast_shapes("expand", x.shape, wanted) != wanted:
-        raise ShapeError(f"expand: {x.shape} does not expand to {tuple(shape)}")
+        raise ShapeError(f"expand: {x.shape} does not expand to {shape}")
+    check_numel("expand", wanted)
     return x if wanted == x.shape else _expand(x, wanted)
 
 
 def broadcast_to(x: Tensor, shape: Shape) -> Tensor:
     """Return a view in a shape that `x` broadcasts to; see `expand`."""
-    return expand(x, tuple(shape))
+    return expand(x, shape)
 
 
 @composite(dtypes=ANY)

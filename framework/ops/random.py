@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..arguments import as_int
 from ..dtype import DType, float32, int32, int64, uint32
 from ..errors import DTypeError, ShapeError
 from ..rng import Generator, Stream, default_generator, wrapped
@@ -92,6 +93,7 @@ def draw_integers(
     DTypeError
         If `dtype` does not hold them all.
     """
+    low, high = as_int("randint: low", low), as_int("randint: high", high)
     if not 0 < high - low <= MOST_CHOICES:
         raise ShapeError(
             f"randint: there are {high - low} integers from {low} to before {high};"
@@ -184,6 +186,7 @@ def multinomial(
         raise ShapeError(
             f"multinomial: x is {x.shape}; it must be (classes,) or (rows, classes)"
         )
+    num_samples = as_int("multinomial: num_samples", num_samples)
     if num_samples < 1 or (not replacement and num_samples > x.shape[-1]):
         raise ShapeError(
             f"multinomial: {num_samples} draws from {x.shape[-1]} classes; at least 1,"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from ..arguments import as_int, as_int_or_ints, as_ints, as_shape, check_numel
 from ..dispatch import Dispatch, Placed, linear_grid
 from ..dtype import ANY, encode
 from ..errors import ShapeError
@@ -208,10 +208,11 @@ def rot90(x: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
     ShapeError
         If `dims` are not two different dimensions.
     """
+    dims, k = as_ints("rot90: dims", dims), as_int("rot90: k", k)
     plane = [normalize_dim("rot90", dim, x.ndim) for dim in dims]
     if len(plane) != 2 or plane[0] == plane[1]:
         raise ShapeError(
-            f"rot90: dims are {tuple(dims)}; they must be two different dimensions"
+            f"rot90: dims are {dims}; they must be two different dimensions"
         )
     turns = k % 4
     if turns == 0:
@@ -241,8 +242,8 @@ def roll(
     """
     if dims is None:
         return reshape(roll(flatten(x), shifts, 0), x.shape)
-    pushes = list(shifts) if isinstance(shifts, Sequence) else [shifts]
-    wanted = list(dims) if isinstance(dims, Sequence) else [dims]
+    given = as_int_or_ints("roll: shifts", shifts), as_int_or_ints("roll: dims", dims)
+    pushes, wanted = ((each,) if isinstance(each, int) else each for each in given)
     if len(pushes) != len(wanted):
         raise ShapeError(
             f"roll: {len(pushes)} shifts for {len(wanted)} dimensions; there must be"
@@ -251,7 +252,7 @@ def roll(
     total: dict[int, int] = {}
     for push, dim in zip(pushes, wanted):
         at = normalize_dim("roll", dim, x.ndim)
-        total[at] = total.get(at, 0) + operator.index(push)
+        total[at] = total.get(at, 0) + push
     changes = {
         dim: Mapped(x.shape[dim], -push % x.shape[dim])
         for dim, push in total.items()
@@ -286,6 +287,7 @@ def pad(
         If there are too many paddings, or more elements are added or taken off than
         there are.
     """
+    pad = as_ints("pad: pad", pad)
     pairs = list(zip(pad[0::2], pad[1::2]))
     if mode not in MODES[:4]:
         raise ShapeError(f"pad: mode is {mode!r}; it must be one of {MODES[:4]}")
@@ -300,6 +302,8 @@ def pad(
         _check_padding(mode, dim, size, before, after)
         if before or after:
             changes[dim] = Mapped(size + before + after, -before)
+    sizes = dict(enumerate(x.shape)) | {dim: m.size for dim, m in changes.items()}
+    check_numel("pad", tuple(sizes.values()))
     return _mapped(x, changes, mode, 0 if value is None else value)
 
 
@@ -335,7 +339,7 @@ def repeat(x: Tensor, *repeats: int | Sequence[int]) -> Tensor:
     ShapeError
         If there are fewer numbers than dimensions, or one is below 0.
     """
-    times = _numbers(repeats)
+    times = _numbers("repeat: repeats", repeats)
     if len(times) < x.ndim or min(times, default=0) < 0:
         raise ShapeError(
             f"repeat: {times} for a tensor of shape {x.shape}; there must be a number"
@@ -352,13 +356,10 @@ def repeat(x: Tensor, *repeats: int | Sequence[int]) -> Tensor:
 
 def tile(x: Tensor, *dims: int | Sequence[int]) -> Tensor:
     """Return copies side by side; missing numbers in front mean 1, as in NumPy."""
-    times = _numbers(dims)
+    times = _numbers("tile: dims", dims)
     return repeat(x, (1,) * (x.ndim - len(times)) + times)
 
 
-def _numbers(values: tuple[int | Sequence[int], ...]) -> tuple[int, ...]:
+def _numbers(where: str, values: tuple[int | Sequence[int], ...]) -> tuple[int, ...]:
     """Return ints given as several or as one sequence."""
-    found: list[int] = []
-    for value in values:
-        found.extend(value if isinstance(value, Sequence) else (operator.index(value),))
-    return tuple(found)
+    return as_ints(where, as_shape(values))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..arguments import as_int, as_int_or_ints
 from ..core import strided
 from ..dispatch import Dispatch, Placed, linear_grid
 from ..dtype import ANY
@@ -197,6 +197,7 @@ def narrow(x: Tensor, dim: int, start: int, length: int) -> Tensor:
         If the dimension does not have them.
     """
     at = normalize_dim("narrow", dim, x.ndim)
+    start, length = as_int("narrow: start", start), as_int("narrow: length", length)
     first = start + x.shape[at] if start < 0 else start
     if not (0 <= first and 0 <= length <= x.shape[at] - first):
         raise ShapeError(
@@ -230,6 +231,7 @@ def normalize_place(name: str, index: int, dim: int, shape: Shape) -> int:
     ShapeError
         If the dimension does not have it.
     """
+    index = as_int(f"{name}: index", index)
     if not -shape[dim] <= index < shape[dim]:
         raise ShapeError(
             f"{name}: {index} is out of range: dimension {dim} has size {shape[dim]}"
@@ -262,10 +264,10 @@ def split(
     """
     at = normalize_dim("split", dim, x.ndim)
     whole = x.shape[at]
-    if isinstance(split_size, Sequence):
-        sizes = list(split_size)
+    each = as_int_or_ints("split: split_size", split_size)
+    if isinstance(each, tuple):
+        sizes = list(each)
     else:
-        each = operator.index(split_size)
         if each < 0 or (each == 0 and whole > 0):
             raise ShapeError(f"split: split_size is {each}; it must be at least 1")
         count = max(1, ceil_div(whole, each)) if each else 1
@@ -287,6 +289,7 @@ def chunk(x: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
         If `chunks` is below 1.
     """
     at = normalize_dim("chunk", dim, x.ndim)
+    chunks = as_int("chunk: chunks", chunks)
     if chunks < 1:
         raise ShapeError(f"chunk: chunks is {chunks}; it must be at least 1")
     if x.shape[at] == 0:
@@ -314,10 +317,10 @@ def tensor_split(
     """
     at = normalize_dim("tensor_split", dim, x.ndim)
     whole = x.shape[at]
-    if isinstance(indices_or_sections, Sequence):
-        cuts = [slice(None, place).indices(whole)[1] for place in indices_or_sections]
+    parts = as_int_or_ints("tensor_split: indices_or_sections", indices_or_sections)
+    if isinstance(parts, tuple):
+        cuts = [slice(None, place).indices(whole)[1] for place in parts]
     else:
-        parts = operator.index(indices_or_sections)
         if parts < 1:
             raise ShapeError(f"tensor_split: {parts} parts; at least 1 is possible")
         cuts = [

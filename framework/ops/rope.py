@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..arguments import as_int
+from ..core import TensorCore
 from ..dispatch import Argument, Dispatch, Placed, divisor, linear_grid
 from ..dtype import FLOAT, SINGLE, float32, float64
 from ..errors import ShapeError
@@ -141,10 +143,11 @@ def rope(
     length, pairs = x.shape[-2], x.shape[-1] // 2
     source = x if x.ndim > 2 else unsqueeze(x, 0)
     wide = statistic_dtype(x.dtype)
-    if isinstance(positions, int):
-        places = ramp_like(x, (length,), positions, 1, wide)
-    else:
+    if isinstance(positions, TensorCore) and positions.ndim:
         places = as_dtype_of(positions.detach(), wide)
+    else:
+        first = as_int("rope: positions", positions, "an int or a tensor")
+        places = ramp_like(x, (length,), first, 1, wide)
     places = places if places.ndim == 2 else unsqueeze(places, 0)
     if places.shape not in ((1, length), (source.shape[0], length)):
         raise ShapeError(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..arguments import as_int_or_ints
 from ..autograd import is_grad_enabled
 from ..conversion import in_float32
 from ..dispatch import Argument, Dispatch, Placed
@@ -212,8 +213,8 @@ def _over_last(
     centred: bool,
 ) -> Tensor:
     """Normalise over the last dimensions, whose sizes are `normalized_shape`."""
-    wanted = normalized_shape
-    shape = (wanted,) if isinstance(wanted, int) else tuple(wanted)
+    wanted = as_int_or_ints(f"{name}: normalized_shape", normalized_shape)
+    shape = (wanted,) if isinstance(wanted, int) else wanted
     kept = x.ndim - len(shape)
     if not shape or kept < 0 or x.shape[kept:] != shape:
         raise ShapeError(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from ..arguments import as_int
 from ..conversion import in_float32
 from ..dispatch import (
     SOFTWARE_ROUNDS,
@@ -262,7 +263,7 @@ def diff(x: Tensor, n: int = 1, dim: int = -1) -> Tensor:
     ShapeError
         If `n` is below 0.
     """
-    at = normalize_dim("diff", dim, x.ndim)
+    at, n = normalize_dim("diff", dim, x.ndim), as_int("diff: n", n)
     if n < 0:
         raise ShapeError(f"diff: n is {n}; it must be at least 0")
     for _ in range(min(n, x.shape[at])):

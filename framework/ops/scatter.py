@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..arguments import as_int
 from ..conversion import widened
+from ..core import TensorCore
 from ..dtype import ANY, DType, int32, int64
 from ..errors import DTypeError, ShapeError
 from ..primitive import movement
@@ -279,6 +281,7 @@ def unfold(x: Tensor, dimension: int, size: int, step: int) -> Tensor:
         If a window does not fit, or `step` is below 1.
     """
     at = normalize_dim("unfold", dimension, x.ndim)
+    size, step = as_int("unfold: size", size), as_int("unfold: step", step)
     if step < 1 or not 0 <= size <= x.shape[at]:
         raise ShapeError(
             f"unfold: size {size}, step {step} for dimension {at} of size"
@@ -335,7 +338,11 @@ def repeat_interleave(
     if dim is None:
         x, dim = flatten(x), 0
     at = normalize_dim("repeat_interleave", dim, x.ndim)
-    numbers = np.asarray(repeats if isinstance(repeats, int) else repeats.numpy())
+    if isinstance(repeats, TensorCore):
+        numbers = repeats.numpy()
+    else:
+        wanted = "an int, or a tensor of as many as there are places"
+        numbers = np.asarray(as_int("repeat_interleave: repeats", repeats, wanted))
     if numbers.min(initial=0) < 0 or (numbers.ndim and numbers.shape != (x.shape[at],)):
         raise ShapeError(
             f"repeat_interleave: repeats are {numbers.tolist()} for dimension {at} of"
@@ -370,6 +377,7 @@ def one_hot(x: Tensor, num_classes: int = -1, dtype: DType = int64) -> Tensor:
     ShapeError
         If, on the host, a class is not from 0 to `num_classes` - 1.
     """
+    num_classes = as_int("one_hot: num_classes", num_classes)
     if num_classes < 0:
         num_classes = int(x.numpy().max(initial=-1)) + 1
     if not x.is_gpu and x.numel() and (least := int(x.numpy().min())) < 0:

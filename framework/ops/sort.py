@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from ..arguments import as_int
 from ..dispatch import Argument, Dispatch, Grid, Placed, Scratch, linear_grid
 from ..dtype import ANY, NUMERIC, int32
 from ..errors import ShapeError
@@ -214,19 +215,20 @@ def topk(
         If there are fewer than `k` elements.
     """
     at = normalize_dim("topk", dim, x.ndim or 1)
-    _need_among("topk", x, at, k, 0)
+    k = _need_among("topk", x, at, k, 0)
     if x.ndim == 0 and k == 0:
         x = reshape(x, (1,))
     return _sorted("topk", x, at, largest, k)
 
 
-def _need_among(name: str, x: Tensor, dim: int, k: int, least: int) -> None:
-    size = x.shape[dim] if x.ndim else 1
+def _need_among(name: str, x: Tensor, dim: int, k: int, least: int) -> int:
+    k, size = as_int(f"{name}: k", k), x.shape[dim] if x.ndim else 1
     if not least <= k <= size:
         raise ShapeError(
             f"{name}: k is {k}; it must be from {least} to {size}, the size of"
             f" dimension {dim} of shape {x.shape}"
         )
+    return k
 
 
 def _one(
@@ -251,7 +253,7 @@ def kthvalue(x: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> ValuesI
         If there are fewer than `k` elements, or `k` is below 1.
     """
     at = normalize_dim("kthvalue", dim, x.ndim or 1)
-    _need_among("kthvalue", x, at, k, 1)
+    k = _need_among("kthvalue", x, at, k, 1)
     return _one(_sorted("kthvalue", x, at, False, k), at, k - 1, keepdim, x.ndim)
 
 

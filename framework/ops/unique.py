@@ -62,7 +62,7 @@ def unique(
     """
     x = x.detach()
     whole = reshape(x, (x.numel(),)) if dim is None else x
-    along = normalize_dim("unique", dim or 0, whole.ndim)
+    along = normalize_dim("unique", 0 if dim is None else dim, whole.ndim)
     order, starts = _ordered(_slices(whole, along))
     size = order.numel()
     places = true_places(starts)

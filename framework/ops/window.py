@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from ..arguments import as_int_or_ints, as_ints
 from ..errors import ShapeError
 from ..shape import Shape, ceil_div
 from .element import check_float
@@ -122,7 +123,8 @@ def pair(name: str, value: int | Shape, least: int, dims: int = 2) -> Pair:
     ShapeError
         If it is neither, or a number is below `least`.
     """
-    given = (value,) * dims if isinstance(value, int) else tuple(value)
+    numbers = as_int_or_ints(name, value)
+    given = (numbers,) * dims if isinstance(numbers, int) else numbers
     if len(given) != dims or min(given) < least:
         forms = "one number or (height, width), each" if dims == 2 else "one number,"
         raise ShapeError(f"{name} is {value}; it must be {forms} at least {least}")
@@ -202,7 +204,11 @@ def output_size(
     """
     given = value if isinstance(value, tuple | list) else (value,) * dims
     sizes = x.shape[4 - dims :]
-    filled = [old if new is None else new for old, new in zip(sizes, given)]
+    filled = as_ints(
+        f"{name}: output_size",
+        [old if new is None else new for old, new in zip(sizes, given)],
+        "an int, None, or a sequence of these",
+    )
     if len(given) != dims or min(filled) < 1:
         forms = "one number or (height, width), each" if dims == 2 else "one number,"
         raise ShapeError(

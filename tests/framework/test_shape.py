@@ -144,7 +144,9 @@ def test_dims() -> None:
     )
     with pytest.raises(TypeError) as wrong:
         normalize_dims("op", 1.0, 3)  # type: ignore[arg-type]
-    assert str(wrong.value) == "op: dim is 1.0; it must be an int"
+    assert str(wrong.value) == (
+        "op: dim is 1.0; it must be an int or a sequence of ints"
+    )
     with pytest.raises(ShapeError, match=r"op: a dimension is named twice: \(1, -2\)"):
         normalize_dims("op", (1, -2), 3)
 
