@@ -49,6 +49,7 @@ LEAST_BLOCKED = 1 << 17
 NARROW = {
     "normal_gate": "quick_gate",
     "precise_exp": "quick_full_exp",
+    "precise_log": "quick_log",
     "precise_tanh": "quick_tanh",
     "logistic": "quick_logistic",
     "gated": "quick_gated",

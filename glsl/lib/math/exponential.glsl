@@ -306,3 +306,13 @@ float quick_softly_gated(float x) {
     float value = x * (above * (1.0 / below));
     return right ? value : value * raised * LOWER;
 }
+
+// Near 1 log2 is only right to 2^-21 of 1, so there it is a series.
+float quick_log(float x) {
+    float f = x - 1.0;
+    float near = f * (1.0 + f * (-0.5 + f * (0.333333343 - f * 0.25)));
+    bool tiny = x < 1.17549435e-38;
+    float far = log2(tiny ? x * 8388608.0 : x) - (tiny ? 23.0 : 0.0);
+    float value = abs(f) < 0.03125 ? near : far * 0.693147182;
+    return logarithm_or_limit(x, value);
+}
