@@ -41,6 +41,19 @@ class Scratch:
     size: int
 
 
+@dataclass(frozen=True)
+class Lasting:
+    """Memory of one dispatch alone, which is 0 when it first runs and lasts.
+
+    Parameters
+    ----------
+    size : int
+        Bytes.
+    """
+
+    size: int
+
+
 class At(NamedTuple):
     """A place inside an input, an output or scratch memory.
 
@@ -56,7 +69,7 @@ class At(NamedTuple):
     offset: int
 
 
-Argument = int | float | str | Scratch | At
+Argument = int | float | str | Scratch | Lasting | At
 """A kernel argument: a number, or memory that becomes an address."""
 
 

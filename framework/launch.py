@@ -64,7 +64,7 @@ class Launch:
         Slots that are read and written element by element, so that the second may lie
         where the first does.
     held : tuple of Buffer
-        What it reads besides slots.
+        What it uses besides slots, and no other launch does.
     """
 
     pipeline: vkbackend.Pipeline
@@ -94,6 +94,8 @@ class Draft:
         What the kernel computes, if it may have siblings.
     addresses, words, scalars : mapping
         Arguments by name; see `Launch`.
+    held : tuple of Buffer
+        What it uses besides slots; only if it has no `program`.
     """
 
     pipeline: Callable[[bool], vkbackend.Pipeline]
@@ -106,6 +108,7 @@ class Draft:
     allocate: tuple[tuple[int, int], ...]
     over: tuple[tuple[int, int], ...] = ()
     program: Hashable | None = None
+    held: tuple[vkbackend.Buffer, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -128,7 +131,7 @@ class Running:
         Slots that any launch reads, without those whose memory is written as another
         slot, and slots that any writes.
     held : tuple of Buffer
-        What launches read besides slots.
+        What launches use besides slots.
     """
 
     steps: tuple[tuple[Launch, bool], ...] = ()
@@ -177,9 +180,20 @@ def _alone(draft: Draft) -> Launch:
         draft.writes,
         draft.allocate,
         draft.over,
+        draft.held,
         address_fields=_fields(pipeline.arguments.fields, draft.addresses),
         scalar_fields=_fields(pipeline.arguments.fields, draft.scalars),
     )
+
+
+def lasting(gpu: vkbackend.Device, size: int) -> vkbackend.Buffer:
+    """Return memory of zeros for a launch; see `Lasting`.
+
+    Two runs of a plan are apart by a barrier, so that one block is enough for all.
+    """
+    buffer = gpu.allocate(size, name="lasting")
+    gpu.upload(np.zeros(size, np.uint8), buffer)
+    return buffer
 
 
 def _side(gpu: vkbackend.Device, drafts: Sequence[Draft]) -> Launch:

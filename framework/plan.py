@@ -18,19 +18,18 @@ from typing import Any, NamedTuple
 
 import vkbackend
 
-from .dispatch import At, Dispatch, Grid, Scratch, device_macros
+from .dispatch import At, Dispatch, Grid, Lasting, Scratch, device_macros
 from .dtype import DType
 from .epilogue import NO_EPILOGUE, Joined, join_products
 from .fusion.build import FusedKernel
 from .fusion.expr import Program
-from .fusion.movable import arguments_in_memory, results_over_operands
+from .fusion.movable import arguments_in_memory, overlays, results_over_operands
 from .fusion.quad_choice import build_chosen_kernel
-from .fusion.row import RowProgram
 from .fusion.row_build import row_space, subgroup_of
 from .fusion.row_choice import build_chosen_rows
 from .fusion.row_emit import emit_any
 from .fusion.rules import SWITCHED_OFF, Item, boundaries, group
-from .launch import Address, Draft, Launch, Running, launches, running
+from .launch import Address, Draft, Launch, Running, lasting, launches, running
 from .pending import Node, Value
 from .shape import Shape
 from .tracing import Changing, StreamWord
@@ -319,7 +318,10 @@ class _Builder:
             for name, value, offset in kernel.inputs
         }
         outputs = {name: (self.slots[id(value)], 0) for name, value in kernel.outputs}
-        over = self._over(kernel)
+        over = tuple(
+            (self.slots[id(value)], self.slots[id(result)])
+            for value, result in overlays(kernel, self.spare)
+        )
         source = self.plan.sources[unit[0]] = self._source(kernel, changes, bool(over))
         # Without `self` and nodes, which a draft would keep until cycles are collected.
         gpu, wide, macros = self.gpu, self.wide, device_macros(self.gpu.info)
@@ -357,27 +359,6 @@ class _Builder:
         source = emit_any(kernel.program, self.wide, kernel.rounds, kernel.lanes)
         source = arguments_in_memory(source) if changes else source
         return results_over_operands(source) if over else source
-
-    def _over(self, kernel: FusedKernel) -> tuple[tuple[int, int], ...]:
-        """Return which results may lie where which operands do."""
-        if isinstance(kernel.program, RowProgram):
-            return ()  # elements of a row are read again by later passes
-        plain: dict[int, Value] = {}
-        moved = set()
-        for name, value, offset in kernel.inputs:
-            access = kernel.program.accesses[int(name.removeprefix("in"))]
-            if id(value) in self.spare and access.kind == "linear" and not offset:
-                plain[id(value)] = value
-            else:
-                moved.add(id(value))
-        return tuple(
-            (self.slots[id(value)], self.slots[id(result)])
-            for value in plain.values()
-            for _, result in kernel.outputs
-            if id(value) not in moved
-            and value.numel == result.numel
-            and value.dtype.itemsize == result.dtype.itemsize
-        )
 
     def _plan_kernels(self, node: Node, joined: Joined | None = None) -> None:
         """Plan an operation that has a hand-written kernel, or several in sequence."""
@@ -422,10 +403,14 @@ class _Builder:
     ) -> None:
         addresses: dict[str, Address] = {}
         words: dict[str, float] = {}
-        reads, writes = [], []
+        reads, writes, held = [], [], []
         for name, value in dispatch.push.items():
             if isinstance(value, int | float):
                 words[name] = value
+                continue
+            if isinstance(value, Lasting):
+                held.append(lasting(self.gpu, value.size))
+                words[name] = held[-1].address
                 continue
             memory, offset = value if isinstance(value, At) else (value, 0)
             if isinstance(memory, Scratch):
@@ -456,6 +441,7 @@ class _Builder:
             [*reads, *(slot for slot, _ in more.used.values())],
             [*writes, *(slot for slot, _ in more.written.values())],
             allocate,
+            held=held,
         )
 
     def _add(
@@ -470,6 +456,7 @@ class _Builder:
         allocate: Sequence[tuple[int, int]],
         over: tuple[tuple[int, int], ...] = (),
         program: Hashable | None = None,
+        held: Sequence[vkbackend.Buffer] = (),
     ) -> None:
         draft = Draft(
             pipeline,
@@ -482,6 +469,7 @@ class _Builder:
             tuple(allocate),
             over,
             program,
+            tuple(held),
         )
         self.drafts.append(draft)
 

@@ -13,6 +13,14 @@ took the new gradient for the parameter).
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from .row import RowProgram
+
+if TYPE_CHECKING:
+    from ..pending import Value
+    from .build import FusedKernel
 
 _PUSHED = re.compile(
     r"layout\(push_constant, std430\) uniform Push \{\n(?P<members>[^}]*)\} args;"
@@ -32,3 +40,34 @@ def arguments_in_memory(source: str) -> str:
 def results_over_operands(source: str) -> str:
     """Return a generated kernel that may write an element over one it has read."""
     return _APART.sub(") ", source)
+
+
+def overlays(
+    kernel: FusedKernel, spare: Collection[int]
+) -> tuple[tuple[Value, Value], ...]:
+    """Return which results of a kernel may lie where which operands do.
+
+    Parameters
+    ----------
+    kernel : FusedKernel
+    spare : collection of int
+        The `id` of values that nobody will read again.
+    """
+    if isinstance(kernel.program, RowProgram):
+        return ()  # elements of a row are read again by later passes
+    plain: dict[int, Value] = {}
+    moved = set()
+    for name, value, offset in kernel.inputs:
+        access = kernel.program.accesses[int(name.removeprefix("in"))]
+        if id(value) in spare and access.kind == "linear" and not offset:
+            plain[id(value)] = value
+        else:
+            moved.add(id(value))
+    return tuple(
+        (value, result)
+        for value in plain.values()
+        for _, result in kernel.outputs
+        if id(value) not in moved
+        and value.numel == result.numel
+        and value.dtype.itemsize == result.dtype.itemsize
+    )

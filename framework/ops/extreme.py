@@ -27,11 +27,11 @@ from .reducing import (
     need_elements,
     of_nothing,
     readable,
-    reduce_candidates,
     reduce_dispatches,
     stateful,
     sum_like,
 )
+from .reducing_ways import reduce_candidates
 from .scatter import scatter
 
 if TYPE_CHECKING:

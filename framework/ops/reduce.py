@@ -30,11 +30,11 @@ from .reducing import (
     kept_shape,
     of_nothing,
     readable,
-    reduce_candidates,
     reduce_dispatches,
     sum_like,
     whole_dtype,
 )
+from .reducing_ways import reduce_candidates
 from .region import narrow
 from .scan import running_product
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
-import functools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..device import GpuDevice
@@ -14,6 +12,7 @@ from ..dispatch import (
     Argument,
     At,
     Dispatch,
+    Lasting,
     Placed,
     Scratch,
     check_rounds,
@@ -63,25 +62,16 @@ WORKGROUP = 256
 SOFTWARE_WORKGROUP = 64
 """Invocations per workgroup where they share nothing."""
 
-# A reduction with fewer workgroups than wanted is cut into chunks, which a second
-# dispatch combines, as long as a chunk keeps enough elements to be worth a workgroup.
+# A reduction with fewer workgroups than wanted is cut into chunks, which are combined
+# later, as long as a chunk keeps enough elements to be worth a workgroup.
 WANTED_GROUPS = 528
 SOFTWARE_WANTED_GROUPS = 32
 MIN_CHUNK = 4096
-WANTED_SHARES = (0.25, 0.5, 1, 2, 4)
-"""How many workgroups may be wanted, of those that usually are, for measuring."""
+PASSED_AHEAD = 16
+"""Bytes before the states in `Passed` of `lib/reduction.glsl`, at most."""
 
 MOST_ALONE = 32
 """Elements that an invocation may sum alone, where measuring chooses."""
-
-LEAST_WHOLE = 1 << 22
-"""Elements of one result from which measuring chooses among `WHOLE_WAYS`."""
-
-WHOLE_WAYS = (
-    *((1024, groups, quads) for groups in (264, 528) for quads in (2, 4, 8)),
-    *((WORKGROUP, groups, 8) for groups in (528, 1056, 2112)),
-)
-"""Invocations of a workgroup, workgroups, and quads that an invocation asks for."""
 
 
 class Step(NamedTuple):
@@ -204,7 +194,7 @@ def sharing_workgroup(gpu: DeviceInfo) -> int:
     return gpu.subgroup_size if gpu.kind == "software" else WORKGROUP
 
 
-def _split(layout: Layout, dims: tuple[int, ...]) -> tuple[Collapsed, Collapsed]:
+def split_dims(layout: Layout, dims: tuple[int, ...]) -> tuple[Collapsed, Collapsed]:
     """Return the kept and the reduced dimensions, each collapsed."""
     sides = []
     for wanted in (False, True):
@@ -227,7 +217,7 @@ def readable(x: Tensor, dims: tuple[int, ...]) -> tuple[Tensor, tuple[int, ...]]
 
 def _fits(layout: Layout, dims: tuple[int, ...]) -> bool:
     few = len(layout.shape) <= MAX_DIMS
-    return few or all(len(side.shape) <= MAX_DIMS for side in _split(layout, dims))
+    return few or all(len(side.shape) <= MAX_DIMS for side in split_dims(layout, dims))
 
 
 def kept_shape(shape: Shape, dims: tuple[int, ...]) -> Shape:
@@ -279,6 +269,9 @@ def reduce_dispatches(
 ) -> list[Dispatch]:
     """Return the dispatches that reduce `x` over `dims`, one or two.
 
+    Where elements are read four at a time one dispatch also combines the chunks of a
+    single result: of 64 Mi floats the second costs an NVIDIA H200 2 us.
+
     Parameters
     ----------
     gpu : DeviceInfo
@@ -292,76 +285,36 @@ def reduce_dispatches(
         Workgroups for which elements are cut into chunks; None chooses.
     """
     need_countable(reduction.kernel, x)
-    kept, reduced = _split(x.layout, dims)
+    kept, reduced = split_dims(x.layout, dims)
     outputs, count = math.prod(kept.shape), math.prod(reduced.shape)
-    side = _tile(gpu, kept, reduced)[1]
+    side = output_tile(gpu, kept, reduced)[1]
     groups = ceil_div(outputs, side)
     share = count if gpu.kind == "software" else count * min(side, outputs)
-    wanted = wanted or _wanted_groups(gpu, outputs)
+    wanted = wanted or wanted_groups(gpu, outputs)
     chunks = max(1, min(ceil_div(wanted, groups), share // MIN_CHUNK))
     if gpu.kind == "software":
         chunks = max(chunks, ceil_div(count, SOFTWARE_ROUNDS))
-    if lies_in_quads(gpu, x, kept, reduced):
+    in_quads = lies_in_quads(gpu, x, kept, reduced)
+    if in_quads:
         reduction = _by_quads(reduction)
     kernel = reduction.kernel
     if chunks == 1:
         return [_dispatch(gpu, kernel, reduction.only, {"x": "x"}, kept, reduced)]
+    if in_quads and outputs == 1:
+        passed = Lasting(PASSED_AHEAD + chunks * reduction.state_size)
+        places: dict[str, Argument] = {"x": "x", "passed": passed}
+        once = _with_macro(reduction.only, "ONCE")
+        return [_dispatch(gpu, kernel, once, places, kept, reduced, chunks)]
     partial = Scratch("partial", outputs * chunks * reduction.state_size)
     sources: dict[str, Argument] = {"x": "x", reduction.partial: partial}
     first = _dispatch(gpu, kernel, reduction.first, sources, kept, reduced, chunks)
     return [first, _combine(gpu, reduction, partial, chunks, outputs)]
 
 
-def _wanted_groups(gpu: DeviceInfo, outputs: int) -> int:
+def wanted_groups(gpu: DeviceInfo, outputs: int) -> int:
+    """Return for how many workgroups elements are cut into chunks."""
     wanted = WANTED_GROUPS if outputs > 1 else 2 * WANTED_GROUPS
     return SOFTWARE_WANTED_GROUPS if gpu.kind == "software" else wanted
-
-
-def reduce_candidates(
-    gpu: DeviceInfo, reduction: Reduction, x: Placed, dims: tuple[int, ...]
-) -> dict[str, Callable[[], list[Dispatch]]]:
-    """Return the ways to reduce `x` over `dims`, for measuring to choose from.
-
-    Parameters as those of `reduce_dispatches`. With fewer chunks each has more work,
-    with more the device has more of them at once.
-    """
-    kept, reduced = _split(x.layout, dims)
-    usual = _wanted_groups(gpu, math.prod(kept.shape))
-    alone = math.prod(reduced.shape) // _tile(gpu, kept, reduced)[0]
-    # Not in one piece what would be summed in long turns.
-    few = [1] if alone <= 8 * MOST_ALONE else []
-    return {
-        f"chunks for {wanted} workgroups": functools.partial(
-            reduce_dispatches, gpu, reduction, x, dims, wanted
-        )
-        for wanted in (*few, *(int(usual * share) for share in WANTED_SHARES))
-    } | _whole_candidates(gpu, reduction, x, dims)
-
-
-def _whole_candidates(
-    gpu: DeviceInfo, reduction: Reduction, x: Placed, dims: tuple[int, ...]
-) -> dict[str, Callable[[], list[Dispatch]]]:
-    """Return more ways to reduce many elements to one result."""
-    kept, reduced = _split(x.layout, dims)
-    count, most = math.prod(reduced.shape), gpu.max_workgroup_invocations
-    alone = math.prod(kept.shape) == 1 and count >= LEAST_WHOLE
-    if not alone or not lies_in_quads(gpu, x, kept, reduced):
-        return {}
-
-    def whole(workgroup: int, groups: int, quads: int) -> list[Dispatch]:
-        first, second = reduce_dispatches(gpu, reduction, x, dims, groups)
-        constants = {**first.constants, "LOCAL_X": workgroup, "GROUP": workgroup}
-        defines = {**first.defines, "IN_FLIGHT": str(quads)}
-        own = dataclasses.replace(first, constants=constants, defines=defines)
-        return [own, second]
-
-    return {
-        f"{way[1]} workgroups of {way[0]}, {way[2]} quads at once": functools.partial(
-            whole, *way
-        )
-        for way in WHOLE_WAYS
-        if way[0] <= most
-    }
 
 
 def lies_in_quads(
@@ -378,10 +331,13 @@ def lies_in_quads(
 def _by_quads(reduction: Reduction) -> Reduction:
     """Return the reduction with what reads the tensor itself reading quads."""
     only, first = (
-        step._replace(defines={**step.defines, "QUADS": "1"})
-        for step in (reduction.only, reduction.first)
+        _with_macro(step, "QUADS") for step in (reduction.only, reduction.first)
     )
     return reduction._replace(only=only, first=first)
+
+
+def _with_macro(step: Step, name: str) -> Step:
+    return step._replace(defines={**step.defines, name: "1"})
 
 
 def _combine(
@@ -447,7 +403,10 @@ def group_tiles(
     }
 
 
-def _tile(gpu: DeviceInfo, kept: Collapsed, reduced: Collapsed) -> tuple[int, int, int]:
+def output_tile(
+    gpu: DeviceInfo, kept: Collapsed, reduced: Collapsed
+) -> tuple[int, int, int]:
+    """Return what `group_tile` does for these dimensions."""
     outputs, count = math.prod(kept.shape), math.prod(reduced.shape)
     return group_tile(gpu, outputs, count, kept.strides[0][-1] == 1 and outputs > 1)
 
@@ -467,7 +426,7 @@ def _dispatch(
     chunks: int = 1,
 ) -> Dispatch:
     outputs = math.prod(kept.shape)
-    group, per_workgroup, side_by_side = _tile(gpu, kept, reduced)
+    group, per_workgroup, side_by_side = output_tile(gpu, kept, reduced)
     count = math.prod(reduced.shape)
     check_rounds(gpu, kernel, ceil_div(count, group * chunks))
     push: dict[str, Argument] = {**places, **step.push}

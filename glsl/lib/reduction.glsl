@@ -11,6 +11,9 @@
 // lies side by side, and four elements share a test: quicker if `merge` is short (sums of
 // 64 Mi floats on an NVIDIA H200, driver 580.159.04, 2026-11-21: 0.065 ms, not 0.066), and
 // slower if it is long (argmax of 8192 x 8192: 0.093, not 0.079).
+// With ONCE there is one output, of one workgroup per chunk, and no second dispatch: the
+// workgroup that is last to be done merges what all of them passed on, in the order of the
+// chunks, whichever comes last. It needs one word of `passed` to be 0, and leaves it so.
 // lint    integer-division: once for each output, before the loop over elements
 
 #include "lib/group.glsl"
@@ -30,9 +33,19 @@ const uint ACCUMULATORS = 4;
 #endif
 #endif
 
+#ifdef ONCE
+layout(buffer_reference, std430, buffer_reference_align = 16) coherent buffer Passed {
+    uint done;
+    State at[];
+};
+#endif
+
 // The outermost dimension needs no size; magic and shift are those of `divide`.
 layout(push_constant, std430) uniform Push {
     SOURCE x;
+#ifdef ONCE
+    Passed passed;
+#endif
     RESULTS
     uint outputs;
     uint count;
@@ -81,6 +94,27 @@ uint reduced_offset(uint index) {
     }
     return offset + index * reduced_stride[REDUCED_DIMS - 1];
 }
+
+#ifdef ONCE
+shared bool is_last;
+
+// What all chunks found, in part 0 of the workgroup that is last to be done.
+State over_chunks(State found, State none, uint part) {
+    Passed passed = push.passed;
+    uint chunks = gl_NumWorkGroups.z;
+    if (part == 0) {
+        passed.at[gl_WorkGroupID.z] = found;
+        memoryBarrierBuffer();
+        is_last = atomicAdd(passed.done, 1) + 1 == chunks;
+    }
+    barrier();
+    if (!is_last) return none;
+    memoryBarrierBuffer();
+    for (uint i = part; i < chunks; i += GROUP) none = merge(none, passed.at[i]);
+    if (part == 0) passed.done = 0;
+    return over_group(none, 0, part);
+}
+#endif
 
 void main() {
     uint slot = output_slot(), part = group_part();
@@ -140,6 +174,11 @@ void main() {
 #endif
     for (uint i = 1; i < ACCUMULATORS; ++i) state[0] = merge(state[0], state[i]);
     State all = over_group(state[0], slot, part);
+#ifdef ONCE
+    all = over_chunks(all, first, part);
+    if (part == 0 && is_last) finish(0, all);
+    return;
+#endif
     if (part == 0 && output_ < push.outputs)
         finish(gl_WorkGroupID.z * push.outputs + output_, all);
 }

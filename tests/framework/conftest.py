@@ -1,5 +1,7 @@
 """Devices of the framework, and a fixed seed for each test."""
 
+import dataclasses
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -42,6 +44,15 @@ def gpu(device: vkbackend.Device) -> GpuDevice:
 def discrete(device: vkbackend.Device) -> vkbackend.DeviceInfo:
     """Return what a device for speed says of itself."""
     return as_hardware(device.info)
+
+
+@pytest.fixture
+def quads(gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch) -> GpuDevice:
+    """Return the Vulkan device with kernels chosen as for hardware."""
+    info = dataclasses.replace(gpu.gpu.info, kind="discrete")
+    monkeypatch.setattr(gpu.gpu, "info", info)
+    monkeypatch.setattr(gpu, "plans", OrderedDict())
+    return gpu
 
 
 @pytest.fixture

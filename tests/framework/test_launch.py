@@ -10,7 +10,7 @@ import vkbackend
 import vkbackend.framework as fw
 from tests.compare import assert_close
 from vkbackend.framework.device import GpuDevice
-from vkbackend.framework.launch import SMALL, Launch, running
+from vkbackend.framework.launch import SMALL, Launch, lasting, running
 from vkbackend.framework.plan import live_plans
 
 COPY = """#version 460
@@ -259,3 +259,12 @@ def test_siblings_that_share_an_operand_leave_it(gpu: GpuDevice) -> None:
         fw.eval()
         assert_close(a, base * 2)
         assert_close(b, base * 3)
+
+
+@pytest.mark.core
+def test_lasting_memory_begins_as_zeros(gpu: GpuDevice) -> None:
+    dirty = gpu.gpu.allocate(64)
+    gpu.gpu.upload(np.full(16, 7, np.uint32), dirty)
+    del dirty
+    for size in (4, 64, 1000):
+        assert gpu.gpu.read(lasting(gpu.gpu, size), 0, size) == bytes(size)

@@ -27,11 +27,8 @@ from vkbackend.framework.dtype import bfloat16, float16, float32, int32
 from vkbackend.framework.errors import ShapeError
 from vkbackend.framework.op import REGISTRY
 from vkbackend.framework.ops import row_tile
-from vkbackend.framework.ops.reducing import (
-    LEAST_WHOLE,
-    reduce_dispatches,
-    sum_like,
-)
+from vkbackend.framework.ops.reducing import reduce_dispatches, sum_like
+from vkbackend.framework.ops.reducing_ways import LEAST_WHOLE
 
 pytestmark = [pytest.mark.device, pytest.mark.usefixtures("untuned")]
 

@@ -5,12 +5,17 @@ import re
 import pytest
 
 import vkbackend
+from tests.framework.fusion.graphs import apply, memory
 from tests.framework.fusion.test_emit import program_of
+from vkbackend.framework.dtype import float16, float32
+from vkbackend.framework.fusion.build import build_kernel
 from vkbackend.framework.fusion.emit import emit
 from vkbackend.framework.fusion.movable import (
     arguments_in_memory,
+    overlays,
     results_over_operands,
 )
+from vkbackend.framework.shape import Layout
 
 
 @pytest.mark.device
@@ -39,3 +44,20 @@ def test_operands_and_results_may_share_memory() -> None:
     assert freed == re.sub(words, "", source) != source
     stored = results_over_operands(arguments_in_memory(source))
     assert re.findall("restrict readonly buffer (.*) ", stored) == ["Arguments"]
+
+
+def test_results_lie_over_spare_operands_of_their_size() -> None:
+    plain, half = memory((8,)), memory((8,), float16)
+    turned = memory((), float32, Layout((8,), (0,), 3))
+    for first, second, fits in (
+        (plain, turned, [plain]),
+        (plain, half, [plain]),
+        (plain, memory((8,), float32, Layout((8,), (1,), 4)), [plain]),
+    ):
+        node = apply("add", first, second)
+        result = node.outputs[0]
+        kernel = build_kernel([node], {id(result)})
+        values = [first[0], second[0]]
+        found = overlays(kernel, set(map(id, values)))
+        assert found == tuple((value[0], result) for value in fits)
+        assert overlays(kernel, {id(second[0])}) == ()

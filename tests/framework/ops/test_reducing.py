@@ -1,9 +1,7 @@
 """How reductions are cut into workgroups: nothing left out, nothing twice."""
 
 import dataclasses
-import math
 from collections import OrderedDict
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,19 +13,17 @@ import vkbackend.framework as fw
 from tests.compare import assert_close
 from vkbackend.framework import ops
 from vkbackend.framework.device import GpuDevice
-from vkbackend.framework.dispatch import MAX_GROUPS, Dispatch, Placed
+from vkbackend.framework.dispatch import MAX_GROUPS, Lasting, Placed
 from vkbackend.framework.dtype import DTYPES, float32
 from vkbackend.framework.errors import ShapeError
-from vkbackend.framework.ops import element, reduce, reducing
+from vkbackend.framework.ops import element
 from vkbackend.framework.ops.reducing import (
     MIN_CHUNK,
     OPERATIONS,
-    WHOLE_WAYS,
     Reduction,
     group_tile,
     group_tiles,
     need_countable,
-    reduce_candidates,
     reduce_dispatches,
     stateful,
     sum_like,
@@ -81,25 +77,28 @@ def test_long_reductions_are_cut_and_combined(
     device: vkbackend.Device, kind: str
 ) -> None:
     info = dataclasses.replace(device.info, kind=kind)
-    first, second = reduce_dispatches(info, sums(), placed((1 << 22,)), (0,))
+    # Hardware reads the tensor four elements at a time, but not here.
+    first, second = reduce_dispatches(info, sums(), placed(((1 << 22) + 1,)), (0,))
     chunks = first.grid[2]
     assert 1 < chunks <= MAX_GROUPS
     assert first.push["out_"] == second.push["x"]
     assert (second.push["count"], second.push["outputs"]) == (chunks, 1)
-    # Hardware reads the tensor itself four elements at a time.
     shuffles = element.shuffle_defines(info, {}, 256)
-    hardware = {"QUADS": "1"} | shuffles
-    assert first.defines == ({} if kind == "software" else hardware)
-    assert second.defines == shuffles
+    assert first.defines == second.defines == shuffles
 
 
-@pytest.fixture
-def quads(gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch) -> GpuDevice:
-    """Return the Vulkan device with kernels chosen as for hardware."""
-    info = dataclasses.replace(gpu.gpu.info, kind="discrete")
-    monkeypatch.setattr(gpu.gpu, "info", info)
-    monkeypatch.setattr(gpu, "plans", OrderedDict())
-    return gpu
+@pytest.mark.core
+def test_one_result_of_quads_takes_one_dispatch(device: vkbackend.Device) -> None:
+    info = dataclasses.replace(device.info, kind="discrete")
+    (only,) = reduce_dispatches(info, sums(), placed((1 << 22,)), (0,))
+    shuffles = element.shuffle_defines(info, {}, 256)
+    assert only.defines == {"QUADS": "1", "ONCE": "1"} | shuffles
+    assert only.constants["GROUP"] == only.constants["LOCAL_X"]
+    passed, chunks = only.push["passed"], only.grid[2]
+    assert isinstance(passed, Lasting)
+    # In front of the states there is a counter, as large as one of them at most.
+    assert passed.size >= 8 + 4 * chunks
+    assert len(reduce_dispatches(info, sums(), placed((2, 1 << 22)), (1,))) == 2
 
 
 @pytest.mark.parametrize("shape", [(7, 4), (3, 1000), (2, 40_004), (5, 30), (33, 256)])
@@ -123,43 +122,26 @@ def test_four_elements_at_a_time(
         np.testing.assert_allclose(found, wide.var(1, ddof=1), rtol=1e-5)
 
 
-@pytest.mark.parametrize("way", range(len(WHOLE_WAYS)))
-def test_ways_to_reduce_everything(
-    way: int, quads: GpuDevice, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    info = quads.gpu.info
-    size, groups, at_once = WHOLE_WAYS[way]
-    if size > info.max_workgroup_invocations:
-        pytest.skip("the device has smaller workgroups")
-    monkeypatch.setattr(reducing, "LEAST_WHOLE", 1 << 14)
-    used = []
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int32"])
+def test_last_workgroup_combines_all(dtype: str, quads: GpuDevice) -> None:
+    """Anew each time that it runs, twice in one batch, and in a replay."""
+    rng = np.random.default_rng(0)
+    data = rng.integers(-40, 40, (3, 40_004)).astype(dtype)
+    rows = fw.tensor(data, device=quads)
+    whole = data.astype(np.float64).sum(1)
 
-    def chosen(*args: Any) -> list[Dispatch]:
-        name = f"{groups} workgroups of {size}, {at_once} quads at once"
-        used.append(reduce_candidates(*args)[name]())
-        return used[-1]
+    def found() -> list[fw.Tensor]:
+        return [call(row) for row in rows for call in (ops.sum, ops.argmax, ops.amin)]
 
-    monkeypatch.setattr(reduce, "reduce_dispatches", chosen)
-    for count in (1 << 16, 70_004):
-        data = np.random.default_rng(0).integers(-40, 40, count).astype(np.float32)
-        x = fw.tensor(data, device=quads)
-        assert x.sum().item() == data.sum()
-        assert x[4:].sum().item() == data[4:].sum()
-    first, second = used[0]
-    assert (first.constants["LOCAL_X"], first.defines["IN_FLIGHT"]) == (
-        size,
-        str(at_once),
-    )
-    assert "IN_FLIGHT" not in second.defines
-
-
-def test_what_is_small_or_has_many_results_has_fewer_ways(quads: GpuDevice) -> None:
-    info = quads.gpu.info
-    for shape in ((1 << 20,), (64, 1 << 20), ((1 << 23) + 1,)):
-        ways = reduce_candidates(info, sums(), placed(shape), (len(shape) - 1,))
-        assert not [name for name in ways if "quads" in name]
-    whole = reduce_candidates(info, sums(), placed((8, 1 << 20)), (0, 1))
-    assert [name for name in whole if "quads" in name]
+    steps = (found, found, replayed := fw.jit(found), replayed, replayed)
+    for step in steps:
+        values = [value.item() for value in step()]
+        np.testing.assert_allclose(values[::3], whole, rtol=1e-3)
+        assert values[1::3] == data.argmax(1).tolist()
+        assert values[2::3] == data.min(1).tolist()
+    if dtype == "float32":
+        np.testing.assert_allclose(ops.var(rows).item(), data.var(ddof=1), rtol=1e-5)
+        np.testing.assert_allclose(ops.mean(rows).item(), data.mean(), rtol=1e-5)
 
 
 def test_views_that_begin_within_four(quads: GpuDevice) -> None:
@@ -226,23 +208,6 @@ def test_without_64_bit_integers(
     ):
         assert found.dtype is fw.int32
         assert found.item() == wanted
-
-
-@pytest.mark.core
-@pytest.mark.parametrize("kind", KINDS)
-def test_chunks_to_choose_from(device: vkbackend.Device, kind: str) -> None:
-    info = dataclasses.replace(device.info, kind=kind)
-    x = placed((1 << 18 if kind == "software" else 1 << 24,))
-    ways = reduce_candidates(info, sums(), x, (0,))
-    parts = [math.prod(way()[0].grid) for name, way in ways.items() if "chunks" in name]
-    usual = math.prod(reduce_dispatches(info, sums(), x, (0,))[0].grid)
-    # Once, so that a verdict can name it.
-    assert parts.count(usual) == 1
-    assert min(parts) < usual < max(parts)
-    # Long turns of one invocation are less exact; short ones save a dispatch.
-    assert "chunks for 1 workgroups" not in ways
-    few = reduce_candidates(info, sums(), placed((1000,)), (0,))
-    assert len(few["chunks for 1 workgroups"]()) == 1
 
 
 @pytest.mark.core
