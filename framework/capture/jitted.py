@@ -104,6 +104,9 @@ class Jitted(Generic[P, R]):
                     return cast(R, program.replay(call.fed))
             self._programs.pop(call.key).forget()
             self._quick.clear()
+            place = program.found()
+            if place and self._attempts.get(call.key, 0) >= MOST_ATTEMPTS:
+                self._warn(f"{place} is another one in each call")
         plain = self._plain.get(call.key) == Structure.changes
         if plain or self._attempts.get(call.key, 0) >= MOST_ATTEMPTS:
             return self._function(*args, **kwargs)

@@ -159,6 +159,10 @@ class Program:
                 flush(self._device)
             return not self._disturbed or self._take_back()
 
+    def found(self) -> str:
+        """Return what the function looks at and is not as it was; empty if nothing."""
+        return self._surroundings.found()
+
     def _writes(self, array: Array) -> bool:
         return any(state.array() is array for state in self._states)
 

@@ -2,20 +2,19 @@
 
 Looked at are the variables of its closure, the globals that it names and, of both, what
 functions, methods and modules of the user's own, not those of libraries, name in turn.
-Of objects, classes and Python modules the attributes count that some of that code
-names; of short lists, tuples and dictionaries all that they hold. Numbers and texts
-count by value, everything else by identity.
+Of objects, classes and Python modules the attributes count that this code names of
+them, or of what it has computed; of short lists, tuples and dictionaries all that they
+hold. Numbers and texts count by value, everything else by identity.
 """
 
 from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import is_
 from types import (
     CellType,
-    CodeType,
     FunctionType,
     MethodType,
     ModuleType,
@@ -25,6 +24,7 @@ from typing import Any
 
 from ..tensor import Tensor
 from .arguments import SIMPLE, alike
+from .names import GLOBAL, uses
 
 _MISSING = object()
 
@@ -39,17 +39,17 @@ class Surroundings:
     """The places that a function looks at, and what was there."""
 
     def __init__(self, function: Callable[..., Any], *others: object) -> None:
-        self._cells: list[tuple[CellType, object]] = []
+        self._cells: list[tuple[str, CellType, object]] = []
         self._entries: list[tuple[Mapping[str, Any], str, object]] = []
         self._holders: list[tuple[Any, object, tuple[object, ...]]] = []
         self._tensors: list[tuple[Tensor, bool, object]] = []
-        self._seen: dict[int, object] = {}
-        self._named = set(_METHODS)
+        self._seen: dict[tuple[int, int], object] = {}
+        self._named: set[str] = set()
         self._owners: list[Any] = []
         self._taken: set[tuple[int, str]] = set()
         for each in (function, *others):
             self._look(each)
-        while self._look_at_attributes():
+        while self._look_at_named():
             pass
         # Parameters say it when they no longer require a gradient; see `switched`.
         self._plain = [row for row in self._tensors if type(row[0]) is Tensor]
@@ -58,7 +58,7 @@ class Surroundings:
     def changed(self) -> bool:
         """Return whether any place holds something else by now."""
         # Mostly it is the same object; that is found out before anything is called.
-        for cell, value in self._cells:
+        for _, cell, value in self._cells:
             try:
                 if cell.cell_contents is value:
                     continue
@@ -75,6 +75,19 @@ class Surroundings:
                 return True
         return any([leaf.requires_grad is not flag for leaf, flag, _ in self._plain])
 
+    def found(self) -> str:
+        """Return the name of a place that holds something else; empty if none does."""
+        for name, cell, value in self._cells:
+            if not _unchanged(_content(cell), value):
+                return f"`{name}`"
+        for mapping, name, value in self._entries:
+            if not _unchanged(mapping.get(name, _MISSING), value):
+                return f"`{name}`"
+        for holder, keys, held in self._holders:
+            if not _holds(holder, keys, held):
+                return f"what a {type(holder).__name__} holds"
+        return ""
+
     def switched(self) -> bool:
         """Return whether a tensor requires a gradient, or has hooks, as it had not."""
         return any(
@@ -86,12 +99,13 @@ class Surroundings:
         """Look at one more place."""
         self._entries.append((mapping, name, mapping.get(name, _MISSING)))
 
-    def _look(self, value: Any) -> None:
-        """Take note of what `value` is made of."""
-        if isinstance(value, SIMPLE) or id(value) in self._seen:
+    def _look(self, value: Any, owner: object = None) -> None:
+        """Take note of what `value`, perhaps a method of `owner`, is made of."""
+        key = id(value), id(owner)
+        if isinstance(value, SIMPLE) or key in self._seen:
             return
         # Held, as another object could get the same number.
-        self._seen[id(value)] = value
+        self._seen[key] = value, owner
         if isinstance(value, Tensor):
             self._tensors.append((value, value.requires_grad, value.hooks))
         elif isinstance(value, dict | list | tuple | set | frozenset):
@@ -100,19 +114,21 @@ class Surroundings:
             for part in (value.func, *value.args, *value.keywords.values()):
                 self._look(part)
         elif isinstance(value, MethodType):
-            self._look(value.__func__)
+            self._look(value.__func__, value.__self__)
             self._look(value.__self__)
         elif isinstance(value, FunctionType):
             if _is_users(value.__module__):
-                self._look_in_function(value)
+                self._look_in_function(value, owner)
         elif isinstance(value, staticmethod | classmethod):
             self._look(value.__func__)
         elif isinstance(value, property):
-            self._look(value.fget)
+            self._look(value.fget, owner)
         elif "__wrapped__" in _attributes(value):
-            self._look(value.__wrapped__)
+            self._look(value.__wrapped__, owner)
         else:
             self._owners.append(value)
+            for name in _METHODS:
+                self._look_at(value, name)
 
     def _look_in_holder(self, holder: Any) -> None:
         held = tuple(holder.values() if isinstance(holder, dict) else holder)
@@ -124,44 +140,78 @@ class Surroundings:
         for each in held:
             self._look(each)
 
-    def _look_in_function(self, function: FunctionType) -> None:
-        for cell in function.__closure__ or ():
+    def _look_in_function(self, function: FunctionType, owner: object) -> None:
+        code = function.__code__
+        closure = dict(zip(code.co_freevars, function.__closure__ or ()))
+        for name, cell in closure.items():
             content = _content(cell)
-            self._cells.append((cell, content))
+            self._cells.append((name, cell, content))
             self._look(content)
-        for name in _names(function.__code__):
-            self._named.add(name)
-            found = function.__globals__.get(name, _MISSING)
-            if found is not _MISSING:
-                if not isinstance(found, ModuleType):
-                    self._entries.append((function.__globals__, name, found))
-                self._look(found)
+        given = {code.co_varnames[0]: owner} if owner and code.co_argcount else {}
+        for start, name, attributes in uses(code):
+            if start == GLOBAL:
+                found = self._look_at_global(function.__globals__, name)
+            elif name in closure:
+                found = _content(closure[name])
+            else:
+                found = given.get(name, _MISSING)
+            self._follow(found, attributes)
         for default in function.__defaults__ or ():
             self._look(default)
         for default in (function.__kwdefaults__ or {}).values():
             self._look(default)
 
-    def _look_at_attributes(self) -> bool:
-        """Look at attributes that code names; return whether there was a new one."""
+    def _look_at_global(self, space: Mapping[str, Any], name: str) -> object:
+        """Look at a variable of a Python module; return what it is."""
+        found = space.get(name, _MISSING)
+        if found is not _MISSING and (id(space), name) not in self._taken:
+            self._taken.add((id(space), name))
+            if not isinstance(found, ModuleType):
+                self._entries.append((space, name, found))
+            self._look(found)
+        return found
+
+    def _follow(self, value: object, attributes: Sequence[str]) -> None:
+        """Look at an attribute of an object, at one of that, and so on."""
+        for at, name in enumerate(attributes):
+            if value is _MISSING:
+                self._named.update(attributes[at:])
+                return
+            value = self._look_at(value, name)
+
+    def _look_at(self, owner: Any, name: str) -> object:
+        """Look at an attribute, if the object is the user's; return what it is."""
+        known = False
+        for place in _places(owner):
+            known = True
+            space = _attributes(place)
+            if name not in space:
+                continue
+            found = space[name]
+            if (id(place), name) not in self._taken:
+                self._taken.add((id(place), name))
+                # Modules of a network say themselves what they consist of.
+                speaks = hasattr(place, "_fingerprint") and place is owner
+                if not speaks and not isinstance(found, ModuleType):
+                    self._entries.append((space, name, found))
+            self._look(found, None if place is owner else owner)
+            return _MISSING if isinstance(found, property) else found
+        return _MISSING if known else None
+
+    def _look_at_named(self) -> bool:
+        """Look at attributes that are named of objects that code has computed.
+
+        Returns
+        -------
+        bool
+            Whether there was a new one.
+        """
         before = len(self._taken)
         for owner in tuple(self._owners):
             for place in _places(owner):
-                space = _attributes(place)
-                for name in self._named & space.keys():
-                    if (id(place), name) not in self._taken:
-                        self._taken.add((id(place), name))
-                        self._look_at_attribute(place, space, name)
+                for name in self._named & _attributes(place).keys():
+                    self._look_at(owner, name)
         return len(self._taken) > before
-
-    def _look_at_attribute(
-        self, place: Any, space: Mapping[str, Any], name: str
-    ) -> None:
-        found = space[name]
-        # Modules of a network say themselves what they consist of.
-        speaks = hasattr(place, "_fingerprint") and not isinstance(place, type)
-        if not speaks and not isinstance(found, ModuleType):
-            self._entries.append((space, name, found))
-        self._look(found)
 
 
 def _places(owner: Any) -> Iterator[Any]:
@@ -208,14 +258,6 @@ def _content(cell: CellType) -> object:
         return cell.cell_contents
     except ValueError:
         return _MISSING
-
-
-def _names(code: CodeType) -> Iterator[str]:
-    """Yield the names that code and the functions defined in it look up."""
-    yield from code.co_names
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _names(constant)
 
 
 def _holds(holder: Any, keys: object, held: tuple[object, ...]) -> bool:

@@ -12,6 +12,7 @@ import pytest
 import vkbackend.framework as fw
 from tests.training import OPTIMIZERS, Training, same, tensor
 from vkbackend.framework import nn, optim
+from vkbackend.framework.capture.jitted import MOST_ATTEMPTS
 from vkbackend.framework.device import GpuDevice
 from vkbackend.framework.errors import ShapeError, TraceError
 
@@ -37,11 +38,13 @@ def test_a_replayed_step_is_the_step(name: str, gpu: GpuDevice) -> None:
     assert replayed.step.replays >= 4
 
 
+@pytest.mark.usefixtures("_no_collector")
 def test_a_warm_loop_asks_nothing_of_the_host(gpu: GpuDevice) -> None:
     training = Training(gpu, "AdamW", True)
     batches = [training.batch() for _ in range(7)]
     fw.eval()
     for k, batch in enumerate(batches):
+        gpu.gpu.synchronize()
         before = gpu.gpu.counters.snapshot()
         training.step(*batch)
         change = gpu.gpu.counters - before
@@ -122,6 +125,22 @@ def test_parts_of_one_tensor_share_a_trace(gpu: GpuDevice) -> None:
     found = [float(total(data[k : k + 2])) for k in range(0, 6, 2)]
     assert found == [28.0, 92.0, 156.0]
     assert total.traces == 1
+
+
+def test_what_changes_in_each_call_is_named(gpu: GpuDevice) -> None:
+    state = SimpleNamespace(rate=0.0)
+    x = tensor(gpu, [1.0])
+    times = fw.jit(lambda x: x * state.rate)
+    for k in range(MOST_ATTEMPTS):
+        state.rate = float(k)
+        assert float(times(x)) == k
+    state.rate = 9.0
+    with pytest.warns(UserWarning, match="`rate` is another one in each call") as said:
+        assert float(times(x)) == 9
+    assert said[0].filename == __file__
+    state.rate = 10.0
+    assert float(times(x)) == 10
+    assert (times.traces, times.replays) == (MOST_ATTEMPTS, 0)
 
 
 def test_one_tensor_as_two_arguments_has_a_trace_of_its_own(gpu: GpuDevice) -> None:
@@ -263,11 +282,13 @@ def test_two_threads_trace_at_once(gpu: GpuDevice) -> None:
 
     def work(number: int) -> None:
         total = fw.zeros((), device=gpu)
+        waited: list[bool] = []
 
         @fw.jit
         def step(x: fw.Tensor) -> fw.Tensor:
-            if not found.get(number):
+            if not waited:
                 barrier.wait()
+            waited.append(True)
             y = x * number
             total.add_(y)
             return y + total
@@ -275,6 +296,7 @@ def test_two_threads_trace_at_once(gpu: GpuDevice) -> None:
         found[number] = []
         for k in range(6):
             found[number].append(float(step(tensor(gpu, k))))
+        assert step.replays == 5
 
     threads = [threading.Thread(target=work, args=(number,)) for number in (1, 2)]
     for thread in threads:

@@ -134,6 +134,43 @@ def test_what_objects_and_containers_hold_counts(monkeypatch: Any) -> None:
         assert around.changed(), number
 
 
+def test_attributes_count_where_code_names_them() -> None:
+    """A counter called as a method that is used of another object does not."""
+
+    class Owner:
+        def __init__(self) -> None:
+            self.step = 0
+            self.rates = SimpleNamespace(first=1.0, second=1.0)
+
+        def train(self, optimizer: Any) -> float:
+            counted = [(lambda: self.rates.first)() for _ in range(2)]
+            optimizer.zero_grad()
+            return counted[0]
+
+    owner = Owner()
+    optimizer = SimpleNamespace(step=print, zero_grad=print)
+
+    def use() -> None:
+        owner.train(optimizer)
+        optimizer.step()
+
+    around = Surroundings(use)
+    owner.step = 1
+    assert not around.changed()
+    owner.rates.second = 2.0
+    assert not around.changed()
+    owner.rates.first = 2.0
+    assert around.changed()
+    assert around.found() == "`first`"
+
+
+def test_globals_that_are_named_like_attributes_do_not_count(monkeypatch: Any) -> None:
+    monkeypatch.setitem(globals(), "rate", 0)
+    around = Surroundings(uses_helper)
+    monkeypatch.setitem(globals(), "rate", 1)
+    assert not around.changed()
+
+
 def test_attributes_of_python_modules_count() -> None:
     settings = ModuleType("settings")
     settings.rate = 1.0  # type: ignore[attr-defined]
