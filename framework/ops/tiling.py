@@ -26,8 +26,19 @@ ENOUGH_TILES = 64
 SHARED_CUTS = ((64, 8, 2), (32, 16, 1), (16, 16, 1))
 """Rows and columns, depth of a step, and quads of an invocation each way."""
 
-SUBGROUP_CUTS = tuple((rows, columns) for rows in (8, 16, 32) for columns in (2, 4))
+LARGE_SUBGROUP_CUT = (32, 8)
+SUBGROUP_CUTS = (
+    *((rows, columns) for rows in (8, 16, 32) for columns in (2, 4)),
+    LARGE_SUBGROUP_CUT,
+)
 """Rows, and columns of each lane."""
+
+LARGE = 1 << 25
+"""Products from which the largest cut is worth compiling, which takes twice as long.
+
+It loads fewer elements for each product: lavapipe 22.3 took 7.6 ms instead of 8.8 for
+512 x 512 x 512, and 2.7 instead of 3.4 for a convolution of 3 x 3.
+"""
 
 
 class Product(NamedTuple):
@@ -128,6 +139,10 @@ def _best_cut(gpu: DeviceInfo, product: Product) -> tuple[int, ...]:
     if by_subgroup(gpu):
         if product.m % 32 == 0 or product.m > 96:
             rows = 32
+            wide = product.n >= LARGE_SUBGROUP_CUT[1] * gpu.subgroup_size
+            large = product.m * product.n * product.k >= LARGE
+            if wide and large and not _is_wide(product.dtype):
+                return LARGE_SUBGROUP_CUT
         else:
             rows = 16 if product.m > 8 else 8
         return rows, 2 if product.n <= 2 * gpu.subgroup_size else 4

@@ -5,7 +5,8 @@
 // subgroup: software devices pay for loads, one by one, and hardly for arithmetic.
 //
 // LOCAL_X must be the subgroup size. ROWS is at most 32, so that drivers unroll the
-// loops over a tile: Mesa before 23 ends loops after 65,535 rounds in all.
+// loops over a tile: Mesa before 23 ends loops after 65,535 rounds in all. Without being
+// told to, Mesa 25.0 unrolls no tile of 32 x 8, which then takes 20 times as long.
 //
 // The includer defines what is multiplied:
 //   uint product_rows(), product_columns()         size of the result, at least 1
@@ -41,33 +42,35 @@ void main() {
     Row row_of[ROWS];
     Column column_of[COLUMNS];
     ACC sum[ROWS][COLUMNS];
-    for (uint i = 0; i < ROWS; ++i) {
+    [[unroll]] for (uint i = 0; i < ROWS; ++i) {
         row_of[i] = row(min(first_row + i, rows - 1));
-        for (uint j = 0; j < COLUMNS; ++j) sum[i][j] = ACC(0);
+        [[unroll]] for (uint j = 0; j < COLUMNS; ++j) sum[i][j] = ACC(0);
     }
-    for (uint j = 0; j < COLUMNS; ++j)
+    [[unroll]] for (uint j = 0; j < COLUMNS; ++j)
         column_of[j] = column(min(first_column + j * lanes + lane, columns - 1));
 
     for (uint start = range.x; start < range.y; start += lanes) {
         ACC a[ROWS];
-        for (uint i = 0; i < ROWS; ++i)
+        [[unroll]] for (uint i = 0; i < ROWS; ++i)
             a[i] = load_a(row_of[i], min(start + lane, range.y - 1));
         uint steps = min(lanes, range.y - start);
         [[dont_unroll]] for (uint step = 0; step < steps; ++step) {
             Depth d = depth(start + step);
             ACC b[COLUMNS];
-            for (uint j = 0; j < COLUMNS; ++j) b[j] = load_b(d, column_of[j]);
-            for (uint i = 0; i < ROWS; ++i) {
+            [[unroll]] for (uint j = 0; j < COLUMNS; ++j)
+                b[j] = load_b(d, column_of[j]);
+            [[unroll]] for (uint i = 0; i < ROWS; ++i) {
                 ACC x = from_lane(a[i], step);
-                for (uint j = 0; j < COLUMNS; ++j) sum[i][j] = multiply_add(x, b[j], sum[i][j]);
+                [[unroll]] for (uint j = 0; j < COLUMNS; ++j)
+                    sum[i][j] = multiply_add(x, b[j], sum[i][j]);
             }
         }
     }
 
-    for (uint j = 0; j < COLUMNS; ++j) {
+    [[unroll]] for (uint j = 0; j < COLUMNS; ++j) {
         uint n = first_column + j * lanes + lane;
         uint place = result_column(n);
-        for (uint i = 0; i < ROWS; ++i) {
+        [[unroll]] for (uint i = 0; i < ROWS; ++i) {
             uint m = first_row + i;
             ACC value = result(min(m, rows - 1), sum[i][j]);
             if (m < rows && n < columns) store(out_, result_row(m) + place, value);

@@ -70,6 +70,20 @@ def test_tiles_cover_the_result(
 
 
 @pytest.mark.core
+def test_large_products_of_software_devices_have_the_largest_tiles(
+    software: vkbackend.DeviceInfo,
+) -> None:
+    for m, n, k, columns in (
+        (512, 512, 512, 8),
+        (32, 8192, 144, 8),
+        (32, 8192, 64, 4),
+        (1 << 20, 32, 8, 4),
+    ):
+        found = product_dispatch(software, NAMES, Product(m, n, k, float32), 1, {}, {})
+        assert (found.constants["ROWS"], found.constants["COLUMNS"]) == (32, columns)
+
+
+@pytest.mark.core
 def test_few_tiles_are_smaller(discrete: vkbackend.DeviceInfo) -> None:
     for batch, block in ((1, 32), (64, 64)):
         product = Product(64, 64, 64, float32, batch=batch)
