@@ -140,8 +140,8 @@ def _best_cut(gpu: DeviceInfo, product: Product) -> tuple[int, ...]:
         if product.m % 32 == 0 or product.m > 96:
             rows = 32
             wide = product.n >= LARGE_SUBGROUP_CUT[1] * gpu.subgroup_size
-            large = product.m * product.n * product.k >= LARGE
-            if wide and large and not _is_wide(product.dtype):
+            pays = product.m * product.n * product.k >= LARGE
+            if wide and pays and not _is_wide(product.dtype):
                 return LARGE_SUBGROUP_CUT
         else:
             rows = 16 if product.m > 8 else 8
