@@ -1,5 +1,6 @@
 """Rows of the op table for element-wise ops."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -159,6 +160,12 @@ def activation(
     return Case(call or REGISTRY[name], tuple(samples), None, torch, **options)
 
 
+def gelu_slope(x: Any) -> Any:
+    """Return the derivative of `gelu`."""
+    density = torch.exp(-x * x / 2) / math.sqrt(2 * math.pi)
+    return torch.special.erfc(-x / math.sqrt(2)) / 2 + x * density
+
+
 ACTIVATION = {
     "relu": unary("relu", lambda x: np.maximum(x, 0), torch.relu, exact=True),
     "hardtanh": activation(
@@ -169,6 +176,7 @@ ACTIVATION = {
         "exponential_linear", F.elu, ops.elu, {"alpha": 0.7}
     ),
     "gelu_exact": activation("gelu_exact", F.gelu, ops.gelu),
+    "gelu_slope": activation("gelu_slope", gelu_slope),
     "gelu_tanh": activation(
         "gelu_tanh",
         lambda x: F.gelu(x, approximate="tanh"),

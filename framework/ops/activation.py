@@ -16,7 +16,7 @@ from ..errors import ShapeError
 from ..primitive import elementwise
 from .compare import where
 from .element import check_float
-from .error_function import erfc, host_erfc
+from .error_function import host_erfc
 from .exponential import exp, sigmoid
 from .movement import reshape
 from .trigonometric import tanh
@@ -142,9 +142,30 @@ def _gelu_exact(x: Tensor) -> Tensor:
 
 @_gelu_exact.vjp
 def _gelu_exact_vjp(grad: Tensor, x: Tensor) -> Tensor:
-    probability = erfc(x * -math.sqrt(0.5)) * 0.5
-    density = exp(square(x) * -0.5) * (1 / math.sqrt(2 * math.pi))
-    return grad * (probability + x * density)
+    return grad * _gelu_slope(x)
+
+
+NORMAL_HEIGHT = 1 / math.sqrt(2 * math.pi)
+
+
+def _slope(x: np.ndarray) -> np.ndarray:
+    # Beyond 40 exponentials are 0, and of infinity the product with them is none.
+    near = np.clip(x, -40, 40)
+    density = np.exp(near * near * -0.5) * NORMAL_HEIGHT
+    return host_erfc(near * -math.sqrt(0.5)) * 0.5 + near * density
+
+
+@elementwise(
+    glsl="normal_slope(x)", reference=_slope, dtypes=FLOAT, device_dtypes=SINGLE
+)
+def _gelu_slope(x: Tensor) -> Tensor:
+    """Return the derivative of the exact `gelu`."""
+
+
+@_gelu_slope.vjp
+def _gelu_slope_vjp(grad: Tensor, x: Tensor) -> Tensor:
+    squared = square(x)
+    return grad * ((2.0 - squared) * exp(squared * -0.5) * NORMAL_HEIGHT)
 
 
 GELU_SCALE = math.sqrt(2 / math.pi)

@@ -52,49 +52,83 @@ float precise_erfc(float x) {
     return x != x ? x : abs(x) < 0.5 ? 1.0 - erf_near_zero(x) : value;
 }
 
-// x times the probability that a standard normal number is less than x: one path for all
-// x, for it bounds how fast gelu is. That is max(x, 0) - |x| P(-|x|).
-float normal_gate(float x) {
-    // NaN may become 14.4 here.
-    float size = min(abs(x), 14.4);
-    // (s + 3.6) exp(s^2 / 2) P(-s) for 0 <= s <= 14.5, in (s - 3.6) / (s + 3.6); relative
-    // error 2^-26.
-    float inverse = 1.0 / (size + 3.6);
-    float t = (size - 3.6) * inverse;
+// P(-s) exp(s^2 / 2) for 0 <= s <= 14.5, where P(x) is the probability that a standard
+// normal number is less than x; relative error 2^-26.
+float mills(float s) {
+    // (s + 3.6) times it, in (s - 3.6) / (s + 3.6)
+    float inverse = 1.0 / (s + 3.6);
+    float t = (s - 3.6) * inverse;
     float series = 0.00047122917 + t * 7.51810439e-05;
     series = -0.00373655627 + t * (-0.000120932673 + t * series);
     series = -0.130249813 + t * (0.0250416677 + t * (0.0047926004 + t * series));
     series = 0.746886075 + t * (-0.574994445 + t * (0.3308402 + t * series));
+    return series * inverse;
+}
+
+// 2^64 exp(-s^2 / 2) for 0 <= s <= 14.5; relative error 2^-28.
+float raised_bell(float s) {
     // The square in two parts, the first of which is exact.
-    float upper = upper_half(size), high = upper * upper;
-    float low = (size - upper) * (size + upper);
+    float upper = upper_half(s), high = upper * upper;
+    float low = (s - upper) * (s + upper);
     // n + 64 in the lowest bits
     float bits = high * -0.721347511 + (TO_BITS + 64.0);
     precise float n = bits - (TO_BITS + 64.0);
-    // exp(-rest / 2) = exp(-s^2 / 2) / 2^n; error 2^-28.
+    // exp(-rest / 2) = exp(-s^2 / 2) / 2^n
     float rest = (high + n * (2.0 * LN2_HIGH)) + (low + n * (2.0 * LN2_LOW));
     float bell = 0.00260426663 + rest * (-0.000261521171 + rest * 2.1594893e-05);
     bell = -0.5 + rest * (0.124999985 + rest * (-0.0208331514 + rest * bell));
     bell = 1.0 + rest * bell;
-    // 2^64 times the probability, in range until the end: n + 64 more in the exponent.
-    bell = uintBitsToFloat(floatBitsToUint(bell) + (floatBitsToUint(bits) << 23));
-    float tail = bell * (series * inverse);
-    float value = (x >= 0.0 ? x : -0.0) - size * tail * 5.42101086e-20;
+    // In range until the end: n + 64 more in the exponent.
+    return uintBitsToFloat(floatBitsToUint(bell) + (floatBitsToUint(bits) << 23));
+}
+
+const float FROM_RAISED = 5.42101086e-20;
+
+// The height of the standard normal bell curve at 0
+const float NORMAL_HEIGHT = 0.398942280;
+
+// x P(x): one path for all x, for it bounds how fast gelu is. That is
+// max(x, 0) - |x| P(-|x|).
+float normal_gate(float x) {
+    // NaN may become 14.4 here.
+    float size = min(abs(x), 14.4);
+    float tail = raised_bell(size) * mills(size);
+    float value = (x >= 0.0 ? x : -0.0) - size * tail * FROM_RAISED;
     return x > -INFINITE ? value : NOT_A_NUMBER;
 }
 
-// The same for results that are rounded to 2 bytes, with a relative error of 2^-16: half
-// the instructions.
-float quick_gate(float x) {
+// Its derivative, P(x) + x P'(x), which is 1 less of what it is at -x
+float normal_slope(float x) {
     float size = min(abs(x), 14.4);
-    float inverse = 1.0 / (size + 3.6);
-    float t = (size - 3.6) * inverse;
-    // As in normal_gate; relative error 2^-18.8.
+    float part = mills(size) - size * NORMAL_HEIGHT;
+    float value = raised_bell(size) * part * FROM_RAISED;
+    return x != x ? x : x >= 0.0 ? 1.0 - value : value;
+}
+
+// The same three for results that are rounded to 2 bytes: half the instructions. Relative
+// error 2^-18.8
+float quick_mills(float s) {
+    float inverse = 1.0 / (s + 3.6);
+    float t = (s - 3.6) * inverse;
     float series = 0.00488300342 + t * -0.00277030631;
     series = -0.130293876 + t * (0.0245681927 + t * series);
     series = 0.746884465 + t * (-0.57499218 + t * (0.330910683 + t * series));
+    return series * inverse;
+}
+
+// relative error 2^-16
+float quick_gate(float x) {
+    float size = min(abs(x), 14.4);
     // In this order no product is below 2^-126 before the result is.
-    float tail = size * exp2(size * size * -0.721347511) * (series * inverse);
+    float tail = size * exp2(size * size * -0.721347511) * quick_mills(size);
     float value = (x >= 0.0 ? x : -0.0) - tail;
     return x > -INFINITE ? value : NOT_A_NUMBER;
+}
+
+// error 2^-17, relative 2^-16 beyond 2
+float quick_slope(float x) {
+    float size = min(abs(x), 14.4);
+    float part = quick_mills(size) - size * NORMAL_HEIGHT;
+    float value = exp2(size * size * -0.721347511) * part;
+    return x != x ? x : x >= 0.0 ? 1.0 - value : value;
 }

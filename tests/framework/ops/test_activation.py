@@ -11,6 +11,7 @@ import torch.nn.functional as F  # noqa: N812 - its own documentation's name
 
 import vkbackend.framework as fw
 from tests.compare import assert_close
+from tests.elementwise_cases import gelu_slope
 from tests.framework.ops.twin import as_in_torch
 from vkbackend.framework import ops
 from vkbackend.framework.device import GpuDevice
@@ -106,6 +107,24 @@ def test_short_forms_are_rounded_once(function: str, name: str, gpu: GpuDevice) 
     apart = (got.view(torch.int16).int() - wanted.view(torch.int16).int()).abs()
     assert apart[normal].max() <= 1
     assert (apart[normal] > 0).float().mean() < 2e-3
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("name", ["float32", "float16", "bfloat16"])
+def test_the_slope_of_gelu(name: str, gpu: GpuDevice) -> None:
+    dtype, every = getattr(torch, name), torch.arange(-(1 << 15), 1 << 15)
+    wide = every.int() * (1 << 16) + 12345
+    x = wide.view(dtype) if name == "float32" else every.short().view(dtype)
+    given = fw.tensor(x.float().numpy(), device=gpu).to(name).requires_grad_()
+    ops.gelu(given).sum().backward()
+    got = torch.from_numpy(given.grad.float().numpy()).double()
+    wanted = gelu_slope(x.double().clamp(-40, 40))
+    assert torch.equal(got.isnan(), wanted.isnan())
+    # It is 0 at -0.75, where only the difference can be small.
+    bound = {"float32": 2e-6, "float16": 2.0**-11, "bfloat16": 2.0**-8}[name] * 1.01
+    least = {"float32": 1e-7, "float16": 2.0**-20, "bfloat16": 2.0**-20}[name]
+    wrong = (got - wanted).abs() > bound * wanted.abs() + least
+    assert not wrong.any(), (x[wrong], got[wrong], wanted[wrong])
 
 
 @pytest.mark.device
