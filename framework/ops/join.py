@@ -17,6 +17,7 @@ from ..primitive import primitive
 from ..shape import Layout, TensorSpec, collapse, normalize_dim
 from .cast import cast
 from .movement import expand, reshape, unsqueeze
+from .pack import VECTOR_SIZE
 from .region import WORKGROUP, narrow, words_of
 from .unary import copy
 
@@ -142,14 +143,25 @@ def _interleave_spec(
 
 @_interleave.kernel
 def _interleave_kernel(
-    gpu: DeviceInfo, part0: Placed, part1: Placed, part2: Spec, part3: Spec, dim: int
+    gpu: DeviceInfo,
+    part0: Placed,
+    part1: Placed,
+    part2: Placed | None,
+    part3: Placed | None,
+    dim: int,
 ) -> Dispatch:
-    parts = _parts(part0, part1, part2, part3)
+    parts = [part for part in (part0, part1, part2, part3) if part is not None]
     out = _interleave_spec(part0, part1, part2, part3, dim)
     ends = list(itertools.accumulate(part.shape[dim] for part in parts))
     around = _around(part0.layout, dim)
     assert around is not None, "interleave: more dimensions than the shader takes"
-    push: dict[str, int | str] = {"out_": "out", "count": out.numel}
+    width = VECTOR_SIZE // out.dtype.itemsize
+    if _in_vectors(parts, around, width):
+        around = [(size, stride // width) for size, stride in around]
+        around[-1] = around[-1][0] // width, 1
+    else:
+        width = 1
+    push: dict[str, int | str] = {"out_": "out", "count": out.numel // width}
     for k in range(MOST_INTERLEAVED):
         push[f"part{k}"] = f"part{k if k < len(parts) else 0}"
         push[f"end[{k}]"] = ends[k] if k < len(parts) else ends[-1]
@@ -158,8 +170,22 @@ def _interleave_kernel(
     push["size[2]"] = ends[-1]
     constants = {"LOCAL_X": WORKGROUP, "SIZE": out.dtype.itemsize}
     constants |= {"PARTS_JOINED": len(parts)}
-    grid = linear_grid(words_of("cat", out), WORKGROUP)
-    return Dispatch("copy/interleave", grid, push, constants)
+    words = words_of("cat", out)
+    if width == 1:
+        grid = linear_grid(words, WORKGROUP)
+        return Dispatch("copy/interleave", grid, push, constants)
+    grid = linear_grid(out.numel // width, WORKGROUP)
+    return Dispatch("copy/interleave", grid, push, constants, {"VECTORS": "1"})
+
+
+def _in_vectors(
+    parts: Sequence[Placed], around: Sequence[tuple[int, int]], width: int
+) -> bool:
+    """Return whether parts lie in whole vectors of so many elements."""
+    *outer, (size, stride) = around
+    steps = [step for count, step in outer if count > 1]
+    steps += [part.layout.offset for part in parts]
+    return stride == 1 and not any(number % width for number in (size, *steps))
 
 
 @_interleave.vjp

@@ -99,3 +99,17 @@ def test_meshgrid_of_few() -> None:
         (3, 1),
         (3, 1),
     ]
+
+
+@pytest.mark.parametrize("name", ["uint8", "int16", "float32", "int64"])
+@pytest.mark.parametrize("skipped", [0, 1])
+@pytest.mark.parametrize("size", [16, 20])
+def test_parts_in_whole_vectors(
+    name: str, skipped: int, size: int, place: Device, rng: np.random.Generator
+) -> None:
+    """Where lines, and where they begin, are multiples of 16 bytes, and where not."""
+    data = rng.integers(0, 100, (3, 2, 3, 5, size + skipped)).astype(name)
+    lines = [fw.tensor(part, device=place)[..., skipped:] for part in data]
+    found = ops.stack([part.transpose(1, 2) for part in lines], 2)
+    expected = np.stack([part[..., skipped:].swapaxes(1, 2) for part in data], 2)
+    np.testing.assert_array_equal(found.numpy(), expected)
