@@ -28,6 +28,7 @@ from .words import (
     ALIGNMENT,
     LANES,
     QUAD_WORDS,
+    ROUNDED,
     WIDE,
     XYZW,
     element,
@@ -109,7 +110,7 @@ def includes(program: AnyProgram) -> list[str]:
     files = {file for name, file in _library() if name in words}
     dtypes = {output.dtype for output in program.outputs}
     dtypes |= {step.result for step in program.instructions}
-    files |= dtypes & {"float16", "bfloat16"}
+    files |= dtypes & ROUNDED
     files |= {"convert"} if any(map(_saturates, _arguments(program))) else set()
     made = {access.kind for access in program.accesses} & set(MADE)
     files |= {"random"} if made - {"index", "product"} else set()
@@ -180,7 +181,8 @@ def functions(program: AnyProgram) -> list[str]:
     """One GLSL function per distinct expression.
 
     A value of a row may be computed anew in each pass and must then be the same, so
-    there nothing is contracted: a row's element still equals its greatest one.
+    there nothing is contracted: a row's element still equals its greatest one. Other
+    results of 2-byte floats are rounded where they are used, in `compute`.
     """
     lines = []
     for step, name in function_names(program).items():
@@ -191,7 +193,10 @@ def functions(program: AnyProgram) -> list[str]:
         )
         body = f"return {_wrapped(step)};"
         if isinstance(program, RowProgram) and kind in ("float", "double"):
-            body = f"precise {kind} made_ = {_wrapped(step)}; return made_;"
+            value = _wrapped(step)
+            if step.result in ROUNDED:
+                value = f"round_{step.result}({value})"
+            body = f"precise {kind} made_ = {value}; return made_;"
         lines.append(f"{kind} {name}({parameters}) {{ {body} }}")
     return lines
 
@@ -206,23 +211,23 @@ def function_names(program: AnyProgram) -> dict[Instruction, str]:
 
 
 def _wrapped(step: Instruction) -> str:
-    """Return the expression; results narrower than a word wrap or round as in memory.
+    """Return the expression; integers narrower than a word wrap as in memory.
 
     So a value is the same whether another operation reads it fused or unfused.
     """
     dtype = DTYPES[step.result]
     expression = f"{dtype.glsl}({step.glsl})"
-    if dtype.name == "bfloat16":
-        return f"round_bfloat16({expression})"
-    if dtype.name == "float16":
-        return f"round_float16({expression})"
     if dtype.kind not in ("int", "uint") or dtype.itemsize >= 4:
         return expression
     return f"bitfieldExtract({expression}, 0, {8 * dtype.itemsize})"
 
 
 def compute(program: Program) -> list[str]:
-    """Return the function from one element of each input to one of each output."""
+    """Return the function from one element of each input to one of each output.
+
+    Outputs of 2-byte floats are not rounded: that is done where they are stored, two at
+    a time, and not done twice.
+    """
     parameters = [
         f"{DTYPES[access.dtype].glsl} x{k}" for k, access in enumerate(program.accesses)
     ]
@@ -240,9 +245,14 @@ def compute(program: Program) -> list[str]:
         )
         kind = DTYPES[step.result].glsl
         function = names[step._replace(arguments=())]
-        lines.append(f"    {kind} v{number} = {function}({arguments});")
+        if step.result in ROUNDED:
+            lines.append(f"    {kind} u{number} = {function}({arguments});")
+            lines.append(f"    {kind} v{number} = round_{step.result}(u{number});")
+        else:
+            lines.append(f"    {kind} v{number} = {function}({arguments});")
     for k, output in enumerate(program.outputs):
-        lines.append(f"    y{k} = v{output.instruction};")
+        made = "u" if output.dtype in ROUNDED else "v"
+        lines.append(f"    y{k} = {made}{output.instruction};")
     return [*lines, "}"]
 
 

@@ -418,7 +418,7 @@ def _store(program: RowProgram, walk: Pass, wide: bool) -> list[str]:
     lines = []
     if program.quads:
         for k in walk.outputs:
-            lines += store_quad(k, program.outputs[k].dtype, wide)
+            lines += store_quad(k, program.outputs[k].dtype, wide, rounded=True)
         if not lines:
             return []
         condition = "row < rows" if program.exact else "inside && row < rows"

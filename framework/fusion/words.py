@@ -19,6 +19,9 @@ QUAD_WORDS = {1: ("uint", 1), 2: ("uvec2", 1), 4: ("uvec4", 1), 8: ("uvec4", 2)}
 WIDE = {"uvec2": "uint64_t", "uvec4": "u64vec2"}
 ALIGNMENT = {"uint": 4, "uvec2": 8, "uint64_t": 8, "uvec4": 16, "u64vec2": 16}
 
+ROUNDED = frozenset({"float16", "bfloat16"})
+"""Dtypes whose values are computed in float32 and then rounded."""
+
 # GLSL type of one element that is written alone, by its size.
 SINGLE_WORD = {1: "uint8_t", 2: "uint16_t", 4: "uint", 8: "uvec2"}
 ALIGNMENT |= {"uint8_t": 1, "uint16_t": 2}
@@ -82,6 +85,9 @@ def decode(name: str, word: str, shift: str = "0u") -> str:
     }
     if name in whole:
         return whole[name].format(word)
+    if dtype.itemsize == 2 and dtype.is_float and shift == "16u":
+        upper = f"unpackHalf2x16({word}).y", f"uintBitsToFloat({word} & 0xffff0000u)"
+        return upper[name == "bfloat16"]
     shifted = word if shift == "0u" else f"({word} >> ({shift}))"
     if name == "bfloat16":
         return f"uintBitsToFloat({shifted} << 16)"
@@ -93,9 +99,9 @@ def decode(name: str, word: str, shift: str = "0u") -> str:
     return field.format(dtype.glsl)
 
 
-def store_quad(k: int, name: str, wide: bool) -> list[str]:
-    """Write the four results y{k}_0 to y{k}_3."""
-    values = quad_words(k, name)
+def store_quad(k: int, name: str, wide: bool, rounded: bool = False) -> list[str]:
+    """Write the four results y{k}_0 to y{k}_3; see `quad_words`."""
+    values = quad_words(k, name, rounded)
     if DTYPES[name].itemsize > 1:
         pack = "pack_words" if wide else ""
         values = [f"{pack}({value})" for value in values]
@@ -104,16 +110,19 @@ def store_quad(k: int, name: str, wide: bool) -> list[str]:
     return [f"out{k}.at[2u * i + {part}u] = {values[part]};" for part in (0, 1)]
 
 
-def quad_words(k: int, name: str) -> list[str]:
-    """Return the words of the four results y{k}_0 to y{k}_3."""
+def quad_words(k: int, name: str, rounded: bool = False) -> list[str]:
+    """Return the words of the four results y{k}_0 to y{k}_3.
+
+    Those of `ROUNDED` are rounded here, if that has not been done yet.
+    """
     size = DTYPES[name].itemsize
     encoded = [encode(name, f"y{k}_{lane}") for lane in LANES]
-    if name == "float16":
-        pairs = [f"pack_float16(y{k}_{j}, y{k}_{j + 1})" for j in (0, 2)]
-        return [f"uvec2({', '.join(pairs)})"]
-    if name == "bfloat16":
+    if name == "bfloat16" and rounded:
         words = [f"floatBitsToUint(y{k}_{lane})" for lane in LANES]
         pairs = [f"{words[j]} >> 16 | {words[j + 1]} & 0xffff0000u" for j in (0, 2)]
+        return [f"uvec2({', '.join(pairs)})"]
+    if name in ROUNDED:
+        pairs = [f"pack_{name}(y{k}_{j}, y{k}_{j + 1})" for j in (0, 2)]
         return [f"uvec2({', '.join(pairs)})"]
     if size == 8:
         return [f"uvec4({encoded[j]}, {encoded[j + 1]})" for j in (0, 2)]
