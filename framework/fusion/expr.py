@@ -111,8 +111,8 @@ class Program(NamedTuple):
         Whether the last dimension is a multiple of four, so that the four elements of
         an invocation share all other coordinates.
     pairs : str
-        How an invocation takes eight elements, "apart" or "joined": see `pair_emit`;
-        empty if it takes four.
+        How an invocation takes more than four elements, "apart", "four" or "joined":
+        see `pair_emit`; empty if it does not.
     """
 
     rank: int

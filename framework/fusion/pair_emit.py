@@ -1,9 +1,9 @@
-"""The GLSL text of a fused element-wise program whose invocations take eight elements.
+"""The GLSL text of a fused element-wise program whose invocations take more elements.
 
 That is two groups of four, "apart" by as many groups as there are invocations in a
-workgroup, so that neighbours still read neighbouring memory, or "joined": side by side,
-so that 16 bytes of 2-byte elements move at once. Both groups are read before the first
-is computed with. A measurement chooses it: see `quad_choice`.
+workgroup, so that neighbours still read neighbouring memory; "four" such groups; or two
+"joined": side by side, so that 16 bytes of 2-byte elements move at once. All groups are
+read before the first is computed with. A measurement chooses it: see `quad_choice`.
 """
 
 from __future__ import annotations
@@ -32,14 +32,34 @@ PAIR_WORDS = {1: "uvec2", 2: "uvec4"}
 
 _HALVES = {1: ("x", "y"), 2: ("xy", "zw")}
 
-_PLACES = {
-    # Workgroups take twice as many groups of four as they have invocations.
-    "apart": (
-        "uint i_0 = number / gl_WorkGroupSize.x * gl_WorkGroupSize.x + number;",
-        "uint i_1 = i_0 + gl_WorkGroupSize.x;",
-    ),
-    "joined": ("uint i_0 = 2u * number;", "uint i_1 = i_0 + 1u;"),
-}
+GROUPS = {"apart": 2, "four": 4, "joined": 2}
+"""Groups of four elements that an invocation takes."""
+
+
+def _places(program: Program) -> list[str]:
+    """Return the number of each group, and those that may be read in their place."""
+    count = GROUPS[program.pairs]
+    if program.pairs == "joined":
+        lines = ["uint i_0 = 2u * number;", "uint i_1 = i_0 + 1u;"]
+    else:
+        # Workgroups take `count` times as many groups as they have invocations.
+        width = "gl_WorkGroupSize.x"
+        lines = [f"uint i_0 = number / {width} * {count - 1}u * {width} + number;"]
+        for group in range(1, count):
+            lines.append(f"uint i_{group} = i_{group - 1} + {width};")
+    lines.append("if (i_0 >= quads) return;")
+    for group in range(1, count):
+        # A group that there is not is read and computed as the first.
+        lines += [
+            f"bool has_{group} = i_{group} < quads;",
+            f"uint j_{group} = has_{group} ? i_{group} : i_0;",
+        ]
+    return lines
+
+
+def _groups(program: Program) -> list[tuple[int, str]]:
+    """Return each group's number, and where it is read."""
+    return [(k, f"j_{k}" if k else "i_0") for k in range(GROUPS[program.pairs])]
 
 
 def emit_pairs(program: Program, siblings: bool = False) -> str:
@@ -101,27 +121,25 @@ def _main(program: Program, siblings: bool) -> list[str]:
             lines += load(k, access, wide=False)
     lines += [
         f"uint number = {INVOCATION if siblings else 'linear_invocation()'};",
-        *_PLACES[program.pairs],
-        "if (i_0 >= quads) return;",
-        "bool both = i_1 < quads;",
-        # Without a second group the first is read and computed twice.
-        "uint j_1 = both ? i_1 : i_0;",
+        *_places(program),
         *_read(program, whole),
     ]
+    groups = _groups(program)
     for k, output in enumerate(program.outputs):
-        lines += _held("t", k, DTYPES[output.dtype].itemsize)
-    for group, place in enumerate(("i_0", "j_1")):
+        lines += _held("t", k, DTYPES[output.dtype].itemsize, len(groups))
+    for group, place in groups:
         body = _computed(program, group)
         lines += [f"{{ uint i = {place};", *(f"    {line}" for line in body), "}"]
     for k, output in enumerate(program.outputs):
-        lines += _written(k, DTYPES[output.dtype].itemsize, k in written)
+        size = DTYPES[output.dtype].itemsize
+        lines += _written(k, size, k in written, len(groups))
     return lines
 
 
-def _held(name: str, k: int, size: int) -> list[str]:
-    """Declare the words of two groups of four elements."""
+def _held(name: str, k: int, size: int, groups: int) -> list[str]:
+    """Declare the words of groups of four elements."""
     words, count = QUAD_WORDS[size]
-    held = [f"{name}{k}_{part}_{group}" for group in (0, 1) for part in range(count)]
+    held = [f"{name}{k}_{p}_{group}" for group in range(groups) for p in range(count)]
     return [f"{words} {', '.join(held)};"]
 
 
@@ -136,10 +154,11 @@ def _by_groups(program: Program, whole: dict[int, int]) -> list[int]:
 
 def _read(program: Program, whole: dict[int, int]) -> list[str]:
     """Read what lies in order, before anything is computed."""
-    grouped = _by_groups(program, whole)
+    grouped, groups = _by_groups(program, whole), _groups(program)
     lines = []
     for k in (*whole, *grouped):
-        lines += _held("h", k, DTYPES[program.accesses[k].dtype].itemsize)
+        size = DTYPES[program.accesses[k].dtype].itemsize
+        lines += _held("h", k, size, len(groups))
     first, second = [], []
     for k, size in whole.items():
         low, high = _HALVES[size]
@@ -150,11 +169,9 @@ def _read(program: Program, whole: dict[int, int]) -> list[str]:
         ]
         second.append(f"h{k}_0_0 = h{k}_0_1 = in{k}.at[i_0];")
     if whole:
-        lines += ["if (both) {", *(f"    {line}" for line in first), "} else {"]
+        lines += ["if (has_1) {", *(f"    {line}" for line in first), "} else {"]
         lines += [*(f"    {line}" for line in second), "}"]
-    if not grouped:
-        return lines
-    for group, place in enumerate(("i_0", "j_1")):
+    for group, place in groups if grouped else ():
         body = offsets(program)
         for k in grouped:
             access = program.accesses[k]
@@ -183,17 +200,18 @@ def _computed(program: Program, group: int) -> list[str]:
     return lines
 
 
-def _written(k: int, size: int, whole: bool) -> list[str]:
-    """Write what both groups gave."""
+def _written(k: int, size: int, whole: bool, groups: int) -> list[str]:
+    """Write what the groups gave."""
     if whole:
         words = PAIR_WORDS[size]
         return [
-            f"if (both) Out_{words}(out{k}).at[number] = {words}(t{k}_0_0, t{k}_0_1);",
+            f"if (has_1) Out_{words}(out{k}).at[number] = {words}(t{k}_0_0, t{k}_0_1);",
             f"else out{k}.at[i_0] = t{k}_0_0;",
         ]
     _, count = QUAD_WORDS[size]
     lines = []
-    for group, condition in enumerate(("", "if (both) ")):
+    for group in range(groups):
+        condition = f"if (has_{group}) " if group else ""
         for part in range(count):
             place = f"{count}u * i_{group} + {part}u" if count > 1 else f"i_{group}"
             lines.append(f"{condition}out{k}.at[{place}] = t{k}_{part}_{group};")

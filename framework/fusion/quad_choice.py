@@ -17,7 +17,7 @@ from ..shape import ceil_div
 from .build import WORKGROUP, FusedKernel, Wiring, build_kernel
 from .emit import includes
 from .expr import Program
-from .pair_emit import PAIR_WORDS
+from .pair_emit import GROUPS, PAIR_WORDS
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
@@ -56,8 +56,23 @@ ms, tanh from 0.135 to 0.129, x * 2 + 1 of float16 from 0.072 to 0.065 and casts
 bytes from 0.097 to 0.094, but exponentials from 0.1285 to 0.129 (2026-11-21).
 """
 
+MANY = Way("four", 128)
+"""The way of kernels that move elements of 2 bytes only, of which more must be on their
+way, and compute much for each.
+
+There it took tanh of 64 Mi bfloat16 from 0.074 to 0.068 ms, gelu from 0.090 to 0.085
+and their sums with themselves from 0.072 to 0.067.
+"""
+
+WHOLE = Way("joined", 128)
+"""The way of those that compute little: relu of 64 Mi bfloat16 took 0.066 ms, 0.067 in
+the other way."""
+
 _LONG = ("error_function", "hyperbolic", "trigonometric")
 """Files under `glsl/lib/math/` of functions that take many instructions."""
+
+_BRIEF = ("quick_full_exp", "quick_logistic", "quick_gated")
+"""Functions under `glsl/lib/math/` that take few."""
 
 
 def ways(gpu: DeviceInfo, kernel: FusedKernel) -> dict[str, Way]:
@@ -71,6 +86,8 @@ def ways(gpu: DeviceInfo, kernel: FusedKernel) -> dict[str, Way]:
     """
     most = min(gpu.max_workgroup_invocations, gpu.max_workgroup_size[0])
     forms = {"": "4 elements together", "apart": "8 elements apart"}
+    if all(DTYPES[each.dtype].itemsize == 2 for each in _program(kernel).outputs):
+        forms["four"] = "16 elements apart"
     if _joins(kernel):
         forms["joined"] = "8 elements joined"
     return {
@@ -81,10 +98,14 @@ def ways(gpu: DeviceInfo, kernel: FusedKernel) -> dict[str, Way]:
     }
 
 
+def _program(kernel: FusedKernel) -> Program:
+    assert isinstance(kernel.program, Program)
+    return kernel.program
+
+
 def _joins(kernel: FusedKernel) -> bool:
     """Whether eight narrow elements can move at once, at addresses that allow it."""
-    program = kernel.program
-    assert isinstance(program, Program)
+    program = _program(kernel)
     offsets = {name: offset for name, _, offset in kernel.inputs}
     read = [
         (DTYPES[access.dtype].itemsize, offsets[f"in{k}"])
@@ -101,10 +122,9 @@ def _joins(kernel: FusedKernel) -> bool:
 
 def in_way(kernel: FusedKernel, way: Way) -> FusedKernel:
     """Return a kernel for a GPU with its elements divided in another way."""
-    program = kernel.program
-    assert isinstance(program, Program)
+    program = _program(kernel)
     quads = int(dict(kernel.words)["quads"])
-    each = 2 if way.pairs else 1
+    each = GROUPS.get(way.pairs, 1)
     return kernel._replace(
         program=program._replace(pairs=way.pairs),
         grid=linear_grid(ceil_div(quads, each), way.workgroup),
@@ -114,11 +134,24 @@ def in_way(kernel: FusedKernel, way: Way) -> FusedKernel:
 
 def usual_way(kernel: FusedKernel) -> Way:
     """Return the way of a kernel for a GPU where nothing was measured."""
-    program = kernel.program
-    assert isinstance(program, Program)
+    program = _program(kernel)
+    sizes = {DTYPES[output.dtype].itemsize for output in program.outputs}
+    moved = sizes | {
+        DTYPES[access.dtype].itemsize
+        for access in program.accesses
+        if access.kind == "linear"
+    }
+    if moved == {2}:
+        return WHOLE if _is_brief(program) and _joins(kernel) else MANY
     long = {f'#include "lib/math/{file}.glsl"' for file in _LONG}
-    narrow = any(DTYPES[output.dtype].itemsize == 2 for output in program.outputs)
-    return USUAL if long.isdisjoint(includes(program)) and not narrow else WORDY
+    return USUAL if long.isdisjoint(includes(program)) and 2 not in sizes else WORDY
+
+
+def _is_brief(program: Program) -> bool:
+    """Whether little is computed for each element."""
+    calls = any("lib/math/" in line for line in includes(program))
+    first, *more = program.instructions
+    return not more and (not calls or first.glsl.partition("(")[0] in _BRIEF)
 
 
 def build_chosen_kernel(

@@ -9,16 +9,19 @@ import pytest
 
 import vkbackend
 import vkbackend.framework as fw
-from tests.framework.fusion.graphs import apply, memory
+from tests.framework.fusion.graphs import apply, memory, result
 from tests.hardware import skip_where_it_crashes
 from vkbackend.framework import plan, tuner, tuning
 from vkbackend.framework.device import GpuDevice
-from vkbackend.framework.dtype import DTYPES, DType, float16, float32
+from vkbackend.framework.dtype import DTYPES, DType, bfloat16, float16, float32
 from vkbackend.framework.fusion import quad_choice
 from vkbackend.framework.fusion.build import build_kernel
+from vkbackend.framework.fusion.pair_emit import GROUPS
 from vkbackend.framework.fusion.quad_choice import (
     LEAST_QUADS,
+    MANY,
     USUAL,
+    WHOLE,
     WORDY,
     Way,
     build_chosen_kernel,
@@ -51,7 +54,10 @@ def test_ways(device: vkbackend.Device, dtype: DType, offset: int, joins: bool) 
     kernel = build_kernel([node], {id(node.outputs[0])})
     found = ways(hardware(device.info), kernel)
     assert USUAL in found.values()
-    assert len(set(found.values())) == len(found) == (9 if joins else 6)
+    forms = {"", "apart"} | ({"four"} if dtype is float16 else set())
+    forms |= {"joined"} if joins else set()
+    assert {way.pairs for way in found.values()} == forms
+    assert len(set(found.values())) == len(found) == 3 * len(forms)
     assert any(way.pairs == "joined" for way in found.values()) == joins
     small = dataclasses.replace(device.info, max_workgroup_invocations=256)
     assert {way.workgroup for way in ways(small, kernel).values()} == {128, 256}
@@ -87,6 +93,24 @@ def test_results_of_two_bytes_take_more_elements(name: str) -> None:
     kernel = build_kernel([node], {id(node.outputs[0])})
     assert node.outputs[0].dtype is DTYPES[name]
     assert usual_way(kernel) == (WORDY if name.endswith("16") else USUAL)
+
+
+@pytest.mark.parametrize(
+    ("name", "way"),
+    [("relu", WHOLE), ("exp", WHOLE), ("silu", WHOLE), ("log", MANY), ("tanh", MANY)],
+)
+def test_what_moves_two_bytes_only_takes_most(name: str, way: Way) -> None:
+    for dtype in (float16, bfloat16):
+        node = apply(name, memory((64,), dtype))
+        kernel = build_kernel([node], {id(node.outputs[0])})
+        assert usual_way(kernel) == way
+        more = apply("mul", result(node), result(node))
+        kernel = build_kernel([node, more], {id(more.outputs[0])})
+        assert usual_way(kernel) == MANY
+        # Eight of them do not lie at an address for them all.
+        node = apply(name, memory((), dtype, Layout((64,), (1,), 4)))
+        kernel = build_kernel([node], {id(node.outputs[0])})
+        assert usual_way(kernel) == MANY
 
 
 def test_the_usual_way_changes_nothing(device: vkbackend.Device) -> None:
@@ -156,7 +180,7 @@ def _over(x: fw.Tensor) -> Tensors:
 @pytest.mark.parametrize(
     "make", [_chain, _cast, _back, _views, _broadcast, _drawn, _siblings, _over]
 )
-@pytest.mark.parametrize("pairs", ["apart", "joined"])
+@pytest.mark.parametrize("pairs", GROUPS)
 def test_every_way_is_right(
     make: Callable[[fw.Tensor], Tensors],
     pairs: str,
@@ -171,7 +195,7 @@ def test_every_way_is_right(
         kernel = build_kernel(nodes, wanted)
         # Workgroups of 16, so that few elements are many of them and ragged at the end.
         offered = {way.pairs for way in ways(info, kernel).values()}
-        chosen = pairs if pairs in offered else "apart"
+        chosen = pairs if pairs in offered | {"four"} else "apart"
         used.append(chosen)
         return in_way(kernel, Way(chosen, 16))
 
