@@ -28,6 +28,7 @@ import numpy as np
 
 from . import precision, tuning
 from .autograd import is_grad_enabled, no_grad
+from .composite import Composite
 from .core import TensorCore, assembled
 from .device import GpuDevice
 from .dispatch import SOFTWARE_ROUNDS, Dispatch, Placed
@@ -36,8 +37,7 @@ from .errors import ShapeError
 from .op import REGISTRY, Op, need_feature, submit_node
 from .pending import Key, Node, Operand
 from .pointwise import Elementwise, taken_as
-from .precision import as_they_come
-from .recurring import MOST_KNOWN, KnownCall, KnownNode, KnownView, key_of
+from .recurring import MOST_KNOWN, KnownNode, KnownView, key_of
 from .shape import Layout, TensorSpec, interned
 
 if TYPE_CHECKING:
@@ -344,55 +344,6 @@ class Movement(Op[P, R]):
             layout = self.layout_rule(tensor.layout, *arguments)
             assert layout is not None, f"{self.name}: no view of a row-major tensor"
         return (tensor.view_of(interned(layout)),)
-
-
-class Composite(Op[P, R]):
-    """An op written with other ops, with a gradient rule of its own."""
-
-    def __init__(
-        self,
-        function: Callable[P, R],
-        dtypes: Sequence[DType] | Mapping[str, Sequence[DType]],
-        outputs: Sequence[str],
-    ) -> None:
-        super().__init__(function, dtypes, outputs)
-        self.known: dict[Key, KnownCall] = {}
-
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Apply the op, unchecked when a call with arguments like these came before."""
-        given: tuple[Any, ...] = args
-        if kwargs or precision.entered or len(args) != len(self.names):
-            given = self._given(args, kwargs)
-        key, tensors = key_of(given)
-        known = self.known.get(key)
-        if known is None:
-            return cast(R, self._at_length(given, key))
-        with no_grad(), as_they_come():
-            answer: Any = self.function(*given)  # type: ignore[call-arg]  # P
-        if known.keeping is not None and is_grad_enabled():
-            if any([each.requires_grad for each in tensors]):
-                outputs = answer if isinstance(answer, tuple) else (answer,)
-                known.keeping.leave(given, tensors, outputs, known.specs, known)
-        return cast(R, answer)
-
-    def _at_length(self, given: tuple[Any, ...], key: Key) -> Any:
-        """Check a call and apply the op; remember for `key` that it passed."""
-        bound = dict(zip(self.names, given))
-        tensors = self._tensors(bound)
-        self._check(tensors)
-        with no_grad(), as_they_come():
-            answer: Any = self.function(*given)  # type: ignore[call-arg]  # P
-        outputs = answer if isinstance(answer, tuple) else (answer,)
-        self._record(bound, tensors, outputs)
-        if key:
-            if len(self.known) >= MOST_KNOWN:
-                self.known.clear()
-            self.known[key] = KnownCall(
-                self.keeping(tuple(tensors)) if outputs[0].dtype.is_float else None,
-                tuple(each.spec for each in tensors.values()),
-                tuple(each.layout for each in tensors.values()),
-            )
-        return answer
 
 
 def elementwise(

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from .device import GpuDevice
     from .pending import Form
+    from .repeat import Recipe
     from .shape import Layout, TensorSpec
     from .tape import Keeping
 
@@ -57,11 +58,15 @@ class KnownCall(NamedTuple):
         Of the tensors.
     layouts : tuple of Layout
         Of the tensors: the key names them by identity.
+    recipes : dict of tuple of bool to Recipe or None
+        What it asks for, by which tensors require a gradient; None where that may be
+        something else each time.
     """
 
     keeping: Keeping | None
     specs: tuple[TensorSpec, ...]
     layouts: tuple[Layout, ...]
+    recipes: dict[tuple[bool, ...], Recipe | None]
 
 
 class KnownView(NamedTuple):

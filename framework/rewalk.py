@@ -1,10 +1,11 @@
 """Backward passes that come again: the same nodes for other values, without the rules.
 
-A training loop walks the same tape in every step. What the rules ask for depends on how
-the tape is wired, on the calls that left its entries, which are the same object when
-they are alike (`GradNode.kind`), on their numbers and on nothing else. So the first walk
-of a kind is only remembered, the second is watched, and what it asked for is asked for
-again by the next ones: nodes of the same forms, on the values that are saved now.
+A training loop walks the same tape in every step. What the rules ask for depends on
+how the tape is wired, on the calls that left its entries, which are known by the same
+object when they are alike (`GradNode.kind`), on their numbers and on nothing else. So
+the first walk of a kind is only remembered, the second is watched, and what it asked
+for is asked for again by the next ones: nodes of the same forms, on the values that are
+saved now.
 
 Only the library's own rules are known to be such, and only plain walks are repeated:
 into leaves that have no gradient, without hooks, and not for gradients of gradients.
@@ -18,7 +19,8 @@ from . import tracing, tuning
 from .autograd import GradNode, Saved, backward
 from .core import TensorCore, assembled
 from .device import GpuDevice
-from .pending import Array, Form, Node, Value, pending_node
+from .pending import Array, Value
+from .repeat import Row, Watcher, nodes_of
 from .schedule import append_all
 from .shape import Layout
 
@@ -30,22 +32,6 @@ MOST_MISSES = 32
 
 FEW = 16
 """Of so many walks one is looked up then."""
-
-
-class Row(NamedTuple):
-    """One node to ask for.
-
-    Attributes
-    ----------
-    form : Form
-    sources : tuple of int
-        Its inputs, as numbers of values: those of the tape, then results in order.
-    numbers : tuple of number
-    """
-
-    form: Form
-    sources: tuple[int, ...]
-    numbers: tuple[float, ...]
 
 
 class Walk(NamedTuple):
@@ -128,55 +114,6 @@ class Tape:
         return True
 
 
-class _Watcher:
-    """Hears what a walk asks for; see `tracing.Listener`."""
-
-    def __init__(self, device: GpuDevice) -> None:
-        self.nodes: list[Node] = []
-        self.fits = True
-        self._device = device
-
-    def asked(self, device: GpuDevice, node: Node) -> None:
-        """Leave an operation pending."""
-        self.nodes.append(node)
-        self.fits = self.fits and device is self._device
-        append_all(device, [node])
-
-    def rebound(self, array: Array, before: Value) -> None:
-        """Note a change in place, which is not repeated."""
-        self.fits = False
-
-    def drawn(self, generator: Any, words: tuple[int, int, int, int]) -> Any:
-        """Note a draw, which is another one each time."""
-        self.fits = False
-        return words
-
-    def changing(self, read: Any) -> float:
-        """Note a number that is another one each time."""
-        self.fits = False
-        number: float = read()
-        return number
-
-    def each_time(self, action: Any) -> None:
-        """Note an action of the host."""
-        self.fits = False
-
-    def once(self, reason: str) -> None:
-        """Note what is done only once."""
-        self.fits = False
-
-    def called(self, owner: Any) -> None:
-        """Note a module, which a rule does not call."""
-        self.fits = False
-
-    def left_gradient(self, leaf: Any, cleared: bool) -> None:
-        """Expect it: leaves get their gradients."""
-
-    def refused(self, what: str) -> None:
-        """Note that a value is read, on which what follows may depend."""
-        self.fits = False
-
-
 def backward_again(output: TensorCore, grad: TensorCore) -> None:
     """Do what `backward([output], [grad])` does, in short where it was done before."""
     device, root = output.device, output.grad_node
@@ -223,16 +160,7 @@ def _tape(device: GpuDevice, output: TensorCore, grad: TensorCore) -> Tape | Non
 def _repeat(device: GpuDevice, tape: Tape, walk: Walk, results: type[Any]) -> None:
     """Ask for the nodes of a walk, and give leaves their gradients."""
     values = list(tape.values)
-    nodes = []
-    for form, sources, numbers in walk.rows:
-        inputs = tuple([values[at] for at in sources])
-        if len(form.outputs) == 1:
-            node = pending_node(form, inputs, numbers)
-            values.append(node.outputs[0])
-        else:
-            node = Node(form, inputs, numbers)
-            values += node.outputs
-        nodes.append(node)
+    nodes = nodes_of(walk.rows, values)
     for leaf, found in zip(tape.leaves, walk.grads):
         if found is not None:
             at, layout = found
@@ -248,20 +176,13 @@ def _watched(
     device: GpuDevice, tape: Tape, output: TensorCore, grad: TensorCore
 ) -> object:
     """Walk a tape; return what it asked for, or `_UNFIT`."""
-    watcher = _Watcher(device)
+    watcher = Watcher(device)
     with tracing.listening(watcher):
         backward([output], [grad])
-    if not watcher.fits:
-        return _UNFIT
     numbers = dict(tape.values)
-    rows = []
-    for node in watcher.nodes:
-        if any(value not in numbers for value in node.values):
-            return _UNFIT
-        sources = tuple([numbers[value] for value in node.values])
-        rows.append(Row(node.form, sources, node.numbers))
-        for value in node.outputs:
-            numbers[value] = len(numbers)
+    rows = watcher.rows(numbers)
+    if rows is None:
+        return _UNFIT
     grads: list[tuple[int, Layout] | None] = []
     for leaf in tape.leaves:
         found = leaf.grad
@@ -274,4 +195,4 @@ def _watched(
         grads.append((at, found.layout))
     kinds = [node.kind for node in tape.nodes]
     held = grad.layout, output.array.value.dtype, device.gpu.info, *kinds
-    return Walk(tuple(rows), tuple(grads), held)
+    return Walk(rows, tuple(grads), held)

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from .autograd import GradNode, edge_of, save
+from .autograd import Edge, GradNode, Saved, save
 from .core import TensorCore
+from .repeat import OWN
 from .shape import TensorSpec
 
 INPUT, OUTPUT, ARGUMENT, NEEDS, SPEC = range(5)
 """Where an argument of a rule comes from."""
 
-_OWN = f"{__package__}."
-"""Modules of the library, as its rules name them."""
+# Quicker than the constructors of named tuples, which are written in Python.
+_tuple: Any = tuple.__new__
 
 
 class Keeping(NamedTuple):
@@ -63,13 +64,22 @@ class Keeping(NamedTuple):
         kind : object or None
             What the call was known by; see `GradNode`.
         """
-        edges = tuple(
-            [edge_of(each) if each.requires_grad else None for each in tensors]
-        )
+        # What `edge_of` and `save` do, written out because it is done for each entry.
+        edges: list[Edge | None] = []
+        for each in tensors:
+            if each.requires_grad:
+                node = each.grad_node
+                where = (each, 0) if node is None else (node, each.grad_index)
+                edges.append(_tuple(Edge, where))
+            else:
+                edges.append(None)
         saved: dict[str, Any] = {}
         for name, source, at in self.saves:
             if source == INPUT:
-                saved[name] = save(tensors[at], at)
+                each = tensors[at]
+                array = each.array
+                place = array, each.layout, each.device, each.results
+                saved[name] = _tuple(Saved, (*place, array.version, at))
             elif source == OUTPUT:
                 saved[name] = save(outputs[at], -1 if at else None)
             elif source == ARGUMENT:
@@ -83,7 +93,12 @@ class Keeping(NamedTuple):
         first = outputs[0]
         first.requires_grad = True
         first.grad_node = GradNode(
-            self.name, self.rule, edges, specs, saved, kind if self.own else None
+            self.name,
+            self.rule,
+            tuple(edges),
+            specs,
+            saved,
+            kind if self.own else None,
         )
 
 
@@ -123,7 +138,7 @@ def keeping(
             tensor = each.removesuffix("_spec")
             saves.append((each, SPEC, order.index(tensor) if tensor in order else -1))
     present = tuple(order.index(each) if each in order else -1 for each in tensors)
-    own = getattr(function, "__module__", "").startswith(_OWN)
+    own = getattr(function, "__module__", "").startswith(OWN)
     if -1 in present:
         function = _without_absent(function, present)
     return Keeping(name, function, tuple(saves), present, own)

@@ -48,12 +48,14 @@ ORDER = {
         schedule report_svg
         report
         core parts precision
+        repeat
         autograd
         rewalk
         conversion
         tape
         op
         recurring
+        composite
         pointwise
         primitive
         ops

@@ -17,6 +17,7 @@ from types import CodeType
 from typing import Any, cast
 
 from vkbackend.framework import ops
+from vkbackend.framework.composite import Composite
 from vkbackend.framework.dtype import (
     ANY,
     DTYPES,
@@ -29,7 +30,7 @@ from vkbackend.framework.dtype import (
     DType,
 )
 from vkbackend.framework.op import REGISTRY, Op
-from vkbackend.framework.primitive import Composite, Movement, Primitive
+from vkbackend.framework.primitive import Movement, Primitive
 
 ROOT = Path(__file__).resolve().parents[1]
 TABLE = ROOT / "framework" / "ops" / "OPS.md"
