@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _ALIGNMENT = 16
 _ADDRESS_SIZE = 8
+_NONE: dict[Queue, int] = {}
 
 
 class Recording:
@@ -152,8 +153,10 @@ class Recording:
     def _waits(self) -> dict[Queue, int]:
         """Wait for all of the other queue, which may read or write any buffer."""
         other = self._device.transfer_queue
-        if other is self._queue or other.reached(other.submitted):
-            return {}
+        if other is self._queue or other.completed >= other.submitted:
+            return _NONE
+        if other.reached(other.submitted):
+            return _NONE
         return {other: other.submitted}
 
     def settle(self) -> None:

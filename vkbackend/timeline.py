@@ -14,7 +14,7 @@ import collections
 import ctypes
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from .errors import DeviceLost
 from .logical import LogicalDevice
@@ -34,6 +34,10 @@ _MAX_IN_FLIGHT = 64
 # Submissions between two questions to the driver how far it is, which cost as much as
 # the submission itself.
 _ASK_EVERY = 16
+
+
+# Quicker than the constructors of named tuples, which are written in Python.
+_tuple: Any = tuple.__new__
 
 
 class TimelinePoint(NamedTuple):
@@ -339,7 +343,8 @@ class Queue:
             self._fail("vkQueueSubmit2", result, label)
         self.submitted = value
         self._logical.counters.submits += 1
-        return TimelinePoint(self, value)
+        point: TimelinePoint = _tuple(TimelinePoint, (self, value))
+        return point
 
     def reached(self, value: int) -> bool:
         """Return whether submission `value` is finished; does not wait."""

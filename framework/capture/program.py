@@ -269,14 +269,18 @@ class Program:
 
     def _results(self) -> Any:
         """Return what the function returns, with fresh tensors."""
-        device, returned, tensors = self._device, [], []
-        for numel, dtype, buffer, layout in self._made:
-            array = kept_array(numel, dtype, buffer)
-            returned.append(array.value)
-            tensors.append(assembled(Tensor, array, layout, device))
-        self._returned = returned
+        device = self._device
         if type(self._result) is Slot:
-            return tensors[0]
+            ((numel, dtype, buffer, layout),) = self._made
+            array = kept_array(numel, dtype, buffer)
+            self._returned = [array.value]
+            return assembled(Tensor, array, layout, device)
+        arrays = [kept_array(*made[:3]) for made in self._made]
+        self._returned = [array.value for array in arrays]
+        tensors = [
+            assembled(Tensor, array, made[3], device)
+            for array, made in zip(arrays, self._made)
+        ]
         return filled(self._result, tensors)
 
     def profiled(self) -> bool:

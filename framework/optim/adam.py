@@ -168,8 +168,8 @@ class Adam(Optimizer):
     def _factors(self, group: Group, step: int) -> tuple[float, ...]:
         """Return what decay leaves, the root's factor and the step's size."""
         kept, _, lr = self._uncorrected(group, step)
-        correction1, correction2 = (1.0 - beta**step for beta in group["betas"])
-        return kept, 1.0 / math.sqrt(correction2), lr / correction1
+        beta1, beta2 = group["betas"]
+        return kept, 1.0 / math.sqrt(1.0 - beta2**step), lr / (1.0 - beta1**step)
 
     def _uncorrected(self, group: Group, step: int) -> tuple[float, ...]:
         """Return what decay leaves, the step's number and the learning rate."""
