@@ -89,7 +89,7 @@ def run_plan(
 
     With `more`, what it adds to the batch runs last.
     """
-    memory = _memory(gpu, plan, nodes)
+    memory = memory_of(gpu, plan, _inputs(plan, nodes))
     if plan.packed is None:
         plan.packed = Packed(plan.running)
     commands = plan.packed.commands([at for _, at in memory], nodes)
@@ -112,15 +112,26 @@ def run_plan(
         raise
 
 
-def _memory(
-    gpu: vkbackend.Device, plan: Plan, nodes: Sequence[Node]
-) -> list[tuple[vkbackend.Buffer, int]]:
-    """Return the buffer of each slot that is used, and the address in it."""
-    memory: list[Any] = [(None, 0)] * plan.slots
-    for slot, node, at in plan.inputs:
+def _inputs(plan: Plan, nodes: Sequence[Node]) -> list[vkbackend.Buffer]:
+    """Return the memory of what a plan takes from outside."""
+    found = []
+    for _, node, at in plan.inputs:
         buffer = nodes[node].values[at].buffer
         if type(buffer) is not vkbackend.Buffer:
             buffer = realised(nodes[node].values[at])
+        found.append(buffer)
+    return found
+
+
+def memory_of(
+    gpu: vkbackend.Device, plan: Plan, inputs: Sequence[vkbackend.Buffer]
+) -> list[tuple[vkbackend.Buffer, int]]:
+    """Return the buffer of each slot that is used, and the address in it.
+
+    `inputs` are those of `plan.inputs`, in order.
+    """
+    memory: list[Any] = [(None, 0)] * plan.slots
+    for (slot, _, _), buffer in zip(plan.inputs, inputs):
         memory[slot] = buffer, buffer.address
     slots, sizes = plan.running.memory
     for slot, buffer in zip(slots, gpu.allocate_each(sizes)):

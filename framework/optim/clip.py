@@ -11,6 +11,7 @@ from ..ops import minimum, mul
 from ..ops.square_sums import square_sum
 from ..shape import Layout, interned
 from ..tensor import Tensor
+from .clipped import clip_again
 from .replace import become_each
 
 
@@ -36,10 +37,14 @@ def clip_grad_norm_(parameters: Iterable[Tensor] | Tensor, max_norm: float) -> T
     grads: list[Tensor] = [each.grad for each in listed if each.grad is not None]
     if not grads:
         return zeros(())
-    with no_grad():
-        norm = common_norm(grads)
-        scale_each(grads, minimum(max_norm / (norm + 1e-6), 1.0))
-    return norm
+
+    def clip(grads: Sequence[Tensor]) -> Tensor:
+        with no_grad():
+            norm = common_norm(grads)
+            scale_each(grads, minimum(max_norm / (norm + 1e-6), 1.0))
+        return norm
+
+    return clip_again(grads, (type(max_norm), max_norm), clip)
 
 
 def scale_each(grads: Sequence[Tensor], factor: Tensor) -> None:
