@@ -169,3 +169,73 @@ def levels(accesses: Sequence[tuple[Sequence[int], Sequence[int]]]) -> list[int]
             wrote[area] = used[area] = level
         found.append(level)
     return found
+
+
+def beside(
+    accesses: Sequence[tuple[Sequence[int], Sequence[int]]],
+    loads: Sequence[int],
+    light: Sequence[bool],
+) -> list[int]:
+    """Return waves as `levels` does, but with light work beside the heaviest.
+
+    Light work takes its time however little it is. Where nothing waits for it, it goes
+    where other work takes longer: a sort of 2048 numbers then adds nothing to a step.
+
+    Parameters
+    ----------
+    accesses : sequence of (reads, writes)
+        See `waves`.
+    loads : sequence of int
+        How much each piece has to do.
+    light : sequence of bool
+        Which pieces may move.
+    """
+    earliest = levels(accesses)
+    latest = _latest(accesses, earliest, light)
+    heaviest = [0] * (max(earliest, default=0) + 1)
+    for level, load, moves in zip(earliest, loads, light):
+        if not moves:
+            heaviest[level] = max(heaviest[level], load)
+    found: list[int] = []
+    wrote: dict[int, int] = {}
+    used: dict[int, int] = {}
+    for k, (reads, writes) in enumerate(accesses):
+        level = earliest[k]
+        if light[k]:
+            first = max(
+                [0]
+                + [wrote.get(area, -1) + 1 for area in (*reads, *writes)]
+                + [used.get(area, -1) + 1 for area in writes]
+            )
+            level = max(range(first, latest[k] + 1), key=lambda at: (heaviest[at], -at))
+        for area in reads:
+            used[area] = max(used.get(area, -1), level)
+        for area in writes:
+            wrote[area] = used[area] = level
+        found.append(level)
+    return found
+
+
+def _latest(
+    accesses: Sequence[tuple[Sequence[int], Sequence[int]]],
+    earliest: Sequence[int],
+    light: Sequence[bool],
+) -> list[int]:
+    """Return the last wave for each piece if only light ones move."""
+    latest = list(earliest)
+    end = max(earliest, default=0)
+    written: dict[int, int] = {}
+    used: dict[int, int] = {}
+    for k in reversed(range(len(accesses))):
+        reads, writes = accesses[k]
+        if light[k]:
+            latest[k] = min(
+                [end]
+                + [written.get(area, end + 1) - 1 for area in reads]
+                + [used.get(area, end + 1) - 1 for area in writes]
+            )
+        for area in reads:
+            used[area] = min(used.get(area, end + 1), latest[k])
+        for area in writes:
+            written[area] = used[area] = latest[k]
+    return latest

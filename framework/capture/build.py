@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
@@ -11,7 +12,7 @@ import vkbackend
 from ..errors import TraceError
 from ..execution import realised
 from ..launch import Launch
-from ..memory_plan import GRANULE, Area, levels, most_alive, place, rounded, waves
+from ..memory_plan import GRANULE, Area, beside, most_alive, place, rounded, waves
 from ..pending import Array, Value
 from ..plan import Plan, build_plan
 from ..tuner import tuned
@@ -19,6 +20,12 @@ from .words import Words
 
 if TYPE_CHECKING:
     from .trace import Trace
+
+LIGHT = 16
+"""Workgroups of a dispatch that may wait until there is more to do beside it."""
+
+MOST_KEPT_LONGER = 1 << 16
+"""Bytes of what it reads, which are kept for it."""
 
 Place = tuple[vkbackend.Buffer, int]
 """A buffer and an offset in bytes."""
@@ -141,7 +148,7 @@ class _Build:
         return self.result
 
     def _ordered(self, launches: list[Launch]) -> list[Launch]:
-        """Return launches in the order that needs the fewest barriers."""
+        """Return launches in an order of few barriers, light ones beside heavy ones."""
         replaced = {
             self.slots[id(array.value)]: self.slots[id(before)]
             for array, before in self.trace.rebound_arrays.values()
@@ -152,7 +159,19 @@ class _Build:
             # New content may lie where the old does, so readers of that come first.
             old = [replaced[slot] for slot in launch.writes if slot in replaced]
             accesses.append((launch.reads, (*launch.writes, *old)))
-        found = levels(accesses)
+        made = [dict(launch.allocate) for launch in launches]
+        sizes = {slot: size for each in made for slot, size in each.items()}
+        for value in self.trace.feeds:
+            if id(value) in self.slots:
+                size = value.numel * value.dtype.itemsize
+                sizes[self.slots[id(value)]] = size
+        loads = [math.prod(launch.grid) for launch in launches]
+        light = [
+            load <= LIGHT
+            and sum(sizes.get(slot, 0) for slot in launch.reads) <= MOST_KEPT_LONGER
+            for load, launch in zip(loads, launches)
+        ]
+        found = beside(accesses, loads, light)
         return [
             launches[k] for k in sorted(range(len(launches)), key=found.__getitem__)
         ]

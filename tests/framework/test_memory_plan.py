@@ -1,5 +1,6 @@
 """Memory by lifetimes: what is alive together lies apart, in as little as possible."""
 
+import random
 import sys
 
 from hypothesis import given
@@ -8,6 +9,7 @@ from hypothesis import strategies as st
 from vkbackend.framework.memory_plan import (
     GRANULE,
     Area,
+    beside,
     levels,
     most_alive,
     place,
@@ -97,3 +99,30 @@ def test_waves_keep_conflicts_apart(work: list[tuple[list[int], list[int]]]) -> 
 @given(accesses)
 def test_levels_are_never_later(work: list[tuple[list[int], list[int]]]) -> None:
     assert all(a <= b for a, b in zip(levels(work), waves(work)))
+
+
+@given(accesses, st.randoms())
+def test_light_work_moves_within_what_it_needs(
+    work: list[tuple[list[int], list[int]]], order: random.Random
+) -> None:
+    loads = [order.randrange(100) for _ in work]
+    light = [load < 30 for load in loads]
+    found, first = beside(work, loads, light), levels(work)
+    for late, (reads, writes) in enumerate(work):
+        assert light[late] or found[late] == first[late]
+        assert first[late] <= found[late] <= max(first)
+        for early, (read, written) in enumerate(work[:late]):
+            if {*written} & {*reads, *writes} or {*read} & {*writes}:
+                assert found[early] < found[late]
+
+
+def test_a_sort_goes_beside_a_product() -> None:
+    # A chain of four, and beside its first a sort whose result is read at the end.
+    chain = [([k], [k + 1]) for k in range(4)]
+    work = [chain[0], ([9], [10]), ([10], [11]), *chain[1:3], ([3, 11], [4])]
+    loads = [5, 1, 1, 80, 300, 5]
+    light = [load == 1 for load in loads]
+    assert levels(work) == [0, 0, 1, 1, 2, 3]
+    assert beside(work, loads, light) == [0, 1, 2, 1, 2, 3]
+    assert beside(work, loads, [False] * 6) == levels(work)
+    assert beside([], [], []) == []
