@@ -315,6 +315,12 @@ class Tensor(
         GradError
             If it is not on the tape, has several elements and no `grad` is given, or
             something saved was freed or changed in place.
+
+        Notes
+        -----
+        On a GPU 48 pending operations or more are submitted first, so that the device
+        computes them while the host asks for the rest: such a step that is not replayed
+        makes two submissions. A replay of `jit` makes one.
         """
         if isinstance(self.device, GpuDevice):
             start_early(self.device)
