@@ -19,10 +19,11 @@ from . import tracing, tuning
 from .autograd import GradNode, Saved, backward
 from .core import TensorCore, assembled
 from .device import GpuDevice
+from .dtype import DType
 from .pending import Array, Value
 from .repeat import Row, Watcher, nodes_of
 from .schedule import append_all
-from .shape import Layout
+from .shape import Layout, TensorSpec
 
 MOST_WALKS = 64
 """Kinds of walks that are known per device; the oldest goes first."""
@@ -32,6 +33,10 @@ MOST_MISSES = 32
 
 FEW = 16
 """Of so many walks one is looked up then."""
+
+
+_NAMED = frozenset({tuple, str, type(None), DType, TensorSpec})
+"""Types of what is saved and known by the kind of the call alone."""
 
 
 class Walk(NamedTuple):
@@ -108,6 +113,8 @@ class Tape:
                 elif kind is float or kind is int:
                     # Equal numbers of the same kind of call differ in the sign of zero.
                     key.append(each or str(each))
+                elif kind not in _NAMED:
+                    key.append(repr(each))
         for leaf in leaves:
             if leaf.grad is not None or leaf.hooks or leaf.results is not results:
                 return False

@@ -9,7 +9,7 @@ import torch
 
 import vkbackend
 import vkbackend.framework as fw
-from vkbackend.framework import nn
+from vkbackend.framework import nn, ops
 from vkbackend.framework.errors import GradError
 from vkbackend.framework.rewalk import MOST_MISSES, Walk
 
@@ -112,6 +112,18 @@ def test_numbers_are_those_of_the_call(place: Any) -> None:
         (x * factor).sum().backward()
         assert x.grad.tolist() == [factor] * 3
         assert np.signbit(x.grad.numpy()).tolist() == [np.signbit(factor)] * 3
+
+
+def test_numbers_of_any_type_count(place: Any) -> None:
+    (x,) = leaves(place, np.ones(3, np.float32))
+    for factor in (True, False, np.float32(2), np.float32(3), np.int64(2), np.int64(5)):
+        for _ in range(3):
+            x.grad = None
+            ops.mul(x, factor).sum().backward()
+            assert x.grad.tolist() == [float(factor)] * 3
+            x.grad = None
+            ops.mul(x, type(factor)(0)).sum().backward()
+            assert x.grad.tolist() == [0.0] * 3
 
 
 def test_operands_that_change_places_are_another_kind(place: Any) -> None:
