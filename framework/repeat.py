@@ -145,6 +145,8 @@ class Recipe(NamedTuple):
         What the device was found to be able to do.
     era : int
         See `tuning`.
+    fusing : bool
+        Whether operations could join one kernel.
     """
 
     rows: tuple[Row, ...]
@@ -153,12 +155,13 @@ class Recipe(NamedTuple):
     device: GpuDevice
     info: object
     era: int
+    fusing: bool
 
     def holds(self) -> bool:
         """Return whether the call would ask for the same today."""
-        settings = tuning.settings()
-        same = self.era == settings.era and self.info is self.device.gpu.info
-        return same and not settings.enabled
+        settings, device = tuning.settings(), self.device
+        same = self.era == settings.era and self.info is device.gpu.info
+        return same and self.fusing is device.fusing and not settings.enabled
 
     def again(self, tensors: Sequence[TensorCore]) -> Any:
         """Ask for it on other tensors; return the answer."""
@@ -195,4 +198,4 @@ def recipe_of(
         outputs.append((at, each.layout))
     info, era = device.gpu.info, tuning.settings().era
     single = not isinstance(answer, tuple)
-    return Recipe(rows, tuple(outputs), single, device, info, era)
+    return Recipe(rows, tuple(outputs), single, device, info, era, device.fusing)

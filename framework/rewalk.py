@@ -158,7 +158,7 @@ def _tape(device: GpuDevice, output: TensorCore, grad: TensorCore) -> Tape | Non
     if not fits or grad.array.value.dtype is not output.array.value.dtype:
         return None
     tape = Tape(grad)
-    tape.key += (id(device.gpu.info), tuning.era(device.gpu))
+    tape.key += (id(device.gpu.info), tuning.era(device.gpu), device.fusing)
     root = output.grad_node
     assert root is not None
     return tape if tape.read(root, output.results) else None

@@ -9,7 +9,7 @@ import vkbackend
 import vkbackend.framework as fw
 from vkbackend.framework import tracing
 from vkbackend.framework.repeat import Watcher, nodes_of, recipe_of
-from vkbackend.framework.schedule import append_all
+from vkbackend.framework.schedule import append_all, unfused
 
 
 @pytest.fixture
@@ -85,6 +85,8 @@ def test_a_recipe_answers_as_the_function_does(place: Any) -> None:
     recipe = recipe_of(watcher, place, [x, y], answer)
     assert recipe is not None
     assert recipe.holds()
+    with unfused(place):
+        assert not recipe.holds()
     x, y = ramp(place, 4), ramp(place, 7)
     total, difference = recipe.again([x, y])
     assert total.item() == (x.numpy() * y.numpy()).sum()
