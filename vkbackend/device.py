@@ -126,11 +126,8 @@ class Device:
             return [self.allocate(size) for size in sizes]
         with self.logical.lock:
             self.check_open("allocate")
-            take, ask, buffers = self.pool.allocate, True, []
-            for size in sizes:
-                buffers.append(Buffer(self, take(size, "", ask), size, ""))
-                ask = False
-        return buffers
+            spans = self.pool.allocate_each(sizes)
+        return [Buffer(self, span, size, "") for span, size in zip(spans, sizes)]
 
     def upload(self, data: Any, buffer: Buffer, offset: int = 0) -> None:
         """Write host bytes into a buffer; `data` may be changed afterwards.

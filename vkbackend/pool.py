@@ -28,7 +28,7 @@ Sizes are rounded up to 256 bytes. Requests above half a block get a block of th
 
 import collections
 import gc
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 
 from .errors import OutOfDeviceMemory
@@ -135,7 +135,7 @@ class Pool:
         first = self._block_limit if discrete else _FIRST_BLOCK_SHARED
         self._next_block = min(first, self._block_limit)
 
-    def allocate(self, size: int, name: str, ask: bool = True) -> Span:
+    def allocate(self, size: int, name: str) -> Span:
         """Return a span of at least `size` bytes.
 
         Waits for the device only where the module's order of search says so.
@@ -146,24 +146,38 @@ class Pool:
             Bytes; 0 is allowed.
         name : str
             For the memory dump.
-        ask : bool, default True
-            Whether the device may be asked what it has done; where it was just now,
-            asking again takes longer than the rest.
 
         Raises
         ------
         OutOfDeviceMemory
             With the numbers, after everything that could be freed was freed.
         """
-        self._bury()
-        rounded = max(GRANULE, round_up(size))
-        span = self._take(rounded, ask) or self._grow(rounded)
-        self._live[span.address] = (name, size)
-        statistics = self._statistics
-        statistics.in_use += rounded
-        statistics.peak_in_use = max(statistics.peak_in_use, statistics.in_use)
-        statistics.total_allocations += 1
+        (span,) = self.allocate_each((size,), name)
         return span
+
+    def allocate_each(self, sizes: Sequence[int], name: str = "") -> list[Span]:
+        """Return a span for each size, as `allocate` does.
+
+        The device is asked once what it has done: asking takes longer than the rest.
+        """
+        self._bury()
+        statistics, ask = self._statistics, True
+        spans: list[Span] = []
+        try:
+            for size in sizes:
+                rounded = max(GRANULE, round_up(size))
+                span = self._take(rounded, ask) or self._grow(rounded)
+                ask = False
+                self._live[span.address] = (name, size)
+                statistics.in_use += rounded
+                if statistics.in_use > statistics.peak_in_use:
+                    statistics.peak_in_use = statistics.in_use
+                spans.append(span)
+        except BaseException:
+            self.graveyard.extend([(span, span.points) for span in spans])
+            raise
+        statistics.total_allocations += len(spans)
+        return spans
 
     def _bury(self) -> None:
         """Move the spans of dead buffers into the bins."""
@@ -171,7 +185,10 @@ class Pool:
         while graveyard:
             span, points = graveyard.popleft()
             span.points = latest(points)
-            self._bins.setdefault(span.size, collections.deque()).append(span)
+            freed = self._bins.get(span.size)
+            if freed is None:
+                freed = self._bins[span.size] = collections.deque()
+            freed.append(span)
             del self._live[span.address]
             self._statistics.in_use -= span.size
 

@@ -308,3 +308,13 @@ def test_freed_memory_serves_the_same_queue(device: vkbackend.Device) -> None:
         batch.submit()
         assert (words(device, buffer) == value).all()
     assert device.memory_stats()["reserved"] - before < 1 << 30
+
+
+def test_none_is_taken_where_not_all_fit() -> None:
+    pool, _ = make_pool(64 * MIB)
+    before = pool.statistics()["in_use"]
+    with pytest.raises(OutOfDeviceMemory):
+        pool.allocate_each([MIB, 2 * MIB, 1024 * MIB])
+    statistics = pool.statistics()
+    assert statistics["in_use"] == before
+    assert len(pool.allocate_each([MIB, 2 * MIB])) == 2
