@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -27,8 +27,54 @@ MOST_HEAD = 256
 GPU_TILE = {"LOCAL_X": 128, "LANES": 32, "ROWS": 8, "TILE": 2, "STAGED": 1}
 """Four teams of eight rows, and 64 vectors of the other side."""
 
-QUAD_TILE = {"LOCAL_X": 128, "LANES": 16, "TILE": 4, "STAGED": 1}
-"""Eight teams, of eight rows each or of four, where vectors are whole quads."""
+
+class QuadTile(NamedTuple):
+    """What a workgroup computes where vectors are whole quads.
+
+    Attributes
+    ----------
+    invocations, lanes : int
+        Of a workgroup, and of a team.
+    rows, tile : int
+        Own vectors of a team, and those of the other side of an invocation.
+    """
+
+    invocations: int
+    lanes: int
+    rows: int
+    tile: int
+
+    @property
+    def shared_memory(self) -> int:
+        """Bytes of it at most."""
+        block, pitch = (
+            self.invocations // self.lanes * self.rows,
+            self.tile * self.lanes + 4,
+        )
+        return 4 * ((block + SLAB) * pitch + self.invocations + block)
+
+    def constants(self) -> dict[str, int]:
+        """Return the specialization constants that say so."""
+        names = ("LOCAL_X", "LANES", "ROWS", "TILE")
+        return {**dict(zip(names, self)), "STAGED": 1}
+
+
+SLAB = 16
+"""Elements of vectors that are in shared memory at a time."""
+
+QUAD_TILES = {
+    "attention/attention": {128: QuadTile(64, 8, 8, 8)},
+    "attention/attention_query_vjp": {
+        64: QuadTile(64, 8, 8, 8),
+        128: QuadTile(128, 16, 8, 8),
+    },
+    "attention/attention_key_vjp": {64: QuadTile(128, 16, 8, 8)},
+}
+"""By the longest vector, the quickest of several on an NVIDIA H200 (driver 580.159.04,
+2026-11-21)."""
+
+SMALL_QUAD_TILE = QuadTile(128, 16, 4, 4)
+"""For longer vectors, which leave few registers, and devices with little memory."""
 
 SOFTWARE_ROWS = 8
 SOFTWARE_TILE = 4
@@ -166,7 +212,8 @@ def _tile(
         found = {"LOCAL_X": size, "LANES": size, "TILE": SOFTWARE_TILE, "STAGED": 0}
         return found | {"ROWS": min(size, rows)}, defines
     if all(map(_in_quads, vectors)):
-        return _quad_tile(kernel, longest), defines | {"QUADS": "1"}
+        tile = _quad_tile(gpu, kernel, longest)
+        return tile.constants(), defines | {"QUADS": "1"}
     return dict(GPU_TILE), defines
 
 
@@ -176,10 +223,12 @@ def _in_quads(x: Placed) -> bool:
     return not any(step % 4 for step in steps)
 
 
-def _quad_tile(kernel: str, head: int) -> dict[str, int]:
-    """Return the constants for vectors of whole quads, that there be registers."""
-    long = head > (64 if kernel == "attention/attention_key_vjp" else 128)
-    return QUAD_TILE | {"ROWS": 4 if long else 8}
+def _quad_tile(gpu: DeviceInfo, kernel: str, head: int) -> QuadTile:
+    """Return what a workgroup computes, that there be registers and memory."""
+    for most, tile in QUAD_TILES[kernel].items():
+        if head <= most and tile.shared_memory <= gpu.max_shared_memory:
+            return tile
+    return SMALL_QUAD_TILE
 
 
 def _heads_of(x: np.ndarray, q: np.ndarray) -> np.ndarray:

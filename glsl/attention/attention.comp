@@ -56,10 +56,7 @@ void main() {
     uint batch = number / heads, head = number % heads;
     uint k_at = k_base(batch, head / group), v_at = v_base(batch, head / group);
     uint mask_at = mask_base(batch, head);
-    uint own_at[ROWS];
-    for (uint i = 0; i < ROWS; ++i)
-        own_at[i] = q_base(batch, head)
-            + min(first_row + team * ROWS + i, queries - 1) * q_row;
+    uint q_at = q_base(batch, head);
 
     float sums[ROWS][VALUE_COLUMNS];
     for (uint i = 0; i < ROWS; ++i)
@@ -69,12 +66,16 @@ void main() {
     uint end = CAUSAL != 0 ? min(keys, first_row + BLOCK) : keys;
     for (uint first = 0; first < end; first += SPAN) {
         float scores[ROWS][TILE];
-        multiply(q, own_at, k, k_at, k_row, keys, first, HEAD, scores);
+        multiply(
+            q, q_at, q_row, queries, first_row, k, k_at, k_row, keys, first, HEAD, scores);
+        bool all_seen = sees_all(first_row, first);
         for (uint i = 0; i < ROWS; ++i)
             for (uint j = 0; j < TILE; ++j)
-                scores[i][j] = score(
-                    scores[i][j], first_row + team * ROWS + i,
-                    first + column_of(j), mask_at);
+                scores[i][j] = all_seen
+                    ? scores[i][j] * scale
+                    : score(
+                          scores[i][j], first_row + team * ROWS + i,
+                          first + column_of(j), mask_at);
         share(scores);
 
         float next = greatest;
@@ -89,12 +90,12 @@ void main() {
                 next = max(next, partial[row * PARTS + p]);
         }
         float reference = next == -INFINITE ? 0.0 : next;
-        float factor = precise_exp(greatest - reference);
+        float factor = FALLING_EXP(greatest - reference);
         total *= factor;
         for (uint n = 0; n < SPAN / PARTS / 4; ++n) {
             vec4 quad = quad_of_tile(row, n, part);
             for (uint u = 0; u < 4; ++u) {
-                float weight = precise_exp(quad[u] - reference);
+                float weight = FALLING_EXP(quad[u] - reference);
                 total += weight;
                 uint key = first + column_of_quad(n, part, u);
                 if (DROPOUT != 0)

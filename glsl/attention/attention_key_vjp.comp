@@ -24,12 +24,7 @@ void main() {
     if (number >= all.batch * key_heads) return;
     uint batch = number / key_heads, key_head = number % key_heads;
     In grad = all.grad;
-    uint k_at[ROWS], v_at[ROWS];
-    for (uint i = 0; i < ROWS; ++i) {
-        uint row = min(first_row + team * ROWS + i, keys - 1);
-        k_at[i] = k_base(batch, key_head) + row * k_row;
-        v_at[i] = v_base(batch, key_head) + row * v_row;
-    }
+    uint k_at = k_base(batch, key_head), v_at = v_base(batch, key_head);
 
     float k_sums[ROWS][COLUMNS], v_sums[ROWS][VALUE_COLUMNS];
     for (uint i = 0; i < ROWS; ++i) {
@@ -45,9 +40,12 @@ void main() {
         uint mask_at = mask_base(batch, head);
         for (uint first = start; first < queries; first += SPAN) {
             float scores[ROWS][TILE], products[ROWS][TILE];
-            multiply(k, k_at, q, q_at, q_row, queries, first, HEAD, scores);
             multiply(
-                v, v_at, grad, grad_at, VALUE_HEAD, queries, first, VALUE_HEAD, products);
+                k, k_at, k_row, keys, first_row, q, q_at, q_row, queries, first, HEAD,
+                scores);
+            multiply(
+                v, v_at, v_row, keys, first_row, grad, grad_at, VALUE_HEAD, queries,
+                first, VALUE_HEAD, products);
             for (uint j = 0; j < TILE; ++j) {
                 uint query = first + column_of(j);
                 uint place = line + min(query, queries - 1);
@@ -56,7 +54,7 @@ void main() {
                 for (uint i = 0; i < ROWS; ++i) {
                     uint key = first_row + team * ROWS + i;
                     float weight = score(scores[i][j], query, key, mask_at) - logsumexp;
-                    weight = sees ? precise_exp(weight) : 0.0;
+                    weight = sees ? FALLING_EXP(weight) : 0.0;
                     float factor = DROPOUT != 0 ? kept(place, key, seed, dropout) : 1.0;
                     scores[i][j] = weight * factor;
                     products[i][j] =

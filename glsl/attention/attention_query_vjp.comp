@@ -26,12 +26,10 @@ void main() {
     uint k_at = k_base(batch, head / group), v_at = v_base(batch, head / group);
     uint mask_at = mask_base(batch, head);
     In grad = all.grad;
-    uint q_at[ROWS], grad_at[ROWS];
+    uint q_at = q_base(batch, head), grad_at = number * queries * VALUE_HEAD;
     float logsumexp[ROWS], delta[ROWS];
     for (uint i = 0; i < ROWS; ++i) {
         uint row = min(first_row + team * ROWS + i, queries - 1);
-        q_at[i] = q_base(batch, head) + row * q_row;
-        grad_at[i] = (number * queries + row) * VALUE_HEAD;
         logsumexp[i] = all.logsumexp.at[number * queries + row];
         delta[i] = all.delta.at[number * queries + row];
     }
@@ -42,13 +40,20 @@ void main() {
     uint end = CAUSAL != 0 ? min(keys, first_row + BLOCK) : keys;
     for (uint first = 0; first < end; first += SPAN) {
         float scores[ROWS][TILE], products[ROWS][TILE];
-        multiply(q, q_at, k, k_at, k_row, keys, first, HEAD, scores);
-        multiply(grad, grad_at, v, v_at, v_row, keys, first, VALUE_HEAD, products);
+        multiply(
+            q, q_at, q_row, queries, first_row, k, k_at, k_row, keys, first, HEAD, scores);
+        multiply(
+            grad, grad_at, VALUE_HEAD, queries, first_row, v, v_at, v_row, keys, first,
+            VALUE_HEAD, products);
+        bool all_seen = sees_all(first_row, first);
         for (uint i = 0; i < ROWS; ++i)
             for (uint j = 0; j < TILE; ++j) {
                 uint row = first_row + team * ROWS + i, key = first + column_of(j);
-                float weight = score(scores[i][j], row, key, mask_at) - logsumexp[i];
-                weight = logsumexp[i] == -INFINITE ? 0.0 : precise_exp(weight);
+                float weight = all_seen
+                    ? scores[i][j] * scale
+                    : score(scores[i][j], row, key, mask_at);
+                weight -= logsumexp[i];
+                weight = logsumexp[i] == -INFINITE ? 0.0 : FALLING_EXP(weight);
                 if (DROPOUT != 0)
                     products[i][j] *= kept(number * queries + row, key, seed, dropout);
                 scores[i][j] = weight * (products[i][j] - delta[i]) * scale;

@@ -15,7 +15,8 @@ layout(constant_id = 7) const uint TILE = 2;
 layout(constant_id = 8) const uint CAUSAL = 0;
 layout(constant_id = 9) const uint HAS_MASK = 0;
 layout(constant_id = 10) const uint DROPOUT = 0;
-// Whether vectors of the other side go through shared memory, for coalesced loads.
+// Whether vectors of the other side go through shared memory, for coalesced loads; with
+// QUADS they always do.
 layout(constant_id = 11) const uint STAGED = 1;
 
 const uint BLOCK = ROWS * (gl_WorkGroupSize.x / LANES);
@@ -35,12 +36,13 @@ float scale = all.scale;
 const uint PITCH = SPAN + 4, STEP = 4;
 const uint COLUMNS = ((HEAD - 1) / (4 * LANES) + 1) * 4;
 const uint VALUE_COLUMNS = ((VALUE_HEAD - 1) / (4 * LANES) + 1) * 4;
-shared vec4 tile[BLOCK * PITCH / 4];
-shared vec4 slab[SLAB * PITCH / 4];
+// The tile; while it is not needed, elements of own vectors lie there. Then the slab.
+const uint SLAB_AT = BLOCK * PITCH, OWN_PITCH = BLOCK + 4;
+shared vec4 tile[(SLAB_AT + SLAB * PITCH) / 4];
 #define TAKEN vec4
+#define FALLING_EXP quick_exp
 // By way of two words, for SwiftShader crashes on the direct one.
 #define QUADS_OF(x) QuadsIn(uvec2(x))
-#define TAKE(own, at, e, depth) load_quad(QUADS_OF(own), ((at) + (e)) / 4)
 #define TAKE_TILE(i) tile[(i) / 4]
 #else
 const uint PITCH = SPAN + 1, STEP = 2;
@@ -49,8 +51,7 @@ const uint VALUE_COLUMNS = (VALUE_HEAD - 1) / LANES + 1;
 shared float tile[BLOCK * PITCH];
 shared float slab[STAGED != 0 ? SLAB * PITCH : 1];
 #define TAKEN vec2
-#define TAKE(own, at, e, depth)                                                          \
-    vec2(load(own, (at) + (e)), load(own, (at) + min((e) + 1, (depth) - 1)))
+#define FALLING_EXP row_exp
 #define TAKE_TILE(i) vec2(tile[i], tile[(i) + 1])
 #endif
 
@@ -63,6 +64,12 @@ uint column_of(uint j) { return (j / 4 * LANES + lane) * 4 + j % 4; }
 uint column_of(uint j) { return j * LANES + lane; }
 #endif
 
+// Whether the mask leaves all scores of BLOCK queries and SPAN keys as they are.
+bool sees_all(uint first_query, uint first_key) {
+    bool whole = HAS_MASK == 0 && first_key + SPAN <= keys;
+    return whole && (CAUSAL == 0 || first_key + SPAN <= first_query + 1);
+}
+
 // What a query and a key score; nothing counts beyond the keys.
 float score(float product, uint query, uint key, uint mask_at) {
     float result = product * scale;
@@ -73,66 +80,99 @@ float score(float product, uint query, uint key, uint mask_at) {
     return seen ? result : -INFINITE;
 }
 
-// Put elements of the other side's vectors, from `start` on, into the slab.
-void fill(
-    In other, uint base, uint stride, uint count, uint first, uint start, uint depth) {
-    barrier();
 #ifdef QUADS
-    // Four elements of four vectors, turned.
-    for (uint i = at; i < SLAB / 4 * SPAN / 4; i += gl_WorkGroupSize.x) {
+// Put SLAB elements from `start` on of `lines` vectors from `first` on into shared memory
+// at `to`, turned: vectors side by side, `pitch` from one element to the next.
+void fill(
+    uint to, uint pitch, uint lines, In x, uint base, uint stride, uint count, uint first,
+    uint start, uint depth) {
+    // Four elements of four vectors at a time.
+    for (uint i = at; i < SLAB / 4 * lines / 4; i += gl_WorkGroupSize.x) {
         uint vector = i / (SLAB / 4) * 4, e = i % (SLAB / 4) * 4;
         mat4 block;
         for (uint u = 0; u < 4; ++u) {
             uint from = base + min(first + vector + u, count - 1) * stride;
             from += min(start + e, depth - 4);
-            block[u] = load_quad(QUADS_OF(other), from / 4);
+            block[u] = load_quad(QUADS_OF(x), from / 4);
         }
         block = transpose(block);
-        for (uint u = 0; u < 4; ++u) slab[((e + u) * PITCH + vector) / 4] = block[u];
+        for (uint u = 0; u < 4; ++u) tile[(to + (e + u) * pitch + vector) / 4] = block[u];
     }
+}
+
+// Products of own vectors, from `own_first` on of `own_count`, and those of the other
+// side from `first` on, of which there are `count`, `stride` apart.
+void multiply(
+    In own, uint own_base, uint own_stride, uint own_count, uint own_first, In other,
+    uint base, uint stride, uint count, uint first, uint depth,
+    out float result[ROWS][TILE]) {
+    for (uint i = 0; i < ROWS; ++i)
+        for (uint j = 0; j < TILE; ++j) result[i][j] = 0.0;
+    for (uint start = 0; start < depth; start += SLAB) {
+        barrier();
+        fill(
+            0, OWN_PITCH, BLOCK, own, own_base, own_stride, own_count, own_first, start,
+            depth);
+        fill(SLAB_AT, PITCH, SPAN, other, base, stride, count, first, start, depth);
+        barrier();
+        for (uint e = 0; e < min(SLAB, depth - start); ++e) {
+            float taken[ROWS], values[TILE];
+            for (uint i = 0; i < ROWS; i += 4) {
+                vec4 quad = tile[(e * OWN_PITCH + team * ROWS + i) / 4];
+                for (uint w = 0; w < 4; ++w) taken[i + w] = quad[w];
+            }
+            for (uint j = 0; j < TILE; j += 4) {
+                vec4 quad = tile[(SLAB_AT + e * PITCH + column_of(j)) / 4];
+                for (uint w = 0; w < 4; ++w) values[j + w] = quad[w];
+            }
+            for (uint i = 0; i < ROWS; ++i)
+                for (uint j = 0; j < TILE; ++j)
+                    result[i][j] = fma(taken[i], values[j], result[i][j]);
+        }
+    }
+}
 #else
+// Put elements of the other side's vectors, from `start` on, into the slab.
+void fill(
+    In other, uint base, uint stride, uint count, uint first, uint start, uint depth) {
+    barrier();
     for (uint i = at; i < SLAB * SPAN; i += gl_WorkGroupSize.x) {
         uint entry = base + min(first + i / SLAB, count - 1) * stride;
         slab[i % SLAB * PITCH + i / SLAB] =
             load(other, entry + min(start + i % SLAB, depth - 1));
     }
-#endif
     barrier();
 }
 
-// Products of own vectors, which begin at `own_at`, and those of the other side from
-// `first` on, of which there are `count`, `stride` apart.
+// As above.
 void multiply(
-    In own, uint own_at[ROWS], In other, uint base, uint stride, uint count, uint first,
-    uint depth, out float result[ROWS][TILE]) {
-    for (uint i = 0; i < ROWS; ++i)
+    In own, uint own_base, uint own_stride, uint own_count, uint own_first, In other,
+    uint base, uint stride, uint count, uint first, uint depth,
+    out float result[ROWS][TILE]) {
+    uint own_at[ROWS], other_at[TILE];
+    for (uint i = 0; i < ROWS; ++i) {
+        uint row = min(own_first + team * ROWS + i, own_count - 1);
+        own_at[i] = own_base + row * own_stride;
         for (uint j = 0; j < TILE; ++j) result[i][j] = 0.0;
-#ifndef QUADS
-    uint other_at[TILE];
+    }
     for (uint j = 0; j < TILE; ++j)
         other_at[j] = base + min(first + column_of(j), count - 1) * stride;
-#endif
     for (uint start = 0; start < depth; start += SLAB) {
         if (STAGED != 0) fill(other, base, stride, count, first, start, depth);
         for (uint first_e = start; first_e < min(start + SLAB, depth); first_e += STEP) {
             TAKEN taken[ROWS];
-            for (uint i = 0; i < ROWS; ++i)
-                taken[i] = TAKE(own, own_at[i], first_e, depth);
+            for (uint i = 0; i < ROWS; ++i) {
+                taken[i].x = load(own, own_at[i] + first_e);
+                taken[i].y = load(own, own_at[i] + min(first_e + 1, depth - 1));
+            }
             for (uint u = 0; u < STEP; ++u) {
                 float values[TILE];
                 uint e = first_e + u;
-#ifdef QUADS
-                for (uint j = 0; j < TILE; j += 4) {
-                    vec4 quad = slab[((e - start) * PITCH + column_of(j)) / 4];
-                    for (uint w = 0; w < 4; ++w) values[j + w] = quad[w];
-                }
-#else
                 for (uint j = 0; j < TILE; ++j) {
                     if (STAGED != 0) values[j] = slab[(e - start) * PITCH + column_of(j)];
                     else values[j] = load(other, other_at[j] + min(e, depth - 1));
                     if (e >= depth) values[j] = 0.0;
                 }
-#endif
                 for (uint i = 0; i < ROWS; ++i)
                     for (uint j = 0; j < TILE; ++j)
                         result[i][j] = fma(taken[i][u], values[j], result[i][j]);
@@ -140,6 +180,7 @@ void multiply(
         }
     }
 }
+#endif
 
 // Give the tile what this invocation found, when nobody needs the old one any more.
 void share(float values[ROWS][TILE]) {

@@ -3,18 +3,6 @@
 // Source: Milakov and Gimelshein, Online normalizer calculation for softmax,
 // arXiv:1805.02867.
 
-// exp(x) of numbers up to 0, and 0 where that would be less than exp(-87). The relative
-// error is 2^-22 and that of exp2, which has 2^-22 on current GPUs;
-// lib/math/exponential.glsl is exact to one ulp anywhere, but takes four times the
-// instructions.
-float quick_exp(float x) {
-    precise float power = x * 1.44269502;
-    // What the product lost, and the constant, in units of x.
-    precise float rest = fma(power, -0.693147182, x);
-    float value = exp2(power);
-    return x < -87.0 ? 0.0 : fma(value, rest, value);
-}
-
 vec4 quick_exp(vec4 x) {
     return vec4(quick_exp(x.x), quick_exp(x.y), quick_exp(x.z), quick_exp(x.w));
 }

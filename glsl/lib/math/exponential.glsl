@@ -93,6 +93,17 @@ float row_exp(float x) {
     return (power + power * (rest + square * series)) * LOWER;
 }
 
+// exp(x) of numbers up to 0, and 0 where that would be less than exp(-87). The relative
+// error is 2^-22 and that of exp2, which has 2^-22 on current GPUs; row_exp is exact to one
+// ulp anywhere, but takes three times the instructions.
+float quick_exp(float x) {
+    precise float power = x * 1.44269502;
+    // What the product lost, and the constant, in units of x.
+    precise float rest = fma(power, -0.693147182, x);
+    float value = exp2(power);
+    return x < -87.0 ? 0.0 : fma(value, rest, value);
+}
+
 float precise_exp2(float x) {
     float bounded = clamp(x, -152.0, 129.0);
     float n = roundEven(bounded);

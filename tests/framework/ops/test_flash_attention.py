@@ -103,3 +103,16 @@ def test_heads_of_a_row_come_side_by_side(
 
 def never(*_: Any) -> bool:
     return False
+
+
+@pytest.mark.parametrize("kernel", flash_attention.QUAD_TILES)
+def test_tiles_fit_into_shared_memory(kernel: str, discrete: DeviceInfo) -> None:
+    # As much as every device has (Vulkan 1.0, limits table).
+    small = dataclasses.replace(discrete, max_shared_memory=16384)
+    choose, least = flash_attention._quad_tile, flash_attention.SMALL_QUAD_TILE
+    for head in (4, 64, 128, 256):
+        assert choose(small, kernel, head) == least
+        assert choose(discrete, kernel, head).shared_memory <= 49152
+    assert least.shared_memory <= 16384
+    assert choose(discrete, kernel, 64) != least
+    assert choose(discrete, kernel, 256) == least
