@@ -22,7 +22,7 @@ from ..shape import TensorSpec, ceil_div
 from .conv_call import Call
 from .conv_copy import Copied, Places, channels_last, filter_sums, filters
 from .element import storage_defines
-from .gemm import tile_constants
+from .gemm import part_constants, tile_constants
 from .pack import VECTOR_SIZE
 from .product_tile import PLAIN, UNITS, Cut, Sizes, cuts, microseconds
 from .reducing import sum_rows
@@ -371,6 +371,7 @@ def _constants(product: _Product, cut: Cut, left: _Left, part: int) -> dict[str,
     tile, along_k = cut.tile, int(product.kind != FILTERS)
     constants = {
         **tile_constants(product.call.gpu, tile, product.mode),
+        **part_constants(tile, product.mode, _steps(product, cut), part),
         **product.places.constants(product.channel_vectors),
         **product.constants,
         "RESULTS": product.kind,
@@ -378,7 +379,6 @@ def _constants(product: _Product, cut: Cut, left: _Left, part: int) -> dict[str,
         "B_ALONG_K": along_k,
         "DEPTH": part * tile.k,
         "A_STRIDE": left.line,
-        "UNEVEN": int(_steps(product, cut) % part != 0),
     }
     if product.mode == PLAIN:
         exist = left.padded == product.rows and product.sizes.n % tile.n == 0

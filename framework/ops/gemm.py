@@ -263,8 +263,8 @@ def _dispatch(
     constants = {
         "A_ALONG_K": int(left.along_k),
         "B_ALONG_K": int(right.along_k),
-        "UNEVEN": int(product.steps % part != 0),
         **tile_constants(gpu, tile, mode),
+        **part_constants(tile, mode, product.steps, part),
     }
     if mode in RAGGED:
         constants["RAGGED"] = int(product.ragged)
@@ -301,9 +301,10 @@ def tile_constants(gpu: DeviceInfo, tile: Tile, mode: str) -> dict[str, int]:
     """Return the constants of a product's kernel that say how it is cut."""
     constants = {"BLOCK_M": tile.m, "BLOCK_N": tile.n}
     if mode in WITHOUT_UNITS:
-        threads = tile.m * tile.n // (16 * tile.sub_m * tile.sub_n)
+        threads = tile.slices * tile.m * tile.n // (16 * tile.sub_m * tile.sub_n)
         quads = {"QUADS_M": tile.sub_m, "QUADS_N": tile.sub_n}
-        return {**constants, "LOCAL_X": threads, **quads}
+        slices = {"SLICES": tile.slices, "AHEAD": tile.ahead}
+        return {**constants, "LOCAL_X": threads, **quads, **slices}
     lanes = gpu.subgroup_size
     threads = (tile.m // tile.sub_m) * (tile.n // tile.sub_n) * lanes
     constants |= {"LOCAL_X": threads, "BLOCK_K": tile.k}
@@ -313,6 +314,16 @@ def tile_constants(gpu: DeviceInfo, tile: Tile, mode: str) -> dict[str, int]:
         constants["EDGE_K"] = integer_depth(gpu)
     subgroups = {"SUB_M": tile.sub_m, "SUB_N": tile.sub_n, "SUBGROUP": lanes}
     return {**constants, **subgroups}
+
+
+def part_constants(tile: Tile, mode: str, steps: int, part: int) -> dict[str, int]:
+    """Return the constants that say of what the parts of a depth are made, in steps."""
+    left = steps % part  # of the last part, if it is not as deep as the others
+    constants = {"UNEVEN": int(left != 0)}
+    if mode in WITHOUT_UNITS:
+        ragged = part % tile.slices != 0 or left % tile.slices != 0
+        constants["RAGGED"] = int(ragged)
+    return constants
 
 
 def _size_constants(depth: int, a_stride: int, b_stride: int) -> dict[str, int]:

@@ -9,10 +9,10 @@ sums, which are written and read again, and the start of the kernel that reads t
 they must then be quicker by `DOUBT`.
 
 Rates and shares are fitted to times of square products of 1024 to 8192 rows on an
-NVIDIA H200 (driver 580.159.04, 2026-11-21), on matrix units also to those of sizes in
-between; those of `WORKGROUP_TILES` and int8 are estimates, and choices for other shapes
-were not timed. What another device reaches differs, but what is better than what
-differs less.
+NVIDIA H200 (driver 580.159.04, 2026-11-21), with those of sizes in between; in float32
+from 256 rows on, of chains whose right operands are not in the cache. Those of
+`WORKGROUP_TILES` and int8 are estimates, and choices for other shapes were not timed.
+What another device reaches differs, but what is better than what differs less.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ WIDE = (UNITS, HALF_SUMS, PAIRS, INTEGERS)
 PROCESSORS = 132
 """Multiprocessors of an H200."""
 
-START = {PLAIN: 64, UNITS: 128, HALF_SUMS: 128, PAIRS: 384, DOTS: 64, INTEGERS: 128}
+START = {PLAIN: 32, UNITS: 128, HALF_SUMS: 128, PAIRS: 384, DOTS: 64, INTEGERS: 128}
 START[WORKGROUP] = 128
 """Depth that would take as long as a workgroup's first loads and last stores."""
 
@@ -54,10 +54,17 @@ BYTES_A_MICROSECOND = 4e6
 """Of partial sums, written or read."""
 
 LAUNCH_MICROSECONDS = 6.0
-"""Of the kernel that adds partial sums, after a barrier."""
+"""Of the kernel that adds partial sums, after a barrier, beside matrix units."""
+
+PLAIN_LAUNCH_MICROSECONDS = 4.0
+"""Of that kernel beside the others."""
 
 MIN_PART = 512
 """Least depth of a part, where the depth is cut for want of tiles."""
+
+PLAIN_MIN_PART = 192
+"""The same of `PLAIN`, where 768 rows in parts of 256 took 31 us, and whole 39 to 61
+(NVIDIA H200, driver 580.159.04, 2026-11-21)."""
 
 MIN_LAST_PART = 256
 """Least depth of a part, where that of the last tiles is cut."""
@@ -68,7 +75,8 @@ MAX_PARTS_WITHOUT_UNITS = 16
 """Of 256x16384x256 in float32, 16 took 80 us and 8 took 153 (NVIDIA H200)."""
 
 DOUBT = 1.05
-"""How much quicker parts must be than the whole depth, by a model that errs."""
+"""How much quicker parts must be than the whole depth, by a model that errs; of `PLAIN`
+more was measured."""
 
 MAX_SUMS = 256 << 20
 """Most bytes of partial sums, where the depth is cut for want of tiles."""
@@ -92,6 +100,10 @@ class Tile(NamedTuple):
     shares : tuple of float
         Which part of the rate 1, 2, ... workgroups on each processor reach; the last
         is 1, with as many as there is room for.
+    slices : int
+        In `matmul/registers`, how many invocations take turns with the depth of a sum.
+    ahead : int
+        There, how many steps before they are needed operands are loaded.
     """
 
     m: int
@@ -101,6 +113,8 @@ class Tile(NamedTuple):
     sub_n: int
     rate: float
     shares: tuple[float, ...]
+    slices: int = 1
+    ahead: int = 1
 
 
 class Cut(NamedTuple):
@@ -125,10 +139,11 @@ class Cut(NamedTuple):
     def name(self) -> str:
         """What verdicts call it."""
         m, n, k, sub_m, sub_n, *_ = self.tile
+        sliced = f" in {self.tile.slices} slices" if self.tile.slices > 1 else ""
         wide = ", wide stores" if self.wide else ""
         last = f" of the last {self.last}" if self.last else ""
         depth = f"depth{last} in {self.parts}"
-        return f"tiles of {m}x{n}x{k}, {sub_m}x{sub_n} each, {depth}{wide}"
+        return f"tiles of {m}x{n}x{k}, {sub_m}x{sub_n} each{sliced}, {depth}{wide}"
 
 
 class Sizes(NamedTuple):
@@ -145,11 +160,14 @@ class Sizes(NamedTuple):
 
 
 REGISTER_TILES = (
-    Tile(128, 128, 16, 4, 2, 50.2, (0.64, 1.0)),
-    Tile(64, 128, 16, 2, 2, 52.3, (0.82, 0.89, 1.0)),
-    Tile(64, 64, 16, 2, 2, 48.5, (0.5, 0.84, 0.95, 1.0)),
-    Tile(32, 32, 16, 1, 1, 24.0, (0.29, 0.43, 0.6, 0.8, 0.85, 0.9, 0.95, 1.0)),
-    Tile(128, 64, 16, 2, 2, 50.2, (0.75, 0.88, 0.96, 1.0)),
+    Tile(64, 128, 16, 2, 2, 47.8, (1.0,), slices=2, ahead=2),
+    Tile(64, 128, 16, 2, 2, 53.8, (0.64, 0.92, 1.0)),
+    Tile(64, 64, 16, 2, 2, 48.7, (0.38, 0.56, 0.72, 0.9, 0.9, 1.0)),
+    Tile(32, 32, 16, 1, 1, 30.2, (0.26, 0.55, 0.72, 0.77, 0.79, 0.87, 0.96, 1.0)),
+    Tile(128, 64, 16, 2, 2, 51.0, (0.64, 0.92, 1.0)),
+    Tile(64, 64, 16, 2, 2, 41.5, (0.82, 0.9, 0.92, 1.0), slices=4),
+    Tile(32, 64, 16, 2, 2, 38.3, (0.56, 0.8, 0.8, 1.0), slices=4, ahead=2),
+    Tile(32, 32, 16, 1, 1, 28.0, (0.46, 0.77, 0.8, 1.0), slices=4, ahead=2),
 )
 UNIT_TILES = (
     Tile(128, 128, 64, 64, 64, 380.0, (0.84, 1.0)),
@@ -191,8 +209,12 @@ def cuts(
     tiles = [tile for tile in _tiles(mode) if fits(gpu, tile, mode)]
     parts = _parts(sizes, mode, most_parts)
     found = [Cut(tile, each, mode in WIDE) for tile in tiles for each in parts]
-    if apart and mode in WIDE and parts[0] == 1:
-        found += [cut for tile in tiles for cut in _last_cuts(sizes, tile, most_parts)]
+    if apart and mode in (*WIDE, PLAIN) and parts[0] == 1:
+        found += [
+            cut._replace(wide=mode in WIDE)
+            for tile in tiles
+            for cut in _last_cuts(sizes, tile, most_parts)
+        ]
     return sorted(found, key=lambda cut: microseconds(cut, mode, sizes))
 
 
@@ -216,8 +238,9 @@ def microseconds(cut: Cut, mode: str, sizes: Sizes) -> float:
     if parts > 1:
         rows = last * tile.m if last else sizes.m
         sums = parts * sizes.batch * rows * sizes.n
-        time += LAUNCH_MICROSECONDS + 2 * 4 * sums / BYTES_A_MICROSECOND
-        time *= DOUBT
+        launch = PLAIN_LAUNCH_MICROSECONDS if mode == PLAIN else LAUNCH_MICROSECONDS
+        time += launch + 2 * 4 * sums / BYTES_A_MICROSECOND
+        time *= 1 if mode == PLAIN else DOUBT
     return time
 
 
@@ -257,7 +280,7 @@ def _last_cuts(sizes: Sizes, tile: Tile, most: int) -> list[Cut]:
         whole -= 1  # less than a tile would be left
     if whole < 1 or sizes.batch > 1:
         return []
-    most = min(most, sizes.k // MIN_LAST_PART)
+    most = min(most, MAX_PARTS, sizes.k // MIN_LAST_PART)
     return [Cut(tile, parts, True, down - whole) for parts in range(2, most + 1)]
 
 
@@ -265,7 +288,8 @@ def _parts(sizes: Sizes, mode: str, most: int) -> range:
     """Return into how many parts the depth may be cut."""
     least = ceil_div(sizes.k, MAX_PAIRS) if mode == PAIRS else 1
     in_memory = MAX_SUMS // max(1, 4 * sizes.batch * sizes.m * sizes.n)
-    most = min(most, sizes.k // MIN_PART, in_memory)
+    shortest = PLAIN_MIN_PART if mode == PLAIN else MIN_PART
+    most = min(most, sizes.k // shortest, in_memory)
     return range(least, max(least, most) + 1)
 
 
@@ -286,7 +310,7 @@ def fits(gpu: DeviceInfo, tile: Tile, mode: str) -> bool:
     if mode == WORKGROUP:
         return True
     if mode in WITHOUT_UNITS:
-        size = 2 * 8 * (tile.m + tile.n + 8) * 4
+        size = 2 * 8 * tile.slices * (tile.m + tile.n + 8) * 4
         return size <= gpu.max_shared_memory
     width = vector_width(mode)
     sides = tile.m, tile.n

@@ -5,7 +5,8 @@
 //         int8 along the depth in place of float32
 // out     out_ (batch, m, n), contiguous
 //         PATCHES and BIAS: see matmul/cooperative.comp
-// consts  BLOCK_M, BLOCK_N, QUADS_M, QUADS_N, A_ALONG_K, B_ALONG_K, DIRECT, UNEVEN;
+// consts  BLOCK_M, BLOCK_N, QUADS_M, QUADS_N, A_ALONG_K, B_ALONG_K, DIRECT, UNEVEN,
+//         SLICES, AHEAD, RAGGED: some slices have fewer steps than others;
 //         DEPTH, A_STRIDE, B_STRIDE: sizes of a shape that recurs, or 0
 // source  the order of CUTLASS's SIMT kernels; tiles chosen by measurement
 // lint    bank-conflict: stores along k run only where neighbours load along k
@@ -35,13 +36,16 @@ layout(constant_id = 10) const uint DEPTH = 0;
 layout(constant_id = 11) const uint A_STRIDE = 0;
 layout(constant_id = 12) const uint B_STRIDE = 0;
 layout(constant_id = 13) const uint UNEVEN = 0;
+layout(constant_id = 14) const uint SLICES = 1;
+layout(constant_id = 15) const uint AHEAD = 1;
+layout(constant_id = 16) const uint RAGGED = 0;
 
 const uint BLOCK_K = 8;
 const uint STRIP = 8;  // tiles
 const uint WIDTH = 4;  // elements of a vector
 const uint ACROSS_M = BLOCK_M / (4 * QUADS_M);
 const uint ACROSS_N = BLOCK_N / (4 * QUADS_N);
-const uint THREADS = ACROSS_M * ACROSS_N;
+const uint THREADS = ACROSS_M * ACROSS_N;  // of a slice
 const uint A_LOADS = BLOCK_M * BLOCK_K / 4 / THREADS;
 const uint B_LOADS = BLOCK_N * BLOCK_K / 4 / THREADS;
 const uint ROWS = 4 * QUADS_M;  // of an invocation
@@ -51,8 +55,15 @@ const uint A_LINES = THREADS / (A_ALONG_K != 0 ? BLOCK_K / 4 : BLOCK_M / 4);
 const uint B_LINES = THREADS / (B_ALONG_K != 0 ? BLOCK_K / 4 : BLOCK_N / 4);
 
 // A vector of padding keeps stores along k off one another's banks.
-shared VECTOR tile_a[2][BLOCK_K][BLOCK_M / 4 + 1];
-shared VECTOR tile_b[2][BLOCK_K][BLOCK_N / 4 + 1];
+const uint A_PITCH = BLOCK_M / 4 + 1;
+const uint B_PITCH = BLOCK_N / 4 + 1;
+const uint A_TILE = BLOCK_K * A_PITCH;
+const uint B_TILE = BLOCK_K * B_PITCH;
+const uint B_START = 2 * SLICES * A_TILE;
+
+// Two tiles of each operand for each slice. Slices take steps of the depth in turns, so
+// that a processor with one workgroup has something to do while loads arrive.
+shared VECTOR tiles[B_START + 2 * SLICES * B_TILE];
 
 layout(buffer_reference, std430, buffer_reference_align = 16) restrict readonly
     buffer Vectors { VECTOR at[]; };
@@ -87,41 +98,58 @@ layout(push_constant, std430) uniform Push {
 // of its vectors have one place in their lines, so that one index serves them all.
 uvec2 place(uint i, uint along_k, uint block) {
     uint vectors = along_k != 0 ? BLOCK_K / 4 : block / 4;
-    uint number = gl_LocalInvocationIndex;
+    uint number = gl_LocalInvocationIndex % THREADS;
     return uvec2(number / vectors + i * (THREADS / vectors), number % vectors);
 }
 
-#define FETCH(number)                                                                  \
-    [[unroll]] for (uint i = 0; i < A_LOADS; ++i)                                      \
-        next_a[i] = push.a.at[a_from + i * A_LINES * a_stride + (number) * a_next];    \
-    [[unroll]] for (uint i = 0; i < B_LOADS; ++i)                                      \
-        next_b[i] = push.b.at[B_AT(number, i)];
+// Registers of the step that comes to a stage of shared memory next; with AHEAD 2 those
+// of the step after it are on their way as well.
+#define NEXT(stage) (stage) % AHEAD
+
+#define FETCH(stage, number)                                                           \
+    {                                                                                  \
+        uint step = (number) * SLICES + slice;                                         \
+        bool there = RAGGED == 0 || step < steps;                                      \
+        [[unroll]] for (uint i = 0; i < A_LOADS; ++i)                                  \
+            next_a[NEXT(stage)][i] = there                                             \
+                ? push.a.at[a_from + i * A_LINES * a_stride + step * a_next]           \
+                : VECTOR(0);                                                           \
+        [[unroll]] for (uint i = 0; i < B_LOADS; ++i)                                  \
+            next_b[NEXT(stage)][i] = there ? push.b.at[B_AT(step, i)] : VECTOR(0);     \
+    }
+
+#define A_AT(stage, k, vector)                                                         \
+    ((2 * slice + (stage)) * A_TILE + (k) * A_PITCH + (vector))
+#define B_IN(stage, k, vector)                                                         \
+    (B_START + (2 * slice + (stage)) * B_TILE + (k) * B_PITCH + (vector))
 
 #define KEEP(stage)                                                                    \
     [[unroll]] for (uint i = 0; i < A_LOADS; ++i) {                                    \
         uvec2 to = place(i, A_ALONG_K, BLOCK_M);                                       \
+        VECTOR next = next_a[NEXT(stage)][i];                                          \
         if (A_ALONG_K != 0) {                                                          \
             [[unroll]] for (uint e = 0; e < 4; ++e)                                    \
-                tile_a[stage][to.y * 4 + e][to.x / 4][to.x % 4] = next_a[i][e];        \
+                tiles[A_AT(stage, to.y * 4 + e, to.x / 4)][to.x % 4] = next[e];        \
         } else {                                                                       \
-            tile_a[stage][to.x][to.y] = next_a[i];                                     \
+            tiles[A_AT(stage, to.x, to.y)] = next;                                     \
         }                                                                              \
     }                                                                                  \
     [[unroll]] for (uint i = 0; i < B_LOADS; ++i) {                                    \
         uvec2 to = place(i, B_ALONG_K, BLOCK_N);                                       \
+        VECTOR next = next_b[NEXT(stage)][i];                                          \
         if (B_ALONG_K != 0) {                                                          \
             [[unroll]] for (uint e = 0; e < 4; ++e)                                    \
-                tile_b[stage][to.y * 4 + e][to.x / 4][to.x % 4] = next_b[i][e];        \
+                tiles[B_IN(stage, to.y * 4 + e, to.x / 4)][to.x % 4] = next[e];        \
         } else {                                                                       \
-            tile_b[stage][to.x][to.y] = next_b[i];                                     \
+            tiles[B_IN(stage, to.x, to.y)] = next;                                     \
         }                                                                              \
     }
 
 #define READ(stage, k)                                                                 \
     [[unroll]] for (uint i = 0; i < QUADS_M; ++i)                                      \
-        left[(k) % 2][i] = tile_a[stage][(k) % BLOCK_K][i * ACROSS_M + y];             \
+        left[(k) % 2][i] = tiles[A_AT(stage, (k) % BLOCK_K, i * ACROSS_M + y)];        \
     [[unroll]] for (uint j = 0; j < QUADS_N; ++j)                                      \
-        right[(k) % 2][j] = tile_b[stage][(k) % BLOCK_K][j * ACROSS_N + x];
+        right[(k) % 2][j] = tiles[B_IN(stage, (k) % BLOCK_K, j * ACROSS_N + x)];
 
 void main() {
     uint rows = push.m;
@@ -145,8 +173,10 @@ void main() {
 
     // Lanes of a subgroup of 32 lie 8 wide and 4 high: few vectors serve all. Next to
     // each is one that reads the same on the left or on the right, which is quicker.
-    uint lane = gl_LocalInvocationIndex % 32;
-    uint group = gl_LocalInvocationIndex / 32;
+    uint slice = gl_LocalInvocationIndex / THREADS;
+    uint self = gl_LocalInvocationIndex % THREADS;
+    uint lane = self % 32;
+    uint group = self / 32;
     uint x = group % (ACROSS_N / 8) * 8 + lane / 2 % 8;
     uint y = group / (ACROSS_N / 8) * 4 + lane / 16 * 2 + lane % 2;
 
@@ -180,14 +210,16 @@ void main() {
     VECTOR sum[ROWS][QUADS_N];
     [[unroll]] for (uint i = 0; i < ROWS; ++i)
         [[unroll]] for (uint j = 0; j < QUADS_N; ++j) sum[i][j] = VECTOR(0);
-    VECTOR next_a[A_LOADS], next_b[B_LOADS];
+    VECTOR next_a[AHEAD][A_LOADS], next_b[AHEAD][B_LOADS];
     VECTOR left[2][QUADS_M], right[2][QUADS_N];
     uint own = UNEVEN != 0 ? min(depth, push.total - part * depth) : depth;
-    uint count = own / BLOCK_K;
-    FETCH(0)
+    uint steps = own / BLOCK_K;
+    uint count = ((steps - 1) / (2 * SLICES) + 1) * 2;  // of a slice
+    FETCH(0, 0)
     KEEP(0)
     barrier();
-    FETCH(min(1, count - 1))
+    FETCH(1, min(1, count - 1))
+    if (AHEAD == 2) FETCH(0, min(2, count - 1))
     READ(0, 0)
     for (uint pair = 0; pair < count; pair += 2) {
         [[unroll]] for (uint stage = 0; stage < 2; ++stage) {
@@ -195,7 +227,7 @@ void main() {
                 if (k == BLOCK_K - 1) {
                     KEEP(stage ^ 1)
                     barrier();
-                    FETCH(min(pair + stage + 2, count - 1))
+                    FETCH(stage ^ 1, min(pair + stage + 1 + AHEAD, count - 1))
                     READ(stage ^ 1, 0)
                 } else {
                     READ(stage, k + 1)
@@ -210,6 +242,24 @@ void main() {
                     }
             }
         }
+    }
+
+    if (SLICES > 1) {
+        // The first slice adds the others' sums, four rows at a time.
+        const uint PASSED = 4 * QUADS_N * THREADS;
+        [[unroll]] for (uint quad = 0; quad < QUADS_M; ++quad) {
+            barrier();
+            [[unroll]] for (uint i = 0; i < 4 * QUADS_N; ++i)
+                if (slice != 0)
+                    tiles[(slice - 1) * PASSED + i * THREADS + self] =
+                        sum[4 * quad + i / QUADS_N][i % QUADS_N];
+            barrier();
+            [[unroll]] for (uint other = 0; other + 1 < SLICES; ++other)
+                [[unroll]] for (uint i = 0; i < 4 * QUADS_N; ++i)
+                    sum[4 * quad + i / QUADS_N][i % QUADS_N] +=
+                        tiles[other * PASSED + i * THREADS + self];
+        }
+        if (slice != 0) return;
     }
 
     [[unroll]] for (uint i = 0; i < ROWS; ++i) {

@@ -61,6 +61,7 @@ CONVOLUTIONS: list[Convolved] = [
 IDS = [name_of(row) for row in CONVOLUTIONS]
 # Larger tiles differ from these in numbers only, and compile for 10 s on lavapipe.
 CUTS = [Cut(REGISTER_TILES[2], 2), Cut(REGISTER_TILES[3], 1), Cut(REGISTER_TILES[3], 5)]
+CUTS += [Cut(REGISTER_TILES[7], parts) for parts in (1, 3)]
 
 
 @pytest.fixture

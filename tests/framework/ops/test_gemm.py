@@ -38,18 +38,23 @@ SIDE = st.integers(17, 400)
 # Every tile, and depths in two parts and in three.
 CUTS = [Cut(tile, 1) for tile in REGISTER_TILES]
 CUTS += [Cut(REGISTER_TILES[2], 2), Cut(REGISTER_TILES[3], 3)]
+CUTS += [Cut(REGISTER_TILES[6], 2), Cut(REGISTER_TILES[7], 3)]
 # Of larger ones lavapipe 25.0.7 compiles each variant for 10 s (2026-11-21).
 EVERYWHERE = 64 * 64
 ON_DRIVERS = [
     pytest.param(
-        cut, marks=pytest.mark.core if cut.tile.m * cut.tile.n <= EVERYWHERE else ()
+        cut,
+        marks=pytest.mark.core
+        if cut.tile.m * cut.tile.n <= EVERYWHERE // cut.tile.slices
+        else (),
     )
     for cut in CUTS
 ]
 
 
 @pytest.fixture(
-    params=ON_DRIVERS, ids=lambda cut: f"{cut.tile.m}x{cut.tile.n}/{cut.parts}"
+    params=ON_DRIVERS,
+    ids=lambda cut: f"{cut.tile.m}x{cut.tile.n}x{cut.tile.slices}/{cut.parts}",
 )
 def cut(request: pytest.FixtureRequest) -> Cut:
     found: Cut = request.param
@@ -249,6 +254,44 @@ def test_last_rows_in_parts(
         gpu.plans.clear()
         assert relative_error((a @ b).numpy(), want) < 3e-4
     gpu.plans.clear()
+
+
+@pytest.mark.parametrize("turned", ["", "a", "b"])
+def test_last_rows_in_parts_without_units(
+    gpu: GpuDevice, turned: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    skip_where_it_crashes(gpu.gpu.info)
+    monkeypatch.setattr(gemm, "SMALLEST", 1)
+    monkeypatch.setattr(gemm, "PACKED_SMALLEST", 1)
+    a, b, want = operands(gpu, (1, 150, 70, 400), turned, "float32")
+    for tile, parts, last in ((REGISTER_TILES[3], 3, 2), (REGISTER_TILES[7], 2, 2)):
+        cut = Cut(tile, parts, last=last)
+
+        def rule(
+            info: vkbackend.DeviceInfo, a: Placed, b: Placed, _: str, cut: Cut = cut
+        ) -> list[Dispatch] | None:
+            discrete = dataclasses.replace(info, kind="discrete")
+            return large_product(discrete, a, b, PLAIN, cut)
+
+        monkeypatch.setattr(linalg, "large_product", rule)
+        gpu.plans.clear()
+        assert relative_error((a @ b).numpy(), want) < 1e-6
+    gpu.plans.clear()
+
+
+def test_slices_know_when_their_steps_are_unlike(
+    discrete: vkbackend.DeviceInfo,
+) -> None:
+    def ragged(k: int, cut: Cut) -> object:
+        a, b = placed(float32, 1, 512, k, False), placed(float32, 1, k, 512, False)
+        found = large_product(discrete, a, b, PLAIN, cut)
+        return dispatch_of(found, "matmul/registers").constants["RAGGED"]
+
+    four = REGISTER_TILES[7]
+    assert four.slices == 4
+    assert [ragged(k, Cut(four, 1)) for k in (1024, 1008, 976)] == [0, 1, 1]
+    assert [ragged(k, Cut(four, 2)) for k in (1024, 1088, 896, 960)] == [0, 1, 0, 1]
+    assert ragged(1008, Cut(REGISTER_TILES[2], 1)) == 0
 
 
 def test_pairs_are_cut_for_exactness(discrete: vkbackend.DeviceInfo) -> None:

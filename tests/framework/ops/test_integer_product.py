@@ -44,6 +44,7 @@ SIZES = [
 CUTS = [
     Cut(REGISTER_TILES[1], 1),
     Cut(REGISTER_TILES[3], 1),
+    Cut(REGISTER_TILES[7], 2),
     pytest.param(Cut(REGISTER_TILES[2], 3), marks=pytest.mark.core),
 ]
 SHAPE = MatrixShape(16, 16, 32, "int8", "int8", "int32", "int32", "subgroup", False)

@@ -15,6 +15,7 @@ from vkbackend.framework.ops.product_tile import (
     MIN_PART,
     PAIRS,
     PLAIN,
+    PLAIN_MIN_PART,
     PROCESSORS,
     REGISTER_TILES,
     UNITS,
@@ -31,13 +32,13 @@ def square(size: int, batch: int = 1) -> Sizes:
 
 
 def chosen(gpu: vkbackend.DeviceInfo, mode: str, sizes: Sizes) -> tuple[int, int, int]:
-    tile, parts, *_ = cuts(gpu, mode, sizes, apart=True)[0]
-    return tile.m, tile.n, parts
+    tile, parts, _, last = cuts(gpu, mode, sizes, apart=True)[0]
+    return tile.m, tile.n, 1 if last else parts
 
 
-# The quickest of those that were measured on an NVIDIA H200.
+# The quickest of those that were measured on an NVIDIA H200, if all rows are alike.
 MEASURED = {
-    PLAIN: [(64, 128), (128, 128), (64, 128), (64, 128), (64, 128)],
+    PLAIN: [(64, 128)] * 5,
     UNITS: [(128, 64), (128, 128), (128, 128), (128, 128), (128, 128)],
     HALF_SUMS: [(128, 64), (128, 128), (256, 256), (256, 256), (256, 256)],
     PAIRS: [(128, 64), (128, 128), (128, 128), (128, 128), (128, 128)],
@@ -51,8 +52,28 @@ def test_what_was_measured_is_chosen(discrete: vkbackend.DeviceInfo, mode: str) 
     assert found == [(m, n, 1) for m, n in MEASURED[mode]]
 
 
+def test_slices_keep_a_device_busy_that_has_few_workgroups(
+    discrete: vkbackend.DeviceInfo,
+) -> None:
+    def slices(sizes: Sizes) -> int:
+        return cuts(discrete, PLAIN, sizes, apart=True)[0].tile.slices
+
+    assert [slices(square(size)) for size in (256, 512, 640)] == [4, 4, 4]
+    assert [slices(square(size)) for size in (1024, 2048, 8192)] == [2, 1, 1]
+
+
+def test_last_rows_have_their_depth_cut_where_rounds_are_few(
+    discrete: vkbackend.DeviceInfo,
+) -> None:
+    for size in (2048, 4096, 8192):
+        tile, parts, wide, last = cuts(discrete, PLAIN, square(size), apart=True)[0]
+        assert (tile.m, tile.n, wide) == (64, 128, False)
+        assert parts > 1
+        assert 0 < last * tile.m <= size // 4
+
+
 def test_small_products_have_small_tiles(discrete: vkbackend.DeviceInfo) -> None:
-    assert chosen(discrete, PLAIN, Sizes(128, 512, 784)) == (32, 32, 1)
+    assert chosen(discrete, PLAIN, Sizes(128, 512, 784))[:2] == (32, 32)
     assert chosen(discrete, UNITS, square(256)) == (64, 64, 1)
 
 
@@ -65,13 +86,15 @@ def test_deep_products_fill_the_device(
 ) -> None:
     best = cuts(discrete, PLAIN, sizes)[0]
     assert best.tile.m * best.tile.n >= 64 * 128
-    assert sizes.tiles(best.tile) * best.parts >= 1.7 * PROCESSORS
+    groups = sizes.tiles(best.tile) * best.parts * best.tile.slices
+    assert groups >= 1.7 * PROCESSORS
 
 
 def test_the_depth_is_cut_where_it_is_deep(discrete: vkbackend.DeviceInfo) -> None:
-    for mode in (PLAIN, UNITS):
-        assert cuts(discrete, mode, Sizes(256, 256, 4096))[0].parts == MAX_PARTS
-        assert cuts(discrete, mode, Sizes(256, 256, 2 * MIN_PART - 1))[0].parts == 1
+    assert cuts(discrete, UNITS, Sizes(256, 256, 4096))[0].parts == MAX_PARTS
+    for mode, least in ((PLAIN, PLAIN_MIN_PART), (UNITS, MIN_PART)):
+        assert cuts(discrete, mode, Sizes(256, 256, 4096))[0].parts >= MAX_PARTS
+        assert cuts(discrete, mode, Sizes(256, 256, 2 * least - 1))[0].parts == 1
     deep = cuts(discrete, PLAIN, Sizes(256, 256, 16384))
     assert deep[0].parts == MAX_PARTS_WITHOUT_UNITS
     deep = cuts(discrete, PAIRS, Sizes(1024, 1024, 20_000))
@@ -89,7 +112,7 @@ def test_sums_of_parts_are_few_enough(discrete: vkbackend.DeviceInfo) -> None:
 def test_last_rows_are_apart_where_they_fill_little(
     discrete: vkbackend.DeviceInfo,
 ) -> None:
-    for mode in (UNITS, HALF_SUMS, PAIRS, INTEGERS):
+    for mode in (PLAIN, UNITS, HALF_SUMS, PAIRS, INTEGERS):
         for sizes in (square(2176), square(2177), Sizes(1160, 3000, 2000)):
             assert all(cut.last == 0 for cut in cuts(discrete, mode, sizes))
             found = cuts(discrete, mode, sizes, apart=True)
@@ -99,18 +122,18 @@ def test_last_rows_are_apart_where_they_fill_little(
                 assert last == 0 or (parts > 1 and whole >= PROCESSORS / 2)
                 # None of these rows of tiles begins before them.
                 assert last != 1 or sizes.m % tile.m == 0
-    for mode, sizes in ((PLAIN, square(2176)), (UNITS, square(1024, 3))):
+    for mode, sizes in ((DOTS, square(2176)), (UNITS, square(1024, 3))):
         assert not any(cut.last for cut in cuts(discrete, mode, sizes, apart=True))
     deep = cuts(discrete, PAIRS, Sizes(2176, 2176, 9000), apart=True)
     assert not any(cut.last for cut in deep)
 
 
 def test_sums_of_parts_have_their_price() -> None:
-    sizes = square(8192)
+    sizes = Sizes(64 * PROCESSORS, 1024, 8192)  # whole rounds
     one, two = (
         microseconds(Cut(REGISTER_TILES[0], parts), PLAIN, sizes) for parts in (1, 2)
     )
-    written_and_read = 2 * 4 * 2 * 8192**2  # bytes, at less than 4.8 TB/s
+    written_and_read = 2 * 4 * 2 * sizes.m * sizes.n  # bytes, at less than 4.8 TB/s
     assert two - one > written_and_read / 4.8e6
 
 
