@@ -23,7 +23,6 @@ from ..execution import memory_of, realised
 from ..pending import Array, Value
 from ..plan import Plan
 from ..schedule import flush
-from ..shape import Layout
 from ..tensor import Tensor
 from .prepared import Observer, Unfit
 
@@ -113,7 +112,7 @@ class Clipped:
         values: Sequence[Value],
         norm: Tensor,
     ) -> None:
-        """See that new elements lie where the old ones did, or in memory of their own."""
+        """See that new elements lie where old ones did, or in memory of their own."""
         nodes, taken = observer.nodes, dict(plan.running.taken)
         whose = {
             slot: befores[id(nodes[node].values[at])] for slot, node, at in plan.inputs
