@@ -29,7 +29,14 @@ from .row_norm_vjp import (
     row_norm_grad,
     row_norm_grads,
 )
-from .row_tile import RowTile, is_composed, least_quads, row_tile, row_tiles
+from .row_tile import (
+    SMALLEST_WORKGROUP,
+    RowTile,
+    is_composed,
+    least_quads,
+    row_tile,
+    row_tiles,
+)
 from .unary import rsqrt, square
 
 if TYPE_CHECKING:
@@ -39,6 +46,13 @@ if TYPE_CHECKING:
 
 EPSILON = {float32: 2.0**-23, float64: 2.0**-52}
 """Distance of 1 from the next larger number, by the dtype of statistics."""
+
+WORKGROUP = 512
+"""Invocations of a workgroup that holds rows of 4-byte elements.
+
+Of rows of 4096, RMS norm on an NVIDIA H200, driver 580.159.04, took 0.133 ms in
+workgroups of 256 and 0.131 in these (2026-11-21).
+"""
 
 
 @primitive(
@@ -77,8 +91,15 @@ def _row_norm_kernel(
     centred: bool,
 ) -> Dispatch:
     least = least_quads(x.dtype, x.shape[1], 4)
-    tile = row_tile(gpu, x.dtype, x.shape[1], least=least)
+    tile = row_tile(
+        gpu, x.dtype, x.shape[1], least=least, workgroup=_least_workgroup(x)
+    )
     return _row_norm_dispatch(gpu, x, weight, bias, eps, centred, tile)
+
+
+def _least_workgroup(x: TensorSpec) -> int:
+    """Return the invocations that a workgroup of rows in registers should have."""
+    return WORKGROUP if x.dtype.itemsize > 2 else SMALLEST_WORKGROUP
 
 
 @_row_norm.candidates
@@ -93,7 +114,9 @@ def _row_norm_candidates(
     given = gpu, x, weight, bias, eps, centred
     ways: dict[str, Callable[[], Dispatch]] = {
         name: functools.partial(_row_norm_dispatch, *given, tile)
-        for name, tile in row_tiles(gpu, x.dtype, x.shape[1]).items()
+        for name, tile in row_tiles(
+            gpu, x.dtype, x.shape[1], workgroup=_least_workgroup(x)
+        ).items()
     }
     for name, groups in group_tiles(gpu, *x.shape).items():
         ways[name] = functools.partial(_row_norm_dispatch, *given, None, groups)

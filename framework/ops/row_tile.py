@@ -92,7 +92,12 @@ def is_composed(x: Tensor) -> bool:
 
 
 def row_tile(
-    gpu: DeviceInfo, dtype: DType, count: int, held: int = 1, least: int = 4
+    gpu: DeviceInfo,
+    dtype: DType,
+    count: int,
+    held: int = 1,
+    least: int = 4,
+    workgroup: int = SMALLEST_WORKGROUP,
 ) -> RowTile | None:
     """Return how rows of `count` elements are held; None if they cannot or should not.
 
@@ -111,6 +116,8 @@ def row_tile(
     least : int, default 4
         Quads that an invocation should have, if that does not take too many of them:
         what each does once for a row should be little beside the rest.
+    workgroup : int
+        Invocations that a workgroup should have at least.
     """
     if not holds_rows(gpu) or dtype not in SINGLE or count < LANES * gpu.subgroup_size:
         return None
@@ -124,7 +131,7 @@ def row_tile(
         group //= 2
         if group < max(gpu.subgroup_size, SMALLEST_WORKGROUP):
             return None
-    per_workgroup = max(1, min(most, SMALLEST_WORKGROUP) // group)
+    per_workgroup = max(1, min(most, workgroup) // group)
     kept = ceil_div(quads, group)
     ends = 2 if ragged else int(quads < group * kept)
     return RowTile(group, kept, per_workgroup, ends)
@@ -142,13 +149,19 @@ def least_quads(dtype: DType, count: int, wide: int) -> int:
 
 
 def row_tiles(
-    gpu: DeviceInfo, dtype: DType, count: int, held: int = 1
+    gpu: DeviceInfo,
+    dtype: DType,
+    count: int,
+    held: int = 1,
+    workgroup: int = SMALLEST_WORKGROUP,
 ) -> dict[str, RowTile]:
     """Return the ways to hold rows, by name, for measuring to choose from.
 
     Parameters as those of `row_tile`.
     """
-    found = (row_tile(gpu, dtype, count, held, least) for least in LEAST_QUADS)
+    found = (
+        row_tile(gpu, dtype, count, held, least, workgroup) for least in LEAST_QUADS
+    )
     return {f"{tile.group} invocations hold a row": tile for tile in found if tile}
 
 

@@ -30,9 +30,52 @@ layout(push_constant, std430) uniform Push {
     float eps;
 } push;
 
-float total(vec4 terms, uint bank) {
+// The sum over the subgroup.
+float subgroup_total(vec4 terms) {
     vec2 halves = terms.xy + terms.zw;
-    return group_sum(halves.x + halves.y, bank);
+    return subgroupAdd(halves.x + halves.y);
+}
+
+// A mean, the sum of squared differences from it, and of how many elements.
+// Source: Chan, Golub and LeVeque, Updating formulae and a pairwise algorithm for computing
+// sample variances, 1979.
+struct Moments {
+    float mean, squares, elements;
+};
+
+Moments merge(Moments a, Moments b) {
+    float elements = a.elements + b.elements, apart = b.mean - a.mean;
+    float share = b.elements / max(elements, 1.0);
+    float squares = a.squares + b.squares + apart * apart * a.elements * share;
+    return Moments(a.mean + apart * share, squares, elements);
+}
+
+// Those of a subgroup of the row; without CENTRED the mean is 0.
+Moments of_subgroup(uint number, float own) {
+    vec2 moments = row_shared[0][number];
+    return Moments(moments.x, moments.y, ENDS != 0 ? row_shared[1][number].x : own);
+}
+
+// The mean of a row and the sum of squared differences from it, of those of its subgroups.
+vec2 over_row(vec2 moments, float own, float count) {
+    uint subgroups = row_subgroups(), first = row_slot() * subgroups;
+    if (subgroups == 1u) return moments;
+    if (subgroupElect()) {
+        row_shared[0][gl_SubgroupID] = moments;
+        if (ENDS != 0) row_shared[1][gl_SubgroupID].x = own;
+    }
+    barrier();
+    Moments mine = Moments(0.0, 0.0, 0.0);
+    uint i = gl_SubgroupInvocationID;
+    if (i < subgroups) mine = of_subgroup(first + i, own);
+    for (i += gl_SubgroupSize; i < subgroups; i += gl_SubgroupSize)
+        mine = merge(mine, of_subgroup(first + i, own));
+    float mean = 0.0, apart = 0.0;
+    if (CENTRED != 0) {
+        mean = subgroupAdd(mine.mean * mine.elements) / count;
+        apart = mine.mean - mean;
+    }
+    return vec2(mean, subgroupAdd(mine.squares + mine.elements * apart * apart));
 }
 
 void main() {
@@ -47,7 +90,7 @@ void main() {
     [[unroll]] for (uint j = 0; j < KEPT; ++j)
         kept[j] = load_row_quad(x, row, j * GROUP + part);
     // Weights are asked for with the row where that leaves registers enough.
-    bool early = KEPT <= 4 && GROUP * KEPT <= 1024;
+    bool early = KEPT <= 4;
     vec4 weights[KEPT], biases[KEPT];
     if (early)
         [[unroll]] for (uint j = 0; j < KEPT; ++j) {
@@ -55,26 +98,33 @@ void main() {
             if (HAS_WEIGHT != 0) weights[j] = load_weights(weight, row, quad);
             if (HAS_BIAS != 0) biases[j] = load_weights(bias, row, quad);
         }
-    float share = 1.0 / float(row.count), mean = 0.0;
+    // The mean of the subgroup's elements, and squares of differences from it: nothing
+    // cancels, and one barrier is enough for the row.
+    float own = float(4u * KEPT * gl_SubgroupSize), mean = 0.0;
     if (CENTRED != 0) {
-        vec4 sums = vec4(0);
-        [[unroll]] for (uint j = 0; j < KEPT; ++j)
-            sums += within_row(kept[j], row, j, j * GROUP + part, 0.0);
-        mean = total(sums, 0) * share;
+        vec4 sums = vec4(0), inside = vec4(0);
+        [[unroll]] for (uint j = 0; j < KEPT; ++j) {
+            uint quad = j * GROUP + part;
+            sums += within_row(kept[j], row, j, quad, 0.0);
+            if (ENDS != 0) inside += within_row(vec4(1), row, j, quad, 0.0);
+        }
+        if (ENDS != 0) own = subgroup_total(inside);
+        mean = subgroup_total(sums) / max(own, 1.0);
     }
-    // Of differences from the mean, so nothing cancels.
     vec4 squares = vec4(0);
     [[unroll]] for (uint j = 0; j < KEPT; ++j) {
-        kept[j] -= mean;
-        vec4 apart = within_row(kept[j], row, j, j * GROUP + part, 0.0);
+        vec4 apart = within_row(kept[j] - mean, row, j, j * GROUP + part, 0.0);
         squares = fma(apart, apart, squares);
     }
-    float inverse_std = 1.0 / sqrt(total(squares, 1) * share + push.eps);
+    vec2 moments = vec2(mean, subgroup_total(squares));
+    moments = over_row(moments, own, float(row.count));
+    mean = moments.x;
+    float inverse_std = 1.0 / sqrt(moments.y / float(row.count) + push.eps);
     if (number >= push.rows) return;
 
     [[unroll]] for (uint j = 0; j < KEPT; ++j) {
         uint quad = j * GROUP + part;
-        vec4 result = kept[j] * inverse_std;
+        vec4 result = (kept[j] - mean) * inverse_std;
         if (HAS_WEIGHT != 0)
             result *= early ? weights[j] : load_weights(weight, row, quad);
         if (HAS_BIAS != 0) result += early ? biases[j] : load_weights(bias, row, quad);

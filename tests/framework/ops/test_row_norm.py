@@ -12,6 +12,8 @@ from tests.compare import assert_close
 from tests.framework.ops.twin import as_in_torch, draw
 from vkbackend.framework import ops
 from vkbackend.framework.device import GpuDevice
+from vkbackend.framework.ops import row_norm
+from vkbackend.framework.ops.row_tile import RowTile
 
 Make = Callable[..., fw.Tensor]
 
@@ -115,6 +117,32 @@ def test_sums_are_the_same_in_each_run(make: Make) -> None:
         ops.layer_norm(make(draw(1000, 5)), 5, weight).sum().backward()
         grads.append(weight.grad.numpy())
     assert (grads[0] == grads[1]).all()
+
+
+@pytest.mark.parametrize("shape", [(7, 256), (5, 70), (9, 36), (3, 201)])
+@pytest.mark.parametrize("per_workgroup", [1, 3])
+def test_rows_of_any_length_take_one_barrier(
+    shape: tuple[int, int],
+    per_workgroup: int,
+    registers: GpuDevice,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Also where some of their subgroups have few elements, or none."""
+    ragged, full = shape[1] % 4 != 0, shape[1] == 256
+    ends = 2 if ragged else int(not full)
+    tile = RowTile(64, 1, per_workgroup, ends)
+    monkeypatch.setattr(row_norm, "row_tile", lambda *_, **__: tile)
+    # Far from 0, where squares of the elements would cancel.
+    data = np.random.default_rng(0).normal(300, 1, shape).astype(np.float32)
+    weight, bias = data[0] / 300, data[1] / 300
+    given = [fw.tensor(each, device=registers) for each in (data, weight, bias)]
+    found = ops.layer_norm(given[0], shape[1], *given[1:], 1e-3).numpy()
+    twin = [torch.from_numpy(each).double() for each in (data, weight, bias)]
+    wanted = F.layer_norm(twin[0], shape[1:], *twin[1:], 1e-3).numpy()
+    np.testing.assert_allclose(found, wanted, rtol=2e-5, atol=2e-4)
+    found = ops.rms_norm(given[0], shape[1], given[1], 1e-3).numpy()
+    wanted = F.rms_norm(twin[0], shape[1:], twin[1], 1e-3).numpy()
+    np.testing.assert_allclose(found, wanted, rtol=2e-6)
 
 
 @pytest.mark.parametrize("shape", [(5, 128), (3, 1031), (50, 68), (3, 2, 256)])
