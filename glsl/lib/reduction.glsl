@@ -5,6 +5,9 @@
 // kept and 4 reduced dimensions, innermost first, strides >= 0. After: the functions
 // declared here.
 //
+// FOLLOW may be quicker than `merge` where the new state is of an element that comes after
+// all of the old.
+//
 // With the macro QUADS the elements of an output lie side by side, their number and all
 // strides of kept dimensions are multiples of four, and so is where they begin; then
 // MERGE is not defined. With TURNS too, chunks take turns, so that what is read at one time
@@ -22,6 +25,10 @@ layout(constant_id = 6) const uint KEPT_DIMS = 1;
 layout(constant_id = 7) const uint REDUCED_DIMS = 1;
 
 const uint ACCUMULATORS = 4;
+
+#ifndef FOLLOW
+#define FOLLOW merge
+#endif
 
 #ifdef QUADS
 #extension GL_EXT_control_flow_attributes : require
@@ -147,7 +154,7 @@ void main() {
             uint mine = index + k * 4 * GROUP;
             if (mine < end)
                 [[unroll]] for (uint i = 0; i < ACCUMULATORS; ++i)
-                    state[i] = merge(state[i], element(values[k][i], mine + i));
+                    state[i] = FOLLOW(state[i], element(values[k][i], mine + i));
         }
     }
 #else
@@ -159,7 +166,7 @@ void main() {
         for (uint k = 0; k < IN_FLIGHT; ++k)
             for (uint i = 0; i < ACCUMULATORS; ++i) {
                 uint mine = index + k * 4 * GROUP + i;
-                if (mine < end) state[i] = merge(state[i], element(values[k][i], mine));
+                if (mine < end) state[i] = FOLLOW(state[i], element(values[k][i], mine));
             }
     }
 #endif
@@ -169,7 +176,7 @@ void main() {
         for (uint i = 0; i < ACCUMULATORS; ++i) {
             uint mine = index + i * GROUP;
             State next = read(base + reduced_offset(min(mine, end - 1)), mine);
-            if (mine < end) state[i] = merge(state[i], next);
+            if (mine < end) state[i] = FOLLOW(state[i], next);
         }
 #endif
     for (uint i = 1; i < ACCUMULATORS; ++i) state[0] = merge(state[0], state[i]);

@@ -34,6 +34,14 @@ State merge(State old, State new) {
     return State(replace ? new.value : old.value, replace ? new.index : old.index);
 }
 
+// The same where the new one comes later than all of the old.
+State follow(State old, State new) {
+    bool behind = GREATEST != 0 ? new.value <= old.value : new.value >= old.value;
+    bool keep = behind || old.value != old.value;
+    return State(keep ? old.value : new.value, keep ? old.index : new.index);
+}
+
+#define FOLLOW follow
 #define RESULTS Out values; IntOut indices;
 #include "lib/states.glsl"
 #include "lib/reduction.glsl"
