@@ -49,6 +49,7 @@ LEAST_BLOCKED = 1 << 17
 NARROW = {
     "normal_gate": "quick_gate",
     "normal_slope": "quick_slope",
+    "precise_erf": "quick_erf",
     "precise_exp": "quick_full_exp",
     "precise_log": "quick_log",
     "precise_tanh": "quick_tanh",

@@ -132,3 +132,13 @@ float quick_slope(float x) {
     float value = exp2(size * size * -0.721347511) * part;
     return x != x ? x : x >= 0.0 ? 1.0 - value : value;
 }
+
+// 1 - 2 P(-sqrt(2) x) from 1/2 on
+float quick_erf(float x) {
+    float size = min(abs(x), 4.5), u = size * size;
+    float series = -0.37612626 + u * (0.112835787 + u * (-0.0268533472 + u * 0.0051871622));
+    float small = size * (1.12837917 + u * series);
+    float tail = exp2(u * -1.44269502) * quick_mills(size * 1.41421354);
+    float value = size < 0.5 ? small : 1.0 - 2.0 * tail;
+    return x == 0.0 || x != x ? x : x < 0.0 ? -value : value;
+}

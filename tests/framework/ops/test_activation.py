@@ -79,6 +79,7 @@ def gelu_tanh(x: torch.Tensor) -> torch.Tensor:
 
 
 NARROWED = {
+    "erf": (ops.erf, torch.erf),
     "exp": (ops.exp, torch.exp),
     "log": (ops.log, torch.log),
     "tanh": (ops.tanh, torch.tanh),
