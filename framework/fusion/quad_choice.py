@@ -71,8 +71,8 @@ the other way."""
 _LONG = ("error_function", "hyperbolic", "trigonometric")
 """Files under `glsl/lib/math/` of functions that take many instructions."""
 
-_BRIEF = ("quick_full_exp", "quick_logistic", "quick_gated")
-"""Functions under `glsl/lib/math/` that take few."""
+_BRIEF = ("quick_full_exp(x)", "quick_logistic(x)", "quick_gated(x, x)")
+"""Calls of such functions that take few."""
 
 
 def ways(gpu: DeviceInfo, kernel: FusedKernel) -> dict[str, Way]:
@@ -151,7 +151,7 @@ def _is_brief(program: Program) -> bool:
     """Whether little is computed for each element."""
     calls = any("lib/math/" in line for line in includes(program))
     first, *more = program.instructions
-    return not more and (not calls or first.glsl.partition("(")[0] in _BRIEF)
+    return not more and (not calls or first.glsl in _BRIEF)
 
 
 def build_chosen_kernel(

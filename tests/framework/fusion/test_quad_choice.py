@@ -97,7 +97,13 @@ def test_results_of_two_bytes_take_more_elements(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "way"),
-    [("relu", WHOLE), ("exp", WHOLE), ("silu", WHOLE), ("log", MANY), ("tanh", MANY)],
+    [
+        ("relu", WHOLE),
+        ("exp", WHOLE),
+        ("silu", WHOLE),
+        ("log", MANY),
+        ("gelu_tanh", MANY),
+    ],
 )
 def test_what_moves_two_bytes_only_takes_most(name: str, way: Way) -> None:
     for dtype in (float16, bfloat16):
