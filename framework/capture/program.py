@@ -238,10 +238,12 @@ class Program:
             for k, value in enumerate(self._returned):
                 if value.holders:
                     self._move_out(k, value, copies)
+            words = built.words
             if not first:
-                built.words.write()
+                words.write()
             if built.recording is not None:
-                built.recording.submit(copies, built.words.any and not first)
+                built.recording.submit(copies, words.any and words.changed)
+                words.sent()
             self.replays += 1
             if not all(map(is_, map(_grad, self._leaves), self._grads)):
                 for leaf, grad in zip(self._leaves, self._grads):

@@ -20,13 +20,30 @@ _SHIFT = 32
 
 
 class Words:
-    """Where numbers that change lie among a recording's arguments."""
+    """Where numbers that change lie among a recording's arguments.
+
+    Attributes
+    ----------
+    any : bool
+        Whether there are any.
+    """
 
     def __init__(self) -> None:
         self._numbers: dict[int, tuple[Changing, list[tuple[str, int]]]] = {}
         self._streams: dict[Generator, list[tuple[int, int, int]]] = {}
         self._steps: list[Callable[[], object]] = []
         self.any = False
+        # In a list, for the steps would otherwise hold what holds them.
+        self._unsent = [False]
+
+    @property
+    def changed(self) -> bool:
+        """Whether what was written since `sent` is something else than before."""
+        return self._unsent[0]
+
+    def sent(self) -> None:
+        """Note that the arguments have been copied to where kernels read them."""
+        self._unsent[0] = False
 
     def add(
         self, name: str, field: tuple[str, int], start: int | None, number: float
@@ -72,10 +89,11 @@ class Words:
                 self._steps.append(action)
             elif id(action) in self._numbers:
                 _, places = self._numbers[id(action)]
-                self._steps.append(_writer(content, action.read, places))
+                self._steps.append(_writer(content, action.read, places, self._unsent))
         for generator, count in draws.items():
             rows = self._streams.get(generator, [])
-            self._steps.append(_drawer(content, generator, count, rows))
+            drawer = _drawer(content, generator, count, rows, self._unsent)
+            self._steps.append(drawer)
 
     def write(self) -> None:
         """Do what the host does before each replay, and write what changes."""
@@ -91,19 +109,28 @@ def _view(content: bytearray, kind: str) -> Any:
 
 
 def _writer(
-    content: bytearray, read: Callable[[], float], places: Sequence[tuple[str, int]]
+    content: bytearray,
+    read: Callable[[], float],
+    places: Sequence[tuple[str, int]],
+    unsent: list[bool],
 ) -> Callable[[], object]:
     """Return what reads a number and writes it wherever kernels take it."""
     targets = []
+    last: float | None = None
     for kind in dict.fromkeys(kind for kind, _ in places):
         view = _view(content, kind)
         at = [place // view.itemsize for each, place in places if each == kind]
         targets.append((view, at[0] if len(at) == 1 else np.array(at)))
 
     def write() -> None:
+        nonlocal last
         number = read()
-        for view, at in targets:
-            view[at] = number
+        # Zeros are equal whatever their signs.
+        if number != last or not number:
+            unsent[0] = True
+            last = number
+            for view, at in targets:
+                view[at] = number
 
     return write
 
@@ -113,6 +140,7 @@ def _drawer(
     generator: Generator,
     count: int,
     rows: Sequence[tuple[int, int, int]],
+    unsent: list[bool],
 ) -> Callable[[], object]:
     """Return what takes the streams of one call and writes their words."""
     if not rows:
@@ -126,6 +154,7 @@ def _drawer(
         parts.append((calls, places))
 
     def write() -> None:
+        unsent[0] = True
         first = np.uint64(generator.reserve(count))
         seed = generator.seed
         view[parts[0][1]] = seed & _WORD

@@ -46,6 +46,30 @@ def test_a_number_goes_wherever_it_is_taken() -> None:
         assert struct.unpack_from("<f", content, 20) == (expected,)
 
 
+def test_what_is_as_it_was_need_not_be_sent() -> None:
+    words, content = Words(), bytearray(4)
+    number = changing([4.0, 3.0, 3.0, -0.0, 0.0, 2.0, 2.0, 2.0])
+    words.add("kernel", ("float", 0), 0, number)
+    words.fix(content, [number], {})
+    assert not words.changed
+    seen = []
+    for _ in range(7):
+        words.write()
+        seen.append((words.changed, struct.unpack_from("<f", content)[0]))
+        words.sent()
+    assert [changed for changed, _ in seen] == [True, False, False, *[True] * 3, False]
+    assert str([number for _, number in seen]) == "[2.0, 2.0, 2.0, 0.0, -0.0, 3.0, 3.0]"
+
+
+def test_what_was_not_sent_is_remembered() -> None:
+    words, content, number = Words(), bytearray(4), changing([2.0, 2.0, 2.0])
+    words.add("kernel", ("float", 0), 0, number)
+    words.fix(content, [number], {})
+    words.write()
+    words.write()
+    assert words.changed
+
+
 def test_actions_keep_their_order() -> None:
     words, content, done = Words(), bytearray(8), []
     number = Changing(0)
