@@ -318,7 +318,7 @@ class Tensor(
 
         Notes
         -----
-        On a GPU 48 pending operations or more are submitted first, so that the device
+        On a GPU 32 pending operations or more are submitted first, so that the device
         computes them while the host asks for the rest: such a step that is not replayed
         makes two submissions. A replay of `jit` makes one.
         """
