@@ -38,6 +38,7 @@ from .product_tile import (
     Tile,
     cuts,
     integer_depth,
+    register_threads,
     vector_width,
 )
 from .reducing import sum_rows
@@ -301,7 +302,7 @@ def tile_constants(gpu: DeviceInfo, tile: Tile, mode: str) -> dict[str, int]:
     """Return the constants of a product's kernel that say how it is cut."""
     constants = {"BLOCK_M": tile.m, "BLOCK_N": tile.n}
     if mode in WITHOUT_UNITS:
-        threads = tile.slices * tile.m * tile.n // (16 * tile.sub_m * tile.sub_n)
+        threads = register_threads(tile)
         quads = {"QUADS_M": tile.sub_m, "QUADS_N": tile.sub_n}
         slices = {"SLICES": tile.slices, "AHEAD": tile.ahead}
         return {**constants, "LOCAL_X": threads, **quads, **slices}

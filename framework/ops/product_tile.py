@@ -311,7 +311,10 @@ def fits(gpu: DeviceInfo, tile: Tile, mode: str) -> bool:
         return True
     if mode in WITHOUT_UNITS:
         size = 2 * 8 * tile.slices * (tile.m + tile.n + 8) * 4
-        return size <= gpu.max_shared_memory
+        return (
+            size <= gpu.max_shared_memory
+            and register_threads(tile) <= gpu.max_workgroup_invocations
+        )
     width = vector_width(mode)
     sides = tile.m, tile.n
     # The more roomy of the ways in which each operand may lie; int8 lies in one.
@@ -334,6 +337,11 @@ def fits(gpu: DeviceInfo, tile: Tile, mode: str) -> bool:
             for across in ((tile.k,) if mode == INTEGERS else (side, tile.k))
         )
     )
+
+
+def register_threads(tile: Tile) -> int:
+    """Return the invocations of a workgroup of `matmul/registers`."""
+    return tile.slices * tile.m * tile.n // (16 * tile.sub_m * tile.sub_n)
 
 
 def vector_width(mode: str) -> int:

@@ -172,3 +172,10 @@ def test_nothing_fits_a_device_without_shared_memory(
     small = dataclasses.replace(discrete, max_shared_memory=2048)
     for mode in MEASURED:
         assert cuts(small, mode, square(1024)) == []
+
+
+def test_few_invocations_hold_no_slices(discrete: vkbackend.DeviceInfo) -> None:
+    least = dataclasses.replace(discrete, max_workgroup_invocations=128)
+    found = {cut.tile for cut in cuts(least, PLAIN, square(1024))}
+    assert 0 < len(found) < len(REGISTER_TILES)
+    assert max(tile.slices * tile.m * tile.n for tile in found) <= 64 * 128
