@@ -329,15 +329,16 @@ class ComputeGraph:
         return ops.reshape(node.data, (node.rows, node.width))
 
     def _checked(self, index: int, where: str) -> int:
-        if not 0 <= index < len(self):
+        if not isinstance(index, int) or not 0 <= index < len(self):
             raise GraphError(
-                f"{where}: there is no node {index} yet; there are {len(self)}", index
+                f"{where}: there is no node {index!r} yet; there are {len(self)}", index
             )
         return index
 
     def _shape(self, shape: Sequence[int]) -> Shape4:
         """Return a shape of four sizes, checked."""
-        if len(shape) != 4 or min(shape) < 1:
+        whole = all(isinstance(size, int) for size in shape)
+        if len(shape) != 4 or not whole or min(shape) < 1:
             raise GraphError(
                 f"add: node {len(self)}: the shape is {list(shape)}; it must be four"
                 f" sizes of at least 1",

@@ -257,6 +257,7 @@ def test_what_does_not_fit_is_refused_when_it_is_added(make: Make) -> None:
         (TensorOp.NONE, shape, [], Params(), "leaf takes no inputs"),
         (TensorOp.SILU, (4, 1, 2), [x], Params(), "it must be four"),
         (TensorOp.SILU, (4, 1, 0, 1), [x], Params(), "it must be four"),
+        (TensorOp.SILU, (4, 1, 2.0, 1), [x], Params(), "it must be four"),
         (TensorOp.SILU, (5, 1, 2, 1), [x], Params(), r"not fit inputs .*\[\(2, 4\)\]"),
         (TensorOp.MUL_MAT, (3, 5, 2, 1), [x], Params(weight), "not fit inputs"),
         (
@@ -277,6 +278,8 @@ def test_what_does_not_fit_is_refused_when_it_is_added(make: Make) -> None:
             graph.add_op(op, given, inputs, params)
         assert len(graph) == 1
         assert caught.value.node in (1, -1)
+    with pytest.raises(GraphError, match=r"there is no node 0\.0 yet"):
+        graph.add_op(TensorOp.SILU, shape, [0.0])  # type: ignore[list-item]
     with pytest.raises(GraphError, match="the tensor is"):
         graph.add_leaf(make(random(3, 4)), shape)
     with pytest.raises(GraphError, match="the tensor is"):

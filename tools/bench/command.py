@@ -77,6 +77,13 @@ def _run(options: argparse.Namespace, device: Any) -> int:
     software = info.kind == "software"
     size = options.size or ("small" if software else "full")
     chosen = _chosen(options.only, size)
+    if not chosen:
+        print(
+            f"bench: no workload of size {size} fits {', '.join(options.only)};"
+            " --list names them",
+            file=sys.stderr,
+        )
+        return 1
     if options.list:
         print("\n".join(workload.title(size) for workload in chosen))
         return 0

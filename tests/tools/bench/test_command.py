@@ -37,6 +37,13 @@ def test_a_failure_is_said(
     assert "FAILED: ValueError: no such thing" in capsys.readouterr().out
 
 
+def test_a_name_that_nothing_has(
+    device: vkbackend.Device, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*QUICK, "--only", "sum_rows_of_what", "--no-output"]) == 1
+    assert "no workload of size small fits sum_rows_of_what" in capsys.readouterr().err
+
+
 def test_without_a_gpu(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*QUICK, "--device", "cpu"]) == 1
     assert "no Vulkan device" in capsys.readouterr().err
