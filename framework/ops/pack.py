@@ -10,7 +10,15 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..dispatch import Argument, At, Dispatch, Placed, Scratch, divisor, linear_grid
+from ..dispatch import (
+    Argument,
+    At,
+    Dispatch,
+    Placed,
+    Scratch,
+    divisor,
+    linear_grid,
+)
 from ..dtype import int8
 from ..shape import ceil_div
 from .element import storage_defines
@@ -22,6 +30,10 @@ WORKGROUP = 256
 
 PAIR_BLOCK = 32
 """Elements of the depth between high and low parts of float32; see pack.comp."""
+
+
+MOST_APART = 1 << 29
+"""Elements of 16 bits between those that are read wherever they lie."""
 
 
 class Side(NamedTuple):
@@ -134,6 +146,22 @@ def fits(side: Side, width: int, block: int, depth: int) -> bool:
         and side.outer >= block
         and (along or side.outer % width == 0)
     )
+
+
+def in_lines(side: Side) -> Vectors | None:
+    """Return an operand of 16 bits in place, distances in elements, wherever they lie.
+
+    None where neither its outer dimension nor the depth lies side by side, or a kernel
+    cannot count the bytes between its elements.
+    """
+    strides, along = side.x.layout.strides, side.along_k
+    last = sum((size - 1) * step for size, step in zip(side.x.shape, strides))
+    inner, line = (
+        (side.k_dim, side.outer_dim) if along else (side.outer_dim, side.k_dim)
+    )
+    if strides[inner] != 1 or last >= MOST_APART:
+        return None
+    return Vectors(side.name, along, strides[line], strides[0], side.outer)
 
 
 def _packed(

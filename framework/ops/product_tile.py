@@ -175,6 +175,10 @@ UNIT_TILES = (
     Tile(64, 128, 64, 32, 64, 268.0, (0.75, 0.95, 1.0)),
     Tile(64, 64, 64, 32, 32, 228.0, (0.5, 0.8, 0.93, 1.0)),
 )
+ANYWHERE_TILE = Tile(32, 64, 64, 16, 32, 228.0, (1.0,))
+"""For small operands that are read wherever they lie; see `gemm`."""
+DEEP_TILE = Tile(64, 64, 128, 32, 32, 210.0, (0.595, 0.868, 1.0))
+"""Of few steps, where one workgroup a processor waits in each of them."""
 HALF_SUM_TILES = (Tile(256, 256, 32, 128, 64, 413.0, (1.0,)), *UNIT_TILES)
 WORKGROUP_TILES = (
     Tile(128, 128, 64, 64, 64, 350.0, (0.6, 1.0)),
@@ -298,7 +302,7 @@ def _tiles(mode: str) -> Sequence[Tile]:
         return REGISTER_TILES
     tiles = {HALF_SUMS: HALF_SUM_TILES, INTEGERS: INTEGER_TILES}
     tiles[WORKGROUP] = WORKGROUP_TILES
-    return tiles.get(mode, UNIT_TILES)
+    return tiles.get(mode, UNIT_TILES if mode == PAIRS else (*UNIT_TILES, DEEP_TILE))
 
 
 def fits(gpu: DeviceInfo, tile: Tile, mode: str) -> bool:
@@ -347,6 +351,14 @@ def register_threads(tile: Tile) -> int:
 def vector_width(mode: str) -> int:
     """Return how many elements of an operand a vector of 16 bytes has."""
     return {PLAIN: 4, DOTS: 16, INTEGERS: 16}.get(mode, 8)
+
+
+def sums_in_float16(gpu: DeviceInfo) -> bool:
+    """Return whether a device has matrices of float16 sums."""
+    return "shader_float16" in gpu.supported and any(
+        (row.m, row.n, row.result) == (16, 16, "float16") and row.scope == "subgroup"
+        for row in gpu.cooperative_matrix
+    )
 
 
 def integer_depth(gpu: DeviceInfo) -> int:

@@ -3,22 +3,24 @@
 // in      a, b: 16-bit floats in vectors of 8, the depth padded to whole BLOCK_K, or
 //         with RAGGED to whole vectors; strides and batch strides count vectors. DTYPE
 //         float32: bfloat16 pairs, see matmul/pack.comp. DTYPE int8, with OUT_ACC: in
-//         vectors of 16
+//         vectors of 16. With ANYWHERE 16-bit floats wherever they lie, not padded, of
+//         sizes that are a tile at least and RAGGED; distances count elements
 // out     out_ (batch, m, n), contiguous; DTYPE, or ACC with OUT_ACC
 //         With PATCHES b is read from images: see lib/patches.glsl; with BIAS a number
-//         is added to each row
+//         is added to each row. EMULATED is for tests without matrix units
 // consts  BLOCK_M, BLOCK_N, BLOCK_K, SUB_M, SUB_N, SUBGROUP, A_ALONG_K, B_ALONG_K,
-//         UNEVEN, RAGGED, with int8 EDGE_K; DEPTH, A_STRIDE, B_STRIDE: sizes of a
-//         shape that recurs, or 0
+//         UNEVEN, RAGGED, ANYWHERE, with int8 EDGE_K; TOUCHES: reads of b ahead, where
+//         it lies in whole vectors; DEPTH, A_STRIDE, B_STRIDE: sizes of a shape that
+//         recurs, or 0
 // source  NVIDIA's vk_cooperative_matrix_perf; gemm tiles chosen by measurement
 #version 460
 #extension GL_EXT_buffer_reference : require
+#extension GL_EXT_buffer_reference_uvec2 : require
 #extension GL_EXT_control_flow_attributes : require
-#extension GL_KHR_cooperative_matrix : require
-#extension GL_KHR_memory_scope_semantics : require
 #extension GL_KHR_shader_subgroup_basic : require
 #include "lib/element.glsl"
 #include "lib/index.glsl"
+#include "lib/shifted.glsl"
 // Results are float16 before an epilogue, or anything else, takes them.
 #if DTYPE == DTYPE_FLOAT16 && defined(DEVICE_ROUNDING) && !defined(OUT_ACC)            \
     && !defined(BIAS)
@@ -34,6 +36,9 @@
 #else
 #extension GL_EXT_bfloat16 : require
 #define ELEMENT bfloat16_t
+#ifdef BITS_OF_16
+#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
+#endif
 #endif
 #ifdef FLOAT16_SUMS
 #define SUM float16_t
@@ -48,7 +53,11 @@
     && (DTYPE != DTYPE_FLOAT16 || defined(ROUNDED) || defined(OUT_ACC))
 #define WIDE
 #endif
-#ifdef ROUNDED
+// Bfloat16, of which there are no sums, then passes as the bits of float16.
+#if defined(BITS_OF_16) && DTYPE == DTYPE_BFLOAT16 && defined(WIDE) && !defined(OUT_ACC)
+#define AS_BITS
+#endif
+#if defined(ROUNDED) || defined(AS_BITS)
 #define STORED float16_t
 #define STORED_BYTES 2
 #else
@@ -69,6 +78,8 @@ layout(constant_id = 12) const uint A_STRIDE = 0;
 layout(constant_id = 13) const uint B_STRIDE = 0;
 layout(constant_id = 14) const uint UNEVEN = 0;
 layout(constant_id = 16) const uint RAGGED = 0;
+layout(constant_id = 17) const uint ANYWHERE = 0;
+layout(constant_id = 18) const uint TOUCHES = 0;
 
 const uint EDGE = 16;  // of a fragment, which is EDGE_K deep
 #if DTYPE == DTYPE_INT8
@@ -78,6 +89,7 @@ const uint WIDTH = 16;  // elements of a vector
 const uint EDGE_K = EDGE;
 const uint WIDTH = 8;
 #endif
+const uint UNIT = ANYWHERE != 0 ? 1 : WIDTH;  // elements that distances count
 const uint ACROSS_M = BLOCK_M / SUB_M;
 const uint ACROSS_N = BLOCK_N / SUB_N;
 const uint THREADS = ACROSS_M * ACROSS_N * SUBGROUP;
@@ -133,80 +145,92 @@ layout(push_constant, std430) uniform Push {
 shared uint places[BLOCK_K];  // of the lines of B fetched next, if they are its depth
 #endif
 
+#ifdef EMULATED
+#include "lib/emulated.glsl"
+#else
+#extension GL_KHR_cooperative_matrix : require
+#extension GL_KHR_memory_scope_semantics : require
 #define A_FRAGMENT coopmat<ELEMENT, gl_ScopeSubgroup, EDGE, EDGE_K, gl_MatrixUseA>
 #define B_FRAGMENT coopmat<ELEMENT, gl_ScopeSubgroup, EDGE_K, EDGE, gl_MatrixUseB>
 #define C_FRAGMENT coopmat<SUM, gl_ScopeSubgroup, EDGE, EDGE, gl_MatrixUseAccumulator>
 #define STORED_FRAGMENT                                                                \
     coopmat<STORED, gl_ScopeSubgroup, EDGE, EDGE, gl_MatrixUseAccumulator>
+#ifdef AS_BITS
+STORED_FRAGMENT stored(C_FRAGMENT sums) {
+    STORED_FRAGMENT bits;
+    [[unroll]] for (uint e = 0; e < sums.length(); e += 2) {
+        f16vec2 both = unpackFloat2x16(pack_bfloat16(sums[e], sums[e + 1]));
+        bits[e] = both.x;
+        bits[e + 1] = both.y;
+    }
+    return bits;
+}
+#else
+#define stored(sums) STORED_FRAGMENT(sums)
+#endif
+#define NO_SUMS C_FRAGMENT(SUM(0))
+#define BY_ROWS gl_CooperativeMatrixLayoutRowMajor
+#define BY_COLUMNS gl_CooperativeMatrixLayoutColumnMajor
+#define STRIP_BARRIER() subgroupBarrier()
+uint lane = gl_SubgroupInvocationID;
+uint subgroup = gl_SubgroupID;
+#endif
 
 A_FRAGMENT fragment_a(uint m, uint k) {
     A_FRAGMENT fragment;
     if (A_ALONG_K != 0)
-        coopMatLoad(fragment, tiles, m * A_PITCH + k / WIDTH, A_PITCH,
-            gl_CooperativeMatrixLayoutRowMajor);
+        coopMatLoad(fragment, tiles, m * A_PITCH + k / WIDTH, A_PITCH, BY_ROWS);
     else
-        coopMatLoad(fragment, tiles, k * A_PITCH + m / WIDTH, A_PITCH,
-            gl_CooperativeMatrixLayoutColumnMajor);
+        coopMatLoad(fragment, tiles, k * A_PITCH + m / WIDTH, A_PITCH, BY_COLUMNS);
     return fragment;
 }
 
 B_FRAGMENT fragment_b(uint k, uint n) {
     B_FRAGMENT fragment;
+    uint at = B_START + (B_ALONG_K != 0 ? n * B_PITCH + k / WIDTH
+                                        : k * B_PITCH + n / WIDTH);
     if (B_ALONG_K != 0)
-        coopMatLoad(fragment, tiles, B_START + n * B_PITCH + k / WIDTH, B_PITCH,
-            gl_CooperativeMatrixLayoutColumnMajor);
+        coopMatLoad(fragment, tiles, at, B_PITCH, BY_COLUMNS);
     else
-        coopMatLoad(fragment, tiles, B_START + k * B_PITCH + n / WIDTH, B_PITCH,
-            gl_CooperativeMatrixLayoutRowMajor);
+        coopMatLoad(fragment, tiles, at, B_PITCH, BY_ROWS);
     return fragment;
 }
 
-// Results leave TOGETHER at a time, from `place` of a line that starts at `from` in shared
-// memory.
-#if defined(WIDE)
-layout(buffer_reference, std430, buffer_reference_align = 16) restrict writeonly
-    buffer OutVectors { uvec4 at[]; };
-#if STORED_BYTES == 4 && DTYPE == DTYPE_BFLOAT16 && !defined(OUT_ACC)
-const uint TOGETHER = 8;
-uint two(uint first, uint second) {
-    return to_bfloat16(uintBitsToFloat(first)) | to_bfloat16(uintBitsToFloat(second)) << 16;
+#include "lib/product_leave.glsl"
+
+// Makes the place of an element, counted from any address, one of a vector counted from
+// a whole one; returns how many bytes into it.
+uint whole(inout Vectors memory, inout uint at) {
+    uvec2 address = uvec2(memory);
+    uint skew = address.x % 16;
+    memory = Vectors(uvec2(address.x - skew, address.y));
+    int start = int(at) * 2 + int(skew);
+    at = uint(start >> 4);
+    return uint(start & 15);
 }
-uvec4 results(uint from, uint place) {
-    uvec4 left = tiles[from + 2 * place], right = tiles[from + 2 * place + 1];
-    return uvec4(two(left.x, left.y), two(left.z, left.w), two(right.x, right.y),
-        two(right.z, right.w));
+
+// With ANYWHERE, which vector is read after another, and what they hold.
+#define AFTER(x) (x##_shift != 0 ? 1 : 0)
+#define FETCHED(x, i)                                                                  \
+    (ANYWHERE != 0 ? shifted(next_##x[i], beyond_##x[i], x##_shift) : next_##x[i])
+// What the first step reads lies before memory where it is left out.
+#define READ_FIRST(x, from)                                                            \
+    {                                                                                  \
+        next_##x[i] = x.at[max(int(from), 0)];                                         \
+        beyond_##x[i] = x.at[max(int(from) + AFTER(x), 0)];                            \
+    }
+#define LEAVE_OUT(x, along_k, at)                                                      \
+    {                                                                                  \
+        int out_ = int(skipped) - int(at);                                             \
+        int start = out_ <= 0 ? 0 : along_k != 0 ? out_ + int(x##_shift) / 2 : 16;     \
+        next_##x[i] = cleared(next_##x[i], start);                                     \
+        beyond_##x[i] = cleared(beyond_##x[i], start - 8);                             \
+    }
+
+// A vector of 16-bit elements, zeros before the one with number `start`.
+uvec4 cleared(uvec4 vector, int start) {
+    return vector & ~first_bits(uvec4(~0u), 16 * start);
 }
-#else
-const uint TOGETHER = 16 / STORED_BYTES;
-uvec4 results(uint from, uint place) { return tiles[from + place]; }
-#endif
-void leave(uint row, uint column, uint from, uint place) {
-    OutVectors(push.out_).at[result_at(row, column) / TOGETHER] = results(from, place);
-}
-#else
-const uint TOGETHER = 4;
-void leave(uint row, uint column, uint from, uint place) {
-    uvec4 words = tiles[from + place * STORED_BYTES / 4];
-#if STORED_BYTES == 2
-    uvec2 halves = place % 2 == 0 ? words.xy : words.zw;
-    vec4 values = vec4(unpackHalf2x16(halves.x), unpackHalf2x16(halves.y));
-#elif IS_FLOAT
-    vec4 values = uintBitsToFloat(words);
-#else
-    ACC4 values = ACC4(words);
-#endif
-#ifdef BIAS
-    values += load(push.bias, row);
-#endif
-#ifdef EPILOGUE
-    epilogue(push.epilogue, result_at(row, column) / 4, values);
-#else
-    [[unroll]] for (uint e = 0; e < TOGETHER; ++e)
-        if (is_result(row, column + e))
-            store(push.out_, result_at(row, column + e), values[e]);
-#endif
-}
-#endif
 
 void main() {
     uint rows = push.m;
@@ -235,18 +259,23 @@ void main() {
     uint b_vector = thread % B_VECTORS;
     Vectors a = push.a;
     Vectors b = push.b;
-    uint a_from = batch * push.a_batch + a_line * a_stride + a_vector;
-    uint b_from = batch * push.b_batch + b_line * b_stride + b_vector;
+    uint a_from = batch * push.a_batch + a_line * a_stride + a_vector * (WIDTH / UNIT);
+    uint b_from = batch * push.b_batch + b_line * b_stride + b_vector * (WIDTH / UNIT);
     uint start = part * depth - missing;
-    uint start_vector = part * depth / WIDTH - missing / WIDTH;
-    a_from += A_ALONG_K != 0 ? first_row * a_stride + start_vector
-                             : start * a_stride + first_row / WIDTH;
-    b_from += B_ALONG_K != 0 ? first_column * b_stride + start_vector
-                             : start * b_stride + first_column / WIDTH;
-    uint a_next = A_ALONG_K != 0 ? A_VECTORS : BLOCK_K * a_stride;
-    uint b_next = B_ALONG_K != 0 ? B_VECTORS : BLOCK_K * b_stride;
-    uint a_step = THREADS / A_VECTORS * a_stride;
-    uint b_step = THREADS / B_VECTORS * b_stride;
+    uint along = part * depth / UNIT - missing / UNIT;
+    a_from += A_ALONG_K != 0 ? first_row * a_stride + along
+                             : start * a_stride + first_row / UNIT;
+    b_from += B_ALONG_K != 0 ? first_column * b_stride + along
+                             : start * b_stride + first_column / UNIT;
+    uint a_next = A_ALONG_K != 0 ? A_VECTORS : BLOCK_K / (WIDTH / UNIT) * a_stride;
+    uint b_next = B_ALONG_K != 0 ? B_VECTORS : BLOCK_K / (WIDTH / UNIT) * b_stride;
+    uint a_step = THREADS / A_VECTORS / (WIDTH / UNIT) * a_stride;
+    uint b_step = THREADS / B_VECTORS / (WIDTH / UNIT) * b_stride;
+    uint a_shift = 0, b_shift = 0;
+    if (ANYWHERE != 0) {
+        a_shift = whole(a, a_from);
+        b_shift = whole(b, b_from);
+    }
     uint a_to = a_line * A_PITCH + a_vector;
     uint b_to = B_START + b_line * B_PITCH + b_vector;
 #ifdef PATCHES
@@ -265,32 +294,58 @@ void main() {
 #define B_AT(tile, i) (b_from + (tile) * b_next + (i) * b_step)
 #endif
 
-    uint sub_row = gl_SubgroupID / ACROSS_N * SUB_M;
-    uint sub_column = gl_SubgroupID % ACROSS_N * SUB_N;
+    uint sub_row = subgroup / ACROSS_N * SUB_M;
+    uint sub_column = subgroup % ACROSS_N * SUB_N;
     C_FRAGMENT sum[FRAGMENTS_M][FRAGMENTS_N];
     [[unroll]] for (uint i = 0; i < FRAGMENTS_M; ++i)
         [[unroll]] for (uint j = 0; j < FRAGMENTS_N; ++j)
-            sum[i][j] = C_FRAGMENT(SUM(0));
+            sum[i][j] = NO_SUMS;
 
+    // The depth, in its step, of the first element of a vector.
+#define A_FIRST(i) (A_ALONG_K != 0 ? a_vector * WIDTH : a_line + i * (THREADS / A_VECTORS))
+#define B_FIRST(i) (B_ALONG_K != 0 ? b_vector * WIDTH : b_line + i * (THREADS / B_VECTORS))
     uint own = UNEVEN != 0 ? min(depth, push.total + missing - part * depth) : depth;
     uint count = own / BLOCK_K;
     uvec4 next_a[A_LOADS], next_b[B_LOADS];
+    uvec4 beyond_a[A_LOADS], beyond_b[B_LOADS];  // the vectors after those
     [[unroll]] for (uint i = 0; i < A_LOADS; ++i) {
-        uint at = A_ALONG_K != 0 ? a_vector * WIDTH : a_line + i * (THREADS / A_VECTORS);
-        bool left_out = RAGGED != 0 && at < skipped;
-        next_a[i] = left_out ? uvec4(0) : a.at[a_from + i * a_step];
+        bool left_out = RAGGED != 0 && A_FIRST(i) < skipped;
+        if (ANYWHERE != 0)
+            READ_FIRST(a, a_from + i * a_step)
+        else
+            next_a[i] = left_out ? uvec4(0) : a.at[a_from + i * a_step];
     }
     [[unroll]] for (uint i = 0; i < B_LOADS; ++i) {
-        uint at = B_ALONG_K != 0 ? b_vector * WIDTH : b_line + i * (THREADS / B_VECTORS);
-        bool left_out = RAGGED != 0 && at < skipped;
-        next_b[i] = left_out ? uvec4(0) : b.at[B_AT(0, i)];
+        bool left_out = RAGGED != 0 && B_FIRST(i) < skipped;
+        if (ANYWHERE != 0)
+            READ_FIRST(b, b_from + i * b_step)
+        else
+            next_b[i] = left_out ? uvec4(0) : b.at[B_AT(0, i)];
+    }
+    if (ANYWHERE != 0) {
+        [[unroll]] for (uint i = 0; i < A_LOADS; ++i) LEAVE_OUT(a, A_ALONG_K, A_FIRST(i))
+        [[unroll]] for (uint i = 0; i < B_LOADS; ++i) LEAVE_OUT(b, B_ALONG_K, B_FIRST(i))
+    }
+    if (TOUCHES != 0) {
+        // What later steps read of b is on its way meanwhile: workgroups share the reads,
+        // each of which brings 32 bytes into the cache, and leave them in the padding.
+        uint lines = B_ALONG_K != 0 ? columns : push.total;
+        uint end = (lines - 1) * b_stride + (B_ALONG_K != 0 ? push.total : columns) / WIDTH;
+        uint everyone = gl_NumWorkGroups.x * gl_NumWorkGroups.y * THREADS;
+        uint touched[TOUCHES + 1], any = 0;
+        [[unroll]] for (uint i = 0; i < TOUCHES; ++i) {
+            uint at = linear_workgroup() * THREADS + thread + i * everyone;
+            touched[i] = b.at[min(2 * at, end - 1)].x;
+        }
+        [[unroll]] for (uint i = 0; i < TOUCHES; ++i) any |= touched[i];
+        tiles[thread % A_LINES * A_PITCH + A_VECTORS][thread / A_LINES % 4] = any;
     }
     [[dont_unroll]] for (uint tile = 0; tile < count; ++tile) {
         barrier();
         [[unroll]] for (uint i = 0; i < A_LOADS; ++i)
-            tiles[a_to + i * (THREADS / A_VECTORS) * A_PITCH] = next_a[i];
+            tiles[a_to + i * (THREADS / A_VECTORS) * A_PITCH] = FETCHED(a, i);
         [[unroll]] for (uint i = 0; i < B_LOADS; ++i)
-            tiles[b_to + i * (THREADS / B_VECTORS) * B_PITCH] = next_b[i];
+            tiles[b_to + i * (THREADS / B_VECTORS) * B_PITCH] = FETCHED(b, i);
         // The last tile is fetched once more, which is cheaper than a branch.
         uint ahead = min(tile + 1, count - 1);
 #ifdef PATCHES
@@ -302,6 +357,12 @@ void main() {
             next_a[i] = a.at[a_from + ahead * a_next + i * a_step];
         [[unroll]] for (uint i = 0; i < B_LOADS; ++i)
             next_b[i] = b.at[B_AT(ahead, i)];
+        if (ANYWHERE != 0) {
+            [[unroll]] for (uint i = 0; i < A_LOADS; ++i)
+                beyond_a[i] = a.at[a_from + ahead * a_next + i * a_step + AFTER(a)];
+            [[unroll]] for (uint i = 0; i < B_LOADS; ++i)
+                beyond_b[i] = b.at[B_AT(ahead, i) + AFTER(b)];
+        }
 #if SPLIT
         // High parts, then low parts; low times low is too small to matter.
         [[unroll]] for (uint k = 0; k < BLOCK_K / 2; k += EDGE) {
@@ -340,23 +401,13 @@ void main() {
     // The place of an element in a fragment is known in memory only. Storing fragments
     // straight to `out_` is not faster (H200: 70 against 67 TFLOP/s at one clock).
     barrier();
-    uint strip = gl_SubgroupID * STRIP;
-    uint lane = gl_SubgroupInvocationID;
+    uint strip = subgroup * STRIP;
     [[unroll]] for (uint i = 0; i < FRAGMENTS_M; ++i) {
         [[unroll]] for (uint j = 0; j < FRAGMENTS_N; ++j)
-            coopMatStore(STORED_FRAGMENT(sum[i][j]), tiles,
-                strip + j * (EDGE * STORED_BYTES / 16), STRIP_PITCH,
-                gl_CooperativeMatrixLayoutRowMajor);
-        subgroupBarrier();
-        for (uint at = lane; at < EDGE * SUB_N / TOGETHER; at += SUBGROUP) {
-            uint line = at / (SUB_N / TOGETHER);
-            uint place = at % (SUB_N / TOGETHER);
-            uint row = out_row + i * EDGE + line;
-            uint column = out_column + place * TOGETHER;
-            // The first of neighbours may be none where others are: see lib/patches.glsl.
-            if (row < rows && column < columns)
-                leave(row, column, strip + line * STRIP_PITCH, place);
-        }
-        subgroupBarrier();
+            coopMatStore(stored(sum[i][j]), tiles,
+                strip + j * (EDGE * STORED_BYTES / 16), STRIP_PITCH, BY_ROWS);
+        STRIP_BARRIER();
+        leave_strip(strip, out_row + i * EDGE, out_column);
+        STRIP_BARRIER();
     }
 }

@@ -17,6 +17,7 @@
 #include "lib/bfloat16.glsl"
 #ifdef WIDE_LOADS
 #extension GL_EXT_buffer_reference_uvec2 : require
+#include "lib/shifted.glsl"
 #endif
 
 layout(constant_id = 3) const uint ALONG_K = 1;
@@ -86,21 +87,8 @@ uvec4 loaded(uint line, uint vector) {
     uint start = from % WIDTH * BYTES + skew;
     uint end = last % WIDTH * BYTES + skew;
     uint at = from / WIDTH + start / 16;
-    uvec4 low = x.at[at];
     uvec4 high = x.at[min(at + 1, last / WIDTH + end / 16)];
-    if ((start & 8) != 0) {
-        low = uvec4(low.zw, high.xy);
-        high.xy = high.zw;
-    }
-    if ((start & 4) != 0) {
-        low = uvec4(low.yzw, high.x);
-        high.x = high.y;
-    }
-    uint shift = 8 * (start & 3);
-    uvec4 next = uvec4(low.yzw, high.x);
-    if (shift != 0) low = low >> shift | next << 32 - shift;
-    ivec4 kept = clamp(ivec4(count * BITS) - ivec4(0, 32, 64, 96), 0, 32);
-    return mix((uvec4(1) << kept) - 1, uvec4(~0u), equal(kept, ivec4(32))) & low;
+    return first_bits(shifted(x.at[at], high, start % 16), int(count * BITS));
 }
 #endif
 

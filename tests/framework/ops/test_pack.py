@@ -1,15 +1,23 @@
 """Operands in vectors: what is read where it is, and what is copied first."""
 
+import dataclasses
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
 
+import vkbackend.framework as fw
+from tests.framework.ops.large import operands, relative_error
 from tests.hardware import skip_where_it_crashes
 from tests.kernel_run import division, linear, run
-from vkbackend import Device
+from vkbackend import Device, DeviceInfo
 from vkbackend.framework.device import GpuDevice
-from vkbackend.framework.dispatch import Placed, Scratch
+from vkbackend.framework.dispatch import Dispatch, Placed, Scratch
 from vkbackend.framework.dtype import DTYPES, float16
+from vkbackend.framework.ops import gemm, linalg
+from vkbackend.framework.ops.gemm import large_product
 from vkbackend.framework.ops.pack import PAIR_BLOCK, Side, vectors
+from vkbackend.framework.ops.product_tile import UNITS
 from vkbackend.framework.shape import Layout
 
 
@@ -184,3 +192,87 @@ def test_what_lies_off_words_is_turned_byte_by_byte() -> None:
         x = Placed((2, 50, 100), DTYPES["int8"], Layout((2, 50, 100), strides, 0))
         found = vectors(Side("x", x, 1, 2), 16, 64, 128, along_k=True)
         assert "QUADS" not in found.packing[0].defines
+
+
+@pytest.fixture
+def emulated(
+    gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[list[Dispatch]]:
+    """Let products use matrix units that shaders emulate; yield what is dispatched."""
+    skip_where_it_crashes(gpu.gpu.info)
+    discrete = dataclasses.replace(
+        gpu.gpu.info,
+        kind="discrete",
+        subgroup_size=32,
+        max_shared_memory=49152,
+        max_workgroup_invocations=1024,
+    )
+    found: list[Dispatch] = []
+    defines = {"EMULATED": "1", "BITS_OF_16": "1"}
+
+    def rule(_: DeviceInfo, a: Placed, b: Placed, __: str) -> list[Dispatch]:
+        dispatches = large_product(discrete, a, b, UNITS)
+        assert dispatches is not None
+        found[:] = [
+            dataclasses.replace(each, defines={**each.defines, **defines})
+            if each.kernel == "matmul/cooperative"
+            else each
+            for each in dispatches
+        ]
+        return found
+
+    monkeypatch.setattr(linalg, "large_product", rule)
+    monkeypatch.setattr(gemm, "SMALLEST", 1)
+    monkeypatch.setattr(gemm, "PACKED_SMALLEST", 1)
+    gpu.plans.clear()
+    yield found
+    fw.eval()
+    gpu.plans.clear()
+
+
+ODD_SIZES = {
+    "whole": (1, 64, 64, 128),
+    "odd": (2, 70, 91, 97),
+    "odd columns": (1, 65, 71, 200),
+    "whole columns": (1, 64, 72, 130),
+    "few rows": (2, 20, 91, 97),
+    "one step": (1, 70, 91, 60),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("turned", ["", "a", "b", "ab"])
+@pytest.mark.parametrize("sizes", ODD_SIZES)
+def test_sizes_that_are_not_of_vectors(
+    gpu: GpuDevice, emulated: list[Dispatch], dtype: str, turned: str, sizes: str
+) -> None:
+    a, b, want = operands(gpu, ODD_SIZES[sizes], turned, dtype)
+    bound = 3e-4 if dtype == "float16" else 2.4e-3  # of rounding the result
+    assert relative_error((a @ b).numpy(), want) < bound
+    packs = sizes in ("few rows", "one step")
+    assert [each.kernel for each in emulated[:-1]] == ["matmul/pack"] * 2 * packs
+    product = emulated[-1]
+    if sizes in ("odd", "whole columns"):
+        assert product.constants["ANYWHERE"] == 1
+    touches = product.constants["ANYWHERE"] == 0 and not packs
+    assert (product.constants["TOUCHES"] > 0) == touches
+
+
+def test_views_that_start_anywhere(gpu: GpuDevice, emulated: list[Dispatch]) -> None:
+    a, b, _ = operands(gpu, (2, 70, 150, 140), "b", "float16")
+    for i in range(1, 8):
+        left, right = a[:, i % 3 :, i:], b[1:, i:, i : i + 80]
+        got = (left @ right).numpy()
+        assert emulated[-1].constants["ANYWHERE"] == 1
+        exact = left.numpy().astype(np.float64) @ right.numpy().astype(np.float64)
+        assert relative_error(got, exact) < 3e-4
+
+
+def test_a_first_step_takes_nothing_from_before(
+    gpu: GpuDevice, emulated: list[Dispatch]
+) -> None:
+    x = np.ones((80, 101), np.float32)
+    x[:, 0] = x[:, -1] = np.nan  # beside each line
+    a, b = (fw.tensor(x, "float16", gpu)[:, 1:-1] for _ in range(2))
+    assert (a @ b.mT).numpy().tolist() == [[99.0] * 80] * 80
+    assert emulated[-1].constants["ANYWHERE"] == 1
