@@ -21,6 +21,7 @@ import vkbackend
 from .dispatch import At, Dispatch, Grid, Lasting, Scratch, device_macros
 from .dtype import DType
 from .epilogue import NO_EPILOGUE, Joined, join_products
+from .fusion.again import again, steps_of
 from .fusion.build import FusedKernel
 from .fusion.expr import Program
 from .fusion.movable import arguments_in_memory, overlays, results_over_operands
@@ -72,6 +73,8 @@ class Plan:
         How they run in one batch.
     units : list of list of int
         Which nodes each kernel runs.
+    again : dict of int to list of int
+        What kernels compute again, by their first node; see `fusion.again`.
     device : str
         Where it runs.
     number : int
@@ -93,6 +96,7 @@ class Plan:
     launches: list[Launch] = field(default_factory=list)
     running: Running = field(default_factory=Running)
     units: list[list[int]] = field(default_factory=list)
+    again: dict[int, list[int]] = field(default_factory=dict)
     device: str = ""
     number: int = field(default_factory=itertools.count().__next__)
     notes: list[Note] = field(default_factory=list)
@@ -205,6 +209,8 @@ class _Builder:
     def build(self, fusing: bool) -> Plan:
         numbers = self._alive()
         units = self._units(numbers) if fusing else [[number] for number in numbers]
+        steps = steps_of(self.nodes, numbers, self.producer, self.held)
+        self.plan.again = again(steps, units) if fusing else {}
         wanted = self._wanted(units)
         joined = self._joined(units, wanted) if fusing else {}
         products = {row.product for row in joined.values()}
@@ -292,18 +298,23 @@ class _Builder:
 
     def _wanted(self, units: list[list[int]]) -> set[int]:
         """Values that leave their kernel: held, or read by another one."""
-        unit_of = {number: k for k, unit in enumerate(units) for number in unit}
         wanted: set[int] = set()
-        for number, unit in unit_of.items():
-            node = self.nodes[number]
-            wanted.update(id(value) for value in node.outputs if id(value) in self.held)
-            for value, _ in node.inputs:
-                source = self.producer.get(id(value))
-                if source is not None and unit_of[source] != unit:
-                    wanted.add(id(value))
+        for unit in units:
+            members = {*unit, *self.plan.again.get(unit[0], ())}
+            for node in [self.nodes[number] for number in members]:
+                results = map(id, node.outputs)
+                wanted.update(value for value in results if value in self.held)
+                for value, _ in node.inputs:
+                    source = self.producer.get(id(value))
+                    if source is not None and source not in members:
+                        wanted.add(id(value))
         return wanted
 
     def _plan_fused(self, unit: list[int], wanted: set[int]) -> None:
+        first, more = unit[0], self.plan.again.get(unit[0], [])
+        for number in more:
+            wanted = wanted.difference(map(id, self.nodes[number].outputs))
+        unit = sorted([*more, *unit])
         nodes = [self.nodes[number] for number in unit]
         numbers = [number for node in nodes for _, number in node.scalars]
         changes = any(isinstance(number, Changing | StreamWord) for number in numbers)
@@ -322,7 +333,7 @@ class _Builder:
             (self.slots[id(value)], self.slots[id(result)])
             for value, result in overlays(kernel, self.spare)
         )
-        source = self.plan.sources[unit[0]] = self._source(kernel, changes, bool(over))
+        source = self.plan.sources[first] = self._source(kernel, changes, bool(over))
         # Without `self` and nodes, which a draft would keep until cycles are collected.
         gpu, wide, macros = self.gpu, self.wide, device_macros(self.gpu.info)
         program, rounds = kernel.program, kernel.rounds

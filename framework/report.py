@@ -36,6 +36,8 @@ class Kernel:
         Its generated source; empty for a hand-written kernel.
     beside : tuple of int
         Other kernels of the schedule that run side by side with it, in one dispatch.
+    again : tuple of str
+        What it computes again instead of reading what another kernel has made.
     """
 
     operations: tuple[str, ...]
@@ -44,6 +46,7 @@ class Kernel:
     bytes_saved: int
     glsl: str
     beside: tuple[int, ...] = ()
+    again: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -210,26 +213,26 @@ def _report(plans: Sequence[Plan]) -> FusionReport:
 def _schedule(plan: Plan) -> Schedule:
     unit_of = {at: number for number, unit in enumerate(plan.units) for at in unit}
     notes = plan.notes
-    outside = {
-        read
-        for at, unit in unit_of.items()
-        for read in notes[at].reads
-        if unit_of.get(read) != unit
-    }
+    computed = [{*unit, *plan.again.get(unit[0], ())} for unit in plan.units]
+    taken = [
+        {read for at in members for read in notes[at].reads} - members
+        for members in computed
+    ]
+    outside = set().union(*taken)
     beside = _beside(plan, unit_of)
     kernels = []
     for number, unit in enumerate(plan.units):
-        reads = {read for at in unit for read in notes[at].reads}
         written = [at for at in unit if notes[at].held or at in outside]
         inside = [notes[at] for at in unit if at not in written]
         kernels.append(
             Kernel(
                 tuple(_operation(notes[at]) for at in unit),
-                len(reads.difference(unit)),
+                len(taken[number]),
                 len(written),
                 sum(math.prod(note.shape) * note.dtype.itemsize for note in inside),
                 plan.sources.get(unit[0], ""),
                 beside.get(number, ()),
+                tuple(_operation(notes[at]) for at in plan.again.get(unit[0], ())),
             )
         )
     found = (
@@ -289,6 +292,7 @@ def _kernel_lines(at: int, kernel: Kernel, glsl: bool) -> list[str]:
         others = ", ".join(str(other + 1) for other in kernel.beside)
         lines.append(f"    in one dispatch with kernel {others}")
     lines += [f"    {operation}" for operation in kernel.operations]
+    lines += [f"    {operation}, computed again" for operation in kernel.again]
     if glsl and kernel.glsl:
         lines += [f"    | {line}".rstrip() for line in kernel.glsl.splitlines()]
     return lines
