@@ -42,6 +42,8 @@ class Step(NamedTuple):
     held : bool
         Whether somebody holds the result.
     reads : tuple of Read
+    product : bool
+        Whether its result may go to an epilogue.
     """
 
     shape: Shape | None
@@ -49,6 +51,7 @@ class Step(NamedTuple):
     size: int
     held: bool
     reads: tuple[Read, ...]
+    product: bool = False
 
 
 def is_cheap(glsl: str | None) -> bool:
@@ -107,6 +110,7 @@ def steps_of(
             sum(each.numel * each.dtype.itemsize for each in node.outputs),
             any(id(value) in held for value in node.outputs),
             reads,
+            bool(node.op.line_dims),
         )
     return steps
 
@@ -148,11 +152,9 @@ class _Choice:
         return all(self.steps[at].shape is not None for at in unit)
 
     def ends_a_product(self, k: int, unit: Sequence[int]) -> bool:
-        """Whether a unit alone reads what a hand-written kernel made."""
+        """Whether a unit alone reads a product, and so may be its epilogue."""
         return any(
-            source >= 0
-            and self.steps[source].shape is None
-            and self.readers[source] == {k}
+            source >= 0 and self.steps[source].product and self.readers[source] == {k}
             for source in self.outside(unit)
         )
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import vkbackend.framework as fw
+from vkbackend.framework import nn, optim
 from vkbackend.framework.device import GpuDevice
 from vkbackend.framework.fusion.again import MOST_AGAIN, Read, Step, again, is_cheap
 from vkbackend.framework.schedule import unfused
@@ -18,8 +19,9 @@ def step(
     return Step(SHAPE, cheap, SIZE, held, tuple(Read(r, SIZE, in_order) for r in reads))
 
 
-def kernel(*reads: int) -> Step:
-    return Step(None, False, SIZE, False, tuple(Read(r, SIZE, True) for r in reads))
+def kernel(*reads: int, product: bool = False) -> Step:
+    given = tuple(Read(r, SIZE, True) for r in reads)
+    return Step(None, False, SIZE, False, given, product)
 
 
 def test_a_cheap_value_is_not_kept_for_a_later_kernel() -> None:
@@ -68,6 +70,8 @@ def test_what_is_not_computed_again(made: Step, read: Step) -> None:
 def test_a_product_keeps_its_epilogue() -> None:
     """Neither a unit that ends a product, nor what only an epilogue reads."""
     steps = {0: step(-1), 1: step(0), 2: kernel(1), 3: step(0, 2, -1)}
+    assert again(steps, [[0, 1], [2], [3]]) == {3: [0]}
+    steps[2] = kernel(1, product=True)
     assert again(steps, [[0, 1], [2], [3]]) == {}
     steps = {0: kernel(-1), 1: step(0), 2: step(1), 3: kernel(2), 4: step(1, 3)}
     steps[5] = kernel(3)
@@ -112,3 +116,43 @@ def test_gradients_of_a_chain(dtype: str, gpu: GpuDevice) -> None:
     with unfused(gpu):
         run()
     np.testing.assert_array_equal(grads[0].numpy(), grads[1].numpy())
+
+
+@pytest.mark.core
+def test_what_it_is_computed_from_may_change_in_between(gpu: GpuDevice) -> None:
+    """Under `jit` too, where what changes in place keeps its memory."""
+
+    def run(jitted: bool) -> list[np.ndarray]:
+        rng = np.random.default_rng(0)
+
+        def drawn() -> fw.Tensor:
+            data = rng.normal(size=(64, 64)).astype(np.float32)
+            return fw.tensor(data, device=gpu)
+
+        moving, weight = drawn(), nn.Parameter(drawn())
+        optimizer = optim.SGD([weight], lr=0.1)
+
+        def step(x: fw.Tensor) -> fw.Tensor:
+            optimizer.zero_grad()
+            scale = moving * 2 + 1
+            gate = (scale * weight).sigmoid() * 0.01
+            loss = (gate.cumsum(0).sigmoid() * x).sum()
+            moving.mul_(0.9)
+            moving.add_(x)
+            loss.backward()
+            optimizer.step()
+            return loss.detach()
+
+        called = fw.jit(step) if jitted else step
+        losses = [called(drawn()) for _ in range(4)]
+        report = fw.fusion_report(step, drawn())
+        if not jitted:
+            kernels = [each for row in report.schedules for each in row.kernels]
+            assert any(each.again for each in kernels)
+        return [each.detach().numpy() for each in (*losses, moving, weight)]
+
+    with unfused(gpu):
+        expected = run(True)
+    for found in (run(False), run(True)):
+        for one, other in zip(found, expected):
+            np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
