@@ -405,3 +405,18 @@ def test_layers_may_have_any_name(gpu: GpuDevice) -> None:
         x = tensor(gpu, np.full((2, 3), k))
         assert replayed(x).tolist() == model(x).tolist()
     assert replayed.replays == 3
+
+
+def test_another_precision_of_products_is_another_trace(gpu: GpuDevice) -> None:
+    x = fw.ones((4, 4), device=gpu)
+    product = fw.jit(lambda x: x @ x)
+    before = fw.get_float32_matmul_precision()
+    for _ in range(3):
+        product(x)
+    assert (product.traces, product.replays) == (1, 2)
+    try:
+        fw.set_float32_matmul_precision("high")
+        assert (product(x).numpy() == 4.0).all()
+        assert product.traces == 2
+    finally:
+        fw.set_float32_matmul_precision(before)
