@@ -56,8 +56,8 @@ def uses(code: CodeType) -> Iterator[Use]:
         start, name, attributes = RESULT, "", []
         if kind in _STARTS:
             start, name = _STARTS[kind], each.argval
-        elif kind.startswith("LOAD_FAST"):
-            # Some load two, of which the second is what follows asks.
+        elif kind.endswith("LOAD_FAST") or kind.startswith("LOAD_FAST"):
+            # Some are of two variables, of which the second is asked next.
             names = each.argval
             start, name = LOCAL, names if isinstance(names, str) else names[-1]
         elif kind.startswith("LOAD_SUPER"):
