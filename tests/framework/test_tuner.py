@@ -26,7 +26,7 @@ from vkbackend.framework.dispatch import Dispatch
 from vkbackend.framework.dtype import bfloat16, float16, float32, int32
 from vkbackend.framework.errors import ShapeError
 from vkbackend.framework.op import REGISTRY
-from vkbackend.framework.ops import row_tile
+from vkbackend.framework.ops import reducing, row_tile
 from vkbackend.framework.ops.reducing import reduce_dispatches, sum_like
 from vkbackend.framework.ops.reducing_ways import LEAST_WHOLE
 
@@ -40,8 +40,12 @@ Times = Callable[[Sequence[float]], None]
 
 @pytest.fixture
 def ways(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
-    """Let sums have these candidates, which multiply the result; of one chunk each."""
+    """Let sums have these candidates, which multiply the result; of one chunk each.
+
+    The rule takes two dispatches then, on hardware too.
+    """
     found: dict[str, float] = {"whole": 1.0}
+    monkeypatch.setattr(reducing, "lies_in_quads", lambda *_: False)
 
     def refuse() -> list[Dispatch]:
         raise ShapeError("sum: not this way")
@@ -438,7 +442,9 @@ warnings.simplefilter("ignore")
 import vkbackend.framework as fw
 from vkbackend.framework import tuner, tuning
 from vkbackend.framework.op import REGISTRY
+from vkbackend.framework.ops import reducing
 from vkbackend.framework.ops.reducing import reduce_dispatches, sum_like
+reducing.lies_in_quads = lambda *_: False
 def rule(gpu, x, dims, dtype, scale):
     one = sum_like("SUM", x.dtype, dtype, scale)
     return {"whole": lambda: reduce_dispatches(gpu, one, x, dims, 1)}
