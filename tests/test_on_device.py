@@ -25,6 +25,8 @@ from vkbackend.framework.op import REGISTRY
 SEED = 3
 READERS = ("true_places", "move")
 """Rows whose function reads: how many places there are; what goes to the host."""
+TESTED_FIRST = ("int_mm",)
+"""Rows whose units are tested when a device first uses them, which the host looks at."""
 
 
 @pytest.fixture
@@ -76,6 +78,8 @@ def test_no_op_reads_back(name: str, gpu: GpuDevice) -> None:
     case: Case = CASES[name]
     inputs = arguments(name, gpu)
     keywords = case.samples[0].keywords
+    if name in TESTED_FIRST:
+        list(results(lambda: case.call(*inputs, **keywords)))
     before = gpu.gpu.counters.snapshot()
     try:
         out, *_ = results(lambda: case.call(*inputs, **keywords))

@@ -13,6 +13,7 @@
 //         it lies in whole vectors; DEPTH, A_STRIDE, B_STRIDE: sizes of a shape that
 //         recurs, or 0
 // source  NVIDIA's vk_cooperative_matrix_perf; gemm tiles chosen by measurement
+// lint    bank-conflict: what TOUCHES reads is stored once in a product
 #version 460
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_buffer_reference_uvec2 : require

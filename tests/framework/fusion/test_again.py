@@ -95,7 +95,11 @@ def test_cheap_expressions() -> None:
 @pytest.mark.core
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_gradients_of_a_chain(dtype: str, gpu: GpuDevice) -> None:
-    """The differences of sigmoid's and tanh's slopes are never in memory."""
+    """The differences of sigmoid's and tanh's slopes are never in memory.
+
+    Devices may join a product and a sum of one kernel into one operation, which rounds
+    once: results near 1 then differ in their last places.
+    """
     if dtype == "float16" and not gpu.gpu.info.storage_16bit:
         pytest.skip("the device does not store float16")
     data = np.random.default_rng(1).normal(size=(256, 256)).astype(dtype)
@@ -115,7 +119,13 @@ def test_gradients_of_a_chain(dtype: str, gpu: GpuDevice) -> None:
     assert kernels[0].values_written < 4
     with unfused(gpu):
         run()
-    np.testing.assert_array_equal(grads[0].numpy(), grads[1].numpy())
+    fused, apart = (grad.numpy().astype(np.float64) for grad in grads)
+    assert np.abs(fused - apart).max() <= 4 * np.finfo(dtype).eps
+    x = data.astype(np.float64)
+    gate = 1 / (1 + np.exp(-2 * x))
+    whole = gate + 2 * x * gate * (1 - gate)
+    exact = (1 - np.tanh(gate * x) ** 2) * whole
+    assert np.abs(fused - exact).max() <= 8 * np.finfo(dtype).eps
 
 
 @pytest.mark.core

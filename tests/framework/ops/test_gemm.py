@@ -29,6 +29,7 @@ from vkbackend.framework.ops.product_tile import (
     UNITS,
     Cut,
     Tile,
+    fits,
 )
 from vkbackend.framework.shape import Layout, ceil_div
 
@@ -67,6 +68,8 @@ def kernels(
     cut: Cut, device: vkbackend.Device, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[list[str]]:
     skip_where_it_crashes(device.info)
+    if not fits(device.info, cut.tile, PLAIN):
+        pytest.skip(f"the tile needs more shared memory than {device.info.name} has")
     monkeypatch.setattr(gemm, "SMALLEST", 1)
     monkeypatch.setattr(gemm, "PACKED_SMALLEST", 1)
 

@@ -204,7 +204,6 @@ def emulated(
         gpu.gpu.info,
         kind="discrete",
         subgroup_size=32,
-        max_shared_memory=49152,
         max_workgroup_invocations=1024,
     )
     found: list[Dispatch] = []
