@@ -154,21 +154,37 @@ def levels(accesses: Sequence[tuple[Sequence[int], Sequence[int]]]) -> list[int]
 
     Ordering by it, with ties as before, gives the fewest barriers.
     """
+    earlier = _Earlier()
     found: list[int] = []
-    wrote: dict[int, int] = {}
-    used: dict[int, int] = {}
     for reads, writes in accesses:
-        level = 0
-        for area in reads:
-            level = max(level, wrote.get(area, -1) + 1)
-        for area in writes:
-            level = max(level, wrote.get(area, -1) + 1, used.get(area, -1) + 1)
-        for area in reads:
-            used[area] = max(used.get(area, -1), level)
-        for area in writes:
-            wrote[area] = used[area] = level
+        level = earlier.first(reads, writes)
+        earlier.add(reads, writes, level)
         found.append(level)
     return found
+
+
+class _Earlier:
+    """The waves in which areas were last written, and last used."""
+
+    def __init__(self) -> None:
+        self._wrote: dict[int, int] = {}
+        self._used: dict[int, int] = {}
+
+    def first(self, reads: Sequence[int], writes: Sequence[int]) -> int:
+        """Return the first wave in which work may run."""
+        level = -1
+        for area in reads:
+            level = max(level, self._wrote.get(area, -1))
+        for area in writes:
+            level = max(level, self._used.get(area, -1))
+        return level + 1
+
+    def add(self, reads: Sequence[int], writes: Sequence[int], level: int) -> None:
+        """Note work that runs in a wave."""
+        for area in reads:
+            self._used[area] = max(self._used.get(area, -1), level)
+        for area in writes:
+            self._wrote[area] = self._used[area] = level
 
 
 def beside(
@@ -196,22 +212,14 @@ def beside(
     for level, load, moves in zip(earliest, loads, light):
         if not moves:
             heaviest[level] = max(heaviest[level], load)
+    earlier = _Earlier()
     found: list[int] = []
-    wrote: dict[int, int] = {}
-    used: dict[int, int] = {}
     for k, (reads, writes) in enumerate(accesses):
         level = earliest[k]
         if light[k]:
-            first = max(
-                [0]
-                + [wrote.get(area, -1) + 1 for area in (*reads, *writes)]
-                + [used.get(area, -1) + 1 for area in writes]
-            )
-            level = max(range(first, latest[k] + 1), key=lambda at: (heaviest[at], -at))
-        for area in reads:
-            used[area] = max(used.get(area, -1), level)
-        for area in writes:
-            wrote[area] = used[area] = level
+            room = range(earlier.first(reads, writes), latest[k] + 1)
+            level = max(room, key=lambda at: (heaviest[at], -at))
+        earlier.add(reads, writes, level)
         found.append(level)
     return found
 
