@@ -26,7 +26,7 @@ SEED = 3
 READERS = ("true_places", "move")
 """Rows whose function reads: how many places there are; what goes to the host."""
 TESTED_FIRST = ("int_mm",)
-"""Rows whose units are tested when a device first uses them, which the host looks at."""
+"""Rows whose units are tested when a device first uses them, which the host reads."""
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """Preludes: what is recorded once and used again, and what must not be."""
 
-import gc
 import struct
 
 import numpy as np
@@ -80,7 +79,6 @@ def test_other_buffers_at_the_same_place_are_other_copies(device: Device) -> Non
         assert (words(device, y) == ramp(start) * 3).all()
         # The next one may have its memory, and its identity.
         del source
-        gc.collect()
 
 
 def test_arguments_of_many_submissions_in_flight_are_kept_apart(
