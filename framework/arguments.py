@@ -66,7 +66,7 @@ def as_ints(where: str, values: object, wanted: str = _INTS) -> tuple[int, ...]:
             raise TypeError
         found = tuple(values)  # type: ignore[arg-type]  # what is tried
         numbers = tuple(
-            [each if type(each) is int else operator.index(each) for each in found]  # type: ignore[arg-type]
+            [each if type(each) is int else operator.index(each) for each in found]  # type: ignore[arg-type]  # what is tried
         )
     except (TypeError, ValueError):
         raise TypeError(f"{where} is {values!r}; it must be {wanted}") from None

@@ -75,7 +75,7 @@ class Composite(Op[P, R]):
 
     def _plain(self, given: tuple[Any, ...]) -> Any:
         with no_grad(), as_they_come():
-            return self.function(*given)  # type: ignore[call-arg]  # P
+            return self.function(*given)  # type: ignore[call-arg]  # the parameters P
 
     def _at_length(self, given: tuple[Any, ...], key: Key) -> Any:
         """Check a call and apply the op; remember for `key` that it passed."""
