@@ -28,8 +28,9 @@ SMALL = Program(
 )
 
 
-@pytest.mark.core
-@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize(
+    "part", [pytest.param(0, marks=pytest.mark.core), *range(1, PARTS)]
+)
 def test_device_host_and_torch_agree(part: int, device: vkbackend.Device) -> None:
     search(PROGRAMS_OF_A_PART, part, [CPU, fw.device(device.info.name)])
 

@@ -19,13 +19,11 @@ from vkbackend.framework.ops import gemm, linalg, matrix_units, product_tile, ti
 from vkbackend.framework.plan import built_plans
 from vkbackend.framework.schedule import unfused
 
-pytestmark = pytest.mark.core
-
 Function = Callable[..., Any]
 Shapes = tuple[tuple[int, ...], ...]
 
 
-@pytest.fixture(params=["tiled", "registers"])
+@pytest.fixture(params=[pytest.param("tiled", marks=pytest.mark.core), "registers"])
 def kernel(
     request: pytest.FixtureRequest, gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[str]:

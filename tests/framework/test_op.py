@@ -130,11 +130,12 @@ def parts(answer: Any) -> list[Any]:
     return list(answer) if isinstance(answer, tuple) else [answer]
 
 
-def core(name: str, dtype: DType) -> bool:
-    """Return whether every device runs an op in a dtype."""
-    return dtype.itemsize == 4 or (
-        REGISTRY[name].is_elementwise and dtype.feature is None
-    )
+def core(name: str, dtype: DType, layout: str) -> bool:
+    """Return whether other drivers have to run an op in a dtype and a layout."""
+    if dtype.itemsize == 4:
+        return layout in ("contiguous", "stepped")
+    everywhere = REGISTRY[name].is_elementwise and dtype.feature is None
+    return everywhere and layout == "contiguous"
 
 
 def combinations(*, device: bool) -> Iterator[Any]:
@@ -144,8 +145,9 @@ def combinations(*, device: bool) -> Iterator[Any]:
             few = dtype.name != "float32"
             for number, sample in enumerate(case.samples[:1] if few else case.samples):
                 for layout in LAYOUTS[:1] if number else LAYOUTS:
-                    seldom = few and layout not in ("contiguous", "stepped")
-                    marks = [pytest.mark.core] if core(name, dtype) else []
+                    usual = ("contiguous", "stepped")[: 1 + (dtype.name != "bfloat16")]
+                    seldom = few and layout not in usual
+                    marks = [pytest.mark.core] if core(name, dtype, layout) else []
                     yield pytest.param(
                         name,
                         sample,
@@ -189,12 +191,13 @@ def test_on_device(
     check(CASES[name], sample, dtype.name, layout, gpu)
 
 
-def differentiable() -> Iterator[Any]:
-    """Yield (op, sample) with a gradient."""
+def differentiable(first: str = "") -> Iterator[Any]:
+    """Yield (op, sample) with a gradient; an op's first one has the marker `first`."""
     for name, case in CASES.items():
         for number, sample in enumerate(case.samples):
             if case.gradient and not sample.is_empty:
-                yield pytest.param(name, sample, id=f"{name}-{number}")
+                marks = [getattr(pytest.mark, first)] if first and not number else []
+                yield pytest.param(name, sample, id=f"{name}-{number}", marks=marks)
 
 
 def leaves(sample: Sample, dtype: str, device: Device) -> list[fw.Tensor]:
@@ -237,8 +240,7 @@ def test_gradient_is_as_in_torch(name: str, sample: Sample) -> None:
         assert_close(found, wanted, scale=case.scale)
 
 
-@pytest.mark.core
-@pytest.mark.parametrize(("name", "sample"), list(differentiable()))
+@pytest.mark.parametrize(("name", "sample"), list(differentiable(first="core")))
 def test_gradient_on_device(name: str, sample: Sample, gpu: GpuDevice) -> None:
     case = CASES[name]
     on_device = leaves(sample, "float32", gpu)

@@ -13,7 +13,7 @@ from tests.compare import assert_close
 from tests.framework.ops.twin import as_in_torch, draw
 from vkbackend.framework import ops
 from vkbackend.framework.autograd import backward
-from vkbackend.framework.device import GpuDevice
+from vkbackend.framework.device import Device, GpuDevice
 from vkbackend.framework.errors import GradError
 
 Make = Callable[..., fw.Tensor]
@@ -92,7 +92,10 @@ def test_large_scores_do_not_overflow(make: Make) -> None:
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("masked", [False, True])
-def test_halves(dtype: str, masked: bool, make: Make) -> None:
+def test_halves(dtype: str, masked: bool, half_place: Device) -> None:
+    def make(array: np.ndarray) -> fw.Tensor:
+        return fw.tensor(array, device=half_place)
+
     kind = getattr(torch, dtype)
     arrays = [draw(2, n, 16, seed=n) for n in (7, 37, 37)]
     ours = [make(each).to(dtype).detach().requires_grad_() for each in arrays]

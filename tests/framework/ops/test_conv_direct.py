@@ -22,8 +22,6 @@ from vkbackend.framework.device import GpuDevice
 from vkbackend.framework.ops import conv_direct
 from vkbackend.framework.ops.window import Window
 
-pytestmark = pytest.mark.core
-
 PASSES = ("forward", "input_vjp", "weight_vjp")
 WINDOW = Window((3, 3), (1, 1), (1, 1), (1, 1))
 
@@ -35,7 +33,6 @@ CONVOLUTIONS: list[Convolved] = [
     ((1, 2, 1, 1), (2, 1, 1, 1), {"groups": 2}),
     ((3, 2, 90, 91), (2, 1, 3, 3), {"groups": 2}),
 ]
-IDS = [name_of(row) for row in CONVOLUTIONS]
 
 
 @pytest.fixture
@@ -44,7 +41,13 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, list[str]]]:
 
 
 @pytest.mark.parametrize("bias", [False, True])
-@pytest.mark.parametrize(("x", "weight", "options"), CONVOLUTIONS, ids=IDS)
+@pytest.mark.parametrize(
+    ("x", "weight", "options"),
+    [
+        pytest.param(*row, id=name_of(row), marks=[] if number else [pytest.mark.core])
+        for number, row in enumerate(CONVOLUTIONS)
+    ],
+)
 def test_result_and_gradients(
     x: tuple[int, ...],
     weight: tuple[int, ...],
