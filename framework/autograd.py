@@ -363,18 +363,18 @@ def _accumulate_leaf(leaf: TensorCore, grad: Any) -> None:
     if trace is not None:
         trace.left_gradient(leaf, cleared=False)
     # A rule may send one tensor along two edges; each leaf gets its own handle on it.
-    if leaf.grad is None:
+    if leaf.own_grad is None:
         # Elements that share memory cannot be changed in place, as clipping does.
         shape, strides, _ = grad.layout
         repeated = 0 in strides and any(
             step == 0 and size > 1 for size, step in zip(shape, strides)
         )
-        leaf.grad = grad.clone() if repeated else grad.alias()
-    elif trace is None or grad.requires_grad or leaf.grad.requires_grad:
-        leaf.grad = leaf.grad + grad
+        leaf.own_grad = grad.clone() if repeated else grad.alias()
+    elif trace is None or grad.requires_grad or leaf.own_grad.requires_grad:
+        leaf.own_grad = leaf.own_grad + grad
     else:
         # Into the same storage, so that a replay finds it.
-        leaf.grad.add_(grad)
+        leaf.own_grad.add_(grad)
 
 
 def sum_to(grad: Any, spec: TensorSpec) -> Any:

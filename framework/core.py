@@ -42,6 +42,8 @@ class TensorCore:
         Whether `backward` computes a gradient for it.
     grad : Tensor or None
         The gradient that `backward` accumulated; for leaves only.
+    own_grad : Tensor or None
+        Internal: the same; a running trace does not hear who reads and sets it.
     grad_node : GradNode or None
         Internal: the tape entry whose output `grad_index` this is.
     hooks : list of callable
@@ -52,11 +54,11 @@ class TensorCore:
         "__weakref__",
         "array",
         "device",
-        "grad",
         "grad_index",
         "grad_node",
         "hooks",
         "layout",
+        "own_grad",
         "requires_grad",
     )
 
@@ -64,7 +66,7 @@ class TensorCore:
     layout: Layout
     device: Device
     requires_grad: bool
-    grad: Any
+    own_grad: Any
     grad_node: GradNode | None
     grad_index: int
     hooks: list[Callable[[Any], Any]] | None
@@ -100,6 +102,23 @@ class TensorCore:
         else:
             value = Value(flat.size, dtype, buffer=flat)
         return cls.make(Array(value), layout, device)
+
+    @property
+    def grad(self) -> Any:
+        """The gradient that `backward` accumulated, or None; for leaves only."""
+        if tracing.running:
+            trace = tracing.listener()
+            if trace is not None:
+                trace.read_gradient(self)
+        return self.own_grad
+
+    @grad.setter
+    def grad(self, grad: Any) -> None:
+        if tracing.running:
+            trace = tracing.listener()
+            if trace is not None:
+                trace.left_gradient(self, cleared=True)
+        self.own_grad = grad
 
     @property
     def shape(self) -> Shape:
@@ -276,7 +295,7 @@ def assembled(kind: type[Self], array: Array, layout: Layout, device: Device) ->
     tensor.layout = layout
     tensor.device = device
     tensor.requires_grad = False
-    tensor.grad = None
+    tensor.own_grad = None
     tensor.grad_node = None
     tensor.grad_index = 0
     tensor.hooks = None

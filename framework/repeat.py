@@ -123,6 +123,10 @@ class Watcher:
     def left_gradient(self, leaf: Any, cleared: bool) -> None:
         """Expect it: a walk gives leaves their gradients."""
 
+    def read_gradient(self, leaf: Any) -> None:
+        """Note that what is done may depend on a gradient, another one next time."""
+        self.fits = False
+
     def refused(self, what: str) -> None:
         """Note that a value is read, on which what follows may depend."""
         self.fits = False

@@ -116,7 +116,7 @@ class Tape:
                 elif kind not in _NAMED:
                     key.append(repr(each))
         for leaf in leaves:
-            if leaf.grad is not None or leaf.hooks or leaf.results is not results:
+            if leaf.own_grad is not None or leaf.hooks or leaf.results is not results:
                 return False
         return True
 
@@ -171,7 +171,7 @@ def _repeat(device: GpuDevice, tape: Tape, walk: Walk, results: type[Any]) -> No
     for leaf, found in zip(tape.leaves, walk.grads):
         if found is not None:
             at, layout = found
-            leaf.grad = assembled(results, Array(values[at]), layout, device)
+            leaf.own_grad = assembled(results, Array(values[at]), layout, device)
     # At once, or another thread's flush could drop what only the tape has held.
     with device.lock:
         for entry in tape.nodes:
@@ -192,7 +192,7 @@ def _watched(
         return _UNFIT
     grads: list[tuple[int, Layout] | None] = []
     for leaf in tape.leaves:
-        found = leaf.grad
+        found = leaf.own_grad
         if found is None:
             grads.append(None)
             continue

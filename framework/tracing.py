@@ -79,6 +79,9 @@ class Listener(Protocol):
     def left_gradient(self, leaf: Any, cleared: bool) -> None:
         """Note that the gradient of a leaf is about to be dropped or added to."""
 
+    def read_gradient(self, leaf: Any) -> None:
+        """Note that what follows may depend on the gradient of a leaf."""
+
     def refused(self, what: str) -> None:
         """Note what a replay cannot do, or raise `TraceError`."""
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 MOST_MOVED = 16
 """Results with memory of their own of which the memory may be used again."""
 
-_grad = attrgetter("grad")
+_grad = attrgetter("own_grad")
 
 Copy = tuple[vkbackend.Buffer, int, vkbackend.Buffer, int, int]
 
@@ -71,7 +71,7 @@ class Program:
         self._changes = Structure.changes
         self._fingerprints = [(owner, owner._fingerprint()) for owner in trace.owners]
         self._entries = [(leaf, entry) for leaf, entry in leaves if entry is not ANY]
-        self._grads = [leaf.grad for leaf, _ in leaves]
+        self._grads = [leaf.own_grad for leaf, _ in leaves]
         self._built = build(
             trace,
             {
@@ -152,7 +152,7 @@ class Program:
                     return False
             self._changes = Structure.changes
         for leaf, entry in self._entries:
-            if leaf.grad is not entry:
+            if leaf.own_grad is not entry:
                 return False
         with self._device.lock:
             if self._device.pending:
@@ -161,7 +161,10 @@ class Program:
 
     def found(self) -> str:
         """Return what the function looks at and is not as it was; empty if nothing."""
-        return self._surroundings.found()
+        found = self._surroundings.found()
+        if not found and any(leaf.own_grad is not grad for leaf, grad in self._entries):
+            found = "a gradient that it reads or adds to"
+        return found
 
     def _writes(self, array: Array) -> bool:
         return any(state.array() is array for state in self._states)
@@ -247,7 +250,7 @@ class Program:
             self.replays += 1
             if not all(map(is_, map(_grad, self._leaves), self._grads)):
                 for leaf, grad in zip(self._leaves, self._grads):
-                    leaf.grad = grad
+                    leaf.own_grad = grad
             return self._results()
 
     def _move_out(self, number: int, value: Value, copies: list[Copy]) -> None:

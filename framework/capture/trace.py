@@ -133,7 +133,11 @@ class Trace:
 
     def left_gradient(self, leaf: Tensor, cleared: bool) -> None:
         """Note that the gradient of a leaf is about to be dropped or added to."""
-        self.leaves.setdefault(id(leaf), (leaf, ANY if cleared else leaf.grad))
+        self.leaves.setdefault(id(leaf), (leaf, ANY if cleared else leaf.own_grad))
+
+    def read_gradient(self, leaf: Tensor) -> None:
+        """Note that what follows may depend on the gradient of a leaf."""
+        self.left_gradient(leaf, cleared=False)
 
     def refused(self, what: str) -> None:
         """Raise `TraceError`: the function does what a replay cannot."""

@@ -34,7 +34,7 @@ def clip_grad_norm_(parameters: Iterable[Tensor] | Tensor, max_norm: float) -> T
         The norm before; a scalar, 0 where there are no gradients.
     """
     listed = [parameters] if isinstance(parameters, Tensor) else list(parameters)
-    grads: list[Tensor] = [each.grad for each in listed if each.grad is not None]
+    grads = [grad for each in listed if (grad := each.grad) is not None]
     if not grads:
         return zeros(())
 

@@ -32,7 +32,7 @@ from ..shape import Layout
 from ..tensor import Tensor
 from ..tracing import Changing
 
-_grad = attrgetter("grad")
+_grad = attrgetter("own_grad")
 _array = attrgetter("array")
 _layout = attrgetter("layout")
 _device = attrgetter("device")
@@ -43,7 +43,7 @@ _address = attrgetter("address")
 
 
 def _layout_of_grad(parameter: Tensor) -> Layout | None:
-    grad = parameter.grad
+    grad = parameter.own_grad
     return None if grad is None else grad.layout
 
 
@@ -121,6 +121,9 @@ class Observer:
     def left_gradient(self, leaf: Any, cleared: bool) -> None:
         """Note that the step changes a gradient, which is not repeated."""
         self.fits = False
+
+    def read_gradient(self, leaf: Any) -> None:
+        """Expect it: a step reads the gradients of its parameters."""
 
     def refused(self, what: str) -> None:
         """Note what cannot be repeated; now it may be done."""

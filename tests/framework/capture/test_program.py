@@ -77,3 +77,42 @@ def test_forgotten_it_hears_nothing(gpu: GpuDevice) -> None:
     v.add_(1)
     w.add_(1)
     assert made.fits()
+
+
+def test_gradients_may_be_dropped_by_hand(gpu: GpuDevice) -> None:
+    """As `zero_grad` does it: what was there before does not matter."""
+    w = fw.ones(2, device=gpu).requires_grad_()
+
+    @fw.jit
+    def step(x: fw.Tensor) -> fw.Tensor:
+        w.grad = None
+        loss = (x * w).sum()
+        loss.backward()
+        with fw.no_grad():
+            w.sub_(w.grad)
+        return loss.detach()
+
+    x = fw.tensor([1.0, 2.0], device=gpu)
+    assert [step(x).item() for _ in range(4)] == [3, -2, -7, -12]
+    assert (step.traces, step.replays) == (1, 3)
+    assert w.grad.tolist() == [1, 2]
+
+
+def test_a_gradient_that_is_read_before_it_is_dropped_counts(gpu: GpuDevice) -> None:
+    w, total = fw.ones(2, device=gpu).requires_grad_(), fw.zeros(2, device=gpu)
+
+    @fw.jit
+    def step(x: fw.Tensor) -> fw.Tensor:
+        if w.grad is not None:
+            total.add_(w.grad)
+        w.grad = None
+        loss = (x * w).sum()
+        loss.backward()
+        return loss.detach()
+
+    found = []
+    with pytest.warns(UserWarning, match="step runs without replay .* a gradient that"):
+        for number in range(6):
+            step(fw.full((2,), float(number), device=gpu))
+            found.append(total.tolist()[0])
+    assert found == [0, 0, 1, 3, 6, 10]
