@@ -18,25 +18,44 @@ from vkbackend.framework.ops import integer_product, linalg
 from vkbackend.framework.ops.few_rows import few_rows
 from vkbackend.framework.shape import Layout
 
+Sizes = tuple[int, int, int, int]
+
 # batch, m, n, k
 SIZES = [
     (1, 1, 256, 64),
     (2, 3, 200, 96),
     (1, 8, 1000, 1024),
-    (2, 200, 5, 64),
+    (2, 200, 3, 64),
     (1, 1024, 1, 256),
     (3, 1, 16, 2048),
 ]
-# The same, of whole vectors of int8.
-BYTE_SIZES = [
+# Of shorter elements a vector has more, each of which is unrolled for each row; these
+# share a kernel of three rows and one of a single row.
+NARROW_SIZES = [
     (1, 1, 256, 64),
     (2, 3, 208, 96),
-    (1, 5, 1008, 512),
-    (2, 208, 5, 64),
+    (1, 3, 1008, 512),
+    (2, 208, 3, 64),
     (1, 1024, 1, 256),
     (3, 1, 16, 2048),
 ]
-BOUNDS = {"float32": 1e-6, "float16": 4e-4, "bfloat16": 3e-3}
+MORE_ROWS = [(1, 8, 1008, 1024), (2, 208, 5, 64)]
+narrow_sizes = pytest.mark.parametrize(
+    "sizes",
+    [NARROW_SIZES, pytest.param(MORE_ROWS, marks=pytest.mark.gpu)],
+    ids=["few", "more"],
+)
+# The matrix across beside rows in vectors, and along the depth beside others.
+narrow_turned = pytest.mark.parametrize(
+    "turned",
+    [
+        "",
+        "ab",
+        pytest.param("a", marks=pytest.mark.gpu),
+        pytest.param("b", marks=pytest.mark.gpu),
+    ],
+)
+BOUNDS = {"float16": 4e-4, "bfloat16": 3e-3}
 
 
 @pytest.fixture
@@ -51,48 +70,66 @@ def kernels(
         yield kernels
 
 
-@pytest.mark.parametrize(
-    "dtype", [pytest.param("float32", marks=pytest.mark.core), "float16", "bfloat16"]
-)
-@pytest.mark.parametrize("sizes", SIZES)
-@pytest.mark.parametrize("turned", ["", "a", "b", "ab"])
-def test_against_numpy(
+def mirrored(sizes: Sizes, turned: str) -> str:
+    """Return what is turned of a product of few columns for the kernel of few rows."""
+    if sizes[1] < sizes[2]:
+        return turned
+    return {"": "ab", "ab": ""}.get(turned, turned)
+
+
+def check(
     gpu: Device,
     kernels: list[str],
+    sizes: list[Sizes],
+    turned: str,
     dtype: str,
-    sizes: tuple[int, int, int, int],
-    turned: str,
+    bound: float,
 ) -> None:
-    a, b, want = operands(gpu, sizes, turned, dtype)
-    assert relative_error((a @ b).numpy(), want) < BOUNDS[dtype]
-    assert kernels[0] == "matmul/few_rows"
+    """Compute products of sizes that share kernels, which take long to compile."""
+    for each in sizes:
+        kernels.clear()
+        a, b, want = operands(gpu, each, mirrored(each, turned), dtype)
+        assert relative_error((a @ b).numpy(), want) < bound
+        assert kernels[0] == "matmul/few_rows"
 
 
-@pytest.mark.parametrize("sizes", BYTE_SIZES)
+@pytest.mark.core
 @pytest.mark.parametrize("turned", ["", "a", "b", "ab"])
-@pytest.mark.parametrize("sums", [True, False])
-def test_int8(
-    gpu: Device,
-    kernels: list[str],
-    sums: bool,
-    sizes: tuple[int, int, int, int],
-    turned: str,
+def test_against_numpy(gpu: Device, kernels: list[str], turned: str) -> None:
+    check(gpu, kernels, SIZES, turned, "float32", 1e-6)
+
+
+@pytest.mark.parametrize("dtype", BOUNDS)
+@narrow_sizes
+@narrow_turned
+def test_16_bit_floats(
+    gpu: Device, kernels: list[str], dtype: str, sizes: list[Sizes], turned: str
 ) -> None:
+    check(gpu, kernels, sizes, turned, dtype, BOUNDS[dtype])
+
+
+@narrow_sizes
+@narrow_turned
+def test_int8(gpu: Device, kernels: list[str], sizes: list[Sizes], turned: str) -> None:
     """With sums in int32, and of int8 that wrap."""
-    rng = np.random.default_rng(sum(sizes))
-    batch, m, n, k = sizes
-    shapes = {"a": (batch, m, k), "b": (batch, k, n)}
-    x, y = (rng.integers(-128, 128, shape).astype(np.int8) for shape in shapes.values())
-    a, b = (
-        fw.tensor(np.ascontiguousarray(each.swapaxes(1, 2)), None, gpu).mT
-        if name in turned
-        else fw.tensor(each, None, gpu)
-        for name, each in (("a", x), ("b", y))
-    )
-    want = x.astype(np.int32) @ y.astype(np.int32)
-    got = fw.int_mm(a, b) if sums else a @ b
-    np.testing.assert_array_equal(got.numpy(), want if sums else want.astype(np.int8))
-    assert kernels[0] == "matmul/few_rows"
+    for each in sizes:
+        kernels.clear()
+        rng = np.random.default_rng(sum(each))
+        batch, m, n, k = each
+        shapes = {"a": (batch, m, k), "b": (batch, k, n)}
+        x, y = (
+            rng.integers(-128, 128, shape).astype(np.int8) for shape in shapes.values()
+        )
+        a, b = (
+            fw.tensor(np.ascontiguousarray(part.swapaxes(1, 2)), None, gpu).mT
+            if name in mirrored(each, turned)
+            else fw.tensor(part, None, gpu)
+            for name, part in (("a", x), ("b", y))
+        )
+        want = x.astype(np.int32) @ y.astype(np.int32)
+        np.testing.assert_array_equal(fw.int_mm(a, b).numpy(), want)
+        np.testing.assert_array_equal((a @ b).numpy(), want.astype(np.int8))
+        assert kernels[0] == "matmul/few_rows"
 
 
 def test_what_is_left_to_other_kernels(device: vkbackend.Device) -> None:

@@ -1,7 +1,9 @@
 """Large products: which kernel, which tiles, and that they are right at every edge."""
 
 import dataclasses
+import itertools
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -40,27 +42,49 @@ SIDE = st.integers(17, 400)
 CUTS = [Cut(tile, 1) for tile in REGISTER_TILES]
 CUTS += [Cut(REGISTER_TILES[2], 2), Cut(REGISTER_TILES[3], 3)]
 CUTS += [Cut(REGISTER_TILES[6], 2), Cut(REGISTER_TILES[7], 3)]
-# Of larger ones lavapipe 25.0.7 compiles each variant for 10 s (2026-11-21).
-EVERYWHERE = 64 * 64
-ON_DRIVERS = [
-    pytest.param(
-        cut,
-        marks=pytest.mark.core
-        if cut.tile.m * cut.tile.n * cut.tile.slices <= EVERYWHERE
-        and (cut.tile.slices == 1 or cut.parts > 1)
-        else (),
-    )
-    for cut in CUTS
-]
+WHOLE = Cut(REGISTER_TILES[3], 1)
+SLICES = Cut(REGISTER_TILES[7], 3)
+# Software compiles a variant of a larger tile for seconds, so that it computes two:
+# the edges of a tile, and what lies otherwise in memory and is stored in whole vectors.
+# Parts of the depth are no matter of the tile.
+TWO = ((SIZES[3], ""), (SIZES[2], "ab"))
+QUICK = [cut for cut in CUTS if cut.parts == 1 or cut.tile.m * cut.tile.n == 1024]
+CORE = {(WHOLE, SIZES[1]), (WHOLE, SIZES[2]), (SLICES, SIZES[4])}
+CORE |= {(Cut(REGISTER_TILES[2], 1), sizes) for sizes, _ in TWO}
 
 
-@pytest.fixture(
-    params=ON_DRIVERS,
-    ids=lambda cut: f"{cut.tile.m}x{cut.tile.n}x{cut.tile.slices}/{cut.parts}",
-)
-def cut(request: pytest.FixtureRequest) -> Cut:
-    found: Cut = request.param
+def name_of(value: object) -> str:
+    if not isinstance(value, Cut):
+        return str(value)
+    return f"{value.tile.m}x{value.tile.n}x{value.tile.slices}/{value.parts}"
+
+
+def products() -> list[Any]:
+    """Return every product, with a mark that says where it runs."""
+    found = []
+    for cut, sizes, turned in itertools.product(CUTS, SIZES, ("", "a", "b", "ab")):
+        two = cut in QUICK and (sizes, turned) in TWO
+        if two or cut in (WHOLE, SLICES):
+            marks = (pytest.mark.core,) if (cut, sizes) in CORE else ()
+        else:
+            marks = (pytest.mark.gpu,)
+        found.append(pytest.param(cut, sizes, turned, marks=marks))
     return found
+
+
+each_cut = pytest.mark.parametrize(
+    "cut",
+    [
+        pytest.param(WHOLE, marks=pytest.mark.core),
+        SLICES,
+        *(
+            pytest.param(cut, marks=pytest.mark.gpu)
+            for cut in CUTS
+            if cut not in (WHOLE, SLICES)
+        ),
+    ],
+    ids=name_of,
+)
 
 
 @pytest.fixture
@@ -89,8 +113,7 @@ def placed(dtype: DType, batch: int, rows: int, columns: int, turned: bool) -> P
     return Placed(layout.shape, dtype, layout)
 
 
-@pytest.mark.parametrize("sizes", SIZES)
-@pytest.mark.parametrize("turned", ["", "a", "b", "ab"])
+@pytest.mark.parametrize(("cut", "sizes", "turned"), products(), ids=name_of)
 def test_against_numpy(
     gpu: Device,
     cut: Cut,
@@ -104,6 +127,7 @@ def test_against_numpy(
     assert ("reduce/reduce" in kernels) == (cut.parts > 1 and sizes[3] > cut.tile.k)
 
 
+@each_cut
 @pytest.mark.parametrize("sizes", [(1, 300, 64, 1100), (2, 128, 96, 48)])
 def test_views_and_repeated_batches(
     gpu: Device, kernels: list[str], sizes: tuple[int, int, int, int]
@@ -116,6 +140,7 @@ def test_views_and_repeated_batches(
     assert "matmul/pack" in kernels
 
 
+@each_cut
 def test_sizes_compiled_in_are_right_and_few(
     gpu: Device, kernels: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
