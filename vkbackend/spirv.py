@@ -178,6 +178,11 @@ def read_module(words: bytes) -> Module:
     tables = Tables()
     for instruction in instructions(words):
         tables.take(instruction)
+    return module_of(words, tables)
+
+
+def module_of(words: bytes, tables: Tables) -> Module:
+    """Return what `read_module` does of a module whose tables are filled already."""
     if tables.entry is None:
         raise ShaderError(
             f"SPIR-V word {len(words) // 4}: there is no compute entry point in the"

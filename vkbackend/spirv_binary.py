@@ -5,8 +5,8 @@ Numbers are those of the SPIR-V specification, unified revision, section 3.
 
 import struct
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from enum import IntEnum
+from typing import NamedTuple
 
 from .errors import ShaderError
 
@@ -104,8 +104,7 @@ FORMATS = {
 """Format character of each kind, as the module `struct` has them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Instruction:
+class Instruction(NamedTuple):
     """One instruction.
 
     Parameters

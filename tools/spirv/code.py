@@ -21,6 +21,8 @@ _NUMBERS = (21, 22)  # OpTypeInt, OpTypeFloat
 IDS = frozenset(
     ("IdResultType", "IdResult", "IdMemorySemantics", "IdScope", "IdRef"),
 )
+_PLAIN = IDS | {"LiteralInteger", "LiteralExtInstInteger"}
+_MAX_PLAIN = 64
 _PAIRS = {
     "PairLiteralIntegerIdRef": ("LiteralInteger", "IdRef"),
     "PairIdRefLiteralInteger": ("IdRef", "LiteralInteger"),
@@ -41,6 +43,10 @@ class Operand(NamedTuple):
 
     kind: str
     words: tuple[int, ...]
+
+
+# As `Operand._make`, without its steps in Python.
+_operand = functools.partial(tuple.__new__, Operand)
 
 
 @dataclass(frozen=True)
@@ -99,9 +105,19 @@ def operation(number: int) -> str:
     return str(number) if shape is None else shape.name
 
 
+@functools.cache
+def result_at(number: int) -> int:
+    """Return which operand of an operation is its result; -1 if it has none.
+
+    Its type, if it has one, comes first: then this is 1.
+    """
+    kinds = shapes()[number].operands[:2]
+    return kinds.index("IdResult") if "IdResult" in kinds else -1
+
+
 def enumerant(kind: str, value: int) -> str:
     """Return the name of a value, or its number if the grammar does not know it."""
-    return enumerations()[kind].names.get(value, str(value))
+    return enumerations()[kind].names.get(value) or str(value)
 
 
 def decode(instruction: Instruction, widths: Mapping[int, int]) -> list[Operand]:
@@ -120,19 +136,22 @@ def decode(instruction: Instruction, widths: Mapping[int, int]) -> list[Operand]
     ShaderError
         If the grammar does not know the operation, or has other operands.
     """
+    words, opcode_ = instruction.operands, instruction.opcode
+    at = _choice(opcode_)
+    kinds = _plain(opcode_, len(words), words[at] if at < len(words) else 0)
+    if kinds is not None:
+        return [*map(_operand, zip(kinds, zip(words)))]
+    return _read(instruction, widths)
+
+
+def _read(instruction: Instruction, widths: Mapping[int, int]) -> list[Operand]:
+    """Return the operands of an instruction, taken one after the other."""
     shape = shapes().get(instruction.opcode)
     if shape is None:
         raise instruction.error(
             f"operation {instruction.opcode} is unknown; it must be one of SPIR-V"
             f" {'.'.join(map(str, table.REVISION[:2]))}"
         )
-    simple = _simple(instruction.opcode)
-    if simple is not None:
-        words, (kinds, rest) = instruction.operands, simple
-        more = len(words) - len(kinds)
-        if more == 0 or (more > 0 and rest):
-            kinds += (rest,) * more
-            return [Operand(k, (word,)) for k, word in zip(kinds, words)]
     reader = _Reader(instruction, shape, widths)
     for kind in shape.operands:
         reader.take(kind)
@@ -147,16 +166,31 @@ def decode(instruction: Instruction, widths: Mapping[int, int]) -> list[Operand]
 
 
 @functools.cache
-def _simple(number: int) -> tuple[tuple[str, ...], str] | None:
-    """Return the kinds of an operation that takes only ids, and which may follow.
+def _choice(number: int) -> int:
+    """Return where the first operand with named values of an operation would be."""
+    kinds = shapes()[number].operands if number in shapes() else ()
+    named = (i for i, kind in enumerate(kinds) if kind.rstrip("?*") in enumerations())
+    return next(named, len(kinds))
 
-    Most do, and need no reader; None for all others.
+
+@functools.lru_cache(maxsize=4096)
+def _plain(number: int, count: int, choice: int) -> tuple[str, ...] | None:
+    """Return the kinds of `count` words of an operation, each an operand.
+
+    Most instructions need no reader: the first operand with named values, which is
+    `choice`, decides what all words are. None for all others.
     """
-    kinds = shapes()[number].operands
-    rest = kinds[-1][:-1] if kinds and kinds[-1][-1] == "*" else ""
-    fixed = kinds[:-1] if rest else kinds
-    is_simple = IDS.issuperset(fixed) and (not rest or rest in IDS)
-    return (fixed, rest) if is_simple else None
+    if count > _MAX_PLAIN or number == SWITCH:
+        return None
+    at = _choice(number)
+    words = tuple(choice if i == at else 0 for i in range(count))
+    try:
+        found = _read(Instruction(0, number, words), {})
+    except ShaderError:
+        return None
+    kinds = tuple(operand.kind for operand in found)
+    is_plain = _PLAIN.issuperset(kinds[:at] + kinds[at + 1 :]) and len(kinds) == count
+    return kinds if is_plain else None
 
 
 def learn_width(instruction: Instruction, widths: dict[int, int]) -> None:
@@ -164,9 +198,8 @@ def learn_width(instruction: Instruction, widths: dict[int, int]) -> None:
     operands = instruction.operands
     if instruction.opcode in _NUMBERS:
         widths[operands[0]] = 1 if operands[1] <= 32 else 2
-    elif shapes()[instruction.opcode].operands[:2] == ("IdResultType", "IdResult"):
-        if operands[0] in widths:
-            widths[operands[1]] = widths[operands[0]]
+    elif result_at(instruction.opcode) == 1 and operands[0] in widths:
+        widths[operands[1]] = widths[operands[0]]
 
 
 class _Reader:

@@ -4,6 +4,7 @@ Static: each instruction counts once for each round of its loops, branches as if
 were taken. Calls are followed, so what a function costs is counted where it is called.
 """
 
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -93,19 +94,26 @@ def classify(program: Program, row: Instruction) -> str:
     storage (`load device`), address, control, atomic, barrier, subgroup, matrix,
     declaration, other.
     """
-    shape = code.shapes()[row.opcode]
+    operation = code.operation(row.opcode)
+    if operation in ("Load", "Store"):
+        return f"{operation.lower()} {storage(program, row)}"
+    if operation == "ExtInst":
+        known = row.operands[2] in program.extended
+        name = code.extended().get(row.operands[3]) if known else ""
+        return "transcendental" if name in _TRANSCENDENTAL else "arithmetic"
+    return _class_of(row.opcode)
+
+
+@functools.cache
+def _class_of(opcode: int) -> str:
+    """Return the class of an operation whose operands do not matter."""
+    shape = code.shapes()[opcode]
     if shape.name.startswith(("CooperativeMatrix", "CooperativeVector")):
         return "matrix"
-    if shape.name in ("Load", "Store"):
-        return f"{shape.name.lower()} {storage(program, row)}"
     if shape.name in _CLASS_OF:
         return _CLASS_OF[shape.name]
     if shape.name in _PRODUCTS:
         return "arithmetic"
-    if shape.name == "ExtInst":
-        known = row.operands[2] in program.extended
-        name = code.extended().get(row.operands[3]) if known else ""
-        return "transcendental" if name in _TRANSCENDENTAL else "arithmetic"
     if shape.name.startswith("Atomic"):
         return "atomic"
     if shape.name.startswith("GroupNonUniform"):
@@ -170,8 +178,10 @@ class Tally:
         if kind == "declaration":
             return
         self.counts[kind] = self.counts.get(kind, 0) + 1
-        self.flops += flops(program, row)
-        self.matrix_flops += matrix_flops(program, row)
+        if kind == "arithmetic":
+            self.flops += flops(program, row)
+        elif kind == "matrix":
+            self.matrix_flops += matrix_flops(program, row)
         verb, _, where = kind.partition(" ")
         if verb == "load":
             size = program.type(row.operands[0]).size
@@ -248,32 +258,31 @@ def walk(values: Values) -> Iterator[Step]:
 
 
 def _walk(values: Values, frame: Frame, budget: list[int]) -> Iterator[Step]:
-    for block, row in frame.function.instructions():
-        budget[0] -= 1
-        if budget[0] < 0:
-            raise row.error(
-                "calls make the shader too long: more than"
-                f" {MAX_WALK} instructions; functions call each other too often"
-            )
+    for block in frame.function.blocks.values():
         loops = (*frame.loops, *((frame.key, header) for header in block.loops))
-        yield Step(frame, block, row, loops)
-        if code.operation(row.opcode) == "FunctionCall":
-            if len(frame.key) >= MAX_CALLS:
-                raise row.error(f"calls are nested too deep: at most {MAX_CALLS}")
-            yield from _walk(values, values.call(frame, row, loops), budget)
+        for row in block.rows:
+            budget[0] -= 1
+            if budget[0] < 0:
+                raise row.error(
+                    "calls make the shader too long: more than"
+                    f" {MAX_WALK} instructions; functions call each other too often"
+                )
+            yield Step(frame, block, row, loops)
+            if code.operation(row.opcode) == "FunctionCall":
+                if len(frame.key) >= MAX_CALLS:
+                    raise row.error(f"calls are nested too deep: at most {MAX_CALLS}")
+                yield from _walk(values, values.call(frame, row, loops), budget)
 
 
 def nests(values: Values, steps: list[Step]) -> Nest:
     """Return the costs of a shader by its loops."""
-    whole = Nest(None, 1)
+    whole = nest = Nest(None, 1)
     found: dict[Loop, Nest] = {}
+    loops: tuple[Loop, ...] = ()
     for step in steps:
-        nest = whole
-        for loop in step.loops:
-            if loop not in found:
-                found[loop] = Nest(loop, None)
-                nest.inner.append(found[loop])
-            nest = found[loop]
+        if step.loops is not loops:
+            loops = step.loops
+            nest = _nest_of(loops, whole, found)
         nest.own.add(values.program, step.row)
         if nest.loop is not None and step.block.label == nest.loop[1]:
             if code.operation(step.row.opcode) == "Label":
@@ -282,6 +291,17 @@ def nests(values: Values, steps: list[Step]) -> Nest:
                 nest.offset = step.row.offset
                 nest.rounds = rounds(values, step.frame, step.block)
     return whole
+
+
+def _nest_of(loops: tuple[Loop, ...], whole: Nest, found: dict[Loop, Nest]) -> Nest:
+    """Return the nest of the innermost of some loops, made if it is a new one."""
+    nest = whole
+    for loop in loops:
+        if loop not in found:
+            found[loop] = Nest(loop, None)
+            nest.inner.append(found[loop])
+        nest = found[loop]
+    return nest
 
 
 def rounds(values: Values, frame: Frame, header: Block) -> int | None:

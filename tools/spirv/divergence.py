@@ -51,18 +51,22 @@ class Divergence:
                 built_in = program.tables.decorations.get((number, 11))
                 if built_in in _OWN:
                     self.values.add(number)
+        looked = {
+            function.id: [pair for pair in function.instructions() if _matters(pair[1])]
+            for function in program.functions.values()
+        }
         for _ in range(MAX_PASSES):
             before = len(self.values), len(self.blocks), len(self.functions)
             for function in program.functions.values():
                 self._flow(function)
-                for block, row in function.instructions():
+                for block, row in looked[function.id]:
                     self._look(function, block, row)
             if before == (len(self.values), len(self.blocks), len(self.functions)):
                 return
         for function in program.functions.values():
             self.blocks |= function.blocks.keys()
             for _, row in function.instructions():
-                if code.shapes()[row.opcode].operands[:2] == _TYPED:
+                if code.result_at(row.opcode) == 1:
                     self.values.add(row.operands[1])
 
     def partial(self, function: Function, block: Block) -> bool:
@@ -85,8 +89,8 @@ class Divergence:
         elif operation == "ReturnValue":
             if operands[0] in self.values or block.label in self.blocks:
                 self.values.add(function.id)
-        elif code.shapes()[row.opcode].operands[:2] == _TYPED:
-            differs = any(number in self.values for number in self._inputs_of(row))
+        elif operands[1] not in self.values:
+            differs = not self.values.isdisjoint(self._inputs_of(row))
             if differs or operation.startswith(_SOURCES):
                 self.values.add(operands[1])
 
@@ -153,4 +157,7 @@ class Divergence:
                 self.blocks |= function.members[loop]
 
 
-_TYPED = ("IdResultType", "IdResult")
+def _matters(row: Instruction) -> bool:
+    """Return whether an instruction may make anything differ."""
+    is_typed = code.result_at(row.opcode) == 1
+    return is_typed or code.operation(row.opcode) in ("Store", "ReturnValue")

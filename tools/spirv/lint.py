@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from . import code
 from .program import Constant, Program
-from .report import Analysis, analyse
+from .report import analyse
 from .rules import RULES, Rule, Subject
 
 OPEN_SIZE = 64
@@ -91,7 +91,7 @@ def lint(
     ShaderError
         If the module is broken, naming the offset in words.
     """
-    analysis = _analysed(words, constants or {})
+    analysis = analyse(words, constants, open_size=OPEN_SIZE)
     subject = Subject(analysis)
     excuses = reasons(texts)
     places = _places(analysis.program, sources)
@@ -107,17 +107,6 @@ def lint(
                     Complaint(rule.name, where, row.offset, message, reason)
                 )
     return complaints
-
-
-def _analysed(words: bytes, constants: Mapping[str, Constant]) -> Analysis:
-    """Take a module apart, with a workgroup of `OPEN_SIZE` if its size is left open."""
-    analysis = analyse(words, constants)
-    program = analysis.program
-    x, number = program.module.workgroup_size[0], program.module.workgroup_ids[0]
-    if x != 1 or number is None or number in program.overrides:
-        return analysis
-    name = next(row.name for row in program.module.spec_constants if row.id == number)
-    return analyse(words, {**constants, name: OPEN_SIZE})
 
 
 def _places(program: Program, sources: Sequence[tuple[str, str]]) -> dict[int, str]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from vkbackend.errors import ShaderError
-from vkbackend.spirv import Module, read_module
+from vkbackend.spirv import Module, module_of
 from vkbackend.spirv_binary import Instruction, Tables, instructions
 
 from . import code
@@ -110,8 +110,7 @@ class Program:
         row = self.defined.get(number)
         if row is None:
             return 0
-        shape = code.shapes()[row.opcode].operands
-        return row.operands[0] if shape[:1] == ("IdResultType",) else 0
+        return row.operands[0] if code.result_at(row.opcode) == 1 else 0
 
     def type_of(self, number: int) -> Type:
         """Return the type of an id."""
@@ -247,7 +246,10 @@ class Program:
 
 
 def read_program(
-    words: bytes, constants: Mapping[str, Constant] | None = None
+    words: bytes,
+    constants: Mapping[str, Constant] | None = None,
+    *,
+    open_size: int | None = None,
 ) -> Program:
     """Return a module with everything in it resolved.
 
@@ -257,6 +259,9 @@ def read_program(
         The module.
     constants : mapping of str to bool, int or float, optional
         Specialization constants by name; those not named keep their defaults.
+    open_size : int, optional
+        Invocations in x of a workgroup whose size is left to the host and not given;
+        its default if omitted.
 
     Raises
     ------
@@ -268,10 +273,10 @@ def read_program(
             f"SPIR-V word {MAX_SIZE // 4}: the module is too large: {len(words)} bytes;"
             f" at most {MAX_SIZE} are inspected"
         )
-    module = read_module(words)
     found = _Index()
     for row in instructions(words):
         found.take(row)
+    module = module_of(words, found.tables)
     for row, operands in found.used:
         _check(row, operands, found.defined)
     functions = functions_of(found.rows, found.widths)
@@ -289,7 +294,7 @@ def read_program(
         decorations=found.decorations,
         functions=functions,
         entry=entry,
-        overrides=_overrides(module, constants or {}),
+        overrides=_overrides(module, constants or {}, open_size),
         extended=frozenset(found.extended),
     )
 
@@ -313,9 +318,9 @@ class _Index:
         code.learn_width(row, self.widths)
         self.rows.append(row)
         self.used.append((row, operands))
-        for operand in operands:
-            if operand.kind == "IdResult":
-                _define(row, operand.words[0], self.defined)
+        result = code.result_at(row.opcode)
+        if result >= 0:
+            _define(row, row.operands[result], self.defined)
         operation = code.operation(row.opcode)
         if operation in ("Decorate", "MemberDecorate"):
             _decorate(row, operation, self.decorations)
@@ -324,7 +329,7 @@ class _Index:
 
 
 def _overrides(
-    module: Module, constants: Mapping[str, Constant]
+    module: Module, constants: Mapping[str, Constant], open_size: int | None
 ) -> dict[int, Constant]:
     known = {row.name: row for row in module.spec_constants}
     unknown = [name for name in constants if name not in known]
@@ -333,7 +338,11 @@ def _overrides(
             f"constants: unknown: {', '.join(unknown)}; the shader has"
             f" {', '.join(known) or 'none'}"
         )
-    return {known[name].id: value for name, value in constants.items()}
+    found = {known[name].id: value for name, value in constants.items()}
+    size, number = module.workgroup_size[0], module.workgroup_ids[0]
+    if open_size is not None and number is not None and size == 1:
+        found.setdefault(number, open_size)
+    return found
 
 
 def _define(row: Instruction, number: int, defined: dict[int, Instruction]) -> None:

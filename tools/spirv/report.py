@@ -31,15 +31,20 @@ class Analysis:
     nest: Nest
 
 
-def analyse(words: bytes, constants: Mapping[str, Constant] | None = None) -> Analysis:
-    """Take a module apart.
+def analyse(
+    words: bytes,
+    constants: Mapping[str, Constant] | None = None,
+    *,
+    open_size: int | None = None,
+) -> Analysis:
+    """Take a module apart; all as `read_program` has it.
 
     Raises
     ------
     ShaderError
         If it is broken, naming the offset in words.
     """
-    program = read_program(words, constants)
+    program = read_program(words, constants, open_size=open_size)
     values = Values(program)
     steps = list(walk(values))
     return Analysis(program, values, steps, nests(values, steps))
@@ -140,10 +145,9 @@ def _shared(program: Program, has: Possessions | None) -> Report:
 
 def _counts(program: Program) -> Report:
     """Return how often each operation occurs in the module, and each class in it."""
-    operations: Counter[str] = Counter()
+    opcodes = Counter(row.opcode for row in program.rows)
+    operations = {f"Op{code.operation(n)}": count for n, count in opcodes.items()}
     classes: Counter[str] = Counter()
-    for row in program.rows:
-        operations[f"Op{code.operation(row.opcode)}"] += 1
     for function in program.functions.values():
         for _, row in function.instructions():
             kind = classify(program, row)

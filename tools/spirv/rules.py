@@ -3,7 +3,7 @@
 Measured on lavapipe of Mesa 22.3.6 (two cores) and on an NVIDIA H200 (driver 580).
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -55,6 +55,11 @@ class Subject:
         self.buffers: dict[int, BufferType] = {
             row.id: row for row in buffer_types(self.values)
         }
+        self._accesses: dict[str, list[Step]] = {}
+        for step in self.analysis.steps:
+            if code.operation(step.row.opcode) in ("Load", "Store"):
+                where = storage(self.program, step.row)
+                self._accesses.setdefault(where, []).append(step)
         pending = [self.analysis.nest]
         while pending:
             nest = pending.pop()
@@ -62,12 +67,9 @@ class Subject:
                 self.loops[nest.loop] = nest
             pending += nest.inner
 
-    def accesses(self, where: str) -> Iterator[Step]:
-        """Yield the loads and stores of a storage: `device` or `shared`."""
-        for step in self.analysis.steps:
-            if code.operation(step.row.opcode) in ("Load", "Store"):
-                if storage(self.program, step.row) == where:
-                    yield step
+    def accesses(self, where: str) -> Sequence[Step]:
+        """Return the loads and stores of a storage: one of `STORAGE`'s values."""
+        return self._accesses.get(where, ())
 
     def pointer(self, row: Instruction) -> int:
         """Return the pointer of a load or store."""
@@ -281,11 +283,7 @@ def _matrix_conflicts(subject: Subject) -> Iterator[Finding]:
 
 def private_arrays(subject: Subject) -> Iterator[Finding]:
     """Find private arrays whose index is known only when the shader runs."""
-    for step in subject.analysis.steps:
-        if code.operation(step.row.opcode) not in ("Load", "Store"):
-            continue
-        if storage(subject.program, step.row) != "private":
-            continue
+    for step in subject.accesses("private"):
         place = subject.values.place(step.frame, subject.pointer(step.row))
         variable = subject.program.defined.get(place.root)
         if variable is None or code.operation(variable.opcode) != "Variable":

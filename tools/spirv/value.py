@@ -120,6 +120,7 @@ class Values:
         self.steps = 0
         self.stores: dict[int, list[_Store]] = {}
         self._played: dict[tuple[object, ...], list[Value]] = {}
+        self._places: dict[tuple[tuple[int, ...], int], Place] = {}
         self._decoded: dict[int, list[tuple[bool, int]]] = {}
         for function in program.functions.values():
             self._scan(function)
@@ -156,6 +157,12 @@ class Values:
 
     def place(self, frame: Frame, pointer: int) -> Place:
         """Return what a pointer points to, followed into the callers."""
+        key = (frame.key, pointer)
+        if key not in self._places:
+            self._places[key] = self._follow(frame, pointer)
+        return self._places[key]
+
+    def _follow(self, frame: Frame, pointer: int) -> Place:
         path: tuple[tuple[Frame, int], ...] = ()
         for _ in range(MAX_DEPTH):
             pointer, ids = self.root(pointer)
