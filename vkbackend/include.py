@@ -8,7 +8,7 @@ that branch is taken.
 import os.path
 import posixpath
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -98,11 +98,11 @@ def expand(
         macros.append(f"#define {key} {value}")
     expander = _Expander(tuple(folders))
     main = File(name, None, source)
-    body = [*expander.add(main, skip=version + 1, conditional=False)]
+    expander.add(main, skip=version + 1, conditional=False)
     # The macros count as a file of their own, so that an error in one names it.
     files = (*expander.files, File(f"{name} (defines)", None, "\n".join(macros)))
     head = (*lines[: version + 1], f"#line 1 {len(files) - 1}", *macros)
-    return Source("\n".join((*head, *body, "")), files)
+    return Source("\n".join((*head, *expander.lines, "")), files)
 
 
 class _Expander:
@@ -111,29 +111,31 @@ class _Expander:
     def __init__(self, folders: tuple[Path, ...]) -> None:
         self.folders = folders
         self.files: list[File] = []
+        self.lines: list[str] = []
         self.open: list[File] = []
         self.guards: dict[Path, str] = {}
         self.complete: set[Path] = set()
 
-    def add(self, file: File, *, skip: int, conditional: bool) -> Iterator[str]:
-        """Yield the lines of a file after `skip`, and of all that it includes."""
+    def add(self, file: File, *, skip: int, conditional: bool) -> None:
+        """Append the lines of a file after `skip`, and of all that it includes."""
         number = len(self.files)
         self.files.append(file)
         self.open.append(file)
-        yield f"#line {skip + 1} {number}"
+        self.lines.append(f"#line {skip + 1} {number}")
         depth = int(conditional)
         for at, line in enumerate(file.text.splitlines()[skip:], skip + 1):
-            directive = _INCLUDE.match(line)
+            directive = _INCLUDE.match(line) if "#" in line else None
             if directive is not None:
-                yield from self.include(directive[1], at, depth > 0)
-                yield f"#line {at + 1} {number}"
+                self.include(directive[1], at, depth > 0)
+                self.lines.append(f"#line {at + 1} {number}")
                 continue
-            depth += bool(_IF.match(line)) - bool(_ENDIF.match(line))
-            yield line
+            if "#" in line:
+                depth += bool(_IF.match(line)) - bool(_ENDIF.match(line))
+            self.lines.append(line)
         self.open.pop()
 
-    def include(self, operand: str, at: int, conditional: bool) -> Iterator[str]:
-        """Yield the lines that replace one include directive."""
+    def include(self, operand: str, at: int, conditional: bool) -> None:
+        """Append the lines that replace one include directive."""
         where = f"{self.open[-1].name}:{at}"
         quoted = _QUOTED_NAME.match(operand)
         if quoted is None:
@@ -152,11 +154,10 @@ class _Expander:
         if not conditional:
             self.complete.add(path)
         guard = self.guards.setdefault(path, f"INCLUDED_{len(self.guards)}")
-        yield f"#ifndef {guard}"
-        yield f"#define {guard}"
+        self.lines += [f"#ifndef {guard}", f"#define {guard}"]
         text = path.read_text(encoding="utf-8", errors="replace")
-        yield from self.add(File(name, path, text), skip=0, conditional=conditional)
-        yield "#endif"
+        self.add(File(name, path, text), skip=0, conditional=conditional)
+        self.lines.append("#endif")
 
     def find(self, target: str, where: str) -> tuple[Path, str]:
         """Return the path of an included file, and what errors call it."""
