@@ -13,7 +13,7 @@ from vkbackend.framework.pending import Node, Operand
 from vkbackend.framework.shape import Layout
 from vkbackend.shader import compile_glsl
 
-FUSED = 200
+FUSED = 60
 _UNARY = ("neg", "abs", "exp", "relu", "sqrt", "tanh", "sin", "log")
 _BINARY = ("add", "sub", "mul", "hypot", "maximum", "minimum")
 _INTEGER = ("add", "sub", "mul", "maximum", "minimum")

@@ -18,7 +18,9 @@ from .variants import library
 
 
 def test_no_line_is_wider_than_the_terminal() -> None:
-    found = [report(target.name, target.words) for target in library()]
+    # One variant of each kernel: dtypes change numbers, and hardly the text.
+    targets = {target.name.split()[0]: target for target in library()}.values()
+    found = [report(target.name, target.words) for target in targets]
     for width in (80, 132):
         page = Page(width)
         for row in found:
