@@ -117,7 +117,7 @@ def apply(operation: str, kind: Type, operands: Sequence[Value]) -> Value:
         condition, *sides = operands
         return sides[0 if condition else 1] if isinstance(condition, bool) else None
     if operation == "CompositeExtract":
-        return _extract(operands)
+        return pick(operands[0], operands[1:])
     if operation == "VectorShuffle":
         return _shuffle(operands)
     if any(operand is None for operand in operands):
@@ -186,10 +186,10 @@ def _flat(operands: Sequence[Value]) -> Value:
     return tuple(parts)
 
 
-def _extract(operands: Sequence[Value]) -> Value:
-    whole, *path = operands
+def pick(whole: Value, path: Sequence[Value]) -> Value:
+    """Return the part of a composite value that a path leads to."""
     for index in path:
-        if not isinstance(whole, tuple) or type(index) is not int:
+        if type(index) is not int or not isinstance(whole, tuple):
             return None
         if not 0 <= index < len(whole):
             return None

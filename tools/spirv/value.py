@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from vkbackend.spirv_binary import Instruction
 
 from . import code
-from .arithmetic import Value, apply, pseudo
+from .arithmetic import Value, apply, pick, pseudo
 from .flow import Function
 from .program import Program
 
@@ -292,7 +292,7 @@ class Values:
         storage = code.enumerant("StorageClass", variable.operands[2])
         path = [self.value(f, n, situation, depth) for f, n in place.path]
         if storage == "Input":
-            return _pick(self._input(place.root, situation.lane), path)
+            return pick(self._input(place.root, situation.lane), path)
         if storage == "PushConstant" and situation.assume:
             at = sum((i + 1) * 31 * n for i, n in enumerate(path) if type(n) is int)
             return pseudo(at, self.program.type(row.operands[0]), situation.odd)
@@ -347,10 +347,10 @@ class Values:
             if code.operation(store.row.opcode) == "FunctionCall":
                 return self._written(home, store, place.root, path, situation, depth)
             whole = self.value(home, store.row.operands[1], situation, depth)
-            return _pick(whole, path[len(store.path) :])
+            return pick(whole, path[len(store.path) :])
         initial = self.program.defined[place.root].operands[3:]
         if not stores and initial:
-            return _pick(self.value(frame, initial[0], situation, depth), path)
+            return pick(self.value(frame, initial[0], situation, depth), path)
         if len(stores) == 2 and not path:
             chosen = self._branch(frame, stores, situation, depth)
             if chosen is not None:
@@ -430,7 +430,7 @@ class Values:
         if code.operation(inner[0].row.opcode) != "Store":
             return None
         whole = self.value(callee, inner[0].row.operands[1], situation, depth)
-        return _pick(whole, path)
+        return pick(whole, path)
 
     def _induction(
         self,
@@ -492,14 +492,3 @@ class Values:
 
 
 _CHAINS = ("AccessChain", "InBoundsAccessChain")
-
-
-def _pick(whole: Value, path: Sequence[Value]) -> Value:
-    """Return the part of a composite value that a path leads to."""
-    for index in path:
-        if type(index) is not int or not isinstance(whole, tuple):
-            return None
-        if not 0 <= index < len(whole):
-            return None
-        whole = whole[index]
-    return whole
