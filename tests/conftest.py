@@ -6,11 +6,12 @@ work would disturb `timing`, so the gate runs it by itself.
 `VKBACKEND_DEVICE` chooses the device; the header of the report names it.
 """
 
+import functools
 import gc
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import hypothesis
@@ -86,7 +87,24 @@ def pytest_collection_modifyitems(
     if info is not None and info.kind == "software":
         dropped = [item for item in items if item.get_closest_marker("gpu")]
         config.hook.pytest_deselected(items=dropped)
-        items[:] = [item for item in items if item not in dropped]
+        items[:] = [item for item in items if not item.get_closest_marker("gpu")]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Spare the garbage collector the tests themselves: a million objects that stay."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.collect()
+        gc.freeze()
+
+
+@functools.cache
+def _is_of_device_layer(path: Path) -> bool:
+    return path.is_relative_to(DEVICE_LAYER)
 
 
 def _give_tier(item: pytest.Item) -> None:
@@ -95,7 +113,7 @@ def _give_tier(item: pytest.Item) -> None:
         item.add_marker("device")
     if not any(item.get_closest_marker(tier) for tier in TIERS):
         item.add_marker("null")
-    if item.path.is_relative_to(DEVICE_LAYER) and item.get_closest_marker("device"):
+    if _is_of_device_layer(item.path) and item.get_closest_marker("device"):
         item.add_marker("core")
 
 

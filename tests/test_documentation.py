@@ -24,9 +24,15 @@ def examples(path: Path) -> Iterator[tuple[str, str]]:
     They are read from the source: what a decorator makes of a function may be an object
     in which `doctest` does not look for examples.
     """
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, DOCUMENTED) and ">>>" in (ast.get_docstring(node) or ""):
-            yield getattr(node, "name", path.stem), ast.get_docstring(node) or ""
+    source = path.read_text(encoding="utf-8")
+    pending: list[ast.AST] = [ast.parse(source)] if ">>>" in source else []
+    while pending:
+        node = pending.pop()
+        if isinstance(node, DOCUMENTED):
+            pending += node.body[::-1]
+            text = ast.get_docstring(node) or ""
+            if ">>>" in text:
+                yield getattr(node, "name", path.stem), text
 
 
 EXAMPLES = [
