@@ -12,7 +12,7 @@ from . import tracing
 from .device import Device, GpuDevice, opened_devices
 from .device import device as get_device
 from .dtype import DType, DTypeLike, as_dtype, decode, encode, float32
-from .errors import GradError, ShapeError
+from .errors import DTypeError, GradError, ShapeError
 from .execution import realised
 from .limits import check_value
 from .pending import Array, Value
@@ -175,8 +175,32 @@ class TensorCore:
 
     @property
     def data(self: Self) -> Self:
-        """The same elements off the tape; see `detach`."""
+        """The same elements off the tape; see `detach`.
+
+        Setting it gives this tensor the storage of another one, and its shape, dtype
+        and device; what the tape has saved stays what it was.
+        """
         return self.detach()
+
+    @data.setter
+    def data(self, other: TensorCore) -> None:
+        if not isinstance(other, TensorCore):
+            raise TypeError(
+                f"data: a {type(other).__name__} was set; it must be a tensor"
+            )
+        if other.array is self.array and other.layout == self.layout:
+            return  # as x.data += 1 ends
+        if self.requires_grad and not other.dtype.is_float:
+            raise DTypeError(
+                f"data: a tensor of {other.dtype.name} was set on one that requires a"
+                " gradient; only float tensors have gradients"
+            )
+        tracing.refuse(
+            "a tensor's data is set, which a replay does not repeat; change it in"
+            " place with copy_"
+        )
+        tracing.structure_changed()
+        self.array, self.layout, self.device = other.array, other.layout, other.device
 
     def alias(self: Self) -> Self:
         """Return the same elements and tape entry; changes in place are not shared."""

@@ -42,7 +42,7 @@ class Surroundings:
         self._cells: list[tuple[str, CellType, object]] = []
         self._entries: list[tuple[Mapping[str, Any], str, object]] = []
         self._holders: list[tuple[Any, object, tuple[object, ...]]] = []
-        self._tensors: list[tuple[Tensor, bool, object]] = []
+        self._tensors: list[tuple[Tensor, bool, object, object]] = []
         self._seen: dict[tuple[int, int], object] = {}
         self._named: set[str] = set()
         self._owners: list[Any] = []
@@ -73,7 +73,7 @@ class Surroundings:
         for holder, keys, held in self._holders:
             if not _holds(holder, keys, held):
                 return True
-        return any([leaf.requires_grad is not flag for leaf, flag, _ in self._plain])
+        return any([leaf.requires_grad is not flag for leaf, flag, _, _ in self._plain])
 
     def found(self) -> str:
         """Return the name of a place that holds something else; empty if none does."""
@@ -89,10 +89,12 @@ class Surroundings:
         return ""
 
     def switched(self) -> bool:
-        """Return whether a tensor requires a gradient, or has hooks, as it had not."""
+        """Return whether a tensor has another flag, other hooks or another storage."""
         return any(
-            leaf.requires_grad is not flag or leaf.hooks is not hooks
-            for leaf, flag, hooks in self._tensors
+            leaf.requires_grad is not flag
+            or leaf.hooks is not hooks
+            or leaf.array is not array
+            for leaf, flag, hooks, array in self._tensors
         )
 
     def add(self, mapping: Mapping[str, Any], name: str) -> None:
@@ -107,7 +109,8 @@ class Surroundings:
         # Held, as another object could get the same number.
         self._seen[key] = value, owner
         if isinstance(value, Tensor):
-            self._tensors.append((value, value.requires_grad, value.hooks))
+            row = value, value.requires_grad, value.hooks, value.array
+            self._tensors.append(row)
         elif isinstance(value, dict | list | tuple | set | frozenset):
             self._look_in_holder(value)
         elif isinstance(value, functools.partial):

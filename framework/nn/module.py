@@ -285,13 +285,13 @@ class Module:
     def _convert(self: Self, function: Callable[[Tensor], Tensor]) -> Self:
         with no_grad():
             for parameter in self.parameters():
-                _rebind(parameter, function(parameter))
+                parameter.data = function(parameter)
                 if parameter.grad is not None:
                     parameter.grad = function(parameter.grad)
             for module in self.modules():
                 for _, tensor, buffer in module._own_buffers():
                     if not buffer.on_host:
-                        _rebind(tensor, function(tensor))
+                        tensor.data = function(tensor)
         return self
 
     # Text
@@ -311,10 +311,3 @@ class Module:
 
 def _join(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
-
-
-def _rebind(tensor: Tensor, source: Tensor) -> None:
-    """Give a tensor another's storage, so that who holds it sees the change."""
-    tracing.structure_changed()
-    tensor.array, tensor.layout = source.array, source.layout
-    tensor.device = source.device

@@ -223,6 +223,26 @@ def test_data_is_off_the_tape(make: Make) -> None:
     assert not x.data.requires_grad
 
 
+def test_data_can_be_set(make: Make) -> None:
+    x = make(DATA, grad=True)
+    y = (x * x).sum()
+    other = make(2 * DATA[0])
+    x.data = other
+    other.add_(1)
+    assert_close(x, 2 * DATA[0] + 1)
+    assert x.requires_grad
+    y.backward()
+    assert_close(x.grad, 2 * DATA)
+    x.data -= 1
+    assert_close(other, 2 * DATA[0])
+    x.data = other.to("float16")
+    assert x.dtype.name == "float16"
+    with pytest.raises(DTypeError, match="data: a tensor of int32 was set on one that"):
+        x.data = make(DATA, "int32")
+    with pytest.raises(TypeError, match="data: a int was set; it must be a tensor"):
+        x.data = 3
+
+
 def test_new_tensors(make: Make) -> None:
     x = make(np.array([1, 0], np.int16))
     for found, wanted in (

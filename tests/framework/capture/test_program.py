@@ -9,6 +9,7 @@ from vkbackend.framework.capture.arguments import take_apart
 from vkbackend.framework.capture.program import Program
 from vkbackend.framework.capture.trace import Trace
 from vkbackend.framework.device import GpuDevice
+from vkbackend.framework.errors import TraceError
 
 pytestmark = pytest.mark.core
 
@@ -117,3 +118,25 @@ def test_a_gradient_that_is_read_before_it_is_dropped_counts(gpu: GpuDevice) -> 
     with pytest.warns(UserWarning, match="step runs without replay .* a gradient that"):
         found = [called(number) for number in range(6)]
     assert found == [0, 0, 1, 3, 6, 10]
+
+
+def test_data_may_be_set_between_calls_only(gpu: GpuDevice) -> None:
+    w = fw.ones(2, device=gpu)
+    scale = fw.jit(lambda x: x * w)
+    x = fw.tensor([1.0, 2.0], device=gpu)
+    assert [scale(x).tolist() for _ in range(2)] == [[1, 2]] * 2
+    held, w.data = w.data, fw.full((2,), 3.0, device=gpu)
+    assert [scale(x).tolist() for _ in range(2)] == [[3, 6]] * 2
+    assert held.tolist() == [1, 1]
+    assert (scale.traces, scale.replays) == (2, 2)
+
+    @fw.jit
+    def change(other: fw.Tensor, exchange: bool) -> None:
+        if exchange:
+            w.data = other
+        w.data -= other
+
+    change(x, exchange=False)
+    assert w.tolist() == [2, 1]
+    with pytest.raises(TraceError, match="a tensor's data is set, which a replay"):
+        change(x, exchange=True)
