@@ -17,7 +17,7 @@ from vkbackend.physical import choose
 
 pytestmark = pytest.mark.core
 
-COUNT = 1000
+COUNT = 300
 
 
 @pytest.fixture
