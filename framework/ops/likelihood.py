@@ -83,7 +83,9 @@ def class_numbers_kernel(
 def class_numbers_reference(
     labels: np.ndarray, classes: int, ignore_index: int
 ) -> np.ndarray:
-    return np.where(check_labels(labels, classes, ignore_index), labels, IGNORED)
+    counted = check_labels(labels, classes, ignore_index)
+    # Class numbers fit; NumPy 2.5 puts no negative number beside unsigned ones.
+    return np.where(counted, labels.astype(np.int32), IGNORED)
 
 
 def per_class(name: str, weight: Tensor, x: Tensor) -> Tensor:
