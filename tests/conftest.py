@@ -14,6 +14,11 @@ import tempfile
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
+# Before NumPy and PyTorch are loaded: the workers of pytest-xdist take all cores, and
+# threads of small oracle products would only wait for one another. Workers inherit it.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 import hypothesis
 import pytest
 
@@ -141,9 +146,9 @@ def _no_collector(request: pytest.FixtureRequest) -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def _same_surroundings() -> Iterator[None]:
     """See that a test leaves the process where it was, for those that come after."""
-    before = [*sys.path], Path.cwd()
+    before = [*sys.path], os.getcwd()
     yield
-    assert ([*sys.path], Path.cwd()) == before
+    assert ([*sys.path], os.getcwd()) == before
 
 
 @pytest.fixture(autouse=True)

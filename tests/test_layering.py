@@ -80,6 +80,8 @@ ORDER = {
 # What the framework may know of the device layer.
 PUBLIC = ("vkbackend", "vkbackend.config", "vkbackend.errors")
 # Oracles and examples' needs: no module of the library imports them.
+# What may hold an import; an expression never does.
+STATEMENTS = (ast.stmt, ast.excepthandler, ast.match_case)
 FOREIGN = ("tests", "torch", "sklearn", "matplotlib")
 
 
@@ -110,7 +112,8 @@ def imports(module: str, path: Path) -> Iterator[str]:
             inner = (f"{base}.{alias.name}" for alias in node.names)
             yield from (name if name in MODULES else base for name in inner)
         else:
-            pending.extend(ast.iter_child_nodes(node))
+            parts = ast.iter_child_nodes(node)
+            pending.extend(part for part in parts if isinstance(part, STATEMENTS))
 
 
 def complaint(module: str, imported: str) -> str | None:
