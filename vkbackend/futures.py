@@ -7,10 +7,13 @@ its queue is closed.
 from __future__ import annotations
 
 import threading
-from concurrent.futures import Future
+from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from .timeline import Queue, TimelinePoint
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 # A done-callback that blocks must not keep a device from closing for ever.
 _JOIN_SECONDS = 5.0
@@ -30,6 +33,9 @@ def future_of(point: TimelinePoint) -> Future[None]:
         Its exception is that of `TimelinePoint.wait`, as `DeviceLost`. In a coroutine
         `await asyncio.wrap_future(future_of(point))`.
     """
+    # This imports `logging`, and few programs await.
+    from concurrent.futures import Future
+
     future: Future[None] = Future()
     if point.done():
         future.set_result(None)

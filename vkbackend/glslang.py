@@ -1,18 +1,23 @@
 """Three ways to run glslang: slang's shared library, libshaderc, an executable.
 
-Each has the members of `vkbackend.compiler.Compiler`, which finds one of them.
+Each has the members of `vkbackend.compiler.Compiler`, which finds one of them. What
+only some calls need is imported by them: kernels come from the cache as a rule.
 """
+
+from __future__ import annotations
 
 import ctypes
 import mmap
 import os
 import re
-import subprocess
-import tempfile
 import threading
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from .errors import NoCompilerError
+
+if TYPE_CHECKING:
+    import subprocess
 
 
 def _embedded_version(path: str) -> str:
@@ -103,6 +108,8 @@ class SlangGlslang:
 
     def validate(self, words: bytes) -> str | None:
         """Return why a module is not valid for Vulkan 1.4, or None if it is."""
+        import tempfile
+
         # The library has no other way to tell the reason than the process's stderr.
         with _STDERR_LOCK, tempfile.TemporaryFile() as reasons:
             stderr = os.dup(2)
@@ -248,6 +255,8 @@ class Executable:
 
     def compile(self, source: str, spirv: tuple[int, int]) -> tuple[bytes, str]:
         """Compile one compute shader; see `Compiler.compile`."""
+        import tempfile
+
         target = f"vulkan1.{_vulkan_minor(spirv)}"
         with tempfile.TemporaryDirectory(prefix="vkbackend-") as folder:
             output = Path(folder) / "shader.spv"
@@ -263,6 +272,8 @@ class Executable:
         self, *options: str, content: bytes
     ) -> subprocess.CompletedProcess[bytes]:
         """Run the executable on standard input."""
+        import subprocess
+
         try:
             return subprocess.run(
                 (self.path, *options), input=content, capture_output=True, check=False

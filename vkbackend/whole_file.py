@@ -1,6 +1,5 @@
 """Writing a file of a cache so that nobody ever sees half of it."""
 
-import tempfile
 from pathlib import Path
 
 UNFINISHED = ".new-"
@@ -18,6 +17,9 @@ def write_whole(path: Path, content: bytes) -> None:
     OSError
         If the folder cannot be written; the old file is then as it was.
     """
+    # Few processes write anything.
+    import tempfile
+
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=UNFINISHED) as private:
         temporary = Path(private) / path.name
