@@ -84,6 +84,11 @@ class Listing:
             assert found is not None, line
             self.rows.append((found[1], found[2], (found[3] or "").split(" ")))
         self.defined = {result: (op, rest) for result, op, rest in self.rows if result}
+        self.notes = [
+            (operation, rest)
+            for _, operation, rest in self.rows
+            if operation in ("OpDecorate", "OpMemberDecorate", "OpMemberName")
+        ]
 
     def operations(self) -> dict[str, int]:
         """Return how often each operation occurs."""
@@ -112,21 +117,7 @@ class Listing:
         if operation == "OpExtInst":
             known = _TRANSCENDENTAL.match(rest[2])
             return "transcendental" if known else "arithmetic"
-        for kind, pattern in (
-            ("control", "|".join(_CONTROL)),
-            ("address", "Op(?:InBounds)?(?:Ptr)?AccessChain|OpArrayLength"),
-            ("atomic", r"OpAtomic\w+"),
-            ("barrier", r"Op(?:Control|Memory)Barrier"),
-            ("subgroup", r"OpGroup\w+"),
-            ("composite", r"OpComposite\w+|OpVector\w*(?:Shuffle|Dynamic)|OpCopy\w+"),
-            ("conversion", r"OpConvert\w+|Op[FSU]Convert|OpBitcast"),
-        ):
-            if re.fullmatch(pattern, operation):
-                return kind
-            if operation in ("OpVectorExtractDynamic", "OpVectorInsertDynamic"):
-                return "composite"
-        assert _ARITHMETIC.match(operation), operation
-        return "arithmetic"
+        return _kind(operation)
 
     def storage(self, pointer: str) -> str:
         """Return the storage class that a pointer leads into."""
@@ -137,7 +128,7 @@ class Listing:
         """Return the decorations of an id."""
         return {
             rest[1]: rest[2:]
-            for _, operation, rest in self.rows
+            for operation, rest in self.notes
             if operation == "OpDecorate" and rest[0] == target
         }
 
@@ -147,8 +138,8 @@ class Listing:
         for index in range(len(self.defined[struct][1])):
             mine = [
                 (operation, rest[2:])
-                for _, operation, rest in self.rows
-                if operation.startswith("OpMember") and rest[:2] == [struct, str(index)]
+                for operation, rest in self.notes
+                if operation != "OpDecorate" and rest[:2] == [struct, str(index)]
             ]
             name = next(r[0].strip('"') for op, r in mine if op == "OpMemberName")
             words = [r for op, r in mine if op == "OpMemberDecorate"]
@@ -193,6 +184,26 @@ class Listing:
 
 
 _CAPABILITY = "OpCapability"
+
+
+@functools.cache
+def _kind(operation: str) -> str:
+    """Return the class of an operation that its operands do not decide."""
+    for kind, pattern in (
+        ("control", "|".join(_CONTROL)),
+        ("address", "Op(?:InBounds)?(?:Ptr)?AccessChain|OpArrayLength"),
+        ("atomic", r"OpAtomic\w+"),
+        ("barrier", r"Op(?:Control|Memory)Barrier"),
+        ("subgroup", r"OpGroup\w+"),
+        ("composite", r"OpComposite\w+|OpVector\w*(?:Shuffle|Dynamic)|OpCopy\w+"),
+        ("conversion", r"OpConvert\w+|Op[FSU]Convert|OpBitcast"),
+    ):
+        if re.fullmatch(pattern, operation):
+            return kind
+        if operation in ("OpVectorExtractDynamic", "OpVectorInsertDynamic"):
+            return "composite"
+    assert _ARITHMETIC.match(operation), operation
+    return "arithmetic"
 
 
 @functools.cache

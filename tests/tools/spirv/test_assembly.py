@@ -10,7 +10,7 @@ from . import modules
 from .generated import fused
 from .listing import known, needs_spirv_dis, text_of
 from .shaders import COOPERATIVE, compiled, main_of
-from .variants import library
+from .variants import once
 
 
 def numbered(lines: list[str]) -> list[str]:
@@ -26,7 +26,7 @@ def numbered(lines: list[str]) -> list[str]:
 
 @needs_spirv_dis
 def test_library_as_spirv_dis_has_it() -> None:
-    for target in filter(lambda row: known(row.words), library()):
+    for target in filter(lambda row: known(row.words), once()):
         assert disassemble(target.words) == text_of(target.words), target.name
 
 

@@ -26,8 +26,9 @@ def check(words: bytes, name: str) -> None:
     theirs = listing(words)
     assert [row["name"] for row in found["capabilities"]] == theirs.capabilities()
     assert found["operations"] == dict(sorted(theirs.operations().items()))
-    assert found["classes"] == dict(sorted(theirs.classes().items()))
-    assert found["instructions"] == sum(theirs.classes().values())
+    classes = theirs.classes()
+    assert found["classes"] == dict(sorted(classes.items()))
+    assert found["instructions"] == sum(classes.values())
     check_push(found["push"], theirs)
     check_buffers(found["buffers"], theirs)
     defaults = {row["id"]: str(row["default"]) for row in found["constants"]}

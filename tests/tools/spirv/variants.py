@@ -2,7 +2,7 @@
 
 import functools
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from vkbackend.errors import ShaderError
 from vkbackend.include import expand
@@ -30,21 +30,32 @@ def library() -> tuple[Target, ...]:
     Which one differs from kernel to kernel, so that there is every dtype; the others
     would repeat nearly the same operations.
     """
+    rows = ((name, alike) for name in kernels() for alike in _rows(name))
+    return tuple(target for row in rows for target in _first(*row))
+
+
+@functools.cache
+def once() -> tuple[Target, ...]:
+    """Return each kernel in one dtype: of the first row of `ALIKE`, the next and so on.
+
+    If it compiles for none of a row, the one after that has its turn.
+    """
     found = []
-    for name in kernels():
-        text, path = load_kernel_source(name)
-        source = expand(text, name, {}, (path.parent, glsl_folder()))
-        for alike in _in_turn(name, dtypes(source)):
-            found += _first(name, alike)
+    for number, name in enumerate(kernels()):
+        rows = _rows(name)
+        first = number % len(rows)
+        in_turn = (_first(name, row) for row in rows[first:] + rows[:first])
+        found += next(filter(None, in_turn))
     return tuple(found)
 
 
-def _in_turn(name: str, known: Sequence[str]) -> Iterator[list[str]]:
-    """Yield each row of `ALIKE` as far as it is known, in an order of the kernel's."""
+def _rows(name: str) -> list[list[str]]:
+    """Return the rows of `ALIKE` as far as a kernel knows them, in an order of its."""
+    text, path = load_kernel_source(name)
+    known = dtypes(expand(text, name, {}, (path.parent, glsl_folder())))
     turn = zlib.crc32(name.encode())
-    for row in ALIKE:
-        first = turn % len(row)
-        yield [dtype for dtype in row[first:] + row[:first] if dtype in known]
+    turned = (row[turn % len(row) :] + row[: turn % len(row)] for row in ALIKE)
+    return [[dtype for dtype in row if dtype in known] for row in turned]
 
 
 def _first(name: str, alike: Sequence[str]) -> list[Target]:
