@@ -29,22 +29,27 @@ SIZES = [
     (1, 1024, 1, 256),
     (3, 1, 16, 2048),
 ]
-# Of shorter elements a vector has more, each of which is unrolled for each row; these
-# share a kernel of three rows and one of a single row.
-NARROW_SIZES = [
-    (1, 1, 256, 64),
-    (2, 3, 208, 96),
-    (1, 3, 1008, 512),
-    (2, 208, 3, 64),
-    (1, 1024, 1, 256),
-    (3, 1, 16, 2048),
-]
-MORE_ROWS = [(1, 8, 1008, 1024), (2, 208, 5, 64)]
-narrow_sizes = pytest.mark.parametrize(
-    "sizes",
-    [NARROW_SIZES, pytest.param(MORE_ROWS, marks=pytest.mark.gpu)],
-    ids=["few", "more"],
-)
+
+
+def narrow_sizes(rows: int) -> pytest.MarkDecorator:
+    """Give products of few rows that share two kernels: of `rows` rows, and of one.
+
+    Of shorter elements a vector has more, each of which is unrolled for each row.
+    """
+    few = [
+        (1, 1, 256, 64),
+        (2, rows, 208, 96),
+        (1, rows, 1008, 512),
+        (2, 208, rows, 64),
+        (1, 1024, 1, 256),
+        (3, 1, 16, 2048),
+    ]
+    more = [(2, 3, 208, 96), (1, 8, 1008, 1024), (2, 208, 5, 64)]
+    return pytest.mark.parametrize(
+        "sizes", [few, pytest.param(more, marks=pytest.mark.gpu)], ids=["few", "more"]
+    )
+
+
 # The matrix across beside rows in vectors, and along the depth beside others.
 narrow_turned = pytest.mark.parametrize(
     "turned",
@@ -100,7 +105,7 @@ def test_against_numpy(gpu: Device, kernels: list[str], turned: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", BOUNDS)
-@narrow_sizes
+@narrow_sizes(3)
 @narrow_turned
 def test_16_bit_floats(
     gpu: Device, kernels: list[str], dtype: str, sizes: list[Sizes], turned: str
@@ -108,7 +113,7 @@ def test_16_bit_floats(
     check(gpu, kernels, sizes, turned, dtype, BOUNDS[dtype])
 
 
-@narrow_sizes
+@narrow_sizes(2)
 @narrow_turned
 def test_int8(gpu: Device, kernels: list[str], sizes: list[Sizes], turned: str) -> None:
     """With sums in int32, and of int8 that wrap."""

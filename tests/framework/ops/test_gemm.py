@@ -64,7 +64,7 @@ def products() -> list[Any]:
     found = []
     for cut, sizes, turned in itertools.product(CUTS, SIZES, ("", "a", "b", "ab")):
         two = cut in QUICK and (sizes, turned) in TWO
-        if two or cut in (WHOLE, SLICES):
+        if two or cut == WHOLE or (cut == SLICES and turned in ("", "ab")):
             marks = (pytest.mark.core,) if (cut, sizes) in CORE else ()
         else:
             marks = (pytest.mark.gpu,)
