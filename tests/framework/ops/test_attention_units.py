@@ -213,9 +213,9 @@ def test_what_the_kernels_cannot_do_goes_another_way(
 def test_vectors_that_lie_apart_or_askew_are_copied(
     emulated: GpuDevice, kernels: list[str]
 ) -> None:
-    flat = fw.tensor(draw(3 * 40 * 2 * 16 + 1), "float16", emulated)
-    askew = flat[1:].reshape(3, 1, 40, 2, 16).transpose(2, 3)
-    apart = flat[:-1].reshape(3, 1, 40, 2, 16).transpose(2, 3)
+    flat = fw.tensor(draw(3 * 40 * 2 * 48 + 1), "float16", emulated)
+    askew = flat[1:].reshape(3, 1, 40, 2, 48).transpose(2, 3)
+    apart = flat[:-1].reshape(3, 1, 40, 2, 48).transpose(2, 3)
     for x in (askew, apart):
         q, k, v = (x[i] for i in range(3))
         out = ops.scaled_dot_product_attention(q, k, v).float().numpy()
