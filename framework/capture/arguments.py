@@ -140,6 +140,13 @@ def alike(one: object, other: object) -> bool:
     )
 
 
+def same(found: list[Any], expected: list[Any]) -> bool:
+    """Whether two fingerprints are alike: numbers by value, the rest by identity."""
+    return len(found) == len(expected) and all(
+        one is other or alike(one, other) for one, other in zip(found, expected)
+    )
+
+
 def _mark(value: object) -> object:
     """Return what tells a number or text from others."""
     if isinstance(value, float | complex | np.generic):

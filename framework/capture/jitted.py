@@ -19,6 +19,7 @@ from ..tensor import Tensor
 from ..tracing import Structure, listener
 from .arguments import Call, exchanged, quick_key, take_apart
 from .program import Program
+from .surroundings import Surroundings
 from .trace import Trace, filled
 
 P = ParamSpec("P")
@@ -117,6 +118,7 @@ class Jitted(Generic[P, R]):
         self._attempts[call.key] = self._attempts.get(call.key, 0) + 1
         self.traces += 1
         evaluate(*call.fed)
+        before = Surroundings(self._function, *call.kept)
         trace = Trace()
         try:
             # In a list, so that nothing here holds it while it is taken apart.
@@ -124,6 +126,7 @@ class Jitted(Generic[P, R]):
             if trace.nodes:
                 _check_host(call, trace)
                 exchanged(result[0], _check_result)
+                _check_changes(before, trace)
         except BaseException:
             self._attempts[call.key] -= 1
             trace.run_now(call.fed)
@@ -231,6 +234,15 @@ def _check_host(call: Call, trace: Trace) -> None:
         )
 
 
+def _check_changes(before: Surroundings, trace: Trace) -> None:
+    """Note that a replay would leave alone what the function changes in Python."""
+    found = before.found() or trace.changed_module()
+    if found:
+        trace.once(f"it changes {found}, which a replay would not")
+    if before.reason:
+        trace.once(before.reason)
+
+
 def _check_result(part: Any) -> Any:
     """Raise `TraceError` for an object that may hold tensors where none is looked for.
 
@@ -292,9 +304,11 @@ def jit(function: Any = None, /, *, max_traces: int = 8) -> Any:
     Notes
     -----
     A call traces again when its kind is new, or when a module, an optimizer's options
-    other than the learning rate, a parameter, or a number, text, tensor or short list,
-    tuple or dictionary that the function, or what it calls of the user's own, names has
-    changed. Other Python side effects happen when tracing only.
+    other than the learning rate, a parameter, or a number, text, tensor, array of up to
+    1 MiB, or short list, tuple or dictionary that the function, or what it calls of the
+    user's own, names has changed. Where the function changes one of these itself, draws
+    random numbers on the host or takes from an iterator, the trace cannot be kept.
+    Other Python side effects, such as printing, happen when tracing only.
     While a device is profiled, and where a trace cannot be kept, the function runs as
     it is; the latter, after some attempts, with a warning. Gradients left on parameters
     are written again by each call. Every replay gives the bits of the first; without

@@ -18,7 +18,7 @@ from ..schedule import flush
 from ..shape import Layout
 from ..tensor import Tensor
 from ..tracing import Structure
-from .arguments import Call, alike
+from .arguments import Call, same
 from .build import State, build
 from .surroundings import Surroundings
 from .trace import ANY, Slot, Trace, filled
@@ -148,7 +148,7 @@ class Program:
             if self._surroundings.switched():
                 return False
             for owner, fingerprint in self._fingerprints:
-                if not _equal(owner._fingerprint(), fingerprint):
+                if not same(owner._fingerprint(), fingerprint):
                     return False
             self._changes = Structure.changes
         for leaf, entry in self._entries:
@@ -328,10 +328,3 @@ class _Lost:
 
 def _size(value: Value) -> int:
     return value.numel * value.dtype.itemsize
-
-
-def _equal(found: list[Any], expected: list[Any]) -> bool:
-    """Whether two fingerprints are alike: numbers by value, the rest by identity."""
-    return len(found) == len(expected) and all(
-        one is other or alike(one, other) for one, other in zip(found, expected)
-    )

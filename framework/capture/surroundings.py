@@ -4,16 +4,22 @@ Looked at are the variables of its closure, the globals that it names and, of bo
 functions, methods and modules of the user's own, not those of libraries, name in turn.
 Of objects, classes and Python modules the attributes count that this code names of
 them, or of what it has computed; of short lists, tuples and dictionaries all that they
-hold. Numbers and texts count by value, everything else by identity.
+hold. Numbers, texts, and arrays and tensors of the host that are not large, count by
+value, everything else by identity.
 """
 
 from __future__ import annotations
 
 import functools
+import random
 import sys
+from array import array as numbers
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from operator import is_
+from io import IOBase
+from operator import attrgetter, is_
 from types import (
+    BuiltinMethodType,
     CellType,
     FunctionType,
     MethodType,
@@ -22,6 +28,9 @@ from types import (
 )
 from typing import Any
 
+import numpy as np
+
+from ..pending import Array, Value
 from ..tensor import Tensor
 from .arguments import SIMPLE, alike
 from .names import GLOBAL, uses
@@ -34,11 +43,36 @@ _METHODS = frozenset({"__call__", "forward"})
 MOST_HELD = 100
 """Of containers with more, only the number counts."""
 
+MOST_BYTES = 1 << 20
+"""Arrays with more count by identity."""
+
+_HOLDERS = (dict, list, tuple, set, frozenset, deque, numbers, bytearray)
+
+_DRAWN = ("random.", "numpy.random.")
+_DRAWS = (random.Random, np.random.Generator, np.random.RandomState)
+
 
 class Surroundings:
-    """The places that a function looks at, and what was there."""
+    """The places that a function looks at, and what was there.
+
+    Parameters
+    ----------
+    function : callable
+        The function.
+    *others : object
+        What else it is given.
+
+    Attributes
+    ----------
+    reason : str
+        Why no call can be told from the next by looking; empty if they can.
+    """
 
     def __init__(self, function: Callable[..., Any], *others: object) -> None:
+        self.reason = ""
+        self._said: list[tuple[Mapping[str, Any], str, object]] = []
+        self._arrays: list[tuple[np.ndarray, bytes]] = []
+        self._on_host: list[tuple[Array, Value]] = []
         self._cells: list[tuple[str, CellType, object]] = []
         self._entries: list[tuple[Mapping[str, Any], str, object]] = []
         self._holders: list[tuple[Any, object, tuple[object, ...]]] = []
@@ -73,6 +107,8 @@ class Surroundings:
         for holder, keys, held in self._holders:
             if not _holds(holder, keys, held):
                 return True
+        if self._changed_array():
+            return True
         return any([leaf.requires_grad is not flag for leaf, flag, _, _ in self._plain])
 
     def found(self) -> str:
@@ -80,16 +116,32 @@ class Surroundings:
         for name, cell, value in self._cells:
             if not _unchanged(_content(cell), value):
                 return f"`{name}`"
-        for mapping, name, value in self._entries:
+        for mapping, name, value in (*self._entries, *self._said):
             if not _unchanged(mapping.get(name, _MISSING), value):
                 return f"`{name}`"
         for holder, keys, held in self._holders:
             if not _holds(holder, keys, held):
                 return f"what a {type(holder).__name__} holds"
+        return self._changed_array()
+
+    def _changed_array(self) -> str:
+        """Return what an array or tensor of the host holds, if it is something else."""
+        for array, held in self._arrays:
+            if array.tobytes() != held:
+                return "what an array holds"
+        for storage, value in self._on_host:
+            if storage.value is not value:
+                return "what a tensor on the host holds"
         return ""
 
     def switched(self) -> bool:
-        """Return whether a tensor has another flag, other hooks or another storage."""
+        """Return whether a tensor has another flag, other hooks or another storage.
+
+        Or a module another attribute: both count as a change of the structure.
+        """
+        for mapping, name, value in self._said:
+            if not _unchanged(mapping.get(name, _MISSING), value):
+                return True
         return any(
             leaf.requires_grad is not flag
             or leaf.hooks is not hooks
@@ -111,8 +163,19 @@ class Surroundings:
         if isinstance(value, Tensor):
             row = value, value.requires_grad, value.hooks, value.array
             self._tensors.append(row)
-        elif isinstance(value, dict | list | tuple | set | frozenset):
+            if not value.is_gpu:
+                self._on_host.append((value.array, value.array.value))
+        elif isinstance(value, np.ndarray):
+            if value.nbytes <= MOST_BYTES and not value.dtype.hasobject:
+                self._arrays.append((value, value.tobytes()))
+        elif isinstance(value, _HOLDERS):
             self._look_in_holder(value)
+        elif isinstance(value, BuiltinMethodType):
+            self._look(value.__self__)
+        elif isinstance(value, _DRAWS):
+            self.reason = "it draws numbers on the host, which a replay would not"
+        elif isinstance(value, Iterator) and not isinstance(value, IOBase):
+            self.reason = "it takes from an iterator, which a replay would not"
         elif isinstance(value, functools.partial):
             for part in (value.func, *value.args, *value.keywords.values()):
                 self._look(part)
@@ -176,6 +239,10 @@ class Surroundings:
 
     def _follow(self, value: object, attributes: Sequence[str]) -> None:
         """Look at an attribute of an object, at one of that, and so on."""
+        if isinstance(value, ModuleType) and attributes:
+            path = ".".join((value.__name__, *attributes))
+            if path.startswith(_DRAWN):
+                self._look(attrgetter(".".join(attributes))(value))
         for at, name in enumerate(attributes):
             if value is _MISSING:
                 self._named.update(attributes[at:])
@@ -188,15 +255,18 @@ class Surroundings:
         for place in _places(owner):
             known = True
             space = _attributes(place)
-            if name not in space:
+            # Modules of a network say when an attribute is another one.
+            says = hasattr(place, "_fingerprint") and place is owner
+            if name not in space and not says:
                 continue
-            found = space[name]
+            found = space.get(name, _MISSING)
             if (id(place), name) not in self._taken:
                 self._taken.add((id(place), name))
-                # Modules of a network say themselves what they consist of.
-                speaks = hasattr(place, "_fingerprint") and place is owner
-                if not speaks and not isinstance(found, ModuleType):
-                    self._entries.append((space, name, found))
+                if not isinstance(found, ModuleType):
+                    rows = self._said if says else self._entries
+                    rows.append((space, name, found))
+            if found is _MISSING:
+                continue
             self._look(found, None if place is owner else owner)
             return _MISSING if isinstance(found, property) else found
         return _MISSING if known else None
@@ -224,7 +294,9 @@ def _places(owner: Any) -> Iterator[Any]:
             yield owner
         return
     kind = owner if isinstance(owner, type) else type(owner)
-    if owner is not kind and (_is_users(kind.__module__) or kind in _PLAIN):
+    if owner is not kind and (
+        _is_users(kind.__module__) or kind in _PLAIN or hasattr(owner, "_fingerprint")
+    ):
         yield owner
     for each in kind.__mro__:
         if _is_users(each.__module__):

@@ -17,7 +17,7 @@ from ..schedule import flush
 from ..shape import Layout, interned
 from ..tensor import Tensor
 from ..tracing import Changing, StreamWord, listening
-from .arguments import exchanged, with_tensors
+from .arguments import exchanged, same, with_tensors
 
 if TYPE_CHECKING:
     from ..device import GpuDevice
@@ -64,6 +64,7 @@ class Trace:
         self.actions: list[Changing | Action] = []
         self.draws: dict[Generator, int] = {}
         self.owners: list[Any] = []
+        self._modules: list[tuple[Any, list[Any]]] = []
         self.leaves: dict[int, tuple[Tensor, object]] = {}
         self.reasons: list[str] = []
         self.changes_host = False
@@ -130,6 +131,8 @@ class Trace:
         """Note an object whose fingerprint decides whether the trace fits."""
         if all(owner is not known for known in self.owners):
             self.owners.append(owner)
+            if hasattr(owner, "forward"):
+                self._modules.append((owner, owner._fingerprint()))
 
     def left_gradient(self, leaf: Tensor, cleared: bool) -> None:
         """Note that the gradient of a leaf is about to be dropped or added to."""
@@ -175,6 +178,13 @@ class Trace:
 
     def _swap(self, tensor: Tensor) -> Tensor:
         return self._fed.get(id(tensor), tensor)
+
+    def changed_module(self) -> str:
+        """Return a module that is not what it was when it was called; empty if none."""
+        for module, before in self._modules:
+            if not same(module._fingerprint(), before):
+                return f"what a {type(module).__name__} consists of"
+        return ""
 
     def run_now(self, fed: list[Tensor]) -> None:
         """Run what was collected, as if it had been asked for without a trace."""

@@ -282,13 +282,13 @@ def test_two_threads_trace_at_once(gpu: GpuDevice) -> None:
 
     def work(number: int) -> None:
         total = fw.zeros((), device=gpu)
-        waited: list[bool] = []
+        waited = threading.Event()
 
         @fw.jit
         def step(x: fw.Tensor) -> fw.Tensor:
-            if not waited:
+            if not waited.is_set():
                 barrier.wait()
-            waited.append(True)
+            waited.set()
             y = x * number
             total.add_(y)
             return y + total

@@ -1,0 +1,232 @@
+"""Functions that change, or take from, what a replay would leave alone."""
+
+import random
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterator
+from itertools import count
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import vkbackend
+import vkbackend.framework as fw
+from vkbackend.framework import nn
+from vkbackend.framework.capture import jit
+from vkbackend.framework.device import GpuDevice
+
+pytestmark = pytest.mark.device
+
+CALLS = 6
+
+
+@pytest.fixture
+def gpu(device: vkbackend.Device) -> GpuDevice:
+    """Return the Vulkan device under test."""
+    found = fw.device(device.info.name)
+    assert isinstance(found, GpuDevice)
+    return found
+
+
+Function = Callable[[fw.Tensor], fw.Tensor]
+Made = tuple[Function, Callable[[int], object]]
+"""A function, and what is done between its calls."""
+
+
+def nothing(_: int) -> None:
+    """Do nothing between calls."""
+
+
+class Counting(nn.Module):
+    """Counts its calls, and remembers what it returned."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls = 0
+        self.last: fw.Tensor | None = None
+
+    def forward(self, x: fw.Tensor) -> fw.Tensor:
+        self.calls += 1
+        x = x * self.calls if self.last is None else x * self.calls + self.last
+        self.last = x
+        return x
+
+
+def counter(_: GpuDevice) -> Made:
+    place = SimpleNamespace(steps=0)
+
+    def function(x: fw.Tensor) -> fw.Tensor:
+        place.steps += 1
+        return x * place.steps
+
+    return function, nothing
+
+
+def state(gpu: GpuDevice) -> Made:
+    total = fw.zeros(2, device=gpu)
+
+    def function(x: fw.Tensor) -> fw.Tensor:
+        nonlocal total
+        total = total + x
+        return total * 2
+
+    return function, nothing
+
+
+def appended(_: GpuDevice) -> Made:
+    kept: list[fw.Tensor] = []
+
+    def function(x: fw.Tensor) -> fw.Tensor:
+        kept.append(x)
+        return x * len(kept)
+
+    return function, nothing
+
+
+def module(_: GpuDevice) -> Made:
+    called = Counting()
+    return lambda x: called(x), nothing
+
+
+def inner_module(_: GpuDevice) -> Made:
+    called = nn.Sequential(Counting())
+    return lambda x: called(x), nothing
+
+
+def iterator(_: GpuDevice) -> Made:
+    numbers: Iterator[int] = count(1)
+    return lambda x: x * next(numbers), nothing
+
+
+def drawn(_: GpuDevice) -> Made:
+    rng = random.Random(3)
+    return lambda x: x * rng.random(), nothing
+
+
+def array(gpu: GpuDevice) -> Made:
+    factors = np.ones(2, np.float32)
+
+    def between(number: int) -> None:
+        factors[0] = number
+
+    return lambda x: x * fw.tensor(factors, device=gpu), between
+
+
+def array_element(_: GpuDevice) -> Made:
+    factors = np.ones(2, np.float32)
+
+    def between(number: int) -> None:
+        factors[1] = number
+
+    return lambda x: x * float(factors[1]), between
+
+
+def tensor_of_the_host(gpu: GpuDevice) -> Made:
+    factors = fw.ones(2)
+    return lambda x: x * factors.to(gpu), lambda number: factors.add_(number)
+
+
+def queue(_: GpuDevice) -> Made:
+    numbers = deque([1.0])
+    return lambda x: x * numbers[0], lambda number: numbers.appendleft(number)
+
+
+def attribute_of_a_layer(_: GpuDevice) -> Made:
+    layer = nn.Dropout(0.5)
+
+    def between(number: int) -> None:
+        layer.train(number < 5)
+
+    return lambda x: x * (2.0 if layer.training else 3.0), between
+
+
+def learning_rate(gpu: GpuDevice) -> Made:
+    optimizer = fw.optim.SGD([nn.Parameter(fw.ones(1, device=gpu))], lr=1.0)
+
+    def between(number: int) -> None:
+        optimizer.param_groups[0]["lr"] = float(number)
+
+    return lambda x: x * optimizer.param_groups[0]["lr"], between
+
+
+MAKERS = [counter, state, appended, module, inner_module, iterator, drawn, array]
+MAKERS += [array_element, tensor_of_the_host, queue, attribute_of_a_layer]
+MAKERS += [learning_rate]
+
+
+def results(gpu: GpuDevice, made: Made, wrap: Callable[[Function], Function]) -> Any:
+    function, between = made
+    function = wrap(function)
+    found = []
+    for number in range(CALLS):
+        found.append(function(fw.tensor([1.0, 2.0], device=gpu)).tolist())
+        between(number + 2)
+    return found
+
+
+@pytest.mark.parametrize("make", MAKERS, ids=lambda make: make.__name__)
+def test_nothing_is_stale(gpu: GpuDevice, make: Callable[[GpuDevice], Made]) -> None:
+    expected = results(gpu, make(gpu), lambda function: function)
+    assert expected[0] != expected[-1]
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "jit: .* runs without replay")
+        assert results(gpu, make(gpu), jit) == expected
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (counter, "it changes `steps`, which a replay would not"),
+        (state, "it changes `total`, which"),
+        (appended, "it changes what a list holds, which"),
+        (inner_module, "it changes what a Counting consists of, which"),
+        (iterator, "it takes from an iterator, which"),
+        (drawn, "it draws numbers on the host, which"),
+        (array, "what an array holds is another one in each call"),
+        (tensor_of_the_host, "what a tensor on the host holds is another one in"),
+    ],
+)
+def test_what_is_in_the_way_is_named(
+    gpu: GpuDevice, make: Callable[[GpuDevice], Made], reason: str
+) -> None:
+    with pytest.warns(UserWarning, match=f"runs without replay .*: {reason}"):
+        results(gpu, make(gpu), jit)
+
+
+def test_random_numbers_of_modules_are_seen(gpu: GpuDevice) -> None:
+    def of_numpy(x: fw.Tensor) -> fw.Tensor:
+        return x * float(np.random.uniform())
+
+    for function in (of_numpy, lambda x: x * random.random()):
+        with pytest.warns(UserWarning, match="it draws numbers on the host"):
+            found = results(gpu, (function, nothing), jit)
+        assert len({str(each) for each in found}) == CALLS
+
+
+def test_writing_a_file_is_no_reason(gpu: GpuDevice, tmp_path: Path) -> None:
+    with (tmp_path / "log").open("w") as log:
+
+        @jit
+        def function(x: fw.Tensor) -> fw.Tensor:
+            print("traced", file=log)
+            return x * 2
+
+        assert results(gpu, (function, nothing), lambda each: each)[-1] == [2, 4]
+    assert (function.traces, function.replays) == (1, CALLS - 1)
+
+
+def test_what_changes_once_is_traced_twice(gpu: GpuDevice) -> None:
+    made: list[fw.Tensor] = []
+
+    @jit
+    def function(x: fw.Tensor) -> fw.Tensor:
+        if not made:
+            made.append(fw.full((2,), 3.0, device=gpu))
+        return x * made[0]
+
+    x = fw.tensor([1.0, 2.0], device=gpu)
+    assert [function(x).tolist() for _ in range(4)] == [[3, 6]] * 4
+    assert (function.traces, function.replays) == (2, 2)
