@@ -152,9 +152,33 @@ def learning_rate(gpu: GpuDevice) -> Made:
     return lambda x: x * optimizer.param_groups[0]["lr"], between
 
 
+class Factor:
+    """A number that instances may have of their own."""
+
+    factor = 1.0
+
+
+def attribute_of_a_class(_: GpuDevice) -> Made:
+    place = Factor()
+
+    def between(number: int) -> None:
+        place.factor = number
+
+    return lambda x: x * place.factor, between
+
+
+def attribute_by_name(_: GpuDevice) -> Made:
+    place = SimpleNamespace(factor=1.0)
+
+    def between(number: int) -> None:
+        place.factor = number
+
+    return lambda x: x * getattr(place, "factor", 0.0), between
+
+
 MAKERS = [counter, state, appended, module, inner_module, iterator, drawn, array]
 MAKERS += [array_element, tensor_of_the_host, queue, attribute_of_a_layer]
-MAKERS += [learning_rate]
+MAKERS += [learning_rate, attribute_of_a_class, attribute_by_name]
 
 
 def results(gpu: GpuDevice, made: Made, wrap: Callable[[Function], Function]) -> Any:

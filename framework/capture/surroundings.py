@@ -217,6 +217,9 @@ class Surroundings:
         for start, name, attributes in uses(code):
             if start == GLOBAL:
                 found = self._look_at_global(function.__globals__, name)
+                if name == "getattr":
+                    texts = [each for each in code.co_consts if isinstance(each, str)]
+                    self._named.update(texts)
             elif name in closure:
                 found = _content(closure[name])
             else:
@@ -251,13 +254,14 @@ class Surroundings:
 
     def _look_at(self, owner: Any, name: str) -> object:
         """Look at an attribute, if the object is the user's; return what it is."""
-        known = False
+        known, shadowed = False, None
         for place in _places(owner):
             known = True
             space = _attributes(place)
             # Modules of a network say when an attribute is another one.
             says = hasattr(place, "_fingerprint") and place is owner
             if name not in space and not says:
+                shadowed = space if place is owner else shadowed
                 continue
             found = space.get(name, _MISSING)
             if (id(place), name) not in self._taken:
@@ -265,6 +269,8 @@ class Surroundings:
                 if not isinstance(found, ModuleType):
                     rows = self._said if says else self._entries
                     rows.append((space, name, found))
+                if shadowed is not None and not callable(found):
+                    self._entries.append((shadowed, name, _MISSING))
             if found is _MISSING:
                 continue
             self._look(found, None if place is owner else owner)
