@@ -8,7 +8,7 @@ as None if nothing may be assumed. Calls are followed with the arguments of each
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from vkbackend.spirv_binary import Instruction
 
@@ -486,8 +486,9 @@ class Values:
         situation: Situation,
     ) -> Value:
         """Return a variable's next value, as the loop's update has it."""
-        inner = replace(situation, known={}, unknown=[])
-        inner.fixed = {**situation.fixed, (frame.key, variable): value}
+        fixed = {**situation.fixed, (frame.key, variable): value}
+        lane, rounds, assume = situation.lane, situation.rounds, situation.assume
+        inner = Situation(lane, rounds, assume, situation.odd, fixed=fixed)
         return self.value(frame, update.row.operands[1], inner)
 
 
