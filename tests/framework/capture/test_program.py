@@ -111,8 +111,8 @@ def test_a_gradient_that_is_read_before_it_is_dropped_counts(gpu: GpuDevice) -> 
         loss.backward()
         return loss.detach()
 
-    def called(number: float) -> float:
-        step(fw.full((2,), number, device=gpu))
+    def called(number: int) -> float:
+        step(fw.full((2,), float(number), device=gpu))
         return float(total[0].item())
 
     with pytest.warns(UserWarning, match="step runs without replay .* a gradient that"):

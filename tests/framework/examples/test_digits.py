@@ -25,7 +25,7 @@ def _untrained(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_whole_job(
     place: Device, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    epochs = 2 if place.is_gpu else 1
+    epochs = 1 if place.is_gpu else 2
     digits.main(["--device", place.name, "--epochs", str(epochs)])
     said = capsys.readouterr().out.splitlines()
     assert said[0] == f"device     {place}"
