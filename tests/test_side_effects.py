@@ -254,3 +254,30 @@ def test_what_changes_once_is_traced_twice(gpu: GpuDevice) -> None:
     x = fw.tensor([1.0, 2.0], device=gpu)
     assert [function(x).tolist() for _ in range(4)] == [[3, 6]] * 4
     assert (function.traces, function.replays) == (2, 2)
+
+
+class Refusing(type):
+    """A class of classes without attributes that it would tell of."""
+
+    def __getattr__(cls, name: str) -> object:
+        raise RuntimeError(name)
+
+
+class Refused(metaclass=Refusing):
+    """An object of such a class."""
+
+
+@pytest.mark.parametrize(
+    "value",
+    [Refused(), Refused, np.array([None]), np.float32, memoryview(b"x")],
+    ids=lambda value: type(value).__name__,
+)
+def test_odd_objects_do_not_matter(gpu: GpuDevice, value: object) -> None:
+    def function(x: fw.Tensor) -> fw.Tensor:
+        assert value is not None
+        return x * 2
+
+    replayed = jit(function)
+    x = fw.tensor([1.0, 2.0], device=gpu)
+    assert [replayed(x).tolist() for _ in range(3)] == [[2, 4]] * 3
+    assert (replayed.traces, replayed.replays) == (1, 2)

@@ -259,7 +259,7 @@ class Surroundings:
             known = True
             space = _attributes(place)
             # Modules of a network say when an attribute is another one.
-            says = hasattr(place, "_fingerprint") and place is owner
+            says = place is owner and _has(place, "_fingerprint", "forward")
             if name not in space and not says:
                 shadowed = space if place is owner else shadowed
                 continue
@@ -301,12 +301,17 @@ def _places(owner: Any) -> Iterator[Any]:
         return
     kind = owner if isinstance(owner, type) else type(owner)
     if owner is not kind and (
-        _is_users(kind.__module__) or kind in _PLAIN or hasattr(owner, "_fingerprint")
+        _is_users(kind.__module__) or kind in _PLAIN or _has(owner, "_fingerprint")
     ):
         yield owner
     for each in kind.__mro__:
         if _is_users(each.__module__):
             yield each
+
+
+def _has(value: object, *names: str) -> bool:
+    """Whether the classes of an object have all of these, without asking them."""
+    return set().union(*map(vars, type(value).__mro__)).issuperset(names)
 
 
 _PLAIN = (SimpleNamespace,)
@@ -318,9 +323,10 @@ _INSTALLED = ("site-packages", "dist-packages")
 
 
 @functools.cache
-def _is_users(module: str | None) -> bool:
+def _is_users(module: object) -> bool:
     """Whether what a Python module defines is looked into: no library's is."""
-    if module is None or (top := module.partition(".")[0]) in _OTHERS:
+    # Classes of compiled modules may have something else for a name.
+    if not isinstance(module, str) or (top := module.partition(".")[0]) in _OTHERS:
         return False
     file = vars(sys.modules[top]).get("__file__") if top in sys.modules else None
     return file is None or not any(each in file for each in _INSTALLED)
