@@ -23,8 +23,10 @@ import hypothesis
 import pytest
 
 import vkbackend
+import vkbackend.framework as fw
 from vkbackend import instance, shader
 from vkbackend.config import CACHE
+from vkbackend.framework.device import GpuDevice
 
 TIERS = ("null", "device", "gpu")
 # It uses no optional feature, so all of its tests are for every driver.
@@ -129,6 +131,16 @@ def device() -> Iterator[vkbackend.Device]:
     yield opened
     opened.close()
     assert instance.messages() == (), "something outlived the device"
+
+
+@pytest.fixture
+def gpu(device: vkbackend.Device) -> GpuDevice:
+    """Return the Vulkan device under test with nothing pending."""
+    # By name, which says nothing about software devices.
+    found = fw.device(device.info.name)
+    assert isinstance(found, GpuDevice)
+    fw.eval()
+    return found
 
 
 @pytest.fixture

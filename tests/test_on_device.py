@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-import vkbackend
 import vkbackend.framework as fw
 from tests.case import Case
 from tests.cases import CASES
@@ -27,15 +26,6 @@ READERS = ("true_places", "move")
 """Rows whose function reads: how many places there are; what goes to the host."""
 TESTED_FIRST = ("int_mm",)
 """Rows whose units are tested when a device first uses them, which the host reads."""
-
-
-@pytest.fixture
-def gpu(device: vkbackend.Device) -> GpuDevice:
-    """Return the Vulkan device under test with nothing pending."""
-    found = fw.device(device.info.name)
-    assert isinstance(found, GpuDevice)
-    fw.eval()
-    return found
 
 
 def dtype_of(name: str) -> str:

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-import vkbackend
 import vkbackend.framework as fw
 from vkbackend.framework import nn
 from vkbackend.framework.capture import jit
@@ -21,14 +20,6 @@ from vkbackend.framework.device import GpuDevice
 pytestmark = pytest.mark.device
 
 CALLS = 6
-
-
-@pytest.fixture
-def gpu(device: vkbackend.Device) -> GpuDevice:
-    """Return the Vulkan device under test."""
-    found = fw.device(device.info.name)
-    assert isinstance(found, GpuDevice)
-    return found
 
 
 Function = Callable[[fw.Tensor], fw.Tensor]

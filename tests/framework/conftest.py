@@ -30,16 +30,6 @@ def _seeded() -> None:
     fw.manual_seed(SEED)
 
 
-@pytest.fixture
-def gpu(device: vkbackend.Device) -> GpuDevice:
-    """Return the Vulkan device under test with nothing pending."""
-    # By name, which says nothing about software devices.
-    found = fw.device(device.info.name)
-    assert isinstance(found, GpuDevice)
-    fw.eval()
-    return found
-
-
 @pytest.fixture(scope="session")
 def discrete(device: vkbackend.Device) -> vkbackend.DeviceInfo:
     """Return what a device for speed says of itself."""
