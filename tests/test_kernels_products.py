@@ -18,8 +18,6 @@ from tests.kernel_run import (
 )
 from vkbackend import Device
 
-pytestmark = pytest.mark.core
-
 SUBGROUP_TILES = ({"ROWS": 16, "COLUMNS": 4}, {"ROWS": 3, "COLUMNS": 2})
 SHARED_TILES = (
     {"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 8, "QUADS_M": 2, "QUADS_N": 2},
@@ -27,6 +25,11 @@ SHARED_TILES = (
     {"BLOCK_M": 16, "BLOCK_N": 16, "BLOCK_K": 16, "QUADS_M": 1, "QUADS_N": 1},
 )
 TILES = [*SHARED_TILES, *SUBGROUP_TILES]
+# The smallest, which compiles soonest, and that of software devices.
+CORE_TILES = [SHARED_TILES[-1], SUBGROUP_TILES[-1]]
+MARKED_TILES = [
+    pytest.param(tile, marks=[pytest.mark.core][: tile in CORE_TILES]) for tile in TILES
+]
 
 
 def product(
@@ -48,7 +51,7 @@ def product(
     return subgroup, groups, {**tile, "LOCAL_X": lanes}
 
 
-@pytest.mark.parametrize("tile", TILES)
+@pytest.mark.parametrize("tile", MARKED_TILES)
 @pytest.mark.parametrize(
     ("batch", "m", "n", "k"),
     [(1, 1, 1, 1), (2, 3, 7, 5), (3, 37, 29, 113), (1, 131, 65, 8), (2, 1, 67, 64)],
@@ -91,6 +94,13 @@ CONVOLUTIONS = [
     (3, 4, 6, 2, (11, 13), (3, 2), (2, 1), (1, 0), (1, 2)),
     (2, 5, 7, 1, (9, 10), (5, 3), (3, 2), (2, 2), (2, 1)),
     (1, 6, 6, 6, (8, 8), (3, 3), (1, 1), (1, 1), (1, 1)),
+]
+# All with the tiles above, and one that has everything with each other tile.
+TILED_CONVOLUTIONS = [
+    pytest.param(tile, case, marks=[pytest.mark.core][: tile in CORE_TILES])
+    for tile in TILES
+    for case in CONVOLUTIONS
+    if tile in CORE_TILES or case is CONVOLUTIONS[2]
 ]
 
 
@@ -170,8 +180,7 @@ def run_convolution(
     return np.sum(out, axis=0)  # type: ignore[no-any-return]
 
 
-@pytest.mark.parametrize("tile", TILES)
-@pytest.mark.parametrize("case", CONVOLUTIONS)
+@pytest.mark.parametrize(("tile", "case"), TILED_CONVOLUTIONS)
 def test_conv2d(device: Device, tile: dict[str, int], case: Any) -> None:
     it = Convolution(case)
     m = it.weight.shape[0] // it.groups
@@ -184,8 +193,7 @@ def test_conv2d(device: Device, tile: dict[str, int], case: Any) -> None:
     close(out, it.out(), it.depth)
 
 
-@pytest.mark.parametrize("tile", TILES)
-@pytest.mark.parametrize("case", CONVOLUTIONS)
+@pytest.mark.parametrize(("tile", "case"), TILED_CONVOLUTIONS)
 def test_conv2d_input_vjp(device: Device, tile: dict[str, int], case: Any) -> None:
     it = Convolution(case)
     m = it.x.shape[1] // it.groups
@@ -197,8 +205,7 @@ def test_conv2d_input_vjp(device: Device, tile: dict[str, int], case: Any) -> No
     close(out, it.grad_x(), it.weight.size)
 
 
-@pytest.mark.parametrize("tile", TILES)
-@pytest.mark.parametrize("case", CONVOLUTIONS)
+@pytest.mark.parametrize(("tile", "case"), TILED_CONVOLUTIONS)
 @pytest.mark.parametrize("chunks", [1, 5])
 def test_conv2d_weight_vjp(
     device: Device, tile: dict[str, int], case: Any, chunks: int

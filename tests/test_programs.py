@@ -13,7 +13,7 @@ from tests.programs import search
 from vkbackend.framework import ops
 from vkbackend.framework.device import CPU
 
-PARTS = 4
+PARTS = 3
 PROGRAMS_OF_A_PART = 50
 
 SMALL = Program(

@@ -23,7 +23,7 @@ Function = Callable[..., Any]
 Shapes = tuple[tuple[int, ...], ...]
 
 
-@pytest.fixture(params=[pytest.param("tiled", marks=pytest.mark.core), "registers"])
+@pytest.fixture(params=["tiled", "registers"])
 def kernel(
     request: pytest.FixtureRequest, gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[str]:
@@ -92,6 +92,7 @@ JOINED: dict[str, tuple[Function, Shapes]] = {
         ((3, 40, 48), (64, 48), (64,)),
     ),
 }
+CORE = ("scale and residual", "convolution")
 APART: dict[str, tuple[Function, Shapes, int]] = {
     "odd rows": (lambda x, w: (x @ w).relu(), ((70, 48), (48, 65)), 2),
     "odd images": (
@@ -128,7 +129,10 @@ def compare(got: Any, wanted: Any) -> None:
         np.testing.assert_array_equal(one.numpy(), other.numpy())
 
 
-@pytest.mark.parametrize("name", JOINED)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.core][: name in CORE]) for name in JOINED],
+)
 def test_joined_is_the_same(gpu: GpuDevice, kernel: str, name: str) -> None:
     function, shapes = JOINED[name]
     operands = operands_of(gpu, shapes, "float32")
@@ -219,6 +223,7 @@ def test_too_many_arguments_stay_apart(gpu: GpuDevice, kernel: str) -> None:
     assert kernels == 2
 
 
+@pytest.mark.core
 def test_gradients(gpu: GpuDevice, kernel: str) -> None:
     x, w, b = operands_of(gpu, ((64, 48), (48, 64), (64,)), "float32")
     grads = []

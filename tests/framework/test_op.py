@@ -27,6 +27,8 @@ SEED = 3
 LAYOUTS = ("contiguous", "transposed", "stepped", "broadcast", "offset")
 # Of each width one, for kernels that read elements apart; float32 has every layout.
 STEPPED = ("float16", "int8", "int32", "int64", "bool")
+# Of element-wise ops these are loaded, computed and stored as others of their width.
+TWINS = ("bfloat16", "uint8", "uint16", "int16", "uint64")
 # Results are rounded from float32, so that none is exact in another order.
 ROUNDED = ("float16", "bfloat16")
 PRIMES = {3, 5, 7, 11, 13, 29, 37, 113, 1031}
@@ -149,7 +151,9 @@ def combinations(*, device: bool) -> Iterator[Any]:
                 for layout in LAYOUTS[:1] if number else LAYOUTS:
                     steps = layout == "stepped" and dtype.name in STEPPED
                     seldom = few and not steps and layout != "contiguous"
-                    marks = [pytest.mark.core] if core(name, dtype, layout) else []
+                    seldom |= REGISTRY[name].is_elementwise and dtype.name in TWINS
+                    everywhere = number == 0 and core(name, dtype, layout)
+                    marks = [pytest.mark.core] if everywhere else []
                     yield pytest.param(
                         name,
                         sample,

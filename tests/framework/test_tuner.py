@@ -380,7 +380,6 @@ def shape_for(name: str, gpu: GpuDevice) -> tuple[int, int]:
     return 1500 if software else 1 + LEAST_WHOLE // 700, 700
 
 
-@pytest.mark.core
 @pytest.mark.parametrize("dtype", ["float32", "int32", "bfloat16"])
 @pytest.mark.parametrize("name", CALLS)
 def test_every_candidate_of_the_library_is_right(
