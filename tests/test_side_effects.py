@@ -150,12 +150,12 @@ class Factor:
 
 
 def attribute_of_a_class(_: GpuDevice) -> Made:
-    place = Factor()
+    one, other = Factor(), Factor()
 
     def between(number: int) -> None:
-        place.factor = number
+        other.factor = number
 
-    return lambda x: x * place.factor, between
+    return lambda x: x * one.factor * other.factor, between
 
 
 def attribute_by_name(_: GpuDevice) -> Made:

@@ -4,8 +4,8 @@ Looked at are the variables of its closure, the globals that it names and, of bo
 functions, methods and modules of the user's own, not those of libraries, name in turn.
 Of objects, classes and Python modules the attributes count that this code names of
 them, or of what it has computed; of short lists, tuples and dictionaries all that they
-hold. Numbers, texts, and arrays and tensors of the host that are not large, count by
-value, everything else by identity.
+hold. Numbers, texts, tensors of the host and arrays that are not large count by value,
+everything else by identity.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from array import array as numbers
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from io import IOBase
-from operator import attrgetter, is_
+from operator import is_
 from types import (
     BuiltinMethodType,
     CellType,
@@ -245,7 +245,10 @@ class Surroundings:
         if isinstance(value, ModuleType) and attributes:
             path = ".".join((value.__name__, *attributes))
             if path.startswith(_DRAWN):
-                self._look(attrgetter(".".join(attributes))(value))
+                drawn: object = value
+                for name in attributes:
+                    drawn = getattr(drawn, name, None)
+                self._look(drawn)
         for at, name in enumerate(attributes):
             if value is _MISSING:
                 self._named.update(attributes[at:])
@@ -254,14 +257,13 @@ class Surroundings:
 
     def _look_at(self, owner: Any, name: str) -> object:
         """Look at an attribute, if the object is the user's; return what it is."""
-        known, shadowed = False, None
+        known = False
         for place in _places(owner):
             known = True
             space = _attributes(place)
             # Modules of a network say when an attribute is another one.
             says = place is owner and _has(place, "_fingerprint", "forward")
             if name not in space and not says:
-                shadowed = space if place is owner else shadowed
                 continue
             found = space.get(name, _MISSING)
             if (id(place), name) not in self._taken:
@@ -269,13 +271,20 @@ class Surroundings:
                 if not isinstance(found, ModuleType):
                     rows = self._said if says else self._entries
                     rows.append((space, name, found))
-                if shadowed is not None and not callable(found):
-                    self._entries.append((shadowed, name, _MISSING))
             if found is _MISSING:
                 continue
+            if place is not owner and not callable(found):
+                self._look_for_own(owner, name)
             self._look(found, None if place is owner else owner)
             return _MISSING if isinstance(found, property) else found
         return _MISSING if known else None
+
+    def _look_for_own(self, owner: Any, name: str) -> None:
+        """Note that an object has no such attribute of its own, as its class has."""
+        space = _attributes(owner)
+        if name not in space and (id(owner), name) not in self._taken:
+            self._taken.add((id(owner), name))
+            self._entries.append((space, name, _MISSING))
 
     def _look_at_named(self) -> bool:
         """Look at attributes that are named of objects that code has computed.
