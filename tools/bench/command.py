@@ -8,10 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import vkbackend.framework as fw
-
 from . import ceiling, products, record, rows, streams, training
-from .measure import measure
+from .measure import device_to_measure, measure
 from .peer import PEERS, Peer
 from .workload import SIZES, WORKLOADS, Workload
 
@@ -21,9 +19,8 @@ _FAMILIES = (streams, rows, products, training)
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run workloads; the exit status is 1 when a result was wrong or one failed."""
     options = _parser().parse_args(arguments)
-    device = fw.device(options.device)
-    if not device.is_gpu:
-        print("bench: there is no Vulkan device to measure", file=sys.stderr)
+    device = device_to_measure(options.device)
+    if device is None:
         return 1
     return _run(options, device)
 

@@ -14,9 +14,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import vkbackend.framework as fw
-
 from . import training
+from .measure import device_to_measure
 from .peer import PEERS, Peer
 from .workload import SIZES, WORKLOADS, Bench
 
@@ -99,9 +98,8 @@ def _parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table; the exit status is 1 where there is no device."""
     options = _parser().parse_args(arguments)
-    device: Any = fw.device(options.device)
-    if not device.is_gpu:
-        print("bench: there is no Vulkan device to measure", file=sys.stderr)
+    device = device_to_measure(options.device)
+    if device is None:
         return 1
     gpu = device.gpu
     size = options.size or ("small" if gpu.info.kind == "software" else "full")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+import sys
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -24,6 +25,15 @@ _MOST_REPEATS = 400
 _REST_SECONDS = 0.05
 _COMPARED = 1 << 20
 """Elements of a result that are read back and compared: the first and the last."""
+
+
+def device_to_measure(name: str | None) -> Any:
+    """Return the Vulkan device of that name; if there is none, say so, return None."""
+    device = fw.device(name)
+    if device.is_gpu:
+        return device
+    print("bench: there is no Vulkan device to measure", file=sys.stderr)
+    return None
 
 
 class Measured(NamedTuple):

@@ -22,6 +22,7 @@ import vkbackend.framework as fw
 from vkbackend.framework import Tensor
 
 from .clock import device_seconds, wall_seconds
+from .measure import device_to_measure
 
 ROUND = (*range(128, 769, 64), *range(896, 1665, 128), *range(1792, 2561, 256))
 """Whole tiles of every kernel are whole in most of them."""
@@ -155,9 +156,8 @@ def _parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the tables; the exit status is 1 where there is no device."""
     options = _parser().parse_args(arguments)
-    device: Any = fw.device(options.device)
-    if not device.is_gpu:
-        print("bench: there is no Vulkan device to measure", file=sys.stderr)
+    device = device_to_measure(options.device)
+    if device is None:
         return 1
     print(device)
     rng = np.random.default_rng(0)
