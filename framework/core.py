@@ -179,6 +179,15 @@ class TensorCore:
 
         Setting it gives this tensor the storage of another one, and its shape, dtype
         and device; what the tape has saved stays what it was.
+
+        Raises
+        ------
+        TypeError
+            If something else than a tensor is set.
+        DTypeError
+            If a gradient is required, and the other one is not of floats.
+        TraceError
+            If a function that `jit` traces sets another storage.
         """
         return self.detach()
 

@@ -1,6 +1,6 @@
 """Limits of processor time that hold on machines slower than the one they are of.
 
-Figures are of two cores of an AMD EPYC (Zen 3) with CPython 3.11, 2026-11-22.
+Figures are of two cores of an AMD EPYC (family 25) with CPython 3.11, 2026-11-22.
 """
 
 UNIT_SECONDS = 0.0055

@@ -25,11 +25,13 @@ SHARED_TILES = (
     {"BLOCK_M": 16, "BLOCK_N": 16, "BLOCK_K": 16, "QUADS_M": 1, "QUADS_N": 1},
 )
 TILES = [*SHARED_TILES, *SUBGROUP_TILES]
-# The smallest, which compiles soonest, and that of software devices.
+# The smallest of each kind, which compile soonest.
 CORE_TILES = [SHARED_TILES[-1], SUBGROUP_TILES[-1]]
-MARKED_TILES = [
-    pytest.param(tile, marks=[pytest.mark.core][: tile in CORE_TILES]) for tile in TILES
-]
+
+
+def marks_of(tile: Mapping[str, int]) -> list[pytest.MarkDecorator]:
+    """Return what says whether other drivers run a tile too."""
+    return [pytest.mark.core] if tile in CORE_TILES else []
 
 
 def product(
@@ -51,7 +53,9 @@ def product(
     return subgroup, groups, {**tile, "LOCAL_X": lanes}
 
 
-@pytest.mark.parametrize("tile", MARKED_TILES)
+@pytest.mark.parametrize(
+    "tile", [pytest.param(tile, marks=marks_of(tile)) for tile in TILES]
+)
 @pytest.mark.parametrize(
     ("batch", "m", "n", "k"),
     [(1, 1, 1, 1), (2, 3, 7, 5), (3, 37, 29, 113), (1, 131, 65, 8), (2, 1, 67, 64)],
@@ -95,9 +99,9 @@ CONVOLUTIONS = [
     (2, 5, 7, 1, (9, 10), (5, 3), (3, 2), (2, 2), (2, 1)),
     (1, 6, 6, 6, (8, 8), (3, 3), (1, 1), (1, 1), (1, 1)),
 ]
-# All with the tiles above, and one that has everything with each other tile.
+# All with the smallest tiles; one with groups, strides and gaps with each other tile.
 TILED_CONVOLUTIONS = [
-    pytest.param(tile, case, marks=[pytest.mark.core][: tile in CORE_TILES])
+    pytest.param(tile, case, marks=marks_of(tile))
     for tile in TILES
     for case in CONVOLUTIONS
     if tile in CORE_TILES or case is CONVOLUTIONS[2]

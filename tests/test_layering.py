@@ -79,9 +79,9 @@ ORDER = {
 }
 # What the framework may know of the device layer.
 PUBLIC = ("vkbackend", "vkbackend.config", "vkbackend.errors")
-# Oracles and examples' needs: no module of the library imports them.
 # What may hold an import; an expression never does.
 STATEMENTS = (ast.stmt, ast.excepthandler, ast.match_case)
+# Oracles and examples' needs: no module of the library imports them.
 FOREIGN = ("tests", "torch", "sklearn", "matplotlib")
 
 

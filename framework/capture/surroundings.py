@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 import random
 import sys
-from array import array as numbers
+from array import array as number_array
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from io import IOBase
@@ -46,7 +46,7 @@ MOST_HELD = 100
 MOST_BYTES = 1 << 20
 """Arrays with more count by identity."""
 
-_HOLDERS = (dict, list, tuple, set, frozenset, deque, numbers, bytearray)
+_HOLDERS = (dict, list, tuple, set, frozenset, deque, number_array, bytearray)
 
 _DRAWN = ("random.", "numpy.random.")
 _DRAWS = (random.Random, np.random.Generator, np.random.RandomState)

@@ -27,7 +27,8 @@ SEED = 3
 LAYOUTS = ("contiguous", "transposed", "stepped", "broadcast", "offset")
 # Of each width one, for kernels that read elements apart; float32 has every layout.
 STEPPED = ("float16", "int8", "int32", "int64", "bool")
-# Of element-wise ops these are loaded, computed and stored as others of their width.
+# Element-wise ops compute in these as in others; how they are loaded and stored is the
+# same for all ops, the others of which software runs.
 TWINS = ("bfloat16", "uint8", "uint16", "int16", "uint64")
 # Results are rounded from float32, so that none is exact in another order.
 ROUNDED = ("float16", "bfloat16")

@@ -82,7 +82,8 @@ SLOW_WORDS = 1 << 21
 """Words of a buffer that keep a device busy for some tens of milliseconds or more."""
 
 # lavapipe ends a loop after 65,535 rounds; there, far fewer take long enough.
-_ROUNDS = {"SwiftShader driver": 100, "llvmpipe": 400}
+_ROUNDS = {"software": 400}
+_ROUNDS_OF_DRIVERS = {"SwiftShader driver": 100}
 _MOST_ROUNDS = 60_000
 
 
@@ -109,7 +110,8 @@ def run_slow(device: Device, y: Buffer, value: int) -> TimelinePoint:
     """Submit work that takes a while and then fills a buffer with a value."""
     pipeline = device.pipeline("slow", source=SLOW, constants={"LOCAL_X": 256})
     count = y.size // 4
-    rounds = _ROUNDS.get(device.info.driver_name, _MOST_ROUNDS)
+    rounds = _ROUNDS.get(device.info.kind, _MOST_ROUNDS)
+    rounds = _ROUNDS_OF_DRIVERS.get(device.info.driver_name, rounds)
     batch = device.batch()
     arguments = {"y": y, "count": count, "value": value, "rounds": rounds}
     batch.dispatch(pipeline, (-(-count // 256), 1, 1), arguments, [], [y])
