@@ -88,6 +88,11 @@ ANYWHERE_MOST = 1 << 27
 lie, each vector from two: products of 383 rows took 6.8 us, after packing 9.2, those of
 513 took 9.9 and 11.1, of 767 more (NVIDIA H200, driver 580.159.04, 2026-11-21)."""
 
+PLAIN_ANYWHERE_MOST = 1 << 27
+"""The same of float32, number by number: products of 255 rows took 6.4 us, on the small
+kernels 12.3, those of 383 took 11.5 and 17.8, of 511 took 14.1 and, packed, 16.8; of
+513 both 23 (NVIDIA H200, driver 580.159.04, 2026-11-22)."""
+
 MAX_RECURRING = 64
 """Different sizes that kernels are compiled for in a process; more use arguments."""
 
@@ -146,10 +151,10 @@ class _Large(NamedTuple):
         tile, width = self.tile, vector_width(self.mode)
         k = self.a.x.shape[self.a.k_dim]
         sides = {self.a: tile.m, self.b: tile.n}
-        lies = all(fits(side, width, block, k) for side, block in sides.items())
+        depth = k if self.mode in RAGGED else self.steps * self.step
+        lies = all(fits(side, width, block, depth) for side, block in sides.items())
         if (
-            self.mode not in (UNITS, HALF_SUMS)
-            or tile != ANYWHERE_TILE
+            not self._may_be_anywhere
             or any(side.outer < block for side, block in sides.items())
             or (lies and k % width == 0)
             or self.part == 1
@@ -159,9 +164,20 @@ class _Large(NamedTuple):
         return None if a is None or b is None else (a, b)
 
     @property
+    def _may_be_anywhere(self) -> bool:
+        """Whether there is a kernel that reads operands wherever they lie."""
+        if self.mode == PLAIN:
+            work = self.a.outer * self.b.outer * self.a.x.shape[self.a.k_dim]
+            return work * self.batch <= PLAIN_ANYWHERE_MOST
+        units = self.mode in (UNITS, HALF_SUMS)
+        return units and self.tile == ANYWHERE_TILE
+
+    @property
     def ragged(self) -> bool:
         """Whether operands are read to their depth, which is not of whole steps."""
         k = self.a.x.shape[self.a.k_dim]
+        if self.mode == PLAIN:
+            return self.anywhere is not None
         # The first step leaves out what is missing, so there must be another.
         whole = k % self.step == 0
         if self.mode not in RAGGED or whole or self.part == 1:
@@ -245,12 +261,18 @@ def likely_cuts(gpu: DeviceInfo, a: Placed, b: Placed, mode: str) -> dict[str, C
 
 
 def _anywhere_cut(gpu: DeviceInfo, a: Placed, b: Placed, mode: str) -> Cut | None:
-    """Return how to cut a small product whose operands are read wherever they lie."""
+    """Return how to cut a product whose operands are read wherever they lie."""
+    sizes = Sizes(a.shape[1], b.shape[2], a.shape[2], a.shape[0])
+    sides = Side("a", a, 1, 2), Side("b", b, 2, 1)
+    if mode == PLAIN:
+        found = cuts(gpu, mode, sizes, apart=True)
+        ways = (cut for cut in found if _Large(gpu, *sides, mode, cut).anywhere)
+        return next(ways, None)
     work = math.prod(a.shape) * b.shape[2]
     if work > ANYWHERE_MOST or not runs(gpu, ANYWHERE_TILE, UNITS):
         return None
     cut = Cut(ANYWHERE_TILE, 1, True)
-    product = _Large(gpu, Side("a", a, 1, 2), Side("b", b, 2, 1), mode, cut)
+    product = _Large(gpu, *sides, mode, cut)
     return None if product.anywhere is None else cut
 
 
@@ -300,10 +322,11 @@ def _dispatch(
     depth = part * tile.k
     memory: Argument = left.memory
     if rows.start:
-        lines = (
-            rows.start * left.line if left.along_k else rows.start // vector_width(mode)
-        )
-        memory = At(left.memory, VECTOR_SIZE * lines)
+        width, size = vector_width(mode), VECTOR_SIZE
+        if product.anywhere is not None:
+            width, size = 1, size // width
+        lines = rows.start * left.line if left.along_k else rows.start // width
+        memory = At(left.memory, size * lines)
     push: dict[str, Argument] = {"a": memory, "b": right.memory, "out_": out}
     push |= {"m": m, "n": n, "k": depth, "total": product.total}
     push |= {"batches": batch, "a_stride": left.line, "b_stride": right.line}
@@ -319,6 +342,7 @@ def _dispatch(
     }
     if mode in RAGGED:
         constants["RAGGED"] = int(product.ragged)
+    if mode in (*RAGGED, PLAIN):
         constants["ANYWHERE"] = int(product.anywhere is not None)
     grid = fold_grid(ceil_div(m, tile.m) * ceil_div(n, tile.n), batch * parts)
     if parts == 1 and mode in (UNITS, HALF_SUMS):

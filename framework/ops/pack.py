@@ -33,7 +33,7 @@ PAIR_BLOCK = 32
 
 
 MOST_APART = 1 << 29
-"""Elements of 16 bits between those that are read wherever they lie."""
+"""Elements between those that are read wherever they lie."""
 
 
 class Side(NamedTuple):
@@ -149,10 +149,10 @@ def fits(side: Side, width: int, block: int, depth: int) -> bool:
 
 
 def in_lines(side: Side) -> Vectors | None:
-    """Return an operand of 16 bits in place, distances in elements, wherever they lie.
+    """Return an operand in place, distances in elements, wherever they lie.
 
     None where neither its outer dimension nor the depth lies side by side, or a kernel
-    cannot count the bytes between its elements.
+    cannot count what is between its elements.
     """
     strides, along = side.x.layout.strides, side.along_k
     last = sum((size - 1) * step for size, step in zip(side.x.shape, strides))

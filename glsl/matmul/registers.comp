@@ -2,11 +2,12 @@
 // grid    linear in tiles of BLOCK_M x BLOCK_N; z: batch, then parts of the depth
 // in      a, b: float32 in vectors of 4, the depth padded to whole pairs of 8;
 //         strides and batch strides count vectors. DTYPE int8, with OUT_ACC: words of 4
-//         int8 along the depth in place of float32
+//         int8 along the depth in place of float32. With ANYWHERE float32 wherever they
+//         lie, not padded, with a tile at least; distances count elements
 // out     out_ (batch, m, n), contiguous
 //         PATCHES and BIAS: see matmul/cooperative.comp
 // consts  BLOCK_M, BLOCK_N, QUADS_M, QUADS_N, A_ALONG_K, B_ALONG_K, DIRECT, UNEVEN,
-//         SLICES, AHEAD, RAGGED: some slices have fewer steps than others;
+//         SLICES, AHEAD, RAGGED: some slices have fewer steps than others; ANYWHERE;
 //         DEPTH, A_STRIDE, B_STRIDE: sizes of a shape that recurs, or 0
 // source  the order of CUTLASS's SIMT kernels; tiles chosen by measurement
 // lint    bank-conflict: stores along k run only where neighbours load along k
@@ -18,9 +19,11 @@
 #include "lib/epilogue.glsl"
 #if DTYPE == DTYPE_INT8
 #include "lib/dot.glsl"
+#define NUMBER int
 #define VECTOR ivec4
 #define MULTIPLY_ADD(a, b, c) ((c) + dot_int8(a, b))
 #else
+#define NUMBER float
 #define VECTOR vec4
 #define MULTIPLY_ADD(a, b, c) fma(a, b, c)
 #endif
@@ -39,10 +42,12 @@ layout(constant_id = 13) const uint UNEVEN = 0;
 layout(constant_id = 14) const uint SLICES = 1;
 layout(constant_id = 15) const uint AHEAD = 1;
 layout(constant_id = 16) const uint RAGGED = 0;
+layout(constant_id = 17) const uint ANYWHERE = 0;
 
 const uint BLOCK_K = 8;
 const uint STRIP = 8;  // tiles
 const uint WIDTH = 4;  // elements of a vector
+const uint UNIT = ANYWHERE != 0 ? 1 : WIDTH;  // elements that distances count
 const uint ACROSS_M = BLOCK_M / (4 * QUADS_M);
 const uint ACROSS_N = BLOCK_N / (4 * QUADS_N);
 const uint THREADS = ACROSS_M * ACROSS_N;  // of a slice
@@ -53,6 +58,10 @@ const uint COLUMNS = 4 * QUADS_N;
 // Lines of a tile that all invocations load at once.
 const uint A_LINES = THREADS / (A_ALONG_K != 0 ? BLOCK_K / 4 : BLOCK_M / 4);
 const uint B_LINES = THREADS / (B_ALONG_K != 0 ? BLOCK_K / 4 : BLOCK_N / 4);
+
+// Elements of a line of a tile, where they are read one by one.
+const uint A_LENGTH = A_ALONG_K != 0 ? BLOCK_K : BLOCK_M;
+const uint B_LENGTH = B_ALONG_K != 0 ? BLOCK_K : BLOCK_N;
 
 // A vector of padding keeps stores along k off one another's banks.
 const uint A_PITCH = BLOCK_M / 4 + 1;
@@ -67,6 +76,8 @@ shared VECTOR tiles[B_START + 2 * SLICES * B_TILE];
 
 layout(buffer_reference, std430, buffer_reference_align = 16) restrict readonly
     buffer Vectors { VECTOR at[]; };
+layout(buffer_reference, std430, buffer_reference_align = 4) restrict readonly
+    buffer Numbers { NUMBER at[]; };
 layout(buffer_reference, std430, buffer_reference_align = 16) restrict writeonly
     buffer OutVectors { VECTOR at[]; };
 
@@ -102,14 +113,53 @@ uvec2 place(uint i, uint along_k, uint block) {
     return uvec2(number / vectors + i * (THREADS / vectors), number % vectors);
 }
 
+// With ANYWHERE neighbours read neighbours, so that a subgroup reads few lines at once:
+// where the first element that this invocation reads lies in a tile, and by how much
+// further the others, in lines and along them.
+uvec2 first_place(uint length) {
+    uint number = gl_LocalInvocationIndex % THREADS;
+    return uvec2(number / length, number % length);
+}
+
+uvec2 further(uint i, uint length) {
+    uint turns = max(length / THREADS, 1);  // that a line takes
+    return uvec2(i / turns * (THREADS * turns / length), i % turns * THREADS);
+}
+
+// The depth in its step of such an element.
+uint depth_of(uint i, uint along_k, uint length) {
+    uvec2 from = first_place(length), more = further(i, length);
+    return along_k != 0 ? from.y + more.y : from.x + more.x;
+}
+
 // Registers of the step that comes to a stage of shared memory next; with AHEAD 2 those
 // of the step after it are on their way as well.
 #define NEXT(stage) (stage) % AHEAD
 
-#define FETCH(stage, number)                                                           \
+// What the first loads leave out lies before the operand, which they do not read.
+#define FETCH_EACH(side, stage, along_k, length, loads, first)                         \
+    [[unroll]] for (uint i = 0; i < 4 * (loads); ++i) {                                \
+        uvec2 more = further(i, length);                                               \
+        uint at = side##_from + step * side##_next + more.x * side##_stride + more.y;  \
+        bool out_ = first && step * BLOCK_K + depth_of(i, along_k, length) < skipped;  \
+        NUMBER next = there ? Numbers(push.side).at[out_ ? 0 : at] : NUMBER(0);        \
+        next_##side[NEXT(stage)][i / 4][i % 4] = out_ ? NUMBER(0) : next;              \
+    }
+
+#define FETCH(stage, number, first)                                                    \
     {                                                                                  \
         uint step = (number) * SLICES + slice;                                         \
         bool there = RAGGED == 0 || step < steps;                                      \
+        if (ANYWHERE != 0) {                                                           \
+            FETCH_EACH(a, stage, A_ALONG_K, A_LENGTH, A_LOADS, first)                  \
+            FETCH_EACH(b, stage, B_ALONG_K, B_LENGTH, B_LOADS, first)                  \
+        } else {                                                                       \
+            FETCH_VECTORS(stage)                                                       \
+        }                                                                              \
+    }
+
+#define FETCH_VECTORS(stage)                                                           \
+    {                                                                                  \
         [[unroll]] for (uint i = 0; i < A_LOADS; ++i)                                  \
             next_a[NEXT(stage)][i] = there                                             \
                 ? push.a.at[a_from + i * A_LINES * a_stride + step * a_next]           \
@@ -123,7 +173,23 @@ uvec2 place(uint i, uint along_k, uint block) {
 #define B_IN(stage, k, vector)                                                         \
     (B_START + (2 * slice + (stage)) * B_TILE + (k) * B_PITCH + (vector))
 
+#define KEEP_EACH(side, AT, stage, along_k, length, loads)                             \
+    [[unroll]] for (uint i = 0; i < 4 * (loads); ++i) {                                \
+        uvec2 from = first_place(length), more = further(i, length);                   \
+        uvec2 to = along_k != 0 ? from.yx : from, on = along_k != 0 ? more.yx : more;  \
+        tiles[AT(stage, to.x + on.x, to.y / 4 + on.y / 4)][to.y % 4] =                 \
+            next_##side[NEXT(stage)][i / 4][i % 4];                                    \
+    }
+
 #define KEEP(stage)                                                                    \
+    if (ANYWHERE != 0) {                                                               \
+        KEEP_EACH(a, A_AT, stage, A_ALONG_K, A_LENGTH, A_LOADS)                        \
+        KEEP_EACH(b, B_IN, stage, B_ALONG_K, B_LENGTH, B_LOADS)                        \
+    } else {                                                                           \
+        KEEP_VECTORS(stage)                                                            \
+    }
+
+#define KEEP_VECTORS(stage)                                                            \
     [[unroll]] for (uint i = 0; i < A_LOADS; ++i) {                                    \
         uvec2 to = place(i, A_ALONG_K, BLOCK_M);                                       \
         VECTOR next = next_a[NEXT(stage)][i];                                          \
@@ -170,6 +236,12 @@ void main() {
     uint b_stride = B_STRIDE != 0 ? B_STRIDE : push.b_stride;
     uint part = gl_WorkGroupID.z / push.batches;
     uint batch = gl_WorkGroupID.z % push.batches;
+    // What the depth lacks of whole steps lies in front, where the first two of all
+    // steps, and no others, leave it out.
+    const uint PAIR = 2 * BLOCK_K;
+    uint missing = ANYWHERE != 0 ? PAIR - 1 - (push.total - 1) % PAIR : 0;
+    uint skipped = part == 0 ? missing : 0;
+    uint start = part * depth - missing;
 
     // Lanes of a subgroup of 32 lie 8 wide and 4 high: few vectors serve all. Next to
     // each is one that reads the same on the left or on the right, which is quicker.
@@ -180,16 +252,16 @@ void main() {
     uint x = group % (ACROSS_N / 8) * 8 + lane / 2 % 8;
     uint y = group / (ACROSS_N / 8) * 4 + lane / 16 * 2 + lane % 2;
 
-    uvec2 a_at = place(0, A_ALONG_K, BLOCK_M);
+    uvec2 a_at = ANYWHERE != 0 ? first_place(A_LENGTH) : place(0, A_ALONG_K, BLOCK_M);
     uint a_from = batch * push.a_batch + a_at.x * a_stride + a_at.y
-        + (A_ALONG_K != 0 ? first_row * a_stride + part * depth / 4
-                          : part * depth * a_stride + first_row / 4);
-    uvec2 b_at = place(0, B_ALONG_K, BLOCK_N);
+        + (A_ALONG_K != 0 ? first_row * a_stride + start / UNIT
+                          : start * a_stride + first_row / UNIT);
+    uvec2 b_at = ANYWHERE != 0 ? first_place(B_LENGTH) : place(0, B_ALONG_K, BLOCK_N);
     uint b_from = batch * push.b_batch + b_at.x * b_stride + b_at.y
-        + (B_ALONG_K != 0 ? first_column * b_stride + part * depth / 4
-                          : part * depth * b_stride + first_column / 4);
-    uint a_next = A_ALONG_K != 0 ? BLOCK_K / 4 : BLOCK_K * a_stride;
-    uint b_next = B_ALONG_K != 0 ? BLOCK_K / 4 : BLOCK_K * b_stride;
+        + (B_ALONG_K != 0 ? first_column * b_stride + start / UNIT
+                          : start * b_stride + first_column / UNIT);
+    uint a_next = A_ALONG_K != 0 ? BLOCK_K / UNIT : BLOCK_K * a_stride;
+    uint b_next = B_ALONG_K != 0 ? BLOCK_K / UNIT : BLOCK_K * b_stride;
 #ifdef PATCHES
     uint own_tap[B_LOADS], own_place[B_LOADS];
     [[unroll]] for (uint i = 0; i < B_LOADS; ++i) {
@@ -212,14 +284,14 @@ void main() {
         [[unroll]] for (uint j = 0; j < QUADS_N; ++j) sum[i][j] = VECTOR(0);
     VECTOR next_a[AHEAD][A_LOADS], next_b[AHEAD][B_LOADS];
     VECTOR left[2][QUADS_M], right[2][QUADS_N];
-    uint own = UNEVEN != 0 ? min(depth, push.total - part * depth) : depth;
+    uint own = UNEVEN != 0 ? min(depth, push.total - start) : depth;
     uint steps = own / BLOCK_K;
     uint count = ((steps - 1) / (2 * SLICES) + 1) * 2;  // of a slice
-    FETCH(0, 0)
+    FETCH(0, 0, true)
     KEEP(0)
     barrier();
-    FETCH(1, min(1, count - 1))
-    if (AHEAD == 2) FETCH(0, min(2, count - 1))
+    FETCH(1, 1, SLICES == 1)
+    if (AHEAD == 2) FETCH(0, min(2, count - 1), false)
     READ(0, 0)
     for (uint pair = 0; pair < count; pair += 2) {
         [[unroll]] for (uint stage = 0; stage < 2; ++stage) {
@@ -227,7 +299,7 @@ void main() {
                 if (k == BLOCK_K - 1) {
                     KEEP(stage ^ 1)
                     barrier();
-                    FETCH(stage ^ 1, min(pair + stage + 1 + AHEAD, count - 1))
+                    FETCH(stage ^ 1, min(pair + stage + 1 + AHEAD, count - 1), false)
                     READ(stage ^ 1, 0)
                 } else {
                     READ(stage, k + 1)

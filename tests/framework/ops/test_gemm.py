@@ -96,6 +96,8 @@ def kernels(
         pytest.skip(f"the tile needs more shared memory than {device.info.name} has")
     monkeypatch.setattr(gemm, "SMALLEST", 1)
     monkeypatch.setattr(gemm, "PACKED_SMALLEST", 1)
+    # What is read wherever it lies is in test_pack.py.
+    monkeypatch.setattr(gemm, "PLAIN_ANYWHERE_MOST", 0)
 
     def rule(
         gpu: vkbackend.DeviceInfo, a: Placed, b: Placed, mode: str
@@ -344,8 +346,9 @@ def test_what_is_left_to_other_kernels(discrete: vkbackend.DeviceInfo) -> None:
     assert large_product(discrete, wide, wide, PLAIN) is None
     tall = placed(float32, 1, 4096, 512, False)
     assert large_product(discrete, thin, tall, PLAIN) is None
-    odd = placed(float32, 1, 129, 129, False)
-    assert large_product(discrete, odd, odd, PLAIN) is None
+    layout = Layout((1, 129, 129), (33282, 258, 2))
+    apart = Placed(layout.shape, float32, layout)
+    assert large_product(discrete, apart, apart, PLAIN) is None
 
 
 @pytest.mark.gpu

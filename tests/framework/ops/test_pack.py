@@ -2,7 +2,7 @@
 
 import dataclasses
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ from vkbackend.framework.dtype import DTYPES, float16
 from vkbackend.framework.ops import gemm, linalg
 from vkbackend.framework.ops.gemm import large_product
 from vkbackend.framework.ops.pack import PAIR_BLOCK, Side, vectors
-from vkbackend.framework.ops.product_tile import UNITS
+from vkbackend.framework.ops.product_tile import PLAIN, REGISTER_TILES, UNITS, Cut
 from vkbackend.framework.shape import Layout
 
 
@@ -296,3 +296,129 @@ def test_a_first_step_takes_nothing_from_before(
     a, b = (fw.tensor(x, "float16", gpu)[:, 1:-1] for _ in range(2))
     assert (a @ b.mT).numpy().tolist() == [[99.0] * 80] * 80
     assert emulated[-1].constants["ANYWHERE"] == 1
+
+
+Force = Callable[[Cut | None], list[Dispatch]]
+
+
+@pytest.fixture
+def forced(gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch) -> Iterator[Force]:
+    """Let float32 products be cut in one way; what is called yields the dispatches."""
+    skip_where_it_crashes(gpu.gpu.info)
+    monkeypatch.setattr(gemm, "SMALLEST", 1)
+
+    def force(cut: Cut | None) -> list[Dispatch]:
+        found: list[Dispatch] = []
+
+        def rule(info: DeviceInfo, a: Placed, b: Placed, _: str) -> list[Dispatch]:
+            discrete = dataclasses.replace(info, kind="discrete")
+            dispatches = large_product(discrete, a, b, PLAIN, cut)
+            assert dispatches is not None
+            found[:] = dispatches
+            return found
+
+        monkeypatch.setattr(linalg, "large_product", rule)
+        gpu.plans.clear()
+        return found
+
+    yield force
+    fw.eval()
+    gpu.plans.clear()
+
+
+def amid_nans(gpu: GpuDevice, x: np.ndarray, turned: bool, place: int) -> fw.Tensor:
+    """Return a view of (batch, rows, columns) from among NaN, between its lines too."""
+    lines = x.swapaxes(1, 2) if turned else x
+    batch, count, length = lines.shape
+    held = np.full((batch + 1, count + 2, length + place + 1), np.nan, np.float32)
+    held[:batch, 1:-1, place:-1] = lines
+    view = fw.tensor(held, "float32", gpu)[:batch, 1:-1, place:-1]
+    return view.transpose(1, 2) if turned else view
+
+
+# Tiles with fewer and more invocations than a line has numbers, slices, parts; what is
+# not in these are larger kernels of the same.
+CUTS = [Cut(tile, 1) for tile in REGISTER_TILES]
+CUTS += [
+    Cut(REGISTER_TILES[7], 3),
+    Cut(REGISTER_TILES[6], 2),
+    Cut(REGISTER_TILES[2], 2),
+]
+CUTS += [Cut(REGISTER_TILES[3], 2, last=2)]
+FEW = {CUTS[1], CUTS[3], CUTS[7], CUTS[8], CUTS[9], CUTS[-1]}
+
+
+@pytest.mark.parametrize(
+    ("cut", "turned"),
+    [
+        pytest.param(
+            cut,
+            turned,
+            marks=()
+            if cut in FEW and (turned in ("", "ab") or cut == CUTS[3])
+            else pytest.mark.gpu,
+        )
+        for cut, turned in itertools.product(CUTS, ("", "a", "b", "ab"))
+    ],
+    ids=lambda value: getattr(value, "name", value),
+)
+def test_numbers_wherever_they_lie(
+    gpu: GpuDevice, forced: Force, cut: Cut, turned: str, rng: np.random.Generator
+) -> None:
+    found = forced(cut)
+    batch, m, n, k = 1 if cut.last else 2, 131, 150, 553
+    a = rng.integers(-9, 10, (batch, m, k)).astype(np.float32)
+    b = rng.integers(-9, 10, (batch, k, n)).astype(np.float32)
+    left = amid_nans(gpu, a, "a" in turned, 3)
+    right = amid_nans(gpu, b, "b" in turned, 1)
+    np.testing.assert_array_equal((left @ right).numpy(), a @ b)
+    products = [each for each in found if each.kernel == "matmul/registers"]
+    assert [each.constants["ANYWHERE"] for each in products] == [1, 1][: len(products)]
+    assert "matmul/pack" not in [each.kernel for each in found]
+    real = left.numpy()[:1].astype(np.float64) / 7
+    repeated = fw.tensor(real, "float32", gpu)[:, :, 1:].expand(batch, m, k - 1)
+    got = (repeated @ right[:1, 1:].expand(batch, k - 1, n)).numpy()
+    want = np.repeat(real[:, :, 1:] @ b[:1, 1:], batch, 0)
+    assert relative_error(got, want) < 1e-6
+
+
+@pytest.mark.parametrize("turned", ["", "ab"])
+@pytest.mark.parametrize("number", [3, 7])
+def test_a_depth_begins_where_it_does(
+    gpu: GpuDevice, forced: Force, turned: str, number: int
+) -> None:
+    """Depths of all remainders; of one step, what is not of whole ones is packed."""
+    found = forced(Cut(REGISTER_TILES[number], 1))
+    rng = np.random.default_rng(number)
+    pairs = {k: rng.integers(-9, 10, (2, 1, 40, k)) for k in range(17, 35)}
+    for k, (a, b) in pairs.items():
+        left = amid_nans(gpu, a.astype(np.float32), "a" in turned, k % 4)
+        right = amid_nans(gpu, b.swapaxes(1, 2).astype(np.float32), "b" in turned, 1)
+        got = (left @ right).numpy()
+        np.testing.assert_array_equal(got, a @ b.swapaxes(1, 2), err_msg=str(k))
+        assert found[0].constants["ANYWHERE"] == 1
+
+
+def test_which_products_read_numbers_one_by_one(
+    discrete: DeviceInfo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def first(m: int, n: int, k: int, turned: bool = False) -> str:
+        strides = (n * k, 1, k) if turned else (n * k, n, 1)
+        a = Placed((1, m, k), DTYPES["float32"], Layout.contiguous((1, m, k)))
+        b = Placed((1, k, n), DTYPES["float32"], Layout((1, k, n), strides, 0))
+        found = large_product(discrete, a, b, PLAIN)
+        if found is None:
+            return "none"
+        product = next(each for each in found if each.kernel == "matmul/registers")
+        each = "each" if product.constants["ANYWHERE"] else "vectors"
+        return f"{found[0].kernel.split('/')[1]} {each}"
+
+    assert first(255, 255, 255) == first(255, 255, 255, True) == "registers each"
+    assert first(256, 256, 256) == first(256, 256, 256, True) == "registers vectors"
+    assert first(260, 260, 260) == first(260, 260, 260, True) == "registers each"
+    assert first(257, 256, 256) == "registers vectors"
+    # Of one step.
+    assert first(1001, 1101, 15) == "none"
+    monkeypatch.setattr(gemm, "PLAIN_ANYWHERE_MOST", 0)
+    assert first(255, 255, 255) == "none"
+    assert first(511, 511, 511) == "pack vectors"
