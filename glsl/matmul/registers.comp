@@ -70,6 +70,13 @@ const uint A_TILE = BLOCK_K * A_PITCH;
 const uint B_TILE = BLOCK_K * B_PITCH;
 const uint B_START = 2 * SLICES * A_TILE;
 
+// Whether results pass through shared memory. Those of slices take no less time so.
+#if defined(EPILOGUE) || defined(PATCHES)
+const bool PASSES = false;
+#else
+const bool PASSES = DIRECT == 0 && SLICES == 1;
+#endif
+
 // Two tiles of each operand for each slice. Slices take steps of the depth in turns, so
 // that a processor with one workgroup has something to do while loads arrive.
 shared VECTOR tiles[B_START + 2 * SLICES * B_TILE];
@@ -331,28 +338,51 @@ void main() {
                     sum[4 * quad + i / QUADS_N][i % QUADS_N] +=
                         tiles[other * PASSED + i * THREADS + self];
         }
-        if (slice != 0) return;
     }
-
-    [[unroll]] for (uint i = 0; i < ROWS; ++i) {
-        uint row = first_row + 4 * (i / 4 * ACROSS_M + y) + i % 4;
-        [[unroll]] for (uint j = 0; j < QUADS_N; ++j) {
-            uint column = first_column + 4 * (j * ACROSS_N + x);
+    if (PASSES) {
+        // Neighbours store neighbours: each invocation's sums are apart, and stored one by
+        // one would each be a write of 32 bytes. A row of each at a time.
+        const uint PASSED = QUADS_N * THREADS;
+        [[unroll]] for (uint i = 0; i < ROWS; ++i) {
+            uint pass = i % 2 * PASSED;
+            if (i == 0) barrier();
+            [[unroll]] for (uint j = 0; j < QUADS_N; ++j) {
 #ifdef BIAS
-            sum[i][j] += load(push.bias, min(row, rows - 1));
+                uint row = first_row + 4 * (i / 4 * ACROSS_M + y) + i % 4;
+                sum[i][j] += load(push.bias, min(row, rows - 1));
+#endif
+                tiles[pass + y * (BLOCK_N / 4) + j * ACROSS_N + x] = sum[i][j];
+            }
+            barrier();
+            [[unroll]] for (uint e = 0; e < COLUMNS; ++e) {
+                uint at = self + e * THREADS;
+                uint row = first_row + 4 * (i / 4 * ACROSS_M + at / BLOCK_N) + i % 4;
+                uint column = first_column + at % BLOCK_N;
+                if (is_result(row, column))
+                    store(push.out_, result_at(row, column), tiles[pass + at / 4][at % 4]);
+            }
+        }
+    } else if (SLICES == 1 || slice == 0) {
+        [[unroll]] for (uint i = 0; i < ROWS; ++i) {
+            uint row = first_row + 4 * (i / 4 * ACROSS_M + y) + i % 4;
+            [[unroll]] for (uint j = 0; j < QUADS_N; ++j) {
+                uint column = first_column + 4 * (j * ACROSS_N + x);
+#ifdef BIAS
+                sum[i][j] += load(push.bias, min(row, rows - 1));
 #endif
 #ifdef EPILOGUE
-            if (is_result(row, column))
-                epilogue(push.epilogue, result_at(row, column) / 4, sum[i][j]);
+                if (is_result(row, column))
+                    epilogue(push.epilogue, result_at(row, column) / 4, sum[i][j]);
 #else
-            if (DIRECT != 0) {
-                OutVectors(push.out_).at[result_at(row, column) / 4] = sum[i][j];
-            } else {
-                [[unroll]] for (uint e = 0; e < 4; ++e)
-                    if (is_result(row, column + e))
-                        store(push.out_, result_at(row, column + e), sum[i][j][e]);
-            }
+                if (DIRECT != 0) {
+                    OutVectors(push.out_).at[result_at(row, column) / 4] = sum[i][j];
+                } else {
+                    [[unroll]] for (uint e = 0; e < 4; ++e)
+                        if (is_result(row, column + e))
+                            store(push.out_, result_at(row, column + e), sum[i][j][e]);
+                }
 #endif
+            }
         }
     }
 }
