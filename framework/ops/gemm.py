@@ -27,7 +27,7 @@ from ..shape import TensorSpec, ceil_div
 from .element import storage_defines
 from .pack import VECTOR_SIZE, Side, Vectors, fits, in_lines, vectors
 from .product_tile import (
-    ANYWHERE_TILE,
+    ANYWHERE_TILES,
     DOTS,
     HALF_SUMS,
     INTEGERS,
@@ -85,8 +85,13 @@ MOST_TOUCHES = 16
 
 ANYWHERE_MOST = 1 << 27
 """Multiplications up to which operands that would need packing are read wherever they
-lie, each vector from two: products of 383 rows took 6.8 us, after packing 9.2, those of
-513 took 9.9 and 11.1, of 767 more (NVIDIA H200, driver 580.159.04, 2026-11-21)."""
+lie, each vector from two, even where processors take more than one tile."""
+
+ANYWHERE_DEPTH = 1024
+"""Depth up to which they are where packing is worth it and no processor takes more than
+one: products of 511 rows took 7.5 us, after packing 10.0, those of 575 took 9.8 and
+11.2, of 703 took 11.1 and 12.6, of 767 in two tiles each 16.0 and 15.4 (NVIDIA H200,
+driver 580.159.04, 2026-11-22)."""
 
 PLAIN_ANYWHERE_MOST = 1 << 27
 """The same of float32, number by number: products of 255 rows took 6.4 us, on the small
@@ -169,8 +174,7 @@ class _Large(NamedTuple):
         if self.mode == PLAIN:
             work = self.a.outer * self.b.outer * self.a.x.shape[self.a.k_dim]
             return work * self.batch <= PLAIN_ANYWHERE_MOST
-        units = self.mode in (UNITS, HALF_SUMS)
-        return units and self.tile == ANYWHERE_TILE
+        return self.tile.anywhere and self.mode in (UNITS, HALF_SUMS)
 
     @property
     def ragged(self) -> bool:
@@ -268,10 +272,14 @@ def _anywhere_cut(gpu: DeviceInfo, a: Placed, b: Placed, mode: str) -> Cut | Non
         found = cuts(gpu, mode, sizes, apart=True)
         ways = (cut for cut in found if _Large(gpu, *sides, mode, cut).anywhere)
         return next(ways, None)
-    work = math.prod(a.shape) * b.shape[2]
-    if work > ANYWHERE_MOST or not runs(gpu, ANYWHERE_TILE, UNITS):
+    tiles = [tile for tile in ANYWHERE_TILES if runs(gpu, tile, UNITS)]
+    at_once = [tile for tile in tiles if sizes.tiles(tile) <= PROCESSORS]
+    work = math.prod(a.shape) * sizes.n
+    worth_packing = work * PACKED_ON_UNITS >= PACKED_SMALLEST
+    small = work <= ANYWHERE_MOST if not at_once else sizes.k <= ANYWHERE_DEPTH
+    if not tiles or (worth_packing and not small):
         return None
-    cut = Cut(ANYWHERE_TILE, 1, True)
+    cut = Cut((at_once or tiles)[0], 1, True)
     product = _Large(gpu, *sides, mode, cut)
     return None if product.anywhere is None else cut
 

@@ -104,6 +104,8 @@ class Tile(NamedTuple):
         In `matmul/registers`, how many invocations take turns with the depth of a sum.
     ahead : int
         There, how many steps before they are needed operands are loaded.
+    anywhere : bool
+        On matrix units, whether operands are read wherever they lie.
     """
 
     m: int
@@ -115,6 +117,7 @@ class Tile(NamedTuple):
     shares: tuple[float, ...]
     slices: int = 1
     ahead: int = 1
+    anywhere: bool = False
 
 
 class Cut(NamedTuple):
@@ -140,6 +143,7 @@ class Cut(NamedTuple):
         """What verdicts call it."""
         m, n, k, sub_m, sub_n, *_ = self.tile
         sliced = f" in {self.tile.slices} slices" if self.tile.slices > 1 else ""
+        sliced += ", anywhere" if self.tile.anywhere else ""
         wide = ", wide stores" if self.wide else ""
         last = f" of the last {self.last}" if self.last else ""
         depth = f"depth{last} in {self.parts}"
@@ -175,8 +179,11 @@ UNIT_TILES = (
     Tile(64, 128, 64, 32, 64, 268.0, (0.75, 0.95, 1.0)),
     Tile(64, 64, 64, 32, 32, 228.0, (0.5, 0.8, 0.93, 1.0)),
 )
-ANYWHERE_TILE = Tile(32, 64, 64, 16, 32, 228.0, (1.0,))
-"""For small operands that are read wherever they lie; see `gemm`."""
+ANYWHERE_TILES = (
+    Tile(32, 64, 64, 16, 32, 228.0, (1.0,), anywhere=True),
+    Tile(64, 64, 64, 32, 32, 228.0, (1.0,), anywhere=True),
+)
+"""For small operands that are read wherever they lie; see `gemm`, which chooses."""
 DEEP_TILE = Tile(64, 64, 128, 32, 32, 210.0, (0.595, 0.868, 1.0))
 """Of few steps, where one workgroup a processor waits in each of them."""
 HALF_SUM_TILES = (Tile(256, 256, 32, 128, 64, 413.0, (1.0,)), *UNIT_TILES)

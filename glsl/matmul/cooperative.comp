@@ -212,8 +212,8 @@ uint whole(inout Vectors memory, inout uint at) {
 
 // With ANYWHERE, which vector is read after another, and what they hold.
 #define AFTER(x) (x##_shift != 0 ? 1 : 0)
-#define FETCHED(x, i)                                                                  \
-    (ANYWHERE != 0 ? shifted(next_##x[i], beyond_##x[i], x##_shift) : next_##x[i])
+#define FETCHED(x, i) (ANYWHERE != 0 ? ready_##x[i] : next_##x[i])
+#define READY(x, i) ready_##x[i] = shifted(next_##x[i], beyond_##x[i], x##_shift);
 // What the first step reads lies before memory where it is left out.
 #define READ_FIRST(x, from)                                                            \
     {                                                                                  \
@@ -295,6 +295,20 @@ void main() {
 #define B_AT(tile, i) (b_from + (tile) * b_next + (i) * b_step)
 #endif
 
+#define READ(tile)                                                                      \
+    {                                                                                  \
+        [[unroll]] for (uint i = 0; i < A_LOADS; ++i)                                  \
+            next_a[i] = a.at[a_from + (tile) * a_next + i * a_step];                   \
+        [[unroll]] for (uint i = 0; i < B_LOADS; ++i) next_b[i] = b.at[B_AT(tile, i)]; \
+        if (ANYWHERE != 0) {                                                           \
+            [[unroll]] for (uint i = 0; i < A_LOADS; ++i)                              \
+                beyond_a[i] = a.at[a_from + (tile) * a_next + i * a_step + AFTER(a)];  \
+            [[unroll]] for (uint i = 0; i < B_LOADS; ++i)                              \
+                beyond_b[i] = b.at[B_AT(tile, i) + AFTER(b)];                          \
+        }                                                                              \
+    }
+    const uint AHEAD = ANYWHERE != 0 ? 2 : 1;
+
     uint sub_row = subgroup / ACROSS_N * SUB_M;
     uint sub_column = subgroup % ACROSS_N * SUB_N;
     C_FRAGMENT sum[FRAGMENTS_M][FRAGMENTS_N];
@@ -309,6 +323,7 @@ void main() {
     uint count = own / BLOCK_K;
     uvec4 next_a[A_LOADS], next_b[B_LOADS];
     uvec4 beyond_a[A_LOADS], beyond_b[B_LOADS];  // the vectors after those
+    uvec4 ready_a[A_LOADS], ready_b[B_LOADS];  // what they hold, while more are fetched
     [[unroll]] for (uint i = 0; i < A_LOADS; ++i) {
         bool left_out = RAGGED != 0 && A_FIRST(i) < skipped;
         if (ANYWHERE != 0)
@@ -326,6 +341,9 @@ void main() {
     if (ANYWHERE != 0) {
         [[unroll]] for (uint i = 0; i < A_LOADS; ++i) LEAVE_OUT(a, A_ALONG_K, A_FIRST(i))
         [[unroll]] for (uint i = 0; i < B_LOADS; ++i) LEAVE_OUT(b, B_ALONG_K, B_FIRST(i))
+        [[unroll]] for (uint i = 0; i < A_LOADS; ++i) READY(a, i)
+        [[unroll]] for (uint i = 0; i < B_LOADS; ++i) READY(b, i)
+        READ(min(1u, count - 1))
     }
     if (TOUCHES != 0) {
         // What later steps read of b is on its way meanwhile: workgroups share the reads,
@@ -348,22 +366,17 @@ void main() {
         [[unroll]] for (uint i = 0; i < B_LOADS; ++i)
             tiles[b_to + i * (THREADS / B_VECTORS) * B_PITCH] = FETCHED(b, i);
         // The last tile is fetched once more, which is cheaper than a branch.
-        uint ahead = min(tile + 1, count - 1);
+        uint ahead = min(tile + AHEAD, count - 1);
 #ifdef PATCHES
         if (B_ALONG_K == 0 && thread < BLOCK_K)
             places[thread] = place_at(part * depth + ahead * BLOCK_K + thread);
 #endif
         barrier();
-        [[unroll]] for (uint i = 0; i < A_LOADS; ++i)
-            next_a[i] = a.at[a_from + ahead * a_next + i * a_step];
-        [[unroll]] for (uint i = 0; i < B_LOADS; ++i)
-            next_b[i] = b.at[B_AT(ahead, i)];
         if (ANYWHERE != 0) {
-            [[unroll]] for (uint i = 0; i < A_LOADS; ++i)
-                beyond_a[i] = a.at[a_from + ahead * a_next + i * a_step + AFTER(a)];
-            [[unroll]] for (uint i = 0; i < B_LOADS; ++i)
-                beyond_b[i] = b.at[B_AT(ahead, i) + AFTER(b)];
+            [[unroll]] for (uint i = 0; i < A_LOADS; ++i) READY(a, i)
+            [[unroll]] for (uint i = 0; i < B_LOADS; ++i) READY(b, i)
         }
+        READ(ahead)
 #if SPLIT
         // High parts, then low parts; low times low is too small to matter.
         [[unroll]] for (uint k = 0; k < BLOCK_K / 2; k += EDGE) {

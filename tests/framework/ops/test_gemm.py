@@ -177,6 +177,26 @@ def test_a_depth_of_whole_vectors_needs_no_packing(
     assert kernels(4096, 4096, 56) == ["pack", "pack", "cooperative"]
 
 
+def test_small_odd_products_are_read_wherever_they_lie(
+    discrete: vkbackend.DeviceInfo,
+) -> None:
+    def tile(m: int, n: int, k: int) -> tuple[object, object] | None:
+        a, b = placed(float16, 1, m, k, False), placed(float16, 1, k, n, False)
+        found = large_product(discrete, a, b, UNITS)
+        product = dispatch_of(found, "matmul/cooperative").constants
+        tile = product["BLOCK_M"], product["BLOCK_N"]
+        return tile if product["ANYWHERE"] else None
+
+    assert tile(511, 511, 511) == (32, 64)
+    # As many tiles as processors at most, of whichever size.
+    assert tile(513, 513, 513) == (64, 64)
+    assert tile(703, 703, 703) == (64, 64)
+    assert tile(705, 705, 705) is None
+    # Deep ones are packed and cut, if that is worth it.
+    assert tile(255, 255, 1025) is None
+    assert tile(65, 65, 1025) == (32, 64)
+
+
 @given(SIDE, SIDE, st.integers(1, 3000), st.booleans(), st.booleans())
 @pytest.mark.parametrize("mode", [UNITS, HALF_SUMS, PAIRS])
 def test_tiles_on_matrix_units_stay_inside(

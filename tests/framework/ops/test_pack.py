@@ -278,6 +278,22 @@ def test_sizes_that_are_not_of_vectors(
     assert (product.constants["TOUCHES"] > 0) == touches
 
 
+@pytest.mark.parametrize("turned", ["", "a", "b", "ab"])
+def test_larger_tiles_of_sizes_that_are_not_of_vectors(
+    gpu: GpuDevice,
+    emulated: list[Dispatch],
+    turned: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Where there are more of the smaller ones than processors."""
+    monkeypatch.setattr(gemm, "PROCESSORS", 8)
+    a, b, want = operands(gpu, ODD_SIZES["odd"], turned, "float16")
+    assert relative_error((a @ b).numpy(), want) < 3e-4
+    (product,) = emulated
+    assert product.constants["ANYWHERE"] == 1
+    assert product.constants["BLOCK_M"] == 64
+
+
 def test_views_that_start_anywhere(gpu: GpuDevice, emulated: list[Dispatch]) -> None:
     a, b, _ = operands(gpu, (2, 70, 150, 140), "b", "float16")
     for i in range(1, 8):
