@@ -52,6 +52,13 @@ def test_what_was_measured_is_chosen(discrete: vkbackend.DeviceInfo, mode: str) 
     assert found == [(m, n, 1) for m, n in MEASURED[mode]]
 
 
+def test_a_second_round_that_is_not_full_has_its_depth_cut(
+    discrete: vkbackend.DeviceInfo,
+) -> None:
+    last = [cuts(discrete, UNITS, square(n), apart=True)[0].last for n in (2304, 2560)]
+    assert last == [4, 0]
+
+
 def test_slices_keep_a_device_busy_that_has_few_workgroups(
     discrete: vkbackend.DeviceInfo,
 ) -> None:
