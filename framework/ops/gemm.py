@@ -87,10 +87,11 @@ ANYWHERE_MOST = 1 << 27
 """Multiplications up to which operands that would need packing are read wherever they
 lie, each vector from two, even where processors take more than one tile."""
 
-ANYWHERE_DEPTH = 1024
+ANYWHERE_DEPTH = 1536
 """Depth up to which they are where packing is worth it and no processor takes more than
 one: products of 511 rows took 7.5 us, after packing 10.0, those of 575 took 9.8 and
-11.2, of 703 took 11.1 and 12.6, of 767 in two tiles each 16.0 and 15.4 (NVIDIA H200,
+11.2, of 703 took 11.1 and 12.6, of 767 in two tiles each 16.0 and 15.4; of 255 rows and
+a depth of 1025 10.6, packed and cut 14.1, with one of 2047 17.2 and 14.8 (NVIDIA H200,
 driver 580.159.04, 2026-11-22)."""
 
 PLAIN_ANYWHERE_MOST = 1 << 27

@@ -193,8 +193,8 @@ def test_small_odd_products_are_read_wherever_they_lie(
     assert tile(703, 703, 703) == (64, 64)
     assert tile(705, 705, 705) is None
     # Deep ones are packed and cut, if that is worth it.
-    assert tile(255, 255, 1025) is None
-    assert tile(65, 65, 1025) == (32, 64)
+    assert tile(255, 255, 1537) is None
+    assert tile(65, 65, 1537) == (32, 64)
 
 
 @given(SIDE, SIDE, st.integers(1, 3000), st.booleans(), st.booleans())
