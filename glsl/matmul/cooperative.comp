@@ -50,13 +50,15 @@
 
 // With WIDE_STORES results leave in vectors of 16 bytes, of which rows must then be
 // made. Float16 passes through shared memory as such, if the device may round it.
-#if defined(WIDE_STORES) && !defined(EPILOGUE) && !defined(BIAS)                       \
+#if !defined(EPILOGUE) && !defined(BIAS)
+#if defined(WIDE_STORES)                                                               \
     && (DTYPE != DTYPE_FLOAT16 || defined(ROUNDED) || defined(OUT_ACC))
 #define WIDE
 #endif
 // Bfloat16, of which there are no sums, then passes as the bits of float16.
-#if defined(BITS_OF_16) && DTYPE == DTYPE_BFLOAT16 && defined(WIDE) && !defined(OUT_ACC)
+#if defined(BITS_OF_16) && DTYPE == DTYPE_BFLOAT16 && !defined(OUT_ACC)
 #define AS_BITS
+#endif
 #endif
 #if defined(ROUNDED) || defined(AS_BITS)
 #define STORED float16_t
