@@ -77,7 +77,7 @@ MOST_COUNTED = 1 << 31
 RECURRING = 1 << 29
 """Multiplications from which sizes are compiled into the kernel, worth 8 percent."""
 
-RAGGED = (UNITS, HALF_SUMS, INTEGERS)
+RAGGED = (PLAIN, UNITS, HALF_SUMS, INTEGERS)
 """Modes whose kernel takes a depth of whole vectors that is not of whole steps."""
 
 MOST_TOUCHES = 16
@@ -157,8 +157,7 @@ class _Large(NamedTuple):
         tile, width = self.tile, vector_width(self.mode)
         k = self.a.x.shape[self.a.k_dim]
         sides = {self.a: tile.m, self.b: tile.n}
-        depth = k if self.mode in RAGGED else self.steps * self.step
-        lies = all(fits(side, width, block, depth) for side, block in sides.items())
+        lies = all(fits(side, width, block, k) for side, block in sides.items())
         if (
             not self._may_be_anywhere
             or any(side.outer < block for side, block in sides.items())
@@ -181,8 +180,6 @@ class _Large(NamedTuple):
     def ragged(self) -> bool:
         """Whether operands are read to their depth, which is not of whole steps."""
         k = self.a.x.shape[self.a.k_dim]
-        if self.mode == PLAIN:
-            return self.anywhere is not None
         # The first step leaves out what is missing, so there must be another.
         whole = k % self.step == 0
         if self.mode not in RAGGED or whole or self.part == 1:
@@ -351,14 +348,13 @@ def _dispatch(
     }
     if mode in RAGGED:
         constants["RAGGED"] = int(product.ragged)
-    if mode in (*RAGGED, PLAIN):
         constants["ANYWHERE"] = int(product.anywhere is not None)
     grid = fold_grid(ceil_div(m, tile.m) * ceil_div(n, tile.n), batch * parts)
     if parts == 1 and mode in (UNITS, HALF_SUMS):
         constants["TOUCHES"] = _touches(product, right, grid, constants)
     if mode in (*WITHOUT_UNITS, WORKGROUP):
         whole = n % (8 if mode == WORKGROUP else 4) == 0
-        constants["DIRECT"] = int(left.padded == m and right.padded == n and whole)
+        constants["DIRECT"] = int(left.padded == bottom and right.padded == n and whole)
     if m * n * product.depth * batch >= RECURRING:
         constants |= _size_constants(depth, left.line, right.line)
     kernel = "matmul/registers" if mode in WITHOUT_UNITS else "matmul/cooperative"
@@ -428,8 +424,8 @@ def part_constants(tile: Tile, mode: str, steps: int, part: int) -> dict[str, in
     left = steps % part  # of the last part, if it is not as deep as the others
     constants = {"UNEVEN": int(left != 0)}
     if mode in WITHOUT_UNITS:
-        ragged = part % tile.slices != 0 or left % tile.slices != 0
-        constants["RAGGED"] = int(ragged)
+        unlike = part % tile.slices != 0 or left % tile.slices != 0
+        constants["UNLIKE"] = int(unlike)
     return constants
 
 

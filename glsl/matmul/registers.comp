@@ -1,14 +1,15 @@
 // Batched matrix product in float32 or int8, large tiles in registers
 // grid    linear in tiles of BLOCK_M x BLOCK_N; z: batch, then parts of the depth
-// in      a, b: float32 in vectors of 4, the depth padded to whole pairs of 8;
-//         strides and batch strides count vectors. DTYPE int8, with OUT_ACC: words of 4
-//         int8 along the depth in place of float32. With ANYWHERE float32 wherever they
-//         lie, not padded, with a tile at least; distances count elements
+// in      a, b: float32 in vectors of 4, the depth padded to whole pairs of 8, or with
+//         RAGGED, and more than one pair, to whole vectors; strides and batch strides
+//         count vectors. DTYPE int8, with OUT_ACC: words of 4 int8 along the depth in
+//         place of float32. With ANYWHERE float32 wherever they lie, not padded, of sizes
+//         that are a tile at least; distances count elements
 // out     out_ (batch, m, n), contiguous
 //         PATCHES and BIAS: see matmul/cooperative.comp
 // consts  BLOCK_M, BLOCK_N, QUADS_M, QUADS_N, A_ALONG_K, B_ALONG_K, DIRECT, UNEVEN,
-//         SLICES, AHEAD, RAGGED: some slices have fewer steps than others; ANYWHERE;
-//         DEPTH, A_STRIDE, B_STRIDE: sizes of a shape that recurs, or 0
+//         SLICES, AHEAD, RAGGED, ANYWHERE; UNLIKE: some slices have fewer steps than
+//         others; DEPTH, A_STRIDE, B_STRIDE: sizes of a shape that recurs, or 0
 // source  the order of CUTLASS's SIMT kernels; tiles chosen by measurement
 // lint    bank-conflict: stores along k run only where neighbours load along k
 #version 460
@@ -41,8 +42,9 @@ layout(constant_id = 12) const uint B_STRIDE = 0;
 layout(constant_id = 13) const uint UNEVEN = 0;
 layout(constant_id = 14) const uint SLICES = 1;
 layout(constant_id = 15) const uint AHEAD = 1;
-layout(constant_id = 16) const uint RAGGED = 0;
+layout(constant_id = 16) const uint UNLIKE = 0;
 layout(constant_id = 17) const uint ANYWHERE = 0;
+layout(constant_id = 18) const uint RAGGED = 0;
 
 const uint BLOCK_K = 8;
 const uint STRIP = 8;  // tiles
@@ -133,7 +135,12 @@ uvec2 further(uint i, uint length) {
     return uvec2(i / turns * (THREADS * turns / length), i % turns * THREADS);
 }
 
-// The depth in its step of such an element.
+// The depth in its step of the first element of a vector, and of such an element.
+uint line_depth(uint i, uint along_k, uint block) {
+    uvec2 at = place(i, along_k, block);
+    return along_k != 0 ? at.y * WIDTH : at.x;
+}
+
 uint depth_of(uint i, uint along_k, uint length) {
     uvec2 from = first_place(length), more = further(i, length);
     return along_k != 0 ? from.y + more.y : from.x + more.x;
@@ -143,12 +150,15 @@ uint depth_of(uint i, uint along_k, uint length) {
 // of the step after it are on their way as well.
 #define NEXT(stage) (stage) % AHEAD
 
+// Whether a place in a step lies before the depth.
+#define LEFT_OUT(step, place) (RAGGED != 0 && (step) * BLOCK_K + (place) < skipped)
+
 // What the first loads leave out lies before the operand, which they do not read.
 #define FETCH_EACH(side, stage, along_k, length, loads, first)                         \
     [[unroll]] for (uint i = 0; i < 4 * (loads); ++i) {                                \
         uvec2 more = further(i, length);                                               \
         uint at = side##_from + step * side##_next + more.x * side##_stride + more.y;  \
-        bool out_ = first && step * BLOCK_K + depth_of(i, along_k, length) < skipped;  \
+        bool out_ = first && LEFT_OUT(step, depth_of(i, along_k, length));             \
         NUMBER next = there ? Numbers(push.side).at[out_ ? 0 : at] : NUMBER(0);        \
         next_##side[NEXT(stage)][i / 4][i % 4] = out_ ? NUMBER(0) : next;              \
     }
@@ -156,23 +166,27 @@ uint depth_of(uint i, uint along_k, uint length) {
 #define FETCH(stage, number, first)                                                    \
     {                                                                                  \
         uint step = (number) * SLICES + slice;                                         \
-        bool there = RAGGED == 0 || step < steps;                                      \
+        bool there = UNLIKE == 0 || step < steps;                                      \
         if (ANYWHERE != 0) {                                                           \
             FETCH_EACH(a, stage, A_ALONG_K, A_LENGTH, A_LOADS, first)                  \
             FETCH_EACH(b, stage, B_ALONG_K, B_LENGTH, B_LOADS, first)                  \
         } else {                                                                       \
-            FETCH_VECTORS(stage)                                                       \
+            FETCH_VECTORS(stage, first)                                                \
         }                                                                              \
     }
 
-#define FETCH_VECTORS(stage)                                                           \
+#define FETCH_VECTORS(stage, first)                                                    \
     {                                                                                  \
         [[unroll]] for (uint i = 0; i < A_LOADS; ++i)                                  \
-            next_a[NEXT(stage)][i] = there                                             \
+            next_a[NEXT(stage)][i] =                                                   \
+                there && !(first && LEFT_OUT(step, line_depth(i, A_ALONG_K, BLOCK_M))) \
                 ? push.a.at[a_from + i * A_LINES * a_stride + step * a_next]           \
                 : VECTOR(0);                                                           \
         [[unroll]] for (uint i = 0; i < B_LOADS; ++i)                                  \
-            next_b[NEXT(stage)][i] = there ? push.b.at[B_AT(step, i)] : VECTOR(0);     \
+            next_b[NEXT(stage)][i] =                                                   \
+                there && !(first && LEFT_OUT(step, line_depth(i, B_ALONG_K, BLOCK_N))) \
+                ? push.b.at[B_AT(step, i)]                                             \
+                : VECTOR(0);                                                           \
     }
 
 #define A_AT(stage, k, vector)                                                         \
@@ -246,9 +260,10 @@ void main() {
     // What the depth lacks of whole steps lies in front, where the first two of all
     // steps, and no others, leave it out.
     const uint PAIR = 2 * BLOCK_K;
-    uint missing = ANYWHERE != 0 ? PAIR - 1 - (push.total - 1) % PAIR : 0;
+    uint missing = RAGGED != 0 ? PAIR - 1 - (push.total - 1) % PAIR : 0;
     uint skipped = part == 0 ? missing : 0;
     uint start = part * depth - missing;
+    uint along = part * depth / UNIT - missing / UNIT;
 
     // Lanes of a subgroup of 32 lie 8 wide and 4 high: few vectors serve all. Next to
     // each is one that reads the same on the left or on the right, which is quicker.
@@ -261,11 +276,11 @@ void main() {
 
     uvec2 a_at = ANYWHERE != 0 ? first_place(A_LENGTH) : place(0, A_ALONG_K, BLOCK_M);
     uint a_from = batch * push.a_batch + a_at.x * a_stride + a_at.y
-        + (A_ALONG_K != 0 ? first_row * a_stride + start / UNIT
+        + (A_ALONG_K != 0 ? first_row * a_stride + along
                           : start * a_stride + first_row / UNIT);
     uvec2 b_at = ANYWHERE != 0 ? first_place(B_LENGTH) : place(0, B_ALONG_K, BLOCK_N);
     uint b_from = batch * push.b_batch + b_at.x * b_stride + b_at.y
-        + (B_ALONG_K != 0 ? first_column * b_stride + start / UNIT
+        + (B_ALONG_K != 0 ? first_column * b_stride + along
                           : start * b_stride + first_column / UNIT);
     uint a_next = A_ALONG_K != 0 ? BLOCK_K / UNIT : BLOCK_K * a_stride;
     uint b_next = B_ALONG_K != 0 ? BLOCK_K / UNIT : BLOCK_K * b_stride;

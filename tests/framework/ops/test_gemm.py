@@ -309,14 +309,16 @@ def test_last_rows_in_parts(
     gpu.plans.clear()
 
 
-@pytest.mark.parametrize("turned", ["", "a", "b"])
+@pytest.mark.parametrize(("turned", "n"), [("", 72), ("a", 70), ("b", 72)])
 def test_last_rows_in_parts_without_units(
-    gpu: GpuDevice, turned: str, monkeypatch: pytest.MonkeyPatch
+    gpu: GpuDevice, turned: str, n: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Rows of whole vectors are stored as such in both parts of the result."""
     skip_where_it_crashes(gpu.gpu.info)
     monkeypatch.setattr(gemm, "SMALLEST", 1)
     monkeypatch.setattr(gemm, "PACKED_SMALLEST", 1)
-    a, b, want = operands(gpu, (1, 150, 70, 400), turned, "float32")
+    a, b, want = operands(gpu, (1, 150, n, 400), turned, "float32")
+    direct = []
     for tile, parts, last in ((REGISTER_TILES[3], 3, 2), (REGISTER_TILES[7], 2, 2)):
         cut = Cut(tile, parts, last=last)
 
@@ -324,11 +326,14 @@ def test_last_rows_in_parts_without_units(
             info: vkbackend.DeviceInfo, a: Placed, b: Placed, _: str, cut: Cut = cut
         ) -> list[Dispatch] | None:
             discrete = dataclasses.replace(info, kind="discrete")
-            return large_product(discrete, a, b, PLAIN, cut)
+            found = large_product(discrete, a, b, PLAIN, cut)
+            direct.extend(row.constants.get("DIRECT") for row in found or ())
+            return found
 
         monkeypatch.setattr(linalg, "large_product", rule)
         gpu.plans.clear()
         assert relative_error((a @ b).numpy(), want) < 1e-6
+    assert set(direct) == {int(n == 72), None}
     gpu.plans.clear()
 
 
@@ -338,7 +343,7 @@ def test_slices_know_when_their_steps_are_unlike(
     def ragged(k: int, cut: Cut) -> object:
         a, b = placed(float32, 1, 512, k, False), placed(float32, 1, k, 512, False)
         found = large_product(discrete, a, b, PLAIN, cut)
-        return dispatch_of(found, "matmul/registers").constants["RAGGED"]
+        return dispatch_of(found, "matmul/registers").constants["UNLIKE"]
 
     four = REGISTER_TILES[7]
     assert four.slices == 4

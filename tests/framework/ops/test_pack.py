@@ -18,7 +18,13 @@ from vkbackend.framework.dtype import DTYPES, float16
 from vkbackend.framework.ops import gemm, linalg
 from vkbackend.framework.ops.gemm import large_product
 from vkbackend.framework.ops.pack import PAIR_BLOCK, Side, vectors
-from vkbackend.framework.ops.product_tile import PLAIN, REGISTER_TILES, UNITS, Cut
+from vkbackend.framework.ops.product_tile import (
+    PLAIN,
+    REGISTER_TILES,
+    UNITS,
+    Cut,
+    Tile,
+)
 from vkbackend.framework.shape import Layout
 
 
@@ -343,12 +349,15 @@ def forced(gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch) -> Iterator[Force]:
 
 
 def amid_nans(gpu: GpuDevice, x: np.ndarray, turned: bool, place: int) -> fw.Tensor:
-    """Return a view of (batch, rows, columns) from among NaN, between its lines too."""
+    """Return a view of (batch, rows, columns) from among NaN, between its lines too.
+
+    Lines are of whole vectors where `place`, of which there are NaN on both sides, is.
+    """
     lines = x.swapaxes(1, 2) if turned else x
     batch, count, length = lines.shape
-    held = np.full((batch + 1, count + 2, length + place + 1), np.nan, np.float32)
-    held[:batch, 1:-1, place:-1] = lines
-    view = fw.tensor(held, "float32", gpu)[:batch, 1:-1, place:-1]
+    held = np.full((batch + 1, count + 2, length + 2 * place), np.nan, np.float32)
+    held[:batch, 1:-1, place:-place] = lines
+    view = fw.tensor(held, "float32", gpu)[:batch, 1:-1, place:-place]
     return view.transpose(1, 2) if turned else view
 
 
@@ -399,20 +408,25 @@ def test_numbers_wherever_they_lie(
 
 
 @pytest.mark.parametrize("turned", ["", "ab"])
-@pytest.mark.parametrize("number", [3, 7])
+@pytest.mark.parametrize("tile", [REGISTER_TILES[3], REGISTER_TILES[7]])
+@pytest.mark.parametrize("vectors", [False, True])
 def test_a_depth_begins_where_it_does(
-    gpu: GpuDevice, forced: Force, turned: str, number: int
+    gpu: GpuDevice, forced: Force, turned: str, tile: Tile, vectors: bool
 ) -> None:
     """Depths of all remainders; of one step, what is not of whole ones is packed."""
-    found = forced(Cut(REGISTER_TILES[number], 1))
-    rng = np.random.default_rng(number)
-    pairs = {k: rng.integers(-9, 10, (2, 1, 40, k)) for k in range(17, 35)}
-    for k, (a, b) in pairs.items():
-        left = amid_nans(gpu, a.astype(np.float32), "a" in turned, k % 4)
-        right = amid_nans(gpu, b.swapaxes(1, 2).astype(np.float32), "b" in turned, 1)
-        got = (left @ right).numpy()
-        np.testing.assert_array_equal(got, a @ b.swapaxes(1, 2), err_msg=str(k))
-        assert found[0].constants["ANYWHERE"] == 1
+    found = forced(Cut(tile, 1))
+    rng = np.random.default_rng(len(turned))
+    for k in range(20, 37, 4) if vectors else range(17, 35):
+        a = rng.integers(-9, 10, (2, 36, k)).astype(np.float32)
+        b = rng.integers(-9, 10, (2, k, 40)).astype(np.float32)
+        left, right = (
+            amid_nans(gpu, x, name in turned, 4 if vectors else k % 3 + 1)
+            for name, x in (("a", a), ("b", b))
+        )
+        np.testing.assert_array_equal((left @ right).numpy(), a @ b, err_msg=str(k))
+        (product,) = found
+        assert product.constants["ANYWHERE"] == (not vectors)
+        assert product.constants["RAGGED"] == (k % 16 != 0)
 
 
 def test_which_products_read_numbers_one_by_one(
@@ -431,7 +445,8 @@ def test_which_products_read_numbers_one_by_one(
 
     assert first(255, 255, 255) == first(255, 255, 255, True) == "registers each"
     assert first(256, 256, 256) == first(256, 256, 256, True) == "registers vectors"
-    assert first(260, 260, 260) == first(260, 260, 260, True) == "registers each"
+    assert first(260, 260, 260) == first(260, 260, 260, True) == "registers vectors"
+    assert first(260, 261, 260, True) == "registers vectors"
     assert first(257, 256, 256) == "registers vectors"
     # Of one step.
     assert first(1001, 1101, 15) == "none"
