@@ -59,6 +59,11 @@ LAUNCH_MICROSECONDS = 6.0
 PLAIN_LAUNCH_MICROSECONDS = 4.0
 """Of that kernel beside the others."""
 
+PLAIN_LAST_MICROSECONDS = 2.5, 14.0
+"""Of a kernel for the last tiles beside that for the others: where a processor has room
+for one workgroup, of 1152 and 1536 rows 1.5 and 3.6; for more, of 1280, 1408 and 2048
+rows 15, 17 and 18 (NVIDIA H200, driver 580.159.04, 2026-11-22)."""
+
 MIN_PART = 512
 """Least depth of a part, where the depth is cut for want of tiles."""
 
@@ -251,6 +256,8 @@ def microseconds(cut: Cut, mode: str, sizes: Sizes) -> float:
         sums = parts * sizes.batch * rows * sizes.n
         launch = PLAIN_LAUNCH_MICROSECONDS if mode == PLAIN else LAUNCH_MICROSECONDS
         time += launch + 2 * 4 * sums / BYTES_A_MICROSECOND
+        if last and mode == PLAIN:
+            time += PLAIN_LAST_MICROSECONDS[len(tile.shares) > 1]
         time *= 1 if mode == PLAIN else DOUBT
     return time
 
