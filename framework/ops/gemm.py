@@ -266,13 +266,14 @@ def _anywhere_cut(gpu: DeviceInfo, a: Placed, b: Placed, mode: str) -> Cut | Non
     """Return how to cut a product whose operands are read wherever they lie."""
     sizes = Sizes(a.shape[1], b.shape[2], a.shape[2], a.shape[0])
     sides = Side("a", a, 1, 2), Side("b", b, 2, 1)
+    work = math.prod(a.shape) * sizes.n
     if mode == PLAIN:
-        found = cuts(gpu, mode, sizes, apart=True)
+        small = work <= PLAIN_ANYWHERE_MOST
+        found = cuts(gpu, mode, sizes, apart=True) if small else []
         ways = (cut for cut in found if _Large(gpu, *sides, mode, cut).anywhere)
         return next(ways, None)
     tiles = [tile for tile in ANYWHERE_TILES if runs(gpu, tile, UNITS)]
     at_once = [tile for tile in tiles if sizes.tiles(tile) <= PROCESSORS]
-    work = math.prod(a.shape) * sizes.n
     worth_packing = work * PACKED_ON_UNITS >= PACKED_SMALLEST
     small = work <= ANYWHERE_MOST if not at_once else sizes.k <= ANYWHERE_DEPTH
     if not tiles or (worth_packing and not small):
