@@ -52,6 +52,11 @@ def test_what_was_measured_is_chosen(discrete: vkbackend.DeviceInfo, mode: str) 
     assert found == [(m, n, 1) for m, n in MEASURED[mode]]
 
 
+def test_odd_rows_leave_in_wide_parts(discrete: vkbackend.DeviceInfo) -> None:
+    found = [chosen(discrete, UNITS, square(n))[:2] for n in (895, 1023, 1024, 1025)]
+    assert found == [(64, 128), (64, 128), (128, 64), (128, 128)]
+
+
 def test_a_second_round_that_is_not_full_has_its_depth_cut(
     discrete: vkbackend.DeviceInfo,
 ) -> None:
