@@ -297,6 +297,8 @@ def _times(product: _Product, *, parts: bool) -> dict[Cut, float]:
     if max(right, sizes.m * sizes.k, results) >= MOST_ELEMENTS:
         return {}
     found = cuts(gpu, mode, sizes, MAX_PARTS if parts else 1)
+    # Where the right operand lies is known for one step at a time.
+    found = [cut for cut in found if cut.tile.stages == 1]
     return {cut: _microseconds(cut, mode, sizes) for cut in found}
 
 

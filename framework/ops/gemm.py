@@ -417,6 +417,8 @@ def tile_constants(gpu: DeviceInfo, tile: Tile, mode: str) -> dict[str, int]:
     if mode == INTEGERS:
         constants["EDGE_K"] = integer_depth(gpu)
     subgroups = {"SUB_M": tile.sub_m, "SUB_N": tile.sub_n, "SUBGROUP": lanes}
+    if tile.stages > 1:
+        subgroups["STAGES"] = tile.stages
     return {**constants, **subgroups}
 
 

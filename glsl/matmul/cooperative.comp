@@ -10,8 +10,8 @@
 //         is added to each row. EMULATED is for tests without matrix units
 // consts  BLOCK_M, BLOCK_N, BLOCK_K, SUB_M, SUB_N, SUBGROUP, A_ALONG_K, B_ALONG_K,
 //         UNEVEN, RAGGED, ANYWHERE, with int8 EDGE_K; TOUCHES: reads of b ahead, where
-//         it lies in whole vectors; DEPTH, A_STRIDE, B_STRIDE: sizes of a shape that
-//         recurs, or 0
+//         it lies in whole vectors; STAGES: steps in shared memory, 1 or 2; DEPTH,
+//         A_STRIDE, B_STRIDE: sizes of a shape that recurs, or 0
 // source  NVIDIA's vk_cooperative_matrix_perf; gemm tiles chosen by measurement
 // lint    bank-conflict: what TOUCHES reads is stored once in a product
 #version 460
@@ -83,6 +83,11 @@ layout(constant_id = 14) const uint UNEVEN = 0;
 layout(constant_id = 16) const uint RAGGED = 0;
 layout(constant_id = 17) const uint ANYWHERE = 0;
 layout(constant_id = 18) const uint TOUCHES = 0;
+#ifdef PATCHES
+const uint STAGES = 1;
+#else
+layout(constant_id = 19) const uint STAGES = 1;
+#endif
 
 const uint EDGE = 16;  // of a fragment, which is EDGE_K deep
 #if DTYPE == DTYPE_INT8
@@ -116,7 +121,7 @@ const uint STRIP_PITCH = SUB_N * STORED_BYTES / 16 + 1;
 const uint STRIP = EDGE * STRIP_PITCH;
 const uint STRIPS = ACROSS_M * ACROSS_N * STRIP;
 const uint TILES = B_START + B_LINES * B_PITCH;
-shared uvec4 tiles[TILES > STRIPS ? TILES : STRIPS];
+shared uvec4 tiles[STAGES * TILES > STRIPS ? STAGES * TILES : STRIPS];
 
 layout(buffer_reference, std430, buffer_reference_align = 16) restrict readonly
     buffer Vectors { uvec4 at[]; };
@@ -179,19 +184,20 @@ uint lane = gl_SubgroupInvocationID;
 uint subgroup = gl_SubgroupID;
 #endif
 
-A_FRAGMENT fragment_a(uint m, uint k) {
+A_FRAGMENT fragment_a(uint stage, uint m, uint k) {
     A_FRAGMENT fragment;
     if (A_ALONG_K != 0)
-        coopMatLoad(fragment, tiles, m * A_PITCH + k / WIDTH, A_PITCH, BY_ROWS);
+        coopMatLoad(fragment, tiles, stage + m * A_PITCH + k / WIDTH, A_PITCH, BY_ROWS);
     else
-        coopMatLoad(fragment, tiles, k * A_PITCH + m / WIDTH, A_PITCH, BY_COLUMNS);
+        coopMatLoad(
+            fragment, tiles, stage + k * A_PITCH + m / WIDTH, A_PITCH, BY_COLUMNS);
     return fragment;
 }
 
-B_FRAGMENT fragment_b(uint k, uint n) {
+B_FRAGMENT fragment_b(uint stage, uint k, uint n) {
     B_FRAGMENT fragment;
-    uint at = B_START + (B_ALONG_K != 0 ? n * B_PITCH + k / WIDTH
-                                        : k * B_PITCH + n / WIDTH);
+    uint at = stage + B_START
+        + (B_ALONG_K != 0 ? n * B_PITCH + k / WIDTH : k * B_PITCH + n / WIDTH);
     if (B_ALONG_K != 0)
         coopMatLoad(fragment, tiles, at, B_PITCH, BY_COLUMNS);
     else
@@ -309,7 +315,25 @@ void main() {
                 beyond_b[i] = b.at[B_AT(tile, i) + AFTER(b)];                          \
         }                                                                              \
     }
-    const uint AHEAD = ANYWHERE != 0 ? 2 : 1;
+    // What was read goes to a stage of shared memory, and the next is read.
+#define KEEP(stage)                                                                    \
+    {                                                                                  \
+        [[unroll]] for (uint i = 0; i < A_LOADS; ++i)                                  \
+            tiles[stage + a_to + i * (THREADS / A_VECTORS) * A_PITCH] = FETCHED(a, i); \
+        [[unroll]] for (uint i = 0; i < B_LOADS; ++i)                                  \
+            tiles[stage + b_to + i * (THREADS / B_VECTORS) * B_PITCH] = FETCHED(b, i); \
+    }
+#define READ_ON(tile)                                                                  \
+    {                                                                                  \
+        if (ANYWHERE != 0) {                                                           \
+            [[unroll]] for (uint i = 0; i < A_LOADS; ++i) READY(a, i)                  \
+            [[unroll]] for (uint i = 0; i < B_LOADS; ++i) READY(b, i)                  \
+        }                                                                              \
+        READ(tile)                                                                     \
+    }
+    // With two stages a step is stored while the one before is multiplied.
+    const uint LATER = STAGES - 1;
+    const uint AHEAD = LATER + (ANYWHERE != 0 ? 2 : 1);
 
     uint sub_row = subgroup / ACROSS_N * SUB_M;
     uint sub_column = subgroup % ACROSS_N * SUB_N;
@@ -343,9 +367,7 @@ void main() {
     if (ANYWHERE != 0) {
         [[unroll]] for (uint i = 0; i < A_LOADS; ++i) LEAVE_OUT(a, A_ALONG_K, A_FIRST(i))
         [[unroll]] for (uint i = 0; i < B_LOADS; ++i) LEAVE_OUT(b, B_ALONG_K, B_FIRST(i))
-        [[unroll]] for (uint i = 0; i < A_LOADS; ++i) READY(a, i)
-        [[unroll]] for (uint i = 0; i < B_LOADS; ++i) READY(b, i)
-        READ(min(1u, count - 1))
+        READ_ON(min(1u, count - 1))
     }
     if (TOUCHES != 0) {
         // What later steps read of b is on its way meanwhile: workgroups share the reads,
@@ -361,35 +383,34 @@ void main() {
         [[unroll]] for (uint i = 0; i < TOUCHES; ++i) any |= touched[i];
         tiles[thread % A_LINES * A_PITCH + A_VECTORS][thread / A_LINES % 4] = any;
     }
+    if (STAGES == 2) {
+        KEEP(0)
+        READ_ON(min(AHEAD - 1, count - 1))
+    }
     [[dont_unroll]] for (uint tile = 0; tile < count; ++tile) {
         barrier();
-        [[unroll]] for (uint i = 0; i < A_LOADS; ++i)
-            tiles[a_to + i * (THREADS / A_VECTORS) * A_PITCH] = FETCHED(a, i);
-        [[unroll]] for (uint i = 0; i < B_LOADS; ++i)
-            tiles[b_to + i * (THREADS / B_VECTORS) * B_PITCH] = FETCHED(b, i);
+        KEEP((tile + LATER) % STAGES * TILES)
         // The last tile is fetched once more, which is cheaper than a branch.
         uint ahead = min(tile + AHEAD, count - 1);
 #ifdef PATCHES
         if (B_ALONG_K == 0 && thread < BLOCK_K)
             places[thread] = place_at(part * depth + ahead * BLOCK_K + thread);
 #endif
-        barrier();
-        if (ANYWHERE != 0) {
-            [[unroll]] for (uint i = 0; i < A_LOADS; ++i) READY(a, i)
-            [[unroll]] for (uint i = 0; i < B_LOADS; ++i) READY(b, i)
-        }
-        READ(ahead)
+        if (STAGES == 1) barrier();
+        READ_ON(ahead)
+        uint stage = tile % STAGES * TILES;
 #if SPLIT
         // High parts, then low parts; low times low is too small to matter.
         [[unroll]] for (uint k = 0; k < BLOCK_K / 2; k += EDGE) {
             A_FRAGMENT high[FRAGMENTS_M], low[FRAGMENTS_M];
             [[unroll]] for (uint i = 0; i < FRAGMENTS_M; ++i) {
-                high[i] = fragment_a(sub_row + i * EDGE, k);
-                low[i] = fragment_a(sub_row + i * EDGE, k + BLOCK_K / 2);
+                high[i] = fragment_a(stage, sub_row + i * EDGE, k);
+                low[i] = fragment_a(stage, sub_row + i * EDGE, k + BLOCK_K / 2);
             }
             [[unroll]] for (uint j = 0; j < FRAGMENTS_N; ++j) {
-                B_FRAGMENT high_b = fragment_b(k, sub_column + j * EDGE);
-                B_FRAGMENT low_b = fragment_b(k + BLOCK_K / 2, sub_column + j * EDGE);
+                B_FRAGMENT high_b = fragment_b(stage, k, sub_column + j * EDGE);
+                B_FRAGMENT low_b =
+                    fragment_b(stage, k + BLOCK_K / 2, sub_column + j * EDGE);
                 [[unroll]] for (uint i = 0; i < FRAGMENTS_M; ++i)
                     sum[i][j] = coopMatMulAdd(low[i], high_b, sum[i][j]);
                 [[unroll]] for (uint i = 0; i < FRAGMENTS_M; ++i)
@@ -402,9 +423,9 @@ void main() {
         [[unroll]] for (uint k = 0; k < BLOCK_K; k += EDGE_K) {
             A_FRAGMENT left[FRAGMENTS_M];
             [[unroll]] for (uint i = 0; i < FRAGMENTS_M; ++i)
-                left[i] = fragment_a(sub_row + i * EDGE, k);
+                left[i] = fragment_a(stage, sub_row + i * EDGE, k);
             [[unroll]] for (uint j = 0; j < FRAGMENTS_N; ++j) {
-                B_FRAGMENT right = fragment_b(k, sub_column + j * EDGE);
+                B_FRAGMENT right = fragment_b(stage, k, sub_column + j * EDGE);
                 [[unroll]] for (uint i = 0; i < FRAGMENTS_M; ++i)
                     sum[i][j] = coopMatMulAdd(left[i], right, sum[i][j]);
             }

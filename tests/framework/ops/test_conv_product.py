@@ -37,6 +37,8 @@ from vkbackend.framework.ops.product_tile import (
     UNIT_TILES,
     UNITS,
     Cut,
+    Sizes,
+    cuts,
 )
 from vkbackend.framework.ops.window import Window
 
@@ -247,6 +249,17 @@ def test_what_is_left_to_other_kernels(
     assert dispatched("forward", call) is not None
     new = call_of(discrete, (32, 128, 28, 27), 128, WINDOW)
     assert dispatched("forward", new) is None
+
+
+def test_a_step_lies_in_shared_memory_at_a_time(
+    discrete: vkbackend.DeviceInfo,
+) -> None:
+    call = call_of(discrete, (1, 128, 16, 16), 128, WINDOW, float16)
+    products = cuts(discrete, UNITS, Sizes(128, 256, 1152))
+    assert {cut.tile.stages for cut in products} == {1, 2}
+    for name in PASSES:
+        found = getattr(conv_product, f"{name.removesuffix('_vjp')}_cuts")(call)
+        assert {cut.tile.stages for cut in found.values()} == {1}
 
 
 @pytest.mark.parametrize("options", [{}, {"BIAS": "1"}, {"OUT_ACC": "1"}])

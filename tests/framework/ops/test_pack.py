@@ -320,6 +320,35 @@ def test_a_first_step_takes_nothing_from_before(
     assert emulated[-1].constants["ANYWHERE"] == 1
 
 
+@pytest.mark.parametrize(
+    ("sizes", "turned", "parts"),
+    [
+        ((1, 64, 64, 160), "", 1),
+        ((1, 64, 64, 32), "ab", 1),
+        ((1, 64, 64, 200), "a", 2),
+        ((1, 65, 71, 181), "b", 1),
+        ((1, 65, 71, 200), "a", 1),
+    ],
+)
+def test_steps_in_two_stages(
+    gpu: GpuDevice,
+    emulated: list[Dispatch],
+    monkeypatch: pytest.MonkeyPatch,
+    sizes: tuple[int, int, int, int],
+    turned: str,
+    parts: int,
+) -> None:
+    """Steps are odd or even in number, or one; the first leaves out what is missing."""
+    tile = Tile(32, 64, 32, 16, 32, 1.0, (1.0,), stages=2)
+    monkeypatch.setattr(gemm, "cuts", lambda *_, **__: [Cut(tile, parts, True)])
+    monkeypatch.setattr(gemm, "ANYWHERE_TILES", [tile._replace(anywhere=True)])
+    a, b, want = operands(gpu, sizes, turned, "float16")
+    assert relative_error((a @ b).numpy(), want) < 3e-4
+    product = next(each for each in emulated if each.kernel == "matmul/cooperative")
+    assert product.constants["STAGES"] == 2
+    assert product.constants["ANYWHERE"] == (sizes[1] == 65)
+
+
 Force = Callable[[Cut | None], list[Dispatch]]
 
 

@@ -86,7 +86,9 @@ def test_last_rows_have_their_depth_cut_where_rounds_are_few(
 
 def test_small_products_have_small_tiles(discrete: vkbackend.DeviceInfo) -> None:
     assert chosen(discrete, PLAIN, Sizes(128, 512, 784))[:2] == (32, 32)
-    assert chosen(discrete, UNITS, square(256)) == (64, 64, 1)
+    assert chosen(discrete, UNITS, square(256)) == (32, 64, 1)
+    assert chosen(discrete, UNITS, square(512)) == (32, 64, 1)
+    assert chosen(discrete, UNITS, square(640)) == (64, 64, 1)
 
 
 @pytest.mark.parametrize(
