@@ -99,9 +99,10 @@ a depth of 1025 10.6, packed and cut 14.1, with one of 2047 17.2 and 14.8 (NVIDI
 driver 580.159.04, 2026-11-22)."""
 
 PLAIN_ANYWHERE_MOST = 1 << 27
-"""The same of float32, number by number: products of 255 rows took 6.4 us, on the small
-kernels 12.3, those of 383 took 11.5 and 17.8, of 511 took 14.1 and, packed, 16.8; of
-513 both 23 (NVIDIA H200, driver 580.159.04, 2026-11-22)."""
+"""Multiplications up to which those of float32 are, number by number: products of 255
+rows took 6.4 us, on the small kernels 12.3, those of 383 took 11.5 and 17.8, of 511 took
+14.1 and, packed, 16.8; of 513 23.1 and 22.5, of 767 40 and 39, of 1023 67 and 58 (NVIDIA
+H200, driver 580.159.04, 2026-11-22)."""
 
 MAX_RECURRING = 64
 """Different sizes that kernels are compiled for in a process; more use arguments."""
