@@ -1,5 +1,6 @@
 // Batched matrix product on the matrix units: KHR cooperative matrices of a subgroup
-// grid    linear in tiles of BLOCK_M x BLOCK_N; z: batch, then parts of the depth
+// grid    linear in tiles of BLOCK_M x BLOCK_N; z: batch, then parts of the depth. With
+//         PLACED x: tiles of a row, y: rows of tiles, z: batch
 // in      a, b: 16-bit floats in vectors of 8, the depth padded to whole BLOCK_K, or
 //         with RAGGED to whole vectors; strides and batch strides count vectors. DTYPE
 //         float32: bfloat16 pairs, see matmul/pack.comp. DTYPE int8, with OUT_ACC: in
@@ -10,8 +11,8 @@
 //         is added to each row. EMULATED is for tests without matrix units
 // consts  BLOCK_M, BLOCK_N, BLOCK_K, SUB_M, SUB_N, SUBGROUP, A_ALONG_K, B_ALONG_K,
 //         UNEVEN, RAGGED, ANYWHERE, with int8 EDGE_K; TOUCHES: reads of b ahead, where
-//         it lies in whole vectors; STAGES: steps in shared memory, 1 or 2; DEPTH,
-//         A_STRIDE, B_STRIDE: sizes of a shape that recurs, or 0
+//         it lies in whole vectors; STAGES: steps in shared memory, 1 or 2;
+//         PLACED; DEPTH, A_STRIDE, B_STRIDE: sizes of a shape that recurs, or 0
 // source  NVIDIA's vk_cooperative_matrix_perf; gemm tiles chosen by measurement
 // lint    bank-conflict: what TOUCHES reads is stored once in a product
 #version 460
@@ -85,8 +86,10 @@ layout(constant_id = 17) const uint ANYWHERE = 0;
 layout(constant_id = 18) const uint TOUCHES = 0;
 #ifdef PATCHES
 const uint STAGES = 1;
+const uint PLACED = 0;
 #else
 layout(constant_id = 19) const uint STAGES = 1;
+layout(constant_id = 20) const uint PLACED = 0;
 #endif
 
 const uint EDGE = 16;  // of a fragment, which is EDGE_K deep
@@ -244,22 +247,27 @@ uvec4 cleared(uvec4 vector, int start) {
 void main() {
     uint rows = push.m;
     uint columns = push.n;
-    uint across = (columns - 1) / BLOCK_N + 1;
-    uint first_row = linear_workgroup() / across * BLOCK_M;
-    if (first_row >= rows) return;
+    uvec2 tile_at = gl_WorkGroupID.yx;
+    uint part = 0, batch = gl_WorkGroupID.z;
+    if (PLACED == 0) {
+        uint across = (columns - 1) / BLOCK_N + 1;
+        tile_at = uvec2(linear_workgroup() / across, linear_workgroup() % across);
+        part = gl_WorkGroupID.z / push.batches;
+        batch = gl_WorkGroupID.z % push.batches;
+    }
+    uint first_row = tile_at.x * BLOCK_M;
+    if (PLACED == 0 && first_row >= rows) return;
     // The last tiles move back over their neighbours and write the same values again,
     // so that no load needs a bound; operands with less than a tile are padded.
     first_row = min(first_row, push.last_row);
-    uint first_column = min(linear_workgroup() % across * BLOCK_N, push.last_column);
+    uint first_column = min(tile_at.y * BLOCK_N, push.last_column);
     uint depth = DEPTH != 0 ? DEPTH : push.k;
     // A depth that is not of whole tiles has what is missing in front, where the first
     // loads, and no others, leave it out.
     uint missing = RAGGED != 0 ? BLOCK_K - 1 - (push.total - 1) % BLOCK_K : 0;
     uint a_stride = A_STRIDE != 0 ? A_STRIDE : push.a_stride;
     uint b_stride = B_STRIDE != 0 ? B_STRIDE : push.b_stride;
-    uint part = gl_WorkGroupID.z / push.batches;
     uint skipped = part == 0 ? missing : 0;
-    uint batch = gl_WorkGroupID.z % push.batches;
 
     uint thread = gl_LocalInvocationIndex;
     uint a_line = thread / A_VECTORS;
