@@ -104,6 +104,14 @@ rows took 6.4 us, on the small kernels 12.3, those of 383 took 11.5 and 17.8, of
 14.1 and, packed, 16.8; of 513 23.1 and 22.5, of 767 40 and 39, of 1023 67 and 58 (NVIDIA
 H200, driver 580.159.04, 2026-11-22)."""
 
+SHALLOW = 112
+"""Depth below which the small kernels are quicker at float32 that would need packing, of
+`SHALLOW_SMALLEST` multiplications and more: 777x111x333 took 3.9 us there and 4.7 on
+large tiles, four of 65x65x2049 took 7.0 and 12.2, 2004x68x132 took 3.3 and 4.2, but eight
+of 255x63x127 took 4.7 and 3.0 (NVIDIA H200, driver 580.159.04, 2026-11-22)."""
+
+SHALLOW_SMALLEST = 1 << 24
+
 MAX_RECURRING = 64
 """Different sizes that kernels are compiled for in a process; more use arguments."""
 
@@ -192,6 +200,16 @@ class _Large(NamedTuple):
         return k % vector_width(self.mode) == 0 or self.anywhere is not None
 
     @property
+    def shallow(self) -> bool:
+        """Whether the small kernels are quicker, or packing worth it, all the same."""
+        k = self.a.x.shape[self.a.k_dim]
+        if self.mode != PLAIN or k >= SHALLOW:
+            return False
+        work = self.batch * self.a.outer * self.b.outer * k
+        whole = self.anywhere is None and not self.ragged
+        return not whole and work >= SHALLOW_SMALLEST
+
+    @property
     def depth(self) -> int:
         """What the depth of the operands is padded to."""
         k = self.a.x.shape[self.a.k_dim]
@@ -242,7 +260,8 @@ def large_product(
     if mode == WORKGROUP and product.most_elements > MOST_COUNTED:
         return None
     found = _dispatches(product)
-    if found[0].kernel != "matmul/pack" or mode == PAIRS:
+    packs = found[0].kernel == "matmul/pack" and mode != PAIRS
+    if not packs and not product.shallow:
         return found
     least = PACKED_SMALLEST // (1 if mode in WITHOUT_UNITS else PACKED_ON_UNITS)
     return found if batch * m * n * k >= least else None

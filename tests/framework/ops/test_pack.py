@@ -477,8 +477,12 @@ def test_which_products_read_numbers_one_by_one(
     assert first(260, 260, 260) == first(260, 260, 260, True) == "registers vectors"
     assert first(260, 261, 260, True) == "registers vectors"
     assert first(257, 256, 256) == "registers vectors"
-    # Of one step.
+    # Shallow, of one step, and both.
+    assert first(777, 333, 112) == "registers each"
+    assert first(777, 333, 111) == first(2004, 132, 68) == "none"
+    assert first(255, 127, 63) == "registers each"
     assert first(1001, 1101, 15) == "none"
+    assert first(1001, 1101, 63) == "registers each"
     monkeypatch.setattr(gemm, "PLAIN_ANYWHERE_MOST", 0)
     assert first(255, 255, 255) == "none"
     assert first(511, 511, 511) == "pack vectors"
