@@ -100,17 +100,20 @@ driver 580.159.04, 2026-11-22)."""
 
 PLAIN_ANYWHERE_MOST = 1 << 27
 """Multiplications up to which those of float32 are, number by number: products of 255
-rows took 6.4 us, on the small kernels 12.3, those of 383 took 11.5 and 17.8, of 511 took
-14.1 and, packed, 16.8; of 513 23.1 and 22.5, of 767 40 and 39, of 1023 67 and 58 (NVIDIA
-H200, driver 580.159.04, 2026-11-22)."""
+rows took 6.4 us, on the small kernels 12.3, those of 383 took 11.5 and 17.8, of 511
+took 14.1 and, packed, 16.8; of 513 23.1 and 22.5, of 767 40 and 39, of 1023 67 and 58
+(NVIDIA H200, driver 580.159.04, 2026-11-22)."""
 
 SHALLOW = 112
-"""Depth below which the small kernels are quicker at float32 that would need packing, of
-`SHALLOW_SMALLEST` multiplications and more: 777x111x333 took 3.9 us there and 4.7 on
-large tiles, four of 65x65x2049 took 7.0 and 12.2, 2004x68x132 took 3.3 and 4.2, but eight
-of 255x63x127 took 4.7 and 3.0 (NVIDIA H200, driver 580.159.04, 2026-11-22)."""
+"""Depth below which the small kernels are quicker at float32 that would need packing,
+of `SHALLOW_SMALLEST` multiplications and more: 777x111x333 took 3.9 us there and 4.7 on
+large tiles, four of 65x65x2049 took 7.0 and 12.2, 2004x68x132 took 3.3 and 4.2, but
+eight of 255x63x127 took 4.7 and 3.0 (NVIDIA H200, driver 580.159.04, 2026-11-22)."""
 
 SHALLOW_SMALLEST = 1 << 24
+
+UNORDERED = 4
+"""Workgroups for each processor up to which it does not matter which run at once."""
 
 MAX_RECURRING = 64
 """Different sizes that kernels are compiled for in a process; more use arguments."""
@@ -376,12 +379,10 @@ def _dispatch(
         constants["ANYWHERE"] = int(product.anywhere is not None)
     down, across = ceil_div(m, tile.m), ceil_div(n, tile.n)
     grid = fold_grid(down * across, batch * parts)
-    if mode in (UNITS, HALF_SUMS) and parts == 1 and max(down, across) <= MAX_GROUPS:
-        # Divisions come before the first loads: with them products of 383 rows took 6.4
-        # us in place of 6.0, of 512 rows 5.4 in place of 5.3, as the reads ahead of
-        # `_touches` take as long (NVIDIA H200, driver 580.159.04, 2026-11-22).
-        constants["PLACED"] = 1
-        grid = across, down, batch
+    placed = _placed(product, (across, down), parts)
+    if placed:
+        constants["PLACED"] = placed
+        grid = across, down, batch * parts
     if parts == 1 and mode in (UNITS, HALF_SUMS):
         constants["TOUCHES"] = _touches(product, right, grid, constants)
     if mode in (*WITHOUT_UNITS, WORKGROUP):
@@ -394,6 +395,22 @@ def _dispatch(
     if mode == WORKGROUP:
         kernel = "matmul/workgroup"
     return Dispatch(kernel, grid, push, constants, _defines(product, parts))
+
+
+def _placed(product: _Large, tiles: tuple[int, int], parts: int) -> int:
+    """Return how the grid says which tile a workgroup has, or 0 where that is counted.
+
+    Divisions that find it come before the first loads: float32 of 128 rows took 4.4 us
+    with them and 3.9 without, on matrix units 383 rows 6.4 and 6.0, but 1280 rows in
+    tiles of 128x128 there 19.5 and 20.6 (NVIDIA H200, driver 580.159.04, 2026-11-22).
+    Then z is 1: nothing; 2: the part of the depth; 3: the batch.
+    """
+    batch, tile = product.batch, product.tile
+    large = product.mode not in WITHOUT_UNITS and tile.sub_m * tile.sub_n >= 64 * 64
+    many = tiles[0] * tiles[1] * batch * parts > UNORDERED * PROCESSORS
+    if product.mode == WORKGROUP or large or many or min(batch, parts) > 1:
+        return 0
+    return 2 if parts > 1 else 3 if batch > 1 else 1
 
 
 def _touches(

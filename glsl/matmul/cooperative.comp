@@ -1,6 +1,6 @@
 // Batched matrix product on the matrix units: KHR cooperative matrices of a subgroup
 // grid    linear in tiles of BLOCK_M x BLOCK_N; z: batch, then parts of the depth. With
-//         PLACED x: tiles of a row, y: rows of tiles, z: batch
+//         PLACED x: tiles of a row, y: rows of tiles, z: 1 none, 2 parts, 3 the batch
 // in      a, b: 16-bit floats in vectors of 8, the depth padded to whole BLOCK_K, or
 //         with RAGGED to whole vectors; strides and batch strides count vectors. DTYPE
 //         float32: bfloat16 pairs, see matmul/pack.comp. DTYPE int8, with OUT_ACC: in
@@ -248,7 +248,8 @@ void main() {
     uint rows = push.m;
     uint columns = push.n;
     uvec2 tile_at = gl_WorkGroupID.yx;
-    uint part = 0, batch = gl_WorkGroupID.z;
+    uint part = PLACED == 2 ? gl_WorkGroupID.z : 0;
+    uint batch = PLACED == 3 ? gl_WorkGroupID.z : 0;
     if (PLACED == 0) {
         uint across = (columns - 1) / BLOCK_N + 1;
         tile_at = uvec2(linear_workgroup() / across, linear_workgroup() % across);

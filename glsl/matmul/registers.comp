@@ -1,5 +1,6 @@
 // Batched matrix product in float32 or int8, large tiles in registers
-// grid    linear in tiles of BLOCK_M x BLOCK_N; z: batch, then parts of the depth
+// grid    linear in tiles of BLOCK_M x BLOCK_N; z: batch, then parts of the depth. With
+//         PLACED x: tiles of a row, y: rows of tiles, z: 1 none, 2 parts, 3 the batch
 // in      a, b: float32 in vectors of 4, the depth padded to whole pairs of 8, or with
 //         RAGGED, and more than one pair, to whole vectors; strides and batch strides
 //         count vectors. DTYPE int8, with OUT_ACC: words of 4 int8 along the depth in
@@ -9,7 +10,7 @@
 //         PATCHES and BIAS: see matmul/cooperative.comp
 // consts  BLOCK_M, BLOCK_N, QUADS_M, QUADS_N, A_ALONG_K, B_ALONG_K, DIRECT, UNEVEN,
 //         SLICES, AHEAD, RAGGED, ANYWHERE; UNLIKE: some slices have fewer steps than
-//         others; DEPTH, A_STRIDE, B_STRIDE: sizes of a shape that recurs, or 0
+//         others; DEPTH, A_STRIDE, B_STRIDE: sizes of a shape that recurs, or 0; PLACED
 // source  the order of CUTLASS's SIMT kernels; tiles chosen by measurement
 // lint    bank-conflict: stores along k run only where neighbours load along k
 #version 460
@@ -45,6 +46,7 @@ layout(constant_id = 15) const uint AHEAD = 1;
 layout(constant_id = 16) const uint UNLIKE = 0;
 layout(constant_id = 17) const uint ANYWHERE = 0;
 layout(constant_id = 18) const uint RAGGED = 0;
+layout(constant_id = 19) const uint PLACED = 0;
 
 const uint BLOCK_K = 8;
 const uint STRIP = 8;  // tiles
@@ -241,22 +243,28 @@ uint depth_of(uint i, uint along_k, uint length) {
 void main() {
     uint rows = push.m;
     uint columns = push.n;
-    uint across = (columns - 1) / BLOCK_N + 1;
-    uint down = (rows - 1) / BLOCK_M + 1;
-    // Column by column in strips of rows: what runs at once loads much of the same.
-    uint strip = linear_workgroup() / (across * STRIP) * STRIP;
-    if (strip >= down) return;
-    uint high = min(STRIP, down - strip);
-    uint number = linear_workgroup() % (across * STRIP);
-    if (number >= across * high) return;
+    uvec2 tile = gl_WorkGroupID.yx;
+    uint part = PLACED == 2 ? gl_WorkGroupID.z : 0;
+    uint batch = PLACED == 3 ? gl_WorkGroupID.z : 0;
+    if (PLACED == 0) {
+        uint across = (columns - 1) / BLOCK_N + 1;
+        uint down = (rows - 1) / BLOCK_M + 1;
+        // Column by column in strips of rows: what runs at once loads much of the same.
+        uint strip = linear_workgroup() / (across * STRIP) * STRIP;
+        if (strip >= down) return;
+        uint high = min(STRIP, down - strip);
+        uint number = linear_workgroup() % (across * STRIP);
+        if (number >= across * high) return;
+        tile = uvec2(strip + number % high, number / high);
+        part = gl_WorkGroupID.z / push.batches;
+        batch = gl_WorkGroupID.z % push.batches;
+    }
     // As in matmul/cooperative.comp, so that no load needs a bound.
-    uint first_row = min((strip + number % high) * BLOCK_M, push.last_row);
-    uint first_column = min(number / high * BLOCK_N, push.last_column);
+    uint first_row = min(tile.x * BLOCK_M, push.last_row);
+    uint first_column = min(tile.y * BLOCK_N, push.last_column);
     uint depth = DEPTH != 0 ? DEPTH : push.k;
     uint a_stride = A_STRIDE != 0 ? A_STRIDE : push.a_stride;
     uint b_stride = B_STRIDE != 0 ? B_STRIDE : push.b_stride;
-    uint part = gl_WorkGroupID.z / push.batches;
-    uint batch = gl_WorkGroupID.z % push.batches;
     // What the depth lacks of whole steps lies in front, where the first two of all
     // steps, and no others, leave it out.
     const uint PAIR = 2 * BLOCK_K;

@@ -212,6 +212,8 @@ def emulated(
         kind="discrete",
         subgroup_size=32,
         max_workgroup_invocations=1024,
+        # 128 invocations pass elements of emulated matrices through this much.
+        max_shared_memory=gpu.gpu.info.max_shared_memory - 128 * 16 * 4,
     )
     found: list[Dispatch] = []
     defines = {"EMULATED": "1", "BITS_OF_16": "1"}

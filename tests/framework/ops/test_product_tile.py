@@ -6,6 +6,9 @@ import itertools
 import pytest
 
 import vkbackend
+from vkbackend.framework.dispatch import Placed
+from vkbackend.framework.dtype import DType, float16, float32
+from vkbackend.framework.ops.gemm import large_product
 from vkbackend.framework.ops.product_tile import (
     DOTS,
     HALF_SUMS,
@@ -25,6 +28,7 @@ from vkbackend.framework.ops.product_tile import (
     cuts,
     microseconds,
 )
+from vkbackend.framework.shape import Layout, ceil_div
 
 
 def square(size: int, batch: int = 1) -> Sizes:
@@ -193,3 +197,41 @@ def test_few_invocations_hold_no_slices(discrete: vkbackend.DeviceInfo) -> None:
     found = {cut.tile for cut in cuts(least, PLAIN, square(1024))}
     assert 0 < len(found) < len(REGISTER_TILES)
     assert max(tile.slices * tile.m * tile.n for tile in found) <= 64 * 128
+
+
+@pytest.mark.parametrize(
+    ("dtype", "sizes", "placed"),
+    [
+        (float32, (1, 256, 256, 256), 1),
+        (float32, (1, 256, 256, 4096), 2),
+        (float32, (3, 256, 256, 256), 3),
+        (float32, (1, 4096, 4096, 4096), 0),  # in strips of rows
+        (float16, (1, 512, 512, 512), 1),
+        (float16, (1, 256, 256, 4096), 2),
+        (float16, (3, 256, 256, 256), 3),
+        (float16, (1, 2048, 2048, 2048), 0),
+    ],
+)
+def test_who_says_which_tile(
+    discrete: vkbackend.DeviceInfo,
+    dtype: DType,
+    sizes: tuple[int, int, int, int],
+    placed: int,
+) -> None:
+    batch, m, n, k = sizes
+    shapes = (batch, m, k), (batch, k, n)
+    a, b = (Placed(shape, dtype, Layout.contiguous(shape)) for shape in shapes)
+    found = large_product(discrete, a, b, PLAIN if dtype is float32 else UNITS)
+    assert found is not None
+    product = found[0]
+    assert product.constants.get("PLACED", 0) == placed
+    down, across = (
+        ceil_div(size, int(product.constants[f"BLOCK_{name}"]))
+        for size, name in ((int(product.push["m"]), "M"), (n, "N"))  # type: ignore[arg-type]
+    )
+    x, y, z = product.grid
+    if placed:
+        assert (x, y) == (across, down)
+        assert (z > 1) == (placed > 1)
+    else:
+        assert x * y >= across * down
