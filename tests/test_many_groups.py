@@ -16,7 +16,7 @@ import vkbackend.framework as fw
 from tests.compare import assert_close
 from vkbackend.framework import dispatch, ops
 from vkbackend.framework.device import Device, GpuDevice
-from vkbackend.framework.ops import linalg
+from vkbackend.framework.ops import gemm, linalg
 
 FEW = 2
 SEED = 7
@@ -103,7 +103,8 @@ def folding(
     assert isinstance(gpu, GpuDevice)
     gpu.plans.clear()
     monkeypatch.setattr(dispatch, "MAX_GROUPS", FEW)
-    monkeypatch.setattr(linalg, "MAX_GROUPS", FEW)
+    for module in (gemm, linalg):
+        monkeypatch.setattr(module, "MAX_GROUPS", FEW)
     yield gpu
     fw.eval()
     gpu.plans.clear()

@@ -408,6 +408,7 @@ def _placed(product: _Large, tiles: tuple[int, int], parts: int) -> int:
     batch, tile = product.batch, product.tile
     large = product.mode not in WITHOUT_UNITS and tile.sub_m * tile.sub_n >= 64 * 64
     many = tiles[0] * tiles[1] * batch * parts > UNORDERED * PROCESSORS
+    many |= max(tiles) > MAX_GROUPS
     if product.mode == WORKGROUP or large or many or min(batch, parts) > 1:
         return 0
     return 2 if parts > 1 else 3 if batch > 1 else 1
