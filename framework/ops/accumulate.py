@@ -30,6 +30,12 @@ CHUNK = 16
 SOFTWARE_CHUNK = 64
 """Entries that one invocation adds up before others go on with what it found."""
 
+WAYS = 8
+"""Sorted runs that become one at once, of up to `MANY` keys: a kernel takes as long for
+all as for two, which waits for memory at each step of its search."""
+
+MANY = 1 << 16
+
 REMAP_DIMS = 6
 """Dimensions that the shader `copy/remap` walks."""
 
@@ -62,8 +68,12 @@ def _order_kernel(gpu: DeviceInfo, keys: Placed) -> list[Dispatch]:
     grid = linear_grid(count, WORKGROUP)
     areas = [Scratch(name, 8 * count) for name in ("pairs", "merged")]
 
+    ways = WAYS if count <= MANY else 2
+
     def step(kernel: str, push: dict[str, Argument], last: bool) -> Dispatch:
         constants = {"LOCAL_X": WORKGROUP, "LAST": int(last)}
+        if kernel == "index/merge":
+            constants["WAYS"] = ways
         push = {**push, "places": "out", "count": count}
         return Dispatch(kernel, grid, push, constants)
 
@@ -71,7 +81,7 @@ def _order_kernel(gpu: DeviceInfo, keys: Placed) -> list[Dispatch]:
     steps = [step("index/sort_block", first, run >= count)]
     while run < count:
         push: dict[str, Argument] = {"pairs": areas[0], "merged": areas[1], "run": run}
-        run *= 2
+        run *= ways
         steps.append(step("index/merge", push, run >= count))
         areas.reverse()
     return steps

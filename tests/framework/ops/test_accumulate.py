@@ -9,7 +9,7 @@ from vkbackend.framework.dtype import DTYPES
 from vkbackend.framework.ops.accumulate import order_of, sum_dtype
 
 
-@pytest.mark.parametrize("count", [1, 255, 256, 257, 511, 513, 1025, 4099])
+@pytest.mark.parametrize("count", [1, 255, 256, 257, 511, 513, 2049, 4099, 70_001])
 def test_equal_keys_keep_their_order(count: int, place: Device) -> None:
     keys = np.random.default_rng(count).integers(-3, 3, count).astype(np.int32)
     found = order_of(fw.tensor(keys, device=place)).numpy()
