@@ -31,8 +31,10 @@ SOFTWARE_CHUNK = 64
 """Entries that one invocation adds up before others go on with what it found."""
 
 WAYS = 8
-"""Sorted runs that become one at once, of up to `MANY` keys: a kernel takes as long for
-all as for two, which waits for memory at each step of its search."""
+"""Sorted runs that become one at once, of up to `MANY` keys, whose kernels mostly wait:
+for memory at each step of a search, and for one another. Of 8192 keys two took 12 us
+each, and the gradient of an embedding with them 147 us, with five for two runs each 149
+(NVIDIA H200, driver 580.159.04, 2026-11-22)."""
 
 MANY = 1 << 16
 

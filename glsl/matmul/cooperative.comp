@@ -312,7 +312,7 @@ void main() {
 #define B_AT(tile, i) (b_from + (tile) * b_next + (i) * b_step)
 #endif
 
-#define READ(tile)                                                                      \
+#define READ(tile)                                                                     \
     {                                                                                  \
         [[unroll]] for (uint i = 0; i < A_LOADS; ++i)                                  \
             next_a[i] = a.at[a_from + (tile) * a_next + i * a_step];                   \
