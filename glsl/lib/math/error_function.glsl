@@ -7,21 +7,21 @@
 // For |x| <= 1; relative error 2^-29.
 float erf_near_zero(float x) {
     float u = x * x;
-    float series = 0.0051871622 + u * (-0.00079978531 + u * 7.80690316e-05);
-    series = -0.37612626 + u * (0.112835787 + u * (-0.0268533472 + u * series));
+    float series = polynomial(u, 0.0051871622, -0.00079978531, 7.80690316e-05);
+    series = polynomial(u, -0.37612626, 0.112835787, -0.0268533472, series);
     // Tiny products would be lost where denormal numbers count as 0.
-    return abs(x) < 1e-20 ? x * 1.12837917 : x + x * (0.128379166 + u * series);
+    return abs(x) < 1e-20 ? x * 1.12837917 : fma(x, polynomial(u, 0.128379166, series), x);
 }
 
 float precise_erf(float x) {
     float size = min(abs(x), 4.0);
     // -log(1 - erf(x)) for 0.9 <= x <= 4; the error of erf is 2^-34.
-    float series = 0.00416042143 + size * (-0.000432273315 + size * 2.09062382e-05);
-    series = 0.633386731 + size * (0.10823644 + size * (-0.0250913072 + size * series));
-    series = -0.000170552026 + size * (1.12949514 + size * series);
+    float series = polynomial(size, 0.00416042143, -0.000432273315, 2.09062382e-05);
+    series = polynomial(size, 0.633386731, 0.10823644, -0.0250913072, series);
+    series = polynomial(size, -0.000170552026, 1.12949514, series);
     float n, rest = reduce_exponent(-series, n);
     float power = power_of_two(n);
-    float large = (1.0 - power) - power * expm1_near_zero(rest);
+    float large = fma(-power, expm1_near_zero(rest), 1.0 - power);
     large = x < 0.0 ? -large : large;
     return x != x ? x : abs(x) < 0.9375 ? erf_near_zero(x) : large;
 }
@@ -34,10 +34,10 @@ float precise_erfc(float x) {
     // One division serves both.
     float inverse = 1.0 / (one * two);
     float t = (size - 2.0) * (one * inverse);
-    float series = 0.00117907359 + t * (-0.00126320834 - t * 0.000264284026);
-    series = -0.0542132184 + t * (-0.00801536627 + t * (0.00866162498 + t * series));
-    series = -0.0927638113 + t * (-0.166030496 + t * (0.164049923 + t * series));
-    series = 1.27697837 + t * series;
+    float series = polynomial(t, 0.00117907359, -0.00126320834, -0.000264284026);
+    series = polynomial(t, -0.0542132184, -0.00801536627, 0.00866162498, series);
+    series = polynomial(t, -0.0927638113, -0.166030496, 0.164049923, series);
+    series = polynomial(t, 1.27697837, series);
     // The square in two parts, the first of which is exact.
     precise float high = upper_half(size);
     precise float rest = (size - high) * (size + high);
@@ -58,10 +58,10 @@ float mills(float s) {
     // (s + 3.6) times it, in (s - 3.6) / (s + 3.6)
     float inverse = 1.0 / (s + 3.6);
     float t = (s - 3.6) * inverse;
-    float series = 0.00047122917 + t * 7.51810439e-05;
-    series = -0.00373655627 + t * (-0.000120932673 + t * series);
-    series = -0.130249813 + t * (0.0250416677 + t * (0.0047926004 + t * series));
-    series = 0.746886075 + t * (-0.574994445 + t * (0.3308402 + t * series));
+    float series = polynomial(t, 0.00047122917, 7.51810439e-05);
+    series = polynomial(t, -0.00373655627, -0.000120932673, series);
+    series = polynomial(t, -0.130249813, 0.0250416677, 0.0047926004, series);
+    series = polynomial(t, 0.746886075, -0.574994445, 0.3308402, series);
     return series * inverse;
 }
 
@@ -71,13 +71,13 @@ float raised_bell(float s) {
     float upper = upper_half(s), high = upper * upper;
     float low = (s - upper) * (s + upper);
     // n + 64 in the lowest bits
-    float bits = high * -0.721347511 + (TO_BITS + 64.0);
+    float bits = fma(high, -0.721347511, TO_BITS + 64.0);
     precise float n = bits - (TO_BITS + 64.0);
     // exp(-rest / 2) = exp(-s^2 / 2) / 2^n
-    float rest = (high + n * (2.0 * LN2_HIGH)) + (low + n * (2.0 * LN2_LOW));
-    float bell = 0.00260426663 + rest * (-0.000261521171 + rest * 2.1594893e-05);
-    bell = -0.5 + rest * (0.124999985 + rest * (-0.0208331514 + rest * bell));
-    bell = 1.0 + rest * bell;
+    float rest = fma(n, 2.0 * LN2_HIGH, high) + fma(n, 2.0 * LN2_LOW, low);
+    float bell = polynomial(rest, 0.00260426663, -0.000261521171, 2.1594893e-05);
+    bell = polynomial(rest, -0.5, 0.124999985, -0.0208331514, bell);
+    bell = polynomial(rest, 1.0, bell);
     // In range until the end: n + 64 more in the exponent.
     return uintBitsToFloat(floatBitsToUint(bell) + (floatBitsToUint(bits) << 23));
 }
@@ -93,14 +93,14 @@ float normal_gate(float x) {
     // NaN may become 14.4 here.
     float size = min(abs(x), 14.4);
     float tail = raised_bell(size) * mills(size);
-    float value = (x >= 0.0 ? x : -0.0) - size * tail * FROM_RAISED;
+    float value = fma(-size * tail, FROM_RAISED, x >= 0.0 ? x : -0.0);
     return x > -INFINITE ? value : NOT_A_NUMBER;
 }
 
 // Its derivative, P(x) + x P'(x), which is 1 less of what it is at -x
 float normal_slope(float x) {
     float size = min(abs(x), 14.4);
-    float part = mills(size) - size * NORMAL_HEIGHT;
+    float part = fma(size, -NORMAL_HEIGHT, mills(size));
     float value = raised_bell(size) * part * FROM_RAISED;
     return x != x ? x : x >= 0.0 ? 1.0 - value : value;
 }
@@ -110,9 +110,9 @@ float normal_slope(float x) {
 float quick_mills(float s) {
     float inverse = 1.0 / (s + 3.6);
     float t = (s - 3.6) * inverse;
-    float series = 0.00488300342 + t * -0.00277030631;
-    series = -0.130293876 + t * (0.0245681927 + t * series);
-    series = 0.746884465 + t * (-0.57499218 + t * (0.330910683 + t * series));
+    float series = polynomial(t, 0.00488300342, -0.00277030631);
+    series = polynomial(t, -0.130293876, 0.0245681927, series);
+    series = polynomial(t, 0.746884465, -0.57499218, 0.330910683, series);
     return series * inverse;
 }
 
@@ -128,7 +128,7 @@ float quick_gate(float x) {
 // error 2^-17, relative 2^-16 beyond 2
 float quick_slope(float x) {
     float size = min(abs(x), 14.4);
-    float part = quick_mills(size) - size * NORMAL_HEIGHT;
+    float part = fma(size, -NORMAL_HEIGHT, quick_mills(size));
     float value = exp2(size * size * -0.721347511) * part;
     return x != x ? x : x >= 0.0 ? 1.0 - value : value;
 }
@@ -136,9 +136,9 @@ float quick_slope(float x) {
 // 1 - 2 P(-sqrt(2) x) from 1/2 on
 float quick_erf(float x) {
     float size = min(abs(x), 4.5), u = size * size;
-    float series = -0.37612626 + u * (0.112835787 + u * (-0.0268533472 + u * 0.0051871622));
-    float small = size * (1.12837917 + u * series);
+    float series = polynomial(u, -0.37612626, 0.112835787, -0.0268533472, 0.0051871622);
+    float small = size * polynomial(u, 1.12837917, series);
     float tail = exp2(u * -1.44269502) * quick_mills(size * 1.41421354);
-    float value = size < 0.5 ? small : 1.0 - 2.0 * tail;
+    float value = size < 0.5 ? small : fma(-2.0, tail, 1.0);
     return x == 0.0 || x != x ? x : x < 0.0 ? -value : value;
 }

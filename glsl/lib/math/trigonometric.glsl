@@ -79,13 +79,14 @@ float reduce_angle(float x, out uint quarter) {
 // Errors for |x| <= pi / 4: 2^-28 and 2^-33
 float sine_near_zero(float x) {
     float u = x * x;
-    return x + x * u * (-0.166666552 + u * (0.00833218917 - u * 0.000195182918));
+    float series = polynomial(u, -0.166666552, 0.00833218917, -0.000195182918);
+    return fma(x * u, series, x);
 }
 
 float cosine_near_zero(float x) {
     float u = x * x;
-    float series = 0.0416666456 + u * (-0.00138873106 + u * 2.44325674e-05);
-    return 1.0 - (0.5 * u - u * u * series);
+    float series = polynomial(u, 0.0416666456, -0.00138873106, 2.44325674e-05);
+    return 1.0 - fma(-u * u, series, 0.5 * u);
 }
 
 // sin(x + shift * pi / 2)
@@ -116,12 +117,12 @@ float precise_tan(float x) {
 
 // asin(x) / x - 1 for |x| <= 1/2 and u = x * x; error 2^-32.
 float arcsine_series(float u) {
-    float series = 0.0318260752 + u * (0.014376116 + u * 0.0375963524);
-    return u * (0.166666597 + u * (0.0750051886 + u * (0.044514481 + u * series)));
+    float series = polynomial(u, 0.0318260752, 0.014376116, 0.0375963524);
+    return u * polynomial(u, 0.166666597, 0.0750051886, 0.044514481, series);
 }
 
 float arcsine_near_zero(float x) {
-    return x + x * arcsine_series(x * x);
+    return fma(x, arcsine_series(x * x), x);
 }
 
 // acos(x) for 1/2 <= x <= 1: 2 asin(sqrt((1 - x) / 2))
@@ -158,10 +159,10 @@ float precise_acos(float x) {
 // For 0 <= x <= 1; error 2^-28.
 float arctangent_near_zero(float x) {
     float u = x * x;
-    float series = -0.0311240591 + u * (0.0108854854 - u * 0.0017870689);
-    series = 0.109511547 + u * (-0.0840037689 + u * (0.0579042025 + u * series));
-    series = -0.333332986 + u * (0.19998531 + u * (-0.142640501 + u * series));
-    return x + x * u * series;
+    float series = polynomial(u, -0.0311240591, 0.0108854854, -0.0017870689);
+    series = polynomial(u, 0.109511547, -0.0840037689, 0.0579042025, series);
+    series = polynomial(u, -0.333332986, 0.19998531, -0.142640501, series);
+    return fma(x * u, series, x);
 }
 
 float precise_atan(float x) {
