@@ -17,6 +17,7 @@ from .batch import Batch
 from .buffer import Buffer
 from .counters import Counters
 from .errors import ArgumentError
+from .float_controls import forbid_contraction
 from .info import DeviceInfo
 from .logical import LogicalDevice
 from .memory import Memory, Use, gibibytes
@@ -188,6 +189,7 @@ class Device:
         source: str | None = None,
         defines: Mapping[str, str] | None = None,
         constants: Mapping[str, Constant] | None = None,
+        contract: bool = True,
     ) -> Pipeline:
         """Return a kernel that is ready to run; the same content is built only once.
 
@@ -205,6 +207,9 @@ class Device:
         constants : mapping of str to bool, int or float, optional
             Specialization constants by name; `LOCAL_X`, `LOCAL_Y` and `LOCAL_Z` set the
             workgroup's size where the shader leaves it open.
+        contract : bool, default True
+            Whether the driver may make one rounding of a product and a sum. If not, an
+            expression has the same bits whatever the shader computes beside it.
 
         Raises
         ------
@@ -215,7 +220,7 @@ class Device:
         """
         defines = defines or {}
         constants = constants or {}
-        text = (kernel, source, tuple(sorted(defines.items())))
+        text = (kernel, source, tuple(sorted(defines.items())), contract)
         key = (text, tuple(sorted(constants.items())))
         found = self._pipelines.get(key)
         if found is not None:
@@ -224,14 +229,19 @@ class Device:
             self.check_open("pipeline")
             found = self._pipelines.get(key)
             if found is None:
-                words = self._compile(text, kernel, source, defines)
+                words = self._compile(text, kernel, source, defines, contract)
                 found = self._builder.build(words, kernel, constants)
                 self._pipelines[key] = found
                 self._kept.append(found)
             return found
 
     def _compile(
-        self, key: object, kernel: str, source: str | None, defines: Mapping[str, str]
+        self,
+        key: object,
+        kernel: str,
+        source: str | None,
+        defines: Mapping[str, str],
+        contract: bool,
     ) -> bytes:
         """Return the SPIR-V of a kernel, compiled once for all its constants."""
         if key not in self._modules:
@@ -240,7 +250,7 @@ class Device:
                 source, path = load_kernel_source(kernel)
                 name, folders = f"glsl/{kernel}.comp", [path.parent]
             words, compiled = find_or_compile(source, name, defines, folders)
-            self._modules[key] = words
+            self._modules[key] = words if contract else forbid_contraction(words)
             self.counters.shader_compiles += compiled
             if len(self._modules) > _KEPT:
                 del self._modules[next(iter(self._modules))]

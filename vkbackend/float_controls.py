@@ -1,20 +1,42 @@
-"""Ask the driver to keep NaN, infinities and signs of zero, where it can be asked.
+"""Ask the driver to compute floats as they are written, where it can be asked.
 
-Without `SignedZeroInfNanPreserve` a driver may compute as if there were none of them,
-and NVIDIA's does: it takes `x != x` for false. The request is words of the module
-(SPIR-V, "Execution Mode"), not GLSL, so that every kernel has it, whoever wrote it.
+Without `SignedZeroInfNanPreserve` a driver may compute as if there were no NaN,
+infinity or sign of zero, and NVIDIA's does: it takes `x != x` for false. Without
+`NoContraction` it may make one rounding of a product and a sum, or not, as the code
+around suggests. The requests are words of the module (SPIR-V, "Execution Mode" and
+"Decoration"), not GLSL, so that they reach every instruction, whoever wrote it.
 """
 
 import struct
 from collections.abc import Collection
 
-from .spirv_binary import HEADER_WORDS, Op, instructions
+from .spirv_binary import HEADER_WORDS, Decoration, Op, instructions
 
 SIGNED_ZERO_INF_NAN_PRESERVE = 4461
 """The execution mode."""
 
 PRESERVE_CAPABILITY = 4466
 """The capability that it needs; part of SPIR-V since 1.4."""
+
+_CONTRACTED = frozenset(
+    {
+        129,  # OpFAdd
+        131,  # OpFSub
+        133,  # OpFMul
+        136,  # OpFDiv
+        142,  # OpVectorTimesScalar
+        148,  # OpDot
+    }
+)
+_BEFORE_DECORATIONS = frozenset(
+    {
+        *range(2, 9),  # source, names, strings
+        *range(10, 18),  # extensions, memory model, entry point, modes, capabilities
+        330,  # OpModuleProcessed
+        331,  # OpExecutionModeId
+    }
+)
+"""Opcodes of what stands before decorations ("Logical Layout of a Module")."""
 
 _WIDTH_CAPABILITIES = {16: 9, 64: 10}
 """Capabilities of the floats that not every device has, by width in bits."""
@@ -72,6 +94,45 @@ def keep_special_values(words: bytes, widths: Collection[int]) -> bytes:
             words[4 * after :],
         )
     )
+
+
+def forbid_contraction(words: bytes) -> bytes:
+    """Return a module whose float arithmetic is rounded operation by operation.
+
+    What the shader itself asks for with `fma` stays one operation.
+
+    Parameters
+    ----------
+    words : bytes
+        A module, little-endian.
+
+    Returns
+    -------
+    bytes
+        The module with `NoContraction` on the result of each addition, subtraction,
+        product and quotient of floats, and of what is made of these.
+
+    Raises
+    ------
+    ShaderError
+        If the module is broken.
+    """
+    results, decorated, place = [], set(), len(words)
+    for instruction in instructions(words):
+        if instruction.opcode in _CONTRACTED:
+            results.append(instruction.require(2)[1])
+        if instruction.opcode == Op.DECORATE:
+            target, decoration = instruction.require(2)[:2]
+            if decoration == Decoration.NO_CONTRACTION:
+                decorated.add(target)
+        if instruction.opcode not in _BEFORE_DECORATIONS:
+            place = min(place, 4 * instruction.offset)
+    requests = [
+        _instruction(Op.DECORATE, result, Decoration.NO_CONTRACTION)
+        for result in results
+        if result not in decorated
+    ]
+    return b"".join((words[:place], *requests, words[place:]))
 
 
 def _instruction(opcode: int, *operands: int) -> bytes:

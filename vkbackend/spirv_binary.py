@@ -53,6 +53,7 @@ class Decoration(IntEnum):
     ARRAY_STRIDE = 6
     BUILT_IN = 11
     OFFSET = 35
+    NO_CONTRACTION = 42
 
 
 class Mode(IntEnum):

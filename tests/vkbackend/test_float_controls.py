@@ -8,8 +8,8 @@ from tests.vkbackend.kernels import HEAD, words
 from tests.vkbackend.test_spirv_binary import module
 from vkbackend import Device
 from vkbackend.errors import ShaderError
-from vkbackend.float_controls import keep_special_values
-from vkbackend.shader import validate_spirv
+from vkbackend.float_controls import forbid_contraction, keep_special_values
+from vkbackend.shader import compile_glsl, validate_spirv
 from vkbackend.spirv import read_module
 from vkbackend.spirv_binary import Op, instructions
 
@@ -94,3 +94,43 @@ void main() {
     batch.dispatch(pipeline, (len(values), 1, 1), {"x": x, "y": y}, [x], [y])
     batch.submit()
     assert words(device, y).tolist() == [0b1011, 0b100, 0b100, 0, 0]
+
+
+ARITHMETIC = """#version 460
+#extension GL_EXT_buffer_reference : require
+layout(local_size_x = 4) in;
+layout(buffer_reference, std430) buffer Floats { float at[]; };
+layout(push_constant) uniform Push { Floats x; Floats y; uint count; };
+float part(float a, float b) { return a * b; }
+void main() {
+    uint i = gl_GlobalInvocationID.x;
+    if (i >= count) return;
+    float sum = part(x.at[i], x.at[i]) + x.at[i] / 3.0;
+    y.at[i] = sum - fma(2.0, y.at[i], 1.0);
+}
+"""
+
+
+def test_each_result_of_float_arithmetic_is_left_apart() -> None:
+    given = compile_glsl(ARITHMETIC)
+    found = forbid_contraction(given)
+    assert validate_spirv(found) is None
+    marked = [
+        each.operands[0]
+        for each in instructions(found)
+        if each.opcode == Op.DECORATE and each.operands[1] == 42
+    ]
+    made = {129: 0, 131: 0, 133: 0, 136: 0}
+    for each in instructions(found):
+        if each.opcode in made:
+            made[each.opcode] += 1
+            assert marked.count(each.operands[1]) == 1
+    assert made == {129: 1, 131: 1, 133: 1, 136: 1}
+    assert len(marked) == 4
+    assert forbid_contraction(found) == found
+
+
+def test_kernels_with_and_without_contraction_are_two(device: Device) -> None:
+    twice = [device.pipeline("part", source=ARITHMETIC, contract=False) for _ in "ab"]
+    assert twice[0] is twice[1]
+    assert device.pipeline("part", source=ARITHMETIC) is not twice[0]
