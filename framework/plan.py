@@ -220,7 +220,7 @@ class _Builder:
             if row is not None:
                 self.plan.sources[row.product] = row.source
                 self._plan_kernels(self.nodes[row.product], row)
-            elif len(unit) > 1 or self.nodes[unit[0]].op.is_elementwise:
+            elif len(unit) > 1 or self._is_generated(self.nodes[unit[0]]):
                 self._plan_fused(unit, wanted)
             else:
                 self._plan_kernels(self.nodes[unit[0]])
@@ -237,6 +237,13 @@ class _Builder:
         for found in _watching:
             found.append(self.plan)
         return self.plan
+
+    def _is_generated(self, node: Node) -> bool:
+        """Whether an operation runs in a generated kernel, also when it is alone.
+
+        A reduction that may be fused is, so that its order of sums is always the same.
+        """
+        return node.op.is_elementwise or row_space(node, self.gpu.info) is not None
 
     def _joined(self, units: list[list[int]], wanted: set[int]) -> dict[int, Joined]:
         info, state = self.gpu.info, self.state or ()
@@ -345,7 +352,13 @@ class _Builder:
                 assert isinstance(program, Program)
                 text = emit_any(program, wide, rounds, siblings=True)
                 text = results_over_operands(text) if over else text
-            return gpu.pipeline(title, source=text, defines=macros, constants=constants)
+            return gpu.pipeline(
+                title,
+                source=text,
+                defines=macros,
+                constants=constants,
+                contract=False,
+            )
 
         self._add(
             pipeline,
@@ -441,7 +454,11 @@ class _Builder:
             more = joined.arguments(self.slots)
         macros = {**device_macros(self.gpu.info), **dispatch.defines}
         pipeline = self.gpu.pipeline(
-            name, source=source, defines=macros, constants=dispatch.constants
+            name,
+            source=source,
+            defines=macros,
+            constants=dispatch.constants,
+            contract=joined is None,
         )
         self._add(
             lambda _: pipeline,

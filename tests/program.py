@@ -199,6 +199,10 @@ class Answer(NamedTuple):
     gradients: list[np.ndarray | None]
 
 
+Results = tuple[list[fw.Tensor], list[fw.Tensor | None]]
+"""Compared values, and gradients, as tensors."""
+
+
 def last_uses(program: Program) -> list[list[int]]:
     """Return the values to let go of after each step."""
     last: dict[int, int] = {}
@@ -219,12 +223,16 @@ def last_uses(program: Program) -> list[list[int]]:
     return gone
 
 
-def run_ours(program: Program, device: Device) -> Answer:
-    """Run a program in float32 on a device of the library under test."""
-    inputs = [
+def our_inputs(program: Program, device: Device) -> list[fw.Tensor]:
+    """Return the inputs of a program in float32 on a device."""
+    return [
         fw.tensor(x.astype(np.float32), device=device, requires_grad=each.requires_grad)
         for x, each in zip(program.data(), program.inputs)
     ]
+
+
+def compute(program: Program, inputs: Sequence[fw.Tensor], device: Device) -> Results:
+    """Run a program and its gradients with the library under test; reads nothing."""
     values: list[Any] = list(inputs)
     gone = last_uses(program)
     for step, unused in zip(program.steps, gone):
@@ -242,9 +250,17 @@ def run_ours(program: Program, device: Device) -> Answer:
             total = term if total is None else total + term
     if total is not None:
         total.backward()
+    return [values[number].detach() for number in sorted(program.kept)], [
+        x.grad for x in inputs
+    ]
+
+
+def run_ours(program: Program, device: Device) -> Answer:
+    """Run a program in float32 on a device of the library under test."""
+    values, gradients = compute(program, our_inputs(program, device), device)
     return Answer(
-        [values[number].detach().numpy() for number in sorted(program.kept)],
-        [x.grad if x.grad is None else x.grad.numpy() for x in inputs],
+        [value.numpy() for value in values],
+        [grad if grad is None else grad.numpy() for grad in gradients],
     )
 
 

@@ -180,9 +180,8 @@ def buffer_type(name: str) -> str:
 def functions(program: AnyProgram) -> list[str]:
     """One GLSL function per distinct expression.
 
-    A value of a row may be computed anew in each pass and must then be the same, so
-    there nothing is contracted: a row's element still equals its greatest one. Other
-    results of 2-byte floats are rounded where they are used, in `compute`.
+    In programs over rows they round results of 2-byte floats; elsewhere `compute` does
+    where these are used.
     """
     lines = []
     for step, name in function_names(program).items():
@@ -191,13 +190,10 @@ def functions(program: AnyProgram) -> list[str]:
             f"{DTYPES[taken].glsl} {word}"
             for taken, word in zip(step.types, step.names)
         )
-        body = f"return {_wrapped(step)};"
-        if isinstance(program, RowProgram) and kind in ("float", "double"):
-            value = _wrapped(step)
-            if step.result in ROUNDED:
-                value = f"round_{step.result}({value})"
-            body = f"precise {kind} made_ = {value}; return made_;"
-        lines.append(f"{kind} {name}({parameters}) {{ {body} }}")
+        value = _wrapped(step)
+        if isinstance(program, RowProgram) and step.result in ROUNDED:
+            value = f"round_{step.result}({value})"
+        lines.append(f"{kind} {name}({parameters}) {{ return {value}; }}")
     return lines
 
 

@@ -32,10 +32,13 @@ GREATEST = {
 COMBINE = {
     "add": "old + new",
     "mul": "old * new",
-    "max": "new > old || new != new ? new : old",
-    "min": "new < old || new != new ? new : old",
+    "max": "(new > old) != (new != new) ? new : old",
+    "min": "(new < old) != (new != new) ? new : old",
 }
-"""How a fold combines two values; NaN is both greatest and least, as in NumPy."""
+"""How a fold combines two values; NaN is both greatest and least, as in NumPy.
+
+The two conditions exclude each other; `||` would be a branch between loads.
+"""
 
 
 def identity(combine: str, glsl: str) -> str:
@@ -110,9 +113,16 @@ class RowProgram(NamedTuple):
     ----------
     row_rank, column_rank : int
         Dimensions of the two collapsed sides of the iteration space.
+    neighbours : bool
+        Whether an invocation takes four neighbouring columns at a time; otherwise four
+        that are as far apart as there are invocations of the row. It follows from the
+        number of columns alone, so that the order of sums does.
     quads : bool
-        Whether four neighbouring columns are handled at once, which then share all
-        coordinates but the last; otherwise each element is found alone.
+        Whether neighbours share all coordinates but the last, and are read and written
+        at once; otherwise each element is found alone.
+    as_blocks : bool
+        Whether folds combine what invocations found in the order of a kernel that reads
+        rows as blocks, see `row_blocks`, which this one stands in for.
     group : int
         Invocations that share a row.
     subgroup : int
@@ -131,7 +141,9 @@ class RowProgram(NamedTuple):
 
     row_rank: int
     column_rank: int
+    neighbours: bool
     quads: bool
+    as_blocks: bool
     group: int
     subgroup: int
     rounds: int

@@ -156,20 +156,31 @@ def build_rows(
         How rows are divided, without blocks; None chooses.
     """
     space = space_of_all(nodes)
-    if lanes and tile is None and _worth_blocks(space, lanes):
-        whole = Tile(lanes, BLOCKS_TOGETHER * lanes, space.columns // (4 * lanes))
+    group = subgroup_of(gpu)
+    if tile or not _worth_blocks(space, gpu):
+        tile = tile or row_tile(gpu, space.rows, space.columns)
+        return _RowBuild(nodes, wanted, space, tile, gpu).kernel()
+    whole = Tile(group, BLOCKS_TOGETHER * group, space.columns // (4 * group))
+    if lanes:
         built = _RowBuild(nodes, wanted, space, whole, gpu).kernel()
         assert isinstance(built.program, RowProgram)
         if fits_blocks(built.program):
             return built._replace(words=[*built.words, *DIGIT_WORDS], lanes=lanes)
-    tile = tile or row_tile(gpu, space.rows, space.columns)
-    return _RowBuild(nodes, wanted, space, tile, gpu).kernel()
+    # What blocks are read for depends on what is fused; the order of sums must not.
+    walked = whole._replace(rounds=0)
+    return _RowBuild(nodes, wanted, space, walked, gpu, as_blocks=True).kernel()
 
 
-def _worth_blocks(space: Space, lanes: int) -> bool:
-    """Whether rows are whole vectors, neither too short nor too long to write out."""
+def _worth_blocks(space: Space, gpu: DeviceInfo) -> bool:
+    """Whether rows are whole vectors of a software device, and of a fitting length.
+
+    Shorter ones gain nothing, longer ones compile for long.
+    """
+    lanes = subgroup_of(gpu)
     return (
-        space.columns % (4 * lanes) == 0
+        gpu.kind == "software"
+        and lanes >= 4
+        and space.columns % (4 * lanes) == 0
         and LEAST_BLOCK <= space.columns <= MOST_BLOCK
         and space.rows * space.columns >= LEAST_BLOCKED
         and space.rows <= MOST_TOLD
@@ -228,8 +239,10 @@ class _RowBuild(Wiring):
         space: Space,
         tile: Tile,
         gpu: DeviceInfo,
+        as_blocks: bool = False,
     ) -> None:
         super().__init__(nodes)
+        self.as_blocks = as_blocks
         self.nodes = nodes
         self.wanted = wanted
         self.space = space
@@ -247,8 +260,7 @@ class _RowBuild(Wiring):
         self._read_operands()
         for k, node in enumerate(self.nodes):
             if node.op.reduction is None:
-                step = self._bounded(self.instruction(k, node))
-                self._add(step, self._is_of_row(node))
+                self._add(self.instruction(k, node), self._is_of_row(node))
             else:
                 self._reduce(node)
             self.made[id(node.outputs[0])] = len(self.steps) - 1
@@ -273,7 +285,9 @@ class _RowBuild(Wiring):
         program = RowProgram(
             row_rank=len(self.sizes[0]),
             column_rank=len(self.sizes[1]),
+            neighbours=self.space.columns % 4 == 0,
             quads=self.quads,
+            as_blocks=self.as_blocks,
             group=group,
             subgroup=self.subgroup,
             rounds=rounds,
@@ -301,38 +315,6 @@ class _RowBuild(Wiring):
         self.steps.append(step)
         self.per_row.append(per_row)
         return Reference("op", len(self.steps) - 1)
-
-    def _bounded(self, step: Instruction) -> Instruction:
-        """Return the step; of a difference from the row's greatest the cheaper exp."""
-        if step.glsl != "precise_exp(x)" or step.arguments[0].source != "op":
-            return step
-        apart = self.steps[step.arguments[0].number]
-        if apart.glsl != "x - y" or not DTYPES[apart.types[0]].is_float:
-            return step
-        own, other = apart.arguments
-        found = self._unrounded(other, own)
-        if isinstance(found, Fold) and (found.combine, found.arguments) == (
-            "max",
-            (own,),
-        ):
-            return step._replace(glsl="row_exp(x)")
-        return step
-
-    def _unrounded(
-        self, reference: Reference, like: Reference
-    ) -> Instruction | Fold | None:
-        """Return the step that a value is of, before it was stored as `like` is.
-
-        The greatest of 2-byte floats is found as float32, and is one of them.
-        """
-        if reference.source != "op":
-            return None
-        step = self.steps[reference.number]
-        if step.glsl != "x" or step.result != self._dtype(like):
-            return step
-        (inner,) = step.arguments
-        same = inner.source == "op" and self._dtype(inner) == step.types[0]
-        return self.steps[inner.number] if same else step
 
     def _dtype(self, reference: Reference) -> str:
         if reference.source == "in":

@@ -35,7 +35,12 @@ from .row import (
     row_fields,
 )
 from .row_blocks import block_operands, vector_rounds
-from .row_folds import folding, place_in_workgroup, uses_subgroups
+from .row_folds import (
+    folding,
+    folds_as_blocks,
+    place_in_workgroup,
+    uses_subgroups,
+)
 from .row_places import column_offsets, row_offsets
 from .words import (
     LANES,
@@ -254,9 +259,12 @@ def _row_steps(program: RowProgram, numbers: Iterable[int]) -> list[str]:
         step = program.instructions[n]
         if isinstance(step, Fold):
             how, lanes = step.combine, [f"a{n}_{lane}" for lane in LANES]
-            pairs = [f"combine_{how}({lanes[j]}, {lanes[j + 1]})" for j in (0, 2)]
-            value = f"combine_{how}({', '.join(pairs)})"
-            value = value if program.group == 1 else f"group_{n}({value})"
+            if folds_as_blocks(program, step):
+                value = f"group_{n}({', '.join(lanes)})"
+            else:
+                pairs = [f"combine_{how}({lanes[j]}, {lanes[j + 1]})" for j in (0, 2)]
+                value = f"combine_{how}({', '.join(pairs)})"
+                value = value if program.group == 1 else f"group_{n}({value})"
             lines.append(f"v{n} = {value};")
         else:
             lines.append(_step(program, n))
@@ -332,6 +340,8 @@ def _place(program: RowProgram) -> list[str]:
     lines = []
     for lane in LANES:
         at = f"(4u * round_ + {lane}u) * GROUP + part"
+        if program.neighbours:
+            at = f"4u * (round_ * GROUP + part) + {lane}u"
         lines.append(f"uint column_{lane} = {at};")
         if not program.exact:
             lines.append(f"bool inside_{lane} = column_{lane} < columns;")

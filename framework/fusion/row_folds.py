@@ -28,6 +28,7 @@ def folding(program: RowProgram) -> list[str]:
         lines.append(f"shared {kind} shared_{kind}[gl_WorkGroupSize.x];")
     for number, fold in folds.items():
         made = _over_subgroups if _shuffles(program, fold) else _over_memory
+        made = _over_vectors if folds_as_blocks(program, fold) else made
         lines += made(program, number, fold)
     return lines
 
@@ -56,6 +57,34 @@ def _type(fold: Fold) -> str:
 
 def _shuffles(program: RowProgram, fold: Fold) -> bool:
     return program.subgroup > 0 and program.group > 1 and _type(fold) in SHUFFLED
+
+
+def folds_as_blocks(program: RowProgram, fold: Fold) -> bool:
+    """Whether `group_n` takes four values, and combines them as blocks would be."""
+    return program.as_blocks and _shuffles(program, fold)
+
+
+def _over_vectors(program: RowProgram, number: int, fold: Fold) -> list[str]:
+    """Fold four values of each invocation as if they had been read in vectors.
+
+    A subgroup has read four vectors: invocation `part` has elements 4 * part to
+    4 * part + 3 of them. Those at the same place of the vectors are combined first.
+    """
+    kind, lanes, how = _type(fold), program.subgroup, fold.combine
+    of_vectors = [lanes // 4, lanes // 2]
+    of_places = _halves(lanes // 4)
+    lines = [
+        f"    {name} = combine_{how}({name}, subgroupShuffleXor({name}, {distance}u));"
+        for name in "xyzw"
+        for distance in (*of_vectors, *of_places)
+    ]
+    parameters = ", ".join(f"{kind} {name}" for name in "xyzw")
+    return [
+        f"{kind} group_{number}({parameters}) {{",
+        *lines,
+        f"    return combine_{how}(combine_{how}(x, z), combine_{how}(y, w));",
+        "}",
+    ]
 
 
 def _over_memory(program: RowProgram, number: int, fold: Fold) -> list[str]:
@@ -107,10 +136,13 @@ def _over_subgroups(program: RowProgram, number: int, fold: Fold) -> list[str]:
 
 def _exchanges(fold: Fold, count: int) -> list[str]:
     """Combine values of `count` neighbours, a power of two, so that each has all."""
-    lines = []
-    distance = count // 2
-    while distance:
-        other = f"subgroupShuffleXor(value, {distance}u)"
-        lines.append(f"    value = combine_{fold.combine}(value, {other});")
-        distance //= 2
-    return lines
+    how = fold.combine
+    return [
+        f"    value = combine_{how}(value, subgroupShuffleXor(value, {distance}u));"
+        for distance in _halves(count)
+    ]
+
+
+def _halves(count: int) -> list[int]:
+    """Return `count` / 2, / 4 and so on down to 1, for a power of two."""
+    return [count >> k for k in range(1, count.bit_length())]

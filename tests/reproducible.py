@@ -1,0 +1,182 @@
+"""Random programs and models: one result, however the pending graph is cut.
+
+    python -m tests.reproducible                      100 programs and the models
+    python -m tests.reproducible --count 500 --seed 7
+    python -m tests.reproducible --models vit lstm --chains --size large
+
+Each runs eagerly twice, under `jit`, and with the pending graph submitted at random
+places, after each operation among them. Values, gradients and parameters must have the
+same bits. The exit status says whether they had.
+"""
+
+import argparse
+import itertools
+import random
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+from hypothesis import HealthCheck, Phase, given, seed, settings
+
+import vkbackend.framework as fw
+from tests.program import Program, compute, our_inputs
+from tests.program_steps import programs
+from tests.reproducible_chains import chains
+from tests.reproducible_models import MODELS, Size, train
+from vkbackend.framework import schedule
+from vkbackend.framework.device import Device
+
+Answer = Sequence[np.ndarray | None]
+
+
+class RandomLimit:
+    """Stands for `schedule.MAX_PENDING`: reached now and then, whatever is pending."""
+
+    def __init__(self, chance: float, number: int) -> None:
+        self._chance = chance
+        self._random = random.Random(number)
+
+    def __le__(self, pending: int) -> bool:
+        return self._random.random() < self._chance
+
+
+@contextmanager
+def cutting(limit: object) -> Iterator[None]:
+    """Submit the pending graph where a limit says so."""
+    usual = schedule.MAX_PENDING
+    schedule.MAX_PENDING = limit  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        schedule.MAX_PENDING = usual
+
+
+CUTS: dict[str, Callable[[int], object]] = {
+    "cut after each operation": lambda number: 1,
+    "cut after every third": lambda number: 3,
+    "cut at random": lambda number: RandomLimit(0.3, number),
+    "cut seldom": lambda number: RandomLimit(0.05, number),
+}
+
+
+def differing(first: Answer, other: Answer) -> list[str]:
+    """Return which arrays differ in a bit, and by how much; NaN equals NaN."""
+    found = []
+    for k, (one, two) in enumerate(itertools.zip_longest(first, other)):
+        if one is None or two is None:
+            if one is not two:
+                found.append(f"array {k} is missing in one")
+            continue
+        same = (one == two) | ((one != one) & (two != two))
+        same &= np.signbit(one) == np.signbit(two)
+        if not np.all(same):
+            with np.errstate(all="ignore"):
+                gap = np.nanmax(np.abs(one.astype("f8") - two.astype("f8")))
+            count = np.size(same) - np.count_nonzero(same)
+            found.append(f"array {k}: {count} of {one.size} differ, by up to {gap:.3g}")
+    return found
+
+
+def run_program(program: Program, device: Device, jitted: bool) -> Answer:
+    """Return the values and gradients of a program."""
+    inputs = our_inputs(program, device)
+
+    def results() -> Sequence[fw.Tensor | None]:
+        for each in inputs:
+            each.grad = None
+        values, gradients = compute(program, inputs, device)
+        return [*values, *gradients]
+
+    step = fw.jit(results) if jitted else results
+    for _ in range(2 if jitted else 1):
+        found = step()
+    return [each if each is None else each.numpy() for each in found]
+
+
+def search(count: int, number: int, device: Device, shrink: bool = True) -> None:
+    """Try programs; raise AssertionError with the shortest that fails."""
+
+    @seed(number)
+    @settings(
+        max_examples=count,
+        database=None,
+        deadline=None,
+        derandomize=False,
+        report_multiple_bugs=False,
+        suppress_health_check=list(HealthCheck),
+        phases=(Phase.generate, *([Phase.shrink] if shrink else [])),
+    )
+    @given(programs())
+    def agree(program: Program) -> None:
+        found = check_ways(lambda jitted: run_program(program, device, jitted))
+        assert not found, f"{'; '.join(found)}\n{program!r}"
+
+    agree()
+
+
+def check_ways(run: Callable[[bool], Answer]) -> list[str]:
+    """Return in which ways a run, which is told whether to be jitted, differs."""
+    expected = run(False)
+    found = {
+        "again": differing(expected, run(False)),
+        "jitted": differing(expected, run(True)),
+    }
+    for number, (way, limit) in enumerate(CUTS.items()):
+        with cutting(limit(number)):
+            found[way] = differing(expected, run(False))
+    return [
+        f"{way}: {len(rows)} of {len(expected)} arrays, {rows[0]}"
+        for way, rows in found.items()
+        if rows
+    ]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Check as the command line says; the exit status is 0 if all had one result."""
+    parser = argparse.ArgumentParser(prog="python -m tests.reproducible")
+    parser.add_argument("--count", type=int, default=100, help="programs in all")
+    parser.add_argument("--seed", type=int, default=0, help="which programs")
+    parser.add_argument("--device", help="a device's name or number; default the best")
+    parser.add_argument("--models", nargs="*", choices=MODELS, default=list(MODELS))
+    parser.add_argument("--chains", action="store_true", help="chains of operations")
+    parser.add_argument("--size", choices=("small", "large"), default="small")
+    parser.add_argument("--steps", type=int, default=6, help="of each training")
+    parser.add_argument(
+        "--dtypes", nargs="*", default=["float32", "bfloat16"], help="of autocast"
+    )
+    chosen = parser.parse_args(arguments)
+    device = fw.device(chosen.device)
+    failures, start = 0, time.monotonic()
+    large = chosen.size == "large"
+    for chain in chains(large) if chosen.chains else ():
+        found = check_ways(lambda jitted, chain=chain: chain.run(device, jitted))
+        failures += bool(found)
+        if found:
+            print(f"{chain}: {found}", flush=True)
+    print(f"chains: {time.monotonic() - start:.0f} s", flush=True)
+    for name, dtype in itertools.product(chosen.models, chosen.dtypes):
+        size = Size(large, dtype)
+        found = check_ways(
+            lambda jitted, name=name, size=size: train(
+                name, size, chosen.steps, device, jitted
+            )
+        )
+        failures += bool(found)
+        seconds = time.monotonic() - start
+        print(f"{name} {dtype}: {found or 'one result'} ({seconds:.0f} s)", flush=True)
+    for part in range(-(-chosen.count // 50)):
+        count = min(50, chosen.count - part * 50)
+        try:
+            search(count, (chosen.seed << 32) + part, device)
+        except AssertionError as error:
+            failures += 1
+            print(f"part {part}: {error}\n", flush=True)
+    seconds = time.monotonic() - start
+    print(f"{chosen.count} programs, {failures} failures, {seconds:.0f} s, on {device}")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
