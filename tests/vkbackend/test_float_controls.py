@@ -112,7 +112,7 @@ void main() {
 
 
 def test_each_result_of_float_arithmetic_is_left_apart() -> None:
-    given = compile_glsl(ARITHMETIC)
+    given = compile_glsl(ARITHMETIC, name="arithmetic")
     found = forbid_contraction(given)
     assert validate_spirv(found) is None
     marked = [
