@@ -14,8 +14,9 @@ from tests.vkbackend.kernels import (
     run_slow,
     words,
 )
-from vkbackend import Device, transfer
+from vkbackend import ArgumentError, Device, transfer
 from vkbackend.physical import choose
+from vkbackend.timeline import Queue
 
 
 def disguise(device: Device, monkeypatch: pytest.MonkeyPatch, **changes: Any) -> None:
@@ -30,17 +31,37 @@ def disguise(device: Device, monkeypatch: pytest.MonkeyPatch, **changes: Any) ->
     monkeypatch.setattr(device.pool, "_add_block", add_changed)
 
 
+def with_transfer_queue(device: Device) -> Device:
+    """Give a device a queue of its own for transfers, if it has none."""
+    if device.transfer_queue is device.compute_queue:
+        family = device.logical.transfer_family
+        device.transfer_queue = Queue(device.logical, family, "transfer")
+        device._transfer._queue = device.transfer_queue
+    return device
+
+
 @pytest.fixture(params=["unmapped", "uncached"])
 def staged(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Device]:
-    """Return a device with memory as discrete devices have it."""
-    opened = Device(choose())
+    """Return a device with memory and queues as discrete devices have them."""
+    opened = with_transfer_queue(Device(choose()))
     changes = {"mapped": None} if request.param == "unmapped" else {"cached": False}
     disguise(opened, monkeypatch, **changes)
     yield opened
     opened.close()
     assert opened.live_objects() == {}
+
+
+@pytest.fixture(params=["imported", "copied"])
+def results(request: pytest.FixtureRequest, staged: Device) -> Device:
+    """Return such a device with result memory that it can reach, and that it cannot."""
+    allocator = staged._transfer._results
+    if request.param == "copied":
+        allocator.imports = False
+    elif not allocator.imports:
+        pytest.skip("the driver imports no host memory")
+    return staged
 
 
 @pytest.mark.device
@@ -67,13 +88,15 @@ def test_staged_round_trip(staged: Device, size: int) -> None:
 
 
 @pytest.mark.device
-def test_staged_pieces(staged: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_staged_pieces(staged: Device) -> None:
     """Data larger than all staging memory goes through in pieces."""
-    monkeypatch.setattr(transfer, "_CHUNK_SIZE", 1 << 20)
-    data = np.random.default_rng(0).bytes((100 << 20) + 37)
+    data = np.random.default_rng(0).bytes((50 << 20) + 37)
     buffer = staged.allocate(len(data) + 3)
     staged.upload(data, buffer, 3)
     assert bytes(staged.read(buffer, 3)) == data
+    out = bytearray(len(data))
+    staged.read(buffer, 3, out=out)
+    assert out == data
 
 
 @pytest.mark.core
@@ -127,5 +150,81 @@ def test_read_gives_writable_bytes(device: Device) -> None:
     buffer = filled(device, np.arange(4, dtype=np.uint32))
     content = device.read(buffer)
     content[0] = 9
-    assert isinstance(content, bytearray)
+    assert isinstance(content, memoryview)
     assert words(device, buffer)[0] == 0
+
+
+MANY = (1 << 20) + 12
+"""Bytes above what a small read is, and no multiple of a page."""
+
+
+@pytest.mark.core
+def test_results_stay_while_they_are_held(results: Device) -> None:
+    x = filled(results, np.arange(MANY // 4, dtype=np.uint32))
+    y = filled(results, np.arange(MANY // 4, dtype=np.uint32) + 7)
+    first = words(results, x)[10:20]
+    second = words(results, y)
+    assert (first == np.arange(10, 20)).all()
+    assert (second == np.arange(7, 7 + MANY // 4)).all()
+    first[:] = 1
+    assert (second == np.arange(7, 7 + MANY // 4)).all()
+
+
+@pytest.mark.core
+def test_memory_of_dropped_results_is_used_again(results: Device) -> None:
+    x = filled(results, np.arange(MANY // 4, dtype=np.uint32))
+    held = words(results, x)
+    places = {held.ctypes.data}
+    del held
+    before = results.counters.snapshot()
+    for _ in range(5):
+        places.add(words(results, x).ctypes.data)
+    assert len(places) == 1
+    assert (results.counters - before).device_allocations <= transfer._READ_PIECES
+
+
+@pytest.mark.core
+def test_results_outlive_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = with_transfer_queue(Device(choose()))
+    disguise(device, monkeypatch, mapped=None)
+    x = filled(device, np.arange(MANY // 4, dtype=np.uint32))
+    held = words(device, x)
+    del x
+    device.close()
+    assert device.live_objects() == {}
+    held += 1
+    assert (held == np.arange(1, 1 + MANY // 4)).all()
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("kind", ["cached", "uncached", "unmapped"])
+@pytest.mark.parametrize("size", [1, 300, 4099, MANY, (9 << 20) + 1])
+def test_read_into(kind: str, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    device = with_transfer_queue(Device(choose()))
+    if kind != "cached":
+        unlike = {"mapped": None} if kind == "unmapped" else {"cached": False}
+        disguise(device, monkeypatch, **unlike)
+    data = np.random.default_rng(size).bytes(size + 8)
+    buffer = device.allocate(size + 8)
+    device.upload(data, buffer)
+    out = np.zeros(size + 2, np.uint8)
+    given = device.read(buffer, 5, out=out[1:-1])
+    assert out[1:-1].tobytes() == data[5:-3]
+    assert out[0] == out[-1] == 0
+    given[0] = out[1] ^ 1
+    assert out[1] == data[5] ^ 1
+    device.close()
+
+
+@pytest.mark.device
+def test_read_into_what_does_not_fit(device: Device) -> None:
+    buffer = device.allocate(100)
+    for out, message in (
+        (bytes(4), r"`out` does not fit: 4 bytes, read-only, for 4;"),
+        (bytearray(5), r"`out` does not fit: 5 bytes, writable, for 4;"),
+        (np.zeros((4, 4), np.uint8)[:, 0], r"read: the data is not C-contiguous"),
+    ):
+        with pytest.raises(ArgumentError, match=message):
+            device.read(buffer, 0, 4, out=out)
+    with pytest.raises(ArgumentError, match="the byte range leaves the buffer"):
+        device.read(buffer, 1, out=bytearray(100))
