@@ -1,22 +1,19 @@
 """Uploads and reads, mapped and staged; waiting for what uses a buffer."""
 
+import contextlib
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.vkbackend.kernels import (
-    SLOW_WORDS,
-    add_affine,
-    affine,
-    filled,
-    run_slow,
-    words,
-)
-from vkbackend import ArgumentError, Device, transfer
+from tests.interruption import each_interruption
+from tests.vkbackend.gate import held
+from tests.vkbackend.kernels import add_affine, affine, fill, filled, words
+from vkbackend import ArgumentError, Device, VulkanError, transfer
 from vkbackend.physical import choose
 from vkbackend.timeline import Queue
+from vkbackend.vk import generated as vk
 
 
 def disguise(device: Device, monkeypatch: pytest.MonkeyPatch, **changes: Any) -> None:
@@ -113,27 +110,32 @@ def test_staged_uploads_are_ordered_with_kernels(staged: Device) -> None:
     assert (words(staged, y) == 59).all()
 
 
-@pytest.mark.timing
 @pytest.mark.device
 def test_staged_upload_does_not_wait(staged: Device) -> None:
-    busy = staged.allocate(SLOW_WORDS * 4)
-    run_slow(staged, busy, 3)
-    slow = run_slow(staged, busy, 3)
-    staged.upload(np.full(SLOW_WORDS, 9, np.uint32), busy)
-    assert not slow.done()
-    assert (words(staged, busy) == 9).all()
-    assert slow.done()
+    busy = staged.allocate(4000)
+    with held(staged.compute_queue) as gate:
+        work = fill(staged, busy, 3)
+        staged.upload(np.full(1000, 9, np.uint32), busy)
+        assert not work.done()
+        gate.open()
+        assert (words(staged, busy) == 9).all()
+        assert work.done()
 
 
 @pytest.mark.core
 def test_upload_waits_for_readers(device: Device) -> None:
-    x = filled(device, np.ones(SLOW_WORDS, np.uint32))
-    y, z = device.allocate(x.size), device.allocate(x.size)
-    run_slow(device, z, 1)
-    batch = device.batch()
-    add_affine(batch, affine(device), x, y, 5)
-    batch.submit()
-    device.upload(np.full(SLOW_WORDS, 100, np.uint32), x)
+    x = filled(device, np.ones(1000, np.uint32))
+    y = device.allocate(x.size)
+    with held(device.compute_queue) as gate:
+        batch = device.batch()
+        add_affine(batch, affine(device), x, y, 5)
+        batch.submit()
+        waits = x.span.region.block.cached
+        refused = pytest.raises(AssertionError, match="held back")
+        with refused if waits else contextlib.nullcontext():
+            device.upload(np.full(1000, 100, np.uint32), x)
+        gate.open()
+        device.upload(np.full(1000, 100, np.uint32), x)
     assert (words(device, y) == 5).all()
 
 
@@ -228,3 +230,143 @@ def test_read_into_what_does_not_fit(device: Device) -> None:
             device.read(buffer, 0, 4, out=out)
     with pytest.raises(ArgumentError, match="the byte range leaves the buffer"):
         device.read(buffer, 1, out=bytearray(100))
+
+
+@pytest.mark.core
+def test_pieces_are_in_flight(staged: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next pieces are asked for before the host waits for one."""
+    monkeypatch.setattr(transfer, "_PIECE_SIZE", 64 << 10)
+    count = 3 * transfer._READ_PIECES + 1
+    buffer = staged.allocate(count * (64 << 10) - 5)
+    data = np.random.default_rng(3).bytes(buffer.size)
+    staged.upload(data, buffer)
+    events: list[str] = []
+    engine = staged._transfer
+    fetch, receive = engine._fetch, engine._receive
+
+    def fetched(*arguments: Any) -> None:
+        events.append("fetch")
+        fetch(*arguments)
+
+    def received(*arguments: Any) -> None:
+        events.append("receive")
+        receive(*arguments)
+
+    monkeypatch.setattr(engine, "_fetch", fetched)
+    monkeypatch.setattr(engine, "_receive", received)
+    out = bytearray(buffer.size)
+    staged.read(buffer, out=out)
+    assert out == data
+    ahead = transfer._READ_PIECES
+    turns = ["receive", "fetch"] * (count - ahead)
+    assert events == ["fetch"] * ahead + turns + ["receive"] * ahead
+    assert len(engine._pieces) == ahead
+
+
+@pytest.mark.core
+def test_an_interrupted_read_keeps_its_memory(
+    results: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the device still writes is nobody else's, and is free again afterwards."""
+    x, y = (filled(results, np.full(MANY // 4, n, np.uint32)) for n in (1, 2))
+    engine, queue = results._transfer, results.transfer_queue
+    results.read(x)
+
+    with held(queue) as gate:
+
+        def interrupted(value: int, timeout_seconds: float | None = None) -> bool:
+            if value > gate.point.value:
+                raise KeyboardInterrupt
+            return True
+
+        with monkeypatch.context() as patch:
+            patch.setattr(queue, "wait", interrupted)
+            for _ in range(3):
+                with pytest.raises(KeyboardInterrupt):
+                    results.read(x)
+        written = [*engine._pieces, *engine._results._all()]
+        points = [each.point for each in written if each.point is not None]
+        asked = [point for point in points if point.value > gate.point.value]
+        assert len(asked) == queue.submitted - gate.point.value > 2
+        gate.open()
+        assert (words(results, y) == 2).all()
+    results.synchronize()
+    before = len(engine._pieces), engine._results.held
+    for _ in range(10):
+        assert (words(results, x) == 1).all()
+    assert (len(engine._pieces), engine._results.held) == before
+
+
+@pytest.mark.parametrize("size", [500, MANY])
+@pytest.mark.core
+def test_an_interrupt_anywhere_loses_nothing(results: Device, size: int) -> None:
+    x = results.allocate(size)
+    engine = results._transfer
+    value = 0
+
+    def transfers() -> None:
+        results.upload(np.full(size // 4, value, np.uint32), x)
+        assert (words(results, x) == value).all()
+
+    transfers()
+    for interruption in each_interruption(transfers, sources=transfer.__file__):
+        value += 1
+        results.upload(np.full(size // 4, value, np.uint32), x)
+        assert (words(results, x) == value).all(), interruption.where
+    results.synchronize()
+    assert len(engine._pieces) <= transfer._READ_PIECES
+    assert len(list(engine._results._all())) <= 3
+    assert all(block.idle() for block in engine._results._all())
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("size", [500, MANY])
+def test_a_copy_that_cannot_be_recorded_changes_nothing(
+    results: Device, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = filled(results, np.full(size // 4, 7, np.uint32))
+    fill(results, x, 7)
+    words(results, x)
+    engine, functions = results._transfer, results.logical.functions
+    allocate, allocated = functions.vkAllocateCommandBuffers, []
+
+    def counted(*arguments: Any) -> int:
+        allocated.append(arguments)
+        return int(allocate(*arguments))
+
+    def fails(*_: Any) -> None:
+        raise OSError("not recorded")
+
+    before = x.points(), results.transfer_queue.submitted
+    with monkeypatch.context() as patch:
+        patch.setattr(functions, "vkAllocateCommandBuffers", counted)
+        patch.setattr(engine._copier, "_function", fails)
+        for _ in range(100):
+            with pytest.raises(OSError, match="not recorded"):
+                results.read(x)
+            fill(results, x, 7)
+            with pytest.raises(OSError, match="not recorded"):
+                results.upload(np.zeros(size // 4, np.uint32), x)
+    assert x.last_reads == ()
+    assert results.transfer_queue.submitted == before[1]
+    assert len([row for row in allocated if row]) <= 70  # of fills, in flight
+    assert (words(results, x) == 7).all()
+
+
+@pytest.mark.core
+def test_a_copy_that_the_driver_refuses_keeps_the_device_usable(
+    results: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = filled(results, np.full(MANY // 4, 7, np.uint32))
+    words(results, x)
+    functions, submit = results.logical.functions, "vkQueueSubmit2"
+    refused = vk.VK_ERROR_OUT_OF_HOST_MEMORY
+    with monkeypatch.context() as patch:
+        patch.setattr(functions, submit, lambda *_: refused, raising=False)
+        for _ in range(20):
+            with pytest.raises(VulkanError, match=submit):
+                results.read(x)
+    assert (words(results, x) == 7).all()
+    results.upload(np.full(MANY // 4, 8, np.uint32), x)
+    assert (words(results, x) == 8).all()
+    assert len(results._transfer._pieces) <= transfer._READ_PIECES + 1
