@@ -11,6 +11,7 @@ from tests.interruption import each_interruption
 from tests.vkbackend.gate import held
 from tests.vkbackend.kernels import add_affine, affine, fill, filled, words
 from vkbackend import ArgumentError, Device, VulkanError, transfer
+from vkbackend.memory import Block, Use
 from vkbackend.physical import choose
 from vkbackend.timeline import Queue
 from vkbackend.vk import generated as vk
@@ -18,14 +19,16 @@ from vkbackend.vk import generated as vk
 
 def disguise(device: Device, monkeypatch: pytest.MonkeyPatch, **changes: Any) -> None:
     """Make the blocks of a device look like those of another kind of memory."""
-    add_block = device.pool._add_block
+    allocate = device.memory.allocate
 
-    def add_changed(size: int, dedicated: bool) -> None:
-        add_block(size, dedicated)
-        for name, value in changes.items():
-            setattr(device.pool._regions[-1].block, name, value)
+    def allocated(size: int, use: Use, name: str) -> Block:
+        block = allocate(size, use, name)
+        if use is Use.DEVICE:
+            for attribute, value in changes.items():
+                setattr(block, attribute, value)
+        return block
 
-    monkeypatch.setattr(device.pool, "_add_block", add_changed)
+    monkeypatch.setattr(device.memory, "allocate", allocated)
 
 
 def with_transfer_queue(device: Device) -> Device:
