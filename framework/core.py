@@ -265,7 +265,8 @@ class TensorCore:
         )
         if self.array.value.node is not None:
             flush(self.device)
-        return self._download(self.device).copy()
+        found = self._download(self.device)
+        return found if found.flags.c_contiguous else found.copy()
 
     def _download(self, device: GpuDevice) -> np.ndarray:
         """Read the range of storage that the layout touches."""

@@ -23,7 +23,7 @@ ORDER = {
         memory
         pool
         buffer
-        arena
+        arena host_allocator
         pipeline_cache pipeline
         command profile verdicts
         batch

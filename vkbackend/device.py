@@ -147,15 +147,20 @@ class Device:
         """
         self.check_open("upload")
         self.settle()
-        view = _byte_view(data)
+        view = _byte_view("upload", data)
         self._check_own("upload", buffer)
         buffer.check_range("upload", offset, len(view))
         if len(view):
             self._transfer.upload(view, buffer, offset)
 
     def read(
-        self, buffer: Buffer, offset: int = 0, size: int | None = None
-    ) -> bytearray:
+        self,
+        buffer: Buffer,
+        offset: int = 0,
+        size: int | None = None,
+        *,
+        out: Any = None,
+    ) -> memoryview:
         """Return bytes of a buffer; waits for its last write and for nothing else.
 
         Parameters
@@ -165,15 +170,32 @@ class Device:
         offset : int, default 0
             Bytes from the buffer's start.
         size : int, optional
-            Bytes; None reads to the end.
+            Bytes; None reads to the end, or as many as `out` has.
+        out : writable bytes-like or C-contiguous ndarray, optional
+            Where to. Without it, to memory of the library's own, which is used again
+            once nothing refers to it: that is quicker where there is much to read.
+
+        Returns
+        -------
+        memoryview
+            The bytes, writable: those of `out` if it is given.
         """
         self.check_open("read")
         self.settle()
+        target = None if out is None else _byte_view("read", out)
         if size is None:
-            size = buffer.size - offset
+            size = buffer.size - offset if target is None else len(target)
         self._check_own("read", buffer)
         buffer.check_range("read", offset, size)
-        return self._transfer.read(buffer, offset, size) if size else bytearray()
+        if target is not None and (target.readonly or len(target) != size):
+            kind = "read-only" if target.readonly else "writable"
+            raise ArgumentError(
+                f"read: `out` does not fit: {len(target)} bytes, {kind}, for {size}; it"
+                f" must be writable and have as many bytes as are read"
+            )
+        if not size:
+            return memoryview(bytearray())
+        return self._transfer.read(buffer, offset, size, target)
 
     def _check_own(self, where: str, buffer: Buffer) -> None:
         if buffer.device is not self:
@@ -344,9 +366,13 @@ class Device:
             }
 
     def empty_cache(self) -> int:
-        """Return unused blocks to the driver, do not wait; return the bytes freed."""
+        """Return unused blocks to the driver, do not wait; return the bytes freed.
+
+        Unused host memory of transfers is given up too, and not counted.
+        """
         with self.logical.lock:
             self.check_open("empty_cache")
+            self._transfer.trim()
             return self.pool.trim()
 
     def synchronize(self) -> None:
@@ -389,12 +415,12 @@ class Device:
 _COUNTS = frozenset({"blocks", "allocations", "total_allocations", "reuses"})
 
 
-def _byte_view(data: Any) -> memoryview:
+def _byte_view(where: str, data: Any) -> memoryview:
     """Return the bytes of an object without copying them."""
     view = memoryview(data)
     if not view.c_contiguous:
         raise ArgumentError(
-            f"upload: the data is not C-contiguous: shape {view.shape}, strides"
+            f"{where}: the data is not C-contiguous: shape {view.shape}, strides"
             f" {view.strides}; call numpy.ascontiguousarray first"
         )
     return view.cast("B") if view.nbytes else memoryview(b"")

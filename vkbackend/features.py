@@ -177,7 +177,11 @@ FEATURES = (
 )
 
 # Extensions without a feature bit that are enabled wherever they are offered.
-PLAIN_EXTENSIONS = ("VK_EXT_memory_budget", "VK_KHR_portability_subset")
+PLAIN_EXTENSIONS = (
+    "VK_EXT_memory_budget",
+    "VK_EXT_external_memory_host",
+    "VK_KHR_portability_subset",
+)
 
 
 def _known(version: tuple[int, ...], extensions: Collection[str]) -> list[Feature]:

@@ -10,6 +10,9 @@
 A block is one `VkDeviceMemory` with one `VkBuffer` over all of it, whose device address
 is the base of every address inside. Mapped memory is always host-coherent (the
 specification guarantees such a type), so nothing is ever flushed.
+
+Pages of the host can be a block too: `Memory.import_pages`, by
+`VK_EXT_external_memory_host`.
 """
 
 import ctypes
@@ -33,6 +36,13 @@ _BUFFER_USAGE = (
     | vk.VK_BUFFER_USAGE_TRANSFER_SRC_BIT
     | vk.VK_BUFFER_USAGE_TRANSFER_DST_BIT
 )
+
+
+# Imported pages are copied to and from, and never a kernel's.
+_IMPORT_USAGE = (
+    vk.VK_BUFFER_USAGE_TRANSFER_SRC_BIT | vk.VK_BUFFER_USAGE_TRANSFER_DST_BIT
+)
+_HOST_PAGES = vk.VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT
 
 
 class Use(enum.Enum):
@@ -116,7 +126,7 @@ class Block:
     memory, buffer : int
         The `VkDeviceMemory` and the `VkBuffer`.
     address : int
-        Device address of its first byte.
+        Device address of its first byte; 0 for imported pages.
     size : int
         Bytes.
     heap : int
@@ -142,6 +152,7 @@ class Memory:
     def __init__(self, logical: LogicalDevice) -> None:
         self.logical = logical
         self.types = self._read_types()
+        self.import_alignment = self._read_import_alignment()
 
     def _read_types(self) -> tuple[MemoryType, ...]:
         head = runtime.make(vk.VkPhysicalDeviceMemoryProperties2)
@@ -154,6 +165,35 @@ class Memory:
             MemoryType(index, row.heapIndex, row.propertyFlags)
             for index, row in enumerate(memory.memoryTypes[: memory.memoryTypeCount])
         )
+
+    def _read_import_alignment(self) -> int:
+        """Return what addresses and sizes of imported pages are multiples of.
+
+        It is 0 where the device cannot import pages.
+        """
+        physical = self.logical.physical
+        functions = physical.instance.functions
+        if vk.VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME not in physical.extensions:
+            return 0
+        wanted = runtime.make(
+            vk.VkPhysicalDeviceExternalBufferInfo,
+            usage=_IMPORT_USAGE,
+            handleType=_HOST_PAGES,
+        )
+        found = runtime.make(vk.VkExternalBufferProperties)
+        functions.vkGetPhysicalDeviceExternalBufferProperties(
+            physical.handle, ctypes.byref(wanted), ctypes.byref(found)
+        )
+        flags = found.externalMemoryProperties.externalMemoryFeatures
+        importable = vk.VK_EXTERNAL_MEMORY_FEATURE_IMPORTABLE_BIT
+        if flags & (importable | vk.VK_EXTERNAL_MEMORY_FEATURE_DEDICATED_ONLY_BIT) != (
+            importable
+        ):
+            return 0
+        limits = runtime.make(vk.VkPhysicalDeviceExternalMemoryHostPropertiesEXT)
+        head = runtime.make(vk.VkPhysicalDeviceProperties2, pNext=limits)
+        functions.vkGetPhysicalDeviceProperties2(physical.handle, ctypes.byref(head))
+        return int(limits.minImportedHostPointerAlignment)
 
     def available(self, heap: int) -> int:
         """Return the bytes that a heap can still give, by the driver's own account.
@@ -199,18 +239,80 @@ class Memory:
         buffer = logical.create("Buffer", self._buffer_info(size), name)
         try:
             return self._back(buffer, size, use, name)
-        except Exception:
+        except BaseException:
             logical.destroy("Buffer", buffer)
             raise
 
-    def _buffer_info(self, size: int) -> vk.VkBufferCreateInfo:
+    def import_pages(self, address: int, size: int, name: str) -> Block:
+        """Return pages of the host as a block that copies can use.
+
+        They must be anonymous memory that the library mapped itself, and must not be
+        unmapped before the block is freed: the import of a file's pages fails, and
+        after that nearly every allocation does (NVIDIA H200, driver 580.159.04).
+
+        Parameters
+        ----------
+        address, size : int
+            Of the pages, in bytes: multiples of `import_alignment`.
+        name : str
+            Debug name.
+
+        Raises
+        ------
+        VulkanError
+            If the driver refuses them.
+        """
+        logical = self.logical
+        functions = logical.functions
+        kinds = runtime.make(vk.VkMemoryHostPointerPropertiesEXT)
+        result = functions.vkGetMemoryHostPointerPropertiesEXT(
+            logical.handle, _HOST_PAGES, address, ctypes.byref(kinds)
+        )
+        runtime.check("vkGetMemoryHostPointerPropertiesEXT", result, name)
+        external = runtime.make(
+            vk.VkExternalMemoryBufferCreateInfo, handleTypes=_HOST_PAGES
+        )
+        info = self._buffer_info(size, _IMPORT_USAGE, external)
+        buffer = logical.create("Buffer", info, name)
+        try:
+            required = self._requirements(buffer)
+            allowed = required.memoryTypeBits & kinds.memoryTypeBits
+            chosen = choose_type(self.types, Use.READBACK, allowed)
+            if required.size > size:
+                raise OutOfDeviceMemory(
+                    f"import_pages: {size} bytes are too few: the driver needs"
+                    f" {required.size}"
+                )
+            pages = runtime.make(
+                vk.VkImportMemoryHostPointerInfoEXT,
+                handleType=_HOST_PAGES,
+                pHostPointer=address,
+            )
+            memory = self._allocate(size, chosen.index, name, pages)
+            try:
+                self._bind(buffer, memory, name)
+            except BaseException:
+                logical.destroy("DeviceMemory", memory)
+                raise
+        except BaseException:
+            logical.destroy("Buffer", buffer)
+            raise
+        return Block(memory, buffer, 0, size, chosen.heap, None, False)
+
+    def _buffer_info(
+        self,
+        size: int,
+        usage: int = _BUFFER_USAGE,
+        extension: ctypes.Structure | None = None,
+    ) -> vk.VkBufferCreateInfo:
         families = self.logical.family_indices
         # Several families use one buffer without ownership transfers.
         several = len(families) > 1
         return runtime.make(
             vk.VkBufferCreateInfo,
+            pNext=extension,
             size=size,
-            usage=_BUFFER_USAGE,
+            usage=usage,
             sharingMode=vk.VK_SHARING_MODE_CONCURRENT
             if several
             else vk.VK_SHARING_MODE_EXCLUSIVE,
@@ -221,34 +323,45 @@ class Memory:
     def _back(self, buffer: int, size: int, use: Use, name: str) -> Block:
         """Allocate memory for a buffer, bind it and map it if it can be."""
         logical = self.logical
-        functions = logical.functions
-        query = runtime.make(vk.VkBufferMemoryRequirementsInfo2, buffer=buffer)
-        needs = runtime.make(vk.VkMemoryRequirements2)
-        functions.vkGetBufferMemoryRequirements2(
-            logical.handle, ctypes.byref(query), ctypes.byref(needs)
-        )
-        required = needs.memoryRequirements
+        required = self._requirements(buffer)
         chosen = choose_type(self.types, use, required.memoryTypeBits)
         self._check_budget(required.size, chosen.heap)
-        memory = self._allocate(required.size, chosen.index, name)
+        flags = runtime.make(
+            vk.VkMemoryAllocateFlagsInfo,
+            flags=vk.VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT,
+        )
+        memory = self._allocate(required.size, chosen.index, name, flags)
         try:
-            bind = runtime.make(vk.VkBindBufferMemoryInfo, buffer=buffer, memory=memory)
-            result = functions.vkBindBufferMemory2(
-                logical.handle, 1, ctypes.byref(bind)
-            )
-            runtime.check("vkBindBufferMemory2", result, name)
+            self._bind(buffer, memory, name)
             where = runtime.make(vk.VkBufferDeviceAddressInfo, buffer=buffer)
-            address = functions.vkGetBufferDeviceAddress(
+            address = logical.functions.vkGetBufferDeviceAddress(
                 logical.handle, ctypes.byref(where)
             )
             mapped = (
                 self._map(memory, size) if chosen.flags & _MAPPED == _MAPPED else None
             )
-        except Exception:
+        except BaseException:
             logical.destroy("DeviceMemory", memory)
             raise
         cached = bool(chosen.flags & _CACHED)
         return Block(memory, buffer, address, size, chosen.heap, mapped, cached)
+
+    def _requirements(self, buffer: int) -> vk.VkMemoryRequirements:
+        """Return the size and the memory types that a buffer needs."""
+        query = runtime.make(vk.VkBufferMemoryRequirementsInfo2, buffer=buffer)
+        needs = runtime.make(vk.VkMemoryRequirements2)
+        self.logical.functions.vkGetBufferMemoryRequirements2(
+            self.logical.handle, ctypes.byref(query), ctypes.byref(needs)
+        )
+        found: vk.VkMemoryRequirements = needs.memoryRequirements
+        return found
+
+    def _bind(self, buffer: int, memory: int, name: str) -> None:
+        bind = runtime.make(vk.VkBindBufferMemoryInfo, buffer=buffer, memory=memory)
+        result = self.logical.functions.vkBindBufferMemory2(
+            self.logical.handle, 1, ctypes.byref(bind)
+        )
+        runtime.check("vkBindBufferMemory2", result, name)
 
     def _check_budget(self, size: int, heap: int) -> None:
         available = self.available(heap)
@@ -258,15 +371,13 @@ class Memory:
                 f" {heap}; the driver has {gibibytes(available)} left"
             )
 
-    def _allocate(self, size: int, type_index: int, name: str) -> int:
+    def _allocate(
+        self, size: int, type_index: int, name: str, extension: ctypes.Structure
+    ) -> int:
         logical = self.logical
-        flags = runtime.make(
-            vk.VkMemoryAllocateFlagsInfo,
-            flags=vk.VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT,
-        )
         info = runtime.make(
             vk.VkMemoryAllocateInfo,
-            pNext=flags,
+            pNext=extension,
             allocationSize=size,
             memoryTypeIndex=type_index,
         )

@@ -17,15 +17,23 @@ its buffers until it is submitted, and a buffer's points are set before it can d
 Blocks go back to the driver only when every point of every span in them has passed.
 
 **Order of search.** (1) A freed span of exactly this size whose points have passed;
-(2) free space of a block, by two-level segregated fit; (3) a freed span of this size
-with pending points; (4) freed spans whose points have passed are merged into their
-blocks, and (2) again; (5) a new block, unless as much memory is pending as that would
-add: then the oldest pending work is waited for first. On failure: collect garbage, wait
-for everything, return empty blocks to the driver, retry once.
+(2) free space of the blocks, by two-level segregated fit; (3) a freed span of this size
+with pending points; (4) freed spans are merged into the free space, first those whose
+points have passed, then the others, whose points their block then hands to every new
+owner; and (2) again; (5) a new block. Where many bytes lie in freed spans, (4) comes
+before (2): space that is cut up while they wait would not grow together again. On
+failure: collect garbage, wait for everything, return empty blocks to the driver, retry
+once.
 
-Sizes are rounded up to 256 bytes. Requests above half a block get a block of their own.
+**What is reserved.** A block is a sixteenth of what is reserved for requests of its
+kind, small or large, or as large as the request if that is most of it. Before a block
+is added that would make more of them than can be needed, empty ones go back to the
+driver, after waiting for the work that uses them.
+
+Sizes are rounded up to 256 bytes.
 """
 
+import bisect
 import collections
 import gc
 from collections.abc import Iterator, Sequence
@@ -39,9 +47,22 @@ from .timeline import TimelinePoint, latest, wait_all
 GRANULE = 256
 """Bytes: spans start at and are multiples of this."""
 
+LEAST_BLOCK = 1 << 20
+"""Bytes of the first block, if what it is for is not larger."""
+
 _LARGEST_BLOCK = 256 << 20
-_FIRST_BLOCK_SHARED = 64 << 20
 _HEAP_FRACTION = 8
+
+_LARGE = 1 << 20
+"""Requests of so many bytes, and smaller ones, get no memory of the same block: what is
+small often lives long, and would keep a large block from being reused or returned."""
+
+_GROWTH = 16
+"""A new block is one part in so many of what is reserved."""
+
+_SPARE = 8
+"""So large a part of the most that was in use may be reserved in empty blocks, or lie
+in freed spans, before the pool looks for another way."""
 
 
 @dataclass(eq=False, slots=True)
@@ -79,15 +100,17 @@ class Span:
 
 @dataclass(eq=False, slots=True)
 class Region:
-    """A block and the account of what is free in it."""
+    """A block, whose space it is, and the work that may still use what is free."""
 
     block: Block
-    free: Suballocator
-    dedicated: bool
+    space: Suballocator
+    points: tuple[TimelinePoint, ...] = ()
 
-    def accepts(self, size: int) -> bool:
-        """Return whether a request may go here: small ones stay out of large blocks."""
-        return not self.dedicated or size * 2 > self.block.size
+    def done(self) -> bool:
+        """Return whether no work uses what is free in it; does not wait."""
+        if self.points:
+            self.points = tuple([each for each in self.points if not each.done()])
+        return not self.points
 
 
 @dataclass(slots=True)
@@ -121,19 +144,22 @@ class Pool:
             collections.deque()
         )
         self._memory = memory
+        self._small = Suballocator(alignment=GRANULE)
+        self._large = Suballocator(alignment=GRANULE)
+        # By address, in order.
         self._regions: list[Region] = []
+        self._starts: list[int] = []
         self._bins: dict[int, collections.deque[Span]] = {}
+        # Bytes in the bins, and those of them that were pending when last looked at.
+        self._binned = 0
+        self._pending = 0
         self._live: dict[int, tuple[str, int]] = {}
         self._statistics = PoolStatistics()
-        info = memory.logical.info
         local = max(
-            (heap.size for heap in info.heaps if heap.device_local),
+            (heap.size for heap in memory.logical.info.heaps if heap.device_local),
             default=_LARGEST_BLOCK * _HEAP_FRACTION,
         )
         self._block_limit = min(_LARGEST_BLOCK, round_up(local // _HEAP_FRACTION))
-        discrete = info.kind == "discrete"
-        first = self._block_limit if discrete else _FIRST_BLOCK_SHARED
-        self._next_block = min(first, self._block_limit)
 
     def allocate(self, size: int, name: str) -> Span:
         """Return a span of at least `size` bytes.
@@ -190,84 +216,133 @@ class Pool:
                 freed = self._bins[span.size] = collections.deque()
             freed.append(span)
             del self._live[span.address]
+            self._binned += span.size
             self._statistics.in_use -= span.size
 
     def _take(self, size: int, ask: bool) -> Span | None:
         """Return a span without new memory and without waiting, or None."""
         freed = self._bins.get(size)
         if freed and (freed[0].done() if ask else freed[0].known_done()):
-            self._statistics.reuses += 1
-            return freed.popleft()
+            return self._reuse(freed)
+        if (self._binned - self._pending) * _SPARE > self._statistics.peak_in_use:
+            self._merge()
         span = self._carve(size)
         if span is not None:
             return span
         if freed:
-            self._statistics.reuses += 1
-            return freed.popleft()
-        return self._carve(size) if self._merge() else None
-
-    def _carve(self, size: int) -> Span | None:
-        """Return a span from the free space of a block, or None."""
-        for region in self._regions:
-            if region.accepts(size):
-                offset = region.free.allocate(size)
-                if offset is not None:
-                    return Span(region, offset, size, region.block.address + offset)
+            return self._reuse(freed)
+        for pending in (False, True):
+            if self._merge(pending):
+                span = self._carve(size)
+                if span is not None:
+                    return span
         return None
 
-    def _merge(self) -> bool:
-        """Merge the freed spans whose work is done; return whether there were any."""
-        merged = False
-        for freed in self._bins.values():
-            # Oldest first, so the first pending one ends the search.
-            while freed and freed[0].done():
-                span = freed.popleft()
-                span.region.free.free(span.offset)
-                merged = True
-        return merged
+    def _reuse(self, freed: collections.deque[Span]) -> Span:
+        span = freed.popleft()
+        self._binned -= span.size
+        self._statistics.reuses += 1
+        return span
+
+    def _carve(self, size: int) -> Span | None:
+        """Return a span from the free space of the blocks, or None."""
+        space = self._small if size < _LARGE else self._large
+        address = space.allocate(size)
+        if address is None:
+            return None
+        region = self._regions[bisect.bisect_right(self._starts, address) - 1]
+        if region.points:
+            region.done()
+        offset = address - region.block.address
+        return Span(region, offset, size, address, region.points)
+
+    def _merge(self, pending: bool = False) -> bool:
+        """Merge freed spans into the free space; return whether there were any.
+
+        Parameters
+        ----------
+        pending : bool, default False
+            Also those with unfinished work, whose points their region takes over.
+        """
+        before, asked = self._binned, pending
+        for size, freed in tuple(self._bins.items()):
+            # Oldest first, so the first pending one ends the search. Once the device
+            # was asked about one, it is known of the others too.
+            while freed:
+                span = freed[0]
+                points = span.points
+                if points and not pending:
+                    if not (span.known_done() if asked else span.done()):
+                        asked = True
+                        break
+                    points = ()
+                if points:
+                    region = span.region
+                    region.points = latest((*region.points, *points))
+                self._binned -= size
+                freed.popleft()
+                span.region.space.free(span.address)
+            if not freed:
+                del self._bins[size]
+        self._pending = self._binned
+        return self._binned < before
 
     def _freed(self) -> Iterator[Span]:
         for freed in self._bins.values():
             yield from freed
 
     def _grow(self, size: int) -> Span:
-        """Return a span of a new block, or of memory waited for."""
-        dedicated = size * 2 > self._block_limit
-        block_size = size if dedicated else max(self._next_block, round_up(size))
-        while sum(span.size for span in self._freed()) >= block_size:
-            self._wait_for_oldest()
-            span = self._carve(size) if self._merge() else None
-            if span is not None:
-                return span
+        """Return a span of a new block; everything freed has been merged."""
+        statistics = self._statistics
+        space = self._small if size < _LARGE else self._large
+        held = space.used_bytes + space.free_bytes
+        part = min(max(held // _GROWTH, LEAST_BLOCK), self._block_limit)
+        block_size = size if size * 2 > part else round_up(part)
+        most = max(statistics.peak_in_use, statistics.in_use + size)
+        if statistics.reserved + block_size > most + most // _SPARE:
+            self._return_empty(wait=True)
         try:
-            self._add_block(block_size, dedicated)
+            self._add_block(block_size, space)
         except OutOfDeviceMemory:
             self._give_everything_back()
             span = self._carve(size)
             if span is not None:
                 return span
-            self._add_last_block(size, dedicated)
+            self._add_last_block(size, space)
         span = self._carve(size)
         assert span is not None
         return span
 
-    def _wait_for_oldest(self) -> None:
-        """Wait for the freed span whose work was submitted first."""
-        heads = [freed[0] for freed in self._bins.values() if freed]
-        oldest = min(
-            heads,
-            key=lambda span: max((point.value for point in span.points), default=0),
-        )
-        wait_all(oldest.points)
-
-    def _add_block(self, size: int, dedicated: bool) -> None:
+    def _add_block(self, size: int, space: Suballocator) -> None:
         block = self._memory.allocate(size, Use.DEVICE, f"pool {gibibytes(size)}")
-        self._regions.append(Region(block, Suballocator(size), dedicated))
+        place = bisect.bisect(self._starts, block.address)
+        self._starts.insert(place, block.address)
+        self._regions.insert(place, Region(block, space))
+        space.add(block.address, size)
         statistics = self._statistics
         statistics.reserved += size
         statistics.peak_reserved = max(statistics.peak_reserved, statistics.reserved)
-        if not dedicated:
-            self._next_block = min(self._next_block * 2, self._block_limit)
+
+    def _return_empty(self, wait: bool = False) -> int:
+        """Return blocks that nobody has to the driver; return their bytes.
+
+        Parameters
+        ----------
+        wait : bool, default False
+            Wait for the work that still uses them; otherwise those are kept.
+        """
+        freed = 0
+        for region in tuple(self._regions):
+            start, space = region.block.address, region.space
+            if space.is_free(start) and (wait or region.done()):
+                wait_all(region.points)
+                space.remove(start)
+                self._regions.remove(region)
+                self._starts.remove(start)
+                freed += region.block.size
+                self._statistics.reserved -= region.block.size
+                self._memory.free(region.block)
+        return freed
 
     def _give_everything_back(self) -> None:
         """Free all that can be: dead cycles, pending frees, empty blocks."""
@@ -275,12 +350,14 @@ class Pool:
         self._bury()
         for span in self._freed():
             wait_all(span.points)
+        for region in self._regions:
+            wait_all(region.points)
         self.trim()
 
-    def _add_last_block(self, size: int, dedicated: bool) -> None:
+    def _add_last_block(self, size: int, space: Suballocator) -> None:
         """Add a block of exactly this size, or fail with the numbers."""
         try:
-            self._add_block(size, dedicated)
+            self._add_block(size, space)
         except OutOfDeviceMemory as error:
             statistics = self._statistics
             largest = sorted(self._live.values(), key=lambda row: -row[1])[:3]
@@ -298,17 +375,7 @@ class Pool:
         """Return empty blocks to the driver without waiting; return the bytes freed."""
         self._bury()
         self._merge()
-        kept = []
-        before = self._statistics.reserved
-        for region in self._regions:
-            if region.free.empty:
-                self._statistics.reserved -= region.block.size
-                self._memory.free(region.block)
-            else:
-                kept.append(region)
-        self._regions = kept
-        self._bins = {size: freed for size, freed in self._bins.items() if freed}
-        return before - self._statistics.reserved
+        return self._return_empty()
 
     def statistics(self) -> dict[str, int]:
         """Return bytes and counts as they are now, by name."""
@@ -336,6 +403,7 @@ class Pool:
         for region in self._regions:
             self._memory.free(region.block)
         self._regions.clear()
+        self._starts.clear()
         self._bins.clear()
 
 

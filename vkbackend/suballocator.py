@@ -1,10 +1,11 @@
-"""Hand out ranges of one block of memory: two-level segregated fit, on integers only.
+"""Hand out ranges of blocks of memory: two-level segregated fit, on integers only.
 
 Free ranges lie in bins by size: one first level per power of two, each split linearly
 into sixteen. An allocation takes the newest range of its own bin if it is large enough,
 else one of the next larger bin that has any, cuts off what it needs and puts the rest
-back. A free merges with free neighbours at once. Both take constant time, but for an
-allocation that finds no larger bin: it searches its own.
+back. A free merges with free neighbours at once, but not across the start of a block.
+Both take constant time, but for an allocation that finds no larger bin: it searches its
+own.
 
 Source: Masmano, Ripoll, Crespo and Real, "TLSF: a new dynamic memory allocator for
 real-time systems", ECRTS 2004.
@@ -17,23 +18,23 @@ _LEVEL_BITS = 4
 
 
 class Suballocator:
-    """Allocator of byte ranges within `[0, size)`.
+    """Allocator of ranges of some blocks, all in one space of addresses.
 
     Parameters
     ----------
-    size : int
-        Bytes to manage; what is left beyond a multiple of `alignment` is not used.
+    size : int, default 0
+        Bytes of a first block, at address 0; see `add`.
     alignment : int, default 256
-        Bytes; every offset and every range's size is a multiple.
+        Bytes; every range's size is a multiple, and its distance from the start of its
+        block.
     """
 
-    def __init__(self, size: int, *, alignment: int = 256) -> None:
-        if size < 1 or alignment < 1:
+    def __init__(self, size: int = 0, *, alignment: int = 256) -> None:
+        if size < 0 or alignment < 1:
             raise ArgumentError(
-                f"Suballocator: size {size}, alignment {alignment}: both must be at"
-                " least 1 byte"
+                f"Suballocator: size {size}, alignment {alignment}: the first must not"
+                " be negative, the second at least 1 byte"
             )
-        self.size = size
         self.alignment = alignment
         self._used: dict[int, int] = {}
         self._free_sizes: dict[int, int] = {}
@@ -42,14 +43,34 @@ class Suballocator:
         self._bins: dict[int, dict[int, None]] = {}
         # Bit i is set while bin i has members: both levels' bitmaps in one integer.
         self._occupied = 0
+        self._blocks: dict[int, int] = {}
         self.free_bytes = 0
-        if size >= alignment:
-            self._insert(0, size - size % alignment)
+        self.used_bytes = 0
+        if size:
+            self.add(0, size)
 
-    @property
-    def used_bytes(self) -> int:
-        """Bytes handed out, rounded up to the alignment."""
-        return self.size - self.size % self.alignment - self.free_bytes
+    def add(self, start: int, size: int) -> None:
+        """Add a block; what is left beyond a multiple of `alignment` is not used."""
+        size -= size % self.alignment
+        self._blocks[start] = size
+        if size:
+            self._insert(start, size)
+
+    def remove(self, start: int) -> None:
+        """Take a block out again, of which nothing is handed out."""
+        size = self._blocks.get(start)
+        if size is None or not self.is_free(start):
+            raise ArgumentError(
+                f"Suballocator.remove: no unused block starts at {start}; remove what"
+                " was added, and free all of it first"
+            )
+        if size:
+            self._remove(start)
+        del self._blocks[start]
+
+    def is_free(self, start: int) -> bool:
+        """Return whether nothing of the block that starts there is handed out."""
+        return self._free_sizes.get(start, 0) == self._blocks[start]
 
     @property
     def empty(self) -> bool:
@@ -65,7 +86,7 @@ class Suballocator:
         return max(self._free_sizes[start] for start in last)
 
     def allocate(self, size: int) -> int | None:
-        """Return the offset of a free range, now taken.
+        """Return the start of a free range, now taken.
 
         Parameters
         ----------
@@ -75,7 +96,7 @@ class Suballocator:
         Returns
         -------
         int or None
-            A multiple of the alignment; None if no free range is large enough.
+            None if no free range is large enough.
 
         Raises
         ------
@@ -86,7 +107,8 @@ class Suballocator:
             raise ArgumentError(
                 f"Suballocator.allocate: size is {size} bytes; it must be at least 1"
             )
-        size = -(-size // self.alignment) * self.alignment
+        alignment = self.alignment
+        size = -(-size // alignment) * alignment
         start = self._find(size)
         if start is None:
             return None
@@ -94,14 +116,15 @@ class Suballocator:
         if left:
             self._insert(start + size, left)
         self._used[start] = size
+        self.used_bytes += size
         return start
 
-    def free(self, offset: int) -> None:
+    def free(self, start: int) -> None:
         """Give a range back and merge it with free neighbours.
 
         Parameters
         ----------
-        offset : int
+        start : int
             What `allocate` returned.
 
         Raises
@@ -109,20 +132,21 @@ class Suballocator:
         ArgumentError
             If nothing is allocated there, as after a second free.
         """
-        size = self._used.pop(offset, None)
+        size = self._used.pop(start, None)
         if size is None:
             raise ArgumentError(
-                f"Suballocator.free: nothing is allocated at offset {offset};"
+                f"Suballocator.free: nothing is allocated at offset {start};"
                 " free each offset from allocate once"
             )
-        before = self._free_starts_by_end.get(offset)
-        after = offset + size
-        if after in self._free_sizes:
+        self.used_bytes -= size
+        before = self._free_starts_by_end.get(start)
+        after = start + size
+        if after in self._free_sizes and after not in self._blocks:
             size += self._remove(after)
-        if before is not None:
+        if before is not None and start not in self._blocks:
             size += self._remove(before)
-            offset = before
-        self._insert(offset, size)
+            start = before
+        self._insert(start, size)
 
     def _find(self, size: int) -> int | None:
         """Return the start of a free range of at least `size` bytes."""

@@ -118,6 +118,13 @@ def run_slow(device: Device, y: Buffer, value: int) -> TimelinePoint:
     return batch.submit()
 
 
+def fill(device: Device, y: Buffer, value: int) -> TimelinePoint:
+    """Submit a fill of a whole buffer with a value."""
+    batch = device.batch()
+    batch.fill(y, value)
+    return batch.submit()
+
+
 def words(device: Device, buffer: Buffer) -> NDArray[np.uint32]:
     """Return a buffer's content."""
     return np.frombuffer(device.read(buffer), np.uint32)

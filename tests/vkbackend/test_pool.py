@@ -13,7 +13,7 @@ from vkbackend import transfer
 from vkbackend.errors import OutOfDeviceMemory
 from vkbackend.info import Heap
 from vkbackend.memory import Block
-from vkbackend.pool import GRANULE, Pool, Span, round_up
+from vkbackend.pool import GRANULE, LEAST_BLOCK, Pool, Span, round_up
 from vkbackend.timeline import TimelinePoint
 
 MIB = 1 << 20
@@ -131,45 +131,79 @@ def test_steady_loop_does_not_grow() -> None:
     assert queue.waits == []
 
 
-def test_waits_before_it_grows_by_what_is_pending() -> None:
+def test_takes_pending_memory_before_it_grows() -> None:
+    """What runs ahead of the device gets memory together with its unfinished work."""
     pool, memory = make_pool()
     queue = FakeQueue()
     for step in range(200):
-        release(pool, pool.allocate((step % 40 + 1) * MIB, ""), point(queue, step + 1))
-    assert memory.held <= 512 * MIB  # Of 4,100 MiB in all.
-    assert queue.waits
+        span = pool.allocate((step % 40 + 1) * MIB, "")
+        release(pool, span, *span.points, point(queue, step + 1))
+    assert memory.held <= 80 * MIB  # Of 4,100 MiB in all.
+    pool.close()
+    assert memory.held == 0
 
 
-def test_large_requests_get_their_own_block() -> None:
-    pool, _ = make_pool()
+def test_a_merged_span_comes_with_the_points_of_its_block() -> None:
+    pool, memory = make_pool()
+    queue = FakeQueue()
+    for number in range(1, 9):
+        release(pool, pool.allocate(MIB // 4, ""), point(queue, number))
+    large = pool.allocate(MIB - GRANULE, "")
+    assert large.points == (point(queue, 8),)
+    assert memory.held == LEAST_BLOCK
+    queue.completed = 8
+    assert pool.allocate(MIB // 2, "").points == ()
+    assert queue.waits == []
+
+
+def test_waits_for_an_empty_block_before_there_are_too_many() -> None:
+    pool, memory = make_pool()
+    queue = FakeQueue()
+    release(pool, pool.allocate(100 * MIB, ""), point(queue, 1))
+    pool.allocate(150 * MIB, "")
+    assert queue.waits == [1]
+    assert memory.held == 150 * MIB
+
+
+def test_small_requests_stay_out_of_large_blocks() -> None:
+    pool, memory = make_pool()
     large = pool.allocate(100 * MIB, "")
-    small = pool.allocate(MIB, "")
-    assert large.region.dedicated
-    assert not small.region.dedicated
     release(pool, large)
-    assert pool.allocate(MIB, "").region is small.region
+    small = pool.allocate(MIB // 2, "")
+    assert small.region is not large.region
     assert pool.allocate(90 * MIB, "").region is large.region
+    assert memory.held == 100 * MIB + LEAST_BLOCK
+
+
+def test_blocks_grow_with_what_is_reserved() -> None:
+    pool, memory = make_pool()
+    sizes = []
+    for _ in range(4000):
+        sizes.append(pool.allocate(100_000, "").region.block.size)
+        assert memory.held <= 2 * MIB + pool.statistics()["in_use"] * 9 / 8
+    assert min(sizes) == LEAST_BLOCK
+    assert max(sizes) > 16 * MIB
 
 
 def test_empty_blocks_go_back() -> None:
     pool, memory = make_pool()
-    keep = pool.allocate(MIB, "")
+    keep = pool.allocate(MIB // 2, "")
     drop = pool.allocate(100 * MIB, "")
     release(pool, drop)
     assert pool.trim() == 100 * MIB
-    assert memory.held == 64 * MIB
+    assert memory.held == LEAST_BLOCK
     release(pool, keep)
-    assert pool.trim() == 64 * MIB
+    assert pool.trim() == LEAST_BLOCK
     assert memory.held == 0
 
 
 def test_blocks_with_pending_work_stay() -> None:
     pool, _ = make_pool()
     queue = FakeQueue()
-    release(pool, pool.allocate(MIB, ""), point(queue, 1))
+    release(pool, pool.allocate(5 * MIB, ""), point(queue, 1))
     assert pool.trim() == 0
     queue.completed = 1
-    assert pool.trim() == 64 * MIB
+    assert pool.trim() == 5 * MIB
 
 
 def test_out_of_memory_waits_and_trims_first() -> None:
@@ -231,10 +265,10 @@ def test_live_spans_never_overlap(steps: list[tuple[int, int]]) -> None:
             end <= other.address or span.address >= other.address + other.size
             for other in live
         )
-        # Memory with unfinished work is only handed out together with its point.
+        # Memory with unfinished work comes with its point or a later one.
         for start, stop, held in pending:
             if start < end and span.address < stop and not held.done():
-                assert held in span.points
+                assert any(later.value >= held.value for later in span.points)
         live.append(span)
         for _ in range(min(deaths, len(live))):
             dead = live.popleft()

@@ -135,5 +135,27 @@ def test_second_free_is_refused() -> None:
 def test_sizes_below_one_are_refused(size: int) -> None:
     with pytest.raises(ArgumentError, match=f"size is {size} bytes"):
         Suballocator(1024).allocate(size)
-    with pytest.raises(ArgumentError, match=f"size {size}, alignment 256"):
-        Suballocator(size)
+    with pytest.raises(ArgumentError, match=r"size -1, alignment 256"):
+        Suballocator(-1)
+
+
+def test_blocks_are_added_and_removed() -> None:
+    space = Suballocator()
+    assert space.allocate(1) is None
+    space.add(1 << 20, 1024)
+    space.add((1 << 20) + 1024, 512)  # Neighbours, which must not merge.
+    assert space.largest_free == 1024
+    first, second = space.allocate(1024), space.allocate(512)
+    assert (first, second) == (1 << 20, (1 << 20) + 1024)
+    with pytest.raises(ArgumentError, match=r"no unused block starts at 1048576;"):
+        space.remove(1 << 20)
+    assert first is not None
+    assert second is not None
+    space.free(second)
+    space.free(first)
+    assert space.is_free(first)
+    assert space.largest_free == 1024
+    space.remove(first)
+    assert (space.free_bytes, space.used_bytes) == (512, 0)
+    with pytest.raises(ArgumentError, match=r"no unused block starts at 7;"):
+        space.remove(7)

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from . import ceiling, products, record, rows, streams, training
+from . import ceiling, products, record, rows, streams, training, transfers
 from .measure import device_to_measure, measure
 from .peer import PEERS, Peer
 from .workload import SIZES, WORKLOADS, Workload
 
-_FAMILIES = (streams, rows, products, training)
+_FAMILIES = (streams, rows, products, transfers, training)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

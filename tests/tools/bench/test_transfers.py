@@ -1,0 +1,23 @@
+"""The workloads of transfers run."""
+
+from typing import Any
+
+import pytest
+
+from vkbackend.tools.bench import transfers
+from vkbackend.tools.bench.measure import measure
+from vkbackend.tools.bench.peer import Peer
+from vkbackend.tools.bench.workload import WORKLOADS, Workload
+
+SMALL = [
+    workload
+    for workload in WORKLOADS
+    if workload.make.__module__ == transfers.__name__ and "small" in workload.sizes
+]
+
+
+@pytest.mark.parametrize("workload", SMALL, ids=lambda w: w.title("small"))
+def test_runs(workload: Workload, peer: Peer, place: Any) -> None:
+    found = measure(workload, "small", peer, place, 1)
+    assert found.seconds > 0
+    assert found.peer_seconds is not None
