@@ -19,7 +19,8 @@ def folding(program: RowProgram) -> list[str]:
     folds = dict(_folds(program))
     pairs = {(fold.combine, _type(fold)) for fold in folds.values()}
     lines = [
-        f"{kind} combine_{how}({kind} old, {kind} new) {{ return {COMBINE[how]}; }}"
+        f"{kind} combine_{how}({kind} old, {kind} new)"
+        f" {{ return {_combined(how, kind)}; }}"
         for how, kind in sorted(pairs)
     ]
     if program.group == 1:
@@ -31,6 +32,22 @@ def folding(program: RowProgram) -> list[str]:
         made = _over_vectors if folds_as_blocks(program, fold) else made
         lines += made(program, number, fold)
     return lines
+
+
+_ZEROS = {"max": "&", "min": "|"}
+"""What keeps the greater, and the lesser, of a positive and a negative zero."""
+
+
+def _combined(how: str, kind: str) -> str:
+    """Return the expression that combines two values of a type.
+
+    Of zeros of both signs max and min choose by the sign: by their order, invocations
+    of a group would not agree.
+    """
+    if how not in _ZEROS or kind != "float":
+        return COMBINE[how]
+    bits = f"floatBitsToUint(new) {_ZEROS[how]} floatBitsToUint(old)"
+    return f"new == old ? uintBitsToFloat({bits}) : {COMBINE[how]}"
 
 
 def uses_subgroups(program: RowProgram) -> bool:

@@ -463,3 +463,15 @@ def _with_info(
     function: Callable[..., Any], info: Any, *arguments: Any, lanes: int = 0
 ) -> Any:
     return function(*arguments[:-1], info)
+
+
+def test_zeros_of_both_signs_have_one_greatest_and_one_least(gpu: GpuDevice) -> None:
+    for shape in ((70, 48), (3, 512), (300, 512), (5, 7)):
+        data = np.zeros(shape, np.float32)
+        data[:, 1::2] = -0.0
+        x = fw.tensor(data, device=gpu)
+        for greatest, negative in ((x.amax(-1, True), False), (x.amin(-1, True), True)):
+            fused = fw.copysign(fw.ones_like(x), x * 0 + greatest * 1)
+            assert (np.signbit(greatest.numpy()) == negative).all()
+            apart = fw.copysign(fw.ones_like(x), x * 0 + greatest * 1)
+            np.testing.assert_array_equal(fused.numpy(), apart.numpy())
