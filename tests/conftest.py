@@ -1,8 +1,7 @@
 """Tiers, the device, and what is looked at after each test.
 
 A test needs no device (`null`) unless it uses the fixture `device` or has the marker
-`device`; `gpu` needs real hardware, and `core` is what every driver must pass. Other
-work would disturb `timing`, so the gate runs it by itself.
+`device`; `gpu` needs real hardware, and `core` is what every driver must pass.
 `VKBACKEND_DEVICE` chooses the device; the header of the report names it.
 """
 

@@ -167,18 +167,13 @@ def tiny() -> str:
 
 def host() -> str:
     """Run the tests that need no device."""
-    return pytest("-m", "not device and not timing")
+    return pytest("-m", "not device")
 
 
 def device() -> str:
     """Run the device tests, under the validation layer; any message fails."""
     variables = {"VKBACKEND_VALIDATION": "sync"}
-    return pytest("-m", "device and not timing", variables=variables)
-
-
-def timing() -> str:
-    """Run the tests that other work could disturb, one after another."""
-    return pytest("-n0", "-m", "timing")
+    return pytest("-m", "device", variables=variables)
 
 
 def core_tier(*names: str, arguments: Sequence[str] = ()) -> str:
@@ -186,9 +181,7 @@ def core_tier(*names: str, arguments: Sequence[str] = ()) -> str:
     notes, failures = [], []
     for name in names:
         try:
-            together = pytest("-m", "core and not timing", *arguments, driver=name)
-            alone = pytest("-n0", "-m", "core and timing", *arguments, driver=name)
-            notes.append(f"{name}: {together}, {alone}")
+            notes.append(f"{name}: {pytest('-m', 'core', *arguments, driver=name)}")
         except StepFailed as failure:
             failures.append(f"{name}: {failure}")
     if failures:
@@ -214,7 +207,7 @@ def installed() -> str:
             raise StepFailed(f"the tests would import {where.strip()}, not the wheel")
         # What tables say of every op and shader does not depend on the installation.
         tables = [f"--ignore=tests/{name}.py" for name in TABLES]
-        chosen = ("-m", "not (checkout or timing)", "-k", "null or test_tiny")
+        chosen = ("-m", "not checkout", "-k", "null or test_tiny")
         return pytest(*chosen, *tables, python=python, folder=away)
 
 
@@ -232,7 +225,6 @@ WHOLE = (
     *FAST[:-1],
     Step("host", host),
     Step("device", device),
-    Step("timing", timing),
     Step("installed", installed),
     Step("drivers", lambda: core_tier(*OTHER_DRIVERS)),
 )

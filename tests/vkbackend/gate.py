@@ -76,5 +76,5 @@ def held(queue: Queue) -> Iterator[Gate]:
     try:
         yield gate
     finally:
-        queue.wait = wait  # type: ignore[method-assign]
+        del queue.wait  # The class's own is seen again.
         gate.close()

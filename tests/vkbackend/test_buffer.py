@@ -4,7 +4,8 @@ import weakref
 
 import pytest
 
-from tests.vkbackend.kernels import SLOW_WORDS, add_affine, affine, run_slow
+from tests.vkbackend.gate import held
+from tests.vkbackend.kernels import add_affine, affine, fill
 from vkbackend import ArgumentError, Device
 
 
@@ -26,20 +27,21 @@ def test_points_follow_use(device: Device) -> None:
 
 
 @pytest.mark.usefixtures("_no_collector")
-@pytest.mark.timing
 @pytest.mark.device
 def test_freed_at_once(device: Device) -> None:
-    buffer = device.allocate(SLOW_WORDS * 4)
+    buffer = device.allocate(1 << 20)
     before = device.memory_stats()["in_use"]
     alive = weakref.ref(buffer)
-    point = run_slow(device, buffer, 1)
-    del buffer
-    assert alive() is None
-    stats = device.memory_stats()
-    assert not point.done()
-    assert stats["in_use"] == before - SLOW_WORDS * 4
-    assert stats["deferred"] >= SLOW_WORDS * 4
-    point.wait()
+    with held(device.compute_queue) as gate:
+        point = fill(device, buffer, 1)
+        del buffer
+        assert alive() is None
+        stats = device.memory_stats()
+        assert not point.done()
+        assert stats["in_use"] == before - (1 << 20)
+        assert stats["deferred"] >= 1 << 20
+        gate.open()
+        point.wait()
     assert device.memory_stats()["deferred"] == 0
 
 

@@ -1,34 +1,29 @@
 """Timeline points: done, waiting, time-outs, and reads that wait for one buffer."""
 
-from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.vkbackend.kernels import (
-    SLOW_WORDS,
-    add_affine,
-    affine,
-    filled,
-    run_slow,
-    words,
-)
-from vkbackend import Device, TimelinePoint, transfer
+from tests.vkbackend.gate import held
+from tests.vkbackend.kernels import add_affine, affine, fill, filled, words
+from vkbackend import Device, TimelinePoint
 from vkbackend.errors import DeviceLost
-from vkbackend.timeline import Queue, latest
+from vkbackend.timeline import latest
 from vkbackend.vk import generated as vk
 
 
-@pytest.mark.timing
 @pytest.mark.core
 def test_wait_and_done(device: Device) -> None:
-    point = run_slow(device, device.allocate(SLOW_WORDS * 4), 1)
-    assert not point.done()
-    assert point.wait(0.0) is False
-    assert point.wait(1e-3) is False
-    assert point.wait() is True
-    assert point.done()
-    assert point.wait(0.0) is True
+    with held(device.compute_queue) as gate:
+        point = fill(device, device.allocate(400), 1)
+        assert not point.done()
+        assert point.wait(0.0) is False
+        assert point.wait(1e-3) is False
+        gate.open()
+        assert point.wait() is True
+        assert point.done()
+        assert point.wait(0.0) is True
 
 
 @pytest.mark.device
@@ -47,46 +42,41 @@ def test_points_are_in_order(device: Device) -> None:
     assert words(device, buffer)[0] == 99
 
 
-def read_returns_early(device: Device) -> bool:
-    """Read A while slow work on B runs; return whether B was still running after."""
+def read_while_b_is_held_back(device: Device) -> None:
+    """Read A while work on B cannot finish, which must not be waited for."""
     a = filled(device, np.arange(1000, dtype=np.uint32))
-    doubled = device.allocate(a.size)
-    b = device.allocate(SLOW_WORDS * 4)
+    doubled, b = device.allocate(a.size), device.allocate(4000)
     batch = device.batch()
     add_affine(batch, affine(device), a, doubled, 2)
     batch.submit()
-    slow = run_slow(device, b, 5)
-    assert (words(device, doubled) == np.arange(1000) * 2).all()
-    early = not slow.done()
-    assert (words(device, b) == 5).all()
-    return early
+    with held(device.compute_queue) as gate:
+        work = fill(device, b, 5)
+        assert (words(device, doubled) == np.arange(1000) * 2).all()
+        assert not work.done()
+        gate.open()
+        assert (words(device, b) == 5).all()
+        assert work.done()
 
 
-@pytest.mark.timing
 @pytest.mark.core
 def test_read_waits_for_its_buffer_only(device: Device) -> None:
-    read_returns_early(device)
-    assert read_returns_early(device)
+    read_while_b_is_held_back(device)
 
 
-@pytest.mark.timing
+@pytest.mark.device
 def test_read_needs_its_own_point(
     device: Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one = Queue.wait
+    """The test above fails where a read waits for all that was submitted."""
+    read = Device.read
 
-    def everything(
-        self: Queue, value: int, timeout_seconds: float | None = None
-    ) -> bool:
-        return one(self, self.submitted, timeout_seconds)
+    def waits(self: Device, *arguments: Any) -> memoryview:
+        self.compute_queue.wait(self.compute_queue.submitted)
+        return read(self, *arguments)
 
-    def all_queues(queue: Queue, points: Sequence[TimelinePoint]) -> dict[Queue, int]:
-        others = {point.queue for point in points if point.queue is not queue}
-        return {other: other.submitted for other in others}
-
-    monkeypatch.setattr(Queue, "wait", everything)
-    monkeypatch.setattr(transfer, "cross_queue_waits", all_queues)
-    assert not read_returns_early(device)
+    monkeypatch.setattr(Device, "read", waits)
+    with pytest.raises(AssertionError, match="held back"):
+        read_while_b_is_held_back(device)
 
 
 @pytest.mark.device

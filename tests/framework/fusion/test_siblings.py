@@ -1,12 +1,11 @@
 """Which launches run side by side."""
 
-import time
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.work import lines_run
 from vkbackend.framework.fusion.siblings import (
     MOST_SIBLINGS,
     MOST_WORKGROUPS,
@@ -85,19 +84,13 @@ def test_the_order_stays_valid(rows: list[tuple[str | None, list[int]]]) -> None
     assert done == set(range(len(rows) + 1))
 
 
-@pytest.mark.timing
-def test_the_time_is_linear() -> None:
-    def seconds(count: int) -> float:
+def test_the_work_is_linear() -> None:
+    def work(count: int) -> int:
         chains = [launch(f"p{k % 7}", [k], k + 1) for k in range(count)]
         apart = [launch("a", [0], count + k + 1) for k in range(count)]
-        start = time.thread_time()
-        families(chains + apart)
-        return time.thread_time() - start
+        return lines_run(lambda: families(chains + apart))
 
-    seconds(2000)
-    assert min(seconds(8000) for _ in range(3)) < 8 * min(
-        seconds(2000) for _ in range(3)
-    )
+    assert work(4000) < 4.5 * work(1000)
 
 
 def test_each_workgroup_knows_its_sibling() -> None:
