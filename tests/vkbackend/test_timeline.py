@@ -249,6 +249,7 @@ def test_a_batch_interrupted_at_any_line_is_done_or_not(
 
     made.append(doubling(device))
     for one in each_interruption(submit):
+        assert not device.logical.lock._is_owned(), one.where  # type: ignore[attr-defined]
         batch, y = made[-1]
         done = batch.point is not None
         assert (words(device, y) == (2 if done else 0)).all(), one.where
@@ -278,6 +279,7 @@ def test_a_replay_interrupted_at_any_line_is_done_or_not(
 
     expected = 0
     for turn, one in enumerate(each_interruption(submit)):
+        assert not device.logical.lock._is_owned(), one.where  # type: ignore[attr-defined]
         if recording.point is not None:
             expected = turn
         assert (words(device, y) == expected).all(), one.where
