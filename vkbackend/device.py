@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import atexit
 import contextlib
-import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,12 +10,12 @@ from operator import attrgetter
 from typing import Any
 from weakref import WeakValueDictionary
 
-from . import config, instance, physical
+from . import config
 from .arena import Arena
 from .batch import Batch
 from .buffer import Buffer
 from .counters import Counters
-from .errors import ArgumentError, DeviceLost, Error
+from .errors import ArgumentError, DeviceLost
 from .info import DeviceInfo
 from .logical import LogicalDevice
 from .memory import Memory, Use, gibibytes
@@ -397,9 +395,7 @@ class Device:
             self._closed = "closed"
             if self in _devices:
                 self._destroy()
-        with _lock:
-            if _opened.get(self.physical) is self:
-                del _opened[self.physical]
+            # Last, so that a close that was stopped before is done again.
             if self in _devices:
                 _devices.remove(self)
         for call in self.at_close:
@@ -453,67 +449,16 @@ def _byte_view(data: Any) -> memoryview:
 
 _PARENTS = "the parent process's"
 
-_lock = threading.Lock()
-# Those that `open_device` returns; and all that are not closed.
-_opened: dict[PhysicalDevice, Device] = {}
 _devices: list[Device] = []
 
 
-def open_device(selector: str | int | None = None) -> Device:
-    """Return a device, opening it on the first call for it.
-
-    Parameters
-    ----------
-    selector : str or int, optional
-        An index into `devices()`, or part of a name in any case, as `llvmpipe`. None
-        means `VKBACKEND_DEVICE`, or the best device when that is unset.
-
-    Returns
-    -------
-    Device
-        The same object for the same physical device until it is closed or lost.
-
-    Raises
-    ------
-    NoVulkanError
-        If there is no such device, or none at all; says what to do.
-    """
-    chosen = physical.choose(selector)
-    with _lock:
-        found = _opened.get(chosen)
-        if found is None or not found.usable:
-            found = _opened[chosen] = Device(chosen)
-        return found
+def unclosed() -> list[Device]:
+    """Return every device that has not been closed to the end."""
+    return list(_devices)
 
 
-def close_all() -> None:
-    """Close every device and the Vulkan instance.
-
-    The instance stays if a device cannot be closed, whose error is raised.
-    """
-    failure: Error | None = None
-    for device in list(_devices):
-        try:
-            device.close()
-        except Error as error:
-            failure = error
-    if failure is not None:
-        raise failure
-    instance.close()
-
-
-def _forget_parent() -> None:
-    """Start afresh in a forked child: Vulkan objects do not survive a fork."""
-    global _lock
-    instance.forget()
-    physical.forget()
+def disown_all() -> None:
+    """Make every device unusable: in a forked child."""
     for device in _devices:
         device.disown()
     _devices.clear()
-    _opened.clear()
-    _lock = threading.Lock()
-
-
-atexit.register(close_all)
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_parent)

@@ -7,12 +7,13 @@ import threading
 import warnings
 import weakref
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
 import vkbackend
 import vkbackend.framework as fw
-from vkbackend import NoVulkanError, config
+from vkbackend import DeviceLost, NoVulkanError, config
 from vkbackend.framework.device import CPU, Device, GpuDevice, opened_devices
 
 # `vkbackend.framework.device` as an attribute is the function.
