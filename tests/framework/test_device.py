@@ -150,3 +150,23 @@ def test_threads_get_one_device_and_one_warning(
         with ThreadPoolExecutor(16) as threads:
             found = set(map(id, threads.map(chosen, range(16))))
     assert (len(found), len(said)) == (1, 1)
+
+
+@pytest.mark.core
+def test_nothing_is_saved_from_a_lost_device(gpu: GpuDevice, tmp_path: Path) -> None:
+    opened = vkbackend.Device(gpu.gpu.physical)
+    lost = module._wrap(opened)
+    kept = fw.tensor([1.0, 2.0], device=lost)
+    assert kept.numpy().tolist() == [1.0, 2.0]
+    pending = kept + 1
+    path = tmp_path / "checkpoint.safetensors"
+    fw.save({"kept": kept}, path)
+    before = path.read_bytes()
+    with pytest.raises(DeviceLost):
+        opened.logical.check("vkQueueSubmit2", -4)
+    for tensor in (kept, pending):
+        with pytest.raises(DeviceLost, match="load a checkpoint"):
+            fw.save({"kept": tensor}, path)
+    assert path.read_bytes() == before
+    assert sorted(each.name for each in tmp_path.iterdir()) == [path.name]
+    opened.close()

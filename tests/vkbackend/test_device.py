@@ -1,7 +1,6 @@
 """Opening, closing, caching, threads, and what a user sees of a device."""
 
 import gc
-import importlib
 import itertools
 import json
 import operator
