@@ -2,6 +2,7 @@
 
 A tracing function raises it where a signal could: at the start of any line of the given
 sources, but not where a `with` block is left, which no signal can part from its body.
+Finalizers are left out: the interpreter swallows what they raise.
 """
 
 import dis
@@ -19,15 +20,22 @@ DEVICE_LAYER = str(Path(vkbackend.__file__).parent)
 
 @functools.cache
 def _exits(code: CodeType) -> frozenset[int]:
-    """Return the instructions that leave a `with` block: they load None three times."""
+    """Return instructions at which no signal is looked for, in places that matter.
+
+    Those that leave a `with` block load None three times; `try` alone does nothing, but
+    a tracing function is called there, outside of the block around it.
+    """
     rows = list(dis.get_instructions(code))
     loads = [row.opname == "LOAD_CONST" and row.argval is None for row in rows]
-    again = [loads[k] or rows[k].opname == "DUP_TOP" for k in range(len(rows))]
-    return frozenset(
-        rows[k].offset
-        for k in range(len(rows) - 2)
-        if loads[k] and again[k + 1] and again[k + 2]
-    )
+    found = {row.offset for row in rows if row.opname == "NOP"}
+    for k in range(len(rows) - 2):
+        others = (loads[k + n] or rows[k + n].opname == "DUP_TOP" for n in (1, 2))
+        if loads[k] and all(others):
+            found.add(rows[k].offset)
+            # What is returned from inside goes under them first.
+            if k and rows[k - 1].opname in ("SWAP", "ROT_TWO"):
+                found.add(rows[k - 1].offset)
+    return frozenset(found)
 
 
 class Interrupter:
@@ -67,8 +75,9 @@ class Interrupter:
             sys.settrace(before)
 
     def _call(self, frame: FrameType, event: str, argument: Any) -> Any:
-        inside = frame.f_code.co_filename.startswith(self._sources)
-        return self._line if inside else None
+        if not frame.f_code.co_filename.startswith(self._sources):
+            return None
+        return None if _in_finalizer(frame) else self._line
 
     def _line(self, frame: FrameType, event: str, argument: Any) -> Any:
         if event == "line" and frame.f_lasti not in _exits(frame.f_code):
@@ -77,6 +86,15 @@ class Interrupter:
                 self.where = f"{frame.f_code.co_filename}:{frame.f_lineno}"
                 raise KeyboardInterrupt
         return self._line
+
+
+def _in_finalizer(frame: FrameType) -> bool:
+    above: FrameType | None = frame
+    while above is not None and above.f_code.co_filename == frame.f_code.co_filename:
+        if above.f_code.co_name == "__del__":
+            return True
+        above = above.f_back
+    return False
 
 
 def each_interruption(

@@ -19,6 +19,7 @@ ORDER = {
         features instance
         physical
         logical
+        command_buffer
         timeline
         memory
         pool
@@ -29,6 +30,7 @@ ORDER = {
         batch
         transfer prelude replay
         device
+        opening
         futures batch_kernels
         kernel_cache batch_queue
         command_batch
