@@ -137,7 +137,7 @@ class HostAllocator:
         if imports and not (size % alignment or block.address % alignment):
             try:
                 block.imported = self._memory.import_pages(
-                    block.address, size, "pinned host memory"
+                    pages, block.address, size, "pinned host memory"
                 )
             except DeviceLost:
                 raise

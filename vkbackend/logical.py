@@ -86,7 +86,7 @@ class LogicalDevice:
         # Being made, where the driver writes the handle; and being destroyed, with what
         # the driver's command has returned by now.
         self._making: list[tuple[str, ctypes.c_uint64]] = []
-        self._ending: list[tuple[str, int, list[None]]] = []
+        self._ending: dict[tuple[str, int], list[None]] = {}
         self._cell = ctypes.c_void_p()
         self._closed: list[None] = []
         self.compute_family = compute_family(physical.families)
@@ -177,6 +177,8 @@ class LogicalDevice:
 
     def track(self, kind: str, handle: int, name: str) -> None:
         """Count and name an object that another call than `create` made."""
+        # One that was destroyed may have had this handle, and a note of it be left.
+        self._ending.pop((kind, handle), None)
         self.live[kind].add(handle)
         self.set_name(kind, handle, name)
 
@@ -189,13 +191,22 @@ class LogicalDevice:
             return
         call = "vkFreeMemory" if kind == "DeviceMemory" else f"vkDestroy{kind}"
         function = getattr(self.functions, call)
-        returned: list[None] = []
-        ending = kind, handle, returned
-        self._ending.append(ending)
+        returned = self._ending.setdefault((kind, handle), [])
+        if not returned:
+            # The call and the note that it was made: no signal comes in between.
+            returned.extend(map(function, (self.handle,), (handle,), (None,)))
+        self._forget(kind, handle)
+
+    def _forget(self, kind: str, handle: int) -> None:
+        """Leave no note of an object that is gone; the driver may reuse its handle."""
+        if self._making:
+            self._making = [
+                (other, cell)
+                for other, cell in self._making
+                if (other, cell.value) != (kind, handle)
+            ]
         self.live[kind].discard(handle)
-        # The call and the note that it was made: no signal comes in between.
-        returned.extend(map(function, (self.handle,), (handle,), (None,)))
-        self._ending.remove(ending)
+        self._ending.pop((kind, handle), None)
 
     def idle(self) -> None:
         """Wait for all that the device does; nobody may submit meanwhile."""
@@ -247,11 +258,10 @@ class LogicalDevice:
         for kind, cell in self._making:
             if cell.value:
                 self.live[kind].add(cell.value)
-        for kind, handle, returned in self._ending:
-            if not returned:
-                self.live[kind].add(handle)
+        for (kind, handle), returned in tuple(self._ending.items()):
+            if returned:
+                self._forget(kind, handle)
         self._making.clear()
-        self._ending.clear()
         for kind, handles in self.live.items():
             for handle in tuple(handles):
                 self.destroy(kind, handle)

@@ -19,7 +19,7 @@ import ctypes
 import enum
 from dataclasses import dataclass
 
-from .errors import OutOfDeviceMemory
+from .errors import OutOfDeviceMemory, VulkanError
 from .logical import LogicalDevice
 from .vk import generated as vk
 from .vk import runtime
@@ -135,6 +135,8 @@ class Block:
         Its bytes, where the host can see them.
     cached : bool
         Whether the host reads them through its caches; without, only writing is fast.
+    pages : int
+        Address of the host's pages that it is an import of; 0 if it is none.
     """
 
     memory: int
@@ -144,6 +146,7 @@ class Block:
     heap: int
     mapped: memoryview | None
     cached: bool
+    pages: int = 0
 
 
 class Memory:
@@ -153,6 +156,8 @@ class Memory:
         self.logical = logical
         self.types = self._read_types()
         self.import_alignment = self._read_import_alignment()
+        # What must outlive an import, however the import and its end are interrupted.
+        self._imported: dict[int, object] = {}
 
     def _read_types(self) -> tuple[MemoryType, ...]:
         head = runtime.make(vk.VkPhysicalDeviceMemoryProperties2)
@@ -243,15 +248,17 @@ class Memory:
             logical.destroy("Buffer", buffer)
             raise
 
-    def import_pages(self, address: int, size: int, name: str) -> Block:
+    def import_pages(self, pages: object, address: int, size: int, name: str) -> Block:
         """Return pages of the host as a block that copies can use.
 
-        They must be anonymous memory that the library mapped itself, and must not be
-        unmapped before the block is freed: the import of a file's pages fails, and
-        after that nearly every allocation does (NVIDIA H200, driver 580.159.04).
+        They must be anonymous memory that the library mapped itself: the import of a
+        file's pages fails, and after that nearly every allocation does (NVIDIA H200,
+        driver 580.159.04).
 
         Parameters
         ----------
+        pages : object
+            What keeps them mapped; it is held until the block is freed.
         address, size : int
             Of the pages, in bytes: multiples of `import_alignment`.
         name : str
@@ -262,6 +269,14 @@ class Memory:
         VulkanError
             If the driver refuses them.
         """
+        self._imported[address] = pages
+        try:
+            return self._import(address, size, name)
+        except VulkanError:
+            del self._imported[address]
+            raise
+
+    def _import(self, address: int, size: int, name: str) -> Block:
         logical = self.logical
         functions = logical.functions
         kinds = runtime.make(vk.VkMemoryHostPointerPropertiesEXT)
@@ -297,7 +312,7 @@ class Memory:
         except BaseException:
             logical.destroy("Buffer", buffer)
             raise
-        return Block(memory, buffer, 0, size, chosen.heap, None, False)
+        return Block(memory, buffer, 0, size, chosen.heap, None, False, address)
 
     def _buffer_info(
         self,
@@ -409,6 +424,7 @@ class Memory:
         block.mapped = None
         self.logical.destroy("Buffer", block.buffer)
         self.logical.destroy("DeviceMemory", block.memory)
+        self._imported.pop(block.pages, None)
 
 
 def gibibytes(size: int) -> str:

@@ -37,7 +37,7 @@ class FakeMemory:
         self.freed = 0
         self.error: Exception | None = None
 
-    def import_pages(self, address: int, size: int, name: str) -> Any:
+    def import_pages(self, pages: object, address: int, size: int, name: str) -> Any:
         if self.error is not None:
             raise self.error
         assert address % 4096 == 0
