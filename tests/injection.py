@@ -225,14 +225,15 @@ class Worker:
         if line:
             found: dict[str, Any] = json.loads(line)
             return found
-        self._process = None
-        what = "hung" if hung else f"died: {process.wait()}"
+        status = process.wait()
+        self.close()
+        what = "hung" if hung else f"died: {status}"
         return {"injected": 1, "said": "", "wrong": [what], "calls": {}}
 
     def close(self) -> None:
-        if self._process is not None and self._process.stdin is not None:
-            self._process.stdin.close()
-            self._process.wait()
+        if self._process is not None:
+            self._process.communicate()
+            self._process = None
 
 
 def serve(device: str) -> None:

@@ -2,6 +2,7 @@
 
     python -m tests.interruption                at every line of the device layer
     python -m tests.interruption --step 10      at every tenth
+    python -m tests.interruption --signals 900  by as many real signals, at any moment
 
 allocates, uploads, dispatches, submits, reads, records and replays, interrupted at one
 line after the other; each time the same is then done once more and must be right, and
@@ -15,6 +16,7 @@ Finalizers are left out: the interpreter swallows what they raise.
 import argparse
 import dis
 import functools
+import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -192,14 +194,45 @@ def sweep(step: int, first: int, without: frozenset[str]) -> tuple[int, list[str
     return count, wrong
 
 
+def storm(count: int) -> list[str]:
+    """Return what was wrong after some of many real signals, at random moments."""
+    random = np.random.default_rng(0)
+    work = Work()
+    work.run()
+    wrong = []
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    for _ in range(count):
+        try:
+            signal.setitimer(signal.ITIMER_REAL, random.uniform(1e-4, 4e-3))
+            while True:
+                work.run()
+        except KeyboardInterrupt:
+            pass
+        except Exception as error:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            wrong.append(f"{type(error).__name__}: {error}")
+            work = Work()
+    signal.signal(signal.SIGALRM, before)
+    work.close()
+    return wrong
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Sweep as the command line says; the exit status is 0 if all was right."""
     parser = argparse.ArgumentParser(prog="python -m tests.interruption")
     parser.add_argument("--step", type=int, default=1, help="every so many lines")
     parser.add_argument("--first", type=int, default=1, help="the first of them")
     parser.add_argument("--without", nargs="*", default=[], help="files left out")
+    parser.add_argument("--signals", type=int, help="so many signals in place of lines")
     given = parser.parse_args(arguments)
-    count, wrong = sweep(given.step, given.first, frozenset(given.without))
+    if given.signals:
+        count, wrong = given.signals, storm(given.signals)
+    else:
+        count, wrong = sweep(given.step, given.first, frozenset(given.without))
     for text in wrong:
         print(text)
     print(f"{count} interruptions, {len(wrong)} wrong")

@@ -83,6 +83,9 @@ class Shim:
             if has_result:
                 failure = self._failure(name)
                 if failure:
+                    # A lost device does nothing any more; this one must have stopped.
+                    if name == "vkDeviceWaitIdle":
+                        function(*arguments)
                     return failure
             if changed is not None and self._families == 2:
                 result = changed(function, *arguments)
