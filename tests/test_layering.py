@@ -14,9 +14,9 @@ ORDER = {
     "vkbackend": """
         errors config counters whole_file
         vk
-        suballocator hazards spirv_binary spirv float_controls info
+        suballocator hazards spirv_binary spirv spirv_size float_controls info
         include glslang compiler shader
-        features instance
+        features interface instance
         physical
         logical
         timeline

@@ -18,10 +18,11 @@ from .buffer import Buffer
 from .counters import Counters
 from .errors import ArgumentError
 from .info import DeviceInfo
+from .interface import Constant
 from .logical import LogicalDevice
 from .memory import Memory, Use, gibibytes
 from .physical import PhysicalDevice
-from .pipeline import Constant, Pipeline, PipelineBuilder
+from .pipeline import Pipeline, PipelineBuilder
 from .pool import Pool
 from .profile import Profile
 from .replay import Recording

@@ -11,8 +11,8 @@ from typing import Any
 from vkbackend.device import Device
 from vkbackend.errors import VulkanError
 from vkbackend.float_controls import keep_special_values
-from vkbackend.pipeline import PUSH_SIZE, constant_values, specialization
-from vkbackend.spirv import read_module
+from vkbackend.interface import PUSH_SIZE, accept
+from vkbackend.pipeline import specialization
 from vkbackend.vk import generated as vk
 from vkbackend.vk import runtime
 
@@ -98,9 +98,8 @@ def _build(
 ) -> tuple[int, Any]:
     """Return a pipeline that can be looked into, and what destroys it."""
     logical = device.logical
-    module = read_module(words)
+    module, values, _ = accept("vkspirv", words, constants, logical.info)
     words = keep_special_values(words, logical.info.special_value_widths)
-    values = constant_values("vkspirv", module, constants)
     code = runtime.make(vk.VkShaderModuleCreateInfo, codeSize=len(words), pCode=words)
     layout = logical.create("PipelineLayout", _layout_info(), "vkspirv")
     shader = logical.create("ShaderModule", code, "vkspirv")
