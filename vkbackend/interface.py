@@ -40,13 +40,16 @@ _ALLOWED = (
     *(Storage.WORKGROUP, Storage.PRIVATE, Storage.FUNCTION),
     Storage.PUSH_CONSTANT,
 )
-_BUFFERS = {Storage.UNIFORM: "uniform buffer", Storage.STORAGE_BUFFER: "storage buffer"}
+_BUFFERS = {
+    Storage.UNIFORM: "uniform buffer",
+    Storage.STORAGE_BUFFER: "storage buffer",
+}
 _PLAIN = {Storage.INPUT: "input", Storage.OUTPUT: "output"}
 _OPAQUE = {
     Op.TYPE_SAMPLER: "sampler",
-    Op.TYPE_SAMPLED_IMAGE: "sampled image",
     Op.TYPE_ACCELERATION_STRUCTURE: "acceleration structure",
 }
+_WRAPPERS = (Op.TYPE_ARRAY, Op.TYPE_RUNTIME_ARRAY, Op.TYPE_SAMPLED_IMAGE)
 _IMAGES = {5: "texel buffer", 6: "subpass input"}
 """Images that have a name of their own, by SPIR-V's number of the dimensionality."""
 
@@ -152,22 +155,23 @@ def _complaint(variable: Instruction, tables: Tables) -> str:
     places = (("set", Decoration.DESCRIPTOR_SET), ("binding", Decoration.BINDING))
     where = [(word, tables.decorations.get((number, key))) for word, key in places]
     place = ", ".join(f"{word} {at}" for word, at in where if at is not None)
+    kind = _kind(storage, target)
     return (
-        f"{shown} is a {_kind(storage, target)} in a descriptor"
+        f"{shown} is {'an' if kind[0] in 'aeio' else 'a'} {kind} in a descriptor"
         f" ({place or 'without binding'}); there are no descriptor sets: declare a"
         " buffer_reference and pass its address in the push_constant block"
     )
 
 
 def _innermost(pointer_id: int, tables: Tables) -> Instruction | None:
-    """Return what a pointer, or an array behind it, is of."""
+    """Return what a pointer, or an array or sampler behind it, is of."""
     target = tables.types.get(pointer_id)
     for _ in range(MAX_DEPTH):
         if target is None:
             break
         if target.opcode == Op.TYPE_POINTER:
             target = tables.types.get(target.require(3)[2])
-        elif target.opcode in (Op.TYPE_ARRAY, Op.TYPE_RUNTIME_ARRAY):
+        elif target.opcode in _WRAPPERS:
             target = tables.types.get(target.require(2)[1])
     return target
 

@@ -44,7 +44,7 @@ _COOPERATIVE = re.compile(
 )
 _UNKNOWN_EXTENSION = re.compile(r"extension not supported: (\w+)")
 _MESSAGE = re.compile(
-    r"^(?:ERROR: )?(?P<file>\d+):(?P<line>\d+): (?:error: )?(?!warning)(?P<text>.+)$",
+    r"^(?:ERROR: )?(?P<file>\d{1,9}):(?P<line>\d{1,9}): (?:error: )?(?!warning)(?P<text>.+)$",
     re.MULTILINE,
 )
 _GENERAL = re.compile(r"^(?:.*: )?error: (.+)$", re.MULTILINE | re.IGNORECASE)
