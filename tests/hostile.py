@@ -118,7 +118,8 @@ def _sources() -> Iterator[tuple[str, str]]:
         VERSION
         + SMALL_HEAD
         + (
-            "layout(location = 0) in vec4 it;\nvoid main() { if (it.x > 0) barrier(); }\n"
+            "layout(location = 0) in vec4 it;\n"
+            "void main() { if (it.x > 0) barrier(); }\n"
         ),
     )
     yield (
@@ -192,7 +193,8 @@ def _sources() -> Iterator[tuple[str, str]]:
             f"workgroup {x} {y} {z}",
             VERSION
             + (
-                f"layout(local_size_x = {x}, local_size_y = {y}, local_size_z = {z}) in;\n"
+                f"layout(local_size_x = {x}) in; layout(local_size_y = {y}) in;\n"
+                f"layout(local_size_z = {z}) in;\n"
                 "void main() {}\n"
             ),
         )

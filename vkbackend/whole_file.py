@@ -51,7 +51,8 @@ def save_whole(path: str | os.PathLike[str], content: bytes) -> None:
         with open(path, "wb") as file:
             file.write(content)
         return
-    if old is not None and not os.access(target, os.W_OK):
+    effective = os.access in os.supports_effective_ids
+    if old is not None and not os.access(target, os.W_OK, effective_ids=effective):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), os.fspath(path))
     folder, name = os.path.split(target)
     with contextlib.suppress(OSError):

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import tempfile
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -160,7 +159,6 @@ def caches() -> Json:
     pipelines = sorted(folder.glob("pipelines/*.bin"))
     verdicts = sorted(folder.glob("tuning/*.json"))
     damaged = 0
-    warnings.simplefilter("ignore")  # what is refused is told by the report
     for path in spirv[:_MOST_CHECKED]:
         content = disk_cache.read(path)
         damaged += content is None or cached_module(content) is None
