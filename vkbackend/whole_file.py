@@ -57,7 +57,7 @@ def save_whole(path: str | os.PathLike[str], content: bytes) -> None:
     folder, name = os.path.split(target)
     with contextlib.suppress(OSError):
         # The second pattern is of versions whose unfinished files had longer names.
-        remove_leftovers(folder, also=re.escape(f".{name}.") + "[0-9a-f]{8}")
+        remove_leftovers(folder or ".", also=re.escape(f".{name}.") + "[0-9a-f]{8}")
     write_whole(target, content, like=old, durable=True)
 
 
@@ -164,9 +164,7 @@ def _followed(path: str) -> str | None:
     """Return the path behind links; None if they lead to an open file."""
     for _ in range(_MOST_LINKS):
         folder, name = os.path.split(path)
-        folder = os.path.realpath(folder)
-        path = os.path.join(folder, name)
-        if _OPEN_FILES.match(path):
+        if _OPEN_FILES.match(os.path.join(os.path.realpath(folder), name)):
             return None
         if not os.path.islink(path):
             return path

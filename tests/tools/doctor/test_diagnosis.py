@@ -179,7 +179,7 @@ def failing_extra(report: Report) -> None:
         (unreadable, "warning", "caches cannot be read", "VKBACKEND_CACHE"),
         (damaged, "note", "a damaged cache", "nothing to do"),
         (damaged_pipelines, "note", "a damaged cache", "nothing to do"),
-        (unfinished, "note", "unfinished cache files", "delete files"),
+        (unfinished, "note", "unfinished cache files", "nothing to do"),
         (small_limit, "note", "tiles of matrix products", "update the driver"),
         (chosen_driver, "note", "drivers by choice", "unset what hides"),
         (failing_core, "error", "the self-test `copy` fails", "update the driver"),
