@@ -117,6 +117,8 @@ def check_interface(name: str, tables: Tables) -> None:
             f"{name}: the module's entry points are of the execution models {found};"
             f" there must be one, of model {EXECUTION_MODEL_GL_COMPUTE} (GLCompute)"
         )
+    if "\ufffd" in tables.entries[0].text(2):
+        raise ShaderError(f"{name}: the entry point's name is no UTF-8; call it main")
     pushes = 0
     for variable in tables.variables:
         storage = variable.operands[2]

@@ -15,6 +15,8 @@ Scalar = bool | int | float
 _POINTER_SIZE = 8
 _BOOL_SIZE = 4
 _INT_WIDTH = 32
+_MOST = 1 << 64
+"""Sizes are told up to this one, as numbers of a module could make any."""
 
 
 def _divide(a: int, b: int) -> int:
@@ -82,7 +84,7 @@ class Sizes:
             self._take_constant(constant)
         self._sizes: dict[int, int] = {}
         for declared in tables.types.values():
-            self._sizes[declared.operands[0]] = self._size(declared)
+            self._sizes[declared.operands[0]] = min(self._size(declared), _MOST)
 
     def of(self, variable: Instruction) -> int:
         """Return the bytes of a variable."""
