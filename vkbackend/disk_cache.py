@@ -34,7 +34,11 @@ MOST_BYTES = 1 << 28
 """Largest file that is read: far above what any driver keeps of its pipelines."""
 
 _TRIM_EVERY = 256
-"""Writes between two looks at the size of the cache; the first also looks."""
+"""Writes of a process between two looks at the size of the cache."""
+
+_TRIM_SECONDS = 3600
+"""Seconds after which the first write of a process looks at the size as well. A look at
+24,000 files takes half a second; the folder's own time says when the last one was."""
 
 _KEPT_SHARE = 0.9
 _DAY_SECONDS = 86400
@@ -115,9 +119,10 @@ def write(path: Path, content: bytes, *, durable: bool = False) -> None:
     except Refused as error:
         _warn_refused(error)
         return
-    if _writes % _TRIM_EVERY == 0:
-        trim(path.parent.parent)
     _writes += 1
+    base = path.parent.parent
+    if _writes % _TRIM_EVERY == 0 or (_writes == 1 and _is_due(base)):
+        trim(base)
 
 
 def remove(path: Path) -> None:
@@ -148,22 +153,30 @@ def trim(base: Path) -> None:
     base : Path
         The cache folder; `VKBACKEND_CACHE_SIZE` says what may stay in it.
     """
-    rows: list[tuple[float, int, Path]] = []
+    rows: list[tuple[float, int, str, str]] = []
+    with contextlib.suppress(OSError):
+        os.utime(base)
     for kind in KINDS:
         with contextlib.suppress(OSError):
             with _folder_of(base / kind / "any", make=False) as folder:
                 _remove_leftovers(folder)
-                rows += _files(folder)
+                rows += [(*found, kind, name) for *found, name in _files(folder)]
     limit = _limit()
-    total = sum(size for _, size, _ in rows)
+    total = sum(size for _, size, _, _ in rows)
     if not limit or total <= limit:
         return
-    for _, size, path in sorted(rows):
+    for _, size, kind, name in sorted(rows):
         if total <= limit * _KEPT_SHARE:
             break
         with contextlib.suppress(OSError):
-            remove(path)
+            remove(base / kind / name)
             total -= size
+
+
+def _is_due(base: Path) -> bool:
+    with contextlib.suppress(OSError):
+        return time.time() - base.stat().st_mtime > _TRIM_SECONDS
+    return False
 
 
 def _limit() -> int:
@@ -176,14 +189,16 @@ def _limit() -> int:
         return config.cache_size(config.CACHE_SIZE.default)
 
 
-def _files(folder: _Folder) -> Iterator[tuple[float, int, Path]]:
-    """Yield when each file was last used, its bytes and its path."""
+def _files(folder: _Folder) -> Iterator[tuple[float, int, str]]:
+    """Yield when each file was last used, its bytes and its name."""
     with os.scandir(_scanned(folder)) as rows:
         for row in rows:
-            with contextlib.suppress(OSError):
+            try:
                 found = row.stat(follow_symlinks=False)
-                if stat.S_ISREG(found.st_mode):
-                    yield found.st_mtime, found.st_size, folder.path / row.name
+            except OSError:
+                continue  # removed meanwhile
+            if stat.S_ISREG(found.st_mode):
+                yield found.st_mtime, found.st_size, row.name
 
 
 def _scanned(folder: _Folder) -> int | str:
@@ -218,7 +233,7 @@ def _folder_of(path: Path, *, make: bool) -> Iterator[_Folder]:
     base, kind = path.parent.parent, path.parent.name
     if make:
         _make_private(base)
-    with _open_folder(_unlinked(base), None) as outer:
+    with _open_folder(base, None) as outer:
         member = outer.member(kind)
         if make:
             with contextlib.suppress(FileExistsError):
@@ -237,15 +252,6 @@ def _make_private(folder: Path) -> None:
             each.mkdir(0o700)
 
 
-def _unlinked(folder: Path) -> Path:
-    """Return a folder without its last link, if the link is this user's or root's."""
-    if _HAS_OWNERS and folder.is_symlink():
-        if not _is_own(folder.lstat()):
-            raise Refused(f"{folder} is a link of user {folder.lstat().st_uid}")
-        return Path(os.path.realpath(folder))
-    return folder
-
-
 @contextlib.contextmanager
 def _open_folder(
     name: Path, above: int | None, path: Path | None = None
@@ -259,9 +265,12 @@ def _open_folder(
     try:
         descriptor = os.open(name, flags, dir_fd=above)
     except OSError:
-        if path.is_symlink():
+        if not path.is_symlink():
+            raise
+        # The cache folder itself may be reached by a link that others cannot change.
+        if above is not None or not _is_own(path.lstat()):
             raise Refused(f"{path} is a link") from None
-        raise
+        descriptor = os.open(os.path.realpath(path), flags)
     try:
         found = os.fstat(descriptor)
         if not _is_own(found):

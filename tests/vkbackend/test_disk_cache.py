@@ -310,17 +310,36 @@ def test_writes_look_at_the_size_now_and_then(
 ) -> None:
     looks: list[Path] = []
     monkeypatch.setattr(disk_cache, "trim", looks.append)
-    for number in range(disk_cache._TRIM_EVERY + 1):
+    for number in range(2 * disk_cache._TRIM_EVERY):
         write(base / "spirv" / str(number % 3), CONTENT)
         read(base / "spirv" / "0")
     assert looks == [base, base]
+
+
+def test_the_first_write_of_a_process_looks_if_none_did_lately(
+    base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = []
+
+    def look(base: Path) -> None:
+        looks.append(base)
+        trim(base)
+
+    monkeypatch.setattr(disk_cache, "trim", look)
+    for past, expected in ((False, 0), (True, 1), (False, 1)):
+        monkeypatch.setattr(disk_cache, "_writes", 0)
+        if past:
+            used(base, 1)
+        for _ in range(3):
+            write(base / "spirv" / "entry", CONTENT)
+        assert len(looks) == expected
 
 
 def test_a_cache_that_is_written_stays_small(
     base: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(config.CACHE_SIZE.name, "20000")
-    for number in range(2 * disk_cache._TRIM_EVERY + 1):
+    for number in range(2 * disk_cache._TRIM_EVERY):
         write(base / "spirv" / str(number), bytes(100))
     kept = list((base / "spirv").iterdir())
     assert sum(path.stat().st_size for path in kept) <= 20_000
@@ -331,7 +350,7 @@ def test_a_size_that_is_none_costs_a_warning(
 ) -> None:
     monkeypatch.setenv(config.CACHE_SIZE.name, "plenty")
     with pytest.warns(RuntimeWarning, match="'plenty' is no size; .* the limit is 1G"):
-        write(base / "spirv" / "entry", CONTENT)
+        trim(base)
 
 
 def test_leftovers_are_removed_when_old(entry: Path) -> None:
