@@ -9,6 +9,7 @@ and modes, as Windows, keep the user's folder private by themselves.
 
 import contextlib
 import functools
+import operator
 import os
 import stat
 import time
@@ -54,11 +55,12 @@ class Refused(OSError):
 class _Folder(NamedTuple):
     """An open folder; without descriptor where members are reached by their path."""
 
-    path: Path
+    path: str
     descriptor: int | None
 
     def member(self, name: str) -> str:
-        return name if self.descriptor is not None else str(self.path / name)
+        """Return what reaches a member, with the descriptor if there is one."""
+        return name if self.descriptor is not None else os.path.join(self.path, name)
 
 
 def read(path: Path) -> bytes | None:
@@ -69,9 +71,7 @@ def read(path: Path) -> bytes | None:
     path : Path
         Of a file two levels below the cache folder, as `spirv/name`.
     """
-    flags = os.O_RDONLY | getattr(os, "O_BINARY", 0)
-    for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC"):
-        flags |= getattr(os, name, 0)
+    flags = _flags("O_BINARY", "O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC")
     try:
         with _folder_of(path, make=False) as folder:
             member = folder.member(path.name)
@@ -81,7 +81,7 @@ def read(path: Path) -> bytes | None:
                 if not _is_trusted(found):
                     return None
                 _touch(file.fileno(), path, found)
-                return file.read(MOST_BYTES)
+                return file.read(found.st_size)
     except Refused as error:
         _warn_refused(error)
     except OSError:
@@ -179,6 +179,14 @@ def _is_due(base: Path) -> bool:
     return False
 
 
+@functools.cache
+def _flags(*names: str) -> int:
+    """Return the flags for reading that this system has."""
+    return functools.reduce(
+        operator.or_, (getattr(os, name, 0) for name in names), os.O_RDONLY
+    )
+
+
 def _limit() -> int:
     try:
         return config.cache_size()
@@ -202,7 +210,7 @@ def _files(folder: _Folder) -> Iterator[tuple[float, int, str]]:
 
 
 def _scanned(folder: _Folder) -> int | str:
-    return str(folder.path) if folder.descriptor is None else folder.descriptor
+    return folder.path if folder.descriptor is None else folder.descriptor
 
 
 def _remove_leftovers(folder: _Folder) -> None:
@@ -219,7 +227,7 @@ def _remove_leftovers(folder: _Folder) -> None:
 
 def _remove_folder(name: str, above: int | None) -> None:
     """Remove a folder that holds nothing but files."""
-    with _open_folder(Path(name), above) as folder:
+    with _open_folder(name, above, name) as folder:
         with os.scandir(_scanned(folder)) as rows:
             names = [row.name for row in rows]
         for member in names:
@@ -230,15 +238,16 @@ def _remove_folder(name: str, above: int | None) -> None:
 @contextlib.contextmanager
 def _folder_of(path: Path, *, make: bool) -> Iterator[_Folder]:
     """Open the folder of a file of the cache, level by level."""
-    base, kind = path.parent.parent, path.parent.name
+    whole = os.path.dirname(path)
+    base, kind = os.path.split(whole)
     if make:
-        _make_private(base)
-    with _open_folder(base, None) as outer:
+        _make_private(Path(base))
+    with _open_folder(base, None, base) as outer:
         member = outer.member(kind)
         if make:
             with contextlib.suppress(FileExistsError):
                 os.mkdir(member, 0o700, dir_fd=outer.descriptor)
-        with _open_folder(Path(member), outer.descriptor, base / kind) as inner:
+        with _open_folder(member, outer.descriptor, whole) as inner:
             yield inner
 
 
@@ -253,22 +262,19 @@ def _make_private(folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def _open_folder(
-    name: Path, above: int | None, path: Path | None = None
-) -> Iterator[_Folder]:
+def _open_folder(name: str, above: int | None, path: str) -> Iterator[_Folder]:
     """Open one folder, which must belong to the user and be writable by no other."""
-    path = path or name
     if not _HAS_OWNERS:
         yield _Folder(path, None)
         return
-    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    flags = _flags("O_DIRECTORY", "O_NOFOLLOW", "O_CLOEXEC")
     try:
         descriptor = os.open(name, flags, dir_fd=above)
     except OSError:
-        if not path.is_symlink():
+        if not os.path.islink(path):
             raise
         # The cache folder itself may be reached by a link that others cannot change.
-        if above is not None or not _is_own(path.lstat()):
+        if above is not None or not _is_own(os.lstat(path)):
             raise Refused(f"{path} is a link") from None
         descriptor = os.open(os.path.realpath(path), flags)
     try:

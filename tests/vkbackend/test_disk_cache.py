@@ -406,3 +406,59 @@ def test_without_owners_everything_is_reached_by_path(
     assert read(paths[-1]) == bytes(1000)
     remove(paths[-1])
     assert read(paths[-1]) is None
+
+
+PROGRAM = """
+import resource, sys
+import vkbackend.framework as fw
+from vkbackend import Verdict, Verdicts, open_device
+device = fw.device(open_device().info.name)
+limit = int(sys.argv[1])
+if limit >= 0:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+print((fw.ones((3,), device=device) * 2 + 1).numpy().tolist())
+for _ in range(2):
+    Verdicts(device.gpu.info, "1").keep("which?", Verdict("this"))
+"""
+
+
+def run_program(base: Path, limit: int) -> list[str]:
+    """Return what a program that computes and keeps things is warned of."""
+    done = subprocess.run(
+        [sys.executable, "-W", "always::RuntimeWarning", "-c", PROGRAM, str(limit)],
+        env={**os.environ, config.CACHE.name: str(base)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "[3.0, 3.0, 3.0]\n"
+    lines = done.stderr.splitlines()
+    return [
+        line.partition("RuntimeWarning: ")[2] for line in lines if "Warning" in line
+    ]
+
+
+@pytest.mark.device
+@pytest.mark.usefixtures("device")
+def test_a_full_disk_costs_a_warning_each(base: Path) -> None:
+    said = run_program(base, 16)
+    starts = ["shader cache: cannot", "verdicts: cannot", "pipeline cache: cannot"]
+    assert [line[: len(start)] for line, start in zip(said, starts, strict=True)] == (
+        starts
+    )
+    assert all("File too large" in line for line in said)
+    assert [path for path in base.rglob("*") if path.is_file()] == []
+    assert run_program(base, -1) == []
+    assert len([path for path in base.rglob("*") if path.is_file()]) >= 3
+
+
+@pytest.mark.device
+@pytest.mark.usefixtures("device")
+def test_a_folder_of_others_costs_one_warning(base: Path) -> None:
+    assert run_program(base, -1) == []
+    base.chmod(0o777)
+    before = {path: path.read_bytes() for path in base.rglob("*") if path.is_file()}
+    (said,) = run_program(base, -1)
+    assert said.startswith(f"cache: {base} is open to other users: its mode is 777")
+    after = {path: path.read_bytes() for path in base.rglob("*") if path.is_file()}
+    assert after == before
