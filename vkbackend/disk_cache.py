@@ -160,7 +160,7 @@ def trim(base: Path) -> None:
         with contextlib.suppress(OSError):
             with _folder_of(base / kind / "any", make=False) as folder:
                 _remove_leftovers(folder)
-                rows += [(*found, kind, name) for *found, name in _files(folder)]
+                rows += [(t, size, kind, name) for t, size, name in _files(folder)]
     limit = _limit()
     total = sum(size for _, size, _, _ in rows)
     if not limit or total <= limit:
