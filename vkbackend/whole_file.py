@@ -9,7 +9,6 @@ import contextlib
 import errno
 import os
 import re
-import secrets
 import stat
 import time
 from collections.abc import Iterator
@@ -88,7 +87,7 @@ def write_whole(
         Whether to wait until the disk has it. Without, a power cut may leave an empty
         file: enough where readers check a digest and can do without.
     """
-    scratch = os.path.join(os.path.dirname(name), UNFINISHED + secrets.token_hex(8))
+    scratch = os.path.join(os.path.dirname(name), UNFINISHED + os.urandom(8).hex())
 
     def opener(path: str, flags: int) -> int:
         return os.open(path, flags, mode if like is None else 0o600, dir_fd=folder)
