@@ -103,10 +103,12 @@ def empty(
     """Return a tensor whose elements are whatever the memory holds."""
     shape, kind, place = wanted("empty", size, dtype, device)
     numel = math.prod(shape)
-    buffer: object = np.empty(numel, kind.storage)
+    buffer: object
     if isinstance(place, GpuDevice):
         check_value("empty", shape, kind, place)
         buffer = place.gpu.allocate(numel * kind.itemsize)
+    else:
+        buffer = np.empty(numel, kind.storage)
     array = Array(Value(numel, kind, buffer=buffer))
     made = Tensor.make(array, Layout.contiguous(shape), place)
     return made.requires_grad_(requires_grad)

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from safetensors import SafetensorError, deserialize
+
+from vkbackend.whole_file import save_whole
 
 from .device import CPU, Device
 from .device import device as get_device
@@ -46,9 +47,11 @@ _deserialize: Callable[[bytes], list[tuple[str, dict[str, Any]]]] = deserialize
 def save(tensors: Mapping[str, Tensor], path: str | os.PathLike[str]) -> None:
     """Write named tensors, for example a `state_dict`, to a file.
 
-    The file is complete or not there: it is written beside and then put in place of
-    what was there before. Views are written as the elements that they show; tensors
-    that share storage are written once each.
+    The file is complete or as it was: it is written beside, waits for the disk, and is
+    then put in place of what was there before, whose mode and owner it takes over. A
+    link stays and its target is written; a device or pipe is written to. Views are
+    written as the elements that they show; tensors that share storage are written once
+    each.
 
     Parameters
     ----------
@@ -74,7 +77,7 @@ def save(tensors: Mapping[str, Tensor], path: str | os.PathLike[str]) -> None:
     """
     for name, tensor in tensors.items():
         _check(name, tensor)
-    _replace(Path(path), _encoded(tensors))
+    save_whole(path, _encoded(tensors))
 
 
 def load(
@@ -154,14 +157,3 @@ def _check(name: object, tensor: object) -> None:
             f"save: {name!r} is a {type(tensor).__name__};"
             " each name must be a string, each value a tensor"
         )
-
-
-def _replace(path: Path, content: bytes) -> None:
-    """Write a file at once: readers see what was there before, or all of it."""
-    scratch = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    try:
-        scratch.write_bytes(content)
-        scratch.replace(path)
-    except BaseException:
-        scratch.unlink(missing_ok=True)
-        raise

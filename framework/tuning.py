@@ -65,9 +65,9 @@ class Settings:
     """
 
     def __init__(self) -> None:
-        wanted = config.AUTOTUNE.read().lower() != config.AUTOTUNE.default
-        self.kept = not wanted or config.AUTOTUNE.enabled()
-        self.enabled = wanted and self.kept
+        choice = config.AUTOTUNE.choice()
+        self.kept = choice != "0"
+        self.enabled = choice == "1"
         self.budget = BUDGET
         self.spent = 0.0
         self.era = 0

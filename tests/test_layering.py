@@ -13,10 +13,11 @@ from tests.tree import FOLDERS, MODULES, folder_of
 ORDER = {
     "vkbackend": """
         errors config counters whole_file
+        disk_cache
         vk
-        suballocator hazards spirv_binary spirv float_controls info
+        suballocator hazards spirv_binary spirv spirv_size float_controls info
         include glslang compiler shader
-        features instance
+        features interface instance
         physical
         logical
         command_buffer
@@ -80,7 +81,10 @@ ORDER = {
     """,
 }
 # What the framework may know of the device layer.
-PUBLIC = ("vkbackend", "vkbackend.config", "vkbackend.errors")
+PUBLIC = (
+    *("vkbackend", "vkbackend.config", "vkbackend.errors"),
+    "vkbackend.whole_file",
+)
 # What may hold an import; an expression never does.
 STATEMENTS = (ast.stmt, ast.excepthandler, ast.match_case)
 # Oracles and examples' needs: no module of the library imports them.

@@ -120,7 +120,7 @@ def _open_chosen(chosen: str) -> Compiler:
     if _LIBRARY_SUFFIX.search(chosen):
         try:
             return open_library(chosen)
-        except OSError as error:
+        except (OSError, UnicodeError) as error:
             raise NoCompilerError(
                 f"{config.GLSLANG.name}: {chosen!r} cannot be loaded: {error};"
                 " it must be a shared glslang library or an executable"

@@ -18,10 +18,11 @@ from .counters import Counters
 from .errors import ArgumentError, DeviceLost
 from .float_controls import forbid_contraction
 from .info import DeviceInfo
+from .interface import Constant
 from .logical import LogicalDevice
 from .memory import Memory, Use, gibibytes
 from .physical import PhysicalDevice
-from .pipeline import Constant, Pipeline, PipelineBuilder
+from .pipeline import Pipeline, PipelineBuilder
 from .pool import Pool
 from .profile import Profile
 from .replay import Recording

@@ -75,6 +75,9 @@ FEATURES = (
     Feature("storage_8bit", _V12, "storageBuffer8BitAccess", capability=4448),
     Feature("shader_float16", _V12, "shaderFloat16", capability=9),
     Feature("shader_int8", _V12, "shaderInt8", capability=39),
+    Feature("push_constant_16bit", _V11, "storagePushConstant16", capability=4435),
+    Feature("push_constant_8bit", _V12, "storagePushConstant8", capability=4450),
+    Feature("buffer_int64_atomics", _V12, "shaderBufferInt64Atomics", capability=12),
     Feature("scalar_block_layout", _V12, "scalarBlockLayout"),
     Feature("vulkan_memory_model", _V12, "vulkanMemoryModel", capability=5345),
     Feature(
@@ -176,6 +179,27 @@ FEATURES = (
     ),
 )
 
+# SPIR-V's Matrix, Shader and what Vulkan 1.3 has without a feature: images, which no
+# kernel can reach, DeviceGroup, and controls that a driver may ignore (float controls).
+_WITHOUT_FEATURE = frozenset(
+    {0, 1, 40, 43, 44, 46, 47, 50, 51, 4437, *range(4464, 4469)}
+)
+
+# Capabilities beside the one that a row of `FEATURES` names.
+_SAME_FEATURE = {6016: 6019, 6017: 6019, 6018: 6019}
+
+# GroupNonUniform and its kinds, in the order of the bits of `VkSubgroupFeatureFlags`.
+_SUBGROUP = {
+    61: "basic",
+    62: "vote",
+    63: "arithmetic",
+    64: "ballot",
+    65: "shuffle",
+    66: "shuffle_relative",
+    67: "clustered",
+    68: "quad",
+}
+
 # Extensions without a feature bit that are enabled wherever they are offered.
 PLAIN_EXTENSIONS = (
     "VK_EXT_memory_budget",
@@ -235,8 +259,12 @@ def enabling(
     return structs[_CORE], list(names)
 
 
-def lacking(capabilities: Collection[int], flags: Collection[str]) -> list[str]:
-    """Return the features that a shader needs and that are not among `flags`.
+def lacking(
+    capabilities: Collection[int],
+    flags: Collection[str],
+    subgroup_operations: int = ~0,
+) -> list[str]:
+    """Return what a shader needs and a device that has `flags` does not offer.
 
     Parameters
     ----------
@@ -244,9 +272,24 @@ def lacking(capabilities: Collection[int], flags: Collection[str]) -> list[str]:
         SPIR-V capabilities that the shader declares.
     flags : collection of str
         What the device supports.
+    subgroup_operations : int, default all
+        `VkSubgroupFeatureFlags` of the device.
+
+    Returns
+    -------
+    list of str
+        Names of features; capabilities that no feature of the library enables by their
+        number.
     """
-    return [
-        row.flag
-        for row in FEATURES
-        if row.capability in capabilities and row.flag not in flags
-    ]
+    rows = {row.capability: row.flag for row in FEATURES if row.capability}
+    found = []
+    for capability in dict.fromkeys(_SAME_FEATURE.get(n, n) for n in capabilities):
+        if capability in _SUBGROUP:
+            if not subgroup_operations >> list(_SUBGROUP).index(capability) & 1:
+                found.append(f"subgroup_{_SUBGROUP[capability]}")
+        elif capability in rows:
+            if rows[capability] not in flags:
+                found.append(rows[capability])
+        elif capability not in _WITHOUT_FEATURE:
+            found.append(f"SPIR-V capability {capability}")
+    return found

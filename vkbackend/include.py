@@ -3,6 +3,9 @@
 The rules are those of the C preprocessor with `#pragma once` in every file. An include
 inside `#if` is expanded under a guard macro, because only the compiler knows whether
 that branch is taken.
+
+A shader may come from elsewhere, so what it names is read only inside the folders of
+includes, links resolved, and within bounds.
 """
 
 import os.path
@@ -19,6 +22,14 @@ _INCLUDE = re.compile(r"\s*#\s*include\b\s*(.*)")
 _QUOTED_NAME = re.compile(r'"([^"]+)"\s*(?://.*)?$')
 _IF = re.compile(r"\s*#\s*if")
 _ENDIF = re.compile(r"\s*#\s*endif\b")
+
+MAX_DEPTH = 64
+"""Most levels of includes."""
+
+MAX_SIZE = 1 << 24
+"""Most characters of a shader with all its includes."""
+
+_SHOWN = 200
 
 
 @dataclass(frozen=True)
@@ -85,7 +96,8 @@ def expand(
     Raises
     ------
     ShaderError
-        If there is no `#version`, or an include is missing, malformed or in a cycle.
+        If there is no `#version`, or an include is missing, malformed, in a cycle or
+        outside `folders`.
     """
     lines = source.splitlines()
     version = next((i for i, line in enumerate(lines) if _VERSION.match(line)), None)
@@ -102,7 +114,20 @@ def expand(
     # The macros count as a file of their own, so that an error in one names it.
     files = (*expander.files, File(f"{name} (defines)", None, "\n".join(macros)))
     head = (*lines[: version + 1], f"#line 1 {len(files) - 1}", *macros)
-    return Source("\n".join((*head, *expander.lines, "")), files)
+    text = "\n".join((*head, *expander.lines, ""))
+    if not text.isascii():
+        _check_unicode(name, text)
+    return Source(text, files)
+
+
+def _check_unicode(name: str, text: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ShaderError(
+            f"{name}: the source holds {text[error.start]!r}, half of a character;"
+            " it must be whole characters: read files as UTF-8"
+        ) from None
 
 
 class _Expander:
@@ -110,15 +135,24 @@ class _Expander:
 
     def __init__(self, folders: tuple[Path, ...]) -> None:
         self.folders = folders
+        self.roots = tuple(Path(os.path.realpath(folder)) for folder in folders)
         self.files: list[File] = []
         self.lines: list[str] = []
         self.open: list[File] = []
         self.guards: dict[Path, str] = {}
         self.complete: set[Path] = set()
+        self.size = 0
 
     def add(self, file: File, *, skip: int, conditional: bool) -> None:
         """Append the lines of a file after `skip`, and of all that it includes."""
         number = len(self.files)
+        self.size += len(file.text)
+        if len(self.open) > MAX_DEPTH or self.size > MAX_SIZE:
+            raise ShaderError(
+                f"{file.name}: the shader is too large: {self.size} characters with"
+                f" {len(self.open)} levels of includes; at most {MAX_SIZE} and"
+                f" {MAX_DEPTH} are accepted"
+            )
         self.files.append(file)
         self.open.append(file)
         self.lines.append(f"#line {skip + 1} {number}")
@@ -165,13 +199,36 @@ class _Expander:
         places = [(folder, folder.name) for folder in self.folders]
         if includer.path is not None:
             places.insert(0, (includer.path.parent, posixpath.dirname(includer.name)))
+        outside = False
         for folder, shown in places:
-            path = folder / target
-            if path.is_file():
+            path = self.inside(folder, target)
+            outside |= path is None
+            if path is not None and _is_file(path):
                 name = posixpath.normpath(posixpath.join(shown, target))
-                return Path(os.path.realpath(path)), name
+                return path, name
         looked = ", ".join(str(folder) for folder, _ in places)
+        target = target if len(target) <= _SHOWN else f"{target[:_SHOWN]}..."
+        if outside:
+            raise ShaderError(
+                f'{where}: include "{target}" leads out of the folders of includes:'
+                f" {looked}; it must lie in one of them"
+            )
         raise ShaderError(
             f'{where}: include "{target}" is not found: looked in {looked};'
             " the name must be relative to one of them"
         )
+
+    def inside(self, folder: Path, target: str) -> Path | None:
+        """Return where a name leads from a folder, links resolved; None if outside."""
+        try:
+            path = Path(os.path.realpath(folder / target))
+        except (OSError, ValueError):
+            return None
+        return path if any(path.is_relative_to(root) for root in self.roots) else None
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False  # no file system has such a name

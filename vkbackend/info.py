@@ -60,7 +60,7 @@ class DeviceInfo:
     `special_value_widths` holds the bits of the floats whose NaN, infinities and signs
     of zero the driver keeps when a shader asks for it. `rounds_to_float16` is whether
     shaders have no other conversion to float16 than to the nearest, ties to even,
-    denormal numbers kept.
+    denormal numbers kept. `subgroup_operations` are `VkSubgroupFeatureFlags`.
     """
 
     name: str
@@ -91,6 +91,7 @@ class DeviceInfo:
     supported: frozenset[str] = field(repr=False)
     flexible_matrix: tuple[FlexibleMatrix, ...] = ()
     rounds_to_float16: bool = False
+    subgroup_operations: int = 0
 
     @property
     def shader_int64(self) -> bool:

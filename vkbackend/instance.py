@@ -162,7 +162,7 @@ class Instance:
         if not self.debug_names:
             return None
         messenger = _messenger_info()
-        if config.VALIDATION.read().lower() != "sync":
+        if config.VALIDATION.choice() != "sync":
             return messenger
         features = runtime.make(
             vk.VkValidationFeaturesEXT,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from .device import Device
-from .pipeline import Constant, Pipeline
+from .interface import Constant
+from .pipeline import Pipeline
 
 
 class KernelCache:

@@ -2,7 +2,7 @@
 
 Every kernel has the same `VkPipelineLayout`: no descriptor sets and 128 bytes of push
 constants, the least that every device offers. Which bytes mean what comes from the
-SPIR-V of the kernel (`spirv.read_module`).
+SPIR-V of the kernel (`interface.accept`).
 """
 
 import ctypes
@@ -12,20 +12,17 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
 
-from . import features
-from .errors import ArgumentError, ShaderError
+from .errors import ArgumentError
 from .float_controls import keep_special_values
+from .interface import PUSH_SIZE, Constant, accept
 from .logical import LogicalDevice
 from .pipeline_cache import PipelineCache
-from .spirv import BlockLayout, Field, Module, SpecConstant, read_module
+from .spirv import BlockLayout, Field, Module, SpecConstant
 from .timeline import Queue
 from .vk import generated as vk
 from .vk import runtime
 
 _COOPERATIVE_MATRIX = 6022  # SPIR-V's capability CooperativeMatrixKHR
-
-PUSH_SIZE = 128
-"""Bytes of push constants: the guaranteed minimum, which lavapipe has exactly."""
 
 # How each kind of scalar is packed; the size of a specialization constant follows it.
 _FORMATS = {
@@ -48,8 +45,6 @@ _FOUND = (
     | vk.VK_PIPELINE_CREATION_FEEDBACK_APPLICATION_PIPELINE_CACHE_HIT_BIT
 )
 _NO_ARGUMENTS = BlockLayout(0, ())
-
-Constant = bool | int | float
 
 
 class Pipeline:
@@ -267,13 +262,10 @@ class PipelineBuilder:
         ArgumentError
             If a constant is unknown, or a workgroup exceeds the device's limits.
         ShaderError
-            If the device lacks what the shader needs.
+            If the shader asks for what the layout or the device does not have.
         """
         self._destroy_unused()
-        module = read_module(words)
-        values = constant_values(name, module, constants)
-        self._check_module(name, module)
-        workgroup = self._workgroup(name, module, values)
+        module, values, workgroup = accept(name, words, constants, self._logical.info)
         title = " ".join([name, *(f"{k}={v}" for k, v in sorted(constants.items()))])
         words = keep_special_values(words, self._logical.info.special_value_widths)
         info = runtime.make(
@@ -299,41 +291,6 @@ class PipelineBuilder:
                 _, handle = unused.popleft()
                 self._handles.discard(handle)
                 self._logical.destroy("Pipeline", handle)
-
-    def _check_module(self, name: str, module: Module) -> None:
-        info = self._logical.info
-        lacking = features.lacking(module.capabilities, info.supported)
-        if lacking:
-            raise ShaderError(
-                f"{name}: the shader needs what {info.name} lacks:"
-                f" {', '.join(lacking)}; use a variant without, or another device"
-            )
-        if module.push is not None and module.push.size > PUSH_SIZE:
-            raise ShaderError(
-                f"{name}: the push block is too large: {module.push.size} bytes; at"
-                f" most {PUSH_SIZE} bytes; move the arguments to a buffer_reference"
-                f" block and push one field named `args` that points to it"
-            )
-
-    def _workgroup(
-        self, name: str, module: Module, values: Mapping[int, Constant]
-    ) -> tuple[int, int, int]:
-        """Return the workgroup's size, checked against the device's limits."""
-        x, y, z = (
-            size if number is None else int(values.get(number, size))
-            for size, number in zip(
-                module.workgroup_size, module.workgroup_ids, strict=True
-            )
-        )
-        info = self._logical.info
-        limits = info.max_workgroup_size
-        too_wide = any(n > limit for n, limit in zip((x, y, z), limits, strict=True))
-        if min(x, y, z) < 1 or too_wide or x * y * z > info.max_workgroup_invocations:
-            raise ArgumentError(
-                f"{name}: the workgroup does not fit: ({x}, {y}, {z}); {info.name}"
-                f" allows {limits}, {info.max_workgroup_invocations} invocations in all"
-            )
-        return x, y, z
 
     def _create(
         self, shader: int, module: Module, values: Mapping[int, Constant], title: str
@@ -397,20 +354,6 @@ class PipelineBuilder:
         self._handles.clear()
         self._logical.destroy("PipelineLayout", self.layout)
         self._cache.close()
-
-
-def constant_values(
-    name: str, module: Module, constants: Mapping[str, Constant]
-) -> dict[int, Constant]:
-    """Return constant values by id, or fail with the names that exist."""
-    known = {row.name: row for row in module.spec_constants}
-    unknown = [key for key in constants if key not in known]
-    if unknown:
-        raise ArgumentError(
-            f"{name}: unknown constants: {', '.join(unknown)}; the shader has"
-            f" {', '.join(known) or 'none'}"
-        )
-    return {known[key].id: value for key, value in constants.items()}
 
 
 def specialization(

@@ -11,13 +11,12 @@ import struct
 import warnings
 from pathlib import Path
 
-from . import config
+from . import config, disk_cache
 from .errors import VulkanError
 from .info import DeviceInfo
 from .logical import LogicalDevice
 from .vk import generated as vk
 from .vk import runtime
-from .whole_file import write_whole
 
 # A session that is killed loses at most this many builds.
 _SAVE_EVERY = 32
@@ -73,9 +72,8 @@ class PipelineCache:
         self.handle = logical.create("PipelineCache", info, "pipelines")
 
     def _read(self) -> bytes:
-        try:
-            content = self._file.read_bytes()
-        except OSError:
+        content = disk_cache.read(self._file)
+        if content is None:
             return b""
         problem = damage(content, self._logical.info)
         if problem:
@@ -104,7 +102,8 @@ class PipelineCache:
         self._unsaved = 0
         data = self._data()
         try:
-            write_whole(self._file, hashlib.sha256(data).digest() + data)
+            # Not durable: the digest tells what a power cut left.
+            disk_cache.write(self._file, hashlib.sha256(data).digest() + data)
         except OSError as error:
             _warn_once(
                 f"pipeline cache: cannot write to {self._file.parent}:"

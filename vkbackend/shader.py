@@ -15,12 +15,11 @@ import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from . import config
+from . import config, disk_cache
 from .compiler import REMEDY, Compiler, compiler, describe
 from .errors import NoCompilerError, ShaderError
 from .glslang import SlangGlslang
 from .include import Source, expand
-from .whole_file import write_whole
 
 __all__ = [
     "cached_module",
@@ -44,7 +43,8 @@ _COOPERATIVE = re.compile(
 )
 _UNKNOWN_EXTENSION = re.compile(r"extension not supported: (\w+)")
 _MESSAGE = re.compile(
-    r"^(?:ERROR: )?(?P<file>\d+):(?P<line>\d+): (?:error: )?(?!warning)(?P<text>.+)$",
+    r"^(?:ERROR: )?(?P<file>\d{1,9}):(?P<line>\d{1,9}): (?:error: )?(?!warning)"
+    r"(?P<text>.+)$",
     re.MULTILINE,
 )
 _GENERAL = re.compile(r"^(?:.*: )?error: (.+)$", re.MULTILINE | re.IGNORECASE)
@@ -251,9 +251,8 @@ def _cache_entry(found: Compiler, spirv: tuple[int, int], text: str) -> Path:
 
 def _read_cache(entry: Path) -> bytes | None:
     """Return a cached module, or None if there is none or it is damaged."""
-    try:
-        content = entry.read_bytes()
-    except OSError:
+    content = disk_cache.read(entry)
+    if content is None:
         return None
     words = cached_module(content)
     if words is None:
@@ -271,7 +270,8 @@ def _write_cache(entry: Path, words: bytes) -> None:
     """Store a module; a reader sees the old file or the whole new one."""
     folder = entry.parent
     try:
-        write_whole(entry, hashlib.sha256(words).digest() + words)
+        # Not durable: the digest tells what a power cut left.
+        disk_cache.write(entry, hashlib.sha256(words).digest() + words)
     except OSError as error:
         _warn_once(
             f"shader cache: cannot write to {folder}: {error.strerror};"

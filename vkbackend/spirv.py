@@ -175,10 +175,15 @@ def read_module(words: bytes) -> Module:
     ShaderError
         If the module is broken or has no compute entry, naming an offset in words.
     """
+    return module_of(words, read_tables(words))
+
+
+def read_tables(words: bytes) -> Tables:
+    """Return the tables of a module."""
     tables = Tables()
     for instruction in instructions(words):
         tables.take(instruction)
-    return module_of(words, tables)
+    return tables
 
 
 def module_of(words: bytes, tables: Tables) -> Module:

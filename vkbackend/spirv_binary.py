@@ -30,20 +30,28 @@ class Op(IntEnum):
     TYPE_INT = 21
     TYPE_FLOAT = 22
     TYPE_VECTOR = 23
+    TYPE_MATRIX = 24
+    TYPE_IMAGE = 25
+    TYPE_SAMPLER = 26
+    TYPE_SAMPLED_IMAGE = 27
     TYPE_ARRAY = 28
     TYPE_RUNTIME_ARRAY = 29
     TYPE_STRUCT = 30
     TYPE_POINTER = 32
+    CONSTANT_TRUE = 41
+    CONSTANT_FALSE = 42
     CONSTANT = 43
     CONSTANT_COMPOSITE = 44
     SPEC_CONSTANT_TRUE = 48
     SPEC_CONSTANT_FALSE = 49
     SPEC_CONSTANT = 50
     SPEC_CONSTANT_COMPOSITE = 51
+    SPEC_CONSTANT_OP = 52
     VARIABLE = 59
     DECORATE = 71
     MEMBER_DECORATE = 72
     EXECUTION_MODE_ID = 331
+    TYPE_ACCELERATION_STRUCTURE = 5341
 
 
 class Decoration(IntEnum):
@@ -52,6 +60,8 @@ class Decoration(IntEnum):
     SPEC_ID = 1
     ARRAY_STRIDE = 6
     BUILT_IN = 11
+    BINDING = 33
+    DESCRIPTOR_SET = 34
     OFFSET = 35
     NO_CONTRACTION = 42
 
@@ -66,7 +76,15 @@ class Mode(IntEnum):
 class Storage(IntEnum):
     """Storage classes."""
 
+    UNIFORM_CONSTANT = 0
+    INPUT = 1
+    UNIFORM = 2
+    OUTPUT = 3
+    WORKGROUP = 4
+    PRIVATE = 6
+    FUNCTION = 7
     PUSH_CONSTANT = 9
+    STORAGE_BUFFER = 12
     PHYSICAL_STORAGE_BUFFER = 5349
 
 
@@ -191,6 +209,7 @@ class Tables:
 
     def __init__(self) -> None:
         self.entry: Instruction | None = None
+        self.entries: list[Instruction] = []
         self.capabilities: list[int] = []
         self.extensions: list[str] = []
         self.names: dict[int, str] = {}
@@ -200,6 +219,8 @@ class Tables:
         self.types: dict[int, Instruction] = {}
         self.constants: dict[int, Instruction] = {}
         self.modes: dict[tuple[int, int], Instruction] = {}
+        self.computed: dict[int, Instruction] = {}
+        self.variables: list[Instruction] = []
         self.push_variable: Instruction | None = None
 
     def take(self, instruction: Instruction) -> None:
@@ -210,6 +231,7 @@ class Tables:
 
     def _take_entry_point(self, instruction: Instruction) -> None:
         model, *_ = instruction.require(3)
+        self.entries.append(instruction)
         if model == EXECUTION_MODEL_GL_COMPUTE and self.entry is None:
             self.entry = instruction
 
@@ -252,7 +274,11 @@ class Tables:
     def _take_constant(self, instruction: Instruction) -> None:
         self.constants[instruction.require(2)[1]] = instruction
 
+    def _take_computed(self, instruction: Instruction) -> None:
+        self.computed[instruction.require(3)[1]] = instruction
+
     def _take_variable(self, instruction: Instruction) -> None:
+        self.variables.append(instruction)
         if instruction.require(3)[2] == Storage.PUSH_CONSTANT:
             self.push_variable = instruction
 
@@ -319,14 +345,16 @@ _FILLERS: dict[int, Callable[[Tables, Instruction], None]] = {
     Op.EXECUTION_MODE: Tables._take_mode,
     Op.EXECUTION_MODE_ID: Tables._take_mode,
     Op.CAPABILITY: Tables._take_capability,
+    Op.SPEC_CONSTANT_OP: Tables._take_computed,
     Op.VARIABLE: Tables._take_variable,
     Op.DECORATE: Tables._take_decoration,
     Op.MEMBER_DECORATE: Tables._take_member_decoration,
     **dict.fromkeys(
         (
             *(Op.TYPE_BOOL, Op.TYPE_INT, Op.TYPE_FLOAT, Op.TYPE_VECTOR),
-            *(Op.TYPE_ARRAY, Op.TYPE_RUNTIME_ARRAY),
-            *(Op.TYPE_STRUCT, Op.TYPE_POINTER),
+            *(Op.TYPE_MATRIX, Op.TYPE_ARRAY, Op.TYPE_RUNTIME_ARRAY),
+            *(Op.TYPE_STRUCT, Op.TYPE_POINTER, Op.TYPE_ACCELERATION_STRUCTURE),
+            *(Op.TYPE_IMAGE, Op.TYPE_SAMPLER, Op.TYPE_SAMPLED_IMAGE),
         ),
         Tables._take_type,
     ),

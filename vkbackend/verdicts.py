@@ -16,9 +16,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from . import config
+from . import config, disk_cache
 from .pipeline_cache import cache_file
-from .whole_file import write_whole
 
 if TYPE_CHECKING:
     from .info import DeviceInfo
@@ -98,12 +97,12 @@ class Verdicts:
         """Drop every verdict, and remove the file."""
         with self._lock:
             self._rows = {}
-            self.file.unlink(missing_ok=True)
+            disk_cache.remove(self.file)
 
     def _read(self) -> dict[str, Verdict]:
         try:
-            content = json.loads(self.file.read_bytes())
-        except (OSError, ValueError, RecursionError):
+            content = json.loads(disk_cache.read(self.file) or b"")
+        except (ValueError, RecursionError):
             return {}
         if not isinstance(content, dict):
             return {}
@@ -118,7 +117,8 @@ class Verdicts:
         rows = {name: row._asdict() for name, row in sorted(self._rows.items())}
         text = json.dumps({**self._head, "verdicts": rows}, indent=1)
         try:
-            write_whole(self.file, text.encode())
+            # Durable: it is measured for minutes, and has no digest.
+            disk_cache.write(self.file, text.encode(), durable=True)
         except OSError as error:
             _warn_once(
                 f"verdicts: cannot write to {self.file.parent}: {error.strerror};"

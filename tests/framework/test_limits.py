@@ -151,3 +151,12 @@ def test_bytes_beyond_the_last_index(gpu: GpuDevice) -> None:
     assert x.argmax().item() == most - 1
     assert (x + x)[most - 2 :].tolist() == [0, 2]
     assert x.sum().item() == 1
+
+
+@pytest.mark.device
+@pytest.mark.parametrize("shape", [(1 << 31,), (1 << 33, 4), (1 << 60,)])
+def test_nothing_is_made_before_the_check(
+    shape: tuple[int, ...], gpu: GpuDevice
+) -> None:
+    with pytest.raises(ShapeError, match=r"^empty: shape .* is too large: it has \d+"):
+        fw.empty(shape, device=gpu)

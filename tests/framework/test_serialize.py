@@ -1,6 +1,9 @@
 """Tensors in files."""
 
 import os
+import stat
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -123,17 +126,41 @@ def test_only_named_tensors_are_saved(tensors: Any, path: Path) -> None:
     assert not path.exists()
 
 
-def test_a_failed_write_leaves_the_old_file(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+LIMITED = """
+import resource, sys
+import vkbackend.framework as fw
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+try:
+    fw.save({"x": fw.zeros(5000)}, sys.argv[1])
+except OSError:
+    print("refused")
+"""
+
+
+def test_a_failed_write_leaves_the_old_file(path: Path) -> None:
     fw.save({"x": fw.ones(1)}, path)
-
-    def full(self: Path, content: bytes) -> int:
-        self.touch()
-        raise OSError("no space left on device")
-
-    monkeypatch.setattr(Path, "write_bytes", full)
-    with pytest.raises(OSError, match="no space left"):
-        fw.save({"x": fw.zeros(1)}, path)
+    done = subprocess.run(
+        [sys.executable, "-c", LIMITED, str(path)], capture_output=True, check=True
+    )
+    assert done.stdout == b"refused\n"
     assert fw.load(path)["x"].item() == 1.0
     assert os.listdir(path.parent) == [path.name]
+
+
+def test_links_and_modes_stay(path: Path) -> None:
+    latest = path.with_name("latest.safetensors")
+    latest.symlink_to(path.name)
+    fw.save({"x": fw.ones(1)}, path)
+    path.chmod(0o600)
+    fw.save({"x": fw.zeros(1)}, latest)
+    assert latest.is_symlink()
+    assert fw.load(path)["x"].item() == 0.0
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_device_is_never_replaced() -> None:
+    fw.save({"x": fw.ones(1)}, os.devnull)
+    assert stat.S_ISCHR(os.stat(os.devnull).st_mode)
+    with pytest.raises(OSError, match="No space left"):
+        fw.save({"x": fw.ones(1)}, "/dev/full")
+    assert stat.S_ISCHR(os.stat("/dev/full").st_mode)

@@ -1,3 +1,4 @@
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -115,3 +116,9 @@ def test_program_that_cannot_run(
 def test_library_of_another_kind_is_refused() -> None:
     with pytest.raises(OSError, match="exports neither glslang_compile_1_2 nor"):
         open_library("libc.so.6")
+
+
+def test_a_library_whose_name_is_no_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(config.GLSLANG.name, os.fsdecode(b"\xff.so"))
+    with pytest.raises(NoCompilerError, match=f"^{config.GLSLANG.name}: .*cannot be"):
+        compiler()

@@ -129,3 +129,62 @@ def test_bad_includes(source: str, message: str, tmp_path: Path) -> None:
 def test_define_of_two_lines_is_refused() -> None:
     with pytest.raises(ShaderError, match=r"m: define A: it must be one line: '1\\n2'"):
         expand("#version 460", "m", {"A": "1\n2"}, ())
+
+
+def escapes(folder: Path, name: str) -> str:
+    """Return the name of a file outside `folder`, as a shader may write it."""
+    secret = folder.parent / "secret"
+    secret.write_text("the secret\n")
+    (folder / "link").symlink_to(secret)
+    (folder / "above").symlink_to(folder.parent)
+    (folder / "chain").symlink_to("link")
+    return name.format(secret=secret)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("{secret}", "../secret", "a/../../secret", "link", "chain", "above/secret"),
+        *("/dev/null", "/dev/stdin", "/proc/self/mem", "../" * 30 + "etc/passwd"),
+    ],
+)
+def test_includes_stay_inside_their_folders(name: str, tmp_path: Path) -> None:
+    folder = write(tmp_path / "glsl", a="", in_a='#include "../../secret"\n')
+    target = escapes(folder, name)
+    with pytest.raises(ShaderError, match="leads out of the folders") as caught:
+        expand(f'#version 460\n#include "{target}"', "m", {}, (folder,))
+    assert "the secret" not in str(caught.value)
+
+
+def test_an_include_inside_a_folder_may_lead_through_links(tmp_path: Path) -> None:
+    folder = write(tmp_path / "real", lib__a='#include "../b.glsl"\n', b="content\n")
+    (tmp_path / "named").symlink_to(folder)
+    (folder / "same.glsl").symlink_to("b.glsl")
+    source = '#version 460\n#include "lib/a.glsl"\n#include "same.glsl"\n'
+    text = expand(source, "m", {}, (tmp_path / "named",)).text
+    assert text.count("content") == 1
+
+
+@pytest.mark.parametrize("name", ["a" * 300, "a/" * 5000, "\0", "\ud800.glsl"])
+def test_names_that_no_file_can_have(name: str, tmp_path: Path) -> None:
+    with pytest.raises(
+        ShaderError, match=r"^m:2: include .* (not found|leads out)"
+    ) as e:
+        expand(f'#version 460\n#include "{name}"', "m", {}, (tmp_path,))
+    assert len(str(e.value)) < 1000
+
+
+def test_half_a_character_is_refused() -> None:
+    for source, defines in (("// \udcff", {}), ("", {"A": "\ud800"})):
+        with pytest.raises(ShaderError, match=r"^m: the source holds '\\ud"):
+            expand(f"#version 460\n{source}", "m", defines, ())
+
+
+def test_includes_without_end_are_refused(tmp_path: Path) -> None:
+    deep = {f"d{i}": f'#include "d{i + 1}.glsl"\n' for i in range(200)}
+    twice = '#if 1\n#include "w{0}.glsl"\n#endif\n' * 2
+    wide = {f"w{i}": twice.format(i + 1) + "x" * 999 for i in range(40)}
+    folder = write(tmp_path, **deep, **wide, w40="")
+    for name in ("d0", "w0"):
+        with pytest.raises(ShaderError, match="the shader is too large"):
+            expand(f'#version 460\n#include "{name}.glsl"', "m", {}, (folder,))

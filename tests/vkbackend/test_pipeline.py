@@ -7,7 +7,7 @@ import pytest
 
 from tests.vkbackend.kernels import AFFINE, HEAD, ROWS, affine, words
 from vkbackend import ArgumentError, Device, ShaderError
-from vkbackend.pipeline import PUSH_SIZE
+from vkbackend.interface import PUSH_SIZE
 
 CONSTANTS = (
     HEAD

@@ -237,6 +237,11 @@ def _caches(report: Json) -> Iterator[Problem]:
         )
         advice = f"set {config.CACHE.name} to a folder that you may write to"
         yield Problem("warning", "caches cannot be written", detail, advice)
+    if cache["refused"]:
+        detail = f"{cache['refused']}; kernels are built each time"
+        advice = f"chmod go-w and own it, or set {config.CACHE.name} to another folder"
+        yield Problem("warning", "the cache is not private", detail, advice)
+        return
     damaged = cache["spirv"]["damaged"]
     advice = "nothing to do: it is made again; if it comes back, look at the disk"
     if damaged:
@@ -248,7 +253,7 @@ def _caches(report: Json) -> Iterator[Problem]:
         yield Problem("note", "a damaged cache", detail, advice)
     if cache["leftovers"]:
         detail = f"{cache['leftovers']} files of processes that were stopped"
-        advice = "delete files that begin with .new- in the cache folder"
+        advice = "nothing to do: they are removed when they are old"
         yield Problem("note", "unfinished cache files", detail, advice)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from vkbackend import NoVulkanError, config, features, instance, physical
+from vkbackend import NoVulkanError, config, disk_cache, features, instance, physical
 from vkbackend.pipeline_cache import cache_file, damage
 from vkbackend.shader import cached_module, compiler
 from vkbackend.vk import runtime
@@ -160,15 +160,14 @@ def caches() -> Json:
     verdicts = sorted(folder.glob("tuning/*.json"))
     damaged = 0
     for path in spirv[:_MOST_CHECKED]:
-        try:
-            damaged += cached_module(path.read_bytes()) is None
-        except OSError:
-            damaged += 1
+        content = disk_cache.read(path)
+        damaged += content is None or cached_module(content) is None
     leftovers = folder.glob(f"*/{UNFINISHED}*")
     return {
         "folder": str(folder),
         "exists": folder.is_dir(),
         "unwritable": _unwritable(folder),
+        "refused": disk_cache.refusal(folder),
         "spirv": {**_amount(spirv), "damaged": damaged},
         "pipelines": _amount(pipelines),
         "tuning": _amount(verdicts),
@@ -194,9 +193,8 @@ def _unwritable(folder: Path) -> str:
 def pipeline_cache() -> Json:
     """Return size and health of the pipeline cache of the device that is taken."""
     info = physical.choose().info
-    try:
-        content = cache_file(info).read_bytes()
-    except FileNotFoundError:
+    content = disk_cache.read(cache_file(info))
+    if content is None:
         return {"bytes": 0, "damage": ""}
     return {"bytes": len(content), "damage": damage(content, info)}
 

@@ -176,12 +176,22 @@ def _inspect(session: _Session) -> int:
         found = report(target.name, target.words, target.constants, session.has)
         text.show_report(page, found)
         if session.device is not None:
+            _check_valid(target)
             said = executables(session.device, target.words, target.constants)
             found["executables"] = [asdict(row) for row in said]
             text.show_executables(page, said, session.device.info.name)
         rows.append(found)
     session.print(rows if options.json else page)
     return 0
+
+
+def _check_valid(target: Target) -> None:
+    """Refuse a module from elsewhere that a driver cannot be trusted with."""
+    reason = None if target.source else shader.validate_spirv(target.words)
+    if reason is not None:
+        raise vkbackend.ShaderError(
+            f"{target.name}: the module is not valid: {reason}; no driver is given it"
+        )
 
 
 def _validate(session: _Session, targets: Sequence[Target]) -> int:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from vkbackend.pipeline import PUSH_SIZE
+from vkbackend.interface import PUSH_SIZE
 from vkbackend.spirv import BlockLayout
 
 from . import code, requirement

@@ -11,8 +11,8 @@ from typing import Any
 from vkbackend.device import Device
 from vkbackend.errors import VulkanError
 from vkbackend.float_controls import keep_special_values
-from vkbackend.pipeline import PUSH_SIZE, constant_values, specialization
-from vkbackend.spirv import read_module
+from vkbackend.interface import PUSH_SIZE, Accepted, accept
+from vkbackend.pipeline import specialization
 from vkbackend.vk import generated as vk
 from vkbackend.vk import runtime
 
@@ -81,26 +81,26 @@ def executables(
 
     Raises
     ------
+    ShaderError, ArgumentError
+        If the kernel asks for what the layout or the device does not have.
     VulkanError
         If the driver refuses the kernel.
     """
+    accepted = accept("vkspirv", words, constants, device.info)
     if FLAG not in device.info.supported:
         return ()
-    pipeline, destroy = _build(device, words, constants)
+    pipeline, destroy = _build(device, words, accepted)
     try:
         return read(device.logical.functions, device.logical.handle, pipeline)
     finally:
         destroy()
 
 
-def _build(
-    device: Device, words: bytes, constants: Mapping[str, Constant]
-) -> tuple[int, Any]:
+def _build(device: Device, words: bytes, accepted: Accepted) -> tuple[int, Any]:
     """Return a pipeline that can be looked into, and what destroys it."""
     logical = device.logical
-    module = read_module(words)
+    module, values, _ = accepted
     words = keep_special_values(words, logical.info.special_value_widths)
-    values = constant_values("vkspirv", module, constants)
     code = runtime.make(vk.VkShaderModuleCreateInfo, codeSize=len(words), pCode=words)
     layout = logical.create("PipelineLayout", _layout_info(), "vkspirv")
     shader = logical.create("ShaderModule", code, "vkspirv")

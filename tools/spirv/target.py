@@ -13,7 +13,7 @@ from vkbackend.shader import compile_glsl, glsl_folder, load_kernel_source
 
 from .program import Constant
 
-_LINE = re.compile(r"\s*#\s*line (\d+) (\d+)")
+_LINE = re.compile(r"\s*#\s*line (\d{1,9}) (\d{1,9})\b")
 _SPIRV_1_5, _SPIRV_1_6 = (1, 5), (1, 6)
 
 # What makes a variant, by how the shader says it: `#ifndef DTYPE` with the names that
@@ -81,6 +81,8 @@ def numbered(source: Source) -> tuple[list[tuple[str, str]], str]:
         directive = _LINE.match(line)
         if directive is not None:
             number, file = int(directive[1]), int(directive[2])
+            # The shader's own directives may name any number.
+            file = file if file < len(source.files) else 0
             rows.append(("", ""))
             text.append("")
             continue

@@ -144,7 +144,8 @@ def _load(names: tuple[str, ...], remedy: str) -> Loader:
     for name in names:
         try:
             return Loader(name)
-        except (OSError, AttributeError) as error:
+        # What the system says of a name that is no text cannot be read either.
+        except (OSError, AttributeError, UnicodeError) as error:
             failures.append(f"{name} ({error})")
     raise NoVulkanError(
         f"Vulkan loader: cannot be opened: tried {'; '.join(failures)}; {remedy}"

@@ -83,6 +83,7 @@ HEALTHY: dict[str, Any] = {
             "folder": "/home/alice/.cache/vkbackend",
             "exists": True,
             "unwritable": "",
+            "refused": "",
             "spirv": {"files": 3, "bytes": 4096, "damaged": 0},
             "pipelines": {"files": 1, "bytes": 64},
             "tuning": {"files": 1, "bytes": 96},

@@ -103,6 +103,10 @@ def slow_compiler(report: Report) -> None:
     report["compiler"]["value"]["in_process"] = False
 
 
+def shared(report: Report) -> None:
+    report["caches"]["value"]["refused"] = "/c is open to other users: its mode is 777"
+
+
 def unwritable(report: Report) -> None:
     report["caches"]["value"]["unwritable"] = "Permission denied"
 
@@ -171,10 +175,11 @@ def failing_extra(report: Report) -> None:
         (ancient_compiler, "error", "a GLSL compiler that is too old", "pip install"),
         (slow_compiler, "note", "a slow GLSL compiler", "vkbackend[glslang]"),
         (unwritable, "warning", "caches cannot be written", "VKBACKEND_CACHE"),
+        (shared, "warning", "the cache is not private", "chmod go-w"),
         (unreadable, "warning", "caches cannot be read", "VKBACKEND_CACHE"),
         (damaged, "note", "a damaged cache", "nothing to do"),
         (damaged_pipelines, "note", "a damaged cache", "nothing to do"),
-        (unfinished, "note", "unfinished cache files", "delete files"),
+        (unfinished, "note", "unfinished cache files", "nothing to do"),
         (small_limit, "note", "tiles of matrix products", "update the driver"),
         (chosen_driver, "note", "drivers by choice", "unset what hides"),
         (failing_core, "error", "the self-test `copy` fails", "update the driver"),

@@ -1,6 +1,7 @@
 """Probes on made-up machines."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -73,6 +74,25 @@ def test_caches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert said["spirv"] == {"files": 1, "bytes": 7, "damaged": 1}
     assert said["tuning"] == {"files": 1, "bytes": 2}
     assert said["leftovers"] == 2
+    assert said["refused"] == ""
+
+
+def test_a_cache_that_others_may_write_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(config.CACHE.name, str(tmp_path / "cache"))
+    (tmp_path / "cache/spirv").mkdir(parents=True)
+    (tmp_path / "cache/spirv").chmod(0o777)
+    assert probes.caches()["refused"].endswith("its mode is 777")
+
+
+def test_a_pipe_in_the_cache_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(config.CACHE.name, str(tmp_path))
+    (tmp_path / "spirv").mkdir()
+    os.mkfifo(tmp_path / "spirv/a.spv")
+    assert probes.caches()["spirv"]["damaged"] == 1
 
 
 def test_an_unwritable_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,10 +1,12 @@
 import io
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 import vkbackend
+from tests import hostile
 from vkbackend.tools.spirv.command import main
 
 from .shaders import HEAD, SHARED, compiled, main_of
@@ -113,3 +115,33 @@ def test_device(files: tuple[str, str], device: vkbackend.Device) -> None:
     assert found["shared"]["limit"] == device.info.max_shared_memory
     assert all(row["present"] for row in found["capabilities"])
     assert isinstance(found["executables"], list)
+
+
+@pytest.mark.device
+@pytest.mark.parametrize("name", ["named buffer", "sampler2D", "shared uint[1048576]"])
+def test_a_driver_is_not_given_what_it_cannot_take(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = tmp_path / "a.comp"
+    source.write_text(hostile.SOURCES[name])
+    run("--device", "--", str(source), expected=2)
+    assert re.search("in a descriptor|shared memory is too", capsys.readouterr().err)
+    # Without a device it is looked at all the same.
+    assert "entry point" in run(str(source))
+
+
+@pytest.mark.device
+def test_a_driver_is_not_given_a_module_that_is_not_valid(
+    files: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("--device", "--", files[0])
+    broken = tmp_path / "broken.spv"
+    broken.write_bytes(main_of("push.y.at[i] = 1.0;").replace(b"\x40\0\0\0", b"\0" * 4))
+    run("--device", "--", str(broken), expected=2)
+    assert "broken: the module is not valid: " in capsys.readouterr().err
+
+
+def test_numbers_of_files_that_there_are_not(tmp_path: Path) -> None:
+    source = tmp_path / "a.comp"
+    source.write_text(f"{HEAD}#line 7 99\nvoid main() {{\n{FAULT}\n}}\n")
+    assert f"a.comp:8  {FAULT}" in run(str(source), "--dis")

@@ -42,6 +42,12 @@ def test_missing_loader_names_switch_and_package(
     assert "correct or unset VKBACKEND_LOADER" in message
 
 
+def test_a_loader_whose_name_is_no_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(LOADER.name, os.fsdecode(b"\xff"))
+    with pytest.raises(NoVulkanError, match="correct or unset VKBACKEND_LOADER"):
+        runtime.load()
+
+
 @pytest.mark.parametrize(
     ("platform", "package"),
     [("linux", "libvulkan1"), ("darwin", "molten-vk"), ("win32", "graphics driver")],
