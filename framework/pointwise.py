@@ -150,7 +150,7 @@ class Elementwise(Op[P, R]):
             return out
         for dtype in (compute, *(tensor.dtype for tensor in tensors.values())):
             need_feature(self.name, dtype, device)
-        self._check_device(tensors, device)
+        self._check_compute(compute, device)
         node = Node.of(
             self,
             tuple(
@@ -188,6 +188,16 @@ class Elementwise(Op[P, R]):
                 f" {', '.join(dtype.name for dtype in accepted)}"
             )
         return device
+
+    def _check_compute(self, compute: DType, device: GpuDevice) -> None:
+        """Raise `DTypeError` if the expression is not for this dtype on a device."""
+        accepted = self.device_dtypes
+        if accepted is not None and compute not in accepted:
+            raise DTypeError(
+                f"{self.name}: the operands combine to {compute.name}, which the kernel"
+                f" for {device.name} does not take; accepted there:"
+                f" {', '.join(dtype.name for dtype in accepted)}"
+            )
 
     def _result_dtypes(
         self, bound: dict[str, Any], tensors: dict[str, Any]

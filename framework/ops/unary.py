@@ -68,7 +68,8 @@ def square_vjp(grad: Tensor, x: Tensor) -> Tensor:
     return grad * (x * 2.0)
 
 
-@elementwise(glsl="sqrt(x)", reference=np.sqrt, dtypes=FLOAT)
+# Compilers may take no root for negative: neither -0.0 nor its -infinity below.
+@elementwise(glsl="x == 0 ? x : sqrt(x)", reference=np.sqrt, dtypes=FLOAT)
 def sqrt(x: Tensor) -> Tensor:
     """Return the square root; of a negative number NaN."""
 
@@ -80,7 +81,7 @@ def sqrt_vjp(grad: Tensor, out: Tensor) -> Tensor:
 
 @in_float32
 @elementwise(
-    glsl="inversesqrt(x)",
+    glsl="x == 0 ? divided(1, x) : inversesqrt(x)",
     reference=lambda x: np.reciprocal(np.sqrt(x)),
     dtypes=FLOAT,
 )
