@@ -110,6 +110,7 @@ def includes(program: AnyProgram) -> list[str]:
     files = {file for name, file in _library() if name in words}
     dtypes = {output.dtype for output in program.outputs}
     dtypes |= {step.result for step in program.instructions}
+    dtypes |= {to.name for given, to, _ in _arguments(program) if _rounds(given, to)}
     files |= dtypes & ROUNDED
     files |= {"convert"} if any(map(_is_called, _arguments(program))) else set()
     made = {access.kind for access in program.accesses} & set(MADE)
@@ -286,6 +287,12 @@ def _saturates(source: DType, target: DType) -> bool:
     return source.is_float and target.kind in ("int", "uint")
 
 
+def _rounds(source: DType, target: DType) -> bool:
+    """Whether an integer may have more bits than a 2-byte float holds."""
+    wide = source.kind in ("int", "uint") and source.itemsize > 1
+    return wide and target.name in ROUNDED
+
+
 def _widens(source: DType, target: DType) -> bool:
     return source.glsl == "int" and target.glsl in ("int64_t", "uint64_t")
 
@@ -308,7 +315,8 @@ def argument(program: AnyProgram, target: DType, reference: Reference) -> str:
         value = f"widened({value})"
     elif source == "op" and _is_counted(given, target):
         value = f"unknown({value})"
-    return f"{target.glsl}({value})"
+    value = f"{target.glsl}({value})"
+    return f"round_{target.name}({value})" if _rounds(given, target) else value
 
 
 def _integer(dtype: DType, value: int) -> str:

@@ -41,9 +41,13 @@ def abs_vjp(grad: Tensor, x: Tensor) -> Tensor:
     return grad * sign(x)
 
 
-@elementwise(glsl="signum(x)", reference=np.sign, dtypes=NUMERIC)
+def _sign(x: np.ndarray) -> np.ndarray:
+    return (x > 0).astype(x.dtype) - (x < 0).astype(x.dtype)
+
+
+@elementwise(glsl="signum(x)", reference=_sign, dtypes=NUMERIC)
 def sign(x: Tensor) -> Tensor:
-    """Return -1, 0 or 1 by the sign of each element; NaN stays NaN."""
+    """Return -1, 0 or 1 by the sign of each element; 0 for NaN, unlike NumPy."""
 
 
 @sign.vjp

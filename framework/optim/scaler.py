@@ -9,7 +9,7 @@ from .. import tracing
 from ..autograd import no_grad
 from ..creation import full
 from ..device import Device
-from ..dtype import float16, float32
+from ..dtype import float16, float32, promote
 from ..errors import DTypeError, StateError
 from ..ops import isfinite, logical_and, logical_not, stack, where
 from ..tensor import Tensor
@@ -104,7 +104,8 @@ class GradScaler:
         """Return a loss, or any tensor, times the scale; float32 if it was 16 bits."""
         if not self._enabled:
             return loss
-        return loss * self._scale_on(loss.device)
+        scale = self._scale_on(loss.device)
+        return loss.to(promote(loss.dtype, scale.dtype)) * scale
 
     def _scale_on(self, device: Device) -> Tensor:
         """Return the scale, which is made where it is first wanted."""

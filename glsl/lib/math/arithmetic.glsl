@@ -58,7 +58,7 @@ float magnitude(float x) {
 }
 
 float signum(float x) {
-    return x != x ? x : sign(x);
+    return float(x > 0.0) - float(x < 0.0);
 }
 
 bool is_infinite(float x) {
@@ -106,7 +106,7 @@ double magnitude(double x) {
 }
 
 double signum(double x) {
-    return x != x ? x : sign(x);
+    return double(x > 0.0) - double(x < 0.0);
 }
 
 double with_sign_of(double x, double y) {
