@@ -281,7 +281,7 @@ def real(name: str, value: Any) -> float:
 
 
 def number(name: str, dtype: DType, value: Any) -> float:
-    """Return a Python number as a kernel of `dtype` takes it.
+    """Return a Python number as a kernel of `dtype` takes it; as bool all but 0 is true.
 
     Raises
     ------
@@ -296,6 +296,8 @@ def number(name: str, dtype: DType, value: Any) -> float:
         )
     if dtype.is_float:
         return real(name, value)
+    if dtype.kind == "bool":
+        return int(value != 0)
     low, high = dtype.limits
     if not low <= value <= high:
         raise DTypeError(
