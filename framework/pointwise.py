@@ -202,6 +202,7 @@ class Elementwise(Op[P, R]):
     def _check_compute(self, compute: DType, device: GpuDevice) -> None:
         """Raise `DTypeError` if the expression is not for this dtype on a device."""
         accepted = self.device_dtypes
+        assert not isinstance(accepted, Mapping)
         if accepted is not None and compute not in accepted:
             raise DTypeError(
                 f"{self.name}: the operands combine to {compute.name}, which the kernel"
@@ -223,7 +224,7 @@ class Elementwise(Op[P, R]):
         )
         if self.fractional and not compute.is_float:
             compute = float32
-        return compute, self.result or compute
+        return compute, compute if self.result is None else self.result
 
     def _on_host(
         self,
@@ -281,7 +282,9 @@ def real(name: str, value: Any) -> float:
 
 
 def number(name: str, dtype: DType, value: Any) -> float:
-    """Return a Python number as a kernel of `dtype` takes it; as bool all but 0 is true.
+    """Return a Python number as a kernel of `dtype` takes it.
+
+    As bool all but 0 is true.
 
     Raises
     ------

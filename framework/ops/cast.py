@@ -48,11 +48,11 @@ def result_type(*operands: Tensor | float) -> DType:
     )
 
 
-def at_least(x: Tensor | float, dtype: DType) -> Tensor | float:
+def at_least(x: Tensor, dtype: DType) -> Tensor:
     """Return an operand as a float dtype that a rule computes in, or as it is if wider.
 
-    Numbers stay as they are.
+    Numbers, which rules take for tensors, stay as they are.
     """
-    if isinstance(x, int | float):
+    if not isinstance(x, TensorCore):
         return x
     return x if promote(x.dtype, dtype) is x.dtype else cast(x, dtype)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..conversion import as_given, in_float32
+from ..core import TensorCore
 from ..dtype import FLOAT, INTEGER, SINGLE
 from ..primitive import elementwise
 from ..shape import broadcast_shapes
@@ -196,6 +197,9 @@ def pow_vjp(
 @as_given
 def logaddexp(x: Tensor, y: Tensor) -> Tensor:
     """Return log(exp(x) + exp(y)), which does not overflow."""
+    for name, each in (("x", x), ("y", y)):
+        if not isinstance(each, TensorCore):
+            raise TypeError(f"logaddexp: {name} is {each!r}; it must be a tensor")
     broadcast_shapes("logaddexp", x.shape, y.shape)
     apart = where(eq(x, y), 0.0, x - y)
     return maximum(x, y) + log1p(exp(-abs(apart)))

@@ -134,8 +134,8 @@ def test_float64_where_shaders_have_no_function(gpu: GpuDevice) -> None:
     assert (x + x).tolist() == [2, 2, 2]
     with pytest.raises(
         DTypeError,
-        match="remainder: the operands combine to float64, which the kernel for .* does"
-        " not take; accepted there: uint8, ",
+        match=r"remainder: the operands combine to float64, which the kernel for .*"
+        r" does not take; accepted there: uint8, ",
     ):
         ops.remainder(x, x)
 
