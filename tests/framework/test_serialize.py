@@ -137,3 +137,13 @@ def test_a_failed_write_leaves_the_old_file(
         fw.save({"x": fw.zeros(1)}, path)
     assert fw.load(path)["x"].item() == 1.0
     assert os.listdir(path.parent) == [path.name]
+
+
+def test_bools_of_other_bytes_than_0_and_1(path: Path, place: Device) -> None:
+    fw.save({"mask": fw.tensor([True, False, True, True])}, path)
+    content = path.read_bytes()
+    path.write_bytes(content[:-4] + bytes([0, 1, 255, 2]))
+    mask = fw.load(path, place)["mask"]
+    assert mask.tolist() == [False, True, True, True]
+    assert mask.sum().item() == 3
+    assert (mask ^ fw.ones(4, fw.bool_, place)).tolist() == [True, False, False, False]
