@@ -52,7 +52,9 @@ class Loaded:
             for number, entry in state.items()
         }
 
-    def _entry(self, number: object, parameter: Tensor, entry: object) -> dict[str, Any]:
+    def _entry(
+        self, number: object, parameter: Tensor, entry: object
+    ) -> dict[str, Any]:
         """Return a copy of what is remembered of one parameter."""
         if not isinstance(entry, Mapping):
             _refuse(
@@ -106,7 +108,9 @@ def _parts(
             type(each) is int for each in params
         )
         if not whole:
-            _refuse(f'param_groups[{at}] is {group!r}; it must have numbers as "params"')
+            _refuse(
+                f'param_groups[{at}] is {group!r}; it must have numbers as "params"'
+            )
     return groups, state
 
 
@@ -118,9 +122,7 @@ def _options(mine: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any
             known = ", ".join(each for each in mine if each != "params")
             _refuse(f"the option {name!r} is unknown; the optimizer takes {known}")
         if not _is_like(value, mine[name]):
-            _refuse(
-                f"the option {name!r} is {value!r}; it must be like {mine[name]!r}"
-            )
+            _refuse(f"the option {name!r} is {value!r}; it must be like {mine[name]!r}")
     return options
 
 

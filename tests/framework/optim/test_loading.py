@@ -34,9 +34,15 @@ def moment(state: dict[str, Any]) -> str:
 
 BAD: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "no dict": (lambda s: [s], "the state is of type list; it must be a dict"),
-    "no groups": (lambda s: {"state": s["state"]}, 'must have a list of "param_groups"'),
+    "no groups": (
+        lambda s: {"state": s["state"]},
+        'must have a list of "param_groups"',
+    ),
     "no state": (lambda s: {**s, "state": None}, 'a dict of "state"'),
-    "a group": (lambda s: {**s, "param_groups": [3]}, r"param_groups\[0\] is 3; it must"),
+    "a group": (
+        lambda s: {**s, "param_groups": [3]},
+        r"param_groups\[0\] is 3; it must",
+    ),
     "params": (
         lambda s: s["param_groups"][0].update(params="ab"),
         'it must have numbers as "params"',
@@ -103,7 +109,11 @@ def test_moments_that_do_not_fit_are_refused(name: str) -> None:
     before = optimizer.state_dict()
     which = moment(before)
     for wrong, error, text in (
-        (fw.ones((3, 2)), ShapeError, r"is of shape \(3, 2\), its parameter of \(2, 3\)"),
+        (
+            fw.ones((3, 2)),
+            ShapeError,
+            r"is of shape \(3, 2\), its parameter of \(2, 3\)",
+        ),
         (fw.ones((2, 3), dtype="int32"), DTypeError, "is int32; it must be of floats"),
     ):
         bad = deepcopy(before)
