@@ -212,16 +212,16 @@ def combined(
     shaped, single : sequence of DType
         Of the tensors that have dimensions, and of those that have none.
     numbers : sequence of number
+        At least one thing of all three is given.
 
     Raises
     ------
     DTypeError
-        As `promote`, or if nothing is given.
+        As `promote`.
     """
     kinds = [_promoted(each) for each in (shaped, single)]
     found = _over(kinds[0], _over(kinds[1], _promoted([*map(number_dtype, numbers)])))
-    if found is None:
-        raise DTypeError("promote: nothing is given; it takes tensors or numbers")
+    assert found is not None
     return found
 
 

@@ -173,6 +173,12 @@ INDEXING = {
             ),
         ),
     ),
+    "middle": Case(
+        ops.median,
+        tuple(Sample((Draw(shape),)) for shape in ((7, 11), (113,), (1,), (37,))),
+        torch=torch.median,
+        exact=True,
+    ),
     "order": Case(
         REGISTRY["order"],
         (

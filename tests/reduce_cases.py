@@ -431,12 +431,6 @@ SORTS = {
             ),
         ),
     ),
-    "middle": Case(
-        ops.median,
-        (sample((7, 11)), sample((4,)), sample((1,)), sample((300,))),
-        torch=torch.median,
-        exact=True,
-    ),
     "search": Case(
         lambda x, values, right=False: search(values, x, right),
         (

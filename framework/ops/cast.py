@@ -39,7 +39,11 @@ def result_type(*operands: Tensor | float) -> DType:
     ------
     DTypeError
         For uint64 with a signed integer, which no integer type can hold.
+    TypeError
+        If there are no operands.
     """
+    if not operands:
+        raise TypeError("result_type: there is no operand; give tensors or numbers")
     tensors = [each for each in operands if isinstance(each, TensorCore)]
     return combined(
         [each.dtype for each in tensors if each.ndim],

@@ -53,7 +53,7 @@ class Adam(Optimizer):
 
     decoupled = False
     replayable = True
-    remembered: ClassVar[Remembered] = {
+    remembered: ClassVar[Remembered | None] = {
         "step": int,
         "exp_avg": Tensor,
         "exp_avg_sq": Tensor,

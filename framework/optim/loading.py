@@ -75,7 +75,7 @@ class Loaded:
                     f"{where} is of type {type(value).__name__}; it must be of type"
                     f" {kind.__name__}"
                 )
-            if kind is int and value < 0:
+            if isinstance(value, int) and kind is int and value < 0:
                 _refuse(f"{where} is {value}; it must be at least 0")
             copied[name] = value
             if isinstance(value, Tensor):

@@ -6,7 +6,7 @@ import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from operator import is_
-from typing import Any
+from typing import Any, ClassVar
 
 from .. import tracing
 from ..autograd import no_grad
@@ -159,7 +159,7 @@ class Optimizer:
     replayable = False
     """Whether `update` reads numbers that change through `tracing.changing`."""
 
-    remembered: Remembered | None = None
+    remembered: ClassVar[Remembered | None] = None
     """What a state has of each parameter; None does not say, so states pass unseen."""
 
     skip: Tensor | None = None

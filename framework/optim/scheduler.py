@@ -62,13 +62,10 @@ class LRScheduler:
             If it is no such state, or the number of groups differs; nothing has been
             changed then.
         """
-        known = isinstance(state_dict, Mapping) and state_dict.keys() >= {
-            "last_epoch",
-            "base_lrs",
-        }
-        epoch = state_dict["last_epoch"] if known else None
-        base_lrs = state_dict["base_lrs"] if known else None
-        if type(epoch) is not int or not _are_numbers(base_lrs):
+        known = state_dict if isinstance(state_dict, Mapping) else {}
+        epoch: object = known.get("last_epoch")
+        base_lrs: Any = known.get("base_lrs")
+        if not isinstance(epoch, int) or not _are_numbers(base_lrs):
             raise StateError(
                 f"load_state_dict: last_epoch is {epoch!r}, base_lrs {base_lrs!r};"
                 " they must be an int and a list of numbers, as state_dict() gives"

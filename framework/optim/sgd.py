@@ -47,7 +47,7 @@ class SGD(Optimizer):
     """
 
     replayable = True
-    remembered: ClassVar[Remembered] = {"momentum_buffer": Tensor}
+    remembered: ClassVar[Remembered | None] = {"momentum_buffer": Tensor}
 
     def __init__(
         self,

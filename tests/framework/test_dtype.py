@@ -147,14 +147,6 @@ def test_result_type_of_unsigned_types_that_torch_does_not_promote() -> None:
     assert fw.result_type(fw.zeros(2, fw.uint64), fw.tensor(1.5)) is fw.float32
 
 
-def test_result_type_of_nothing() -> None:
-    with pytest.raises(DTypeError) as raised:
-        fw.result_type()
-    assert str(raised.value) == (
-        "promote: nothing is given; it takes tensors or numbers"
-    )
-
-
 @pytest.mark.parametrize("a", COMMON, ids=str)
 def test_can_cast_and_promote_types(a: DType) -> None:
     for b in COMMON:
