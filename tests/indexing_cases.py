@@ -1,6 +1,7 @@
 """Rows of the op table for indexing."""
 
 import numpy as np
+import torch
 
 import vkbackend.framework as fw
 from tests.case import Bad, Case, Draw, Sample, sample

@@ -34,7 +34,7 @@ TWINS = ("bfloat16", "uint8", "uint16", "int16", "uint64")
 ROUNDED = ("float16", "bfloat16")
 PRIMES = {3, 5, 7, 11, 13, 29, 37, 113, 1031}
 NEVER_EMPTY = {
-    "middle",
+    "middle": "there is no median of nothing",
     "batch_norm_train": "needs two values of each channel",
     "mapped_sum": "its callers answer for no elements",
     "scored_rows": "its callers answer for no elements",
