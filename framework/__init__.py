@@ -33,6 +33,7 @@ from .device import device as device, devices as devices
 from .dtype import (
     bfloat16 as bfloat16,
     bool_ as bool_,
+    can_cast as can_cast,
     float16 as float16,
     float32 as float32,
     float64 as float64,
@@ -40,6 +41,7 @@ from .dtype import (
     int16 as int16,
     int32 as int32,
     int64 as int64,
+    promote_types as promote_types,
     uint8 as uint8,
     uint16 as uint16,
     uint32 as uint32,
@@ -176,6 +178,7 @@ from .ops import (
     remainder as remainder,
     repeat_interleave as repeat_interleave,
     reshape as reshape,
+    result_type as result_type,
     roll as roll,
     rot90 as rot90,
     round as round,

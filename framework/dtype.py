@@ -10,7 +10,8 @@ and read as float32, which holds every bfloat16.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -150,7 +151,8 @@ def promote(a: DType, b: DType) -> DType:
 
     Within one kind the larger type wins, and float16 with bfloat16 gives float32; a
     float wins over every integer without growing (int64 with float32 is float32, as in
-    PyTorch); a signed and an unsigned integer give the next larger signed one.
+    PyTorch); a signed and an unsigned integer give the next larger signed one, as in
+    NumPy, where PyTorch has uint8 alone.
 
     Raises
     ------
@@ -175,17 +177,75 @@ def promote(a: DType, b: DType) -> DType:
     return DTYPES[f"int{low.itemsize * 16}"]
 
 
-def promote_scalar(dtype: DType, value: complex) -> DType:
-    """Return the dtype of combining a tensor of `dtype` with a Python number.
+def promote_types(a: DTypeLike, b: DTypeLike) -> DType:
+    """Return the smallest dtype that two promote to; see `ops.result_type` of tensors.
 
-    A Python number adapts to the tensor's dtype unless its kind is higher: an integer
-    tensor with a float gives float32, a bool tensor with an int gives int64.
+    Raises
+    ------
+    DTypeError
+        For uint64 with a signed integer, which no integer type can hold.
     """
-    if isinstance(value, bool | np.bool_) or dtype.kind == "float":
-        return dtype
-    if isinstance(value, int | np.integer):
-        return int64 if dtype.kind == "bool" else dtype
-    return float32
+    return promote(as_dtype(a), as_dtype(b))
+
+
+def number_dtype(value: complex) -> DType:
+    """Return the dtype that a Python number stands for."""
+    if isinstance(value, bool | np.bool_):
+        return bool_
+    return int64 if isinstance(value, int | np.integer) else float32
+
+
+def combined(
+    shaped: Sequence[DType],
+    single: Sequence[DType] = (),
+    numbers: Sequence[complex] = (),
+) -> DType:
+    """Return the dtype of combining tensors with each other and with Python numbers.
+
+    As in PyTorch, tensors without dimensions count only where their kind (bool,
+    integer, float) is higher than that of those with dimensions, and numbers only where
+    theirs is higher than that of all tensors. An integer tensor with a Python float
+    gives float32, a bool tensor with an int int64.
+
+    Parameters
+    ----------
+    shaped, single : sequence of DType
+        Of the tensors that have dimensions, and of those that have none.
+    numbers : sequence of number
+        At least one thing of all three is given.
+
+    Raises
+    ------
+    DTypeError
+        As `promote`.
+    """
+    kinds = [_promoted(each) for each in (shaped, single)]
+    found = _over(kinds[0], _over(kinds[1], _promoted([*map(number_dtype, numbers)])))
+    assert found is not None
+    return found
+
+
+def _promoted(dtypes: Sequence[DType]) -> DType | None:
+    return functools.reduce(promote, dtypes) if dtypes else None
+
+
+def _over(higher: DType | None, lower: DType | None) -> DType | None:
+    """Return a dtype, or what it gives with one that counts by its kind alone."""
+    if higher is None or lower is None:
+        return higher or lower
+    if not higher.is_float and (higher is bool_ or lower.is_float):
+        return promote(higher, lower)
+    return higher
+
+
+def can_cast(source: DTypeLike, target: DTypeLike) -> bool:
+    """Return whether a change in place may turn one dtype into the other.
+
+    Floats do not become integers, nor anything but bools bools; see `convert` for what
+    becomes of values that do not fit.
+    """
+    held = {"bool": 0, "uint": 1, "int": 1, "float": 2}
+    return held[as_dtype(source).kind] <= held[as_dtype(target).kind]
 
 
 def convert(array: np.ndarray, dtype: DType) -> np.ndarray:

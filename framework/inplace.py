@@ -15,7 +15,7 @@ import numpy as np
 from . import ops
 from .autograd import is_grad_enabled, no_grad
 from .core import TensorCore, operand
-from .dtype import float32
+from .dtype import can_cast, float32
 from .errors import DTypeError, GradError, ShapeError
 from .precision import as_they_come
 from .rng import Generator
@@ -23,10 +23,6 @@ from .shape import Layout, broadcast_shapes
 
 if TYPE_CHECKING:
     from .tensor import Tensor
-
-
-KINDS = {"bool": 0, "uint": 1, "int": 1, "float": 2}
-"""Kinds of dtypes by what they hold; a result in place is of no higher one."""
 
 
 def off_tape(x: Tensor) -> Tensor:
@@ -94,7 +90,7 @@ def change(
     others = (operand(x, y) if isinstance(y, np.ndarray) else y for y in operands)
     with as_they_come():
         new = op(off_tape(x), *others, **options)
-    if KINDS[new.dtype.kind] > KINDS[x.dtype.kind]:
+    if not can_cast(new.dtype, x.dtype):
         raise DTypeError(
             f"in place: the result is {new.dtype.name}, which {x.dtype.name} does not"
             " hold; write x = f(x), or cast the tensor first"

@@ -205,18 +205,24 @@ class Op(Generic[P, R]):
         return found
 
     def _check(
-        self, tensors: Mapping[str, Any], compute: DType | None = None
+        self,
+        tensors: Mapping[str, Any],
+        compute: DType | None = None,
+        mixed: bool = False,
     ) -> Device:
         """Return the common device of the tensors after checking their dtypes.
 
-        A bool tensor passes as the dtype that it is promoted to, if that is given.
+        A bool tensor passes as the dtype that it is promoted to, if that is given; so
+        does every tensor if they are `mixed`.
         """
         device: Device | None = None
         for name, tensor in tensors.items():
             allowed = (
                 self.dtypes[name] if isinstance(self.dtypes, Mapping) else self.dtypes
             )
-            promoted = compute if tensor.dtype is bool_ and compute else tensor.dtype
+            promoted = tensor.dtype
+            if compute is not None and (mixed or promoted is bool_):
+                promoted = compute
             if promoted not in allowed:
                 hint = "; call x.float() first" if float32 in allowed else ""
                 raise DTypeError(

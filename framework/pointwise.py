@@ -15,7 +15,7 @@ from . import precision
 from .autograd import is_grad_enabled
 from .core import TensorCore, assembled
 from .device import Device, GpuDevice
-from .dtype import DType, bool_, convert, promote, promote_scalar
+from .dtype import DType, combined, convert, float32
 from .errors import DTypeError
 from .op import Op, need_feature, submit_node
 from .pending import Form, Node, Operand, Value, pending_array
@@ -75,9 +75,11 @@ class Elementwise(Op[P, R]):
         dtypes: Sequence[DType] | Mapping[str, Sequence[DType]],
         device_dtypes: Sequence[DType] | None,
         result: DType | str | None,
+        fractional: bool,
     ) -> None:
         super().__init__(function, dtypes)
         self.device_dtypes = device_dtypes
+        self.fractional = fractional
         self.glsl = glsl
         self.numpy_reference = reference
         self.result = result
@@ -113,12 +115,15 @@ class Elementwise(Op[P, R]):
         form = shortcut.form
         if numbers and not shortcut.plain:
             if shortcut.compute.is_float:
-                numbers = tuple(
-                    [
-                        each if type(each) is Changing else float(each)
-                        for each in numbers
-                    ]
-                )
+                try:
+                    numbers = tuple(
+                        [
+                            each if type(each) is Changing else float(each)
+                            for each in numbers
+                        ]
+                    )
+                except OverflowError:
+                    numbers = tuple([real(self.name, each) for each in numbers])
             else:
                 numbers = tuple(
                     [number(self.name, shortcut.compute, each) for each in numbers]
@@ -150,7 +155,7 @@ class Elementwise(Op[P, R]):
             return out
         for dtype in (compute, *(tensor.dtype for tensor in tensors.values())):
             need_feature(self.name, dtype, device)
-        self._check_device(tensors, device)
+        self._check_compute(compute, device)
         node = Node.of(
             self,
             tuple(
@@ -181,7 +186,12 @@ class Elementwise(Op[P, R]):
     def _checked(self, tensors: dict[str, Any], compute: DType) -> Device:
         """Return the device of the tensors after checking all dtypes."""
         accepted = None if isinstance(self.dtypes, Mapping) else self.dtypes
-        device = self._check(tensors, None if accepted is None else compute)
+        passing = None if accepted is None else compute
+        mixed = self.fractional or (
+            passing in (accepted or ())
+            and any(tensor.dtype in (accepted or ()) for tensor in tensors.values())
+        )
+        device = self._check(tensors, passing, mixed)
         if accepted is not None and compute not in accepted:
             raise DTypeError(
                 f"{self.name}: the operands combine to {compute.name}; accepted:"
@@ -189,24 +199,32 @@ class Elementwise(Op[P, R]):
             )
         return device
 
+    def _check_compute(self, compute: DType, device: GpuDevice) -> None:
+        """Raise `DTypeError` if the expression is not for this dtype on a device."""
+        accepted = self.device_dtypes
+        assert not isinstance(accepted, Mapping)
+        if accepted is not None and compute not in accepted:
+            raise DTypeError(
+                f"{self.name}: the operands combine to {compute.name}, which the kernel"
+                f" for {device.name} does not take; accepted there:"
+                f" {', '.join(dtype.name for dtype in accepted)}"
+            )
+
     def _result_dtypes(
         self, bound: dict[str, Any], tensors: dict[str, Any]
     ) -> tuple[DType, DType]:
-        """Return the dtypes to compute in and to answer with.
-
-        Tensors promote with each other, then with Python numbers in their place.
-        """
+        """Return the dtypes to compute in and to answer with."""
         if isinstance(self.result, str):
             return bound[self.result], bound[self.result]
-        dtypes = [tensor.dtype for tensor in tensors.values()]
-        compute: DType = dtypes[0] if dtypes else bool_
-        for dtype in dtypes[1:]:
-            if dtype is not compute:
-                compute = promote(compute, dtype)
-        for name in self.tensors:
-            if name not in tensors:
-                compute = promote_scalar(compute, bound[name])
-        return compute, self.result or compute
+        given = tensors.values()
+        compute = combined(
+            [each.dtype for each in given if each.ndim],
+            [each.dtype for each in given if not each.ndim],
+            [bound[name] for name in self.tensors if name not in tensors],
+        )
+        if self.fractional and not compute.is_float:
+            compute = float32
+        return compute, compute if self.result is None else self.result
 
     def _on_host(
         self,
@@ -217,7 +235,7 @@ class Elementwise(Op[P, R]):
     ) -> TensorCore:
         with np.errstate(all="ignore"):
             arguments = [
-                taken_as(compute, tensors[name].host_view())
+                operand_as(compute, tensors[name].host_view())
                 if name in tensors
                 else compute.arithmetic.type(numbers[name])
                 for name in self.operands
@@ -227,6 +245,16 @@ class Elementwise(Op[P, R]):
             return type(first).from_host(answer, first.device, result)
 
 
+def operand_as(dtype: DType, array: np.ndarray) -> np.ndarray:
+    """Return an operand of any dtype as an operation of `dtype` computes with it.
+
+    What is wider than a 2-byte float, an operand without dimensions, is not rounded.
+    """
+    if dtype.itemsize == 2 and dtype.is_float and array.dtype.kind == "f":
+        return array.astype(dtype.arithmetic, copy=False)
+    return taken_as(dtype, array)
+
+
 def taken_as(dtype: DType, array: np.ndarray) -> np.ndarray:
     """Return an operand's elements as an operation of `dtype` computes with them."""
     if array.dtype == dtype.arithmetic:
@@ -234,8 +262,29 @@ def taken_as(dtype: DType, array: np.ndarray) -> np.ndarray:
     return convert(array, dtype).astype(dtype.arithmetic, copy=False)
 
 
+def real(name: str, value: Any) -> float:
+    """Return a Python number as a kernel of floats takes it.
+
+    Raises
+    ------
+    DTypeError
+        If it is an integer beyond all floats.
+    """
+    if type(value) is Changing:
+        return value
+    try:
+        return float(value)
+    except OverflowError:
+        raise DTypeError(
+            f"{name}: an integer of {value.bit_length()} bits is beyond every float;"
+            " they hold less than 2^1024"
+        ) from None
+
+
 def number(name: str, dtype: DType, value: Any) -> float:
     """Return a Python number as a kernel of `dtype` takes it.
+
+    As bool all but 0 is true.
 
     Raises
     ------
@@ -249,7 +298,9 @@ def number(name: str, dtype: DType, value: Any) -> float:
             f"{name}: {value!r} is no operand; use a tensor or a real number"
         )
     if dtype.is_float:
-        return value if type(value) is Changing else float(value)
+        return real(name, value)
+    if dtype.kind == "bool":
+        return int(value != 0)
     low, high = dtype.limits
     if not low <= value <= high:
         raise DTypeError(

@@ -353,6 +353,7 @@ def elementwise(
     dtypes: Sequence[DType] | Mapping[str, Sequence[DType]],
     device_dtypes: Sequence[DType] | None = None,
     result: DType | str | None = None,
+    fractional: bool = False,
 ) -> Callable[[Callable[P, R]], Elementwise[P, R]]:
     """Declare an element-wise op.
 
@@ -369,10 +370,14 @@ def elementwise(
     result : DType, str or None
         Dtype of the result, or the parameter that names it; None means the promoted
         dtype of the operands.
+    fractional : bool, default False
+        Whether operands without a float among them are taken as float32.
     """
 
     def declare(function: Callable[P, R]) -> Elementwise[P, R]:
-        return Elementwise(function, glsl, reference, dtypes, device_dtypes, result)
+        return Elementwise(
+            function, glsl, reference, dtypes, device_dtypes, result, fractional
+        )
 
     return declare
 

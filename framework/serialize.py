@@ -19,7 +19,7 @@ from vkbackend.whole_file import save_whole
 
 from .device import CPU, Device
 from .device import device as get_device
-from .dtype import as_dtype, decode, encode
+from .dtype import as_dtype, bool_, decode, encode
 from .errors import DTypeError, FileFormatError
 from .tensor import Tensor
 
@@ -124,6 +124,9 @@ def _tensor(
         )
     dtype = as_dtype(_NAMES[entry["dtype"]])
     flat = np.frombuffer(entry["data"], dtype.storage)
+    if dtype is bool_:
+        # Other bytes than 0 and 1 would count as they are.
+        flat = flat.view(np.uint8) != 0
     return Tensor(decode(flat.reshape(entry["shape"]), dtype), dtype, place)
 
 

@@ -1,6 +1,7 @@
 """Rows of the op table for indexing."""
 
 import numpy as np
+import torch
 
 import vkbackend.framework as fw
 from tests.case import Bad, Case, Draw, Sample, sample
@@ -172,6 +173,12 @@ INDEXING = {
                 "index: 4294967296 elements are more than an int32 counts",
             ),
         ),
+    ),
+    "middle": Case(
+        ops.median,
+        tuple(Sample((Draw(shape),)) for shape in ((7, 11), (113,), (1,), (37,))),
+        torch=torch.median,
+        exact=True,
     ),
     "order": Case(
         REGISTRY["order"],

@@ -110,8 +110,9 @@ def includes(program: AnyProgram) -> list[str]:
     files = {file for name, file in _library() if name in words}
     dtypes = {output.dtype for output in program.outputs}
     dtypes |= {step.result for step in program.instructions}
+    dtypes |= {to.name for given, to, _ in _arguments(program) if _rounds(given, to)}
     files |= dtypes & ROUNDED
-    files |= {"convert"} if any(map(_saturates, _arguments(program))) else set()
+    files |= {"convert"} if any(map(_is_called, _arguments(program))) else set()
     made = {access.kind for access in program.accesses} & set(MADE)
     files |= {"random"} if made - {"index", "product"} else set()
     return [f'#include "lib/{file}.glsl"' for file in ("index", *sorted(files))]
@@ -252,10 +253,10 @@ def compute(program: Program) -> list[str]:
     return [*lines, "}"]
 
 
-def _arguments(program: AnyProgram) -> list[tuple[DType, DType]]:
-    """Return from and to which dtype each argument is converted."""
+def _arguments(program: AnyProgram) -> list[tuple[DType, DType, bool]]:
+    """Return from and to which dtype each argument is converted, and if it is made."""
     return [
-        (_source(program, reference), DTYPES[kind])
+        (_source(program, reference), DTYPES[kind], reference.source == "op")
         for step in program.instructions
         for kind, reference in zip(step.types, step.arguments)
         if reference.source in ("in", "op")
@@ -268,9 +269,32 @@ def _source(program: AnyProgram, reference: Reference) -> DType:
     return DTYPES[program.instructions[reference.number].result]
 
 
-def _saturates(conversion: tuple[DType, DType]) -> bool:
-    source, target = conversion
+def _is_called(conversion: tuple[DType, DType, bool]) -> bool:
+    """Whether a conversion calls a function of `lib/convert.glsl`."""
+    source, target, made = conversion
+    return (
+        _saturates(source, target)
+        or _widens(source, target)
+        or (made and _is_counted(source, target))
+    )
+
+
+def _saturates(source: DType, target: DType) -> bool:
     return source.is_float and target.kind in ("int", "uint")
+
+
+def _rounds(source: DType, target: DType) -> bool:
+    """Whether an integer may have more bits than a 2-byte float holds."""
+    wide = source.kind in ("int", "uint") and source.itemsize > 1
+    return wide and target.name in ROUNDED
+
+
+def _widens(source: DType, target: DType) -> bool:
+    return source.glsl == "int" and target.glsl in ("int64_t", "uint64_t")
+
+
+def _is_counted(source: DType, target: DType) -> bool:
+    return not source.is_float and target.is_float
 
 
 def argument(program: AnyProgram, target: DType, reference: Reference) -> str:
@@ -279,10 +303,16 @@ def argument(program: AnyProgram, target: DType, reference: Reference) -> str:
     if source in ("scalar", "factor"):
         return f"{target.glsl}({'s' if source == 'scalar' else 'factor'}{number})"
     value = f"x{number}" if source == "in" else f"v{number}"
-    if _saturates((_source(program, reference), target)):
+    given = _source(program, reference)
+    if _saturates(given, target):
         low, high = (_integer(target, limit) for limit in target.limits)
         return f"saturate({value}, {low}, {high})"
-    return f"{target.glsl}({value})"
+    if _widens(given, target):
+        value = f"widened({value})"
+    elif source == "op" and _is_counted(given, target):
+        value = f"unknown({value})"
+    value = f"{target.glsl}({value})"
+    return f"round_{target.name}({value})" if _rounds(given, target) else value
 
 
 def _integer(dtype: DType, value: int) -> str:

@@ -198,7 +198,7 @@ class Module:
         Parameters
         ----------
         state_dict : mapping of str to Tensor
-            On any device, in any dtype that casts to the module's.
+            On any device, in any dtype that `can_cast` to the module's.
         strict : bool, default True
             Whether the paths must be the same on both sides.
 
@@ -211,8 +211,9 @@ class Module:
         ------
         StateError
             If `strict` and paths differ; nothing has been changed then.
-        ShapeError
-            If a shape differs, strict or not; nothing has been changed then.
+        TypeError, ShapeError, DTypeError
+            If a value is no tensor, or its shape or dtype does not fit, strict or not;
+            nothing has been changed then.
         """
         own = dict(self._state(""))
         return load_state(type(self).__name__, own, state_dict, strict)

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from ..autograd import no_grad
-from ..errors import ShapeError, StateError
+from ..dtype import can_cast
+from ..errors import DTypeError, ShapeError, StateError
 from ..tensor import Tensor
 
 
@@ -39,10 +40,19 @@ def load_state(
     ------
     StateError
         If `strict` and names differ.
+    TypeError
+        If the state is no mapping, or what is loaded no tensor.
     ShapeError
         If a shape differs, strict or not.
+    DTypeError
+        If floats are given for integers or bools, or integers for bools.
     """
     where = f"load_state_dict: the state does not fit {name}"
+    if not isinstance(given, Mapping):
+        raise TypeError(
+            f"{where}: it is of type {type(given).__name__};"
+            " it must be a dict of tensors, as state_dict() gives"
+        )
     missing = [key for key in own if key not in given]
     unexpected = [key for key in given if key not in own]
     if strict and (missing or unexpected):
@@ -52,6 +62,13 @@ def load_state(
             " strict=False ignores both"
         )
     shared = [key for key in own if key in given]
+    others = [
+        f"`{key}` is of type {type(given[key]).__name__}"
+        for key in shared
+        if not isinstance(given[key], Tensor)
+    ]
+    if others:
+        raise TypeError(f"{where}: {'; '.join(others)}; it must be a tensor")
     wrong = [
         f"`{key}` is {given[key].shape}, the module's is {own[key].shape}"
         for key in shared
@@ -59,7 +76,16 @@ def load_state(
     ]
     if wrong:
         raise ShapeError(f"{where}: {'; '.join(wrong)}; shapes must be equal")
+    kinds = [
+        f"`{key}` is {given[key].dtype.name}, the module's is {own[key].dtype.name}"
+        for key in shared
+        if not can_cast(given[key].dtype, own[key].dtype)
+    ]
+    if kinds:
+        raise DTypeError(f"{where}: {'; '.join(kinds)}; cast it first")
     with no_grad():
-        for key in shared:
-            own[key].copy_(given[key])
+        # What may fail comes first, so that no part is loaded alone.
+        ready = [given[key].to(own[key].device).to(own[key].dtype) for key in shared]
+        for key, tensor in zip(shared, ready):
+            own[key].copy_(tensor)
     return IncompatibleKeys(missing, unexpected)

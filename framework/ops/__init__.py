@@ -47,7 +47,7 @@ from .bitwise import (
     bitwise_right_shift as bitwise_right_shift,
     bitwise_xor as bitwise_xor,
 )
-from .cast import cast as cast
+from .cast import cast as cast, result_type as result_type
 from .compare import (
     clamp as clamp,
     clamp_max as clamp_max,

@@ -46,8 +46,8 @@ SUMMED = (float32, float64, int32, int64, uint32, uint64)
 
 
 def sum_dtype(dtype: DType) -> DType:
-    """Return the dtype in which elements of `dtype` are added up."""
-    wide = {"float": float32, "int": int32, "uint": uint32}
+    """Return the dtype in which elements of `dtype` are added up; bools are counted."""
+    wide = {"float": float32, "int": int32, "uint": uint32, "bool": uint32}
     return dtype if dtype in SUMMED else wide[dtype.kind]
 
 

@@ -39,7 +39,7 @@ def relu(x: Tensor) -> Tensor:
 
 @relu.vjp
 def relu_vjp(grad: Tensor, out: Tensor) -> Tensor:
-    return where(out > 0.0, grad, 0.0)
+    return where(out <= 0.0, 0.0, grad)
 
 
 @elementwise(
@@ -58,7 +58,7 @@ def hardtanh(x: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
 
 @hardtanh.vjp
 def hardtanh_vjp(grad: Tensor, x: Tensor, min_val: float, max_val: float) -> Tensor:
-    return where(x <= min_val, 0.0, where(x >= max_val, 0.0, grad))
+    return where(x > min_val, where(x < max_val, grad, 0.0), 0.0)
 
 
 def relu6(x: Tensor) -> Tensor:

@@ -12,7 +12,6 @@ import numpy as np
 
 from ..dtype import FLOAT, INTEGER, NUMERIC, SINGLE
 from ..primitive import elementwise
-from .cast import as_float
 from .unary import flat, sign, trunc
 
 if TYPE_CHECKING:
@@ -54,9 +53,11 @@ def mul_vjp(
     return grad * y if needs[0] else None, grad * x if needs[1] else None
 
 
-@elementwise(glsl="divided(x, y)", reference=np.true_divide, dtypes=FLOAT)
+@elementwise(
+    glsl="divided(x, y)", reference=np.true_divide, dtypes=FLOAT, fractional=True
+)
 def _quotient(x: Tensor | float, y: Tensor | float) -> Tensor:
-    """Return the quotient of float tensors."""
+    """Return the quotient, of integers as float32."""
 
 
 @_quotient.vjp
@@ -80,8 +81,8 @@ def div(
     x, y : Tensor or number
         Dividend and divisor.
     rounding_mode : str or None
-        None divides integers as float32, as in PyTorch; "floor" and "trunc" round the
-        quotient down or towards zero and keep the dtype.
+        None divides integers by integers as float32, as in PyTorch; "floor" and "trunc"
+        round the quotient down or towards zero and keep the dtype.
 
     Notes
     -----
@@ -96,7 +97,7 @@ def div(
             f"div: rounding_mode is {rounding_mode!r};"
             ' it must be None, "floor" or "trunc"'
         )
-    return _quotient(as_float(x), as_float(y))
+    return _quotient(x, y)
 
 
 def _whole_quotient(x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -179,9 +180,11 @@ def fmod_vjp(
     return grad, -grad * trunc(x / y) if needs[1] else None
 
 
-@elementwise(glsl="with_sign_of(x, y)", reference=np.copysign, dtypes=FLOAT)
+@elementwise(
+    glsl="with_sign_of(x, y)", reference=np.copysign, dtypes=FLOAT, fractional=True
+)
 def copysign(x: Tensor | float, y: Tensor | float) -> Tensor:
-    """Return `x` with the sign of `y`, also of a zero or NaN."""
+    """Return `x` with the sign of `y`, also of a zero or NaN; integers as float32."""
 
 
 @copysign.vjp

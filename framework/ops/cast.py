@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..dtype import ANY, DType, float32
+from ..core import TensorCore
+from ..dtype import ANY, DType, combined, promote
 from ..primitive import elementwise
 from ..shape import TensorSpec
 
@@ -27,8 +28,35 @@ def cast_vjp(grad: Tensor, x_spec: TensorSpec) -> Tensor:
     return cast(grad, x_spec.dtype)
 
 
-def as_float(x: Tensor | float) -> Tensor | float:
-    """Return integer and bool tensors as float32, and everything else as it is."""
-    if isinstance(x, (int, float)) or x.dtype.is_float:
+def result_type(*operands: Tensor | float) -> DType:
+    """Return the dtype that an operation on tensors and Python numbers computes in.
+
+    Tensors without dimensions count only where their kind (bool, integer, float) is
+    higher than that of those with dimensions, and numbers where theirs is higher still:
+    `half_vector * float32_scalar_tensor` is float16, `int_vector * 0.5` float32.
+
+    Raises
+    ------
+    DTypeError
+        For uint64 with a signed integer, which no integer type can hold.
+    TypeError
+        If there are no operands.
+    """
+    if not operands:
+        raise TypeError("result_type: there is no operand; give tensors or numbers")
+    tensors = [each for each in operands if isinstance(each, TensorCore)]
+    return combined(
+        [each.dtype for each in tensors if each.ndim],
+        [each.dtype for each in tensors if not each.ndim],
+        [each for each in operands if not isinstance(each, TensorCore)],
+    )
+
+
+def at_least(x: Tensor, dtype: DType) -> Tensor:
+    """Return an operand as a float dtype that a rule computes in, or as it is if wider.
+
+    Numbers, which rules take for tensors, stay as they are.
+    """
+    if not isinstance(x, TensorCore):
         return x
-    return cast(x, float32)
+    return x if promote(x.dtype, dtype) is x.dtype else cast(x, dtype)

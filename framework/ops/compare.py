@@ -124,7 +124,7 @@ def maximum(x: Tensor, y: Tensor | float) -> Tensor:
 def maximum_vjp(
     grad: Tensor, x: Tensor, y: Tensor, needs: tuple[bool, bool]
 ) -> tuple[Tensor | None, Tensor | None]:
-    return _share(grad, x > y, x == y, needs)
+    return _share(grad, x < y, x > y, x == y, needs)
 
 
 @elementwise(
@@ -140,17 +140,20 @@ def minimum(x: Tensor, y: Tensor | float) -> Tensor:
 def minimum_vjp(
     grad: Tensor, x: Tensor, y: Tensor, needs: tuple[bool, bool]
 ) -> tuple[Tensor | None, Tensor | None]:
-    return _share(grad, x < y, x == y, needs)
+    return _share(grad, x > y, x < y, x == y, needs)
 
 
 def _share(
-    grad: Tensor, wins: Tensor, ties: Tensor, needs: tuple[bool, bool]
+    grad: Tensor, loses: Tensor, wins: Tensor, ties: Tensor, needs: tuple[bool, bool]
 ) -> tuple[Tensor | None, Tensor | None]:
-    """Give the gradient to the element chosen, half to each where they are equal."""
-    half = where(ties, grad * 0.5, 0.0)
+    """Give the gradient to the element chosen, half to each where they are equal.
+
+    Where one is NaN both get all of it, as in PyTorch.
+    """
+    kept = where(ties, grad * 0.5, grad)
     return (
-        where(wins, grad, half) if needs[0] else None,
-        where(wins, 0.0, grad - half) if needs[1] else None,
+        where(loses, 0.0, kept) if needs[0] else None,
+        where(wins, 0.0, kept) if needs[1] else None,
     )
 
 
@@ -163,7 +166,7 @@ def clamp_min(x: Tensor, min: Tensor | float) -> Tensor:
 def clamp_min_vjp(
     grad: Tensor, x: Tensor, min: Tensor | float, needs: tuple[bool, bool]
 ) -> tuple[Tensor | None, Tensor | None]:
-    return _bounded(grad, x >= min, needs)
+    return _bounded(grad, x >= min, x < min, needs)
 
 
 @elementwise(glsl="x < max || x != x ? x : max", reference=np.minimum, dtypes=NUMERIC)
@@ -175,16 +178,16 @@ def clamp_max(x: Tensor, max: Tensor | float) -> Tensor:
 def clamp_max_vjp(
     grad: Tensor, x: Tensor, max: Tensor | float, needs: tuple[bool, bool]
 ) -> tuple[Tensor | None, Tensor | None]:
-    return _bounded(grad, x <= max, needs)
+    return _bounded(grad, x <= max, x > max, needs)
 
 
 def _bounded(
-    grad: Tensor, within: Tensor, needs: tuple[bool, bool]
+    grad: Tensor, within: Tensor, beyond: Tensor, needs: tuple[bool, bool]
 ) -> tuple[Tensor | None, Tensor | None]:
     """Give the gradient to the element within its bound, otherwise to the bound."""
     return (
         where(within, grad, 0.0) if needs[0] else None,
-        where(within, 0.0, grad) if needs[1] else None,
+        where(beyond, grad, 0.0) if needs[1] else None,
     )
 
 

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..conversion import as_given, in_float32
+from ..core import TensorCore
 from ..dtype import FLOAT, INTEGER, SINGLE
 from ..primitive import elementwise
 from ..shape import broadcast_shapes
-from .compare import eq, maximum, where
-from .unary import abs
+from .cast import at_least
+from .compare import eq, logical_and, maximum, where
+from .unary import abs, flat
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
@@ -176,22 +178,28 @@ def pow_vjp(
     grad_x, grad_y = None, None
     if needs[0] and isinstance(y, int | float):
         # x ** 0 is 1 everywhere, also at 0, where the general rule says 0 * inf.
-        grad_x = grad * y * pow(x, y - 1.0) if y else grad * 0.0
+        grad_x = grad * y * pow(x, y - 1.0) if y else flat(grad)
     elif needs[0]:
-        grad_x = grad * where(y == 0.0, 0.0, y * pow(x, y - 1.0))
-    if needs[1] and isinstance(x, int | float) and x <= 0:
-        # As in PyTorch: 0 ** y is flat for y >= 0, a negative base has no slope.
-        grad_y = grad * (where(y >= 0.0, 0.0, -math.inf) if x == 0 else math.nan)
-    elif needs[1] and isinstance(x, int | float):
-        grad_y = grad * out * math.log(x)
+        grad_x = where(y == 0.0, 0.0, grad * (y * pow(x, y - 1.0)))
+    if needs[1] and isinstance(x, int | float):
+        # A negative base has no slope.
+        slope = math.log(x) if x > 0 else math.nan if x else -math.inf
+        grad_y = grad * (out * slope)
+        grad_y = grad_y if x else where(y >= 0.0, 0.0, grad_y)
     elif needs[1]:
-        grad_y = grad * where(x == 0.0, 0.0, out * log(x))
+        base = at_least(x, grad.dtype)
+        # 0 ** y is flat for y >= 0.
+        flat_there = logical_and(x == 0.0, y >= 0.0)
+        grad_y = where(flat_there, 0.0, grad * (out * log(base)))
     return grad_x, grad_y
 
 
 @as_given
 def logaddexp(x: Tensor, y: Tensor) -> Tensor:
     """Return log(exp(x) + exp(y)), which does not overflow."""
+    for name, each in (("x", x), ("y", y)):
+        if not isinstance(each, TensorCore):
+            raise TypeError(f"logaddexp: {name} is {each!r}; it must be a tensor")
     broadcast_shapes("logaddexp", x.shape, y.shape)
     apart = where(eq(x, y), 0.0, x - y)
     return maximum(x, y) + log1p(exp(-abs(apart)))

@@ -185,6 +185,7 @@ def sum_at(index: Tensor, source: Tensor, rows: int) -> Tensor:
     and sums taken in order, so the result is the same in each run.
     """
     outer, _, inner = source.shape
+    sizes = outer, rows, inner
     each = index.ndim == 3
     places = _flat_places(index if each else reshape(index, (1, -1, 1)), rows)
     compute = sum_dtype(source.dtype)
@@ -193,9 +194,7 @@ def sum_at(index: Tensor, source: Tensor, rows: int) -> Tensor:
         parts, rows = reshape(parts, (1, -1, 1)), outer * rows * inner
     places = flatten(places)
     out = add_sorted(places, order_of(places), parts, rows)
-    return reshape(
-        out if compute is source.dtype else cast(out, source.dtype), (outer, -1, inner)
-    )
+    return reshape(out if compute is source.dtype else cast(out, source.dtype), sizes)
 
 
 @sum_at.vjp

@@ -160,10 +160,15 @@ class _Walk:
             self._array(entry, dim)
 
     def _array(self, entry: Any, dim: int) -> None:
+        if _is_mask(entry) and entry.ndim == 0:
+            # It chooses from a new dimension of one.
+            self.arrays.append((len(self.shape), entry.reshape((1,))))
+            self.shape.append(1)
+            return
         self.arrays.append((len(self.shape), entry))
         sizes = self.whole[dim : dim + _consumed(entry)]
         if _is_mask(entry):
-            if entry.ndim == 0 or tuple(entry.shape) != sizes:
+            if tuple(entry.shape) != sizes:
                 raise ShapeError(
                     f"index: a mask is {tuple(entry.shape)} for dimensions of sizes"
                     f" {sizes}; they must be equal"
@@ -194,7 +199,9 @@ def _positive(entry: slice, size: int) -> tuple[int, int, int]:
     if entry.step == 0:
         raise ShapeError("index: the step is 0; it must be another number")
     start, stop, step = entry.indices(size)
-    return start, step, len(range(start, stop, step))
+    count = len(range(start, stop, step))
+    # A step from one element to none may be of any size.
+    return start, step if count > 1 else (1 if step > 0 else -1), count
 
 
 def slice_of(x: Tensor, chosen: Region) -> Tensor:

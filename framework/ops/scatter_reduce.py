@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from ..dtype import INTEGER, NUMERIC, float32, float64, int32
-from ..errors import ShapeError
+from ..dtype import INTEGER, NUMERIC, bool_, float32, float64, int32, uint8
+from ..errors import DTypeError, ShapeError
 from ..primitive import composite
 from ..shape import normalize_dim
 from .accumulate import order_of, sum_dtype
@@ -46,7 +46,8 @@ def scatter_reduce(
 
     Parameters
     ----------
-    x : Tensor, numeric
+    x : Tensor
+        Of bools "sum" and "amax" are whether any holds, "prod" and "amin" whether all.
     dim : int
     index : Tensor, any integer dtype
         As for `scatter_add`, also out of range.
@@ -62,7 +63,7 @@ def scatter_reduce(
         If the shapes do not fit, `reduce` is another or, on the host, an index is out
         of range.
     DTypeError
-        If the dtypes differ.
+        If the dtypes differ, or the mean of bools is asked for.
 
     Notes
     -----
@@ -74,6 +75,12 @@ def scatter_reduce(
             f"scatter_reduce: reduce is {reduce!r}; it must be one of {MODES}"
         )
     at = normalize_dim("scatter_reduce", dim, x.ndim)
+    if x.dtype is bool_ and src.dtype is bool_:
+        if reduce == "mean":
+            raise DTypeError("scatter_reduce: x is bool, which has no mean; cast it")
+        counted = cast(x, uint8), dim, index, cast(src, uint8)
+        other = "amin" if reduce in ("prod", "amin") else "amax"
+        return cast(scatter_reduce(*counted, other, include_self=include_self), bool_)
     if reduce == "prod":
         return _product(x, at, index, src, include_self)
     if reduce in ("amax", "amin"):

@@ -16,14 +16,16 @@ from ..arguments import as_int
 from ..dispatch import Argument, Dispatch, Grid, Placed, Scratch, linear_grid
 from ..dtype import ANY, NUMERIC, int32
 from ..errors import ShapeError
-from ..primitive import primitive
+from ..primitive import composite, primitive
 from ..shape import Shape, TensorSpec, normalize_dim
-from .compare import ne, where
+from .cast import cast
+from .compare import eq, logical_and, logical_or, ne, where
 from .creation import fill_like
 from .element import storage_defines
 from .extreme import ValuesIndices
 from .gather import put_rows, rows_of
 from .movement import flatten, reshape
+from .reduce import total
 from .reducing import (
     SOFTWARE_WORKGROUP,
     WORKGROUP,
@@ -266,7 +268,8 @@ def median(
     ----------
     x : Tensor
     dim : int or None
-        None takes all elements and gives their median alone.
+        None takes all elements and gives their median alone, whose gradient is shared
+        evenly among equal elements.
     keepdim : bool, default False
         Keep the dimension with size 1.
 
@@ -281,8 +284,22 @@ def median(
         If there are no elements.
     """
     if dim is None:
-        return _median(flatten(x), 0, False).values
+        return _middle(flatten(x))
     return _median(x, normalize_dim("median", dim, x.ndim or 1), keepdim)
+
+
+@composite(dtypes=NUMERIC)
+def _middle(x: Tensor) -> Tensor:
+    """Return the median of one dimension."""
+    return _median(x, 0, False).values
+
+
+@_middle.vjp
+def _middle_vjp(grad: Tensor, x: Tensor, out: Tensor) -> Tensor:
+    """Share the gradient evenly among the elements that equal the median."""
+    alike = logical_or(eq(x, out), logical_and(ne(x, x), ne(out, out)))
+    chosen = cast(alike, grad.dtype)
+    return chosen * (grad / total(chosen, (0,), False, grad.dtype))
 
 
 def _median(x: Tensor, dim: int, keepdim: bool) -> ValuesIndices:

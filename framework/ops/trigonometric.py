@@ -13,6 +13,7 @@ import numpy as np
 from ..conversion import in_float32
 from ..dtype import FLOAT, SINGLE
 from ..primitive import elementwise
+from .cast import at_least
 from .compare import where
 from .unary import rsqrt, square
 
@@ -174,12 +175,13 @@ def atanh_vjp(grad: Tensor, x: Tensor) -> Tensor:
     reference=np.arctan2,
     dtypes=FLOAT,
     device_dtypes=SINGLE,
+    fractional=True,
 )
 def atan2(y: Tensor | float, x: Tensor | float) -> Tensor:
     """Return the angle, from -pi to pi, of the point with coordinates `x` and `y`.
 
     Signs of zeros count: atan2(0, -1) is pi, atan2(-0.0, -1) is -pi. The gradient at
-    (0, 0) is 0.
+    (0, 0) is 0. Integers are taken as float32.
     """
 
 
@@ -187,6 +189,8 @@ def atan2(y: Tensor | float, x: Tensor | float) -> Tensor:
 def atan2_vjp(
     grad: Tensor, y: Tensor, x: Tensor, needs: tuple[bool, bool]
 ) -> tuple[Tensor | None, Tensor | None]:
+    # Squares of integers may wrap.
+    x, y = at_least(x, grad.dtype), at_least(y, grad.dtype)
     squares = x * x + y * y
     # At the origin, where there is no slope, the gradient is 0 as in PyTorch.
     scaled = grad / where(squares == 0.0, 1.0, squares)

@@ -41,9 +41,13 @@ def abs_vjp(grad: Tensor, x: Tensor) -> Tensor:
     return grad * sign(x)
 
 
-@elementwise(glsl="signum(x)", reference=np.sign, dtypes=NUMERIC)
+def _sign(x: np.ndarray) -> np.ndarray:
+    return (x > 0).astype(x.dtype) - (x < 0).astype(x.dtype)
+
+
+@elementwise(glsl="signum(x)", reference=_sign, dtypes=NUMERIC)
 def sign(x: Tensor) -> Tensor:
-    """Return -1, 0 or 1 by the sign of each element; NaN stays NaN."""
+    """Return -1, 0 or 1 by the sign of each element; 0 for NaN, unlike NumPy."""
 
 
 @sign.vjp
@@ -68,7 +72,8 @@ def square_vjp(grad: Tensor, x: Tensor) -> Tensor:
     return grad * (x * 2.0)
 
 
-@elementwise(glsl="sqrt(x)", reference=np.sqrt, dtypes=FLOAT)
+# Compilers may take no root for negative: neither -0.0 nor its -infinity below.
+@elementwise(glsl="x == 0 ? x : sqrt(x)", reference=np.sqrt, dtypes=FLOAT)
 def sqrt(x: Tensor) -> Tensor:
     """Return the square root; of a negative number NaN."""
 
@@ -80,7 +85,7 @@ def sqrt_vjp(grad: Tensor, out: Tensor) -> Tensor:
 
 @in_float32
 @elementwise(
-    glsl="inversesqrt(x)",
+    glsl="x == 0 ? divided(1, x) : inversesqrt(x)",
     reference=lambda x: np.reciprocal(np.sqrt(x)),
     dtypes=FLOAT,
 )

@@ -6,12 +6,13 @@ import math
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 from .. import tracing
 from ..creation import zeros, zeros_like
 from ..ops.descent import adam_step, adam_step_by, approach, blend_square
 from ..tensor import Tensor
+from .loading import Remembered
 from .optimizer import Cohort, Group, Optimizer, Update
 from .replace import become_each
 from .skipping import SKIPPED
@@ -52,6 +53,11 @@ class Adam(Optimizer):
 
     decoupled = False
     replayable = True
+    remembered: ClassVar[Remembered | None] = {
+        "step": int,
+        "exp_avg": Tensor,
+        "exp_avg_sq": Tensor,
+    }
     _joining: Tensor | None = None
 
     def __init__(

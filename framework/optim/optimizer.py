@@ -6,16 +6,16 @@ import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from operator import is_
-from typing import Any
+from typing import Any, ClassVar
 
 from .. import tracing
 from ..autograd import no_grad
 from ..core import evaluate
 from ..device import GpuDevice
-from ..errors import StateError
 from ..nn.parameter import zero_gradient
 from ..schedule import flush
 from ..tensor import Tensor
+from .loading import Loaded, Remembered
 from .prepared import Observer, Prepared, Unfit
 from .skipping import counted, undone_where
 
@@ -158,6 +158,9 @@ class Optimizer:
 
     replayable = False
     """Whether `update` reads numbers that change through `tracing.changing`."""
+
+    remembered: ClassVar[Remembered | None] = None
+    """What a state has of each parameter; None does not say, so states pass unseen."""
 
     skip: Tensor | None = None
     """In `step_unless`: whether everything will stay as it is."""
@@ -430,31 +433,14 @@ class Optimizer:
 
         Raises
         ------
-        StateError
-            If groups or their sizes differ; nothing has been changed then.
+        StateError, ShapeError, DTypeError, ValueError
+            If it is no state of this optimizer with these parameters, or an option is
+            out of range; nothing has been changed then.
         """
-        groups = state_dict["param_groups"]
-        sizes = [len(group["params"]) for group in groups]
-        own = [len(group["params"]) for group in self.param_groups]
-        if sizes != own:
-            raise StateError(
-                f"load_state_dict: the state has groups of {sizes} parameters,"
-                f" {self._name} of {own}; they must be equal"
-            )
+        loaded = Loaded(self.param_groups, self.remembered, state_dict)
+        for mine, options in zip(self.param_groups, loaded.options):
+            self.check({**mine, **options})
         self._changed()
-        self._state, self._cohorts = {}, []
-        for mine, given in zip(self.param_groups, groups):
-            for parameter, number in zip(mine["params"], given["params"]):
-                if number in state_dict["state"]:
-                    self._state[parameter] = {
-                        name: _copied(value, parameter)
-                        for name, value in state_dict["state"][number].items()
-                    }
-            mine.update({**given, "params": mine["params"]})
-
-
-def _copied(value: Any, parameter: Tensor) -> Any:
-    """Return a copy of a remembered value, beside its parameter if it is a tensor."""
-    if not isinstance(value, Tensor):
-        return value
-    return value.detach().clone().to(parameter.device)
+        self._state, self._cohorts = loaded.state, []
+        for mine, options in zip(self.param_groups, loaded.options):
+            mine.update(options)

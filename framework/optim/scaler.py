@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Mapping
 from typing import Any
 
 from .. import tracing
 from ..autograd import no_grad
 from ..creation import full
 from ..device import Device
-from ..dtype import float16, float32
+from ..dtype import float16, float32, promote
 from ..errors import DTypeError, StateError
 from ..ops import isfinite, logical_and, logical_not, stack, where
 from ..tensor import Tensor
@@ -104,7 +105,8 @@ class GradScaler:
         """Return a loss, or any tensor, times the scale; float32 if it was 16 bits."""
         if not self._enabled:
             return loss
-        return loss * self._scale_on(loss.device)
+        scale = self._scale_on(loss.device)
+        return loss.to(promote(loss.dtype, scale.dtype)) * scale
 
     def _scale_on(self, device: Device) -> Tensor:
         """Return the scale, which is made where it is first wanted."""
@@ -242,7 +244,8 @@ class GradScaler:
         Raises
         ------
         StateError
-            If the state is empty, of a scaler that was not enabled.
+            If the state is empty, of a scaler that was not enabled, or is none of a
+            scaler; nothing has been changed then.
         """
         if not self._enabled:
             return
@@ -251,6 +254,14 @@ class GradScaler:
                 "GradScaler.load_state_dict: the state is empty, of a scaler that is"
                 " not enabled; load that of one that is"
             )
+        names = ("scale", "growth_factor", "backoff_factor", "growth_interval")
+        for name in (*names, "_growth_tracker"):
+            value = state_dict.get(name) if isinstance(state_dict, Mapping) else None
+            if not isinstance(value, int | float) or isinstance(value, bool):
+                raise StateError(
+                    f"GradScaler.load_state_dict: {name} is {value!r};"
+                    " it must be a number, as state_dict() gives"
+                )
         self._growth = state_dict["growth_factor"]
         self._backoff = state_dict["backoff_factor"]
         self._interval = state_dict["growth_interval"]

@@ -59,15 +59,29 @@ class LRScheduler:
         Raises
         ------
         StateError
-            If the number of groups differs.
+            If it is no such state, or the number of groups differs; nothing has been
+            changed then.
         """
-        base_lrs = list(state_dict["base_lrs"])
+        known = state_dict if isinstance(state_dict, Mapping) else {}
+        epoch: object = known.get("last_epoch")
+        base_lrs: Any = known.get("base_lrs")
+        if not isinstance(epoch, int) or not _are_numbers(base_lrs):
+            raise StateError(
+                f"load_state_dict: last_epoch is {epoch!r}, base_lrs {base_lrs!r};"
+                " they must be an int and a list of numbers, as state_dict() gives"
+            )
         if len(base_lrs) != len(self.base_lrs):
             raise StateError(
                 f"load_state_dict: the state has {len(base_lrs)} groups, the optimizer"
                 f" {len(self.base_lrs)}; they must be equal"
             )
-        self.last_epoch, self.base_lrs = state_dict["last_epoch"], base_lrs
+        self.last_epoch, self.base_lrs = epoch, list(base_lrs)
+
+
+def _are_numbers(values: object) -> bool:
+    return isinstance(values, list | tuple) and all(
+        isinstance(each, int | float) for each in values
+    )
 
 
 class StepLR(LRScheduler):

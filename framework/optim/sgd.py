@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from .. import tracing
 from ..ops.descent import blend, descend
 from ..tensor import Tensor
+from .loading import Remembered
 from .optimizer import Group, Optimizer, Update
 from .replace import become_each
 
@@ -46,6 +47,7 @@ class SGD(Optimizer):
     """
 
     replayable = True
+    remembered: ClassVar[Remembered | None] = {"momentum_buffer": Tensor}
 
     def __init__(
         self,

@@ -1,5 +1,15 @@
-// Floats to integers: cut towards zero, the nearest end beyond the range, 0 for NaN
+// Conversions between types, beyond those of GLSL
 
+#include "lib/unknown.glsl"
+
+#ifdef INT64
+// lavapipe 22.3 takes int64_t(x) < 0, or any comparison with a constant, for false.
+int64_t widened(int x) {
+    return int64_t(packUint2x32(uvec2(uint(x), uint(x >> 31))));
+}
+#endif
+
+// Floats to integers: cut towards zero, the nearest end beyond the range, 0 for NaN.
 // `low` and `high` may be rounded up as floats; every float between them fits.
 #define SATURATE(REAL, INTEGER)                                                        \
     INTEGER saturate(REAL x, INTEGER low, INTEGER high) {                              \

@@ -12,11 +12,12 @@ import vkbackend.framework as fw
 from vkbackend.framework.dtype import (
     DTYPES,
     FLOAT,
+    INT,
     INTEGER,
     DType,
     as_dtype,
+    combined,
     promote,
-    promote_scalar,
 )
 from vkbackend.framework.errors import DTypeError
 
@@ -112,7 +113,48 @@ def test_no_dtype_holds_both(signed: str) -> None:
     ],
 )
 def test_promotion_with_a_number(dtype: DType, value: float, expected: DType) -> None:
-    assert promote_scalar(dtype, value) is expected
+    assert combined([dtype], numbers=[value]) is expected
+    assert combined([], [dtype], [value]) is expected
+
+
+COMMON = (fw.bool_, fw.uint8, *INT, *FLOAT)
+"""What PyTorch has too, with promotion."""
+
+NUMBERS = (True, 3, 0.5)
+
+
+@pytest.mark.parametrize("dtype", COMMON, ids=str)
+def test_result_type_is_that_of_torch(dtype: DType) -> None:
+    ours = [fw.zeros(shape, dtype) for shape in ((2,), (), (1, 1), (0,))]
+    theirs = [torch.zeros(x.shape, dtype=getattr(torch, dtype.name)) for x in ours]
+    for mine, its in zip(ours, theirs):
+        for other in COMMON:
+            for shape in ((2,), ()):
+                x = fw.zeros(shape, other)
+                y = torch.zeros(shape, dtype=getattr(torch, other.name))
+                expected = torch.result_type(its, y)
+                assert str(expected) == f"torch.{fw.result_type(mine, x).name}"
+                assert fw.result_type(x, mine) is fw.result_type(mine, x)
+        for number in NUMBERS:
+            expected = torch.result_type(its, number)
+            assert str(expected) == f"torch.{fw.result_type(mine, number).name}"
+
+
+def test_result_type_of_unsigned_types_that_torch_does_not_promote() -> None:
+    vector, scalar = fw.zeros(2, fw.uint16), fw.tensor(1, dtype=fw.int64)
+    assert fw.result_type(vector, scalar) is fw.uint16
+    assert fw.result_type(vector, fw.zeros(2, fw.int16)) is fw.int32
+    assert fw.result_type(fw.zeros(2, fw.uint64), fw.tensor(1.5)) is fw.float32
+
+
+@pytest.mark.parametrize("a", COMMON, ids=str)
+def test_can_cast_and_promote_types(a: DType) -> None:
+    for b in COMMON:
+        given = getattr(torch, a.name), getattr(torch, b.name)
+        assert fw.can_cast(a.name, b) == torch.can_cast(*given)
+        assert f"torch.{fw.promote_types(a, b.name).name}" == str(
+            torch.promote_types(*given)
+        )
 
 
 def test_a_copy_is_the_same_dtype() -> None:

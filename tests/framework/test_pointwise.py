@@ -4,7 +4,11 @@ import numpy as np
 import pytest
 
 import vkbackend.framework as fw
-from vkbackend.framework.device import GpuDevice
+from tests.framework.ops.special import need
+from tests.mixtures import check
+from vkbackend.framework import ops
+from vkbackend.framework.device import Device, GpuDevice
+from vkbackend.framework.dtype import DType
 from vkbackend.framework.errors import DeviceMismatchError, DTypeError
 from vkbackend.framework.op import REGISTRY
 from vkbackend.framework.pointwise import MOST_SHORTCUTS, Elementwise
@@ -32,6 +36,82 @@ def test_a_shortcut_does_not_outlive_what_it_was_for(gpu: GpuDevice) -> None:
         REGISTRY["mul"](x, fw.ones(4))
     assert REGISTRY["cast"](x, fw.float16).dtype is fw.float16
     assert REGISTRY["cast"](x, fw.float32).dtype is fw.float32
+
+
+def test_any_number_but_0_is_true(place: Device) -> None:
+    x = fw.zeros(5, dtype=fw.bool_, device=place)
+    for at, number in enumerate((0.25, 2, float("nan"), -1, 0.0)):
+        x[at] = number
+    assert x.tolist() == [True, True, True, True, False]
+    assert x.fill_(0.5).tolist() == [True] * 5
+    assert fw.full((2,), 0.5, fw.bool_, place).tolist() == [True] * 2
+    assert fw.full_like(x, -3).tolist() == [True] * 5
+    index = fw.tensor([1], device=place)
+    x.zero_()
+    assert x.index_fill_(0, index, 0.5).tolist()[:2] == [False, True]
+    assert x.masked_fill(x, 0.1).tolist()[:2] == [False, True]
+
+
+def test_numbers_beyond_floats(place: Device) -> None:
+    x = fw.tensor([1.0], device=place)
+    for _ in range(2):
+        x * 2
+        with pytest.raises(DTypeError) as raised:
+            x * 10**400
+        assert str(raised.value) == (
+            "mul: an integer of 1329 bits is beyond every float; they hold less than"
+            " 2^1024"
+        )
+
+
+# The dtypes and operations that went wrong on some driver; `tests.mixtures` has all.
+MIXED = [
+    (fw.int64, fw.int32), (fw.int8, fw.int64), (fw.int32, fw.float16),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("fused", [False, True])
+@pytest.mark.parametrize("pair", MIXED, ids=str)
+def test_mixed_dtypes_are_as_in_torch(
+    pair: tuple[DType, DType], fused: bool, place: Device
+) -> None:
+    need(pair[0], place)
+    need(pair[1], place)
+    wrong, _, compared = check(pair, place, MIXED_NAMES, fused, brief=place.is_gpu)
+    assert not wrong
+    assert compared >= 6
+
+
+MIXED_NAMES = (
+    "div", "floor_divide", "remainder", "pow", "bitwise_left_shift", "lt", "maximum",
+    "where",
+)  # fmt: skip
+
+
+def test_what_a_compiler_knows_to_be_0(place: Device) -> None:
+    """Drivers left results of x / 0 unwritten, and took 0 * infinity for 0."""
+    x = fw.tensor([1, 2, 3, 4], dtype=fw.int32, device=place)
+    values = np.array([np.inf, -np.inf, np.nan, 0.0], np.float32)
+    y = fw.tensor(values, device=place)
+    zeros = np.zeros(4, np.float32)
+    pending: list[tuple[fw.Tensor, np.ndarray]] = []
+    with np.errstate(all="ignore"):
+        for nothing in (x.isnan(), x ^ x):
+            # Pending still, so what divides by it is one kernel with it.
+            pending += [
+                (3 / nothing, 3 / zeros),
+                (y / nothing, values / zeros),
+                (nothing / y, zeros / values),
+                (nothing * y, zeros * values),
+                (y // nothing, values // zeros),
+                (y % nothing, values % zeros),
+                (ops.floor_divide(x, nothing.int()), zeros),
+                (ops.remainder(x, nothing.int()), zeros),
+                (ops.fmod(x, nothing.int()), zeros),
+                (ops.div(x, nothing.int(), rounding_mode="trunc"), zeros),
+            ]
+    for found, expected in pending:
+        np.testing.assert_array_equal(found.numpy(), expected)
 
 
 def test_a_shortcut_leaves_the_same_tape(gpu: GpuDevice) -> None:

@@ -164,3 +164,13 @@ def test_a_device_is_never_replaced() -> None:
     with pytest.raises(OSError, match="No space left"):
         fw.save({"x": fw.ones(1)}, "/dev/full")
     assert stat.S_ISCHR(os.stat("/dev/full").st_mode)
+
+
+def test_bools_of_other_bytes_than_0_and_1(path: Path, place: Device) -> None:
+    fw.save({"mask": fw.tensor([True, False, True, True])}, path)
+    content = path.read_bytes()
+    path.write_bytes(content[:-4] + bytes([0, 1, 255, 2]))
+    mask = fw.load(path, place)["mask"]
+    assert mask.tolist() == [False, True, True, True]
+    assert mask.sum().item() == 3
+    assert (mask ^ fw.ones(4, fw.bool_, place)).tolist() == [True, False, False, False]

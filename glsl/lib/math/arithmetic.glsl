@@ -41,7 +41,7 @@ float floored_remainder(float x, float y) {
 // Rounded down from the exact quotient, as in Python
 float floored_quotient(float x, float y) {
     float rest = truncated_remainder(x, y);
-    if (y == 0.0) return x / y;
+    if (y == 0.0) return divided(x, y);
     float quotient = divided(x - rest, y);
     if (rest != 0.0 && (rest < 0.0) != (y < 0.0)) quotient -= 1.0;
     float whole = floor(quotient);
@@ -58,7 +58,7 @@ float magnitude(float x) {
 }
 
 float signum(float x) {
-    return x != x ? x : sign(x);
+    return float(x > 0.0) - float(x < 0.0);
 }
 
 bool is_infinite(float x) {
@@ -106,7 +106,7 @@ double magnitude(double x) {
 }
 
 double signum(double x) {
-    return x != x ? x : sign(x);
+    return double(x > 0.0) - double(x < 0.0);
 }
 
 double with_sign_of(double x, double y) {

@@ -1,10 +1,13 @@
 """Loading by name: what fits is copied, what does not is named."""
 
+from typing import Any
+
 import pytest
 
 import vkbackend.framework as fw
 from vkbackend.framework import nn
-from vkbackend.framework.errors import ShapeError, StateError
+from vkbackend.framework.errors import DTypeError, ShapeError, StateError
+from vkbackend.framework.nn.state import load_state
 
 
 @pytest.fixture
@@ -54,3 +57,36 @@ def test_dtypes_are_cast(layer: nn.Linear) -> None:
     layer.load_state_dict(state)
     assert layer.weight.dtype is fw.float32
     assert layer.weight.tolist() == [[1.0] * 3] * 2
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "text"),
+    [
+        ([1.0], TypeError, "`b` is of type list; it must be a tensor"),
+        (None, TypeError, "`b` is of type NoneType; it must be a tensor"),
+        (
+            fw.ones(2),
+            DTypeError,
+            "`b` is float32, the module's is int64; cast it first",
+        ),
+    ],
+)
+def test_nothing_is_loaded_of_what_does_not_fit(
+    value: Any, error: type[Exception], text: str
+) -> None:
+    own = {"a": fw.zeros(2), "b": fw.zeros(2, dtype="int64")}
+    with pytest.raises(error) as raised:
+        load_state("Layer", own, {"a": fw.ones(2), "b": value}, True)
+    assert str(raised.value) == (
+        f"load_state_dict: the state does not fit Layer: {text}"
+    )
+    assert own["a"].tolist() == [0, 0]
+
+
+def test_a_state_that_is_no_mapping() -> None:
+    with pytest.raises(TypeError) as raised:
+        load_state("Layer", {}, [fw.ones(2)], True)  # type: ignore[arg-type]
+    assert str(raised.value) == (
+        "load_state_dict: the state does not fit Layer: it is of type list;"
+        " it must be a dict of tensors, as state_dict() gives"
+    )

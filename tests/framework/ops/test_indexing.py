@@ -34,6 +34,30 @@ INDICES: list[Any] = [
 ]
 
 
+@pytest.mark.parametrize("holds", [True, False])
+def test_masks_without_dimensions(holds: bool, place: Device) -> None:
+    """They choose from a new dimension of one, as in NumPy and PyTorch."""
+    mask = fw.tensor(holds, device=place)
+    for shape in ((), (2, 3)):
+        values = np.arange(6.0, dtype=np.float32)[: max(1, len(shape) * 3)]
+        x = fw.tensor(values.reshape(shape), device=place)
+        expected = torch.tensor(values.reshape(shape))
+        assert x[mask].shape == expected[torch.tensor(holds)].shape
+        assert x[mask].tolist() == expected[torch.tensor(holds)].tolist()
+        x[mask], expected[torch.tensor(holds)] = 7.0, 7.0
+        assert x.tolist() == expected.tolist()
+        x[np.array(holds)], expected[torch.tensor(holds)] = 8.0, 8.0
+        assert x.tolist() == expected.tolist()
+    y = fw.ones((2, 2), device=place)
+    y[mask, 0] = 5.0
+    assert y.tolist() == ([[5, 5], [1, 1]] if holds else [[1, 1], [1, 1]])
+
+
+@pytest.mark.parametrize("step", [10**30, -(10**400), 1 << 63, 5, -5])
+def test_steps_beyond_a_dimension(step: int, make: Make) -> None:
+    assert make(DATA)[:, ::step].tolist() == DATA[:, :: np.sign(step) * 5].tolist()
+
+
 @pytest.mark.parametrize("index", INDICES, ids=str)
 def test_indexing(index: Any, make: Make) -> None:
     assert_close(make(DATA)[index], DATA[index])

@@ -130,3 +130,28 @@ def test_words_are_counted_in_32_bits() -> None:
         ShapeError, match=r"^copy: shape \(65536, 65536\) has 4294967296"
     ):
         words_of("copy", TensorSpec((1 << 16, 1 << 16), float32))
+
+
+EMPTY: dict[str, Callable[[fw.Tensor], fw.Tensor]] = {
+    "roll": lambda x: x[1:1].roll(1, 0),
+    "roll of columns": lambda x: x[:, 2:2].roll(2),
+    "diagonal": lambda x: ops.diagonal(x[:, 0:0], 1),
+    "index_select": lambda x: x[:, 0:0].index_select(0, fw.arange(2, device=x.device)),
+    "take_along_dim": lambda x: ops.take_along_dim(x[0:0], x[0:0].argsort(1), 1),
+    "row": lambda x: x[2:2, 1] * 2,
+    "flip": lambda x: x[1:1].flip(0),
+    "repeat": lambda x: x[0:0].repeat(2, 2),
+    "sort": lambda x: x[0:0].sort(1)[0],
+    "tril": lambda x: x[0:0].tril(),
+    "matmul": lambda x: x[:, 0:0] @ x[:, 0:0].mT,
+    "softmax": lambda x: x[0:0].softmax(1),
+    "cat": lambda x: ops.cat([x[0:0], x[3:3]]),
+}
+
+
+@pytest.mark.parametrize("name", EMPTY)
+def test_gradients_of_empty_slices(name: str, place: Device) -> None:
+    x = fw.ones((3, 4), device=place, requires_grad=True)
+    EMPTY[name](x).sum().backward()
+    assert x.grad is not None
+    assert x.grad.tolist() == [[0.0] * 4] * 3

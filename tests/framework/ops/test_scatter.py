@@ -224,3 +224,20 @@ def test_bad_input(call: Call, error: type[Exception], text: str) -> None:
     with pytest.raises(error) as raised:
         call(fw.ones((2, 3)), fw.ones(2, "int32"))
     assert str(raised.value) == text
+
+
+def test_bools_are_added_as_in_torch(place: Device) -> None:
+    """The sum of bools is whether one of them holds."""
+    data = [True, False, False], [0, 0, 2], [True, True, False]
+    x, index, src = (fw.tensor(each, device=place) for each in data)
+    its, at, source = map(torch.tensor, data)
+    assert x.scatter_add(0, index, src).tolist() == (
+        its.scatter_add(0, at, source).tolist()
+    )
+    assert x.index_add(0, index, src).tolist() == its.index_add(0, at, source).tolist()
+    assert ops.index_put(x, (index,), src, accumulate=True).tolist() == (
+        its.index_put((at,), source, accumulate=True).tolist()
+    )
+    assert ops.put(x, index, src, accumulate=True).tolist() == (
+        its.put(at, source, accumulate=True).tolist()
+    )

@@ -122,3 +122,22 @@ def test_bad_input() -> None:
             ops.scatter_reduce(x, 0, index, x[:1], mode)
     with pytest.raises(DTypeError, match="src is int32, x float32"):
         ops.scatter_reduce(x, 0, index, index, "amax")
+
+
+@pytest.mark.parametrize("include_self", [True, False])
+@pytest.mark.parametrize("reduce", ["sum", "prod", "amax", "amin"])
+def test_bools_are_combined(reduce: str, include_self: bool, place: Device) -> None:
+    data = [True, False, False, True], [0, 0, 2, 3], [True, False, True, False]
+    x, index, src = (fw.tensor(each, device=place) for each in data)
+    found = ops.scatter_reduce(x, 0, index, src, reduce, include_self=include_self)
+    its, at, source = map(torch.tensor, data)
+    wanted = its.scatter_reduce(0, at, source, reduce, include_self=include_self)
+    assert found.dtype is fw.bool_
+    assert found.tolist() == wanted.tolist()
+
+
+def test_bools_have_no_mean() -> None:
+    x = fw.tensor([True, False])
+    with pytest.raises(DTypeError) as raised:
+        ops.scatter_reduce(x, 0, fw.tensor([0, 0]), x, "mean")
+    assert str(raised.value) == "scatter_reduce: x is bool, which has no mean; cast it"

@@ -12,7 +12,7 @@ import torch
 import vkbackend.framework as fw
 from tests.compare import assert_close
 from vkbackend.framework import ops
-from vkbackend.framework.device import GpuDevice
+from vkbackend.framework.device import Device, GpuDevice
 from vkbackend.framework.errors import ShapeError
 
 Make = Callable[..., fw.Tensor]
@@ -162,3 +162,16 @@ def test_searchsorted_of_contradictions() -> None:
     assert str(raised.value) == (
         "searchsorted: sorter is (2,), sorted_sequence (3,); they must be the same"
     )
+
+
+@pytest.mark.parametrize("values", [[2, 2, 1, 2, 3], [0, 0], [NAN, 1, NAN], [4.0]])
+def test_equal_elements_share_the_gradient_of_their_median(
+    values: list[float], place: Device
+) -> None:
+    x = fw.tensor(np.array(values, np.float32), device=place, requires_grad=True)
+    its = torch.tensor(values, dtype=torch.float32, requires_grad=True)
+    ops.median(x).backward()
+    its.median().backward()
+    assert x.grad is not None
+    assert its.grad is not None
+    assert x.grad.tolist() == its.grad.tolist()

@@ -102,7 +102,7 @@ def test_state_numbers_count_through_the_groups() -> None:
     assert [group["params"] for group in state["param_groups"]] == [[0, 1], [2]]
     assert state["param_groups"][1]["lr"] == 0.5
     with pytest.raises(
-        StateError, match=r"groups of \[2, 1\] parameters, Adam of \[2\]"
+        StateError, match=r"groups of \[2, 1\] parameters, the optimizer of \[2\]"
     ):
         optim.Adam([a, b]).load_state_dict(state)
 

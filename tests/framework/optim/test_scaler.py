@@ -297,3 +297,17 @@ def test_errors(call: Callable[[], Any], error: type[Exception], text: str) -> N
     with pytest.raises(error) as raised:
         call()
     assert str(raised.value) == text
+
+
+def test_what_is_no_state_is_refused() -> None:
+    scaler = fw.GradScaler()
+    before = scaler.state_dict()
+    for name in before:
+        for wrong in ("2", None, True):
+            with pytest.raises(StateError) as raised:
+                scaler.load_state_dict({**before, name: wrong})
+            assert str(raised.value) == (
+                f"GradScaler.load_state_dict: {name} is {wrong!r};"
+                " it must be a number, as state_dict() gives"
+            )
+    assert scaler.state_dict() == before

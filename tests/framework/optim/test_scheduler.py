@@ -60,3 +60,14 @@ def test_a_schedule_goes_on_from_a_saved_state() -> None:
 def test_the_rule_must_be_defined() -> None:
     with pytest.raises(NotImplementedError, match=r"LRScheduler\.rule"):
         LRScheduler(optimizer()).step()
+
+
+@pytest.mark.parametrize(
+    "state", [{}, [1], {"last_epoch": "1", "base_lrs": [0.1]}, {"last_epoch": 1}]
+)
+def test_what_is_no_state_is_refused(state: Any) -> None:
+    scheduler = optim.StepLR(optimizer(), 2)
+    before = scheduler.state_dict()
+    with pytest.raises(StateError, match=r"^load_state_dict: last_epoch is "):
+        scheduler.load_state_dict(state)
+    assert scheduler.state_dict() == before
