@@ -160,6 +160,13 @@ MOVEMENT = {
         torch=lambda x: x.T,
         exact=True,
     ),
+    "lazy_copy": Case(
+        lambda x: REGISTRY["lazy_copy"](x),
+        tuple(sample(shape) for shape in SHAPES),
+        np.copy,
+        torch.clone,
+        exact=True,
+    ),
     "view": Case(
         lambda x, shape: x.reshape(shape),
         (

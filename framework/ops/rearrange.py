@@ -352,9 +352,7 @@ def repeat(x: Tensor, *repeats: int | Sequence[int]) -> Tensor:
     # (a, b) -> (1, a, 1, b) -> (m, a, n, b) -> (m a, n b)
     apart = reshape(x, tuple(n for size in sizes for n in (1, size)))
     wide = expand(apart, tuple(n for pair in zip(times, sizes) for n in pair))
-    return unshared(
-        reshape(wide, tuple(n * size for n, size in zip(times, sizes))), x
-    )
+    return unshared(reshape(wide, tuple(n * size for n, size in zip(times, sizes))), x)
 
 
 def tile(x: Tensor, *dims: int | Sequence[int]) -> Tensor:

@@ -33,8 +33,8 @@ from .reducing import (
     of_nothing,
 )
 from .region import narrow, select
-from .unary import lazy_copy
 from .scatter import gather
+from .unary import lazy_copy
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
