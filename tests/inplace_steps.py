@@ -1,14 +1,14 @@
 """How random programs that change tensors in place are made.
 
-Elements are small whole numbers, so that every result is exact and libraries must agree
-to the last bit. A `Maker` runs each step in PyTorch as it adds it; what PyTorch refuses,
-and what would leave the small numbers, is left out. Documented differences are too: what
-requires a gradient is not changed in place, and what is saved for a gradient neither.
+Elements are small whole numbers, so that every result is exact and libraries must
+agree to the last bit. A `Maker` runs each step in PyTorch as it adds it; what PyTorch
+refuses, and what would leave the small numbers, is left out. Documented differences are
+too: what requires a gradient is not changed in place, and what is saved for a gradient
+neither.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -25,6 +25,21 @@ LARGEST = 100
 MOST_ELEMENTS = 64
 MOST_DIMS = 4
 NUMBERS = (0, 1, 2, -1, 3)
+
+VIEWS = (
+    "permute", "transpose", "movedim", "narrow", "select", "unbind", "split",
+    "chunk", "unfold", "expand", "diagonal", "T",
+)  # fmt: skip
+
+MOVES = (
+    "flip", "roll", "repeat", "tile", "repeat_interleave", "pad", "rot90", "diff",
+    "diag", "tril", "triu", "diag_embed", "clone", "index_select", "take_places",
+)  # fmt: skip
+
+CHANGES = (
+    "add_", "sub_", "mul_", "__iadd__", "fill_", "zero_", "neg_", "abs_", "relu_",
+    "clamp_", "square_",
+)  # fmt: skip
 
 DYNAMIC = {"chosen", "masked_select"}
 """Calls whose shapes depend on elements, which a trace cannot have."""
@@ -303,10 +318,7 @@ def view_of_dims(m: Maker) -> None:
     x = m[ref]
     dim = dim_of(m, x)
     size = x.shape[dim]
-    kind = m.one(
-        ("permute", "transpose", "movedim", "narrow", "select", "unbind", "split")
-        + ("chunk", "unfold", "expand", "diagonal", "T")
-    )
+    kind = m.one(VIEWS)
     if kind == "permute":
         m.add(kind, ref, tuple(m.draw(st.permutations(range(x.ndim)))))
     elif kind in ("transpose", "movedim"):
@@ -339,10 +351,7 @@ def rearranged(m: Maker) -> None:
         return
     x = m[ref]
     dim = dim_of(m, x)
-    kind = m.one(
-        ("flip", "roll", "repeat", "tile", "repeat_interleave", "pad", "rot90", "diff")
-        + ("diag", "tril", "triu", "diag_embed", "clone", "index_select", "take_places")
-    )
+    kind = m.one(MOVES)
     if kind == "flip":
         m.add(kind, ref, m.one(((), (dim,))))
     elif kind == "roll":
@@ -471,10 +480,7 @@ def changed(m: Maker) -> None:
     if x.dtype is torch.bool:
         m.add(m.one(("logical_not_", "zero_", "bitwise_not_")), ref)
         return
-    kind = m.one(
-        ("add_", "sub_", "mul_", "__iadd__", "fill_", "zero_", "neg_", "abs_", "relu_")
-        + ("clamp_", "square_")
-    )
+    kind = m.one(CHANGES)
     if kind in ("add_", "sub_", "mul_", "__iadd__", "fill_"):
         m.add(kind, ref, m.one(NUMBERS))
     elif kind == "clamp_":
