@@ -271,6 +271,7 @@ MOVEMENT = {
         (
             sample((7, 11), (2, 3), layout=INNER),
             sample((3, 5), (0, 5), layout=Layout((0, 5), (5, 1), 0)),
+            sample((3, 5), (0, 2, 0), layout=Layout((0, 2, 0), (2, 0, 0), 3)),
             sample((1,), (1,), layout=Layout((1,), (1,), 0)),
         ),
         placed,

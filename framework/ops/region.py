@@ -108,6 +108,8 @@ def _nested(layout: Layout) -> list[tuple[int, int, int]]:
 
     Division by each stride in turn then recovers the coordinates from an offset.
     """
+    if layout.numel == 0:
+        return [(0, 1, 0)]
     sources = contiguous_strides(layout.shape)
     merged = collapse(layout.shape, [layout.strides, sources])
     dims = sorted(
