@@ -21,7 +21,8 @@ import torch
 from hypothesis import HealthCheck, given, seed, settings
 
 import vkbackend.framework as fw
-from tests.inplace_steps import InPlaceProgram, function, inplace_programs, is_small
+from tests.inplace_program import InPlaceProgram, function, is_small
+from tests.inplace_steps import inplace_programs
 from tests.program import call
 from vkbackend.framework.device import Device, GpuDevice
 

@@ -4,9 +4,9 @@ import pytest
 
 import vkbackend
 import vkbackend.framework as fw
-from tests import inplace_steps
+from tests import inplace_program
+from tests.inplace_program import Given, InPlaceProgram
 from tests.inplace_programs import check, search
-from tests.inplace_steps import Given, InPlaceProgram
 from tests.program import Ref, Step
 from vkbackend.framework.device import CPU
 
@@ -61,7 +61,7 @@ def test_what_is_wrong_is_found(
     name: str, wrong: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     check(SMALL, [CPU])
-    monkeypatch.setitem(inplace_steps.FUNCTIONS, name, wrong)
+    monkeypatch.setitem(inplace_program.FUNCTIONS, name, wrong)
     with pytest.raises(AssertionError) as raised:
         check(SMALL, [CPU])
     assert repr(SMALL) in str(raised.value)
@@ -80,6 +80,6 @@ def test_what_is_wrong_under_jit_is_found(
         x[index] = value + (sum(calls) > 1)
         return x
 
-    monkeypatch.setitem(inplace_steps.FUNCTIONS, "setitem", wrong)
+    monkeypatch.setitem(inplace_program.FUNCTIONS, "setitem", wrong)
     with pytest.raises(AssertionError, match="call 0 under jit: v0"):
         check(SMALL, [place])
