@@ -155,11 +155,19 @@ class Maker:
     def target(
         self, fits: Callable[[torch.Tensor], bool] = lambda x: True
     ) -> Ref | None:
-        """Return a value that may be changed in place."""
+        """Return a value that may be changed in place.
+
+        None that shares memory with one on the tape, as what `detach` gives does.
+        """
+        kept = self.fed | {
+            memory(value)
+            for value in self.values
+            if value is not None and value.requires_grad
+        }
         return self.any(
             lambda x: (
                 not x.requires_grad
-                and memory(x) not in self.fed
+                and memory(x) not in kept
                 and not overlaps(x)
                 and fits(x)
             )
