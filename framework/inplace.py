@@ -71,7 +71,8 @@ def assign(x: Tensor, source: Tensor | float) -> Tensor:
                 f"in place: the result has shape {new.shape};"
                 f" it does not fit into {x.shape}"
             )
-        x.array.rebind(_storage(x, ops.expand(new, x.shape)).array.value)
+        if x.numel():
+            x.array.rebind(_storage(x, ops.expand(new, x.shape)).array.value)
     return x
 
 

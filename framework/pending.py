@@ -93,6 +93,19 @@ class Array:
         self.value.holders -= 1
 
 
+def lazy_copy(array: Array) -> Array:
+    """Return a new storage with the content of another, of which nothing is copied yet.
+
+    Values are never written again: what changes in place gets another one.
+    """
+    copied = Array(array.value)
+    if tracing.running:
+        trace = tracing.listener()
+        if trace is not None:
+            trace.copied(copied)
+    return copied
+
+
 class WatchedValue(Value):
     """A value in memory that a replay reads or writes by its address.
 

@@ -35,7 +35,7 @@ from .dispatch import SOFTWARE_ROUNDS, Dispatch, Placed
 from .dtype import DType, bool_
 from .errors import ShapeError
 from .op import REGISTRY, Op, need_feature, submit_node
-from .pending import Key, Node, Operand
+from .pending import Key, Node, Operand, lazy_copy
 from .pointwise import Elementwise, taken_as
 from .recurring import MOST_KNOWN, KnownNode, KnownView, key_of
 from .shape import Layout, TensorSpec, interned
@@ -278,12 +278,21 @@ def _gone(way: Callable[[], Any] | None) -> list[Dispatch] | None:
 
 
 class Movement(Op[P, R]):
-    """An op that only chooses elements: a view, or a copy where none is possible."""
+    """An op that only chooses elements: a view, or a copy where none is possible.
+
+    Attributes
+    ----------
+    shares : bool
+        Whether changes in place reach from the view to its operand and back.
+    """
 
     layout_rule: Callable[..., Layout | None]
 
-    def __init__(self, function: Callable[P, R], dtypes: Sequence[DType]) -> None:
+    def __init__(
+        self, function: Callable[P, R], dtypes: Sequence[DType], shares: bool
+    ) -> None:
         super().__init__(function, dtypes)
+        self.shares = shares
         self.known: dict[Key, KnownView] = {}
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -297,7 +306,8 @@ class Movement(Op[P, R]):
             return cast(R, self._at_length(given, key))
         (tensor,) = tensors
         source = REGISTRY["copy"](tensor.detach()) if known.copied else tensor
-        out = assembled(tensor.results, source.array, known.layout, tensor.device)
+        array = source.array if self.shares else lazy_copy(source.array)
+        out = assembled(tensor.results, array, known.layout, tensor.device)
         if tensor.requires_grad and known.keeping is not None and is_grad_enabled():
             known.keeping.leave(given, tensors, (out,), known.specs, known)
         return cast(R, out)
@@ -314,7 +324,7 @@ class Movement(Op[P, R]):
             (tensor,) = tensors.values()
             self.known[key] = KnownView(
                 out.layout,
-                out.array is not tensor.array,
+                self.shares and out.array is not tensor.array,
                 self.keeping(tuple(tensors)) if out.dtype.is_float else None,
                 (tensor.spec,),
                 (tensor.layout,),
@@ -343,7 +353,8 @@ class Movement(Op[P, R]):
                 tensor = REGISTRY["copy"](tensor)
             layout = self.layout_rule(tensor.layout, *arguments)
             assert layout is not None, f"{self.name}: no view of a row-major tensor"
-        return (tensor.view_of(interned(layout)),)
+        array = tensor.array if self.shares else lazy_copy(tensor.array)
+        return (type(tensor).make(array, interned(layout), tensor.device),)
 
 
 def elementwise(
@@ -426,11 +437,16 @@ def primitive(
     return declare
 
 
-def movement(*, dtypes: Sequence[DType]) -> Callable[[Callable[P, R]], Movement[P, R]]:
-    """Declare an op that answers with a view; declare its `layout` rule next."""
+def movement(
+    *, dtypes: Sequence[DType], shares: bool = True
+) -> Callable[[Callable[P, R]], Movement[P, R]]:
+    """Declare an op that answers with a view; declare its `layout` rule next.
+
+    `shares` False makes it a copy that takes no kernel; see `Movement`.
+    """
 
     def declare(function: Callable[P, R]) -> Movement[P, R]:
-        return Movement(function, dtypes)
+        return Movement(function, dtypes, shares)
 
     return declare
 

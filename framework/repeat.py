@@ -97,6 +97,9 @@ class Watcher:
         """Note a change in place, which is not repeated."""
         self.fits = False
 
+    def copied(self, array: Array) -> None:
+        """Expect it: the answer tells which value it shares."""
+
     def drawn(self, generator: Any, words: tuple[int, int, int, int]) -> Any:
         """Note a draw, which is another one each time."""
         self.fits = False

@@ -61,6 +61,9 @@ class Listener(Protocol):
     def rebound(self, array: Array, before: Value) -> None:
         """Note that a storage has other content than `before`."""
 
+    def copied(self, array: Array) -> None:
+        """Note a storage of the function's own that shares the content of another."""
+
     def drawn(self, generator: Generator, words: tuple[int, int, int, int]) -> Any:
         """Return the words of a draw so that they are told apart."""
 

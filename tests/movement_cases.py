@@ -160,6 +160,13 @@ MOVEMENT = {
         torch=lambda x: x.T,
         exact=True,
     ),
+    "lazy_copy": Case(
+        lambda x: REGISTRY["lazy_copy"](x),
+        tuple(sample(shape) for shape in SHAPES),
+        np.copy,
+        torch.clone,
+        exact=True,
+    ),
     "view": Case(
         lambda x, shape: x.reshape(shape),
         (
@@ -264,6 +271,7 @@ MOVEMENT = {
         (
             sample((7, 11), (2, 3), layout=INNER),
             sample((3, 5), (0, 5), layout=Layout((0, 5), (5, 1), 0)),
+            sample((3, 5), (0, 2, 0), layout=Layout((0, 2, 0), (2, 0, 0), 3)),
             sample((1,), (1,), layout=Layout((1,), (1,), 0)),
         ),
         placed,

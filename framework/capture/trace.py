@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 import numpy as np
 
@@ -71,6 +72,7 @@ class Trace:
         self._fed: dict[int, Tensor] = {}
         self._fed_arrays: list[Array] = []
         self._made: set[int] = set()
+        self._copies: WeakSet[Array] = WeakSet()
 
     # What the layers below say
 
@@ -96,8 +98,15 @@ class Trace:
                 "jit: an argument is changed in place; return the new tensor, or let"
                 " the function reach it without passing it"
             )
-        if id(before) not in self._made:
+        if id(before) not in self._made and array not in self._copies:
             self.rebound_arrays.setdefault(id(array), (array, before))
+
+    def copied(self, array: Array) -> None:
+        """Note a storage that was not there before, though what it holds may have been.
+
+        Each replay makes it anew.
+        """
+        self._copies.add(array)
 
     def drawn(
         self, generator: Generator, words: tuple[int, int, int, int]

@@ -47,8 +47,8 @@ class MovementMethods:
         return ops.flatten(self, start_dim, end_dim)
 
     def ravel(self: Tensor) -> Tensor:
-        """Return the tensor with one dimension; see `ops.flatten`."""
-        return ops.flatten(self)
+        """Return the tensor with one dimension, in row-major order."""
+        return ops.flatten(self.contiguous())
 
     def unflatten(self: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
         """See `ops.unflatten`."""
@@ -185,9 +185,8 @@ class MovementMethods:
         return ops.diag_embed(self, offset)
 
     def contiguous(self: Tensor) -> Tensor:
-        """Return the tensor in row-major storage of its own; itself if it is so."""
-        whole = self.layout.offset == 0 and self.layout.is_contiguous
-        return self if whole else row_major(self)
+        """Return the elements one after the other in row-major order; itself if so."""
+        return self if self.layout.is_contiguous else row_major(self)
 
     def is_contiguous(self: Tensor) -> bool:
         """Return whether the elements lie one after the other in row-major order."""

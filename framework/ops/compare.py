@@ -9,6 +9,7 @@ import numpy as np
 
 from ..dtype import ANY, BOOL, NUMERIC
 from ..primitive import comparison, elementwise
+from .unary import lazy_copy
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
@@ -221,7 +222,7 @@ def nan_to_num(
     posinf: float | None = None,
     neginf: float | None = None,
 ) -> Tensor:
-    """Return `x` with NaN and infinities replaced.
+    """Return a copy of `x` with NaN and infinities replaced.
 
     Parameters
     ----------
@@ -233,7 +234,7 @@ def nan_to_num(
         For the infinities; None means the largest and smallest finite number.
     """
     if not x.dtype.is_float:
-        return x
+        return lazy_copy(x)
     most = LARGEST[x.dtype.name]
     out = where(isnan(x), nan, x)
     out = where(eq(x, math.inf), most if posinf is None else posinf, out)

@@ -14,6 +14,7 @@ from .creation import fill_like
 from .movement import permute
 from .reduce import sum
 from .region import place
+from .unary import copy
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
@@ -102,7 +103,7 @@ def diag_embed(x: Tensor, offset: int = 0) -> Tensor:
 
 
 def diag(x: Tensor, diagonal: int = 0) -> Tensor:
-    """Return a matrix with the diagonal `x`, or the diagonal of a matrix, as a view.
+    """Return a matrix with the diagonal `x`, or a copy of the diagonal of a matrix.
 
     Raises
     ------
@@ -112,7 +113,7 @@ def diag(x: Tensor, diagonal: int = 0) -> Tensor:
     if x.ndim == 1:
         return diag_embed(x, diagonal)
     if x.ndim == 2:
-        return _diagonal_of(x, diagonal)
+        return copy(_diagonal_of(x, diagonal))
     raise ShapeError(f"diag: x is {x.shape}; it must have 1 or 2 dimensions")
 
 

@@ -11,6 +11,7 @@ from ..arguments import as_int, as_int_or_ints
 from ..conversion import lowered, widened
 from ..errors import ShapeError
 from ..shape import Shape, normalize_dim
+from .diagonal import diagonal
 from .linalg import bmm, matmul
 from .movement import expand, permute, reshape
 from .reduce import sum
@@ -151,8 +152,7 @@ def _diagonal(named: _Named) -> _Named:
             size = max(x.shape[first], x.shape[second])
             square = permute(x, (*rest, first, second))
             square = expand(square, (*square.shape[:-2], size, size))
-            flat = reshape(square, (*square.shape[:-2], size * size))
-            x = flat[..., :: size + 1]
+            x = diagonal(square, 0, -2, -1)
             labels = (*(labels[dim] for dim in rest), label)
     return _Named(x, labels)
 

@@ -33,6 +33,7 @@ from .reducing import (
 )
 from .reducing_ways import reduce_candidates
 from .scatter import scatter
+from .unary import lazy_copy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -113,11 +114,11 @@ def _amin_reference(x: np.ndarray, dims: tuple[int, ...]) -> np.ndarray:
 def _over(
     name: str, op: Callable[..., Tensor], x: Tensor, dim: Dims, keepdim: bool
 ) -> Tensor:
-    """Return an extreme over dimensions; `x` itself over none."""
+    """Return an extreme over dimensions; a copy of `x` over none."""
     dims = normalize_dims(name, dim, x.ndim)
     need_elements(name, x.spec, dims)
     if not dims:
-        return x
+        return lazy_copy(x)
     if x.numel() == 0:
         return nothing(x, dims, keepdim, 0, x.dtype)
     out = op(*readable(in_storage(x), dims))
@@ -340,7 +341,7 @@ def _chosen(
     need_elements(name, x.spec, dims)
     shape = kept_shape(x.shape, dims)
     if not dims:
-        found = x, fill_like(x, shape, 0, int32)
+        found = lazy_copy(x), fill_like(x, shape, 0, int32)
     elif x.numel() == 0:
         found = of_nothing(x, shape, 0, x.dtype), fill_like(x, shape, 0, int32)
     else:

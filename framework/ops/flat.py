@@ -12,6 +12,7 @@ from .compare import maximum, where
 from .gather import add_rows, put_rows, take_rows
 from .movement import expand, flatten, reshape
 from .scan import cumsum
+from .unary import lazy_copy
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
@@ -100,7 +101,7 @@ def masked_scatter(x: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     shape = broadcast_shapes("masked_scatter", x.shape, mask.shape)
     x, mask = expand(x, shape), expand(mask, shape)
     if source.numel() == 0 or mask.numel() == 0:
-        return x
+        return lazy_copy(x)
     numbers = sub(cumsum(flatten(mask), 0, dtype=int32), 1)
     taken = take(source, maximum(numbers, 0))
     return where(mask, reshape(taken, shape), x)

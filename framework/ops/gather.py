@@ -25,6 +25,7 @@ from .compare import eq, where
 from .creation import fill_like, ramp_like
 from .movement import expand, flatten, reshape
 from .region import WORKGROUP, words_of
+from .unary import lazy_copy
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
@@ -306,14 +307,14 @@ def take_rows(x: Tensor, index: Tensor) -> Tensor:
 def put_rows(base: Tensor, index: Tensor, source: Tensor) -> Tensor:
     """Return `base` with rows replaced; indices of any integer dtype."""
     if 0 in source.shape:
-        return base
+        return lazy_copy(base)
     return _put(base, readable_index("index", index), source)
 
 
 def add_rows(base: Tensor, index: Tensor, source: Tensor) -> Tensor:
     """Return `base` with rows added; indices of any integer dtype."""
     if 0 in source.shape:
-        return base
+        return lazy_copy(base)
     index = readable_index("index", index)
     compute = sum_dtype(base.dtype)
     if compute is base.dtype:

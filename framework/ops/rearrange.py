@@ -17,6 +17,7 @@ from .accumulate import REMAP_DIMS
 from .binary import add
 from .movement import expand, flatten, reshape, transpose
 from .region import WORKGROUP, narrow, words_of
+from .unary import lazy_copy, unshared
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
@@ -172,7 +173,7 @@ def _mapped(
     """Return `x` with some dimensions mapped, in as many passes as the shader needs."""
     maps = tuple(changes.get(dim, Mapped(size, 0)) for dim, size in enumerate(x.shape))
     if not changes:
-        return x
+        return lazy_copy(x)
     if len(_merged(x.shape, maps)) > REMAP_DIMS:
         first = dict(list(changes.items())[: len(changes) // 2])
         rest = {dim: each for dim, each in changes.items() if dim not in first}
@@ -192,7 +193,7 @@ def flip(x: Tensor, dims: int | Sequence[int]) -> Tensor:
 
 
 def rot90(x: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
-    """Return the tensor with a plane rotated, its first dimension towards the second.
+    """Return a copy with a plane rotated, its first dimension towards the second.
 
     Parameters
     ----------
@@ -216,7 +217,7 @@ def rot90(x: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
         )
     turns = k % 4
     if turns == 0:
-        return x
+        return lazy_copy(x)
     if turns == 2:
         return flip(x, plane)
     return flip(transpose(x, plane[0], plane[1]), plane[0 if turns == 1 else 1])
@@ -347,11 +348,11 @@ def repeat(x: Tensor, *repeats: int | Sequence[int]) -> Tensor:
         )
     sizes = (1,) * (len(times) - x.ndim) + x.shape
     if all(each == 1 for each in times):
-        return reshape(x, sizes)
+        return unshared(reshape(x, sizes), x)
     # (a, b) -> (1, a, 1, b) -> (m, a, n, b) -> (m a, n b)
     apart = reshape(x, tuple(n for size in sizes for n in (1, size)))
     wide = expand(apart, tuple(n for pair in zip(times, sizes) for n in pair))
-    return reshape(wide, tuple(n * size for n, size in zip(times, sizes)))
+    return unshared(reshape(wide, tuple(n * size for n, size in zip(times, sizes))), x)
 
 
 def tile(x: Tensor, *dims: int | Sequence[int]) -> Tensor:

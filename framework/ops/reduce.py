@@ -37,6 +37,7 @@ from .reducing import (
 from .reducing_ways import reduce_candidates
 from .region import narrow
 from .scan import running_product
+from .unary import unshared
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
@@ -211,7 +212,7 @@ def sum(
     dims = normalize_dims("sum", dim, x.ndim)
     wanted = result_dtype(x, dtype)
     if not dims:
-        return as_dtype_of(x, wanted)
+        return unshared(as_dtype_of(x, wanted), x)
     return total(accumulable(x, wanted), dims, keepdim, wanted)
 
 
@@ -250,9 +251,9 @@ def mean(
             f"mean: `x` is {wanted.name}; it must be a float dtype;"
             " call x.float() first"
         )
-    x = as_dtype_of(x, wanted)
     if not dims:
-        return x
+        return unshared(as_dtype_of(x, wanted), x)
+    x = as_dtype_of(x, wanted)
     count = math.prod(x.shape[each] for each in dims)
     if count == 0:
         return nothing(x, dims, keepdim, math.nan, wanted)
@@ -357,7 +358,7 @@ def prod(
     dims = normalize_dims("prod", dim, x.ndim)
     wanted = result_dtype(x, dtype)
     if not dims:
-        return as_dtype_of(x, wanted)
+        return unshared(as_dtype_of(x, wanted), x)
     x = accumulable(x, wanted)
     if x.numel() == 0:
         return nothing(x, dims, keepdim, 1, wanted)

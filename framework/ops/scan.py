@@ -35,6 +35,7 @@ from .reducing import (
     whole_dtype,
 )
 from .region import narrow
+from .unary import lazy_copy, unshared
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
@@ -238,7 +239,7 @@ def cumsum(x: Tensor, dim: int, *, dtype: DTypeLike | None = None) -> Tensor:
     """
     source, at = _prepared("cumsum", x, dim, dtype)
     if x.numel() == 0 or x.ndim == 0:
-        return source
+        return unshared(source, x)
     out = _cumsum(_rows(source, at), False)
     return as_dtype_of(reshape(out, x.shape), source.dtype)
 
@@ -251,7 +252,7 @@ def cumprod(x: Tensor, dim: int, *, dtype: DTypeLike | None = None) -> Tensor:
     """
     source, at = _prepared("cumprod", x, dim, dtype)
     if x.numel() == 0 or x.ndim == 0:
-        return source
+        return unshared(source, x)
     return running_product(source, at, reverse=False)
 
 
@@ -266,7 +267,10 @@ def diff(x: Tensor, n: int = 1, dim: int = -1) -> Tensor:
     at, n = normalize_dim("diff", dim, x.ndim), as_int("diff: n", n)
     if n < 0:
         raise ShapeError(f"diff: n is {n}; it must be at least 0")
-    for _ in range(min(n, x.shape[at])):
+    times = min(n, x.shape[at])
+    if not times:
+        return lazy_copy(x)
+    for _ in range(times):
         size = x.shape[at] - 1
         later, earlier = narrow(x, at, 1, size), narrow(x, at, 0, size)
         x = logical_xor(later, earlier) if x.dtype is bool_ else sub(later, earlier)

@@ -20,6 +20,7 @@ from .creation import fill_like, ramp_like
 from .gather import add_rows, flat_places, put_rows, rows_of, take_rows
 from .movement import expand, flatten, movedim, reshape, unsqueeze
 from .region import narrow, place
+from .unary import unshared
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -350,7 +351,8 @@ def repeat_interleave(
         )
     if not numbers.ndim:
         sizes = (*x.shape[: at + 1], int(numbers), *x.shape[at + 1 :])
-        return flatten(expand(unsqueeze(x, at + 1), sizes), at, at + 1)
+        wide = expand(unsqueeze(x, at + 1), sizes)
+        return unshared(flatten(wide, at, at + 1), x)
     places = np.repeat(np.arange(x.shape[at], dtype=np.int32), numbers)
     return index_select(x, at, type(x).from_host(places, x.device))
 

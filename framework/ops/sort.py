@@ -36,6 +36,7 @@ from .reducing import (
 )
 from .region import narrow, select
 from .scatter import gather
+from .unary import lazy_copy
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
@@ -142,7 +143,7 @@ def _sorted(
     """Return the first `most` along a dimension, or all, in order."""
     at = normalize_dim(name, dim, x.ndim or 1)
     if x.ndim == 0:
-        return ValuesIndices(x, fill_like(x, (), 0, int32))
+        return ValuesIndices(lazy_copy(x), fill_like(x, (), 0, int32))
     wanted = x.shape[at] if most is None else most
     shape: Shape = (*x.shape[:at], wanted, *x.shape[at + 1 :])
     if math.prod(shape) == 0:

@@ -14,7 +14,8 @@ import numpy as np
 
 from ..conversion import in_float32
 from ..dtype import ANY, FLOAT, NUMERIC
-from ..primitive import elementwise
+from ..primitive import elementwise, movement
+from ..shape import Layout
 from .creation import fill_like
 
 if TYPE_CHECKING:
@@ -167,3 +168,34 @@ def copy(x: Tensor) -> Tensor:
 @copy.vjp
 def copy_vjp(grad: Tensor) -> Tensor:
     return grad
+
+
+@movement(dtypes=ANY, shares=False)
+def _lazy_copy(x: Tensor) -> Tensor:
+    """Return the same elements in another storage, without a kernel."""
+
+
+@_lazy_copy.layout
+def _lazy_copy_layout(layout: Layout) -> Layout:
+    return layout
+
+
+@_lazy_copy.vjp
+def _lazy_copy_vjp(grad: Tensor) -> Tensor:
+    return grad
+
+
+def lazy_copy(x: Tensor) -> Tensor:
+    """Return the same elements in row-major storage of their own.
+
+    A kernel copies them only where `x` is not the whole of its storage in that order.
+    """
+    layout = x.layout
+    if layout.numel == x.array.value.numel and layout.is_contiguous:
+        return _lazy_copy(x)
+    return copy(x)
+
+
+def unshared(out: Tensor, x: Tensor) -> Tensor:
+    """Return a result, copied if it lies in the storage of its operand `x`."""
+    return lazy_copy(out) if out.array is x.array else out

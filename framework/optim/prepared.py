@@ -94,6 +94,10 @@ class Observer:
         """Note that a storage has other content."""
         self.arrays.setdefault(id(array), (array, before))
 
+    def copied(self, array: Array) -> None:
+        """Note a new storage, which steps do not make once their state is there."""
+        self.fits = False
+
     def drawn(self, generator: Any, words: tuple[int, int, int, int]) -> Any:
         """Note a draw, which cannot be repeated."""
         self.fits = False

@@ -136,6 +136,14 @@ def test_elements_that_share_memory(make: Make) -> None:
     assert x.tolist() == [1]
 
 
+def test_views_of_nothing(make: Make) -> None:
+    x = make(DATA)
+    for view in (x[1:1, 2:2], x.T[:0], x[:, 4:].expand(5, 3, 0), x[0, :0]):
+        view[...] = 5
+        view.add_(1)
+    assert_close(x, DATA)
+
+
 def test_leaf_that_requires_a_gradient(make: Make) -> None:
     x = make(DATA, grad=True)
     text = (

@@ -108,3 +108,26 @@ def test_changes_on_the_host_are_noted() -> None:
 def test_slots_are_filled() -> None:
     y = fw.ones(1)
     assert filled((Slot(0), [Slot(0)], {"a": Slot(0)}, 3), [y]) == (y, [y], {"a": y}, 3)
+
+
+def test_copies_that_share_are_made_anew_by_each_replay(gpu: GpuDevice) -> None:
+    state = fw.tensor([1.0, 2.0], device=gpu)
+
+    @fw.jit
+    def step(x: fw.Tensor) -> tuple[fw.Tensor, fw.Tensor]:
+        before, fed = state.repeat(1), x.roll(2)
+        before.mul_(10)
+        fed.add_(1)
+        state.add_(1)
+        return before + fed, state.repeat(1)
+
+    x = fw.tensor([100.0, 200.0], device=gpu)
+    results = [step(x) for _ in range(4)]
+    assert [first.tolist() for first, _ in results] == [
+        [111 + 10 * k, 221 + 10 * k] for k in range(4)
+    ]
+    assert [second.tolist() for _, second in results] == [
+        [2 + k, 3 + k] for k in range(4)
+    ]
+    assert x.tolist() == [100, 200]
+    assert (step.traces, step.replays) == (1, 3)

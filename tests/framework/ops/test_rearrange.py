@@ -9,7 +9,7 @@ import torch
 import vkbackend.framework as fw
 from tests.framework.ops.agree import Row, agree, need
 from vkbackend.framework import ops
-from vkbackend.framework.device import Device
+from vkbackend.framework.device import Device, GpuDevice
 from vkbackend.framework.errors import ShapeError
 
 FLOATS = ("float32", "float16")
@@ -71,11 +71,34 @@ def test_fill_of_a_pad(dtype: str, place: Device) -> None:
     assert np.array_equal(found, np.pad(x.numpy(), ((0, 2), (1, 0)), constant_values=3))
 
 
-def test_nothing_to_do(place: Device) -> None:
-    x = fw.ones((3, 1), device=place)
-    assert ops.flip(x, 1) is x
-    assert ops.roll(x, 3, 0) is x
-    assert ops.pad(x, (0, 0)) is x
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: ops.flip(x, 1),
+        lambda x: ops.roll(x, 3, 0),
+        lambda x: ops.rot90(x, 4),
+        lambda x: ops.pad(x, (0, 0)),
+        lambda x: ops.repeat(x, 1, 1),
+        lambda x: ops.tile(x),
+    ],
+)
+def test_nothing_to_do(call: Callable[[fw.Tensor], fw.Tensor], gpu: GpuDevice) -> None:
+    x = fw.ones((3, 1), device=gpu)
+    fw.eval()
+    same = call(x)
+    assert not gpu.pending  # what is there is shared until it changes
+    same[0] = 5
+    assert x.tolist() == [[1], [1], [1]]
+    assert same.tolist() == [[5], [1], [1]]
+
+
+def test_repeated_elements_change_alone(place: Device) -> None:
+    x = fw.tensor([1.0, 2.0], device=place)
+    y = x.repeat(3, 1)
+    y[0, 0] = 5
+    x.mul_(10)
+    assert y.add_(1).tolist() == [[6, 3], [2, 3], [2, 3]]
+    assert x.tolist() == [10, 20]
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Special values of signs, roots and rounding."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,8 +10,10 @@ import vkbackend.framework as fw
 from tests.compare import assert_close
 from tests.framework.ops.special import INF, NAN, SPECIAL, check_special, need
 from vkbackend.framework import ops
-from vkbackend.framework.device import Device
+from vkbackend.framework.device import Device, GpuDevice
 from vkbackend.framework.dtype import INT, DType
+from vkbackend.framework.ops.unary import lazy_copy, unshared
+from vkbackend.framework.shape import Layout
 
 Make = Callable[..., fw.Tensor]
 
@@ -70,3 +73,59 @@ def test_slopes_at_special_values(make: Make) -> None:
     x = make([0.0, INF, NAN], grad=True)
     ops.abs(x).backward(fw.ones_like(x))
     assert_close(x.grad, np.array([0, 1, 0], np.float32))
+
+
+def test_a_lazy_copy_shares_until_either_changes(gpu: GpuDevice) -> None:
+    x = fw.tensor([1.0, 2.0], device=gpu)
+    fw.eval()
+    copy = lazy_copy(x)
+    assert copy.array is not x.array
+    assert copy.array.value is x.array.value
+    assert not gpu.pending
+    x.add_(1)
+    assert (x.tolist(), copy.tolist()) == ([2, 3], [1, 2])
+
+
+@pytest.mark.parametrize(
+    "view",
+    [lambda x: x.T, lambda x: x[1:], lambda x: x[:1], lambda x: x[0].expand(2, 2)],
+)
+def test_a_lazy_copy_of_a_view_is_row_major(view: Any, place: Device) -> None:
+    x = view(fw.tensor([[1.0, 2.0], [3.0, 4.0]], device=place))
+    copy = lazy_copy(x)
+    assert copy.tolist() == x.tolist()
+    assert copy.layout == Layout.contiguous(x.shape)
+    assert copy.array.value.numel == copy.numel()
+    copy.zero_()
+    assert x.numpy().all()
+
+
+@pytest.mark.parametrize("jitted", [False, True])
+def test_a_lazy_copy_outlives_steps_that_train(jitted: bool, gpu: GpuDevice) -> None:
+    weight = fw.nn.Parameter(fw.tensor([1.0, 2.0], device=gpu))
+    optimizer = fw.optim.SGD([weight], 0.5)
+
+    def step() -> None:
+        optimizer.zero_grad()
+        weight.sum().backward()
+        optimizer.step()
+
+    if jitted:
+        step = fw.jit(step)
+    copies = []
+    for _ in range(3):
+        step()
+    for _ in range(4):
+        copies.append(lazy_copy(weight.detach()))
+        step()
+    assert [each.tolist() for each in copies] == [
+        [-0.5 - 0.5 * k, 0.5 - 0.5 * k] for k in range(4)
+    ]
+    assert weight.tolist() == [-2.5, -1.5]
+
+
+def test_only_what_shares_is_copied(place: Device) -> None:
+    x = fw.ones(2, device=place)
+    other = x + 1
+    assert unshared(other, x) is other
+    assert unshared(x[:1], x).array is not x.array

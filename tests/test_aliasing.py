@@ -1,0 +1,98 @@
+"""Copies are copies and views are views; `tests.aliasing` tries more of each call."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import vkbackend.framework as fw
+from tests import alias_calls, aliasing
+from tests.alias_calls import CALLS, Call
+from tests.aliasing import Namespace, Ours, Theirs, Try, compare
+from tests.cases import CASES
+from vkbackend.framework import nn, ops
+from vkbackend.framework.device import Device
+from vkbackend.framework.op import REGISTRY
+from vkbackend.framework.primitive import Movement
+
+# What makes tensors of numbers alone, and what answers with none.
+NO_OPERAND = {
+    "draw_exponential", "draw_integers", "draw_normal", "draw_order", "draw_uniform",
+    "normal", "random_uniform", "bernoulli", "multinomial",
+    "allclose", "equal", "ValuesIndices",
+}  # fmt: skip
+# By other names, or with other arguments, than PyTorch's.
+OTHERWISE = {"fold", "logsigmoid", "slice_", "rope", "swiglu"}
+# Losses of two tensors, whose elements are computed.
+COMPUTED = {
+    "binary_cross_entropy_with_logits", "hinge_embedding_loss", "margin_ranking_loss",
+    "conv_transpose1d",
+}  # fmt: skip
+
+
+def sample(name: str) -> list[Try]:
+    """Return few ways to try a row: of the first and the last shapes."""
+    first, *_, last = (CALLS[name].shapes[0], *CALLS[name].shapes)
+    return [
+        Try(name, first, "float32", "plain", True),
+        Try(name, last, "int32", "part", False),
+    ]
+
+
+def taken(name: str, device: Device) -> int:
+    """Compare a few calls of a row; return how many both libraries take."""
+    ours, theirs = Namespace(Ours(device)), Namespace(Theirs())
+    return sum(compare(each, ours, theirs) for each in sample(name))
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_sharing_is_that_of_pytorch(name: str) -> None:
+    assert taken(name, fw.device("cpu"))
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("name", CALLS)
+def test_sharing_is_that_of_pytorch_on_the_device(name: str, gpu: Device) -> None:
+    assert taken(name, gpu)
+
+
+def test_only_views_share() -> None:
+    for name, case in CASES.items():
+        given = case.samples[0]
+        x = [fw.ones(each.shape, each.dtype or "float32") for each in given.draws]
+        try:
+            out = case.call(*x, **given.keywords)
+        except fw.errors.DTypeError:
+            continue
+        results = out if isinstance(out, tuple) else (out,)
+        op = REGISTRY[name]
+        shares = any(
+            isinstance(each, fw.Tensor) and each.array is operand.array
+            for each in results
+            for operand in x
+        )
+        assert shares <= (isinstance(op, Movement) and op.shares), name
+
+
+def test_every_function_is_called() -> None:
+    text = Path(alias_calls.__file__).read_text()
+    called = {*re.findall(r"\bt\.(\w+)", text), *re.findall(r"\bx\.(\w+)", text)}
+    names = {*ops.NAMES, *nn.functional.__all__}
+    assert names - called - set(CASES) - NO_OPERAND - OTHERWISE - COMPUTED == set()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda t, x: x if isinstance(x, fw.Tensor) else x.clone(),
+        lambda t, x: x.clone() if isinstance(x, fw.Tensor) else x,
+        lambda t, x: x.expand(2, 3) if isinstance(x, fw.Tensor) else x.repeat(2, 1),
+        lambda t, x: (x.clone(),) * 2 if isinstance(x, fw.Tensor) else (x + 0, x + 0),
+        lambda t, x: x.detach() + 0 if isinstance(x, fw.Tensor) else x + 0,
+    ],
+)
+def test_what_is_wrong_is_found(wrong: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(aliasing.CALLS, "wrong", Call(wrong, (((3,),),)))
+    with pytest.raises(AssertionError):
+        taken("wrong", fw.device("cpu"))
