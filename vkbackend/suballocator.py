@@ -107,12 +107,11 @@ class Suballocator:
             raise ArgumentError(
                 f"Suballocator.allocate: size is {size} bytes; it must be at least 1"
             )
-        alignment = self.alignment
-        size = -(-size // alignment) * alignment
-        start = self._find(size)
+        size = -(-size // self.alignment) * self.alignment
+        start, index = self._find(size)
         if start is None:
             return None
-        left = self._remove(start) - size
+        left = self._remove(start, index) - size
         if left:
             self._insert(start + size, left)
         self._used[start] = size
@@ -148,43 +147,46 @@ class Suballocator:
             start = before
         self._insert(start, size)
 
-    def _find(self, size: int) -> int | None:
-        """Return the start of a free range of at least `size` bytes."""
+    def _find(self, size: int) -> tuple[int | None, int]:
+        """Return the start of a free range of at least `size` bytes, and its bin."""
         index = self._bin(size)
+        sizes = self._free_sizes
         own = self._bins.get(index)
         if own:
             newest = next(reversed(own))
-            if self._free_sizes[newest] >= size:
-                return newest
+            if sizes[newest] >= size:
+                return newest, index
         above = self._occupied >> (index + 1)
         if above:
             lowest = index + (above & -above).bit_length()
-            return next(reversed(self._bins[lowest]))
+            return next(reversed(self._bins[lowest])), lowest
         # Ranges of the own bin may be too small: searched only when nothing is above.
-        return next((s for s in own or () if self._free_sizes[s] >= size), None)
+        return next((s for s in own or () if sizes[s] >= size), None), index
 
     def _bin(self, size: int) -> int:
         """Return the bin of a size: its power of two, then its next leading bits."""
         units = size // self.alignment
-        level = units.bit_length() - 1
-        if level < _LEVEL_BITS:
-            return units
-        return (level - _LEVEL_BITS << _LEVEL_BITS) + (units >> level - _LEVEL_BITS)
+        level = units.bit_length() - 1 - _LEVEL_BITS
+        return units if level < 0 else (level << _LEVEL_BITS) + (units >> level)
 
     def _insert(self, start: int, size: int) -> None:
         """Enter a free range."""
         index = self._bin(size)
-        self._bins.setdefault(index, {})[start] = None
+        members = self._bins.get(index)
+        if members is None:
+            members = self._bins[index] = {}
+        members[start] = None
         self._occupied |= 1 << index
         self._free_sizes[start] = size
         self._free_starts_by_end[start + size] = start
         self.free_bytes += size
 
-    def _remove(self, start: int) -> int:
-        """Take out a free range and return its size."""
+    def _remove(self, start: int, index: int | None = None) -> int:
+        """Take out a free range, of a bin that may be known, and return its size."""
         size = self._free_sizes.pop(start)
         del self._free_starts_by_end[start + size]
-        index = self._bin(size)
+        if index is None:
+            index = self._bin(size)
         members = self._bins[index]
         del members[start]
         if not members:
