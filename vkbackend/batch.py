@@ -64,6 +64,7 @@ class Batch:
         self._arena = arena
         self._limits = device.info.max_workgroup_count
         self._hazards = HazardTracker()
+        self.point: TimelinePoint | None = None
         self._forget()
 
     def _forget(self) -> None:
@@ -312,7 +313,8 @@ class Batch:
             self._device.check_open("Batch.submit")
             self._device.settle()
             if not self._commands:
-                return TimelinePoint(queue, queue.submitted)
+                self.point = TimelinePoint(queue, queue.submitted)
+                return self.point
             commands = queue.begin()
             try:
                 profile = self._device.open_profile
@@ -322,7 +324,7 @@ class Batch:
                 queue.abandon(commands)
                 self._arena.abandon()
                 raise
-            point = queue.submit(commands, self._waits(), label)
+            point = self.point = queue.submit(commands, self._waits(), label)
             self._arena.commit(point)
             mark(self._read, self._written, point)
             self._logical.counters.dispatches += self._count

@@ -215,8 +215,8 @@ def test_an_error_leaves_the_device_usable(
     with pytest.raises(RuntimeError) as raised:
         kept.numpy()
     assert str(raised.value) == (
-        "read: the value was never computed, because running its graph failed; see the"
-        " earlier error"
+        "read: the value was never computed, because running its graph failed:"
+        " OutOfDeviceMemory: allocate: none left; compute it anew"
     )
     with pytest.raises(RuntimeError, match="never computed"):
         (kept + 1).numpy()
@@ -259,18 +259,13 @@ def test_values_are_numbered_by_wiring(gpu: GpuDevice) -> None:
     x = tensor(gpu, 3)
     fw.eval()
     y = x + x * 2
-    outside: list[pending.Value] = []
-    key = schedule._number(gpu.pending, outside)
-    assert outside == [x.array.value]
-    assert (x.array.value.slot, y.array.value.slot) == (0, 2)
+    slots: dict[pending.Value, int] = {}
+    key = schedule._number(gpu.pending, slots)
+    assert (slots[x.array.value], slots[y.array.value], len(slots)) == (0, 2, 3)
     times, plus = (node.form for node in gpu.pending)
     assert key == (times, 0, False, plus, 0, 1, True)
-    for node in gpu.pending:
-        for value in (*node.values, *node.outputs):
-            value.slot = -1
     fw.eval()
     assert_close(y.numpy(), x.numpy() * 3)
-    assert (x.array.value.slot, y.array.value.slot) == (-1, -1)
 
 
 def test_a_result_dropped_while_its_plan_is_made_is_there_next_time(
