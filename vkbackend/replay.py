@@ -61,7 +61,7 @@ class Recording:
         self.dispatches, self.barriers = batch.counts
         self.content = bytearray()
         self._commands = 0
-        self._point: TimelinePoint | None = None
+        self.point: TimelinePoint | None = None
         self._arguments: Buffer | None = None
         blocks = batch.argument_blocks()
         self.places = self._lay_out(blocks)
@@ -138,7 +138,7 @@ class Recording:
             else:
                 only = self._commands
                 point = queue.submit_again(only, None, self._waits(), self._label)
-            self._point = point
+            self.point = point
             # The last submitted stands last.
             self._unsettled.pop(self, None)
             self._unsettled[self] = None
@@ -161,7 +161,7 @@ class Recording:
 
     def settle(self) -> None:
         """Set the timeline points of the buffers; see `Device.settle`."""
-        point = self._point
+        point = self.point
         if point is not None:
             mark(self._read, self._written, point)
 
@@ -169,6 +169,6 @@ class Recording:
         if not getattr(self, "_commands", 0):
             return
         self.settle()
-        value = 0 if self._point is None else self._point.value
+        value = 0 if self.point is None else self.point.value
         self._queue.retire(self._commands, value)
         self._preludes.drop()
