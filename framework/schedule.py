@@ -142,27 +142,42 @@ def compute(device: GpuDevice, value: Value) -> None:
         device.settle()
         if value.node is None:
             return
-        nodes, rest = _split(device.pending, value.node)
+        nodes, rest, dead = _split(device.pending, value.node)
         if not rest:
             flush(device)
             return
         if nodes:
-            _submit(_Flush(device, nodes, rest))
+            _submit(_Flush(device, nodes, rest, dead))
         device.reads += 1
         if device.reads > MOST_READS:
             flush(device)
 
 
-def _split(pending: Sequence[Node], last: Node) -> tuple[list[Node], list[Node]]:
-    """Return the nodes that one depends on and the others, both in order."""
-    needed, nodes, rest = {last}, [], []
+def _split(
+    pending: Sequence[Node], last: Node
+) -> tuple[list[Node], list[Node], list[Node]]:
+    """Return the nodes that one depends on, and the others, in order.
+
+    And apart from these those of which nobody can see a result any more: they hold
+    memory.
+    """
+    needed, nodes = {last}, []
+    wanted: set[Node] = set()
+    rest, dead = [], []
     for node in reversed(pending):
         if node in needed:
             nodes.append(node)
             needed.update([each.node for each in node.values if each.node is not None])
-        else:
+        elif (
+            node in wanted
+            or tracing.running
+            or any([value.holders for value in node.outputs])
+        ):
             rest.append(node)
-    return nodes[::-1], rest[::-1]
+            wanted.update([each.node for each in node.values if each.node is not None])
+        else:
+            dead.append(node)
+    return nodes[::-1], rest[::-1], dead
 
 
 def start_early(device: GpuDevice) -> None:
@@ -212,16 +227,32 @@ class _Flush:
         What is submitted.
     rest : list of Node
         What is left pending then.
+    dead : sequence of Node
+        What is dropped then.
     """
 
-    __slots__ = ("batch", "count", "device", "failed", "nodes", "pending", "rest")
+    __slots__ = (
+        "batch",
+        "count",
+        "dead",
+        "device",
+        "failed",
+        "nodes",
+        "pending",
+        "rest",
+    )
 
     def __init__(
-        self, device: GpuDevice, nodes: Sequence[Node], rest: list[Node]
+        self,
+        device: GpuDevice,
+        nodes: Sequence[Node],
+        rest: list[Node],
+        dead: Sequence[Node] = (),
     ) -> None:
         self.device = device
         self.nodes = nodes
         self.rest = rest
+        self.dead = dead
         self.pending = device.pending
         self.count = len(device.pending)
         self.batch: vkbackend.Batch | None = None
@@ -230,7 +261,7 @@ class _Flush:
     def settle(self) -> None:
         """Hand out the results, or drop what failed, or leave all as it was."""
         if self.batch is not None and self.batch.point is not None:
-            self._drop(self.nodes)
+            self._drop([*self.nodes, *self.dead] if self.dead else self.nodes)
         elif self.failed is not None:
             self._fail(self.failed)
         else:
@@ -261,7 +292,7 @@ class _Flush:
             for value in node.outputs:
                 value.buffer = failed
         self.rest = [node for node in self.rest if node not in lost]
-        self._drop([*self.nodes, *lost.difference(self.nodes)])
+        self._drop([*self.nodes, *lost.difference(self.nodes), *self.dead])
 
 
 def _settle_arrays(node: Node) -> None:

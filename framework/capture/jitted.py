@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequen
 from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 
 from .. import tracing
+from ..autograd import is_grad_enabled
 from ..core import evaluate
 from ..device import opened_devices
 from ..errors import TraceError
@@ -144,7 +145,10 @@ class Jitted(Generic[P, R]):
         """Run the function for a trace, and keep that if it can be replayed."""
         try:
             # In a list, so that nothing here holds it while it is taken apart.
+            recording = is_grad_enabled()
             result = [trace.run(self._function, args, kwargs, call.fed)]
+            if is_grad_enabled() is not recording:
+                trace.once("it sets whether gradients are recorded afterwards")
             if trace.nodes:
                 _check_host(call, trace)
                 exchanged(result[0], _check_result)

@@ -12,11 +12,12 @@ from .. import ops
 from ..autograd import no_grad
 from ..errors import TraceError
 from ..execution import realised
-from ..pending import Array, Node, TracedArray, Value, divert, keep
+from ..pending import Array, Node, Value, keep
 from ..precision import apart
 from ..schedule import compute, flush
 from ..shape import Layout, interned
 from ..tensor import Tensor
+from ..traced import TracedArray, divert
 from ..tracing import Changing, StreamWord, listening
 from .arguments import exchanged, same, with_tensors
 

@@ -128,9 +128,10 @@ def _writer(
         # Zeros are equal whatever their signs.
         if number != last or not number:
             unsent[0] = True
-            last = number
             for view, at in targets:
                 view[at] = number
+            # Last, or an interrupt before would leave a number that is taken as written.
+            last = number
 
     return write
 

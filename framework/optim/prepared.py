@@ -255,9 +255,10 @@ class Prepared:
                 return False
             if not self._fits():
                 return False
-            flush(device, self._add)
+            # Before, as what the tape has saved may be written over from here on.
             for array in self._arrays:
                 array.version += 1
+            flush(device, self._add)
         return True
 
     def _fits(self) -> bool:
