@@ -163,8 +163,9 @@ def fusion_report(
     ----------
     function : callable, optional
         Called with `arguments`; the report then covers what it schedules, its result
-        included whether or not that is read, and again if it is known already; what `jit` has traced before is replayed and schedules
-        nothing. None covers every schedule that is still kept.
+        included whether or not that is read, and again if it is known already; what
+        `jit` has traced before is replayed and schedules nothing. None covers every
+        schedule that is still kept.
     *arguments
         What the function takes.
 

@@ -130,7 +130,7 @@ def _writer(
             unsent[0] = True
             for view, at in targets:
                 view[at] = number
-            # Last, or an interrupt before would leave a number that is taken as written.
+            # Last, or an interrupt would leave what is taken as written and is not.
             last = number
 
     return write
