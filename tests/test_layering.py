@@ -19,6 +19,7 @@ ORDER = {
         features instance
         physical
         logical
+        command_buffer
         timeline
         memory
         pool

@@ -1,6 +1,6 @@
 """Host-visible memory for short lives: argument blocks and staging."""
 
-import collections
+import weakref
 from dataclasses import dataclass
 
 from .errors import ArgumentError
@@ -15,6 +15,12 @@ class Chunk:
     block: Block
     top: int = 0
     point: TimelinePoint | None = None
+    owner: "weakref.ref[object] | None" = None
+
+    @property
+    def lent(self) -> bool:
+        """Whether somebody has it who still lives."""
+        return self.owner is not None and self.owner() is not None
 
     def take(self, size: int, alignment: int = 16) -> int | None:
         """Return the offset of a piece; None if it does not fit."""
@@ -51,9 +57,6 @@ class Arena:
         self._chunks: list[Chunk] = []
         self._current: Chunk | None = None
         self._open: list[Chunk] = []
-        self._lent: list[Chunk] = []
-        # Filled by whatever drops a recording, which may happen at any moment.
-        self._returned: collections.deque[Chunk] = collections.deque()
 
     def take(self, size: int, alignment: int = 16) -> tuple[Block, int]:
         """Return a piece as (block, offset); waits only when all chunks are in flight.
@@ -79,16 +82,13 @@ class Arena:
 
     def _next_chunk(self) -> Chunk:
         """Return an empty chunk: a finished, a new, or the oldest one waited for."""
-        while self._returned:
-            chunk = self._returned.popleft()
-            self._lent.remove(chunk)
-            self._chunks.append(chunk)
-        idle = [chunk for chunk in self._chunks if chunk not in self._open]
+        ours = [chunk for chunk in self._chunks if not chunk.lent]
+        idle = [chunk for chunk in ours if chunk not in self._open]
         for chunk in idle:
             if chunk.point is None or chunk.point.done():
                 chunk.top = 0
                 return chunk
-        if idle and len(self._chunks) >= self._most:
+        if idle and len(ours) >= self._most:
             oldest = idle[0]
             assert oldest.point is not None
             oldest.point.wait()
@@ -102,22 +102,16 @@ class Arena:
         self._chunks.append(chunk)
         return chunk
 
-    def lend(self) -> Chunk:
-        """Return an empty chunk that is the caller's until `give_back`."""
+    def lend(self, owner: object) -> Chunk:
+        """Return an empty chunk that is the owner's for as long as it lives.
+
+        The owner keeps its `point`: the last use.
+        """
         chunk = self._next_chunk()
-        self._chunks.remove(chunk)
-        self._lent.append(chunk)
+        chunk.owner = weakref.ref(owner)
         if chunk is self._current:
             self._current = None
         return chunk
-
-    def give_back(self, chunk: Chunk, point: TimelinePoint | None) -> None:
-        """Take back what was lent; `point` is its last use.
-
-        May be called at any moment, also by garbage collection.
-        """
-        chunk.point = point
-        self._returned.append(chunk)
 
     def commit(self, point: TimelinePoint) -> None:
         """Give everything taken since the last commit over to a submission."""
@@ -131,9 +125,8 @@ class Arena:
 
     def close(self) -> None:
         """Free the chunks; the device must be idle."""
-        for chunk in (*self._chunks, *self._lent):
+        for chunk in self._chunks:
             self._memory.free(chunk.block)
         self._chunks.clear()
-        self._lent.clear()
-        self._returned.clear()
+        self._open.clear()
         self._current = None

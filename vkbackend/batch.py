@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING
 from .arena import Arena
 from .buffer import Buffer, ByteRange, mark
 from .command import copy_command, cross_queue_waits
+from .command_buffer import memory_barrier
 from .errors import ArgumentError
 from .hazards import HazardTracker, Range
 from .pipeline import Pipeline
-from .timeline import Queue, TimelinePoint, memory_barrier
+from .timeline import Queue, TimelinePoint, taken
 from .vk import generated as vk
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ class Batch:
         self._arena = arena
         self._limits = device.info.max_workgroup_count
         self._hazards = HazardTracker()
-        self.point: TimelinePoint | None = None
+        self._reserved: TimelinePoint | None = None
         self._forget()
 
     def _forget(self) -> None:
@@ -301,7 +302,8 @@ class Batch:
     def submit(self) -> TimelinePoint:
         """Record and submit everything; does not wait for the device.
 
-        The batch is empty afterwards and can be used again.
+        The batch is empty afterwards and can be used again. After an exception, also
+        Ctrl-C, `point` tells whether the device does the work.
 
         Returns
         -------
@@ -309,28 +311,41 @@ class Batch:
             When it will be finished; for an empty batch, the end of earlier work.
         """
         queue = self._queue
+        self._reserved = None
         with self._logical.lock:
             self._device.check_open("Batch.submit")
             self._device.settle()
             if not self._commands:
-                self.point = TimelinePoint(queue, queue.submitted)
-                return self.point
+                self._reserved = TimelinePoint(queue, queue.submitted)
+                return self._reserved
             commands = queue.begin()
             try:
                 profile = self._device.open_profile
                 chosen = profile.instrument(self._commands) if profile else None
                 label = self.encode(commands, self._store, chosen)
+                waits = self._waits()
+                queue.finish(commands)
+                point = self._reserved = queue.reserve()
+                self._arena.commit(point)
+                mark(self._read, self._written, point)
+                queue.send(commands, waits, label, point)
             except BaseException:
                 queue.abandon(commands)
                 self._arena.abandon()
                 raise
-            point = self.point = queue.submit(commands, self._waits(), label)
-            self._arena.commit(point)
-            mark(self._read, self._written, point)
             self._logical.counters.dispatches += self._count
             self._logical.counters.barriers += self._barriers
         self._forget()
         return point
+
+    @property
+    def point(self) -> TimelinePoint | None:
+        """When the last `submit` is finished; None if the device does not do it.
+
+        After an exception from `submit` it finds out which, and may wait for the device
+        to do so. What the batch reads and writes has the point either way.
+        """
+        return taken(self._reserved)
 
     def encode(
         self,

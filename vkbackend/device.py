@@ -8,6 +8,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -266,7 +267,8 @@ class Device:
         """
         if self._unsettled:
             with self.logical.lock:
-                for recording in self._unsettled:
+                # Whatever is stopped in between is done again.
+                for recording in sorted(self._unsettled, key=_submission):
                     recording.settle()
                 self._unsettled.clear()
 
@@ -377,6 +379,9 @@ class Device:
 
 
 _COUNTS = frozenset({"blocks", "allocations", "total_allocations", "reuses"})
+
+
+_submission = attrgetter("value")
 
 
 def _byte_view(data: Any) -> memoryview:

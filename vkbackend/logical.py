@@ -8,6 +8,7 @@ that each has a debug name and a leak can be counted: `live` maps the kind of ob
 import collections
 import ctypes
 import threading
+from typing import TYPE_CHECKING
 
 from . import features
 from .counters import Counters
@@ -16,6 +17,9 @@ from .info import QueueFamily
 from .physical import PhysicalDevice
 from .vk import generated as vk
 from .vk import runtime
+
+if TYPE_CHECKING:
+    from .timeline import Queue
 
 _OBJECT_TYPES = {
     "Buffer": vk.VK_OBJECT_TYPE_BUFFER,
@@ -54,6 +58,8 @@ class LogicalDevice:
         Queue families; the same number when there is no transfer-only family.
     timestamps : bool
         Whether the compute queue can take timestamps.
+    unsure : Queue or None
+        Whose last number may or may not have come to the driver; see `timeline`.
     """
 
     def __init__(self, physical: PhysicalDevice) -> None:
@@ -61,6 +67,7 @@ class LogicalDevice:
         self.info = physical.info
         self.lock = threading.RLock()
         self.counters = Counters()
+        self.unsure: Queue | None = None
         self.live: collections.Counter[str] = collections.Counter()
         self.compute_family = compute_family(physical.families)
         self.transfer_family = transfer_family(physical.families, self.compute_family)
@@ -136,6 +143,19 @@ class LogicalDevice:
         functions = self.physical.instance.functions
         result = functions.vkSetDebugUtilsObjectNameEXT(self.handle, ctypes.byref(info))
         runtime.check("vkSetDebugUtilsObjectNameEXT", result, name)
+
+    def make_sure(self) -> None:
+        """Find out what became of a submission that ended early.
+
+        Waits for the device if there was one; whoever it was did so under the lock, and
+        has left it.
+        """
+        if self.unsure is not None:
+            with self.lock:
+                queue = self.unsure
+                if queue is not None:
+                    queue.make_sure()
+                    self.unsure = None
 
     def live_objects(self) -> dict[str, int]:
         """Return the kinds of object that exist, with how many of each."""

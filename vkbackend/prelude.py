@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from .arena import Arena, Chunk
 from .buffer import Buffer
 from .command import Copier
+from .command_buffer import CommandBuffer
 from .errors import ArgumentError
 from .timeline import Queue, TimelinePoint
 
@@ -28,29 +29,42 @@ class Prelude:
 
     Attributes
     ----------
-    commands : int
-        The command buffer.
+    commands : CommandBuffer or None
+        None before the first recording.
     key : tuple
-        What is copied; buffers by `id`.
+        What is copied; buffers by `id`. Empty while it is being recorded.
     buffers : list of weak reference
         Those buffers: while they live, the identities in `key` are theirs.
-    value : int
-        The last submission of it; 0 before the first.
+    chunk : Chunk or None
+        Where its mapped memory comes from.
     content : memoryview or None
         Mapped memory that is copied to the arguments.
     place : tuple of int
         Where that is: a `VkBuffer` and an offset.
     """
 
-    __slots__ = ("buffers", "commands", "content", "key", "place", "value")
+    __slots__ = (
+        "__weakref__",
+        "buffers",
+        "chunk",
+        "commands",
+        "content",
+        "key",
+        "place",
+    )
 
-    def __init__(self, commands: int) -> None:
-        self.commands = commands
+    def __init__(self) -> None:
+        self.commands: CommandBuffer | None = None
         self.key: tuple[object, ...] = ()
         self.buffers: list[weakref.ref[Buffer]] = []
-        self.value = 0
+        self.chunk: Chunk | None = None
         self.content: memoryview | None = None
         self.place = (0, 0)
+
+    @property
+    def value(self) -> int:
+        """Number of the last submission of it; 0 before the first."""
+        return 0 if self.commands is None else self.commands.value
 
     def holds(self) -> bool:
         """Return whether all that it copies from and to is there."""
@@ -86,11 +100,11 @@ class Preludes:
         self._copier = Copier(copy)
         self._arena = arena
         self._arguments = arguments
-        # By what they copy, the one to use next first; and all, by their last use.
+        # By what they copy, the one to use next first; and all, by their last use. One
+        # whose recording was stopped is among the latter only.
         self._ready: dict[tuple[object, ...], deque[Prelude]] = {}
         self._all: OrderedDict[Prelude, None] = OrderedDict()
         self._chunks: list[Chunk] = []
-        self._point: TimelinePoint | None = None
 
     def take(self, copies: Sequence[Copy], changed: bool) -> Prelude:
         """Return what copies this and is not in use, recorded now if need be."""
@@ -112,42 +126,50 @@ class Preludes:
         for row in copies:
             _check(row)
         prelude = self._spare(old)
-        try:
-            self._record_copies(prelude, copies, changed)
-        except BaseException:
-            self._queue.abandon(prelude.commands)
-            raise
-        prelude.key = key
+        self._open(prelude)
+        self._record_copies(prelude, copies, changed)
         both = [each for row in copies for each in (row[0], row[2])]
         prelude.buffers = [weakref.ref(buffer) for buffer in both]
-        self._all[prelude] = None
+        prelude.key = key
         self._ready.setdefault(key, deque()).append(prelude)
         return prelude
 
     def _spare(self, old: Prelude | None) -> Prelude:
-        """Return an open prelude: `old`, the one not used for longest, or a new one."""
-        queue = self._queue
+        """Return a prelude to record: `old`, one not used for long, or a new one.
+
+        It is in no queue of those that are ready.
+        """
+        if old is None:
+            old = next((each for each in self._all if not each.key), None)
         if old is None and len(self._all) >= KEPT:
             oldest = next(iter(self._all))
-            old = oldest if queue.reached(oldest.value) else None
+            old = oldest if self._queue.reached(oldest.value) else None
         if old is None:
-            return Prelude(queue.begin(reusable=True))
-        del self._all[old]
-        # Those of one kind are in the order of their use too.
-        kind = self._ready[old.key]
-        kind.popleft()
-        if not kind:
-            del self._ready[old.key]
-        queue.begin(reusable=True, again=old.commands)
+            old = Prelude()
+            self._all[old] = None
+        kind = self._ready.get(old.key)
+        if kind is not None and old in kind:
+            kind.remove(old)
+            if not kind:
+                del self._ready[old.key]
+        old.key = ()
         return old
+
+    def _open(self, prelude: Prelude) -> None:
+        if prelude.commands is None:
+            prelude.commands = self._queue.lend(prelude)
+        else:
+            self._queue.commands.begin(prelude.commands, often=True)
 
     def _record_copies(
         self, prelude: Prelude, copies: Sequence[Copy], changed: bool
     ) -> None:
+        assert prelude.commands is not None
+        commands = prelude.commands.handle
         for source, start, destination, offset, size in copies:
             here, there = source.span, destination.span
             self._copier.record(
-                prelude.commands,
+                commands,
                 (here.region.block.buffer, here.offset + start),
                 (there.region.block.buffer, there.offset + offset),
                 size,
@@ -158,12 +180,12 @@ class Preludes:
                 self._give_place(prelude)
             there = self._arguments.span
             self._copier.record(
-                prelude.commands,
+                commands,
                 prelude.place,
                 (there.region.block.buffer, there.offset),
                 self._arguments.size,
             )
-        self._queue.finish(prelude.commands, last=False)
+        self._queue.commands.seal(prelude.commands, last=False)
 
     def _give_place(self, prelude: Prelude) -> None:
         """Give a prelude mapped memory for as much as `content` has."""
@@ -171,30 +193,27 @@ class Preludes:
         size = self._arguments.size
         at = self._chunks[-1].take(size) if self._chunks else None
         if at is None:
-            self._chunks.append(self._arena.lend())
+            self._chunks.append(self._arena.lend(self))
             at = self._chunks[-1].take(size)
         if at is None:
             raise ArgumentError(
                 f"Recording.submit: the arguments that change are {size} bytes; at most"
                 f" {self._arena.chunk_size} bytes fit"
             )
-        block = self._chunks[-1].block
+        chunk = self._chunks[-1]
+        block = chunk.block
         assert block.mapped is not None
-        prelude.content = block.mapped[at : at + size]
+        prelude.chunk = chunk
         prelude.place = block.buffer, at
+        prelude.content = block.mapped[at : at + size]
 
-    def sent(self, prelude: Prelude, point: TimelinePoint) -> None:
-        """Note that a prelude has been submitted."""
-        prelude.value = point.value
-        self._point = point
+    def sent(self, prelude: Prelude, point: TimelinePoint) -> CommandBuffer:
+        """Return a prelude's command buffer, which is about to be submitted."""
+        if prelude.chunk is not None:
+            prelude.chunk.point = point
         self._all.move_to_end(prelude)
-
-    def drop(self) -> None:
-        """Give everything back; may be called at any moment, by garbage collection."""
-        for prelude in self._all:
-            self._queue.retire(prelude.commands, prelude.value)
-        for chunk in self._chunks:
-            self._arena.give_back(chunk, self._point)
+        assert prelude.commands is not None
+        return prelude.commands
 
 
 def _check(row: Copy) -> None:

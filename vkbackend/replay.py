@@ -17,7 +17,7 @@ from .batch import Batch
 from .buffer import Buffer, mark
 from .errors import ArgumentError
 from .prelude import Copy, Preludes
-from .timeline import Queue, TimelinePoint
+from .timeline import Queue, TimelinePoint, taken
 
 if TYPE_CHECKING:
     from .device import Device
@@ -60,8 +60,8 @@ class Recording:
         self._pipelines = batch.pipelines()
         self.dispatches, self.barriers = batch.counts
         self.content = bytearray()
-        self._commands = 0
-        self.point: TimelinePoint | None = None
+        self._point: TimelinePoint | None = None
+        self._reserved: TimelinePoint | None = None
         self._arguments: Buffer | None = None
         blocks = batch.argument_blocks()
         self.places = self._lay_out(blocks)
@@ -96,19 +96,16 @@ class Recording:
         queue = self._queue
         with self._device.logical.lock:
             self._device.check_open("record")
-            commands = queue.begin(reusable=True)
-            try:
-                self._label = batch.encode(commands, store)
-                queue.finish(commands)
-            except BaseException:
-                queue.abandon(commands)
-                raise
-            self._commands = commands
+            self._commands = queue.lend(self)
+            self._label = batch.encode(self._commands.handle, store)
+            queue.commands.seal(self._commands)
 
     def submit(
         self, copies: Sequence[Copy] = (), changed: bool = False
     ) -> TimelinePoint:
         """Submit the commands once more; does not wait for the device.
+
+        After an exception, also Ctrl-C, `point` tells whether the device does the work.
 
         Parameters
         ----------
@@ -124,31 +121,46 @@ class Recording:
             When it will be finished.
         """
         device, queue = self._device, self._queue
+        self._reserved = None
         with device.logical.lock:
             device.check_open("Recording.submit")
+            queue.keep_pace()
+            prelude = None
             changed = changed and self._arguments is not None
             if copies or changed:
                 prelude = self._preludes.take(copies, changed)
                 if changed:
                     assert prelude.content is not None
                     prelude.content[:] = self.content
-                first, then = prelude.commands, self._commands
-                point = queue.submit_again(first, then, self._waits(), self._label)
-                self._preludes.sent(prelude, point)
-            else:
-                only = self._commands
-                point = queue.submit_again(only, None, self._waits(), self._label)
-            self.point = point
-            # The last submitted stands last.
-            self._unsettled.pop(self, None)
+            waits = self._waits()
+            point = self._reserved = self._point = queue.reserve()
             self._unsettled[self] = None
             for source, _, destination, _, _ in copies:
                 source.mark_read(point)
                 destination.mark_written(point)
+            if prelude is None:
+                queue.send_again(self._commands, None, waits, self._label, point)
+            else:
+                first = self._preludes.sent(prelude, point)
+                queue.send_again(first, self._commands, waits, self._label, point)
             counters = device.counters
             counters.dispatches += self.dispatches
             counters.barriers += self.barriers
         return point
+
+    @property
+    def point(self) -> TimelinePoint | None:
+        """When the last `submit` is finished; None if the device does not do it.
+
+        After an exception from `submit` it finds out which, and may wait for the device
+        to do so.
+        """
+        return taken(self._reserved)
+
+    @property
+    def value(self) -> int:
+        """Number of the last submission; 0 before the first."""
+        return 0 if self._point is None else self._point.value
 
     def _waits(self) -> dict[Queue, int]:
         """Wait for all of the other queue, which may read or write any buffer."""
@@ -161,14 +173,6 @@ class Recording:
 
     def settle(self) -> None:
         """Set the timeline points of the buffers; see `Device.settle`."""
-        point = self.point
+        point = self._point
         if point is not None:
             mark(self._read, self._written, point)
-
-    def __del__(self) -> None:
-        if not getattr(self, "_commands", 0):
-            return
-        self.settle()
-        value = 0 if self.point is None else self.point.value
-        self._queue.retire(self._commands, value)
-        self._preludes.drop()

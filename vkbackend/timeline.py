@@ -8,6 +8,18 @@ is ordered by three rules, which the rest of the device layer builds on:
 - Work on *another* queue is waited for with a semaphore: the caller passes its points.
 - Every command buffer ends with a barrier towards the host, so the host may read mapped
   memory once it has waited for the point.
+
+**A submission and its book-keeping cannot be parted.** A number is reserved and written
+down wherever it matters (buffers, command buffers, arenas) before the driver is asked:
+
+    point = queue.reserve()
+    mark(read, written, point)
+    queue.send(commands, waits, label, point)
+
+If that ends early at any place, by an error of the driver or by Ctrl-C, the device is
+`unsure` of the number, and whoever needs the queue next finds out what became of it:
+once the device is idle, the driver either counted to it or never will, and then the
+host counts in its place. So each number is given once, and each is reached.
 """
 
 import collections
@@ -16,7 +28,8 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from .errors import DeviceLost
+from .command_buffer import RECORDING, CommandBuffer, CommandPool
+from .errors import DeviceLost, VulkanError
 from .logical import LogicalDevice
 from .vk import generated as vk
 from .vk import runtime
@@ -34,6 +47,9 @@ _MAX_IN_FLIGHT = 64
 # Submissions between two questions to the driver how far it is, which cost as much as
 # the submission itself.
 _ASK_EVERY = 16
+# More command buffers than can be open at once: one, and one in whatever interrupts it.
+# Any further one was left behind.
+_MOST_OPEN = 4
 
 
 # Quicker than the constructors of named tuples, which are written in Python.
@@ -75,6 +91,16 @@ def wait_all(points: Iterable[TimelinePoint]) -> None:
         point.wait()
 
 
+def taken(reserved: TimelinePoint | None) -> TimelinePoint | None:
+    """Return a reserved point if the device has done, or will do, its work."""
+    if reserved is None:
+        return None
+    try:
+        return reserved if reserved.queue.took(reserved.value) else None
+    except DeviceLost:
+        return None
+
+
 def latest(points: Iterable[TimelinePoint]) -> tuple[TimelinePoint, ...]:
     """Return the last point of each queue, without those known to be done.
 
@@ -93,37 +119,6 @@ def latest(points: Iterable[TimelinePoint]) -> tuple[TimelinePoint, ...]:
     )
 
 
-def memory_barrier(
-    source: tuple[int, int], destination: tuple[int, int]
-) -> vk.VkDependencyInfo:
-    """Return a `VkDependencyInfo` with one global barrier of (stages, accesses)."""
-    barrier = runtime.make(
-        vk.VkMemoryBarrier2,
-        srcStageMask=source[0],
-        srcAccessMask=source[1],
-        dstStageMask=destination[0],
-        dstAccessMask=destination[1],
-    )
-    return runtime.make(
-        vk.VkDependencyInfo,
-        memoryBarrierCount=1,
-        pMemoryBarriers=barrier,
-    )
-
-
-_ANYTHING = (
-    vk.VK_PIPELINE_STAGE_2_ALL_COMMANDS_BIT,
-    vk.VK_ACCESS_2_MEMORY_READ_BIT | vk.VK_ACCESS_2_MEMORY_WRITE_BIT,
-)
-_ANY_WRITE = (
-    vk.VK_PIPELINE_STAGE_2_ALL_COMMANDS_BIT,
-    vk.VK_ACCESS_2_MEMORY_WRITE_BIT,
-)
-_HOST_READ = (vk.VK_PIPELINE_STAGE_2_HOST_BIT, vk.VK_ACCESS_2_HOST_READ_BIT)
-_ACQUIRE = ctypes.byref(memory_barrier(_ANYTHING, _ANYTHING))
-_RELEASE = ctypes.byref(memory_barrier(_ANY_WRITE, _HOST_READ))
-
-
 class Queue:
     """A device queue, its timeline semaphore and its command buffers.
 
@@ -134,11 +129,13 @@ class Queue:
     name : str
         For messages: `compute` or `transfer`.
     submitted : int
-        Number of the last submission; 0 before the first.
+        Last number given to a submission; 0 before the first.
     completed : int
         Last number known to be finished.
     at_close : list of callable
         Called before the queue's objects are destroyed, when it is idle.
+    commands : CommandPool
+        Its command buffers.
     """
 
     def __init__(self, logical: LogicalDevice, family: int, name: str) -> None:
@@ -159,34 +156,17 @@ class Queue:
         self.handle = handle.value
         logical.set_name("Queue", self.handle, name)
         self.semaphore = self._create_semaphore()
-        self._pool = logical.create(
-            "CommandPool",
-            runtime.make(
-                vk.VkCommandPoolCreateInfo,
-                flags=vk.VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT,
-                queueFamilyIndex=family,
-            ),
-            f"{name} commands",
-        )
-        self._used: collections.deque[tuple[int, int]] = collections.deque()
-        self._spare: list[int] = []
-        # Filled by whatever drops a recording, which may happen at any moment.
-        self._retired: collections.deque[tuple[int, int]] = collections.deque()
-        self._begin_once = runtime.make(
-            vk.VkCommandBufferBeginInfo,
-            flags=vk.VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT,
-        )
-        self._begin_often = runtime.make(
-            vk.VkCommandBufferBeginInfo,
-            flags=vk.VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT,
-        )
+        self.commands = CommandPool(logical, family, name)
+        # The one to use next first; each stays here, also while it is in use.
+        self._once = collections.deque([CommandBuffer()])
+        # Numbers that the driver never got, and the host counted instead.
+        self._skipped: set[int] = set()
         # The commands of a submission, and others that follow them.
         self._command_infos = (vk.VkCommandBufferSubmitInfo * 2)(
             *[runtime.make(vk.VkCommandBufferSubmitInfo) for _ in range(2)]
         )
         # Looking them up, and referring to them, takes a microsecond each time.
         self._first_info, self._second_info = self._command_infos
-        self._once_reference = ctypes.byref(self._begin_once)
         self._signal = _semaphore_info(self, 0)
         self._submit_info = runtime.make(
             vk.VkSubmitInfo2,
@@ -205,81 +185,88 @@ class Queue:
         info = runtime.make(vk.VkSemaphoreCreateInfo, pNext=kind)
         return self._logical.create("Semaphore", info, f"{self.name} timeline")
 
-    def begin(self, reusable: bool = False, again: int | None = None) -> int:
+    def begin(self) -> int:
         """Return a command buffer that is recording, past its first barrier.
 
-        The caller holds the device's lock until it has called `submit`, `finish` or
-        `abandon`. Waits only when `_MAX_IN_FLIGHT` submissions are unfinished.
-
-        Parameters
-        ----------
-        reusable : bool, default False
-            Whether it is for `finish`, and then submitted any number of times.
-        again : int or None
-            A reusable one that is not in use, to begin anew.
+        It is for one submission. The caller holds the device's lock until it has called
+        `submit`, or `finish` and `send`, or `abandon`; one that is never heard of again
+        is used anew. Waits only when `_MAX_IN_FLIGHT` submissions are unfinished.
         """
-        commands = self._next_buffer() if again is None else again
-        often = ctypes.byref(self._begin_often) if reusable else self._once_reference
-        result = self._functions.vkBeginCommandBuffer(commands, often)
-        runtime.check("vkBeginCommandBuffer", result, self.name)
-        self._functions.vkCmdPipelineBarrier2(commands, _ACQUIRE)
-        return commands
+        once = self._once
+        buffer = once[0]
+        if buffer.value > self.completed:
+            buffer = self._next_buffer(buffer)
+        # Whatever happens from here on, others are taken before this one.
+        once.rotate(-1)
+        self.commands.begin(buffer)
+        return buffer.handle
 
-    def finish(self, commands: int, last: bool = True) -> None:
-        """End a command buffer, behind a barrier towards the host if it goes last."""
-        functions = self._functions
-        if last:
-            functions.vkCmdPipelineBarrier2(commands, _RELEASE)
-        runtime.check("vkEndCommandBuffer", functions.vkEndCommandBuffer(commands))
+    def _next_buffer(self, oldest: CommandBuffer) -> CommandBuffer:
+        """Return a command buffer that is free or new, and stands first."""
+        once = self._once
+        self._logical.make_sure()
+        if oldest.value == RECORDING:
+            if len(once) >= _MOST_OPEN:
+                return oldest
+        elif len(once) >= _MAX_IN_FLIGHT:
+            self.wait(oldest.value)
+            return oldest
+        elif self.submitted % _ASK_EVERY == 0 or oldest.value <= self.completed:
+            if self.reached(oldest.value):
+                return oldest
+        once.appendleft(CommandBuffer())
+        return once[0]
 
-    def retire(self, commands: int, value: int) -> None:
-        """Take back a reusable command buffer that `value` submitted last.
-
-        May be called at any moment, also by garbage collection.
-        """
-        self._retired.append((value, commands))
-
-    def _next_buffer(self) -> int:
-        while self._retired:
-            self._used.append(self._retired.popleft())
-        if self._spare:
-            return self._spare.pop()
-        if self._used:
-            value, commands = self._used[0]
-            ask = self.submitted % _ASK_EVERY == 0 and self.reached(value)
-            if ask or value <= self.completed or len(self._used) >= _MAX_IN_FLIGHT:
-                self.wait(value)
-                self._used.popleft()
-                return commands
-        return self._allocate_buffer()
-
-    def _allocate_buffer(self) -> int:
-        info = runtime.make(
-            vk.VkCommandBufferAllocateInfo,
-            commandPool=self._pool,
-            level=vk.VK_COMMAND_BUFFER_LEVEL_PRIMARY,
-            commandBufferCount=1,
-        )
-        handle = ctypes.c_void_p()
-        result = self._functions.vkAllocateCommandBuffers(
-            self._logical.handle, ctypes.byref(info), ctypes.byref(handle)
-        )
-        runtime.check("vkAllocateCommandBuffers", result, self.name)
-        assert handle.value is not None
-        return handle.value
+    def finish(self, commands: int) -> None:
+        """End a command buffer that `begin` returned."""
+        self.commands.end(commands)
 
     def abandon(self, commands: int) -> None:
-        """Take back a command buffer whose recording failed."""
-        self._functions.vkResetCommandBuffer(commands, 0)
-        self._spare.append(commands)
+        """Take back a command buffer unless a submission has it; it is used next."""
+        once = self._once
+        buffer = self._begun(commands)
+        if buffer.value == RECORDING:
+            self.commands.reset(buffer)
+            if buffer is once[-1]:
+                once.rotate(1)
 
-    def submit(
+    def _begun(self, commands: int) -> CommandBuffer:
+        """Return the record of a command buffer that `begin` returned."""
+        last = self._once[-1]
+        if last.handle == commands:
+            return last
+        return next(each for each in self._once if each.handle == commands)
+
+    def lend(self, owner: object) -> CommandBuffer:
+        """Return an open command buffer for any number of submissions.
+
+        See `CommandPool.lend`; the caller holds the device's lock.
+        """
+        return self.commands.lend(owner, self.reached)
+
+    def reserve(self) -> TimelinePoint:
+        """Return the number of the next submission, which `send` gives to the driver.
+
+        The caller holds the device's lock until then, asks nothing of this queue in
+        between, and leaves no trace that the point must not have if it never comes to
+        `send`: the point is reached all the same, after all that was submitted before.
+        """
+        logical = self._logical
+        if logical.unsure is not None:
+            logical.make_sure()
+        logical.unsure = self
+        self.submitted = value = self.submitted + 1
+        point: TimelinePoint = _tuple(TimelinePoint, (self, value))
+        return point
+
+    def send(
         self,
         commands: int,
         waits: Mapping["Queue", int],
         label: str,
-    ) -> TimelinePoint:
-        """End and submit a command buffer; does not wait for the device.
+        point: TimelinePoint,
+    ) -> None:
+        """Submit a command buffer that is finished; does not wait for the device.
 
         Parameters
         ----------
@@ -289,6 +276,19 @@ class Queue:
             Numbers on other queues that must be reached before it starts.
         label : str
             What it does, for the message of a failure.
+        point : TimelinePoint
+            What `reserve` returned.
+        """
+        self._begun(commands).value = point.value
+        self._send(commands, None, waits, label, point.value)
+
+    def submit(
+        self,
+        commands: int,
+        waits: Mapping["Queue", int],
+        label: str,
+    ) -> TimelinePoint:
+        """Finish and send a command buffer of which nothing needs to know the point.
 
         Returns
         -------
@@ -296,65 +296,115 @@ class Queue:
             When it will be finished.
         """
         self.finish(commands)
-        point = self._send(commands, None, waits, label)
-        self._used.append((point.value, commands))
+        point = self.reserve()
+        self.send(commands, waits, label, point)
         return point
 
-    def submit_again(
-        self, first: int, then: int | None, waits: Mapping["Queue", int], label: str
-    ) -> TimelinePoint:
-        """Submit one or two reusable command buffers once more.
-
-        Waits only when `_MAX_IN_FLIGHT` submissions are unfinished.
+    def send_again(
+        self,
+        first: CommandBuffer,
+        then: CommandBuffer | None,
+        waits: Mapping["Queue", int],
+        label: str,
+        point: TimelinePoint,
+    ) -> None:
+        """Submit one or two lent command buffers once more.
 
         Parameters
         ----------
-        first : int
-            What `finish` ended.
-        then : int or None
+        first : CommandBuffer
+            One that is sealed.
+        then : CommandBuffer or None
             Another such, to run after it.
-        waits, label
-            See `submit`.
+        waits, label, point
+            See `send`.
         """
+        first.value = value = point.value
+        if then is None:
+            self._send(first.handle, None, waits, label, value)
+        else:
+            then.value = value
+            self._send(first.handle, then.handle, waits, label, value)
+
+    def keep_pace(self) -> None:
+        """Wait if `_MAX_IN_FLIGHT` submissions are unfinished."""
         oldest = self.submitted - _MAX_IN_FLIGHT
         if oldest > self.completed:
             self.wait(oldest)
-        return self._send(first, then, waits, label)
 
     def _send(
-        self, first: int, then: int | None, waits: Mapping["Queue", int], label: str
-    ) -> TimelinePoint:
+        self,
+        first: int,
+        then: int | None,
+        waits: Mapping["Queue", int],
+        label: str,
+        value: int,
+    ) -> None:
         """Submit with the same structures each time, filled in."""
+        logical = self._logical
         info = self._submit_info
         self._first_info.commandBuffer = first
         info.commandBufferInfoCount = 1
         if then is not None:
             self._second_info.commandBuffer = then
             info.commandBufferInfoCount = 2
-        value = self.submitted + 1
         self._signal.value = value
         info.waitSemaphoreInfoCount = len(waits)
         if waits:
             rows = [_semaphore_info(*wait) for wait in waits.items()]
             info.pWaitSemaphoreInfos = (vk.VkSemaphoreSubmitInfo * len(rows))(*rows)
+        if logical.unsure is not self:
+            raise VulkanError(
+                f"vkQueueSubmit2: {label}: another submission was made within this one,"
+                f" by a signal handler or a finalizer; this one was not sent"
+            )
         submit = self._functions.vkQueueSubmit2
         result = submit(self.handle, 1, self._submit_reference, 0)
-        if result != vk.VK_SUCCESS:
+        if result:
+            # By the specification nothing has happened then.
+            self._skipped.add(value)
             self._fail("vkQueueSubmit2", result, label)
-        self.submitted = value
-        self._logical.counters.submits += 1
-        point: TimelinePoint = _tuple(TimelinePoint, (self, value))
-        return point
+        logical.unsure = None
+        logical.counters.submits += 1
+
+    def took(self, value: int) -> bool:
+        """Return whether the device has done, or will do, the submission `value`."""
+        if value not in self._skipped:
+            self._logical.make_sure()
+        return value not in self._skipped
+
+    def make_sure(self) -> None:
+        """Find out what became of the last number; see `LogicalDevice.make_sure`."""
+        logical, value = self._logical, self.submitted
+        result = self._functions.vkDeviceWaitIdle(logical.handle)
+        if result:
+            self._fail("vkDeviceWaitIdle", result, "")
+        if not self._ask(value):
+            self._skipped.add(value)
+            info = runtime.make(
+                vk.VkSemaphoreSignalInfo, semaphore=self.semaphore, value=value
+            )
+            result = self._functions.vkSignalSemaphore(
+                logical.handle, ctypes.byref(info)
+            )
+            if result:
+                self._fail("vkSignalSemaphore", result, "")
 
     def reached(self, value: int) -> bool:
         """Return whether submission `value` is finished; does not wait."""
         if value <= self.completed:
             return True
+        if self._logical.unsure is not None:
+            self._logical.make_sure()
+        return self._ask(value)
+
+    def _ask(self, value: int) -> bool:
+        """Ask the driver how far it has counted."""
         counter = ctypes.c_uint64()
         result = self._functions.vkGetSemaphoreCounterValue(
             self._logical.handle, self.semaphore, ctypes.byref(counter)
         )
-        if result != vk.VK_SUCCESS:
+        if result:
             self._fail("vkGetSemaphoreCounterValue", result, "")
         self.completed = max(self.completed, counter.value)
         return value <= self.completed
@@ -376,6 +426,8 @@ class Queue:
             pValues=[value],
         )
         while True:
+            if self._logical.unsure is not None:
+                self._logical.make_sure()
             left = _WAIT_SLICE_SECONDS
             if deadline is not None:
                 left = min(left, max(0.0, deadline - time.monotonic()))
@@ -393,16 +445,18 @@ class Queue:
     def _fail(self, call: str, result: int, label: str) -> None:
         """Raise the error of a failed call, with how far the queue had got."""
         after = f"after '{label}'; " if label else ""
+        sent = self.submitted - (self._logical.unsure is self)
         runtime.check(
             call,
             result,
             f"{after}last completed timeline value {self.completed} of"
-            f" {self.submitted} on the {self.name} queue",
+            f" {sent} on the {self.name} queue",
         )
 
     def drain(self) -> None:
         """Wait for everything submitted; a lost device counts as finished."""
         try:
+            self._logical.make_sure()
             self.wait(self.submitted)
         except DeviceLost:
             self.completed = self.submitted
@@ -411,7 +465,7 @@ class Queue:
         """Destroy the semaphore and the command buffers; the queue must be idle."""
         for call in self.at_close:
             call()
-        self._logical.destroy("CommandPool", self._pool)
+        self.commands.close()
         self._logical.destroy("Semaphore", self.semaphore)
 
 

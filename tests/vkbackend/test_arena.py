@@ -116,17 +116,23 @@ def test_close(arena: Arena, memory: FakeMemory) -> None:
     assert memory.blocks == []
 
 
+class Owner:
+    """Something that can be referred to weakly."""
+
+
 def test_a_lent_chunk_is_taken_by_nobody_else(arena: Arena, memory: FakeMemory) -> None:
     queue = FakeQueue()
     arena.take(100)
     arena.commit(point(queue, 1))
     queue.completed = 1
-    chunk = arena.lend()
+    owner = Owner()
+    chunk = arena.lend(owner)
     assert chunk.take(1000) == 0
     for step in range(6):
         assert arena.take(900)[0] is not chunk.block
         arena.commit(point(queue, step + 2))
-    arena.give_back(chunk, point(queue, 9))
+    chunk.point = point(queue, 9)
+    del owner
     queue.completed = 8
     assert arena.take(900)[0] is not chunk.block
     arena.commit(point(queue, 10))
@@ -139,6 +145,7 @@ def test_a_lent_chunk_is_taken_by_nobody_else(arena: Arena, memory: FakeMemory) 
 
 
 def test_close_frees_what_is_lent(arena: Arena, memory: FakeMemory) -> None:
-    arena.lend()
+    owner = Owner()
+    arena.lend(owner)
     arena.close()
     assert memory.blocks == []

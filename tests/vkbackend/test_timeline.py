@@ -1,11 +1,15 @@
 """Timeline points: done, waiting, time-outs, and reads that wait for one buffer."""
 
+import struct
+import threading
 from collections.abc import Sequence
 
 import numpy as np
 import pytest
 
+from tests.interruption import each_interruption
 from tests.vkbackend.kernels import (
+    INDIRECT,
     SLOW_WORDS,
     add_affine,
     affine,
@@ -13,8 +17,8 @@ from tests.vkbackend.kernels import (
     run_slow,
     words,
 )
-from vkbackend import Device, TimelinePoint, transfer
-from vkbackend.errors import DeviceLost
+from vkbackend import Batch, Buffer, Device, TimelinePoint, transfer
+from vkbackend.errors import DeviceLost, VulkanError
 from vkbackend.timeline import Queue, latest
 from vkbackend.vk import generated as vk
 
@@ -118,3 +122,166 @@ def test_lost_device_says_how_far_it_got(
         rf"; last completed timeline value \d+ of {done} on the compute queue",
     ):
         batch.submit()
+
+
+class Submitted:
+    """The numbers that the driver was given, each once and in order."""
+
+    def __init__(self, device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.values: list[int] = []
+        self.raises: BaseException | None = None
+        self.before = False
+        self._submit = device.logical.functions.vkQueueSubmit2
+        monkeypatch.setattr(device.logical.functions, "vkQueueSubmit2", self)
+
+    def __call__(self, queue: int, count: int, infos: object, fence: int) -> int:
+        raises, self.raises = self.raises, None
+        if raises is not None and self.before:
+            raise raises
+        value = infos._obj.pSignalSemaphoreInfos[0].value  # type: ignore[attr-defined]
+        assert not self.values or value > self.values[-1]
+        self.values.append(value)
+        result: int = self._submit(queue, count, infos, fence)
+        if raises is not None:
+            raise raises
+        return result
+
+
+@pytest.fixture
+def sent(device: Device, monkeypatch: pytest.MonkeyPatch) -> Submitted:
+    device.synchronize()
+    return Submitted(device, monkeypatch)
+
+
+def doubling(device: Device) -> tuple[Batch, Buffer]:
+    """Return a batch that writes 2 to each word of a buffer of zeros."""
+    x = filled(device, np.ones(100, np.uint32))
+    y = filled(device, np.zeros(100, np.uint32))
+    batch = device.batch()
+    add_affine(batch, affine(device), x, y, 2)
+    return batch, y
+
+
+@pytest.mark.device
+@pytest.mark.parametrize("before", [False, True])
+def test_an_interrupted_submission_keeps_its_number(
+    device: Device, sent: Submitted, before: bool
+) -> None:
+    slow = device.allocate(SLOW_WORDS * 4)
+    run_slow(device, slow, 3)
+    batch, y = doubling(device)
+    sent.raises, sent.before = KeyboardInterrupt(), before
+    with pytest.raises(KeyboardInterrupt):
+        batch.submit()
+    # Whoever comes next has a number of its own, and is waited for until it is done.
+    run_slow(device, slow, 7)
+    assert (words(device, slow) == 7).all()
+    assert (batch.point is None) == before
+    assert (words(device, y) == (0 if before else 2)).all()
+
+
+@pytest.mark.device
+def test_what_a_refused_submission_would_have_written_can_be_read(
+    device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batch, y = doubling(device)
+    with monkeypatch.context() as patch:
+        functions = device.logical.functions
+        refused = vk.VK_ERROR_OUT_OF_HOST_MEMORY
+        patch.setattr(functions, "vkQueueSubmit2", lambda *_: refused, raising=False)
+        with pytest.raises(VulkanError, match="vkQueueSubmit2"):
+            batch.submit()
+    assert batch.point is None
+    assert (words(device, y) == 0).all()
+    assert y.last_write is not None
+    assert y.last_write.done()
+
+
+@pytest.mark.device
+def test_another_thread_that_waits_is_not_left_waiting(
+    device: Device, sent: Submitted
+) -> None:
+    batch, _ = doubling(device)
+    queue = device.compute_queue
+    seen: list[bool] = []
+    waiter = threading.Thread(target=lambda: seen.append(queue.wait(number)))
+    number = queue.submitted + 1
+    waiter.start()
+    sent.raises, sent.before = KeyboardInterrupt(), True
+    with pytest.raises(KeyboardInterrupt):
+        batch.submit()
+    waiter.join()
+    assert seen == [True]
+
+
+@pytest.mark.device
+def test_a_submission_within_another_stops_the_outer_one(
+    device: Device, sent: Submitted
+) -> None:
+    inner, y = doubling(device)
+    outer, z = doubling(device)
+    queue = device.compute_queue
+    reserve = queue.reserve
+
+    def interrupted() -> TimelinePoint:
+        queue.reserve = reserve  # type: ignore[method-assign]
+        point = reserve()
+        inner.submit()
+        return point
+
+    queue.reserve = interrupted  # type: ignore[method-assign]
+    with pytest.raises(VulkanError, match="another submission was made within"):
+        outer.submit()
+    assert outer.point is None
+    assert (words(device, y) == 2).all()
+    assert (words(device, z) == 0).all()
+    del queue.reserve
+
+
+@pytest.mark.device
+def test_a_batch_interrupted_at_any_line_is_done_or_not(
+    device: Device, sent: Submitted
+) -> None:
+    made: list[tuple[Batch, Buffer]] = []
+
+    def submit() -> None:
+        made[-1][0].submit()
+
+    made.append(doubling(device))
+    for one in each_interruption(submit):
+        batch, y = made[-1]
+        done = batch.point is not None
+        assert (words(device, y) == (2 if done else 0)).all(), one.where
+        made[:] = [doubling(device)]
+    made[-1][0].submit()
+    assert (words(device, made[-1][1]) == 2).all()
+
+
+@pytest.mark.device
+def test_a_replay_interrupted_at_any_line_is_done_or_not(
+    device: Device, sent: Submitted
+) -> None:
+    x, y = (filled(device, np.zeros(64, np.uint32)) for _ in range(2))
+    pipeline = device.pipeline("indirect", source=INDIRECT, constants={"LOCAL_X": 64})
+    places = {field.name: field.offset for field in pipeline.arguments.fields}
+    terms = {f"terms[{k}]": 0 for k in range(30)}
+    batch = device.batch()
+    batch.dispatch(pipeline, (1, 1, 1), {"y": y, "count": 64, **terms}, [], [y])
+    recording = device.record(batch)
+    (start,) = recording.places
+    assert start is not None
+    # Another source each time, so that a prelude is recorded too.
+    source = filled(device, np.zeros(64, np.uint32))
+
+    def submit() -> None:
+        recording.submit([(source, 0, x, 0, x.size)], changed=True)
+
+    expected = 0
+    for turn, one in enumerate(each_interruption(submit)):
+        if recording.point is not None:
+            expected = turn
+        assert (words(device, y) == expected).all(), one.where
+        assert (words(device, x) == expected).all(), one.where
+        source = filled(device, np.full(64, turn + 1, np.uint32))
+        struct.pack_into("<I", recording.content, start + places["terms[4]"], turn + 1)
+    assert (words(device, y) == turn + 1).all()
