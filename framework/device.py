@@ -60,6 +60,8 @@ class GpuDevice(Device):
         The last submission, as long as it has not been settled.
     reads : int
         Reads since all was submitted that left something pending.
+    left : int
+        Nodes, the first of `pending`, that the last read left.
     plans : OrderedDict
         Schedules by graph structure.
     walks : OrderedDict
@@ -78,6 +80,7 @@ class GpuDevice(Device):
         self.pending: list[Node] = []
         self.flight: Flight | None = None
         self.reads = 0
+        self.left = 0
         self.plans: OrderedDict[object, Plan] = OrderedDict()
         self.walks: OrderedDict[object, object] = OrderedDict()
         self.missed_walks = 0

@@ -110,7 +110,7 @@ class Array:
         if node is not None:
             if self.former is None and old.node is None:
                 self.former = old
-            node.arrays = (*node.arrays, weakref.ref(self))
+            node.arrays = (*node.arrays, (weakref.ref(self), value))
         # In this order an interrupt may leave a holder too many, never one too few.
         value.holders += 1
         self.value = value
@@ -133,6 +133,15 @@ class Array:
             self.version += 1
             self.replace(former)
         self.former = None
+
+    def give_back(self, value: Value) -> None:
+        """Hold an earlier value again, which is pending, where the last one failed."""
+        old = self.value
+        if type(old.buffer) is Failed:
+            self.version += 1
+            value.holders += 1
+            self.value = value
+            old.holders -= 1
 
     def __del__(self) -> None:
         self.value.holders -= 1
@@ -353,13 +362,13 @@ class Node:
         What `form.numbers` names: arguments that a schedule does not depend on.
     outputs : tuple of Value
         What it computes.
-    arrays : tuple of weak reference
+    arrays : tuple of (weak reference, Value)
         Storages whose content became one of the outputs in place.
     """
 
     __slots__ = ("arrays", "form", "numbers", "outputs", "values")
 
-    arrays: tuple[weakref.ref[Array], ...]
+    arrays: tuple[tuple[weakref.ref[Array], Value], ...]
 
     def __init__(
         self,

@@ -8,8 +8,9 @@ allocates memory, packs arguments and submits one batch.
 A flush is a transaction. Nodes stay pending until the device has taken the batch; what
 is to be noted then is noted by whoever holds the device's lock next, should an
 interrupt have kept the flush itself from it (`GpuDevice.settle`). An interrupt before
-leaves all pending. An error drops what was to run, and storages that it was to change
-hold again what they held before.
+leaves all pending. After an error as many nodes run as can, in the order in which they
+were asked for; the others are dropped, and storages that they were to change hold again
+what they held before.
 """
 
 from __future__ import annotations
@@ -102,9 +103,10 @@ def append_replacing(
 def flush(device: GpuDevice, more: More | None = None) -> Plan | None:
     """Submit everything pending on a device; waits for nothing.
 
-    Where it fails, what was pending is dropped: reading one of the values says why, and
-    storages that were to change hold what they held before. Where it is interrupted,
-    all stays pending.
+    Where it fails, pieces are tried, as they may do with less memory. From the first
+    node on that cannot run, what was pending is dropped then: reading one of the values
+    says why, and storages that were to change hold what they held before. Where it is
+    interrupted, what has not been submitted stays pending.
 
     Parameters
     ----------
@@ -121,10 +123,11 @@ def flush(device: GpuDevice, more: More | None = None) -> Plan | None:
     """
     with device.lock:
         device.settle()
-        device.reads = 0
+        older = device.left
+        device.reads = device.left = 0
         nodes = device.pending
         if nodes:
-            return _submit(_Flush(device, nodes, []), more)
+            return _run(_Flush(device, nodes, []), more, older)
         if more is not None:
             batch = device.gpu.batch()
             more(batch)
@@ -141,13 +144,15 @@ def compute(device: GpuDevice, value: Value) -> None:
     with device.lock:
         device.settle()
         if value.node is None:
+            device.left = len(device.pending)
             return
         nodes, rest, dead = _split(device.pending, value.node)
         if not rest:
             flush(device)
             return
         if nodes:
-            _submit(_Flush(device, nodes, rest, dead))
+            _run(_Flush(device, nodes, rest, dead), reading=True)
+        device.left = len(device.pending)
         device.reads += 1
         if device.reads > MOST_READS:
             flush(device)
@@ -214,7 +219,12 @@ def run_apart(device: GpuDevice, nodes: Sequence[Node]) -> None:
     """Submit nodes whose inputs are in memory, and leave what is pending alone."""
     with device.lock:
         device.settle()
-        _submit(_Flush(device, nodes, device.pending), over=False)
+        flush = _Flush(device, nodes, device.pending)
+        try:
+            _submit(flush, over=False)
+        except Exception as error:
+            flush.give_up(error)
+            raise
 
 
 class _Flush:
@@ -258,9 +268,19 @@ class _Flush:
         self.batch: vkbackend.Batch | None = None
         self.failed: Failed | None = None
 
+    def taken(self) -> bool:
+        """Return whether the device does the work."""
+        return self.batch is not None and self.batch.point is not None
+
+    def give_up(self, error: Exception) -> None:
+        """Drop the nodes for an error."""
+        self.batch, self.failed = None, Failed(error)
+        self.device.flight = self
+        self.device.settle()
+
     def settle(self) -> None:
         """Hand out the results, or drop what failed, or leave all as it was."""
-        if self.batch is not None and self.batch.point is not None:
+        if self.taken():
             self._drop([*self.nodes, *self.dead] if self.dead else self.nodes)
         elif self.failed is not None:
             self._fail(self.failed)
@@ -292,16 +312,75 @@ class _Flush:
             for value in node.outputs:
                 value.buffer = failed
         self.rest = [node for node in self.rest if node not in lost]
+        for node in self.rest:
+            for reference, value in node.arrays:
+                array = reference()
+                if array is not None:
+                    array.give_back(value)
         self._drop([*self.nodes, *lost.difference(self.nodes), *self.dead])
 
 
 def _settle_arrays(node: Node) -> None:
     """Tell storages that their content is pending no longer, or lost."""
-    for reference in node.arrays:
+    for reference, value in node.arrays:
         array = reference()
         if array is not None:
-            for value in node.outputs:
-                array.settle(value)
+            array.settle(value)
+
+
+def _run(
+    flush: _Flush, more: More | None = None, older: int = 0, reading: bool = False
+) -> Plan | None:
+    """Submit a flush, or as much of it as can run; return the plan if it is one.
+
+    Where nothing can run, so many nodes that are older than the rest stay pending; and
+    all of them for want of memory where something is read, which can be tried again.
+    """
+    device = flush.device
+    try:
+        return _submit(flush, more)
+    except vkbackend.DeviceLost as error:
+        flush.give_up(error)
+        raise
+    except Exception as error:
+        if flush.taken():
+            raise
+        left = _salvage(device, flush.nodes)
+        if len(left) == len(flush.nodes):
+            if reading and isinstance(error, MemoryError):
+                raise
+            left = left[older:] or left
+        if left:
+            _Flush(device, left, _without(device.pending, left)).give_up(error)
+            raise
+    if more is not None:
+        batch = device.gpu.batch()
+        more(batch)
+        batch.submit()
+    return None
+
+
+def _salvage(device: GpuDevice, nodes: Sequence[Node]) -> Sequence[Node]:
+    """Submit nodes that failed together in pieces; return those left from an error on.
+
+    As an operation that fails leaves done what was asked for before it.
+    """
+    size = len(nodes) // 2
+    while size:
+        piece = nodes[:size]
+        try:
+            _submit(_Flush(device, piece, _without(device.pending, piece)))
+        except Exception:
+            size //= 2
+        else:
+            nodes = nodes[size:]
+            size = min(size, len(nodes))
+    return nodes
+
+
+def _without(pending: Sequence[Node], nodes: Sequence[Node]) -> list[Node]:
+    gone = set(nodes)
+    return [node for node in pending if node not in gone]
 
 
 def _submit(flush: _Flush, more: More | None = None, over: bool = True) -> Plan:
@@ -323,9 +402,6 @@ def _submit(flush: _Flush, more: More | None = None, over: bool = True) -> Plan:
             more(batch)
         flush.batch = batch
         batch.submit()
-    except Exception as error:
-        flush.failed = Failed(error)
-        raise
     finally:
         device.settle()
     return plan
@@ -340,7 +416,7 @@ def _needed(rest: Sequence[Node]) -> tuple[set[Value], set[Value]]:
     former = {
         array.former
         for node in rest
-        for reference in node.arrays
+        for reference, _ in node.arrays
         if (array := reference()) is not None
     }
     return needed, former

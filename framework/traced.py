@@ -93,7 +93,7 @@ class TracedArray(Array):
         view: Traced = self.former
         node = value.node
         if node is not None:
-            node.arrays = (*node.arrays, weakref.ref(self))
+            node.arrays = (*node.arrays, (weakref.ref(self), value))
         value.holders += 1
         if view.trace.visible():
             old, view.value = view.value, value
@@ -119,6 +119,13 @@ class TracedArray(Array):
                 _value.__set__(self, view.former)
                 _version.__set__(self, _version.__get__(self) + 1)
             view.former = None
+
+    def give_back(self, value: Value) -> None:
+        """Hold an earlier value again, which is pending, where the last one failed."""
+        view: Traced = self.former
+        if view.trace.ended:
+            self.join()
+            self.give_back(value)
 
     def join(self) -> None:
         """Let everybody see what the trace did, which has ended.

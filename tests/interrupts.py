@@ -4,14 +4,16 @@
     python -m tests.interrupts --every 40 --from 3   one line in so many
     python -m tests.interrupts --twice               a second interrupt soon after
     python -m tests.interrupts --signals 2000        real ones, at random moments
+    python -m tests.interrupts --errors              no memory, or no kernel
 
-After each interrupt every array must be readable and hold what it held before the step
-or what the step makes of it, to the bit; training that goes on from a checkpoint, and
-one that begins anew, must end like those that nothing interrupted. The exit status says
-whether all did.
+After each interrupt, or error, every array must be readable and hold what it held
+before the step or what the step makes of it, to the bit; training that goes on from a
+checkpoint, and one that begins anew, must end like those that nothing interrupted. The
+exit status says whether all did.
 """
 
 import argparse
+import functools
 import itertools
 import os
 import random
@@ -24,6 +26,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
+from unittest import mock
 
 import numpy as np
 
@@ -129,10 +132,18 @@ class Job:
             state = self.scaler.state_dict()
             found["scale"] = np.array(state["scale"])
             found["growth"] = np.array(state["_growth_tracker"])
-        for parameter in self.model.parameters():
-            if parameter.grad is not None:
-                parameter.grad.numpy()
         return found
+
+    def gradients(self) -> list[str]:
+        """Return what reading gradients says where they cannot be read."""
+        said = []
+        for parameter in self.model.parameters():
+            try:
+                if parameter.grad is not None:
+                    parameter.grad.numpy()
+            except RuntimeError as error:
+                said.append(f"gradient: {error}")
+        return said
 
     def checkpoint(self) -> dict[str, Any]:
         """Return copies of everything that a training goes on from."""
@@ -163,6 +174,7 @@ class Job:
         self.optimizer.load_state_dict(checkpoint["optimizer"])
         self.scaler.load_state_dict(checkpoint["scaler"])
         fw.set_rng_state(checkpoint["random"])
+        fw.eval()
 
 
 class Interrupted:
@@ -248,7 +260,11 @@ class Check:
         self.device, self.name, self.jitted = device, name, jitted
         self.references = [Reference(device, name, kind) for kind in (False, True)]
         self.reference = self.references[jitted]
-        self.job = Job(device, name, jitted)
+        self.anew()
+
+    def anew(self) -> None:
+        """Begin with a job that nothing has happened to."""
+        self.job = Job(self.device, self.name, self.jitted)
         self.job.step(0)
 
     def begin(self, steps: int, fresh: bool) -> int:
@@ -260,10 +276,16 @@ class Check:
             self.job.step(number)
         return 1 + steps
 
-    def after(self, number: int) -> list[str]:
-        """Return what is wrong after the step of a number was interrupted."""
+    def after(self, number: int, failed: bool = False) -> list[str]:
+        """Return what is wrong after the step of a number was interrupted.
+
+        Where it failed, gradients may say so instead of being there.
+        """
         try:
-            return self._after(number)
+            said = self.job.gradients()
+            if failed and not self.jitted:
+                said = [each for each in said if "injected" not in each]
+            return said + self._after(number)
         except Exception as error:
             return [f"{type(error).__name__}: {error}"]
 
@@ -324,10 +346,86 @@ def sweep(
             if found:
                 where = f"{os.path.relpath(place[0])}:{place[1]} +{again}"
                 failures.append(f"{check.name}, {kind}, {where}: {'; '.join(found)}")
-                # What comes next begins with a job that nothing is known of.
-                check.job = Job(check.device, check.name, check.jitted)
-                check.job.step(0)
+                check.anew()
     return count, failures
+
+
+PLACES = {
+    "allocate": lambda device: device.gpu,
+    "allocate_each": lambda device: device.gpu,
+    "pipeline": lambda device: device.gpu,
+    "record": lambda device: device.gpu,
+    "batch": lambda device: device.gpu,
+    "submit": lambda _: vkbackend.Batch,
+    "submit again": lambda _: vkbackend.Recording,
+}
+"""Where errors come from: functions of what is returned for a device."""
+
+ERRORS: dict[str, tuple[BaseException, int]] = {
+    "no memory": (vkbackend.OutOfDeviceMemory("injected: no memory"), 1),
+    "no memory any more": (vkbackend.OutOfDeviceMemory("injected: none"), 1 << 30),
+    "no kernel": (vkbackend.ShaderError("injected: no kernel"), 1),
+    "no kernel any more": (vkbackend.ShaderError("injected: no kernels"), 1 << 30),
+    "interrupt": (KeyboardInterrupt(), 1),
+}
+"""What comes from there, and how often."""
+
+
+class Failing:
+    """Lets calls of a function raise an error.
+
+    Parameters
+    ----------
+    function : callable
+    at : int
+        The first such call, from 0.
+    error : BaseException
+    often : int
+        How many calls do.
+    """
+
+    def __init__(
+        self, function: Callable[..., Any], at: int, error: BaseException, often: int
+    ) -> None:
+        self.function, self.error = function, error
+        self.left, self.last = at, -often
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        self.left -= 1
+        if self.last <= self.left < 0:
+            raise self.error
+        return self.function(*args, **kwargs)
+
+
+def inject(
+    check: Check, kind: str, place: str, error: str, every: int = 1, first: int = 0
+) -> tuple[int, list[str]]:
+    """Let each call of a function fail in turn; return how many, and what was wrong."""
+    jitted, steps = KINDS[kind]
+    owner = PLACES[place](check.device)
+    name = place.split()[0]
+    failures, count = [], 0
+    for at in itertools.count(first, every):
+        number = check.begin(steps, jitted and not steps)
+        failing = Failing(getattr(owner, name), at, *ERRORS[error])
+        # A function of a class is called with what it belongs to.
+        called: Any = failing
+        if isinstance(owner, type):
+            called = functools.partialmethod(failing)
+        with mock.patch.object(owner, name, called):
+            try:
+                check.job.step(number)
+            except (vkbackend.Error, KeyboardInterrupt):
+                pass
+        if failing.left >= 0:
+            return count, failures
+        count += 1
+        found = check.after(number, failed=error != "interrupt")
+        if found:
+            where = f"{check.name}, {kind}, {error} in call {at} of {place}"
+            failures.append(f"{where}: {'; '.join(found)}")
+            check.anew()
+    raise AssertionError("unreachable")
 
 
 def storm(check: Check, signals: int, seed: int) -> list[str]:
@@ -377,6 +475,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--from", dest="first", type=int, default=0, help="which")
     parser.add_argument("--twice", action="store_true", help="two interrupts each")
     parser.add_argument("--signals", type=int, default=0, help="real ones instead")
+    parser.add_argument("--errors", action="store_true", help="errors instead")
     parser.add_argument("--seed", type=int, default=0, help="when signals are sent")
     parser.add_argument("--device", help="a device's name or number; default the best")
     given = parser.parse_args(arguments)
@@ -395,7 +494,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
             )
             failures += found
             continue
-        for kind in [kind for kind, (each, _) in KINDS.items() if each is jitted]:
+        kinds = [kind for kind, (each, _) in KINDS.items() if each is jitted]
+        if given.errors:
+            for kind, place, error in itertools.product(kinds, PLACES, ERRORS):
+                count, found = inject(check, kind, place, error, given.every)
+                failures += found
+                print(
+                    f"{name}, {kind}, {error} in {place}: {count} calls,"
+                    f" {len(found)} failures",
+                    flush=True,
+                )
+            continue
+        for kind in kinds:
             start = time.monotonic()
             count, found = sweep(check, kind, given.every, given.first, given.twice)
             seconds = time.monotonic() - start

@@ -132,6 +132,7 @@ class Jitted(Generic[P, R]):
                 trace.publish()
             finally:
                 trace.publish()
+                trace.drop_gradients()
             raise
 
     def _traced(

@@ -12,7 +12,7 @@ from .. import ops
 from ..autograd import no_grad
 from ..errors import TraceError
 from ..execution import realised
-from ..pending import Array, Node, Value, keep
+from ..pending import Array, Failed, Node, Value, keep
 from ..precision import apart
 from ..schedule import compute, flush
 from ..shape import Layout, interned
@@ -236,6 +236,13 @@ class Trace:
         for array, _ in self.rebound_arrays.values():
             if type(array) is TracedArray:
                 array.join()
+
+    def drop_gradients(self) -> None:
+        """Give leaves back what they had, where their gradient was not computed."""
+        for leaf, entry in self.leaves.values():
+            grad = leaf.own_grad
+            if grad is not None and type(grad.array.value.buffer) is Failed:
+                leaf.own_grad = None if entry is ANY else entry
 
     def run_now(self) -> None:
         """Run what was collected, as if it had been asked for without a trace."""

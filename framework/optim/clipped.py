@@ -149,7 +149,12 @@ class Clipped:
             # Before, as what the tape has saved may be written over from here on.
             for array in arrays:
                 array.version += 1
-            flush(device, lambda batch: memory.extend(self._add(batch, values)))
+
+            def add(batch: vkbackend.Batch) -> None:
+                # Again where a submission failed.
+                memory[:] = self._add(batch, values)
+
+            flush(device, add)
             for k, slot in self._elsewhere:
                 arrays[k].replace(Value(*self._kinds[k], buffer=memory[slot][0]))
             norm = Array(Value(1, self._dtype, buffer=memory[self._norm][0]))

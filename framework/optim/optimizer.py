@@ -451,6 +451,8 @@ class Optimizer:
                         for name, value in state_dict["state"][number].items()
                     }
             mine.update({**given, "params": mine["params"]})
+        # At once: a step that fails must not take what was loaded with it.
+        evaluate(*[each for group in self.param_groups for each in group["params"]])
 
 
 def _copied(value: Any, parameter: Tensor) -> Any:
