@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import warnings
 from collections import OrderedDict
@@ -103,6 +104,7 @@ class GpuDevice(Device):
 
 CPU = Device()
 
+_lock = threading.Lock()
 _opened: dict[vkbackend.Device, GpuDevice] = {}
 _said: set[str] = set()
 
@@ -120,13 +122,13 @@ def device(selector: str | int | Device | None = None) -> Device:
     Returns
     -------
     Device
-        The host device, with one warning, when nothing was selected and there is no
-        usable Vulkan device.
+        The same for the same selector, until the device is closed or lost. With None
+        the host device, with one warning, when there is no usable Vulkan device.
 
     Raises
     ------
     NoVulkanError
-        If a device was selected by name or number and there is none such.
+        If a device was asked for, also by "gpu", and there is none such.
     """
     if isinstance(selector, Device):
         return selector
@@ -138,6 +140,8 @@ def device(selector: str | int | Device | None = None) -> Device:
     try:
         gpu = vkbackend.open_device()
     except NoVulkanError as error:
+        if selector == "gpu":
+            raise
         _say_once(f"no Vulkan device is usable, so the host computes: {error}")
         return CPU
     if gpu.info.kind == "software":
@@ -156,16 +160,48 @@ def devices() -> list[str]:
 
 def opened_devices() -> list[GpuDevice]:
     """Return the Vulkan devices in use."""
-    return list(_opened.values())
+    with _lock:
+        _forget_unusable()
+        return list(_opened.values())
 
 
 def _wrap(gpu: vkbackend.Device) -> GpuDevice:
-    if gpu not in _opened:
-        _opened[gpu] = GpuDevice(gpu)
-    return _opened[gpu]
+    with _lock:
+        _forget_unusable()
+        found = _opened.get(gpu)
+        if found is None:
+            found = GpuDevice(gpu)
+            if gpu.usable:
+                _opened[gpu] = found
+                gpu.at_close.append(_forget_unusable)
+        return found
+
+
+def _forget_unusable() -> None:
+    """Let go of devices that are closed or lost, with what is kept for them."""
+    for gpu in list(_opened):
+        if not gpu.usable:
+            _opened.pop(gpu, None)
 
 
 def _say_once(message: str) -> None:
-    if message not in _said:
+    with _lock:
+        known = message in _said
         _said.add(message)
+    if not known:
         warnings.warn(f"vkbackend: {message}", stacklevel=3)
+
+
+def _forget_parent() -> None:
+    """Give a forked child locks of its own: other threads may have held the parent's.
+
+    What it asks of a device is then refused by the device, at once.
+    """
+    global _lock
+    _lock = threading.Lock()
+    for found in _opened.values():
+        found.lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_parent)

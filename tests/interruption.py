@@ -20,15 +20,22 @@ DEVICE_LAYER = str(Path(vkbackend.__file__).parent)
 
 @functools.cache
 def _exits(code: CodeType) -> frozenset[int]:
-    """Return the instructions that leave a `with` block: they load None three times."""
+    """Return instructions at which no signal is looked for, in places that matter.
+
+    Those that leave a `with` block load None three times; `try` alone does nothing, but
+    a tracing function is called there, outside of the block around it.
+    """
     rows = list(dis.get_instructions(code))
     loads = [row.opname == "LOAD_CONST" and row.argval is None for row in rows]
-    again = [loads[k] or rows[k].opname == "DUP_TOP" for k in range(len(rows))]
-    return frozenset(
-        rows[k].offset
-        for k in range(len(rows) - 2)
-        if loads[k] and again[k + 1] and again[k + 2]
-    )
+    found = {row.offset for row in rows if row.opname == "NOP"}
+    for k in range(len(rows) - 2):
+        others = (loads[k + n] or rows[k + n].opname == "DUP_TOP" for n in (1, 2))
+        if loads[k] and all(others):
+            found.add(rows[k].offset)
+            # What is returned from inside goes under them first.
+            if k and rows[k - 1].opname in ("SWAP", "ROT_TWO"):
+                found.add(rows[k - 1].offset)
+    return frozenset(found)
 
 
 class Interrupter:

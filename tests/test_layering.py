@@ -30,6 +30,7 @@ ORDER = {
         batch
         transfer prelude replay
         device
+        opening
         futures batch_kernels
         kernel_cache batch_queue
         command_batch

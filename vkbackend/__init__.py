@@ -15,7 +15,7 @@ from .batch import Batch
 from .buffer import Buffer
 from .command_batch import CommandBatch, batch
 from .counters import Counters
-from .device import Device, open_device
+from .device import Device
 from .errors import (
     ArgumentError,
     DeviceLost,
@@ -29,6 +29,7 @@ from .errors import (
 from .futures import future_of
 from .info import DeviceInfo
 from .kernel_cache import KernelCache
+from .opening import open_device
 from .physical import PhysicalDevice, devices
 from .pipeline import Pipeline
 from .profile import Profile, Span

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 from . import batch_kernels as kernels
 from .batch_queue import ArrayQueue, Handle, is_half
 from .buffer import Buffer
-from .device import Device, open_device
+from .device import Device
 from .errors import ArgumentError
 from .futures import future_of
 from .kernel_cache import KernelCache
+from .opening import open_device
 from .timeline import TimelinePoint
 
 if TYPE_CHECKING:

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import atexit
 import contextlib
-import os
 import threading
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 from weakref import WeakValueDictionary
 
-from . import config, instance, physical
+from . import config
 from .arena import Arena
 from .batch import Batch
 from .buffer import Buffer
 from .counters import Counters
-from .errors import ArgumentError
+from .errors import ArgumentError, DeviceLost
 from .info import DeviceInfo
 from .logical import LogicalDevice
 from .memory import Memory, Use, gibibytes
@@ -51,6 +49,8 @@ class Device:
         What it can do.
     counters : Counters
         What was done on it, in running totals.
+    at_close : list of callable
+        Called when it has been closed, for layers above that keep something for it.
     """
 
     def __init__(self, chosen: PhysicalDevice) -> None:
@@ -58,7 +58,23 @@ class Device:
         self.info: DeviceInfo = chosen.info
         self.logical = LogicalDevice(chosen)
         self.counters: Counters = self.logical.counters
+        self._building = threading.RLock()
         self._closed = ""
+        self._whole = False
+        self.at_close: list[Callable[[], object]] = []
+        # From here on the exit of the process closes it, if nobody else does.
+        _devices.append(self)
+        try:
+            self._open()
+        except BaseException:
+            self._closed = "closed"
+            self.logical.close()
+            _devices.remove(self)
+            raise
+
+    def _open(self) -> None:
+        """Create all that belongs to the device."""
+        self.logical.open()
         families = self.logical.family_indices
         self.compute_queue = Queue(self.logical, families[0], "compute")
         self.transfer_queue = self.compute_queue
@@ -71,20 +87,31 @@ class Device:
             self.memory, Use.ARGUMENTS, _ARGUMENT_CHUNK, _ARGUMENT_CHUNKS
         )
         self._builder = PipelineBuilder(self.logical, self.compute_queue)
-        self._building = threading.RLock()
         self._pipelines: WeakValueDictionary[object, Pipeline] = WeakValueDictionary()
         self._kept: deque[Pipeline] = deque(maxlen=_KEPT)
         self._modules: dict[object, bytes] = {}
         self._unsettled: dict[Recording, None] = {}
         self._poison = config.POISON.enabled()
         self.open_profile: Profile | None = None
+        self._whole = True
 
     def __repr__(self) -> str:
-        state = f", {self._closed}" if self._closed else ""
+        state = self._closed or ("lost" if self.logical.lost else "")
+        state = f", {state}" if state else ""
         return f"<Device {self.info.name}{state}>"
 
     def check_open(self, where: str) -> None:
-        """Raise ArgumentError if the device is closed or belongs to another process."""
+        """Raise an error if the device is closed or lost.
+
+        Raises
+        ------
+        ArgumentError
+            If it is closed, or belongs to another process.
+        DeviceLost
+            If the driver has lost it.
+        """
+        if self.logical.lost:
+            self.logical.check_lost()
         if self._closed:
             raise ArgumentError(
                 f"{where}: the device is {self._closed}: {self.info.name}; open a"
@@ -351,31 +378,56 @@ class Device:
         """Return how many Vulkan objects of each kind exist; empty after `close`."""
         return self.logical.live_objects()
 
+    @property
+    def usable(self) -> bool:
+        """Whether it is open and not lost."""
+        return not self._closed and not self.logical.lost
+
     def close(self) -> None:
-        """Wait for all work and destroy everything; buffers become unusable."""
+        """Wait for all work and destroy everything; buffers become unusable.
+
+        One that is stopped, by an error or by Ctrl-C, leaves the device unusable, and
+        is finished by the next.
+        """
         with self._building, self.logical.lock:
-            if self._closed:
+            if self._closed == _PARENTS:
                 return
             self._closed = "closed"
-            queues = dict.fromkeys((self.compute_queue, self.transfer_queue))
-            for queue in queues:
-                queue.drain()
-            self._transfer.close()
-            self._arguments.close()
-            self._builder.close()
-            self._kept.clear()
-            self._pipelines.clear()
-            self.pool.close()
-            for queue in queues:
-                queue.close()
+            if self in _devices:
+                self._destroy()
+            # Last, so that a close that was stopped before is done again.
+            if self in _devices:
+                _devices.remove(self)
+        for call in self.at_close:
+            call()
+
+    def _destroy(self) -> None:
+        """Destroy everything; whatever is destroyed already is passed over."""
+        if not self._whole:
             self.logical.close()
-        with _lock:
-            if _opened.get(self.physical) is self:
-                del _opened[self.physical]
+            return
+        queues = dict.fromkeys((self.compute_queue, self.transfer_queue))
+        for queue in queues:
+            queue.drain()
+        with contextlib.suppress(DeviceLost):
+            self.logical.idle()
+        self._transfer.close()
+        self._arguments.close()
+        self._builder.close()
+        self._kept.clear()
+        self._pipelines.clear()
+        self.pool.close()
+        for queue in queues:
+            queue.close()
+        self.logical.close()
 
     def disown(self) -> None:
         """Make it unusable without touching Vulkan: after a fork it is the parent's."""
-        self._closed = "the parent process's"
+        self._closed = _PARENTS
+        self.logical.parents = True
+        # Another thread of the parent may hold the old ones.
+        self.logical.lock = threading.RLock()
+        self._building = threading.RLock()
 
 
 _COUNTS = frozenset({"blocks", "allocations", "total_allocations", "reuses"})
@@ -395,51 +447,18 @@ def _byte_view(data: Any) -> memoryview:
     return view.cast("B") if view.nbytes else memoryview(b"")
 
 
-_lock = threading.Lock()
-_opened: dict[PhysicalDevice, Device] = {}
+_PARENTS = "the parent process's"
+
+_devices: list[Device] = []
 
 
-def open_device(selector: str | int | None = None) -> Device:
-    """Return a device, opening it on the first call for it.
-
-    Parameters
-    ----------
-    selector : str or int, optional
-        An index into `devices()`, or part of a name in any case, as `llvmpipe`. None
-        means `VKBACKEND_DEVICE`, or the best device when that is unset.
-
-    Returns
-    -------
-    Device
-        The same object for the same physical device until it is closed.
-
-    Raises
-    ------
-    NoVulkanError
-        If there is no such device, or none at all; says what to do.
-    """
-    chosen = physical.choose(selector)
-    with _lock:
-        if chosen not in _opened:
-            _opened[chosen] = Device(chosen)
-        return _opened[chosen]
+def unclosed() -> list[Device]:
+    """Return every device that has not been closed to the end."""
+    return list(_devices)
 
 
-def close_all() -> None:
-    """Close every device and the Vulkan instance."""
-    for device in list(_opened.values()):
-        device.close()
-    instance.close()
-
-
-def _forget_parent() -> None:
-    """Start afresh in a forked child: Vulkan objects do not survive a fork."""
-    for device in _opened.values():
+def disown_all() -> None:
+    """Make every device unusable: in a forked child."""
+    for device in _devices:
         device.disown()
-    _opened.clear()
-    instance.forget()
-
-
-atexit.register(close_all)
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_parent)
+    _devices.clear()

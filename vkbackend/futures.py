@@ -6,6 +6,7 @@ its queue is closed.
 
 from __future__ import annotations
 
+import os
 import threading
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
@@ -103,3 +104,14 @@ class _Waiter:
 
 _lock = threading.Lock()
 _waiters: WeakKeyDictionary[Queue, _Waiter] = WeakKeyDictionary()
+
+
+def _forget_parent() -> None:
+    """Start afresh in a forked child, which has none of these threads."""
+    global _lock, _waiters
+    _lock = threading.Lock()
+    _waiters = WeakKeyDictionary()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_parent)

@@ -98,9 +98,20 @@ class Instance:
         if self.validating:
             self._check_layer()
         self.debug_names = self.validating and "VK_EXT_debug_utils" in extensions
-        self.handle = self._create(extensions)
-        self.functions = runtime.instance_functions(self.handle)
-        self._messenger = self._create_messenger() if self.debug_names else None
+        # The driver writes here, so that `close` finds what there is.
+        self._cell = ctypes.c_void_p()
+        self._messenger = ctypes.c_uint64()
+        self._closed: list[None] = []
+        try:
+            self._create(extensions)
+            assert self._cell.value is not None
+            self.handle = self._cell.value
+            self.functions = runtime.instance_functions(self.handle)
+            if self.debug_names:
+                self._create_messenger()
+        except BaseException:
+            self.close()
+            raise
 
     def _check_layer(self) -> None:
         layers = layer_names()
@@ -111,7 +122,7 @@ class Instance:
                 f" vulkan-validationlayers or unset {config.VALIDATION.name}"
             )
 
-    def _create(self, offered: set[str]) -> int:
+    def _create(self, offered: set[str]) -> None:
         """Create the instance; a missing driver becomes a NoVulkanError."""
         flags = 0
         wanted = []
@@ -137,15 +148,14 @@ class Instance:
             enabledExtensionCount=len(wanted),
             ppEnabledExtensionNames=wanted,
         )
-        handle = ctypes.c_void_p()
         result = self._global.vkCreateInstance(
-            ctypes.byref(info), None, ctypes.byref(handle)
+            ctypes.byref(info), None, ctypes.byref(self._cell)
         )
+        if result:
+            self._cell.value = None
         if result == vk.VK_ERROR_INCOMPATIBLE_DRIVER:
             raise no_driver("vkCreateInstance: VK_ERROR_INCOMPATIBLE_DRIVER (-9)")
         runtime.check("vkCreateInstance", result)
-        assert handle.value is not None
-        return handle.value
 
     def _debug_chain(self) -> ctypes.Structure | None:
         """Return what makes the layer report on the instance's own creation too."""
@@ -163,24 +173,28 @@ class Instance:
         )
         return runtime.chain(messenger, features)
 
-    def _create_messenger(self) -> int:
-        handle = ctypes.c_uint64()
-        runtime.check(
-            "vkCreateDebugUtilsMessengerEXT",
-            self.functions.vkCreateDebugUtilsMessengerEXT(
-                self.handle, ctypes.byref(_messenger_info()), None, ctypes.byref(handle)
-            ),
+    def _create_messenger(self) -> None:
+        result = self.functions.vkCreateDebugUtilsMessengerEXT(
+            self.handle,
+            ctypes.byref(_messenger_info()),
+            None,
+            ctypes.byref(self._messenger),
         )
-        return handle.value
+        runtime.check("vkCreateDebugUtilsMessengerEXT", result)
 
     def close(self) -> None:
-        """Destroy the messenger and the instance."""
-        if self._messenger is not None:
-            self.functions.vkDestroyDebugUtilsMessengerEXT(
-                self.handle, self._messenger, None
+        """Destroy the messenger and the instance; nothing if that is done already."""
+        if self._closed or not self._cell.value:
+            return
+        functions = runtime.instance_functions(self._cell.value)
+        messenger, self._messenger = self._messenger, ctypes.c_uint64()
+        if messenger.value:
+            functions.vkDestroyDebugUtilsMessengerEXT(
+                self._cell.value, messenger.value, None
             )
-            self._messenger = None
-        self.functions.vkDestroyInstance(self.handle, None)
+        # The call and the note that it was made: no signal comes in between.
+        destroy = functions.vkDestroyInstance
+        self._closed.extend(map(destroy, (self._cell.value,), (None,)))
 
 
 def _messenger_info() -> ctypes.Structure:
@@ -281,6 +295,8 @@ def close() -> None:
 
 def forget() -> None:
     """Drop the instance without destroying it: in a forked child."""
-    global _current, _forked
+    global _current, _forked, _lock
     _forked = _forked or _current is not None
     _current = None
+    # Another thread of the parent may hold the old one.
+    _lock = threading.Lock()

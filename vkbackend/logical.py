@@ -2,17 +2,18 @@
 
 Everything that owns Vulkan objects makes and destroys them through `LogicalDevice`, so
 that each has a debug name and a leak can be counted: `live` maps the kind of object
-(`Buffer`, `Pipeline`, ...) to how many exist.
+(`Buffer`, `Pipeline`, ...) to those that exist. Where one is made or destroyed, it is
+written down before and after, so that `close` finds all that is left, whatever stopped
+the work in between.
 """
 
-import collections
 import ctypes
 import threading
 from typing import TYPE_CHECKING
 
 from . import features
 from .counters import Counters
-from .errors import NoVulkanError
+from .errors import ArgumentError, DeviceLost, NoVulkanError
 from .info import QueueFamily
 from .physical import PhysicalDevice
 from .vk import generated as vk
@@ -20,6 +21,11 @@ from .vk import runtime
 
 if TYPE_CHECKING:
     from .timeline import Queue
+
+REMEDY = (
+    "close the device, open it again and load a checkpoint: what its memory held is"
+    " undefined"
+)
 
 _OBJECT_TYPES = {
     "Buffer": vk.VK_OBJECT_TYPE_BUFFER,
@@ -52,8 +58,12 @@ class LogicalDevice:
         Held around everything that submits, allocates or changes shared state.
     counters : Counters
         Totals since it was opened.
-    live : collections.Counter
-        How many Vulkan objects of each kind exist.
+    live : dict of str to set of int
+        The Vulkan objects of each kind that exist.
+    lost : str
+        What the driver said when it lost the device; empty as long as it has not.
+    parents : bool
+        Whether this is a forked child, which must not touch it.
     compute_family, transfer_family : int
         Queue families; the same number when there is no transfer-only family.
     timestamps : bool
@@ -68,19 +78,36 @@ class LogicalDevice:
         self.lock = threading.RLock()
         self.counters = Counters()
         self.unsure: Queue | None = None
-        self.live: collections.Counter[str] = collections.Counter()
+        self.live: dict[str, set[int]] = {
+            kind: set() for kind in _OBJECT_TYPES if kind != "Queue"
+        }
+        self.lost = ""
+        self.parents = False
+        # Being made, where the driver writes the handle; and being destroyed, with what
+        # the driver's command has returned by now.
+        self._making: list[tuple[str, ctypes.c_uint64]] = []
+        self._ending: list[tuple[str, int, list[None]]] = []
+        self._cell = ctypes.c_void_p()
+        self._closed: list[None] = []
         self.compute_family = compute_family(physical.families)
         self.transfer_family = transfer_family(physical.families, self.compute_family)
         self.timestamps = physical.families[self.compute_family].timestamp_bits > 0
-        self.handle = self._create()
-        self.functions = runtime.device_functions(self.handle)
+        self.handle = 0
+        self.functions = physical.instance.functions
+
+    def open(self) -> None:
+        """Create the `VkDevice`; `close` may follow wherever this was stopped."""
+        self._create()
+        assert self._cell.value is not None
+        self.functions = runtime.device_functions(self._cell.value)
+        self.handle = self._cell.value
 
     @property
     def family_indices(self) -> tuple[int, ...]:
         """The distinct queue families in use."""
         return tuple(dict.fromkeys((self.compute_family, self.transfer_family)))
 
-    def _create(self) -> int:
+    def _create(self) -> None:
         chain, extensions = features.enabling(
             self.info.supported, self.info.api_version, self.physical.extensions
         )
@@ -101,34 +128,79 @@ class LogicalDevice:
             enabledExtensionCount=len(extensions),
             ppEnabledExtensionNames=extensions,
         )
-        handle = ctypes.c_void_p()
         result = self.physical.instance.functions.vkCreateDevice(
-            self.physical.handle, ctypes.byref(info), None, ctypes.byref(handle)
+            self.physical.handle, ctypes.byref(info), None, ctypes.byref(self._cell)
         )
+        if result:
+            self._cell.value = None
         runtime.check("vkCreateDevice", result, self.info.name)
-        assert handle.value is not None
-        return handle.value
+
+    def check(self, call: str, result: int, detail: str = "") -> None:
+        """Raise the error of a command's result, see `runtime.check`.
+
+        The first that tells of the loss of the device is what `lost` says ever after.
+        """
+        if result == vk.VK_ERROR_DEVICE_LOST:
+            said = f"{call}: VK_ERROR_DEVICE_LOST ({result})"
+            said = ": ".join([said, *([detail] if detail else [])])
+            self.lost = self.lost or f"{said}; {REMEDY}"
+            self.check_lost()
+        runtime.check(call, result, detail)
+
+    def check_lost(self) -> None:
+        """Raise DeviceLost if the device is lost, in the words of the first time.
+
+        In a forked child raise ArgumentError: the device is the parent's.
+        """
+        if self.parents:
+            raise ArgumentError(
+                f"vkbackend: the device belongs to the parent process:"
+                f" {self.info.name}; use it there"
+            )
+        if self.lost:
+            raise DeviceLost(self.lost, vk.VK_ERROR_DEVICE_LOST)
 
     def create(self, kind: str, info: ctypes.Structure, name: str) -> int:
         """Create an object with `vkCreate<kind>` and return its handle."""
-        handle = ctypes.c_uint64()
         call = f"vkCreate{kind}"
         function = getattr(self.functions, call)
-        result = function(self.handle, ctypes.byref(info), None, ctypes.byref(handle))
-        runtime.check(call, result, name)
-        self.track(kind, handle.value, name)
-        return handle.value
+        making = kind, ctypes.c_uint64()
+        self._making.append(making)
+        cell = making[1]
+        result = function(self.handle, ctypes.byref(info), None, ctypes.byref(cell))
+        if result:
+            self._making.remove(making)
+            self.check(call, result, name)
+        self.track(kind, cell.value, name)
+        self._making.remove(making)
+        return cell.value
 
     def track(self, kind: str, handle: int, name: str) -> None:
         """Count and name an object that another call than `create` made."""
-        self.live[kind] += 1
+        self.live[kind].add(handle)
         self.set_name(kind, handle, name)
 
     def destroy(self, kind: str, handle: int) -> None:
-        """Destroy an object: `vkDestroy<kind>`, or `vkFreeMemory` for device memory."""
+        """Destroy an object: `vkDestroy<kind>`, or `vkFreeMemory` for device memory.
+
+        Nothing happens if it is gone, as when a `close` that was stopped is done again.
+        """
+        if handle not in self.live[kind]:
+            return
         call = "vkFreeMemory" if kind == "DeviceMemory" else f"vkDestroy{kind}"
-        getattr(self.functions, call)(self.handle, handle, None)
-        self.live[kind] -= 1
+        function = getattr(self.functions, call)
+        returned: list[None] = []
+        ending = kind, handle, returned
+        self._ending.append(ending)
+        self.live[kind].discard(handle)
+        # The call and the note that it was made: no signal comes in between.
+        returned.extend(map(function, (self.handle,), (handle,), (None,)))
+        self._ending.remove(ending)
+
+    def idle(self) -> None:
+        """Wait for all that the device does; nobody may submit meanwhile."""
+        if self.handle and not self._closed:
+            self.check("vkDeviceWaitIdle", self.functions.vkDeviceWaitIdle(self.handle))
 
     def set_name(self, kind: str, handle: int, name: str) -> None:
         """Give an object the name that validation messages will use for it."""
@@ -142,7 +214,7 @@ class LogicalDevice:
         )
         functions = self.physical.instance.functions
         result = functions.vkSetDebugUtilsObjectNameEXT(self.handle, ctypes.byref(info))
-        runtime.check("vkSetDebugUtilsObjectNameEXT", result, name)
+        self.check("vkSetDebugUtilsObjectNameEXT", result, name)
 
     def make_sure(self) -> None:
         """Find out what became of a submission that ended early.
@@ -151,6 +223,7 @@ class LogicalDevice:
         has left it.
         """
         if self.unsure is not None:
+            self.check_lost()
             with self.lock:
                 queue = self.unsure
                 if queue is not None:
@@ -159,11 +232,31 @@ class LogicalDevice:
 
     def live_objects(self) -> dict[str, int]:
         """Return the kinds of object that exist, with how many of each."""
-        return {kind: count for kind, count in self.live.items() if count}
+        return {kind: len(handles) for kind, handles in self.live.items() if handles}
 
     def close(self) -> None:
-        """Destroy the device; every object made through it must be gone."""
-        self.functions.vkDestroyDevice(self.handle, None)
+        """Destroy the device and what is left on it, which must be idle.
+
+        May be called any number of times: it goes on where it was stopped.
+        """
+        if self._closed or self._cell.value is None:
+            return
+        if not self.handle:
+            self.functions = runtime.device_functions(self._cell.value)
+            self.handle = self._cell.value
+        for kind, cell in self._making:
+            if cell.value:
+                self.live[kind].add(cell.value)
+        for kind, handle, returned in self._ending:
+            if not returned:
+                self.live[kind].add(handle)
+        self._making.clear()
+        self._ending.clear()
+        for kind, handles in self.live.items():
+            for handle in tuple(handles):
+                self.destroy(kind, handle)
+        destroy = self.functions.vkDestroyDevice
+        self._closed.extend(map(destroy, (self.handle,), (None,)))
 
 
 def compute_family(families: tuple[QueueFamily, ...]) -> int:

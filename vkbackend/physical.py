@@ -7,6 +7,7 @@ in `DeviceInfo`.
 """
 
 import ctypes
+import threading
 from typing import Any
 
 from . import config, features
@@ -266,6 +267,7 @@ def _query_properties(
     return head, by_version
 
 
+_lock = threading.Lock()
 _found: tuple[Instance, tuple[PhysicalDevice, ...]] | None = None
 
 
@@ -287,9 +289,18 @@ def devices() -> tuple[PhysicalDevice, ...]:
     """
     global _found
     owner = instance()
-    if _found is None or _found[0] is not owner:
-        _found = (owner, enumerate_devices(owner))
-    return _found[1]
+    with _lock:
+        # Others compare what they found, so all threads must find the same.
+        if _found is None or _found[0] is not owner:
+            _found = (owner, enumerate_devices(owner))
+        return _found[1]
+
+
+def forget() -> None:
+    """Start afresh in a forked child, where another thread may have held the lock."""
+    global _found, _lock
+    _found = None
+    _lock = threading.Lock()
 
 
 def enumerate_devices(owner: Instance) -> tuple[PhysicalDevice, ...]:
@@ -336,10 +347,11 @@ def choose(selector: str | int | None = None) -> PhysicalDevice:
         selector = config.DEVICE.read() or 0
     chosen = _match(rows, selector)
     if chosen is None:
-        listed = ", ".join(f"{i}: {row.info.name}" for i, row in enumerate(rows))
+        listed = ", ".join(f"{row.info.name!r} ({i})" for i, row in enumerate(rows))
+        there = "is only" if len(rows) == 1 else "are"
         raise NoVulkanError(
-            f"open_device: no device matches {selector!r}: there are {listed};"
-            f" give an index or part of a name"
+            f"open_device: no device matches {selector!r}: there {there} {listed}; give"
+            f" part of a name, or the number"
         )
     lacking = chosen.missing()
     if lacking:

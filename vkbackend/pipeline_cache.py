@@ -90,7 +90,14 @@ class PipelineCache:
         """Note that a pipeline was built; save now and then."""
         self._unsaved += 1
         if self._unsaved >= _SAVE_EVERY:
+            self._try_to_save()
+
+    def _try_to_save(self) -> None:
+        """Save; what the driver says against it is a warning, for only time is lost."""
+        try:
             self.save()
+        except VulkanError as error:
+            _warn_once(f"pipeline cache: not saved: {error}")
 
     def save(self) -> None:
         """Write the file, so that a reader sees the old one or the whole new one."""
@@ -121,11 +128,8 @@ class PipelineCache:
 
     def close(self) -> None:
         """Save if anything was built, and destroy the cache."""
-        try:
-            if self._unsaved:
-                self.save()
-        except VulkanError as error:
-            _warn_once(f"pipeline cache: not saved: {error}")
+        if self._unsaved:
+            self._try_to_save()
         self._logical.destroy("PipelineCache", self.handle)
 
 

@@ -10,7 +10,7 @@ import ctypes
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from .errors import ArgumentError
+from .errors import ArgumentError, DeviceLost
 from .vk import generated as vk
 from .vk import runtime
 
@@ -142,17 +142,28 @@ class Profile:
         return self._pools[-1], first
 
     def close(self) -> None:
-        """Wait for the measured work and read the timestamps into `spans`."""
-        self._queue.wait(self._queue.submitted)
+        """Wait for the measured work and read the timestamps into `spans`.
+
+        If the wait ends early, the queries may be in use, and stay until the device is
+        closed.
+        """
+        try:
+            self._queue.wait(self._queue.submitted)
+        except DeviceLost:
+            self._drop()
+            raise
         try:
             for number, batch in enumerate(self._batches):
                 self.spans += self._read(number, batch)
         finally:
-            for pool in self._pools:
-                self._logical.destroy("QueryPool", pool)
-            self._pools.clear()
-            self._batches.clear()
-            self._used = _POOL_SIZE
+            self._drop()
+
+    def _drop(self) -> None:
+        for pool in self._pools:
+            self._logical.destroy("QueryPool", pool)
+        self._pools.clear()
+        self._batches.clear()
+        self._used = _POOL_SIZE
 
     def _read(self, number: int, batch: _Stamped) -> list[Span]:
         count = len(batch.names) + 1
@@ -167,7 +178,7 @@ class Profile:
             ctypes.sizeof(ctypes.c_uint64),
             _RESULT_FLAGS,
         )
-        runtime.check("vkGetQueryPoolResults", result, "timestamps")
+        self._logical.check("vkGetQueryPoolResults", result, "timestamps")
         unit = self._logical.info.timestamp_period * _NANOSECOND
         times = [tick * unit for tick in ticks]
         return [

@@ -376,9 +376,7 @@ class Queue:
     def make_sure(self) -> None:
         """Find out what became of the last number; see `LogicalDevice.make_sure`."""
         logical, value = self._logical, self.submitted
-        result = self._functions.vkDeviceWaitIdle(logical.handle)
-        if result:
-            self._fail("vkDeviceWaitIdle", result, "")
+        logical.idle()
         if not self._ask(value):
             self._skipped.add(value)
             info = runtime.make(
@@ -394,8 +392,8 @@ class Queue:
         """Return whether submission `value` is finished; does not wait."""
         if value <= self.completed:
             return True
-        if self._logical.unsure is not None:
-            self._logical.make_sure()
+        self._logical.check_lost()
+        self._logical.make_sure()
         return self._ask(value)
 
     def _ask(self, value: int) -> bool:
@@ -426,8 +424,8 @@ class Queue:
             pValues=[value],
         )
         while True:
-            if self._logical.unsure is not None:
-                self._logical.make_sure()
+            self._logical.check_lost()
+            self._logical.make_sure()
             left = _WAIT_SLICE_SECONDS
             if deadline is not None:
                 left = min(left, max(0.0, deadline - time.monotonic()))
@@ -446,7 +444,7 @@ class Queue:
         """Raise the error of a failed call, with how far the queue had got."""
         after = f"after '{label}'; " if label else ""
         sent = self.submitted - (self._logical.unsure is self)
-        runtime.check(
+        self._logical.check(
             call,
             result,
             f"{after}last completed timeline value {self.completed} of"

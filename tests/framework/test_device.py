@@ -1,15 +1,20 @@
 """Choosing devices, and saying what was chosen."""
 
 import dataclasses
+import gc
 import importlib
+import threading
 import warnings
+import weakref
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
 import vkbackend
 import vkbackend.framework as fw
-from vkbackend import NoVulkanError, config
-from vkbackend.framework.device import CPU, GpuDevice, opened_devices
+from vkbackend import DeviceLost, NoVulkanError, config
+from vkbackend.framework.device import CPU, Device, GpuDevice, opened_devices
 
 # `vkbackend.framework.device` as an attribute is the function.
 module = importlib.import_module("vkbackend.framework.device")
@@ -76,8 +81,10 @@ def test_no_vulkan_falls_back_and_says_so_once(monkeypatch: pytest.MonkeyPatch) 
     message = "no Vulkan device is usable, so the host computes: there is no loader"
     with pytest.warns(UserWarning, match=message):
         assert fw.device() is CPU
-    assert fw.device("gpu") is CPU
+    assert fw.device() is CPU
     assert fw.devices() == ["cpu"]
+    with pytest.raises(NoVulkanError, match="there is no loader"):
+        fw.device("gpu")
     with pytest.raises(NoVulkanError, match="there is no loader"):
         fw.device("geforce")
 
@@ -105,3 +112,61 @@ def test_software_device_is_said_once(
 def test_name_of_no_device(gpu: GpuDevice) -> None:
     with pytest.raises(NoVulkanError, match="voodoo"):
         fw.device("voodoo")
+
+
+@pytest.mark.core
+def test_nothing_is_kept_for_a_device_that_is_closed_or_lost(gpu: GpuDevice) -> None:
+    for lose in (False, True):
+        opened = vkbackend.Device(gpu.gpu.physical)
+        found = module._wrap(opened)
+        assert module._wrap(opened) is found
+        assert found in opened_devices()
+        known = weakref.ref(found)
+        del found
+        if lose:
+            opened.logical.lost = "lost"
+            assert opened not in [each.gpu for each in opened_devices()]
+        opened.close()
+        gc.collect()
+        assert known() is None
+
+
+@pytest.mark.core
+@pytest.mark.usefixtures("nothing_said")
+def test_threads_get_one_device_and_one_warning(
+    gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    info = dataclasses.replace(gpu.gpu.info, kind="software")
+    monkeypatch.setattr(gpu.gpu, "info", info)
+    monkeypatch.setattr(module, "_opened", {})
+    together = threading.Barrier(16)
+
+    def chosen(_: int) -> Device:
+        together.wait()
+        return fw.device()
+
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        with ThreadPoolExecutor(16) as threads:
+            found = set(map(id, threads.map(chosen, range(16))))
+    assert (len(found), len(said)) == (1, 1)
+
+
+@pytest.mark.core
+def test_nothing_is_saved_from_a_lost_device(gpu: GpuDevice, tmp_path: Path) -> None:
+    opened = vkbackend.Device(gpu.gpu.physical)
+    lost = module._wrap(opened)
+    kept = fw.tensor([1.0, 2.0], device=lost)
+    assert kept.numpy().tolist() == [1.0, 2.0]
+    pending = kept + 1
+    path = tmp_path / "checkpoint.safetensors"
+    fw.save({"kept": kept}, path)
+    before = path.read_bytes()
+    with pytest.raises(DeviceLost):
+        opened.logical.check("vkQueueSubmit2", -4)
+    for tensor in (kept, pending):
+        with pytest.raises(DeviceLost, match="load a checkpoint"):
+            fw.save({"kept": tensor}, path)
+    assert path.read_bytes() == before
+    assert sorted(each.name for each in tmp_path.iterdir()) == [path.name]
+    opened.close()

@@ -72,18 +72,6 @@ def test_closed_device_is_refused() -> None:
     assert "closed" in repr(other)
 
 
-@pytest.mark.device
-def test_reopened_after_close(monkeypatch: pytest.MonkeyPatch) -> None:
-    opened: dict[object, Device] = {}
-    monkeypatch.setattr("vkbackend.device._opened", opened)
-    first = open_device()
-    first.close()
-    second = open_device()
-    assert second is not first
-    second.close()
-    assert opened == {}
-
-
 @pytest.mark.core
 @pytest.mark.parametrize("size", [0, 1, 3, 255, 257, 100_003])
 def test_upload_and_read(device: Device, size: int) -> None:

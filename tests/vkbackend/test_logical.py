@@ -39,7 +39,7 @@ def test_live_objects_are_counted(device: Device) -> None:
     before = logical.live_objects()
     info = runtime.make(vk.VkCommandPoolCreateInfo, queueFamilyIndex=0)
     handle = logical.create("CommandPool", info, "a pool")
-    assert logical.live["CommandPool"] == before["CommandPool"] + 1
+    assert logical.live_objects()["CommandPool"] == before["CommandPool"] + 1
     logical.destroy("CommandPool", handle)
     assert logical.live_objects() == before
 

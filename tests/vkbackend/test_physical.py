@@ -63,7 +63,8 @@ def test_choose_lists_what_is_there(
     pretended: tuple[Pretended, ...], selector: str | int
 ) -> None:
     with pytest.raises(
-        NoVulkanError, match="0: Big GPU, 1: Small GPU, 2: Old GPU; give an index"
+        NoVulkanError,
+        match=r"there are 'Big GPU' \(0\), 'Small GPU' \(1\), 'Old GPU' \(2\); give",
     ):
         choose(selector)
 

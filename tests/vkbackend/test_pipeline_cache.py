@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.vkbackend.kernels import affine
-from vkbackend import Device, config
+from tests.vkbackend.kernels import AFFINE, affine
+from vkbackend import Device, config, pipeline_cache
 from vkbackend.physical import choose
 from vkbackend.pipeline_cache import cache_file, damage
+from vkbackend.vk import generated as vk
 
 
 @pytest.fixture
@@ -111,3 +112,20 @@ def test_unwritable_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 def test_file_name_tells_drivers_apart(device: Device) -> None:
     other = dataclasses.replace(device.info, driver_version=1 << 20)
     assert cache_file(other) != cache_file(device.info)
+
+
+@pytest.mark.device
+def test_a_driver_that_gives_nothing_to_save_costs_no_build(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device = Device(choose())
+    monkeypatch.setattr(pipeline_cache, "_SAVE_EVERY", 2)
+    refused = vk.VK_ERROR_OUT_OF_HOST_MEMORY
+    device.logical.functions.vkGetPipelineCacheData = lambda *_: refused  # type: ignore[method-assign]
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        for size in range(1, 6):
+            device.pipeline("affine", source=AFFINE, constants={"LOCAL_X": size})
+    assert "pipeline cache: not saved: vkGetPipelineCacheData" in str(said[0].message)
+    device.close()
+    assert device.counters.pipeline_builds == 5

@@ -2,7 +2,7 @@
 
 import struct
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pytest
@@ -19,6 +19,7 @@ from tests.vkbackend.kernels import (
 )
 from vkbackend import Batch, Buffer, Device, TimelinePoint, transfer
 from vkbackend.errors import DeviceLost, VulkanError
+from vkbackend.physical import choose
 from vkbackend.timeline import Queue, latest
 from vkbackend.vk import generated as vk
 
@@ -102,26 +103,59 @@ def test_latest_keeps_one_for_each_queue(device: Device) -> None:
     assert latest([TimelinePoint(queue, queue.submitted)]) == ()
 
 
+@pytest.fixture
+def other() -> Iterator[Device]:
+    """Return a device that may be lost."""
+    opened = Device(choose())
+    yield opened
+    opened.close()
+
+
 @pytest.mark.device
-def test_lost_device_says_how_far_it_got(
-    device: Device, monkeypatch: pytest.MonkeyPatch
+def test_a_lost_device_says_what_to_do_and_then_refuses(
+    other: Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    queue = device.compute_queue
-    device.synchronize()
-    batch = device.batch()
-    x = filled(device, np.ones(4, np.uint32))
-    add_affine(batch, affine(device), x, device.allocate(16))
-    functions = device.logical.functions
-    monkeypatch.setattr(
-        functions, "vkQueueSubmit2", lambda *_: vk.VK_ERROR_DEVICE_LOST, raising=False
+    batch = other.batch()
+    x = filled(other, np.ones(4, np.uint32))
+    y = other.allocate(16)
+    add_affine(batch, affine(other), x, y)
+    recording = other.record(batch)
+    with monkeypatch.context() as patch:
+        lost = vk.VK_ERROR_DEVICE_LOST
+        functions = other.logical.functions
+        patch.setattr(functions, "vkQueueSubmit2", lambda *_: lost, raising=False)
+        with pytest.raises(
+            DeviceLost,
+            match=r"vkQueueSubmit2: VK_ERROR_DEVICE_LOST \(-4\): after 'affine"
+            r" LOCAL_X=64'; last completed timeline value \d+ of 0 on the compute"
+            r" queue; close the device, open it again and load a checkpoint: what its"
+            r" memory held is undefined$",
+        ) as raised:
+            batch.submit()
+    assert batch.point is None
+    assert not other.usable
+    assert "lost" in repr(other)
+    calls = (
+        batch.submit,
+        recording.submit,
+        lambda: other.read(x),
+        lambda: other.read(y),
+        lambda: other.upload(b"1234", x),
+        lambda: other.allocate(1),
+        lambda: other.pipeline("none"),
+        lambda: other.record(batch),
+        lambda: y.last_write.wait(),  # type: ignore[union-attr]
+        lambda: y.last_write.done(),  # type: ignore[union-attr]
+        other.batch,
+        other.empty_cache,
+        other.synchronize,
     )
-    done = queue.submitted
-    with pytest.raises(
-        DeviceLost,
-        match=r"vkQueueSubmit2: VK_ERROR_DEVICE_LOST \(-4\): after 'affine LOCAL_X=64'"
-        rf"; last completed timeline value \d+ of {done} on the compute queue",
-    ):
-        batch.submit()
+    for call in calls:
+        with pytest.raises(DeviceLost) as again:
+            call()
+        assert str(again.value) == str(raised.value)
+    other.close()
+    assert other.live_objects() == {}
 
 
 class Submitted:
@@ -249,6 +283,7 @@ def test_a_batch_interrupted_at_any_line_is_done_or_not(
 
     made.append(doubling(device))
     for one in each_interruption(submit):
+        assert not device.logical.lock._is_owned(), one.where  # type: ignore[attr-defined]
         batch, y = made[-1]
         done = batch.point is not None
         assert (words(device, y) == (2 if done else 0)).all(), one.where
@@ -278,6 +313,7 @@ def test_a_replay_interrupted_at_any_line_is_done_or_not(
 
     expected = 0
     for turn, one in enumerate(each_interruption(submit)):
+        assert not device.logical.lock._is_owned(), one.where  # type: ignore[attr-defined]
         if recording.point is not None:
             expected = turn
         assert (words(device, y) == expected).all(), one.where

@@ -162,14 +162,17 @@ def device_functions(device: Handle) -> Functions:
 
 
 def check(call: str, result: int, detail: str = "") -> None:
-    """Raise the error that a result stands for; codes of success pass.
+    """Raise the error that a result stands for; only VK_SUCCESS passes.
+
+    The few codes that tell of more than success, as VK_TIMEOUT, are looked at before
+    where they may come; anywhere else they would pass for work that is done.
 
     Parameters
     ----------
     call : str
         The command that gave the result.
     result : int
-        The `VkResult`; negative means failure.
+        The `VkResult`.
     detail : str, default ""
         The values that matter and what would be right.
 
@@ -180,9 +183,9 @@ def check(call: str, result: int, detail: str = "") -> None:
     DeviceLost
         For VK_ERROR_DEVICE_LOST.
     VulkanError
-        For every other failure.
+        For every other result.
     """
-    if result >= 0:
+    if result == vk.VK_SUCCESS:
         return
     name = vk.RESULT_NAMES.get(result, "unknown VkResult")
     message = f"{call}: {name} ({result})"
@@ -258,8 +261,8 @@ def enumerate_all(
             for element in array:
                 element.sType = vk.STRUCTURE_TYPES[struct]
         result = function(*arguments, ctypes.byref(count), array) or 0
-        check(function.__name__, result)
         if result != vk.VK_INCOMPLETE:
+            check(function.__name__, result)
             return list(array[: count.value])
 
 

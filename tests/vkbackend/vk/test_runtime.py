@@ -136,9 +136,8 @@ def test_a_command_outside_the_bindings(functions: runtime.Functions) -> None:
 # --- results
 
 
-@pytest.mark.parametrize("result", [vk.VK_SUCCESS, vk.VK_TIMEOUT, vk.VK_INCOMPLETE])
-def test_success_codes_pass(result: int) -> None:
-    runtime.check("vkWaitSemaphores", result)
+def test_success_passes() -> None:
+    runtime.check("vkQueueSubmit2", vk.VK_SUCCESS)
 
 
 @pytest.mark.parametrize(
@@ -148,6 +147,9 @@ def test_success_codes_pass(result: int) -> None:
         (-4, DeviceLost, "VK_ERROR_DEVICE_LOST (-4)"),
         (-3, VulkanError, "VK_ERROR_INITIALIZATION_FAILED (-3)"),
         (-999, VulkanError, "unknown VkResult (-999)"),
+        (vk.VK_TIMEOUT, VulkanError, "VK_TIMEOUT (2)"),
+        (vk.VK_NOT_READY, VulkanError, "VK_NOT_READY (1)"),
+        (vk.VK_INCOMPLETE, VulkanError, "VK_INCOMPLETE (5)"),
     ],
 )
 def test_failures_have_a_kind_a_name_and_a_number(
