@@ -125,7 +125,8 @@ def flush(device: GpuDevice, more: More | None = None) -> Plan | None:
         device.settle()
         older = device.left
         device.reads = device.left = 0
-        nodes = device.pending
+        # A copy, as more may be added before an interrupted flush is settled.
+        nodes = device.pending.copy()
         if nodes:
             return _run(_Flush(device, nodes, []), more, older)
         if more is not None:

@@ -170,10 +170,13 @@ class Job:
 
     def load(self, checkpoint: dict[str, Any]) -> None:
         """Go on from a checkpoint."""
-        self.model.load_state_dict(checkpoint["model"])
+        # Of copies, as what shares its elements cannot be replayed.
+        model = {name: each.clone() for name, each in checkpoint["model"].items()}
+        self.model.load_state_dict(model)
         with fw.no_grad():
             for mean, each in zip(self.average, checkpoint["average"]):
-                mean.copy_(each)
+                mean.copy_(each.clone())
+        del model
         self.optimizer.load_state_dict(checkpoint["optimizer"])
         self.scaler.load_state_dict(checkpoint["scaler"])
         fw.set_rng_state(checkpoint["random"])
@@ -341,6 +344,7 @@ def sweep(
     fresh = jitted and not steps
     places = lines_of(check, steps, fresh)[first::every]
     failures, count = [], 0
+    check.job.fresh_step()
     rng = random.Random(first)
     with quiet():
         for place in places:
@@ -412,6 +416,7 @@ def inject(
     owner = PLACES[place](check.device)
     name = place.split()[0]
     failures, count = [], 0
+    check.job.fresh_step()
     for at in itertools.count(first, every):
         number = check.begin(steps, jitted and not steps)
         failing = Failing(getattr(owner, name), at, *ERRORS[error])
