@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-import threading
 from collections.abc import Callable, Sequence
-from contextlib import ContextDecorator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import tracing
@@ -20,6 +18,7 @@ from .core import TensorCore, assembled
 from .errors import DeviceMismatchError, DTypeError, GradError, ShapeError
 from .parts import Parts, whole
 from .precision import as_they_come
+from .scope import Block, Link, Setting
 from .shape import TensorSpec
 
 if TYPE_CHECKING:
@@ -33,35 +32,61 @@ _sequence = itertools.count()
 _tuple: Any = tuple.__new__
 
 
-class _Mode(threading.local):
-    enabled = True
-
-
-_mode = _Mode()
+_mode = Setting(True)
 
 
 def is_grad_enabled() -> bool:
     """Return whether operations are recorded for `backward` in this thread."""
-    return _mode.enabled
+    enabled: bool = _mode.top.value
+    return enabled
 
 
-class set_grad_enabled(ContextDecorator):  # noqa: N801 - PyTorch's name
-    """Record, or do not record, operations within the block, or function."""
+class set_grad_enabled(Block):  # noqa: N801 - PyTorch's name
+    """Record, or do not record, operations.
+
+    Within the block, or the function, or called on its own from then on: until the end
+    of the block around it, or for good.
+
+    Parameters
+    ----------
+    enabled : bool
+        Whether they are recorded.
+
+    Examples
+    --------
+    >>> before = set_grad_enabled(False)
+    >>> is_grad_enabled()
+    False
+    >>> before = set_grad_enabled(True)
+    >>> with set_grad_enabled(False):
+    ...     is_grad_enabled()
+    False
+    """
 
     def __init__(self, enabled: bool) -> None:
-        self._enabled = enabled
-        self._before: list[bool] = []
+        super().__init__(_mode, bool(enabled))
+        link = _mode.top
+        self._called: tuple[Link, bool] | None = (link, link.value)
+        link.value = bool(enabled)
 
-    def _recreate_cm(self) -> set_grad_enabled:
-        # As a decorator: each call has a block of its own.
-        return set_grad_enabled(self._enabled)
+    def _recreate_cm(self) -> Any:
+        return Block(_mode, self._value)
 
-    def __enter__(self) -> None:
-        self._before.append(_mode.enabled)
-        _mode.enabled = self._enabled
+    def _take_back(self) -> None:
+        """Let what holds around it be as it was, as it is a block or a decorator."""
+        if self._called is not None:
+            link, before = self._called
+            link.value = before
+            self._called = None
 
-    def __exit__(self, *raised: object) -> None:
-        _mode.enabled = self._before.pop()
+    def __enter__(self) -> set_grad_enabled:
+        self._take_back()
+        return super().__enter__()
+
+    def __call__(self, function: Any) -> Any:
+        """Return the function with a block of its own in each call."""
+        self._take_back()
+        return super().__call__(function)
 
 
 def no_grad() -> Any:
@@ -73,12 +98,12 @@ def no_grad() -> Any:
     ...     is_grad_enabled()
     False
     """
-    return set_grad_enabled(False)
+    return Block(_mode, False)
 
 
 def enable_grad() -> Any:
     """Return a context in which operations are recorded, also inside `no_grad`."""
-    return set_grad_enabled(True)
+    return Block(_mode, True)
 
 
 class Saved(NamedTuple):
@@ -217,7 +242,7 @@ def backward(
             )
         _check_seed(output, grad)
         walk.add(edge, grad)
-    with set_grad_enabled(create_graph), as_they_come():
+    with Block(_mode, create_graph), as_they_come():
         for node in _sorted_nodes(outputs):
             walk.visit(node)
         return walk.results()

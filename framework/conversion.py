@@ -90,7 +90,7 @@ def _declared(function: F, policy: Policy) -> F:
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        if not precision.entered or here.dtype is None:
+        if not precision.entered or here.top.value.dtype is None:
             return function(*args, **kwargs)
         args, kwargs = converted(policy, args, kwargs)
         with as_they_come():
@@ -103,7 +103,7 @@ def converted(
     policy: Policy, args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Return the arguments of a call as it takes them in this thread's block."""
-    dtype = here.dtype
+    dtype: DType | None = here.top.value.dtype
     given = [each for each in (*args, *kwargs.values()) if _may_change(each)]
     if dtype is None or not given or kwargs.get("dtype") is not None:
         return args, dict(kwargs)
@@ -128,7 +128,7 @@ def _as(value: Any, dtype: DType) -> Any:
     """Return a tensor in a dtype, parameters from what was made before."""
     if not _may_change(value) or value.dtype is dtype:
         return value
-    copies = here.copies
+    copies = here.top.value.copies
     leaf = value.requires_grad and value.grad_node is None and value.dtype is float32
     if copies is None or not leaf:
         return value.to(dtype)

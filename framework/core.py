@@ -16,7 +16,7 @@ from .errors import DTypeError, GradError, ShapeError
 from .execution import realised
 from .limits import check_value
 from .pending import Array, Value
-from .schedule import flush
+from .schedule import compute, flush
 from .shape import Layout, Shape, TensorSpec, spec_of
 
 if TYPE_CHECKING:
@@ -246,9 +246,9 @@ class TensorCore:
         return decode(strided(flat, self.layout), self.dtype)
 
     def numpy(self) -> np.ndarray:
-        """Return a copy of the elements; runs what is pending and waits for it.
+        """Return a copy of the elements; submits what they depend on and waits for it.
 
-        Waits only for the work that this tensor's storage needs.
+        What else is pending stays so, unless it has been left by many reads.
 
         Returns
         -------
@@ -263,14 +263,11 @@ class TensorCore:
             " which a replay cannot do; return it and read it outside, or choose with"
             " where() instead of a Python branch"
         )
-        if self.array.value.node is not None:
-            flush(self.device)
         found = self._download(self.device)
         return found if found.flags.c_contiguous else found.copy()
 
     def _download(self, device: GpuDevice) -> np.ndarray:
         """Read the range of storage that the layout touches."""
-        value = self.array.value
         shape, strides, offset = self.layout
         if self.layout.numel == 0:
             return np.empty(shape, self.dtype.numpy)
@@ -278,8 +275,13 @@ class TensorCore:
         size = self.dtype.itemsize
         while True:
             with device.lock:
+                value = self.array.value
+                compute(device, value)
+                # Held, or another thread's flush could put a result there.
+                kept = Array(value) if type(value) is Value else None
                 buffer = realised(value)
             data = device.gpu.read(buffer, offset * size, (last + 1) * size)
+            del kept
             # If another thread's replay moved it, that may have written there.
             if value.buffer is buffer:
                 break

@@ -6,7 +6,7 @@ import os
 import threading
 import warnings
 from collections import OrderedDict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import vkbackend
 from vkbackend import config
@@ -41,6 +41,13 @@ class Device:
         return self.name
 
 
+class Flight(Protocol):
+    """A submission, and what is to be noted once it is known to have been taken."""
+
+    def settle(self) -> None:
+        """Note it, or that it was not taken; may be called again if interrupted."""
+
+
 class GpuDevice(Device):
     """A Vulkan device with the work that is pending on it.
 
@@ -50,6 +57,12 @@ class GpuDevice(Device):
         The device layer's object.
     pending : list of Node
         Operations asked for and not yet run, in order.
+    flight : Flight or None
+        The last submission, as long as it has not been settled.
+    reads : int
+        Reads since all was submitted that left something pending.
+    left : int
+        Nodes, the first of `pending`, that the last read left.
     plans : OrderedDict
         Schedules by graph structure.
     walks : OrderedDict
@@ -66,11 +79,23 @@ class GpuDevice(Device):
         self.gpu = gpu
         self.name = gpu.info.name
         self.pending: list[Node] = []
+        self.flight: Flight | None = None
+        self.reads = 0
+        self.left = 0
         self.plans: OrderedDict[object, Plan] = OrderedDict()
         self.walks: OrderedDict[object, object] = OrderedDict()
         self.missed_walks = 0
         self.fusing = True
         self.lock = threading.RLock()
+
+    def settle(self) -> None:
+        """Finish what an interrupt left of the last submission.
+
+        The lock is held, here and by everyone who submits.
+        """
+        if self.flight is not None:
+            self.flight.settle()
+            self.flight = None
 
     def __str__(self) -> str:
         info = self.gpu.info

@@ -11,11 +11,8 @@ import vkbackend
 from .addresses import ALIGNMENT, Addresses
 from .dispatch import Grid
 from .launch import Launch, Running
-from .pending import Node, Value
+from .pending import Failed, Node, Value
 from .plan import Plan
-
-More = Callable[[vkbackend.Batch], object]
-"""Adds commands to a batch that is about to be submitted."""
 
 
 def realised(value: Value) -> vkbackend.Buffer:
@@ -26,12 +23,14 @@ def realised(value: Value) -> vkbackend.Buffer:
     RuntimeError
         If the flush that was to compute it failed.
     """
-    if not isinstance(value.buffer, vkbackend.Buffer):
+    buffer = value.buffer
+    if not isinstance(buffer, vkbackend.Buffer):
+        cause = f": {buffer.cause}" if type(buffer) is Failed else ""
         raise RuntimeError(
-            "read: the value was never computed, because running its graph failed;"
-            " see the earlier error"
+            "read: the value was never computed, because running its graph failed"
+            f"{cause}; compute it anew"
         )
-    return value.buffer
+    return buffer
 
 
 Command = tuple[vkbackend.Pipeline, bytes, int, int, int]
@@ -82,12 +81,10 @@ class Packed:
         return commands
 
 
-def run_plan(
-    gpu: vkbackend.Device, plan: Plan, nodes: Sequence[Node], more: More | None = None
-) -> None:
-    """Submit the launches of a plan for nodes of its form; waits for nothing.
+def plan_batch(gpu: vkbackend.Device, plan: Plan, nodes: Sequence[Node]) -> Any:
+    """Return a batch of the launches of a plan for nodes of its form.
 
-    With `more`, what it adds to the batch runs last.
+    The nodes' results get their memory, which the batch has yet to fill.
     """
     memory = memory_of(gpu, plan, _inputs(plan, nodes))
     if plan.packed is None:
@@ -100,16 +97,14 @@ def run_plan(
         [*running.held, *[memory[slot][0] for slot in running.reads]],
         [memory[slot][0] for slot in running.writes],
     )
-    try:
-        for slot, node, at in plan.outputs:
-            nodes[node].outputs[at].buffer = memory[slot][0]
-        if more is not None:
-            more(batch)
-        batch.submit()
-    except BaseException:
-        for _, node, at in plan.outputs:
-            nodes[node].outputs[at].buffer = None
-        raise
+    for slot, node, at in plan.outputs:
+        nodes[node].outputs[at].buffer = memory[slot][0]
+    return batch
+
+
+def run_plan(gpu: vkbackend.Device, plan: Plan, nodes: Sequence[Node]) -> None:
+    """Submit the launches of a plan for nodes of its form; waits for nothing."""
+    plan_batch(gpu, plan, nodes).submit()
 
 
 def _inputs(plan: Plan, nodes: Sequence[Node]) -> list[vkbackend.Buffer]:

@@ -9,6 +9,7 @@ when the graph is flushed never needs memory of its own.
 from __future__ import annotations
 
 import math
+import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -31,17 +32,16 @@ class Value:
         Their type.
     node : Node or None
         The pending node that computes the value.
-    buffer : Buffer, numpy.ndarray or None
+    buffer : Buffer, numpy.ndarray, Failed or None
         The memory that holds it: a device buffer, or a flat array on the host device.
+        Otherwise why it will never be there, if that is known.
     holders : int
         Arrays that refer to the value.
-    slot : int
-        Its number while its graph is being run; -1 otherwise.
     watchers : set of callable
         Internal: see `watch`.
     """
 
-    __slots__ = ("buffer", "dtype", "holders", "node", "numel", "slot", "watchers")
+    __slots__ = ("buffer", "dtype", "holders", "node", "numel", "watchers")
 
     watchers: set[Callable[[bool], object]]
 
@@ -53,7 +53,22 @@ class Value:
         self.node = node
         self.buffer = buffer
         self.holders = 0
-        self.slot = -1
+
+
+class Failed:
+    """Stands for the memory of a value that was not computed.
+
+    Attributes
+    ----------
+    cause : str
+        The error that the flush ended with.
+    """
+
+    __slots__ = ("cause",)
+
+    def __init__(self, error: BaseException) -> None:
+        # In words, as the exception would keep what its frames hold.
+        self.cause = f"{type(error).__name__}: {error}"
 
 
 class Array:
@@ -65,13 +80,19 @@ class Array:
         The current content.
     version : int
         Number of changes in place so far; autograd compares it with what it saved.
+    former : Value or None
+        While the content is pending, what it is to replace: the content again if it
+        cannot be computed. That does not count as holding it.
     """
 
-    __slots__ = ("__weakref__", "value", "version")
+    __slots__ = ("__weakref__", "former", "value", "version")
+
+    former: Any
 
     def __init__(self, value: Value) -> None:
         self.value = value
         self.version = 0
+        self.former = None
         value.holders += 1
 
     def rebind(self, value: Value) -> None:
@@ -85,9 +106,42 @@ class Array:
 
     def replace(self, value: Value) -> None:
         """Hold another value, which is not a change for those who saved this one."""
+        old, node = self.value, value.node
+        if node is not None:
+            if self.former is None and old.node is None:
+                self.former = old
+            node.arrays = (*node.arrays, (weakref.ref(self), value))
+        # In this order an interrupt may leave a holder too many, never one too few.
         value.holders += 1
-        self.value.holders -= 1
         self.value = value
+        old.holders -= 1
+
+    def settle(self, value: Value) -> None:
+        """Note that one of the values that it has held is pending no longer.
+
+        What could not be computed gives way to the former content. May be repeated, as
+        it may have been interrupted.
+        """
+        now = self.value
+        if now.node is not None:
+            if self.former is not None and value.buffer is not None:
+                if type(value.buffer) is not Failed:
+                    self.former = value
+            return
+        former = self.former
+        if former is not None and type(now.buffer) is Failed:
+            self.version += 1
+            self.replace(former)
+        self.former = None
+
+    def give_back(self, value: Value) -> None:
+        """Hold an earlier value again, which is pending, where the last one failed."""
+        old = self.value
+        if type(old.buffer) is Failed:
+            self.version += 1
+            value.holders += 1
+            self.value = value
+            old.holders -= 1
 
     def __del__(self) -> None:
         self.value.holders -= 1
@@ -147,12 +201,13 @@ class BoundArray(Array):
         _version.__set__(self, count - self._replays())
 
     def _replays(self) -> int:
-        watchers = getattr(self.value, "watchers", ())
-        return sum(getattr(watcher, "replays", 0) for watcher in watchers)
+        return replays_of(self.value)
 
     def replace(self, value: Value) -> None:
         """Hold another value, which is not a change for those who saved this one."""
         version = self.version
+        # Rather too many for a moment than too few, should an interrupt end it there.
+        self.version = version + self._replays()
         super().replace(value)
         self.version = version
 
@@ -161,11 +216,18 @@ _holders: Any = Value.__dict__["holders"]
 _version: Any = Array.__dict__["version"]
 
 
+def replays_of(value: Value) -> int:
+    """Return how often those who watch a value have written it."""
+    watchers = getattr(value, "watchers", ())
+    return sum(getattr(watcher, "replays", 0) for watcher in watchers)
+
+
 def bind(array: Array) -> None:
     """Make a storage count the replays of those who watch its value as changes."""
-    version = array.version
-    array.__class__ = BoundArray
-    array.version = version
+    if type(array) is not BoundArray:
+        version = array.version
+        array.__class__ = BoundArray
+        array.version = version
 
 
 def keep(value: Value) -> None:
@@ -313,9 +375,13 @@ class Node:
         What `form.numbers` names: arguments that a schedule does not depend on.
     outputs : tuple of Value
         What it computes.
+    arrays : tuple of (weak reference, Value)
+        Storages whose content became one of the outputs in place.
     """
 
-    __slots__ = ("form", "numbers", "outputs", "values")
+    __slots__ = ("arrays", "form", "numbers", "outputs", "values")
+
+    arrays: tuple[tuple[weakref.ref[Array], Value], ...]
 
     def __init__(
         self,
@@ -326,6 +392,7 @@ class Node:
         self.form = form
         self.values = values
         self.numbers = numbers
+        self.arrays = ()
         self.outputs = tuple([Value(*each, self) for each in form.outputs])
 
     @classmethod
@@ -386,12 +453,12 @@ def pending_node(
     node.form = form
     node.values = values
     node.numbers = numbers
+    node.arrays = ()
     value = _new(Value)
     value.numel, value.dtype = form.outputs[0]
     value.node = node
     value.buffer = None
     value.holders = 0
-    value.slot = -1
     node.outputs = (value,)
     return node
 
@@ -404,6 +471,7 @@ def pending_array(
     array = _new(Array)
     array.value = value = node.outputs[0]
     array.version = 0
+    array.former = None
     value.holders = 1
     return node, array
 
@@ -415,10 +483,10 @@ def kept_array(numel: int, dtype: DType, buffer: object) -> Array:
     value.dtype = dtype
     value.node = None
     value.buffer = buffer
-    value.slot = -1
     value.watchers = set()
     _holders.__set__(value, 1)
     array = _new(Array)
     array.value = value
     array.version = 0
+    array.former = None
     return array

@@ -6,24 +6,34 @@ What operations make of it is in `conversion`.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from contextlib import ContextDecorator, contextmanager, nullcontext
-from typing import TYPE_CHECKING, Any
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .dtype import DType, DTypeLike, as_dtype, bfloat16, float16
 from .errors import DTypeError
+from .scope import Block, Setting
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
 
-class _Local(threading.local):
+class Here(NamedTuple):
+    """What a thread is in.
+
+    Attributes
+    ----------
+    dtype : DType or None
+        Of the innermost block.
+    copies : dict or None
+        Copies of parameters made in the outermost block.
+    """
+
     dtype: DType | None = None
     copies: dict[Any, Any] | None = None
 
 
-here = _Local()
-"""The innermost block's dtype, and the copies of parameters made in the outermost."""
+here = Setting(Here())
+"""A `Here`."""
 
 entered = 0
 """Blocks entered in all threads: a quick test for the common case that none is."""
@@ -31,7 +41,7 @@ entered = 0
 _counting = threading.Lock()
 
 
-class autocast(ContextDecorator):  # noqa: N801 - PyTorch's name
+class autocast(Block):  # noqa: N801 - PyTorch's name
     """A block, or function, in which matrix products run in 16 bits.
 
     Parameters: the weights, optimizer and whatever loses precision stay in float32.
@@ -77,31 +87,30 @@ class autocast(ContextDecorator):  # noqa: N801 - PyTorch's name
             raise DTypeError(
                 f"autocast: dtype is {wanted.name}; it must be float16 or bfloat16"
             )
+        super().__init__(here, None)
         self._dtype = wanted if enabled else None
         self._cache = cache_enabled
-        self._before: list[tuple[DType | None, Any]] = []
 
     def _recreate_cm(self) -> autocast:
         # As a decorator: each call has a block of its own.
         return autocast(self._dtype or float16, self._dtype is not None, self._cache)
 
-    def __enter__(self) -> autocast:
+    def value(self, outer: Here) -> Here:
+        """Return what the thread is in within the block."""
+        known = {} if outer.copies is None else outer.copies
+        return Here(self._dtype, known if self._cache else None)
+
+    def begun(self) -> None:
+        """Count it."""
         global entered
-        self._before.append((here.dtype, here.copies))
-        here.dtype = self._dtype
-        if not self._cache:
-            here.copies = None
-        elif here.copies is None:
-            here.copies = {}
         with _counting:
             entered += 1
-        return self
 
-    def __exit__(self, *raised: object) -> None:
+    def ended(self) -> None:
+        """Count it no longer."""
         global entered
         with _counting:
             entered -= 1
-        here.dtype, here.copies = self._before.pop()
 
 
 def is_autocast_enabled() -> bool:
@@ -111,29 +120,25 @@ def is_autocast_enabled() -> bool:
 
 def autocast_dtype() -> DType | None:
     """Return the dtype of products in this thread's block, or None outside of one."""
-    return here.dtype if entered else None
+    found: Here = here.top.value
+    return found.dtype if entered else None
 
 
-@contextmanager
-def _as_they_come() -> Iterator[None]:
-    before, here.dtype = here.dtype, None
-    try:
-        yield
-    finally:
-        here.dtype = before
+class _AsTheyCome(Block):
+    def value(self, outer: Here) -> Here:
+        return outer._replace(dtype=None)
 
 
-def as_they_come() -> AbstractContextManager[None]:
+def as_they_come() -> AbstractContextManager[object]:
     """Return a block in which operations take tensors in the dtypes that they have."""
-    return nullcontext() if autocast_dtype() is None else _as_they_come()
+    return nullcontext() if autocast_dtype() is None else _AsTheyCome(here, None)
 
 
-@contextmanager
-def apart() -> Iterator[None]:
+class _Apart(Block):
+    def value(self, outer: Here) -> Here:
+        return outer._replace(copies=None if outer.copies is None else {})
+
+
+def apart() -> AbstractContextManager[object]:
     """Neither use nor leave copies of parameters: what is inside may run elsewhere."""
-    before = here.copies
-    here.copies = None if before is None else {}
-    try:
-        yield
-    finally:
-        here.copies = before
+    return _Apart(here, None)

@@ -162,9 +162,10 @@ def fusion_report(
     Parameters
     ----------
     function : callable, optional
-        Called with `arguments`; the report then covers what it schedules, again if that
-        is known already; what `jit` has traced before is replayed and schedules
-        nothing. None covers every schedule that is still kept.
+        Called with `arguments`; the report then covers what it schedules, its result
+        included whether or not that is read, and again if it is known already; what
+        `jit` has traced before is replayed and schedules nothing. None covers every
+        schedule that is still kept.
     *arguments
         What the function takes.
 
@@ -187,9 +188,11 @@ def fusion_report(
         return _report(live_plans())
     # What is only measured is not what the function did.
     with _forgotten(devices), tuning.paused(), built_plans() as found:
-        function(*arguments)
+        # Held, as what nobody could read is not computed.
+        result = function(*arguments)
         for device in opened_devices():
             flush(device)
+    del result
     return _report(found)
 
 

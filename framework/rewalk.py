@@ -168,15 +168,21 @@ def _repeat(device: GpuDevice, tape: Tape, walk: Walk, results: type[Any]) -> No
     """Ask for the nodes of a walk, and give leaves their gradients."""
     values = list(tape.values)
     nodes = nodes_of(walk.rows, values)
-    for leaf, found in zip(tape.leaves, walk.grads):
-        if found is not None:
-            at, layout = found
-            leaf.own_grad = assembled(results, Array(values[at]), layout, device)
+    grads = [
+        None
+        if found is None
+        else assembled(results, Array(values[found[0]]), found[1], device)
+        for found in walk.grads
+    ]
     # At once, or another thread's flush could drop what only the tape has held.
     with device.lock:
+        append_all(device, nodes)
+        # Leaves last: what they have can be computed, wherever an interrupt comes.
         for entry in tape.nodes:
             entry.saved = None
-        append_all(device, nodes)
+        for leaf, grad in zip(tape.leaves, grads):
+            if grad is not None:
+                leaf.own_grad = grad
 
 
 def _watched(

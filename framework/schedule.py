@@ -1,21 +1,30 @@
 """Running the pending graph: signature, plan, batch.
 
-A flush takes every pending node of a device. Its signature (ops, wiring, static
-arguments, layouts, which values are still wanted) finds a `Plan`; only an unknown
-signature is grouped, generated and compiled. Running a plan allocates memory, packs
-arguments and submits one batch.
+A flush takes every pending node of a device, a read those that it depends on. Their
+signature (ops, wiring, static arguments, layouts, which values are still wanted) finds
+a `Plan`; only an unknown signature is grouped, generated and compiled. Running a plan
+allocates memory, packs arguments and submits one batch.
+
+A flush is a transaction. Nodes stay pending until the device has taken the batch; what
+is to be noted then is noted by whoever holds the device's lock next, should an
+interrupt have kept the flush itself from it (`GpuDevice.settle`). An interrupt before
+leaves all pending. After an error as many nodes run as can, in the order in which they
+were asked for; the others are dropped, and storages that they were to change hold again
+what they held before.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+
+import vkbackend
 
 from . import tracing, tuning
 from .device import KEPT_PLANS, GpuDevice
-from .execution import More, run_plan
-from .pending import Array, Node, Value
+from .execution import plan_batch
+from .pending import Array, Failed, Node, Value
 from .plan import Plan, build_plan
 from .tuner import tuned
 
@@ -34,6 +43,16 @@ of 2.9 on an NVIDIA H200 (driver 580.159.04, 2026-11-22), and no kernel more dev
 time. For a perceptron of three layers, 13 nodes, the submission costs the host as long
 as the device gains.
 """
+
+MOST_READS = 16
+"""Reads in a row that may leave something pending; the next one submits that too.
+
+Otherwise a loop that reads one thing and adds up another would let the graph grow,
+differently each time.
+"""
+
+More = Callable[[vkbackend.Batch], object]
+"""Adds commands to a batch that is about to be submitted."""
 
 
 def append(device: GpuDevice, node: Node) -> None:
@@ -84,8 +103,10 @@ def append_replacing(
 def flush(device: GpuDevice, more: More | None = None) -> Plan | None:
     """Submit everything pending on a device; waits for nothing.
 
-    An error leaves the device usable: the failed graph is dropped, and reading one of
-    its values says so.
+    Where it fails, pieces are tried, as they may do with less memory. From the first
+    node on that cannot run, what was pending is dropped then: reading one of the values
+    says why, and storages that were to change hold what they held before. Where it is
+    interrupted, what has not been submitted stays pending.
 
     Parameters
     ----------
@@ -101,15 +122,68 @@ def flush(device: GpuDevice, more: More | None = None) -> Plan | None:
         Of what was pending.
     """
     with device.lock:
-        nodes, device.pending = device.pending, []
+        device.settle()
+        older = device.left
+        device.reads = device.left = 0
+        # A copy, as more may be added before an interrupted flush is settled.
+        nodes = device.pending.copy()
         if nodes:
-            # A running trace may hold nodes that read what nobody holds.
-            return _submit(device, nodes, None if tracing.running else [], more)
+            return _run(_Flush(device, nodes, []), more, older)
         if more is not None:
             batch = device.gpu.batch()
             more(batch)
             batch.submit()
         return None
+
+
+def compute(device: GpuDevice, value: Value) -> None:
+    """Submit what a value depends on, and leave the rest pending; waits for nothing.
+
+    What else becomes of what is submitted does not change: the rest finds what it needs
+    in memory, and runs in the same order.
+    """
+    with device.lock:
+        device.settle()
+        if value.node is None:
+            device.left = len(device.pending)
+            return
+        nodes, rest, dead = _split(device.pending, value.node)
+        if not rest:
+            flush(device)
+            return
+        if nodes:
+            _run(_Flush(device, nodes, rest, dead), reading=True)
+        device.left = len(device.pending)
+        device.reads += 1
+        if device.reads > MOST_READS:
+            flush(device)
+
+
+def _split(
+    pending: Sequence[Node], last: Node
+) -> tuple[list[Node], list[Node], list[Node]]:
+    """Return the nodes that one depends on, and the others, in order.
+
+    And apart from these those of which nobody can see a result any more: they hold
+    memory.
+    """
+    needed, nodes = {last}, []
+    wanted: set[Node] = set()
+    rest, dead = [], []
+    for node in reversed(pending):
+        if node in needed:
+            nodes.append(node)
+            needed.update([each.node for each in node.values if each.node is not None])
+        elif (
+            node in wanted
+            or tracing.running
+            or any([value.holders for value in node.outputs])
+        ):
+            rest.append(node)
+            wanted.update([each.node for each in node.values if each.node is not None])
+        else:
+            dead.append(node)
+    return nodes[::-1], rest[::-1], dead
 
 
 def start_early(device: GpuDevice) -> None:
@@ -130,62 +204,241 @@ def unfused(device: GpuDevice) -> Iterator[None]:
     """
     with device.lock:
         flush(device)
-        device.fusing = False
         try:
+            device.fusing = False
             yield
             flush(device)
         finally:
-            device.fusing = True
+            # Twice, in case that an interrupt comes in between.
+            try:
+                device.fusing = True
+            finally:
+                device.fusing = True
 
 
 def run_apart(device: GpuDevice, nodes: Sequence[Node]) -> None:
     """Submit nodes whose inputs are in memory, and leave what is pending alone."""
     with device.lock:
-        _submit(device, nodes, None)
+        device.settle()
+        flush = _Flush(device, nodes, device.pending)
+        try:
+            _submit(flush, over=False)
+        except Exception as error:
+            flush.give_up(error)
+            raise
 
 
-def _submit(
-    device: GpuDevice,
-    nodes: Sequence[Node],
-    spare: list[Value] | None,
-    more: More | None = None,
-) -> Plan:
-    """Run nodes; with a list for `spare`, results may lie where unheld inputs did."""
-    outside: list[Value] = []
-    try:
-        wiring = _number(nodes, outside, spare)
-        plan = _plan_for(device, nodes, wiring, spare or ())
-        run_plan(device.gpu, plan, nodes, more)
-        return plan
-    finally:
-        for value in outside:
-            value.slot = -1
+class _Flush:
+    """One submission of nodes; see `device.Flight`.
+
+    Parameters
+    ----------
+    device : GpuDevice
+    nodes : sequence of Node
+        What is submitted.
+    rest : list of Node
+        What is left pending then.
+    dead : sequence of Node
+        What is dropped then.
+    """
+
+    __slots__ = (
+        "batch",
+        "count",
+        "dead",
+        "device",
+        "failed",
+        "nodes",
+        "pending",
+        "rest",
+    )
+
+    def __init__(
+        self,
+        device: GpuDevice,
+        nodes: Sequence[Node],
+        rest: list[Node],
+        dead: Sequence[Node] = (),
+    ) -> None:
+        self.device = device
+        self.nodes = nodes
+        self.rest = rest
+        self.dead = dead
+        self.pending = device.pending
+        self.count = len(device.pending)
+        self.batch: vkbackend.Batch | None = None
+        self.failed: Failed | None = None
+
+    def taken(self) -> bool:
+        """Return whether the device does the work."""
+        return self.batch is not None and self.batch.point is not None
+
+    def give_up(self, error: Exception) -> None:
+        """Drop the nodes for an error."""
+        self.batch, self.failed = None, Failed(error)
+        self.device.flight = self
+        self.device.settle()
+
+    def settle(self) -> None:
+        """Hand out the results, or drop what failed, or leave all as it was."""
+        if self.taken():
+            self._drop([*self.nodes, *self.dead] if self.dead else self.nodes)
+        elif self.failed is not None:
+            self._fail(self.failed)
+        else:
+            for node in self.nodes:
+                for value in node.outputs:
+                    if value.node is not None:
+                        value.buffer = None
+
+    def _drop(self, nodes: Sequence[Node]) -> None:
+        """Note that nodes are pending no longer."""
         for node in nodes:
             for value in node.outputs:
                 value.node = None
-                value.slot = -1
+        for node in nodes:
+            if node.arrays:
+                _settle_arrays(node)
+        if self.device.pending is self.pending:
+            # What was added meanwhile stands behind what was pending.
+            self.device.pending = self.rest + self.pending[self.count :]
+
+    def _fail(self, failed: Failed) -> None:
+        """Drop the nodes, and those left that need them."""
+        lost = set(self.nodes)
+        for node in self.rest:
+            if not lost.isdisjoint([each.node for each in node.values]):
+                lost.add(node)
+        for node in lost:
+            for value in node.outputs:
+                value.buffer = failed
+        self.rest = [node for node in self.rest if node not in lost]
+        for node in self.rest:
+            for reference, value in node.arrays:
+                array = reference()
+                if array is not None:
+                    array.give_back(value)
+        self._drop([*self.nodes, *lost.difference(self.nodes), *self.dead])
+
+
+def _settle_arrays(node: Node) -> None:
+    """Tell storages that their content is pending no longer, or lost."""
+    for reference, value in node.arrays:
+        array = reference()
+        if array is not None:
+            array.settle(value)
+
+
+def _run(
+    flush: _Flush, more: More | None = None, older: int = 0, reading: bool = False
+) -> Plan | None:
+    """Submit a flush, or as much of it as can run; return the plan if it is one.
+
+    Where nothing can run, so many nodes that are older than the rest stay pending; and
+    all of them for want of memory where something is read, which can be tried again.
+    """
+    device = flush.device
+    try:
+        return _submit(flush, more)
+    except vkbackend.DeviceLost as error:
+        flush.give_up(error)
+        raise
+    except Exception as error:
+        if flush.taken():
+            raise
+        left = _salvage(device, flush.nodes)
+        if len(left) == len(flush.nodes):
+            if reading and isinstance(error, MemoryError):
+                raise
+            left = left[older:] or left
+        if left:
+            _Flush(device, left, _without(device.pending, left)).give_up(error)
+            raise
+    if more is not None:
+        batch = device.gpu.batch()
+        more(batch)
+        batch.submit()
+    return None
+
+
+def _salvage(device: GpuDevice, nodes: Sequence[Node]) -> Sequence[Node]:
+    """Submit nodes that failed together in pieces; return those left from an error on.
+
+    As an operation that fails leaves done what was asked for before it.
+    """
+    size = len(nodes) // 2
+    while size:
+        piece = nodes[:size]
+        try:
+            _submit(_Flush(device, piece, _without(device.pending, piece)))
+        except Exception:
+            size //= 2
+        else:
+            nodes = nodes[size:]
+            size = min(size, len(nodes))
+    return nodes
+
+
+def _without(pending: Sequence[Node], nodes: Sequence[Node]) -> list[Node]:
+    gone = set(nodes)
+    return [node for node in pending if node not in gone]
+
+
+def _submit(flush: _Flush, more: More | None = None, over: bool = True) -> Plan:
+    """Run the nodes of a flush, and then what `more` adds.
+
+    With `over`, results may lie where inputs did that nobody holds.
+    """
+    device, nodes, rest = flush.device, flush.nodes, flush.rest
+    device.flight = flush
+    # A running trace may hold nodes that read what nobody holds.
+    spare: list[Value] | None = [] if over and not tracing.running else None
+    slots: dict[Value, int] = {}
+    try:
+        needed, former = _needed(rest) if rest else (_NONE, _NONE)
+        wiring = _number(nodes, slots, needed, former, spare)
+        plan = _plan_for(device, nodes, wiring, slots, spare or ())
+        batch = plan_batch(device.gpu, plan, nodes)
+        if more is not None:
+            more(batch)
+        flush.batch = batch
+        batch.submit()
+    finally:
+        device.settle()
+    return plan
+
+
+_NONE: set[Value] = set()
+
+
+def _needed(rest: Sequence[Node]) -> tuple[set[Value], set[Value]]:
+    """Return what nodes read, and what storages hold again if the nodes fail."""
+    needed = {value for node in rest for value in node.values}
+    former = {
+        array.former
+        for node in rest
+        for reference, _ in node.arrays
+        if (array := reference()) is not None
+    }
+    return needed, former
 
 
 def _plan_for(
     device: GpuDevice,
     nodes: Sequence[Node],
     wiring: tuple[object, ...],
+    slots: dict[Value, int],
     spare: Sequence[Value],
 ) -> Plan:
     plans = device.plans
     key = device.fusing, tuning.era(device.gpu), wiring
     plan = plans.get(key)
     if plan is None:
-        slots = {
-            id(value): value.slot
-            for node in nodes
-            for value in (*node.values, *node.outputs)
-        }
         build = functools.partial(
             build_plan,
             device.gpu,
             nodes,
-            slots,
+            {id(value): slot for value, slot in slots.items()},
             fusing=device.fusing,
             held=_held(nodes, wiring),
             spare=set(map(id, spare)),
@@ -220,7 +473,11 @@ def _held(nodes: Sequence[Node], wiring: tuple[object, ...]) -> set[int]:
 
 
 def _number(
-    nodes: Sequence[Node], outside: list[Value], spare: list[Value] | None = None
+    nodes: Sequence[Node],
+    slots: dict[Value, int],
+    needed: Collection[Value] = (),
+    former: Collection[Value] = (),
+    spare: list[Value] | None = None,
 ) -> tuple[object, ...]:
     """Give every value a slot, in the order in which it first appears.
 
@@ -228,10 +485,15 @@ def _number(
     ----------
     nodes : sequence of Node
         A pending graph.
-    outside : list of Value
-        Filled with the inputs that no node makes.
+    slots : dict of Value to int
+        Filled. Not kept on values, which others share and an interrupt would leave
+        numbered.
+    needed : collection of Value
+        Those that other nodes read later.
+    former : collection of Value
+        Those that a storage may hold again.
     spare : list of Value or None
-        Filled with those among them that nobody holds any more.
+        Filled with those inputs that nobody holds any more.
 
     Returns
     -------
@@ -240,20 +502,19 @@ def _number(
         and which inputs are not.
     """
     key: list[object] = []
-    count = 0
+    find = slots.get
     for node in nodes:
         key.append(node.form)
         for value in node.values:
-            if value.slot < 0:
-                value.slot = count
-                count += 1
-                outside.append(value)
+            slot = find(value)
+            if slot is None:
+                slot = slots[value] = len(slots)
                 if spare is not None and value.holders == 0 and type(value) is Value:
-                    spare.append(value)
-                    key.append(SPARE)
-            key.append(value.slot)
+                    if value not in needed and value not in former:
+                        spare.append(value)
+                        key.append(SPARE)
+            key.append(slot)
         for value in node.outputs:
-            value.slot = count
-            count += 1
-            key.append(value.holders > 0)
+            slots[value] = len(slots)
+            key.append(value.holders > 0 or value in needed)
     return tuple(key)

@@ -10,9 +10,10 @@ refused (`refuse`), or marks the trace as one that cannot be kept (`once`).
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
+
+from .scope import Block, Setting
 
 if TYPE_CHECKING:
     from .device import GpuDevice
@@ -89,11 +90,7 @@ class Listener(Protocol):
         """Note what a replay cannot do, or raise `TraceError`."""
 
 
-class _Local(threading.local):
-    listener: Listener | None = None
-
-
-_local = _Local()
+_local = Setting(None)
 running = 0
 """Traces running in all threads: a quick test for the common case that none does."""
 
@@ -102,20 +99,24 @@ _counting = threading.Lock()
 
 def listener() -> Listener | None:
     """Return the trace that runs in this thread."""
-    return _local.listener if running else None
+    return _local.top.value if running else None
 
 
-@contextmanager
-def listening(trace: Listener | None) -> Iterator[None]:
-    """Send what happens in this thread to a trace, or to none."""
-    global running
-    with _counting:
-        running += 1
-    before, _local.listener = _local.listener, trace
-    try:
-        yield
-    finally:
-        _local.listener = before
+class listening(Block):  # noqa: N801 - used as a function
+    """Send what happens in this thread, within the block, to a trace, or to none."""
+
+    def __init__(self, trace: Listener | None) -> None:
+        super().__init__(_local, trace)
+
+    def begun(self) -> None:
+        """Count it."""
+        global running
+        with _counting:
+            running += 1
+
+    def ended(self) -> None:
+        """Count it no longer."""
+        global running
         with _counting:
             running -= 1
 

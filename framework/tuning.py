@@ -10,7 +10,6 @@ measured unless `autotune` or `VKBACKEND_AUTOTUNE` asks for it. See `tuner`.
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +20,7 @@ from vkbackend import Verdict, Verdicts, config
 
 from . import tracing
 from .dispatch import Placed
+from .scope import Block, Setting
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
@@ -102,18 +102,15 @@ class Measured(NamedTuple):
     verdict: Verdict
 
 
-class _Thread(threading.local):
-    asked: dict[str, Subject | None] | None = None
-    forced: tuple[str, str] | None = None
-    pauses: int = 0
-
+_asked = Setting(None)
+_forced = Setting(None)
+_paused = Setting(False)
 
 measured: list[Measured] = []
 """Every question that this process measured, in order."""
 
 _settings: Settings | None = None
 _tables: dict[tuple[Path, str], Verdicts] = {}
-_thread = _Thread()
 
 
 def settings() -> Settings:
@@ -188,7 +185,9 @@ def measures(gpu: vkbackend.Device) -> bool:
 def _interrupted(gpu: vkbackend.Device) -> bool:
     """Return whether measuring would be part of what somebody records or measures."""
     return bool(
-        _thread.pauses or gpu.open_profile is not None or tracing.listener() is not None
+        _paused.top.value
+        or gpu.open_profile is not None
+        or tracing.listener() is not None
     )
 
 
@@ -218,15 +217,17 @@ def choice(info: DeviceInfo, question: str, subject: Subject | None = None) -> s
     `DEFAULT` where there is no verdict; whoever collects questions then hears of it,
     and of what it is about, if that is not a single node.
     """
-    if _thread.forced is not None and _thread.forced[0] == question:
-        return _thread.forced[1]
+    forced: tuple[str, str] | None = _forced.top.value
+    if forced is not None and forced[0] == question:
+        return forced[1]
     if not settings().kept:
         return DEFAULT
     verdict = verdicts(info).get(question)
     if verdict is not None:
         return verdict.choice
-    if _thread.asked is not None:
-        _thread.asked[question] = subject
+    asked = _asked.top.value
+    if asked is not None:
+        asked[question] = subject
     return DEFAULT
 
 
@@ -247,31 +248,19 @@ def forget(info: DeviceInfo) -> None:
 @contextmanager
 def asking() -> Iterator[dict[str, Subject | None]]:
     """Collect the questions that this thread asks inside and that have no verdict."""
-    before, _thread.asked = _thread.asked, {}
-    try:
-        yield _thread.asked
-    finally:
-        _thread.asked = before
+    asked: dict[str, Subject | None] = {}
+    with Block(_asked, asked):
+        yield asked
 
 
-@contextmanager
-def forcing(question: str, name: str) -> Iterator[None]:
-    """Answer one question with a candidate, in this thread."""
-    before, _thread.forced = _thread.forced, (question, name)
-    try:
-        yield
-    finally:
-        _thread.forced = before
+def forcing(question: str, name: str) -> Block:
+    """Answer one question with a candidate, in this thread, within the block."""
+    return Block(_forced, (question, name))
 
 
-@contextmanager
-def paused() -> Iterator[None]:
-    """Measure nothing in this thread; verdicts are used."""
-    _thread.pauses += 1
-    try:
-        yield
-    finally:
-        _thread.pauses -= 1
+def paused() -> Block:
+    """Measure nothing in this thread within the block; verdicts are used."""
+    return Block(_paused, True)
 
 
 def question_of(

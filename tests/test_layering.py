@@ -38,10 +38,11 @@ ORDER = {
         __init__
     """,
     "vkbackend.framework": """
-        errors
+        errors scope
         arguments dtype
         shape tracing
         pending dispatch rng limits addresses
+        traced
         device tuning
         fusion memory_plan
         epilogue launch

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequen
 from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 
 from .. import tracing
+from ..autograd import is_grad_enabled
 from ..core import evaluate
 from ..device import opened_devices
 from ..errors import TraceError
@@ -103,8 +104,10 @@ class Jitted(Generic[P, R]):
                     self._attempts[call.key] = 0
                     self.replays += 1
                     return cast(R, program.replay(call.fed))
-            self._programs.pop(call.key).forget()
+            # In this order an interrupt leaves nothing that is known and forgotten.
             self._quick.clear()
+            self._programs.pop(call.key)
+            program.forget()
             place = program.found()
             if place and self._attempts.get(call.key, 0) >= MOST_ATTEMPTS:
                 self._warn(f"{place} is another one in each call")
@@ -121,29 +124,52 @@ class Jitted(Generic[P, R]):
         before = Surroundings(self._function, *call.kept)
         trace = Trace()
         try:
+            return cast(R, self._traced(trace, before, call, args, kwargs))
+        except BaseException:
+            # What was collected is pending then, as without `jit`; the second time if
+            # an interrupt ends the first.
+            try:
+                trace.publish()
+            finally:
+                trace.publish()
+                trace.drop_gradients()
+            raise
+
+    def _traced(
+        self,
+        trace: Trace,
+        before: Surroundings,
+        call: Call,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> Any:
+        """Run the function for a trace, and keep that if it can be replayed."""
+        try:
             # In a list, so that nothing here holds it while it is taken apart.
+            recording = is_grad_enabled()
             result = [trace.run(self._function, args, kwargs, call.fed)]
+            if is_grad_enabled() is not recording:
+                trace.once("it sets whether gradients are recorded afterwards")
             if trace.nodes:
                 _check_host(call, trace)
                 exchanged(result[0], _check_result)
                 _check_changes(before, trace)
         except BaseException:
             self._attempts[call.key] -= 1
-            trace.run_now(call.fed)
             raise
         if not trace.nodes:
             # Nothing on a device: until something moves, calls run as they are.
             self._attempts[call.key] = 0
             self._plain[call.key] = Structure.changes
         if not trace.nodes or trace.reasons:
-            return cast(R, self._run_now(trace, call, result.pop(), trace.reasons))
-        return cast(R, self._keep(trace, call, result))
+            return self._run_now(trace, call, result.pop(), trace.reasons)
+        return self._keep(trace, call, result)
 
     def _run_now(
         self, trace: Trace, call: Call, result: Any, reasons: Sequence[str]
     ) -> Any:
         """Run a trace that cannot be kept as if there were no `jit`."""
-        trace.run_now(call.fed)
+        trace.run_now()
         trace.part()
         if reasons and self._attempts[call.key] >= MOST_ATTEMPTS:
             self._warn(reasons[0])
@@ -157,15 +183,20 @@ class Jitted(Generic[P, R]):
             return self._run_now(trace, call, filled(tree, tensors), [reason])
         try:
             program = Program(self._function, trace, call, tree, tensors)
+            answer = program.begin(trace, call.fed)
         except Exception as error:
-            self._attempts[call.key] = MOST_ATTEMPTS
+            if trace.ended:
+                raise
+            # There may be memory the next time; anything else comes again.
+            if not isinstance(error, MemoryError):
+                self._attempts[call.key] = MOST_ATTEMPTS
             return self._run_now(trace, call, filled(tree, tensors), [str(error)])
         tensors.clear()
         self._programs[call.key] = program
         if len(self._programs) > self._most:
-            self._programs.popitem(last=False)[1].forget()
             self._quick.clear()
-        return program.replay(call.fed, first=True)
+            self._programs.popitem(last=False)[1].forget()
+        return answer
 
     def _warn(self, reason: str) -> None:
         name = getattr(self._function, "__name__", "the function")
@@ -194,10 +225,10 @@ class Jitted(Generic[P, R]):
     def clear(self) -> None:
         """Forget every trace."""
         with self._lock:
+            self._quick.clear()
             for program in self._programs.values():
                 program.forget()
             self._programs.clear()
-            self._quick.clear()
             self._attempts.clear()
             self._plain.clear()
 

@@ -11,11 +11,9 @@ import vkbackend
 
 from .. import tuning
 from ..core import assembled
-from ..dtype import DType
 from ..execution import realised
 from ..pending import Array, BoundArray, Value, bind, keep, kept_array, watch
 from ..schedule import flush
-from ..shape import Layout
 from ..tensor import Tensor
 from ..tracing import Structure
 from .arguments import Call, same
@@ -81,7 +79,15 @@ class Program:
         )
         # Building it may have measured something, which begins another era.
         self._era = tuning.settings().era
-        self._made = self._bind(trace, tensors)
+        memory = self._built.memory
+        self._made = [
+            (value.numel, value.dtype, memory[id(value)], each.layout)
+            for each in tensors
+            for value in [each.array.value]
+        ]
+        self._states: list[State] = []
+        self._constants = self._built.constants
+        self._lost = _Lost(self)
         self._feeds = [
             (k, feed)
             for k, feed in enumerate(self._built.feeds)
@@ -89,42 +95,50 @@ class Program:
         ]
         self._returned: list[Value] = []
         self._moved: list[Value] = []
+        self._moves: list[tuple[Value, vkbackend.Buffer]] = []
+        self._trace: Trace | None = None
+        self._last: vkbackend.TimelinePoint | None = None
+        self._taken = False
         self._disturbed = False
         self._stale = False
 
-    def _bind(
-        self, trace: Trace, tensors: list[Tensor]
-    ) -> list[tuple[int, DType, vkbackend.Buffer, Layout]]:
+    def begin(self, trace: Trace, fed: Sequence[Tensor]) -> Any:
+        """Submit it for the first time, which ends its trace; see `replay`.
+
+        If that fails the trace has not ended, and nothing has changed.
+        """
+        with self.lock:
+            # What other threads asked for may read what is written over.
+            flush(self._device)
+            self._trace = trace
+            try:
+                return self.replay(fed, first=True)
+            finally:
+                self._device.settle()
+                self._trace = None
+
+    def _bind(self, trace: Trace) -> None:
         """Put values in the memory that replays write, and watch those read.
 
-        Returns
-        -------
-        list of (int, DType, Buffer, Layout)
-            Of each result: elements, their type, memory, how they are viewed.
+        May be repeated, as it may have been interrupted.
         """
         memory = self._built.memory
         for node in trace.nodes:
             for value in node.outputs:
-                value.node = None
                 value.buffer = memory.get(id(value))
                 if value.buffer is not None:
                     keep(value)
-        self._states = []
+                value.node = None
+        trace.end()
+        states = []
         for array, _ in trace.rebound_arrays.values():
             value = array.value
             watch(value, self)
             bind(array)
-            buffer = memory[id(value)]
-            self._states.append(State(weakref.ref(array), buffer, value))
-        self._constants = self._built.constants
-        self._lost = _Lost(self)
+            states.append(State(weakref.ref(array), memory[id(value)], value))
+        self._states = states
         for value in self._constants:
             watch(value, self._lost)
-        return [
-            (value.numel, value.dtype, memory[id(value)], each.layout)
-            for each in tensors
-            for value in [each.array.value]
-        ]
 
     def __call__(self, grew: bool) -> None:
         """Hear that a storage holds, or no longer holds, what replays write."""
@@ -175,8 +189,10 @@ class Program:
         What others still hold of the last replay's content moves to memory of its own.
         Returns False if a storage is gone or is no longer what it was.
         """
-        self._disturbed = False
         batch = self._device.gpu.batch()
+        # What moves out of memory that is to be written, and where to.
+        moved: dict[Value, vkbackend.Buffer] = {}
+        changes: list[tuple[State, Array, Value, Value]] = []
         for state in self._states:
             array = state.array()
             if array is None:
@@ -184,34 +200,29 @@ class Program:
             found = array.value
             if (found.numel, found.dtype) != (state.value.numel, state.value.dtype):
                 return False
-            if found.buffer is state.buffer and found.holders == 1:
+            inside = moved.get(found, found.buffer) is state.buffer
+            if inside and found.holders == 1:
                 if found is not state.value:
                     watch(found, self)
                     state.value = found
                 continue
-            old = found if found.buffer is state.buffer else state.value
-            self._preserve(batch, old, state.buffer, int(old is found))
-            if old is not found:
-                batch.copy(realised(found), state.buffer, 0, 0, _size(found))
-            state.value = Value(found.numel, found.dtype, buffer=state.buffer)
-            watch(state.value, self)
-            array.replace(state.value)
+            old = found if inside else state.value
+            if old.holders > int(inside) and old.buffer is state.buffer:
+                moved[old] = self._device.gpu.allocate(_size(old))
+                batch.copy(state.buffer, moved[old], 0, 0, _size(old))
+            if not inside:
+                source = moved.get(found) or realised(found)
+                batch.copy(source, state.buffer, 0, 0, _size(found))
+            new = Value(found.numel, found.dtype, buffer=state.buffer)
+            changes.append((state, array, found, new))
+        self._device.flight = _Return(self, batch, moved, changes)
         batch.submit()
-        self._disturbed = False
+        self._device.settle()
         return True
 
-    def _preserve(
-        self,
-        batch: vkbackend.Batch,
-        value: Value,
-        buffer: vkbackend.Buffer,
-        own: int = 0,
-    ) -> None:
-        """Move a value that others than `own` arrays hold out of a replay's memory."""
-        if value.holders > own and value.buffer is buffer:
-            fresh = self._device.gpu.allocate(_size(value))
-            batch.copy(buffer, fresh, 0, 0, _size(value))
-            value.buffer = fresh
+    def returned(self, disturbed: bool) -> None:
+        """Note whether storages hold what replays expect."""
+        self._disturbed = disturbed
 
     def replay(self, fed: Sequence[Tensor], first: bool = False) -> Any:
         """Run it on other elements; `fits` has just said that it may.
@@ -228,8 +239,8 @@ class Program:
         object
             What the function returns, with fresh tensors.
         """
-        built = self._built
-        with self._device.lock:
+        built, device = self._built, self._device
+        with device.lock:
             copies: list[Copy] = []
             for k, feed in self._feeds:
                 tensor = fed[k]
@@ -238,29 +249,58 @@ class Program:
                 source = realised(value)
                 copies.append((source, start, feed.buffer, feed.offset, feed.size))
             # After the feeds: one of them may be a result of the last replay.
+            moves: list[tuple[Value, vkbackend.Buffer]] = []
             for k, value in enumerate(self._returned):
                 if value.holders:
-                    self._move_out(k, value, copies)
-            words = built.words
+                    self._move_out(k, value, copies, moves)
+            words, recording = built.words, built.recording
             if not first:
                 words.write()
-            if built.recording is not None:
-                built.recording.submit(copies, words.any and words.changed)
-                words.sent()
+            self._moves = moves
+            # Before, as what the tape has saved may be written over from here on.
             self.replays += 1
+            self._taken = recording is None
+            device.flight = self
+            if recording is not None:
+                self._last = recording.submit(copies, words.any and words.changed)
+                self._taken = True
+                words.sent()
+            device.settle()
             if not all(map(is_, map(_grad, self._leaves), self._grads)):
                 for leaf, grad in zip(self._leaves, self._grads):
                     leaf.own_grad = grad
             return self._results()
 
-    def _move_out(self, number: int, value: Value, copies: list[Copy]) -> None:
+    def settle(self) -> None:
+        """Note what a replay has done, if it was taken; see `device.Flight`."""
+        recording = self._built.recording
+        if not self._taken and recording is not None:
+            point = recording.point
+            if point is None or point is self._last:
+                return
+            self._last = point
+        if self._trace is not None:
+            self._bind(self._trace)
+            self._trace = None
+        for value, fresh in self._moves:
+            if value.buffer is not fresh:
+                value.buffer = fresh
+                self._moved.append(value)
+        self._moves = []
+
+    def _move_out(
+        self,
+        number: int,
+        value: Value,
+        copies: list[Copy],
+        moves: list[tuple[Value, vkbackend.Buffer]],
+    ) -> None:
         """Give a result of the last replay that is held memory of its own."""
         _, _, buffer, _ = self._made[number]
         if value.buffer is buffer and value.numel:
             fresh = self._spare(_size(value))
             copies.append((buffer, 0, fresh, 0, _size(value)))
-            value.buffer = fresh
-            self._moved.append(value)
+            moves.append((value, fresh))
 
     def _spare(self, size: int) -> vkbackend.Buffer:
         """Return memory of an earlier result that nobody holds, or new memory."""
@@ -307,11 +347,48 @@ class Program:
         }
 
     def forget(self) -> None:
-        """Watch nothing any longer."""
+        """Watch nothing any longer; it does not fit from then on."""
+        self._stale = True
         for state in self._states:
+            array = state.array()
+            version = 0 if array is None else array.version
             state.value.watchers.discard(self)
+            if array is not None:
+                # It has counted the replays.
+                array.version = version
         for value in self._constants:
             value.watchers.discard(self._lost)
+
+
+class _Return:
+    """The way back of storages' content to where replays expect it; see `Flight`."""
+
+    def __init__(
+        self,
+        program: Program,
+        batch: vkbackend.Batch,
+        moved: dict[Value, vkbackend.Buffer],
+        changes: list[tuple[State, Array, Value, Value]],
+    ) -> None:
+        self._program = program
+        self._batch = batch
+        self._moved = moved
+        self._changes = changes
+
+    def settle(self) -> None:
+        """Let storages hold the content where it is now, if it has been brought."""
+        if self._batch.point is None:
+            return
+        for value, fresh in self._moved.items():
+            value.buffer = fresh
+        for state, array, found, new in self._changes:
+            state.value = new
+            watch(new, self._program)
+            # It may have changed since an interrupt.
+            if array.value is found:
+                array.replace(new)
+        news = [array.value is new for _, array, _, new in self._changes]
+        self._program.returned(disturbed=not all(news))
 
 
 class _Lost:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
@@ -12,11 +13,12 @@ from .. import ops
 from ..autograd import no_grad
 from ..errors import TraceError
 from ..execution import realised
-from ..pending import Array, Node, Value, keep
+from ..pending import Array, Failed, Node, Value, keep
 from ..precision import apart
-from ..schedule import flush
+from ..schedule import compute, flush
 from ..shape import Layout, interned
 from ..tensor import Tensor
+from ..traced import TracedArray, divert
 from ..tracing import Changing, StreamWord, listening
 from .arguments import exchanged, same, with_tensors
 
@@ -33,8 +35,14 @@ Action = Callable[[], object]
 class Trace:
     """What a function did, as `tracing` tells it.
 
+    Until it ends, storages that were there before hold what they get for the thread of
+    the trace alone. It ends when what was collected has become pending (`publish`), or
+    when a replay of it has been submitted.
+
     Attributes
     ----------
+    ended : bool
+        Whether everybody sees what it did.
     nodes : list of Node
         Operations in order.
     device : GpuDevice or None
@@ -58,6 +66,8 @@ class Trace:
     """
 
     def __init__(self) -> None:
+        self.ended = False
+        self._thread = threading.get_ident()
         self.nodes: list[Node] = []
         self.device: GpuDevice | None = None
         self.feeds: list[Value] = []
@@ -98,8 +108,16 @@ class Trace:
                 "jit: an argument is changed in place; return the new tensor, or let"
                 " the function reach it without passing it"
             )
-        if id(before) not in self._made and array not in self._copies:
+        if id(before) in self._made or array in self._copies:
+            return
+        if type(array) is not TracedArray:
             self.rebound_arrays.setdefault(id(array), (array, before))
+            divert(array, self)
+        elif id(array) not in self.rebound_arrays:
+            raise TraceError(
+                "jit: a tensor is changed in place that another thread's trace is"
+                " changing; let one finish before the other begins"
+            )
 
     def copied(self, array: Array) -> None:
         """Note a storage that was not there before, though what it holds may have been.
@@ -175,9 +193,15 @@ class Trace:
     def _stand_in(self, tensor: Tensor) -> None:
         shape, strides, offset = tensor.layout
         count = sum((size - 1) * step for size, step in zip(shape, strides)) + 1
-        value = Value(count if tensor.numel() else 0, tensor.dtype)
+        count = count if tensor.numel() else 0
         # What holds for the storage from the first element on; never written again.
-        value.buffer = realised(tensor.array.value) if offset == 0 else None
+        if offset == 0:
+            value = Value(count, tensor.dtype)
+            value.buffer = _memory_of(tensor)
+        else:
+            with no_grad():
+                start = tensor.view_of(Layout((count,), (1,), offset))
+                value = ops.copy(start).array.value
         keep(value)
         self.feeds.append(value)
         array = Array(value)
@@ -195,16 +219,44 @@ class Trace:
                 return f"what a {type(module).__name__} consists of"
         return ""
 
-    def run_now(self, fed: list[Tensor]) -> None:
-        """Run what was collected, as if it had been asked for without a trace."""
-        for value, tensor in zip(self.feeds, fed):
-            if value.buffer is None:
-                with no_grad():
-                    value.buffer = _moved_to_start(tensor, value.numel)
+    def visible(self) -> bool:
+        """Return whether the calling thread is to see what the trace does."""
+        return self.ended or threading.get_ident() == self._thread
+
+    def publish(self) -> None:
+        """Let what was collected be pending, as if it had been asked for as usual.
+
+        Does nothing where a replay has done it. May be repeated if interrupted.
+        """
         if self.device is None:
+            self.end()
             return
-        with self.device.lock:
-            self.device.pending += self.nodes
+        device = self.device
+        with device.lock:
+            device.settle()
+            if not self.ended:
+                waiting = device.pending + self.nodes
+                device.pending, self.ended = waiting, True
+            self.end()
+
+    def end(self) -> None:
+        """Let everybody see what it did."""
+        self.ended = True
+        for array, _ in self.rebound_arrays.values():
+            if type(array) is TracedArray:
+                array.join()
+
+    def drop_gradients(self) -> None:
+        """Give leaves back what they had, where their gradient was not computed."""
+        for leaf, entry in self.leaves.values():
+            grad = leaf.own_grad
+            if grad is not None and type(grad.array.value.buffer) is Failed:
+                leaf.own_grad = None if entry is ANY else entry
+
+    def run_now(self) -> None:
+        """Run what was collected, as if it had been asked for without a trace."""
+        self.publish()
+        if self.device is not None:
             flush(self.device)
 
     def shares(self) -> bool:
@@ -213,7 +265,8 @@ class Trace:
         Then nobody can tell which of those who share them a kernel read.
         """
         befores = {id(before) for _, before in self.rebound_arrays.values()}
-        held = any(before.holders for _, before in self.rebound_arrays.values())
+        # Each is held by the storage that changes, for other threads.
+        held = any(before.holders > 1 for _, before in self.rebound_arrays.values())
         return held or len(befores) < len(self.rebound_arrays)
 
     def part(self) -> None:
@@ -280,10 +333,10 @@ def _copied(value: Value, device: Any) -> Tensor:
     return ops.copy(Tensor.make(Array(value), whole, device))
 
 
-def _moved_to_start(tensor: Tensor, count: int) -> Any:
-    """Return memory that begins with the first element of a view."""
-    place = tensor.layout.offset
-    flat = tensor.view_of(Layout((count,), (1,), place))
-    moved = ops.copy(flat)
-    flush(tensor.device)  # type: ignore[arg-type]  # of a GPU
-    return realised(moved.array.value)
+def _memory_of(tensor: Tensor) -> Any:
+    """Return the memory of a tensor on a device."""
+    device: Any = tensor.device
+    with device.lock:
+        value = tensor.array.value
+        compute(device, value)
+        return realised(value)

@@ -128,9 +128,10 @@ def _writer(
         # Zeros are equal whatever their signs.
         if number != last or not number:
             unsent[0] = True
-            last = number
             for view, at in targets:
                 view[at] = number
+            # Last, or an interrupt would leave what is taken as written and is not.
+            last = number
 
     return write
 

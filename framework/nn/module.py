@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from .. import tracing
 from ..autograd import no_grad
+from ..core import evaluate
 from ..device import Device
 from ..dtype import DTYPES, DType, DTypeLike
 from ..tensor import Tensor
@@ -216,7 +217,11 @@ class Module:
             nothing has been changed then.
         """
         own = dict(self._state(""))
-        return load_state(type(self).__name__, own, state_dict, strict)
+        answer = load_state(type(self).__name__, own, state_dict, strict)
+        # At once: a step that fails must not take what was loaded with it.
+        if own:
+            evaluate(*own.values())
+        return answer
 
     # Changes to everything at once
 

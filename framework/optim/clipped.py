@@ -146,11 +146,17 @@ class Clipped:
             ):
                 return None
             memory: list[tuple[vkbackend.Buffer, int]] = []
-            flush(device, lambda batch: memory.extend(self._add(batch, values)))
-            for k, slot in self._elsewhere:
-                arrays[k].replace(Value(*self._kinds[k], buffer=memory[slot][0]))
+            # Before, as what the tape has saved may be written over from here on.
             for array in arrays:
                 array.version += 1
+
+            def add(batch: vkbackend.Batch) -> None:
+                # Again where a submission failed.
+                memory[:] = self._add(batch, values)
+
+            flush(device, add)
+            for k, slot in self._elsewhere:
+                arrays[k].replace(Value(*self._kinds[k], buffer=memory[slot][0]))
             norm = Array(Value(1, self._dtype, buffer=memory[self._norm][0]))
             return Tensor.make(norm, self._layout, device)
 

@@ -444,3 +444,5 @@ class Optimizer:
         self._state, self._cohorts = loaded.state, []
         for mine, options in zip(self.param_groups, loaded.options):
             mine.update(options)
+        # At once: a step that fails must not take what was loaded with it.
+        evaluate(*[each for group in self.param_groups for each in group["params"]])

@@ -182,6 +182,7 @@ class Prepared:
         self._held = plan.running.held
         self._own, self._given = Addresses(), Addresses()
         self._words = Words()
+        self._written = False
         self._buffers: dict[vkbackend.Buffer, None] = {}
         slots = self._slots(observer, plan, [each.array.value for each in grads])
         self._lay_out(observer, slots)
@@ -259,9 +260,12 @@ class Prepared:
                 return False
             if not self._fits():
                 return False
-            flush(device, self._add)
+            # Before, as what the tape has saved may be written over from here on.
             for array in self._arrays:
                 array.version += 1
+            self._written = False
+            flush(device, self._add)
+            self._grads.clear()
         return True
 
     def _fits(self) -> bool:
@@ -302,14 +306,18 @@ class Prepared:
         return True
 
     def _add(self, batch: vkbackend.Batch) -> None:
-        """Add the kernels to a batch, after what computes the gradients."""
+        """Add the kernels to a batch, after what computes the gradients.
+
+        Again where a submission failed.
+        """
         if not self._buffers:
             self._own.write([realised(value).address for value in self._values])
             self._buffers = dict.fromkeys(map(realised, self._values))
         grads = list(map(realised, self._grads))
-        self._grads = []
         self._given.write(list(map(_address, grads)))
-        self._words.write()
+        if not self._written:
+            self._words.write()
+            self._written = True
         commands: list[tuple[vkbackend.Pipeline, bytes, int, int, int] | None] = []
         for (launch, barrier), (start, end) in zip(self._steps, self._places):
             if barrier:

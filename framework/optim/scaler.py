@@ -266,6 +266,9 @@ class GradScaler:
         self._backoff = state_dict["backoff_factor"]
         self._interval = state_dict["growth_interval"]
         self._start = float(state_dict["scale"]), int(state_dict["_growth_tracker"])
+        # It is of a moment between steps.
+        self._found.clear()
+        self._stepped.clear()
         if self._scale is not None and self._streak is not None:
             with no_grad():
                 self._scale.fill_(self._start[0])

@@ -25,12 +25,36 @@ def undone_where(
     What a step is the first to remember becomes zero.
     """
     before = {id(each): content(each) for each in _replaced(groups, state)}
-    yield
-    for each in _replaced(groups, state):
-        become(each, where(skip, before.get(id(each), 0.0), each))
+    chosen: set[int] = set()
+    try:
+        yield
+        _choose(skip, _replaced(groups, state), before, chosen)
+    except BaseException:
+        # What the step has made of a tensor may be what it must not be.
+        try:
+            _choose(skip, _replaced(groups, state), before, chosen)
+        finally:
+            _choose(skip, _replaced(groups, state), before, chosen)
+        raise
     counts = {id(each): each for each in _counts(groups, state)}
     for each in counts.values():
         become(each, each + skip)
+
+
+def _choose(
+    skip: Tensor,
+    tensors: Iterator[Tensor],
+    before: Mapping[int, Tensor],
+    chosen: set[int],
+) -> None:
+    """Give tensors that are not `chosen` yet what they held before, if `skip` is true.
+
+    Choosing twice would not matter, but for the work.
+    """
+    for each in tensors:
+        if id(each) not in chosen:
+            become(each, where(skip, before.get(id(each), 0.0), each))
+            chosen.add(id(each))
 
 
 def _replaced(groups: Sequence[Mapping[str, Any]], state: State) -> Iterator[Tensor]:

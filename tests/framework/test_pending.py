@@ -74,7 +74,7 @@ def test_an_array_of_a_pending_value_is_what_the_constructors_make() -> None:
     node, array = pending_array(form, (), (2.0,))
     (value,) = node.outputs
     assert array.value is value
-    assert (array.version, value.holders, value.slot) == (0, 1, -1)
+    assert (array.version, array.former, value.holders) == (0, None, 1)
     assert (value.numel, value.dtype, value.buffer) == (6, fw.float32, None)
     assert (value.node, node.form, node.numbers) == (node, form, (2.0,))
 
@@ -85,7 +85,7 @@ def test_an_array_that_is_kept_is_what_keeping_makes_of_one() -> None:
     keep(slow.value)
     quick = kept_array(6, fw.float32, memory)
     assert type(quick.value) is type(slow.value)
-    for name in ("numel", "dtype", "node", "buffer", "slot", "holders", "watchers"):
+    for name in ("numel", "dtype", "node", "buffer", "holders", "watchers"):
         assert getattr(quick.value, name) == getattr(slow.value, name)
     assert quick.version == slow.version
     heard: list[bool] = []

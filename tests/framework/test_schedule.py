@@ -1,18 +1,20 @@
 """Flushing: cached schedules, quiet loops, errors that leave everything usable."""
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import pytest
 
+import vkbackend
 import vkbackend.framework as fw
 from tests.compare import assert_close
-from vkbackend import Buffer, Counters, OutOfDeviceMemory
+from vkbackend import Buffer, Counters, OutOfDeviceMemory, ShaderError
 from vkbackend.framework import pending, schedule
 from vkbackend.framework.device import KEPT_PLANS, GpuDevice
-from vkbackend.framework.schedule import MAX_PENDING, WORTH_A_START
+from vkbackend.framework.schedule import MAX_PENDING, MOST_READS, WORTH_A_START
 
 pytestmark = pytest.mark.core
 
@@ -215,13 +217,179 @@ def test_an_error_leaves_the_device_usable(
     with pytest.raises(RuntimeError) as raised:
         kept.numpy()
     assert str(raised.value) == (
-        "read: the value was never computed, because running its graph failed; see the"
-        " earlier error"
+        "read: the value was never computed, because running its graph failed:"
+        " OutOfDeviceMemory: allocate: none left; compute it anew"
     )
     with pytest.raises(RuntimeError, match="never computed"):
         (kept + 1).numpy()
     assert gpu.pending == []
     assert_close(x * 5, x.numpy() * np.float32(5), exact=True)
+
+
+def test_a_read_submits_what_it_depends_on(gpu: GpuDevice, watch: Watch) -> None:
+    x = tensor(gpu, 7, 11)
+    watch.since()
+    other = (x @ x.T).exp()
+    shared = x * 3
+    later = shared.sum(0)
+    waiting = list(gpu.pending)
+    assert_close(shared + 1, x.numpy() * np.float32(3) + np.float32(1))
+    assert gpu.gpu.counters.dispatches - watch.before.dispatches == 1
+    assert gpu.pending == [waiting[0], waiting[1], waiting[3]]
+    assert_close(later, (x.numpy() * np.float32(3)).sum(0))
+    assert_close(other, np.exp(x.numpy() @ x.numpy().T))
+
+
+def test_what_is_left_keeps_its_operands(gpu: GpuDevice) -> None:
+    """Their memory is not given to a result, although nobody holds them."""
+    wanted = np.arange(37, dtype=np.float32)
+    x = fw.tensor(wanted, device=gpu)
+    y = x * 2
+    fw.eval()
+    later = y + 1
+    read = y * 3
+    del y
+    assert_close(read, wanted * 6)
+    assert_close(later, wanted * 2 + 1)
+
+
+def test_the_old_content_is_kept_for_a_change_that_is_left(gpu: GpuDevice) -> None:
+    x = tensor(gpu, 37)
+    old = x.numpy()
+    x_old = x.array.value
+    read = x * 3
+    x.fill_(5.0)
+    assert_close(read, old * np.float32(3), exact=True)
+    assert x.array.former is x_old
+    with pytest.raises(OutOfDeviceMemory), failing(gpu, OutOfDeviceMemory("full")):
+        fw.eval()
+    assert_close(x, old, exact=True)
+
+
+def test_many_reads_submit_what_they_left(gpu: GpuDevice) -> None:
+    x, total = tensor(gpu, 5), tensor(gpu, 5)
+    fw.eval()
+    plans = []
+    for _ in range(3 * (MOST_READS + 1)):
+        total.add_(x)
+        (x * 2).numpy()
+        assert len(gpu.pending) <= MOST_READS + 1
+        plans.append(len(gpu.plans))
+    assert plans[MOST_READS + 1] == plans[-1]
+
+
+def test_what_nobody_can_read_is_dropped_by_a_read(gpu: GpuDevice) -> None:
+    x = tensor(gpu, 5)
+    fw.eval()
+    kept, unused = x + 1, x.exp()
+    del unused
+    (x * 2).numpy()
+    assert [node.outputs[0] for node in gpu.pending] == [kept.array.value]
+
+
+@contextmanager
+def failing(gpu: GpuDevice, error: BaseException) -> Iterator[None]:
+    def fail(sizes: Sequence[int]) -> None:
+        raise error
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(gpu.gpu, "allocate_each", fail)
+        yield
+
+
+@pytest.mark.parametrize("error", [OutOfDeviceMemory("full"), ShaderError("odd")])
+def test_what_was_to_change_holds_its_content_again(
+    error: Exception, gpu: GpuDevice
+) -> None:
+    x = tensor(gpu, 7, 11)
+    fw.eval()
+    wanted, seen = x.numpy(), x.array.version
+    view = x[2:]
+    x.add_(1).mul_(view.sum())
+    result = x + 1
+    with pytest.raises(type(error)), failing(gpu, error):
+        fw.eval()
+    assert gpu.pending == []
+    assert_close(x, wanted, exact=True)
+    assert_close(view, wanted[2:], exact=True)
+    assert x.array.version > seen + 2
+    with pytest.raises(RuntimeError, match=f"{type(error).__name__}: {error}"):
+        result.numpy()
+    assert_close(x.add_(1), wanted + np.float32(1), exact=True)
+
+
+@pytest.mark.parametrize("taken", [False, True])
+def test_an_interrupted_submission_is_made_or_not(
+    taken: bool, gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is lost, and nothing is done twice."""
+    x = tensor(gpu, 37)
+    fw.eval()
+    wanted = x.numpy() + np.float32(1)
+    x.add_(1)
+    submit = vkbackend.Batch.submit
+
+    def interrupted(batch: vkbackend.Batch) -> None:
+        if taken:
+            submit(batch)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(vkbackend.Batch, "submit", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            fw.eval()
+    assert (gpu.pending == []) is taken
+    before = gpu.gpu.counters.dispatches
+    assert_close(x, wanted, exact=True)
+    assert gpu.gpu.counters.dispatches - before == int(not taken)
+    assert x.array.former is None
+
+
+def test_a_submission_that_was_not_noted_is_noted_later(
+    gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = tensor(gpu, 37)
+    fw.eval()
+    wanted = x.numpy() + np.float32(1)
+    x.add_(1)
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(schedule._Flush, "settle", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            fw.eval()
+    later = x * 2
+    before = gpu.gpu.counters.dispatches
+    assert_close(x, wanted, exact=True)
+    assert gpu.gpu.counters.dispatches == before
+    assert_close(later, wanted * np.float32(2), exact=True)
+
+
+def test_what_can_run_runs_where_something_cannot(
+    gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = tensor(gpu, 16, 16)
+    fw.eval()
+    first, bad, late = x + 1, x @ x, x * 7
+    plan = schedule.build_plan
+
+    def fails(
+        gpu: Any, nodes: Sequence[pending.Node], *args: Any, **kwargs: Any
+    ) -> Any:
+        if bad.array.value.node in nodes:
+            raise ShaderError("no products today")
+        return plan(gpu, nodes, *args, **kwargs)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(schedule, "build_plan", fails)
+        with pytest.raises(ShaderError):
+            fw.eval()
+    assert_close(first, x.numpy() + np.float32(1), exact=True)
+    for lost in (bad, late):
+        with pytest.raises(RuntimeError, match="ShaderError: no products today"):
+            lost.numpy()
 
 
 def test_nodes_that_run_apart_leave_what_is_pending(gpu: GpuDevice) -> None:
@@ -259,18 +427,13 @@ def test_values_are_numbered_by_wiring(gpu: GpuDevice) -> None:
     x = tensor(gpu, 3)
     fw.eval()
     y = x + x * 2
-    outside: list[pending.Value] = []
-    key = schedule._number(gpu.pending, outside)
-    assert outside == [x.array.value]
-    assert (x.array.value.slot, y.array.value.slot) == (0, 2)
+    slots: dict[pending.Value, int] = {}
+    key = schedule._number(gpu.pending, slots)
+    assert (slots[x.array.value], slots[y.array.value], len(slots)) == (0, 2, 3)
     times, plus = (node.form for node in gpu.pending)
     assert key == (times, 0, False, plus, 0, 1, True)
-    for node in gpu.pending:
-        for value in (*node.values, *node.outputs):
-            value.slot = -1
     fw.eval()
     assert_close(y.numpy(), x.numpy() * 3)
-    assert (x.array.value.slot, y.array.value.slot) == (-1, -1)
 
 
 def test_a_result_dropped_while_its_plan_is_made_is_there_next_time(

@@ -28,13 +28,13 @@ def test_operations_wait_until_they_are_run(gpu: GpuDevice, x: fw.Tensor) -> Non
     trace, y = run(lambda x: x * 2 + 1, x)
     assert [node.op.name for node in trace.nodes] == ["mul", "add"]
     assert gpu.pending == []
-    trace.run_now([x])
+    trace.run_now()
     assert y.tolist() == [3.0, 5.0]
 
 
 def test_parts_are_fed_from_their_first_element(x: fw.Tensor) -> None:
     trace, y = run(lambda x: x * 2, x[1:])
-    trace.run_now([x[1:]])
+    trace.run_now()
     assert y.tolist() == [4.0]
 
 
@@ -51,7 +51,7 @@ def test_storages_that_were_there_before_are_noted(x: fw.Tensor) -> None:
     ((array, value),) = trace.rebound_arrays.values()
     assert array is x.array
     assert value is before
-    trace.run_now([])
+    trace.run_now()
     assert x.tolist() == [8.0, 14.0]
 
 
@@ -66,7 +66,7 @@ def test_results_get_values_of_their_own(x: fw.Tensor) -> None:
     tree, tensors = trace.settle(result)
     assert [slot.number for slot in tree] == [0, 1, 2, 3]
     assert len({id(each.array.value) for each in tensors}) == 4
-    trace.run_now([x])
+    trace.run_now()
     assert [each.tolist() for each in tensors] == [[2, 4], [1, 2], [1, 2], [2, 4]]
 
 
@@ -78,7 +78,7 @@ def test_shared_elements_are_found_and_parted(x: fw.Tensor) -> None:
     trace.settle(y)
     assert other.array.value is not x.array.value
     assert not trace.shares()
-    trace.run_now([])
+    trace.run_now()
     other.array.replace(x.array.value)
     trace.part()
     assert other.array.value is not x.array.value
@@ -95,7 +95,7 @@ def test_gradients_on_entry_are_noted(x: fw.Tensor) -> None:
     trace, _ = run(step)
     entries = {key: entry for key, (_, entry) in trace.leaves.items()}
     assert entries == {id(w): None, id(v): ANY}
-    trace.run_now([])
+    trace.run_now()
 
 
 def test_changes_on_the_host_are_noted() -> None:

@@ -1,0 +1,113 @@
+"""Settings of a thread: blocks are undone however they are left."""
+
+import sys
+import threading
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from vkbackend.framework import scope
+from vkbackend.framework.scope import Block, Setting
+
+pytestmark = pytest.mark.core
+
+
+def test_the_innermost_block_counts() -> None:
+    setting = Setting(1)
+    assert setting.top.value == 1
+    with Block(setting, 2) as block:
+        assert setting.top.value == 2
+        with Block(setting, 3), block:
+            assert setting.top.value == 2
+        assert setting.top.value == 2
+    assert setting.top.value == 1
+
+
+def test_a_function_has_a_block_of_its_own_in_each_call() -> None:
+    setting = Setting(0)
+
+    @Block(setting, 1)
+    def depth(count: int) -> int:
+        found: int = setting.top.value + (depth(count - 1) if count else 0)
+        return found
+
+    assert depth(3) == 4
+    assert setting.top.value == 0
+
+
+def test_other_threads_have_settings_of_their_own() -> None:
+    setting, found = Setting(0), []
+    block = Block(setting, 1)
+
+    def enter() -> None:
+        with block:
+            found.append(setting.top.value)
+
+    with Block(setting, 2):
+        thread = threading.Thread(target=enter)
+        thread.start()
+        thread.join()
+        found.append(setting.top.value)
+    assert (*found, setting.top.value) == (1, 2, 0)
+
+
+def test_a_block_that_was_not_left_ends_when_it_is_gone() -> None:
+    """Also behind one that was entered later."""
+    setting = Setting(0)
+    lost = Block(setting, 1)
+    lost.__enter__()
+    with Block(setting, 2):
+        del lost
+        assert setting.top.value == 2
+    assert setting.top.value == 0
+
+
+class Interrupts:
+    """Raises KeyboardInterrupt at one line of a module, counted as they are run."""
+
+    def __init__(self, at: int) -> None:
+        self.left = at
+        self.raised = False
+
+    def __call__(self, frame: FrameType, event: str, _: Any) -> Any:
+        # Python only reports what is raised in a finalizer.
+        code = frame.f_code
+        if code.co_filename != scope.__file__ or code.co_name == "__del__":
+            return None
+        if event == "line":
+            self.left -= 1
+            if self.left == -1:
+                self.raised = True
+                raise KeyboardInterrupt
+        return self
+
+
+def test_no_line_at_which_an_interrupt_leaves_anything_set() -> None:
+    counts: list[int] = []
+
+    class Counted(Block):
+        def begun(self) -> None:
+            counts.append(1)
+
+        def ended(self) -> None:
+            counts.append(-1)
+
+    setting = Setting(0)
+    for at in range(1000):
+        interrupts, before = Interrupts(at), sys.gettrace()
+        sys.settrace(interrupts)
+        try:
+            with Block(setting, 1), Counted(setting, 2):
+                pass
+        except KeyboardInterrupt:
+            pass
+        finally:
+            sys.settrace(before)
+        assert setting.top.value == 0, f"line {at}"
+        # One too many is only slower.
+        assert sum(counts) in (0, 1), f"line {at}"
+        counts.clear()
+        if not interrupts.raised:
+            break
+    assert 20 < at < 1000
