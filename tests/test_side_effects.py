@@ -197,7 +197,7 @@ def test_nothing_is_stale(gpu: GpuDevice, make: Callable[[GpuDevice], Made]) -> 
         (counter, "it changes `steps`, which a replay would not"),
         (state, "it changes `total`, which"),
         (appended, "it changes what a list holds, which"),
-        (inner_module, "it changes what a Counting consists of, which"),
+        (inner_module, "it changes `calls`, which a replay would not"),
         (iterator, "it takes from an iterator, which"),
         (drawn, "it draws numbers on the host, which"),
         (array, "what an array holds is another one in each call"),

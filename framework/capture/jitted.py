@@ -18,6 +18,7 @@ from ..shape import Layout
 from ..tensor import Tensor
 from ..tracing import Structure, listener
 from .arguments import Call, exchanged, quick_key, take_apart
+from .calls import Calls
 from .program import Program
 from .surroundings import Surroundings
 from .trace import Trace, filled
@@ -51,6 +52,7 @@ class Jitted(Generic[P, R]):
         self._attempts: dict[object, int] = {}
         self._plain: dict[object, int] = {}
         self._quick: dict[object, tuple[Program, object, list[Layout]]] = {}
+        self._known: tuple[Calls | None, list[Any]] = None, []
         self._lock = threading.RLock()
         functools.update_wrapper(self, function)
 
@@ -118,7 +120,10 @@ class Jitted(Generic[P, R]):
         self._attempts[call.key] = self._attempts.get(call.key, 0) + 1
         self.traces += 1
         evaluate(*call.fed)
-        before = Surroundings(self._function, *call.kept)
+        known, owners = self._known
+        before = Surroundings(
+            self._function, *call.kept, *owners, calls=known, guess=True
+        )
         trace = Trace()
         try:
             # In a list, so that nothing here holds it while it is taken apart.
@@ -126,7 +131,7 @@ class Jitted(Generic[P, R]):
             if trace.nodes:
                 _check_host(call, trace)
                 exchanged(result[0], _check_result)
-                _check_changes(before, trace)
+                self._check_changes(before, trace, call)
         except BaseException:
             self._attempts[call.key] -= 1
             trace.run_now(call.fed)
@@ -138,6 +143,27 @@ class Jitted(Generic[P, R]):
         if not trace.nodes or trace.reasons:
             return cast(R, self._run_now(trace, call, result.pop(), trace.reasons))
         return cast(R, self._keep(trace, call, result))
+
+    def _check_changes(self, before: Surroundings, trace: Trace, call: Call) -> None:
+        """Note that a replay would leave alone what the function changes in Python."""
+        self._known = trace.calls, trace.owners
+        around = Surroundings(
+            self._function,
+            *trace.owners,
+            *call.kept,
+            *[leaf for leaf, _ in trace.leaves.values()],
+            calls=trace.calls,
+        )
+        found = (
+            before.found() or trace.changed_module() or around.doubtful(before)
+        )
+        if found:
+            trace.once(f"it changes {found}, which a replay would not")
+        for reason in (trace.calls.reason, around.reason):
+            if reason:
+                trace.once(reason)
+        around.release()
+        trace.surroundings = around
 
     def _run_now(
         self, trace: Trace, call: Call, result: Any, reasons: Sequence[str]
@@ -232,15 +258,6 @@ def _check_host(call: Call, trace: Trace) -> None:
             "jit: a tensor on the host is changed in place, which a replay does not"
             " repeat; move it to the device"
         )
-
-
-def _check_changes(before: Surroundings, trace: Trace) -> None:
-    """Note that a replay would leave alone what the function changes in Python."""
-    found = before.found() or trace.changed_module()
-    if found:
-        trace.once(f"it changes {found}, which a replay would not")
-    if before.reason:
-        trace.once(before.reason)
 
 
 def _check_result(part: Any) -> Any:

@@ -62,8 +62,8 @@ class Program:
         self._kept = call.kept
         leaves = list(trace.leaves.values())
         self._leaves = [leaf for leaf, _ in leaves]
-        self._surroundings = Surroundings(
-            function, *trace.owners, *call.kept, *self._leaves
+        self._surroundings = trace.surroundings or Surroundings(
+            function, *trace.owners, *call.kept, *self._leaves, calls=trace.calls
         )
         for owner in trace.owners:
             for mapping, name in getattr(owner, "_places", list)():

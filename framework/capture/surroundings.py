@@ -1,58 +1,62 @@
 """What a function finds around it: if that changes, its trace no longer fits.
 
-Looked at are the variables of its closure, the globals that it names and, of both, what
-functions, methods and modules of the user's own, not those of libraries, name in turn.
-Of objects, classes and Python modules the attributes count that this code names of
-them, or of what it has computed; of short lists, tuples and dictionaries all that they
-hold. Numbers, texts, tensors of the host and arrays that are not large count by value,
-everything else by identity.
+Looked at is what the code of a function reads, and that of all functions that it calls,
+of users and of installed packages: variables of closures, globals, default values, and
+of objects, classes and Python modules the attributes that this code names of them, or
+of what it has computed; of lists, tuples and dictionaries all that they hold. Numbers,
+texts, tensors of the host and arrays count by value, everything else by identity.
+
+What ran in a trace is known exactly (`Calls`). Before the first, all functions of the
+user's own that can be reached by name are thought to run.
 """
 
 from __future__ import annotations
 
 import functools
+import gc
 import random
 import sys
+import weakref
 from array import array as number_array
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping, ValuesView
 from io import IOBase
-from operator import is_
+from operator import attrgetter, methodcaller
 from types import (
     BuiltinMethodType,
-    CellType,
+    CodeType,
     FunctionType,
+    GetSetDescriptorType,
+    MappingProxyType,
+    MemberDescriptorType,
     MethodType,
     ModuleType,
-    SimpleNamespace,
 )
 from typing import Any
 
 import numpy as np
 
-from ..pending import Array, Value
 from ..tensor import Tensor
-from .arguments import SIMPLE, alike
-from .names import GLOBAL, uses
-
-_MISSING = object()
+from .arguments import SIMPLE
+from .calls import Calls
+from .names import CLOSURE, GLOBAL, IMPORT, LOCAL, WHOLE, inner_code, stores, uses
+from .native import hides_state
+from .places import MAPPINGS, MISSING, MOST_BYTES, MOST_HELD, Places, bodies, content
 
 _METHODS = frozenset({"__call__", "forward"})
 """What calling an object names."""
 
-MOST_HELD = 100
-"""Of containers with more, only the number counts."""
-
-MOST_BYTES = 1 << 20
-"""Arrays with more count by identity."""
-
-_HOLDERS = (dict, list, tuple, set, frozenset, deque, number_array, bytearray)
+_HOLDERS = (*MAPPINGS, list, tuple, set, frozenset, deque, number_array, bytearray)
+_VIEWS = (KeysView, ValuesView, ItemsView)
 
 _DRAWN = ("random.", "numpy.random.")
 _DRAWS = (random.Random, np.random.Generator, np.random.RandomState)
 
+_WITHOUT = (Tensor, np.ndarray, *SIMPLE)
+"""What is compared as a whole, whatever is asked of it."""
 
-class Surroundings:
+
+class Surroundings(Places):
     """The places that a function looks at, and what was there.
 
     Parameters
@@ -61,97 +65,60 @@ class Surroundings:
         The function.
     *others : object
         What else it is given.
-
-    Attributes
-    ----------
-    reason : str
-        Why no call can be told from the next by looking; empty if they can.
+    calls : Calls, optional
+        What ran when it was called.
+    guess : bool, optional
+        Whether functions of the user's own count that may not have run; by default if
+        it is not known what ran.
     """
 
-    def __init__(self, function: Callable[..., Any], *others: object) -> None:
-        self.reason = ""
-        self._said: list[tuple[Mapping[str, Any], str, object]] = []
-        self._arrays: list[tuple[np.ndarray, bytes]] = []
-        self._on_host: list[tuple[Array, Value]] = []
-        self._cells: list[tuple[str, CellType, object]] = []
-        self._entries: list[tuple[Mapping[str, Any], str, object]] = []
-        self._holders: list[tuple[Any, object, tuple[object, ...]]] = []
-        self._tensors: list[tuple[Tensor, bool, object, object]] = []
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        *others: object,
+        calls: Calls | None = None,
+        guess: bool | None = None,
+    ) -> None:
+        super().__init__()
+        self._calls = calls or Calls()
+        self._guess = calls is None if guess is None else guess
         self._seen: dict[tuple[int, int], object] = {}
+        self._todo: list[tuple[Any, object]] = []
         self._named: set[str] = set()
         self._owners: list[Any] = []
-        self._taken: set[tuple[int, str]] = set()
-        for each in (function, *others):
+        self._imported: list[ModuleType] = []
+        self.entered: set[CodeType] = set()
+        self._ran_in: dict[type, list[Any]] = {}
+        # By the numbers of objects, and names; `WHOLE` stands for elements.
+        self.taken: set[tuple[int, str]] = set()
+        for each in (function, *others, *self._calls.asked):
             self._look(each)
-        while self._look_at_named():
-            pass
+        self._go_on()
+        while self._look_at_named() or self._look_at_unreached():
+            self._go_on()
+        self._codes = bodies(self._functions)
         # Parameters say it when they no longer require a gradient; see `switched`.
         self._plain = [row for row in self._tensors if type(row[0]) is Tensor]
-        del self._seen, self._named, self._owners, self._taken
+        del self._named, self._owners, self._imported, self._ran_in
 
-    def changed(self) -> bool:
-        """Return whether any place holds something else by now."""
-        # Mostly it is the same object; that is found out before anything is called.
-        for _, cell, value in self._cells:
-            try:
-                if cell.cell_contents is value:
-                    continue
-            except ValueError:
-                pass
-            if not _unchanged(_content(cell), value):
-                return True
-        for mapping, name, value in self._entries:
-            found = mapping.get(name, _MISSING)
-            if found is not value and not alike(found, value):
-                return True
-        for holder, keys, held in self._holders:
-            if not _holds(holder, keys, held):
-                return True
-        if self._changed_array():
-            return True
-        return any([leaf.requires_grad is not flag for leaf, flag, _, _ in self._plain])
-
-    def found(self) -> str:
-        """Return the name of a place that holds something else; empty if none does."""
-        for name, cell, value in self._cells:
-            if not _unchanged(_content(cell), value):
-                return f"`{name}`"
-        for mapping, name, value in (*self._entries, *self._said):
-            if not _unchanged(mapping.get(name, _MISSING), value):
-                return f"`{name}`"
-        for holder, keys, held in self._holders:
-            if not _holds(holder, keys, held):
-                return f"what a {type(holder).__name__} holds"
-        return self._changed_array()
-
-    def _changed_array(self) -> str:
-        """Return what an array or tensor of the host holds, if it is something else."""
-        for array, held in self._arrays:
-            if array.tobytes() != held:
-                return "what an array holds"
-        for storage, value in self._on_host:
-            if storage.value is not value:
-                return "what a tensor on the host holds"
+    def doubtful(self, before: Surroundings) -> str:
+        """Return what may have changed while `before` did not look; empty if nothing."""
+        # Where it knew of all that ran, it looked at everything that was there.
+        if self._calls.codes.keys() <= before.entered:
+            return ""
+        stored = frozenset[str]().union(*map(stores, self._calls.codes))
+        for key, name in self.taken - before.taken:
+            if name in stored or key in self._calls.changed:
+                return "what a container holds" if name == WHOLE else f"`{name}`"
         return ""
 
-    def switched(self) -> bool:
-        """Return whether a tensor has another flag, other hooks or another storage.
+    def release(self) -> None:
+        """Hold no longer what only had to be told apart."""
+        self._seen.clear()
+        self.taken.clear()
+        self._calls = Calls()
 
-        Or a module another attribute: both count as a change of the structure.
-        """
-        for mapping, name, value in self._said:
-            if not _unchanged(mapping.get(name, _MISSING), value):
-                return True
-        return any(
-            leaf.requires_grad is not flag
-            or leaf.hooks is not hooks
-            or leaf.array is not array
-            for leaf, flag, hooks, array in self._tensors
-        )
-
-    def add(self, mapping: Mapping[str, Any], name: str) -> None:
-        """Look at one more place."""
-        self._entries.append((mapping, name, mapping.get(name, _MISSING)))
+    # Values
 
     def _look(self, value: Any, owner: object = None) -> None:
         """Take note of what `value`, perhaps a method of `owner`, is made of."""
@@ -160,22 +127,54 @@ class Surroundings:
             return
         # Held, as another object could get the same number.
         self._seen[key] = value, owner
+        self._todo.append((value, owner))
+
+    def _go_on(self) -> None:
+        while self._todo:
+            self._look_now(*self._todo.pop())
+
+    def _look_now(self, value: Any, owner: object) -> None:
         if isinstance(value, Tensor):
             row = value, value.requires_grad, value.hooks, value.array
             self._tensors.append(row)
             if not value.is_gpu:
                 self._on_host.append((value.array, value.array.value))
+            if _attributes(value):
+                self._owners.append(value)
         elif isinstance(value, np.ndarray):
-            if value.nbytes <= MOST_BYTES and not value.dtype.hasobject:
-                self._arrays.append((value, value.tobytes()))
-        elif isinstance(value, _HOLDERS):
-            self._look_in_holder(value)
-        elif isinstance(value, BuiltinMethodType):
-            self._look(value.__self__)
+            self._look_in_array(value)
         elif isinstance(value, _DRAWS):
             self.reason = "it draws numbers on the host, which a replay would not"
-        elif isinstance(value, Iterator) and not isinstance(value, IOBase):
+        elif isinstance(value, IOBase):
+            if str(getattr(value, "mode", "")).startswith("r"):
+                self.reason = "it reads from a file, which a replay would not"
+        elif isinstance(value, Iterator):
             self.reason = "it takes from an iterator, which a replay would not"
+        elif not self._look_in_callable(value, owner):
+            if isinstance(value, _HOLDERS):
+                self._look_in_holder(value)
+            elif isinstance(value, _VIEWS) and not isinstance(value, Mapping):
+                self.ask(f"a {type(value).__name__}", lambda: tuple(value))
+            if type(value) not in _HOLDERS:
+                self._look_in_object(value, owner)
+
+    def _look_in_array(self, array: np.ndarray) -> None:
+        if array.dtype.hasobject:
+            for each in self.ask("an array", lambda: tuple(array.ravel())):  # type: ignore[attr-defined]  # a tuple
+                self._look(each)
+        elif array.nbytes > MOST_BYTES:
+            self.reason = (
+                f"it looks at an array of {array.nbytes >> 20} MiB, of which no replay"
+                " can tell whether it has changed"
+            )
+        else:
+            self._arrays.append((array, array.tobytes()))
+
+    def _look_in_callable(self, value: Any, owner: object) -> bool:
+        """Look at what runs when `value` is called; return whether that is all."""
+        if isinstance(value, BuiltinMethodType):
+            if not isinstance(value.__self__, ModuleType):
+                self._look(value.__self__)
         elif isinstance(value, functools.partial):
             for part in (value.func, *value.args, *value.keywords.values()):
                 self._look(part)
@@ -183,64 +182,153 @@ class Surroundings:
             self._look(value.__func__, value.__self__)
             self._look(value.__self__)
         elif isinstance(value, FunctionType):
-            if _is_users(value.__module__):
+            if self._runs(value):
                 self._look_in_function(value, owner)
+            if value.__dict__:
+                self._owners.append(value)
         elif isinstance(value, staticmethod | classmethod):
             self._look(value.__func__)
         elif isinstance(value, property):
             self._look(value.fget, owner)
-        elif "__wrapped__" in _attributes(value):
-            self._look(value.__wrapped__, owner)
+        elif type(value).__name__ == "cython_function_or_method":
+            pass
+        elif isinstance(value, attrgetter | methodcaller):
+            for name in value.__reduce__()[1]:
+                self._named.update(str(name).split("."))
+        elif isinstance(value, weakref.ref):
+            self._look(self.ask("a weak reference", value))
+        elif type(value).__name__ == "ContextVar":
+            found = self.ask(value.name, functools.partial(value.get, MISSING))
+            self._look(found)
         else:
-            self._owners.append(value)
-            for name in _METHODS:
-                self._look_at(value, name)
+            return False
+        return True
 
     def _look_in_holder(self, holder: Any) -> None:
-        held = tuple(holder.values() if isinstance(holder, dict) else holder)
-        if len(held) > MOST_HELD:
-            held = (len(held),)
+        if len(holder) > MOST_HELD:
+            self.reason = (
+                f"it looks at a {type(holder).__name__} of {len(holder)}, of which no"
+                " replay can tell whether it has changed"
+            )
+            return
+        named = isinstance(holder, MAPPINGS)
+        held = tuple(holder.values() if named else holder)
         if not isinstance(holder, tuple | frozenset):
-            keys = tuple(holder) if isinstance(holder, dict) else None
-            self._holders.append((holder, keys, held))
+            self.taken.add((id(holder), WHOLE))
+            self._holders.append((holder, tuple(holder) if named else None, held))
         for each in held:
             self._look(each)
 
+    def _look_in_object(self, value: Any, owner: object) -> None:
+        own = _attributes(value)
+        if "__wrapped__" in own:
+            self._look(own["__wrapped__"], owner)
+        if isinstance(value, ModuleType):
+            return
+        self._owners.append(value)
+        if not isinstance(value, type) and hides_state(value):
+            try:
+                size = memoryview(value).nbytes
+            except TypeError:
+                size = MOST_BYTES + 1
+            if size <= MOST_BYTES:
+                self.ask(f"a {type(value).__name__}", lambda: bytes(memoryview(value)))
+            else:
+                self.reason = (
+                    f"it looks at a {type(value).__name__}, which does not say what it"
+                    " holds"
+                )
+        for name in _METHODS:
+            self._look_at(value, name)
+        for function in self._methods(value):
+            self._look(function, value)
+
+    # Code
+
+    def _runs(self, function: FunctionType) -> bool:
+        known = function.__code__ in self._calls.codes
+        return known or (self._guess and _is_users(function.__module__))
+
+    def _methods(self, value: Any) -> Iterator[Any]:
+        """Yield what ran of the functions that the classes of an object define."""
+        for kind in (value if isinstance(value, type) else type(value)).__mro__:
+            if kind not in self._ran_in:
+                self._ran_in[kind] = [
+                    each
+                    for found in tuple(vars(kind).values())
+                    for each in _functions(found)
+                    if each.__code__ in self._calls.codes
+                ]
+            yield from self._ran_in[kind]
+
     def _look_in_function(self, function: FunctionType, owner: object) -> None:
         code = function.__code__
+        self._functions.append(function)
         closure = dict(zip(code.co_freevars, function.__closure__ or ()))
         for name, cell in closure.items():
-            content = _content(cell)
-            self._cells.append((name, cell, content))
-            self._look(content)
-        given = {code.co_varnames[0]: owner} if owner and code.co_argcount else {}
-        for start, name, attributes in uses(code):
-            if start == GLOBAL:
-                found = self._look_at_global(function.__globals__, name)
-                if name == "getattr":
-                    texts = [each for each in code.co_consts if isinstance(each, str)]
-                    self._named.update(texts)
-            elif name in closure:
-                found = _content(closure[name])
-            else:
-                found = given.get(name, _MISSING)
-            self._follow(found, attributes)
+            found = content(cell)
+            self._cells.append((name, cell, found))
+            self.taken.add((id(cell), name))
+            self._look(found)
+        given = {}
+        if owner is not None and code.co_argcount:
+            given[code.co_varnames[0]] = owner
+        known = {name: content(cell) for name, cell in closure.items()}
+        self._look_in_code(code, function.__globals__, known, given)
         for default in function.__defaults__ or ():
             self._look(default)
-        for default in (function.__kwdefaults__ or {}).values():
-            self._look(default)
+        if function.__kwdefaults__:
+            self._look(function.__kwdefaults__)
+
+    def _look_in_code(
+        self,
+        code: CodeType,
+        space: Mapping[str, Any],
+        closure: Mapping[str, object],
+        given: Mapping[str, object],
+    ) -> None:
+        self._enter(code)
+        for start, name, attributes in uses(code):
+            if start == GLOBAL:
+                found = self._look_at_global(space, name)
+            elif start == IMPORT:
+                found = self._look_at_import(space, name, attributes)
+            elif start == CLOSURE or name in closure:
+                found = closure.get(name, MISSING)
+            else:
+                found = given.get(name, MISSING) if start == LOCAL else MISSING
+            self._follow(found, attributes)
+
+    def _enter(self, code: CodeType) -> None:
+        self.entered.add(code)
+        for each in inner_code(code):
+            self._enter(each)
 
     def _look_at_global(self, space: Mapping[str, Any], name: str) -> object:
         """Look at a variable of a Python module; return what it is."""
-        found = space.get(name, _MISSING)
-        if found is not _MISSING and (id(space), name) not in self._taken:
-            self._taken.add((id(space), name))
-            if not isinstance(found, ModuleType):
-                self._entries.append((space, name, found))
-            self._look(found)
+        found = space.get(name, MISSING)
+        if found is MISSING:
+            if name in ("globals", "eval", "exec"):
+                self._look(space)
+            return MISSING
+        self._note(space, space, name, found)
+        self._look(found)
         return found
 
-    def _follow(self, value: object, attributes: Sequence[str]) -> None:
+    def _look_at_import(
+        self, space: Mapping[str, Any], name: str, attributes: tuple[str, ...]
+    ) -> object:
+        """Look at a module that a function imports; return it."""
+        inside = f"{space.get('__package__') or ''}.{name}".rstrip(".")
+        for path in (name, inside):
+            module = sys.modules.get(path)
+            if module is not None:
+                top = sys.modules.get(path.partition(".")[0], module)
+                self._imported += [module, top]
+                return module
+        return MISSING
+
+    def _follow(self, value: object, attributes: tuple[str, ...]) -> None:
         """Look at an attribute of an object, at one of that, and so on."""
         if isinstance(value, ModuleType) and attributes:
             path = ".".join((value.__name__, *attributes))
@@ -250,41 +338,113 @@ class Surroundings:
                     drawn = getattr(drawn, name, None)
                 self._look(drawn)
         for at, name in enumerate(attributes):
-            if value is _MISSING:
+            if value is MISSING:
                 self._named.update(attributes[at:])
                 return
             value = self._look_at(value, name)
 
+    # Attributes
+
     def _look_at(self, owner: Any, name: str) -> object:
-        """Look at an attribute, if the object is the user's; return what it is."""
-        known = False
-        for place in _places(owner):
-            known = True
-            space = _attributes(place)
-            # Modules of a network say when an attribute is another one.
-            says = place is owner and _has(place, "_fingerprint", "forward")
-            if name not in space and not says:
-                continue
-            found = space.get(name, _MISSING)
-            if (id(place), name) not in self._taken:
-                self._taken.add((id(place), name))
-                if not isinstance(found, ModuleType):
-                    rows = self._said if says else self._entries
-                    rows.append((space, name, found))
-            if found is _MISSING:
-                continue
-            if place is not owner and not callable(found):
-                self._look_for_own(owner, name)
-            self._look(found, None if place is owner else owner)
-            return _MISSING if isinstance(found, property) else found
-        return _MISSING if known else None
+        """Look at an attribute of an object; return what it is, if that is known."""
+        if isinstance(owner, _WITHOUT) and not _attributes(owner):
+            return MISSING
+        if name in (WHOLE, "__dict__"):
+            self._look_at_whole(owner)
+            return _attributes(owner)
+        if isinstance(owner, ModuleType):
+            return self._look_at_global(vars(owner), name)
+        space = _attributes(owner)
+        kind = owner if isinstance(owner, type) else type(owner)
+        place, found = _in_classes(kind, name)
+        if owner is not kind:
+            if isinstance(found, MemberDescriptorType | GetSetDescriptorType):
+                return self._look_at_native(owner, name)
+            if not isinstance(found, property) and (name in space or _says(owner)):
+                rest = self._look_at_own(owner, space, name)
+                if rest is not MISSING:
+                    return rest
+        if found is MISSING:
+            self._look_at_absent(owner, space, name)
+            return MISSING
+        self._note(place, vars(place), name, found)
+        if owner is not place and not callable(found):
+            self._look_for_own(owner, name)
+        self._look(found, owner)
+        return MISSING if hasattr(type(found), "__get__") else found
+
+    def _look_at_own(
+        self, owner: Any, space: Mapping[str, Any], name: str
+    ) -> object:
+        found = space.get(name, MISSING)
+        # Modules of a network say when an attribute is another one.
+        self._note(owner, space, name, found, said=_says(owner))
+        if found is not MISSING:
+            self._look(found)
+        return found
+
+    def _look_at_native(self, owner: Any, name: str) -> object:
+        """Look at an attribute that a function in C answers with: a slot, mostly."""
+        if (id(owner), name) in self.taken or name.startswith("__"):
+            return getattr(owner, name, MISSING)
+        self.taken.add((id(owner), name))
+        found = self.ask(name, functools.partial(getattr, owner, name, MISSING))
+        self._look(found)
+        return found
+
+    def _look_at_absent(self, owner: Any, space: Any, name: str) -> None:
+        """Note that there is no such attribute, where a class answers for it."""
+        kind = type(owner)
+        getter = _in_classes(kind, "__getattribute__")[0]
+        if getter not in (object, type, ModuleType) and not _is_python(getter):
+            self._look_at_native(owner, name)
+        else:
+            self._look_for_own(owner, name)
 
     def _look_for_own(self, owner: Any, name: str) -> None:
         """Note that an object has no such attribute of its own, as its class has."""
         space = _attributes(owner)
-        if name not in space and (id(owner), name) not in self._taken:
-            self._taken.add((id(owner), name))
-            self._entries.append((space, name, _MISSING))
+        # An object without attributes of its own has no space for them either.
+        if name not in space and space is not _NONE:
+            self._note(owner, space, name, MISSING)
+
+    def _look_at_whole(self, owner: Any) -> None:
+        """Look at every attribute of an object."""
+        space = _attributes(owner)
+        if (id(owner), WHOLE) in self.taken:
+            return
+        self.taken.add((id(owner), WHOLE))
+        if space and not isinstance(owner, type) and not _says(owner):
+            self._look_in_holder(space)
+        else:
+            for name in tuple(space):
+                if not name.startswith("__"):
+                    self._look_at(owner, name)
+        for kind in type(owner).__mro__:
+            for name, found in tuple(vars(kind).items()):
+                if isinstance(found, MemberDescriptorType):
+                    self._look_at_native(owner, name)
+
+    def _note(
+        self,
+        place: Any,
+        space: Mapping[str, Any],
+        name: str,
+        found: object,
+        said: bool = False,
+    ) -> None:
+        """Compare an entry before each replay."""
+        if (id(place), name) in self.taken:
+            return
+        self.taken.add((id(place), name))
+        if isinstance(found, ModuleType):
+            return
+        # Functions and classes of packages stay what they are.
+        where = space.get("__name__", None) or space.get("__module__", None)
+        if callable(found) and place is not None and not _is_users(where):
+            if isinstance(place, type | ModuleType) or place is space:
+                return
+        (self._said if said else self._entries).append((space, name, found))
 
     def _look_at_named(self) -> bool:
         """Look at attributes that are named of objects that code has computed.
@@ -294,37 +454,69 @@ class Surroundings:
         bool
             Whether there was a new one.
         """
-        before = len(self._taken)
+        before = len(self.taken), len(self._todo)
         for owner in tuple(self._owners):
-            for place in _places(owner):
-                for name in self._named & _attributes(place).keys():
+            if id(owner) in self._calls.wholes:
+                self._look_at_whole(owner)
+            kinds = (owner if isinstance(owner, type) else type(owner)).__mro__
+            for space in (_attributes(owner), *map(vars, kinds)):
+                for name in self._named & space.keys():
                     self._look_at(owner, name)
-        return len(self._taken) > before
+        for module in self._imported:
+            for name in self._named & vars(module).keys():
+                self._look_at(module, name)
+        return (len(self.taken), len(self._todo)) != before
+
+    def _look_at_unreached(self) -> bool:
+        """Look at functions that ran and that no name leads to."""
+        unreached = self._calls.codes.keys() - self.entered
+        if not unreached:
+            return False
+        for each in gc.get_referrers(*unreached):
+            if type(each) is FunctionType and each.__code__ in unreached:
+                self._look(each)
+        for code in unreached:
+            self._look_in_code(code, self._calls.codes[code], {}, {})
+        return True
 
 
-def _places(owner: Any) -> Iterator[Any]:
-    """Yield an object and its classes, where its attributes lie, if a user's own."""
-    if isinstance(owner, ModuleType):
-        if _is_users(owner.__name__):
-            yield owner
-        return
-    kind = owner if isinstance(owner, type) else type(owner)
-    if owner is not kind and (
-        _is_users(kind.__module__) or kind in _PLAIN or _has(owner, "_fingerprint")
-    ):
-        yield owner
+def _functions(found: Any) -> Iterator[FunctionType]:
+    """Yield the functions that an attribute of a class runs."""
+    if isinstance(found, FunctionType):
+        yield found
+    elif isinstance(found, staticmethod | classmethod):
+        yield from _functions(found.__func__)
+    elif isinstance(found, property):
+        for each in (found.fget, found.fset):
+            yield from _functions(each)
+    elif isinstance(found, functools.cached_property):
+        yield from _functions(found.func)
+
+
+def _in_classes(kind: type, name: str) -> tuple[Any, Any]:
+    """Return the class that defines an attribute, and what it is there."""
     for each in kind.__mro__:
-        if _is_users(each.__module__):
-            yield each
+        space = vars(each)
+        if name in space:
+            return each, space[name]
+    return None, MISSING
 
 
-def _has(value: object, *names: str) -> bool:
-    """Whether the classes of an object have all of these, without asking them."""
-    return set().union(*map(vars, type(value).__mro__)).issuperset(names)
+def _is_python(kind: Any) -> bool:
+    """Whether a class asks functions in Python for its attributes."""
+    return isinstance(vars(kind).get("__getattribute__"), FunctionType)
 
 
-_PLAIN = (SimpleNamespace,)
-"""Classes of the standard library that are for a user's own attributes."""
+@functools.cache
+def _class_says(kind: type) -> bool:
+    """Whether objects say when an attribute is another one: modules of a network."""
+    names = set().union(*map(vars, kind.__mro__))
+    return names.issuperset({"_fingerprint", "forward"})
+
+
+def _says(owner: Any) -> bool:
+    return _class_says(type(owner))
+
 
 _OTHERS = frozenset({"vkbackend", *sys.stdlib_module_names}) - {"__main__"}
 
@@ -333,7 +525,7 @@ _INSTALLED = ("site-packages", "dist-packages")
 
 @functools.cache
 def _is_users(module: object) -> bool:
-    """Whether what a Python module defines is looked into: no library's is."""
+    """Whether what a Python module defines is the user's own."""
     # Classes of compiled modules may have something else for a name.
     if not isinstance(module, str) or (top := module.partition(".")[0]) in _OTHERS:
         return False
@@ -345,28 +537,8 @@ def _attributes(value: object) -> Mapping[str, Any]:
     """Return an object's own attributes, without asking its class for them."""
     try:
         return vars(value)
-    except TypeError:
-        return {}
+    except Exception:  # A class may answer for `__dict__` as it likes.
+        return _NONE
 
 
-def _content(cell: CellType) -> object:
-    try:
-        return cell.cell_contents
-    except ValueError:
-        return _MISSING
-
-
-def _holds(holder: Any, keys: object, held: tuple[object, ...]) -> bool:
-    """Whether a container holds what it held."""
-    if len(holder) > MOST_HELD:
-        return held == (len(holder),)
-    if keys is not None and tuple(holder) != keys:
-        return False
-    found = holder if keys is None else holder.values()
-    if len(holder) != len(held):
-        return False
-    return all(map(is_, found, held)) or all(map(_unchanged, found, held))
-
-
-def _unchanged(found: object, expected: object) -> bool:
-    return found is expected or alike(found, expected)
+_NONE: Mapping[str, Any] = MappingProxyType({})

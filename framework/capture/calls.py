@@ -1,0 +1,195 @@
+"""Which functions a traced call runs: those whose reads decide whether it fits again.
+
+A profile function hears of every call in the thread. The library's own functions tell
+a trace what they do and are left out, and so is what only reports: logs, warnings,
+progress bars, with all that it calls. C functions that answer for the world outside,
+as clocks and files do, are named as reasons why no trace can be kept.
+"""
+
+from __future__ import annotations
+
+import functools
+import io
+import os
+import random
+import sys
+from contextvars import ContextVar
+from io import IOBase
+from types import CodeType, FrameType, ModuleType
+from typing import Any
+
+import vkbackend
+
+from ..tracing import listener
+from .names import wholes
+
+OURS, REPORTS, USERS, PACKAGES = range(4)
+"""Whose code a source file holds; `REPORTS` is that of logs and progress bars."""
+
+_LIBRARY = tuple(
+    os.path.dirname(str(file)) + os.sep
+    for file in (os.path.dirname(__file__), vkbackend.__file__)
+)
+_INSTALLED = tuple({os.path.dirname(str(each.__file__)) + os.sep for each in (os, io)})
+
+_OPEN_TO_USERS = ("graph.py", "fused_graph.py", "data/", "examples/", "optim/scheduler")
+"""Parts of the library that hold what users set, and tell a trace nothing of it."""
+
+_REPORTING = frozenset(
+    "abc _py_abc ast codeop inspect linecache logging threading tokenize traceback"
+    " typing typing_extensions warnings _weakrefset importlib tqdm rich loguru wandb"
+    " structlog colorama tensorboard tensorboardX mlflow coverage pytest _pytest pdb"
+    " bdb cProfile profile pydevd".split()
+)
+"""Modules and packages that answer no function with what they read."""
+
+_CLOCKS = frozenset(
+    "clock_gettime clock_gettime_ns ctime asctime get_clock_info gmtime localtime"
+    " monotonic monotonic_ns perf_counter perf_counter_ns process_time process_time_ns"
+    " strftime thread_time thread_time_ns time time_ns".split()
+)
+_SYSTEM = frozenset(
+    "access fstat getcwd getcwdb getloadavg listdir lstat open pipe read readlink"
+    " readv scandir stat statvfs times waitpid".split()
+)
+_NOW = frozenset({"now", "today", "utcnow"})
+_READING = frozenset(
+    "getvalue peek read read1 readable readall readinto readinto1 readline readlines"
+    " tell __next__".split()
+)
+_OUTSIDE = {
+    "_socket": "a socket",
+    "_sqlite3": "a database",
+    "_posixsubprocess": "another process",
+    "_multiprocessing": "another process",
+    "select": "a file",
+    "resource": "the system",
+}
+
+
+class Calls:
+    """Hears which functions run while it is entered.
+
+    Attributes
+    ----------
+    codes : dict of code to dict
+        What ran, of users and of packages, and the globals that it ran with.
+    asked : list of ContextVar
+        Variables of the context that were asked.
+    changed : set of int
+        Objects, by number, of which a method in C was called.
+    wholes : set of int
+        Objects, by number, that were asked for attributes whose names are computed.
+    reason : str
+        Why no replay can do the same; empty if nothing is in the way.
+    """
+
+    def __init__(self) -> None:
+        self.codes: dict[CodeType, dict[str, Any]] = {}
+        self.asked: list[ContextVar[Any]] = []
+        self.changed: set[int] = set()
+        self.wholes: set[int] = set()
+        self.reason = ""
+        self._reporting: FrameType | None = None
+        self._before: Any = None
+
+    def __enter__(self) -> Calls:
+        self._before = sys.getprofile()
+        disable = getattr(self._before, "disable", None)
+        if disable is not None:
+            disable()
+        sys.setprofile(self._hear)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        enable = getattr(self._before, "enable", None)
+        sys.setprofile(None if enable is not None else self._before)
+        if enable is not None:
+            enable()
+        self._before = self._reporting = None
+
+    def _hear(self, frame: FrameType, event: str, given: Any) -> None:
+        if self._reporting is not None:
+            if event == "return" and frame is self._reporting:
+                self._reporting = None
+            return
+        code = frame.f_code
+        if event == "call":
+            if code in self.codes:
+                self._note_wholes(frame, code)
+                return
+            kind = _kind(code.co_filename)
+            if kind == REPORTS:
+                self._reporting = frame
+            elif kind != OURS and listener() is not None and self._counts(frame, kind):
+                self.codes[code] = frame.f_globals
+                self._note_wholes(frame, code)
+        elif event == "c_call" and code in self.codes and listener() is not None:
+            self._hear_c(given)
+
+    def _counts(self, frame: FrameType, kind: int) -> bool:
+        """Whether a function works for the user, and not for the library."""
+        caller = frame.f_back
+        return kind == USERS or (caller is not None and caller.f_code in self.codes)
+
+    def _note_wholes(self, frame: FrameType, code: CodeType) -> None:
+        names = wholes(code)
+        if names:
+            given = frame.f_locals
+            self.wholes.update(id(given[name]) for name in names if name in given)
+
+    def _hear_c(self, called: Any) -> None:
+        """Note what a function in C may answer with, or change."""
+        owner, name = called.__self__, called.__name__
+        if owner is None or isinstance(owner, ModuleType):
+            self._hear_function(called.__module__ or "", name)
+        elif isinstance(owner, ContextVar):
+            self.asked.append(owner)
+        elif isinstance(owner, random.Random):
+            self.reason = "it draws numbers on the host, which a replay would not"
+        elif isinstance(owner, type):
+            if name in _NOW and owner.__module__ == "datetime":
+                self.reason = f"it asks the clock by `{name}`, which a replay would not"
+        elif isinstance(owner, IOBase) and name in _READING:
+            self.reason = f"it reads a file by `{name}`, which a replay would not"
+        elif type(owner).__module__ in _OUTSIDE:
+            what = _OUTSIDE[type(owner).__module__]
+            self.reason = f"it asks {what} by `{name}`, which a replay would not"
+        else:
+            self.changed.add(id(owner))
+
+    def _hear_function(self, module: str, name: str) -> None:
+        what = ""
+        if module == "time" and name in _CLOCKS:
+            what = "the clock"
+        elif module in ("posix", "nt"):
+            if name == "urandom":
+                self.reason = "it draws numbers on the host, which a replay would not"
+            what = "the system" if name in _SYSTEM else ""
+        elif module in _OUTSIDE:
+            what = _OUTSIDE[module]
+        elif (module in ("io", "_io") and name == "open") or name == "input":
+            what = "a file" if name == "open" else "the user"
+        elif module == "_uuid" or name in ("getcontext", "get_ident"):
+            what = "the system" if module == "_uuid" else "the thread"
+        if what:
+            self.reason = f"it asks {what} by `{name}`, which a replay would not"
+
+
+@functools.lru_cache(4096)
+def _kind(file: str) -> int:
+    """Return of which kind the functions of a source file are."""
+    for folder in _LIBRARY:
+        if file.startswith(folder):
+            place = file[len(folder) :].replace(os.sep, "/")
+            return USERS if place.startswith(_OPEN_TO_USERS) else OURS
+    if file.startswith("<"):
+        top = file.removeprefix("<frozen ").rstrip(">").partition(".")[0]
+        return REPORTS if top in _REPORTING else PACKAGES
+    folder = next((each for each in _INSTALLED if file.startswith(each)), "")
+    if "-packages" + os.sep in file:
+        folder = file[: file.rindex("-packages" + os.sep)] + "-packages" + os.sep
+    if not folder:
+        return USERS
+    top = file[len(folder) :].partition(os.sep)[0]
+    return REPORTS if top.removesuffix(".py") in _REPORTING else PACKAGES

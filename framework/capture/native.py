@@ -1,0 +1,60 @@
+"""Objects of C extensions: which of them hold what nobody outside can compare."""
+
+from __future__ import annotations
+
+import functools
+from types import (
+    BuiltinFunctionType,
+    ClassMethodDescriptorType,
+    GetSetDescriptorType,
+    MethodDescriptorType,
+    WrapperDescriptorType,
+)
+from typing import Any
+
+_NATIVE = (
+    MethodDescriptorType,
+    WrapperDescriptorType,
+    ClassMethodDescriptorType,
+    BuiltinFunctionType,
+)
+_OF_INSTANCES = frozenset({"__dict__", "__weakref__"})
+
+_CALM = frozenset(
+    "builtins types functools operator re _sre _struct struct _thread _threading_local"
+    " _abc _weakref weakref _contextvars contextvars typing _typing enum numpy zoneinfo"
+    " _zoneinfo _functools _operator _collections collections _io io array _random"
+    " vkbackend logging _ctypes_functions".split()
+)
+"""Packages whose objects stay as they are made, or are looked into by attribute."""
+
+
+def hides_state(value: Any) -> bool:
+    """Whether an object keeps what decides its answers where Python cannot see it.
+
+    Objects that are equal by what they hold and have a hash are taken for constants,
+    as dates and decimals are.
+    """
+    kind = type(value)
+    if not _has_native_class(kind):
+        return False
+    try:
+        return kind.__hash__ is None or hash(value) == object.__hash__(value)
+    except Exception:
+        return True
+
+
+@functools.cache
+def _has_native_class(kind: type) -> bool:
+    """Whether a class, or one that it derives from, is written in C, and not calm."""
+    for each in kind.__mro__:
+        module = each.__module__
+        if isinstance(module, str) and module.partition(".")[0] in _CALM:
+            continue
+        for name, found in vars(each).items():
+            native = isinstance(found, _NATIVE) or (
+                isinstance(found, GetSetDescriptorType) and name not in _OF_INSTANCES
+            )
+            if native or type(found).__name__ == "cython_function_or_method":
+                return True
+    return False
