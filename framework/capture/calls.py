@@ -23,8 +23,11 @@ import vkbackend
 from ..tracing import listener
 from .names import wholes
 
-OURS, REPORTS, USERS, PACKAGES = range(4)
-"""Whose code a source file holds; `REPORTS` is that of logs and progress bars."""
+OURS, REPORTS, USERS, STANDARD = range(4)
+"""Whose code a source file holds; `REPORTS` is that of logs and progress bars.
+
+Packages that are installed count as the user's; `STANDARD` is what the library calls.
+"""
 
 _LIBRARY = tuple(
     os.path.dirname(str(file)) + os.sep
@@ -36,12 +39,15 @@ _OPEN_TO_USERS = ("graph.py", "fused_graph.py", "data/", "examples/", "optim/sch
 """Parts of the library that hold what users set, and tell a trace nothing of it."""
 
 _REPORTING = frozenset(
-    "abc _py_abc ast codeop inspect linecache logging threading tokenize traceback"
+    "abc _py_abc ast codeop inspect linecache logging tokenize traceback"
     " typing typing_extensions warnings _weakrefset importlib tqdm rich loguru wandb"
     " structlog colorama tensorboard tensorboardX mlflow coverage pytest _pytest pdb"
     " bdb cProfile profile pydevd".split()
 )
 """Modules and packages that answer no function with what they read."""
+
+_ANSWERING = frozenset({"isEnabledFor", "getEffectiveLevel", "hasHandlers"})
+"""What these answer all the same."""
 
 _CLOCKS = frozenset(
     "clock_gettime clock_gettime_ns ctime asctime get_clock_info gmtime localtime"
@@ -54,9 +60,32 @@ _SYSTEM = frozenset(
 )
 _NOW = frozenset({"now", "today", "utcnow"})
 _READING = frozenset(
-    "getvalue peek read read1 readable readall readinto readinto1 readline readlines"
+    "getbuffer getvalue peek read read1 readable readall readinto readinto1 readline readlines"
     " tell __next__".split()
 )
+_INTERPRETER = frozenset(
+    "_current_frames getallocatedblocks getrecursionlimit getrefcount"
+    " getswitchinterval get_count get_objects get_referents get_referrers get_stats"
+    " get_threshold isenabled get_traced_memory".split()
+)
+_THREAD = frozenset(
+    "getcontext get_ident get_native_id _get_extobj_dict _extobj_contextvar".split()
+)
+_RUNNING = frozenset({"get_ident", "get_native_id"})
+"""Which thread runs, which the standard library asks to guard itself."""
+
+_CHANCE = "chance"
+_KNOWN = frozenset({"numpy", "vkbackend", "__main__", *sys.stdlib_module_names})
+"""Packages of which the functions in C answer the same, but for those named here."""
+
+_HEAP, _IMMUTABLE = 1 << 9, 1 << 8
+"""Flags of classes: made as Python's are, and not to be changed."""
+
+_OF_ALL = frozenset(
+    "__dir__ __getstate__ __reduce__ __reduce_ex__ __repr__ __str__".split()
+)
+"""Methods that answer with all attributes of an object."""
+
 _OUTSIDE = {
     "_socket": "a socket",
     "_sqlite3": "a database",
@@ -64,6 +93,8 @@ _OUTSIDE = {
     "_multiprocessing": "another process",
     "select": "a file",
     "resource": "the system",
+    "_uuid": "the system",
+    "_queue": "a queue",
 }
 
 
@@ -80,6 +111,8 @@ class Calls:
         Objects, by number, of which a method in C was called.
     wholes : set of int
         Objects, by number, that were asked for attributes whose names are computed.
+    anything : bool
+        Whether objects were asked for attributes without being named.
     reason : str
         Why no replay can do the same; empty if nothing is in the way.
     """
@@ -89,6 +122,7 @@ class Calls:
         self.asked: list[ContextVar[Any]] = []
         self.changed: set[int] = set()
         self.wholes: set[int] = set()
+        self.anything = False
         self.reason = ""
         self._reporting: FrameType | None = None
         self._before: Any = None
@@ -118,14 +152,14 @@ class Calls:
             if code in self.codes:
                 self._note_wholes(frame, code)
                 return
-            kind = _kind(code.co_filename)
-            if kind == REPORTS:
+            kind = kind_of(code.co_filename)
+            if kind == REPORTS and code.co_name not in _ANSWERING:
                 self._reporting = frame
             elif kind != OURS and listener() is not None and self._counts(frame, kind):
                 self.codes[code] = frame.f_globals
                 self._note_wholes(frame, code)
         elif event == "c_call" and code in self.codes and listener() is not None:
-            self._hear_c(given)
+            self._hear_c(given, kind_of(code.co_filename))
 
     def _counts(self, frame: FrameType, kind: int) -> bool:
         """Whether a function works for the user, and not for the library."""
@@ -138,46 +172,70 @@ class Calls:
             given = frame.f_locals
             self.wholes.update(id(given[name]) for name in names if name in given)
 
-    def _hear_c(self, called: Any) -> None:
+    def _hear_c(self, called: Any, kind: int) -> None:
         """Note what a function in C may answer with, or change."""
         owner, name = called.__self__, called.__name__
+        what = ""
         if owner is None or isinstance(owner, ModuleType):
-            self._hear_function(called.__module__ or "", name)
+            what = _asked_of_module(called.__module__ or "", name)
+            if name in _RUNNING and kind == STANDARD:
+                what = ""
         elif isinstance(owner, ContextVar):
             self.asked.append(owner)
         elif isinstance(owner, random.Random):
-            self.reason = "it draws numbers on the host, which a replay would not"
+            what = _CHANCE
         elif isinstance(owner, type):
-            if name in _NOW and owner.__module__ == "datetime":
-                self.reason = f"it asks the clock by `{name}`, which a replay would not"
-        elif isinstance(owner, IOBase) and name in _READING:
-            self.reason = f"it reads a file by `{name}`, which a replay would not"
+            what = _asked_of_class(owner, name)
+        elif isinstance(owner, IOBase):
+            what = "a file" if name in _READING else ""
+        elif type(owner).__module__ == "_thread" and name == "locked":
+            what = "a lock"
         elif type(owner).__module__ in _OUTSIDE:
             what = _OUTSIDE[type(owner).__module__]
-            self.reason = f"it asks {what} by `{name}`, which a replay would not"
         else:
             self.changed.add(id(owner))
-
-    def _hear_function(self, module: str, name: str) -> None:
-        what = ""
-        if module == "time" and name in _CLOCKS:
-            what = "the clock"
-        elif module in ("posix", "nt"):
-            if name == "urandom":
-                self.reason = "it draws numbers on the host, which a replay would not"
-            what = "the system" if name in _SYSTEM else ""
-        elif module in _OUTSIDE:
-            what = _OUTSIDE[module]
-        elif (module in ("io", "_io") and name == "open") or name == "input":
-            what = "a file" if name == "open" else "the user"
-        elif module == "_uuid" or name in ("getcontext", "get_ident"):
-            what = "the system" if module == "_uuid" else "the thread"
-        if what:
+            if name in _OF_ALL:
+                self.wholes.add(id(owner))
+        self.anything = self.anything or name == "dumps"
+        if what is _CHANCE:
+            self.reason = "it draws numbers on the host, which a replay would not"
+        elif what:
             self.reason = f"it asks {what} by `{name}`, which a replay would not"
+
+
+def _asked_of_module(module: str, name: str) -> str:
+    """Return what a function in C asks that may answer otherwise; empty if nothing."""
+    if module == "time":
+        return "the clock" if name in _CLOCKS else ""
+    if module in ("posix", "nt"):
+        if name == "urandom":
+            return _CHANCE
+        return "the system" if name in _SYSTEM else ""
+    if module in ("sys", "gc", "_tracemalloc"):
+        return "the interpreter" if name in _INTERPRETER else ""
+    if module in ("io", "_io", "builtins") and name in ("open", "open_code", "input"):
+        return "the user" if name == "input" else "a file"
+    if module in _OUTSIDE:
+        return _OUTSIDE[module]
+    if name in _THREAD:
+        return "the thread"
+    top = module.partition(".")[0]
+    return "" if not top or top in _KNOWN else f"`{top}`"
+
+
+def _asked_of_class(owner: type, name: str) -> str:
+    """Return what a method in C of a class asks that may answer otherwise."""
+    top = str(owner.__module__).partition(".")[0]
+    if top == "datetime":
+        return "the clock" if name in _NOW else ""
+    if name == "__subclasses__":
+        return "the interpreter"
+    native = owner.__flags__ & _IMMUTABLE or not owner.__flags__ & _HEAP
+    return f"`{top}`" if native and top not in _KNOWN else ""
 
 
 @functools.lru_cache(4096)
-def _kind(file: str) -> int:
+def kind_of(file: str) -> int:
     """Return of which kind the functions of a source file are."""
     for folder in _LIBRARY:
         if file.startswith(folder):
@@ -185,11 +243,14 @@ def _kind(file: str) -> int:
             return USERS if place.startswith(_OPEN_TO_USERS) else OURS
     if file.startswith("<"):
         top = file.removeprefix("<frozen ").rstrip(">").partition(".")[0]
-        return REPORTS if top in _REPORTING else PACKAGES
+        return REPORTS if top in _REPORTING else STANDARD
     folder = next((each for each in _INSTALLED if file.startswith(each)), "")
-    if "-packages" + os.sep in file:
-        folder = file[: file.rindex("-packages" + os.sep)] + "-packages" + os.sep
+    packages = "-packages" + os.sep
+    if packages in file:
+        folder = file[: file.rindex(packages)] + packages
     if not folder:
         return USERS
-    top = file[len(folder) :].partition(os.sep)[0]
-    return REPORTS if top.removesuffix(".py") in _REPORTING else PACKAGES
+    top = file[len(folder) :].partition(os.sep)[0].removesuffix(".py")
+    if top in _REPORTING:
+        return REPORTS
+    return USERS if packages in file and top != "numpy" else STANDARD

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dis
+import re
 from collections.abc import Iterator
 from functools import lru_cache
 from types import CodeType
@@ -121,6 +122,51 @@ def stores(code: CodeType) -> frozenset[str]:
 @lru_cache(4096)
 def wholes(code: CodeType) -> frozenset[str]:
     """Return the parameters of which code asks for attributes that it computes."""
-    given = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-    own = (each for each in _uses(code) if each.start == LOCAL and each.name in given)
-    return frozenset(each.name for each in own if each.attributes == (WHOLE,))
+    own = (each for each in uses(code) if each.start in (LOCAL, CLOSURE))
+    asked = frozenset(each.name for each in own if each.attributes == (WHOLE,))
+    return asked.intersection(_parameters(code))
+
+
+def _parameters(code: CodeType) -> tuple[str, ...]:
+    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+
+
+@lru_cache(4096)
+def asks_anything(code: CodeType) -> bool:
+    """Return whether code asks what it has computed for attributes that it computes."""
+    known = {*_parameters(code), *code.co_freevars}
+    return any(
+        WHOLE in each.attributes
+        and (each.start == RESULT or each.start == LOCAL and each.name not in known)
+        for each in uses(code)
+    )
+
+
+_ASKED_BY_NAME = frozenset(
+    "attrgetter methodcaller getattr hasattr __getattribute__ __getattr__ format"
+    " import_module __import__ modules".split()
+)
+_FIELD = re.compile(r"\{\w*((?:\.\w+)+)")
+
+
+@lru_cache(4096)
+def texts(code: CodeType) -> frozenset[str]:
+    """Return texts in code that may name attributes or modules which it asks for."""
+    found = set[str]()
+    if _ASKED_BY_NAME.isdisjoint({*code.co_names, *code.co_freevars}):
+        if not matches(code):
+            return frozenset()
+    for constant in code.co_consts:
+        for each in constant if isinstance(constant, tuple) else (constant,):
+            if isinstance(each, str):
+                found.add(each)
+                found.update(each.split("."))
+                for fields in _FIELD.findall(each):
+                    found.update(fields.split("."))
+    return frozenset(found - {""})
+
+
+@lru_cache(4096)
+def matches(code: CodeType) -> bool:
+    """Return whether code compares with patterns of classes."""
+    return any(each.opname == "MATCH_CLASS" for each in dis.get_instructions(code))

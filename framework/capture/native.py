@@ -22,9 +22,9 @@ _OF_INSTANCES = frozenset({"__dict__", "__weakref__"})
 
 _CALM = frozenset(
     "builtins types functools operator re _sre _struct struct _thread _threading_local"
-    " _abc _weakref weakref _contextvars contextvars typing _typing enum numpy zoneinfo"
-    " _zoneinfo _functools _operator _collections collections _io io array _random"
-    " vkbackend logging _ctypes_functions".split()
+    " _abc _weakref weakref typing _typing enum numpy zoneinfo"
+    " _zoneinfo _functools _operator _collections collections _io io array _json _random"
+    " vkbackend logging".split()
 )
 """Packages whose objects stay as they are made, or are looked into by attribute."""
 
@@ -39,7 +39,9 @@ def hides_state(value: Any) -> bool:
     if not _has_native_class(kind):
         return False
     try:
-        return kind.__hash__ is None or hash(value) == object.__hash__(value)
+        # Some say their number itself.
+        alone = object.__hash__(value), id(value)
+        return kind.__hash__ is None or hash(value) in alone
     except Exception:
         return True
 
@@ -52,9 +54,22 @@ def _has_native_class(kind: type) -> bool:
         if isinstance(module, str) and module.partition(".")[0] in _CALM:
             continue
         for name, found in vars(each).items():
-            native = isinstance(found, _NATIVE) or (
-                isinstance(found, GetSetDescriptorType) and name not in _OF_INSTANCES
-            )
-            if native or type(found).__name__ == "cython_function_or_method":
+            if isinstance(found, (*_NATIVE, GetSetDescriptorType)):
+                # A class in Python may name one of another class.
+                of = getattr(found, "__objclass__", getattr(found, "__self__", None))
+                if of is each and name not in _OF_INSTANCES:
+                    return True
+            elif type(found).__name__ == "cython_function_or_method":
                 return True
     return False
+
+
+@functools.cache
+def describes(kind: type) -> bool:
+    """Whether objects of a class, in another class, answer for an attribute in C."""
+    own = {"__get__", "__set__"}
+    return any(
+        own <= vars(each).keys() and isinstance(vars(each)["__get__"], _NATIVE)
+        for each in kind.__mro__
+        if each is not property
+    )

@@ -48,6 +48,8 @@ class Places:
         self._plain: list[tuple[Tensor, bool, object, object]] = []
         self._functions: list[FunctionType] = []
         self._codes: list[object] = []
+        self._objects: list[object] = []
+        self._kinds: list[type] = []
 
     def changed(self) -> bool:
         """Return whether any place holds something else by now."""
@@ -69,6 +71,8 @@ class Places:
                 return True
         if not all(map(is_, bodies(self._functions), self._codes)):
             return True
+        if not all(map(is_, map(type, self._objects), self._kinds)):
+            return True
         if self._arrays or self._on_host or self._answers:
             if self._changed_content():
                 return True
@@ -89,6 +93,9 @@ class Places:
         for function, now, before in pairs:
             if now is not before:
                 return f"`{function.__name__}`"
+        for value, kind in zip(self._objects, self._kinds):
+            if type(value) is not kind:
+                return f"the class of a {kind.__name__}"
         return self._changed_content()
 
     def _changed_content(self) -> str:

@@ -12,6 +12,7 @@ user's own that can be reached by name are thought to run.
 
 from __future__ import annotations
 
+import builtins
 import functools
 import gc
 import random
@@ -20,17 +21,17 @@ import weakref
 from array import array as number_array
 from collections import deque
 from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping, ValuesView
-from io import IOBase
+from io import BytesIO, IOBase, StringIO
 from operator import attrgetter, methodcaller
 from types import (
     BuiltinMethodType,
     CodeType,
     FunctionType,
-    GetSetDescriptorType,
     MappingProxyType,
     MemberDescriptorType,
     MethodType,
     ModuleType,
+    SimpleNamespace,
 )
 from typing import Any
 
@@ -38,9 +39,21 @@ import numpy as np
 
 from ..tensor import Tensor
 from .arguments import SIMPLE
-from .calls import Calls
-from .names import CLOSURE, GLOBAL, IMPORT, LOCAL, WHOLE, inner_code, stores, uses
-from .native import hides_state
+from .calls import STANDARD, Calls, kind_of
+from .names import (
+    CLOSURE,
+    GLOBAL,
+    IMPORT,
+    LOCAL,
+    WHOLE,
+    asks_anything,
+    inner_code,
+    matches,
+    stores,
+    texts,
+    uses,
+)
+from .native import describes, hides_state
 from .places import MAPPINGS, MISSING, MOST_BYTES, MOST_HELD, Places, bodies, content
 
 _METHODS = frozenset({"__call__", "forward"})
@@ -48,6 +61,9 @@ _METHODS = frozenset({"__call__", "forward"})
 
 _HOLDERS = (*MAPPINGS, list, tuple, set, frozenset, deque, number_array, bytearray)
 _VIEWS = (KeysView, ValuesView, ItemsView)
+
+MOST_CACHED = 1000
+"""Of the results that `functools.lru_cache` remembers, more are not looked at."""
 
 _DRAWN = ("random.", "numpy.random.")
 _DRAWS = (random.Random, np.random.Generator, np.random.RandomState)
@@ -90,6 +106,7 @@ class Surroundings(Places):
         self.entered: set[CodeType] = set()
         self._ran_in: dict[type, list[Any]] = {}
         # By the numbers of objects, and names; `WHOLE` stands for elements.
+        self._wild = self._matching = False
         self.taken: set[tuple[int, str]] = set()
         for each in (function, *others, *self._calls.asked):
             self._look(each)
@@ -99,6 +116,7 @@ class Surroundings(Places):
         self._codes = bodies(self._functions)
         # Parameters say it when they no longer require a gradient; see `switched`.
         self._plain = [row for row in self._tensors if type(row[0]) is Tensor]
+        self._look_at_unnamed()
         del self._named, self._owners, self._imported, self._ran_in
 
     def doubtful(self, before: Surroundings) -> str:
@@ -123,7 +141,7 @@ class Surroundings(Places):
     def _look(self, value: Any, owner: object = None) -> None:
         """Take note of what `value`, perhaps a method of `owner`, is made of."""
         key = id(value), id(owner)
-        if isinstance(value, SIMPLE) or key in self._seen:
+        if _is(value, SIMPLE) or key in self._seen:
             return
         # Held, as another object could get the same number.
         self._seen[key] = value, owner
@@ -134,34 +152,36 @@ class Surroundings(Places):
             self._look_now(*self._todo.pop())
 
     def _look_now(self, value: Any, owner: object) -> None:
-        if isinstance(value, Tensor):
+        if _is(value, Tensor):
             row = value, value.requires_grad, value.hooks, value.array
             self._tensors.append(row)
             if not value.is_gpu:
                 self._on_host.append((value.array, value.array.value))
             if _attributes(value):
                 self._owners.append(value)
-        elif isinstance(value, np.ndarray):
+        elif _is(value, np.ndarray):
             self._look_in_array(value)
-        elif isinstance(value, _DRAWS):
+        elif _is(value, _DRAWS):
             self.reason = "it draws numbers on the host, which a replay would not"
-        elif isinstance(value, IOBase):
-            if str(getattr(value, "mode", "")).startswith("r"):
+        elif _is(value, IOBase):
+            if _can_be_read(value):
                 self.reason = "it reads from a file, which a replay would not"
-        elif isinstance(value, Iterator):
+        elif _is(value, Iterator):
             self.reason = "it takes from an iterator, which a replay would not"
         elif not self._look_in_callable(value, owner):
-            if isinstance(value, _HOLDERS):
+            if _is(value, _HOLDERS):
                 self._look_in_holder(value)
-            elif isinstance(value, _VIEWS) and not isinstance(value, Mapping):
+            elif _is(value, _VIEWS) and not _is(value, Mapping):
                 self.ask(f"a {type(value).__name__}", lambda: tuple(value))
             if type(value) not in _HOLDERS:
                 self._look_in_object(value, owner)
 
     def _look_in_array(self, array: np.ndarray) -> None:
+        if type(array) is not np.ndarray:
+            self._owners.append(array)
+            array = np.asarray(array)
         if array.dtype.hasobject:
-            for each in self.ask("an array", lambda: tuple(array.ravel())):  # type: ignore[attr-defined]  # a tuple
-                self._look(each)
+            self._look(self.ask("an array", lambda: tuple(array.ravel())))
         elif array.nbytes > MOST_BYTES:
             self.reason = (
                 f"it looks at an array of {array.nbytes >> 20} MiB, of which no replay"
@@ -172,30 +192,33 @@ class Surroundings(Places):
 
     def _look_in_callable(self, value: Any, owner: object) -> bool:
         """Look at what runs when `value` is called; return whether that is all."""
-        if isinstance(value, BuiltinMethodType):
+        if _is(value, BuiltinMethodType):
             if not isinstance(value.__self__, ModuleType):
                 self._look(value.__self__)
-        elif isinstance(value, functools.partial):
-            for part in (value.func, *value.args, *value.keywords.values()):
-                self._look(part)
-        elif isinstance(value, MethodType):
+        elif _is(value, functools.partial):
+            ask = functools.partial(_of_partial, value)
+            self._look(self.ask(f"a {type(value).__name__}", ask))
+        elif _is(value, MethodType):
             self._look(value.__func__, value.__self__)
             self._look(value.__self__)
-        elif isinstance(value, FunctionType):
+        elif _is(value, FunctionType):
             if self._runs(value):
                 self._look_in_function(value, owner)
             if value.__dict__:
                 self._owners.append(value)
-        elif isinstance(value, staticmethod | classmethod):
+        elif _is(value, staticmethod | classmethod):
             self._look(value.__func__)
-        elif isinstance(value, property):
+        elif _is(value, property):
             self._look(value.fget, owner)
         elif type(value).__name__ == "cython_function_or_method":
             pass
-        elif isinstance(value, attrgetter | methodcaller):
-            for name in value.__reduce__()[1]:
-                self._named.update(str(name).split("."))
-        elif isinstance(value, weakref.ref):
+        elif _is(value, attrgetter | methodcaller):
+            for each in value.__reduce__()[1]:
+                self._named.update(str(each).split("."))
+        elif type(value).__name__ == "_lru_cache_wrapper":
+            self._look_in_cache(value)
+            self._look(_attributes(value).get("__wrapped__"), owner)
+        elif _is(value, weakref.ref):
             self._look(self.ask("a weak reference", value))
         elif type(value).__name__ == "ContextVar":
             found = self.ask(value.name, functools.partial(value.get, MISSING))
@@ -204,7 +227,19 @@ class Surroundings(Places):
             return False
         return True
 
+    def _look_in_cache(self, cached: Any) -> None:
+        """Look at the results that a function remembers."""
+        for held in gc.get_referents(cached):
+            if type(held) is dict and held is not _attributes(cached):
+                for key, link in tuple(held.items())[:MOST_CACHED]:
+                    self._entries.append((held, key, link))
+                    is_link = type(link).__name__ == "_lru_list_elem"
+                    for each in gc.get_referents(link) if is_link else (link,):
+                        self._look(each)
+
     def _look_in_holder(self, holder: Any) -> None:
+        if holder is sys.modules:
+            return
         if len(holder) > MOST_HELD:
             self.reason = (
                 f"it looks at a {type(holder).__name__} of {len(holder)}, of which no"
@@ -223,10 +258,11 @@ class Surroundings(Places):
         own = _attributes(value)
         if "__wrapped__" in own:
             self._look(own["__wrapped__"], owner)
-        if isinstance(value, ModuleType):
+        if _is(value, ModuleType):
+            self._imported.append(value)
             return
         self._owners.append(value)
-        if not isinstance(value, type) and hides_state(value):
+        if type(value) is memoryview or (not _is(value, type) and hides_state(value)):
             try:
                 size = memoryview(value).nbytes
             except TypeError:
@@ -238,8 +274,15 @@ class Surroundings(Places):
                     f"it looks at a {type(value).__name__}, which does not say what it"
                     " holds"
                 )
+        if _says(value):
+            for each in tuple(own.values()):
+                if _says(each):
+                    self._look(each)
+        if "decimal" in (type(value).__module__, own.get("__module__")):
+            self.ask("the context of decimals", _context_of_decimals)
         for name in _METHODS:
-            self._look_at(value, name)
+            if _in_classes(type(value), name)[1] is not MISSING:
+                self._look_at(value, name)
         for function in self._methods(value):
             self._look(function, value)
 
@@ -251,7 +294,7 @@ class Surroundings(Places):
 
     def _methods(self, value: Any) -> Iterator[Any]:
         """Yield what ran of the functions that the classes of an object define."""
-        for kind in (value if isinstance(value, type) else type(value)).__mro__:
+        for kind in (value if _is(value, type) else type(value)).__mro__:
             if kind not in self._ran_in:
                 self._ran_in[kind] = [
                     each
@@ -288,15 +331,21 @@ class Surroundings(Places):
         given: Mapping[str, object],
     ) -> None:
         self._enter(code)
+        self._named.update(texts(code))
+        for path in texts(code) & sys.modules.keys():
+            self._look(sys.modules[path])
+        self._matching = self._matching or matches(code)
+        standard = kind_of(code.co_filename) == STANDARD
+        self._wild = self._wild or (asks_anything(code) and not standard)
         for start, name, attributes in uses(code):
             if start == GLOBAL:
                 found = self._look_at_global(space, name)
             elif start == IMPORT:
                 found = self._look_at_import(space, name, attributes)
-            elif start == CLOSURE or name in closure:
-                found = closure.get(name, MISSING)
+            elif start in (CLOSURE, LOCAL):
+                found = closure.get(name, given.get(name, MISSING))
             else:
-                found = given.get(name, MISSING) if start == LOCAL else MISSING
+                found = MISSING
             self._follow(found, attributes)
 
     def _enter(self, code: CodeType) -> None:
@@ -310,6 +359,12 @@ class Surroundings(Places):
         if found is MISSING:
             if name in ("globals", "eval", "exec"):
                 self._look(space)
+            self._note(space, space, name, MISSING)
+            found = getattr(builtins, name, MISSING)
+            if name not in _BUILTINS and found is not MISSING:
+                self._note(builtins, vars(builtins), name, found)
+                self._look(found)
+                return found
             return MISSING
         self._note(space, space, name, found)
         self._look(found)
@@ -330,7 +385,7 @@ class Surroundings(Places):
 
     def _follow(self, value: object, attributes: tuple[str, ...]) -> None:
         """Look at an attribute of an object, at one of that, and so on."""
-        if isinstance(value, ModuleType) and attributes:
+        if _is(value, ModuleType) and attributes:
             path = ".".join((value.__name__, *attributes))
             if path.startswith(_DRAWN):
                 drawn: object = value
@@ -347,18 +402,18 @@ class Surroundings(Places):
 
     def _look_at(self, owner: Any, name: str) -> object:
         """Look at an attribute of an object; return what it is, if that is known."""
-        if isinstance(owner, _WITHOUT) and not _attributes(owner):
+        if _is(owner, _WITHOUT) and not _attributes(owner):
             return MISSING
         if name in (WHOLE, "__dict__"):
             self._look_at_whole(owner)
             return _attributes(owner)
-        if isinstance(owner, ModuleType):
+        if _is(owner, ModuleType):
             return self._look_at_global(vars(owner), name)
         space = _attributes(owner)
-        kind = owner if isinstance(owner, type) else type(owner)
+        kind = owner if _is(owner, type) else type(owner)
         place, found = _in_classes(kind, name)
         if owner is not kind:
-            if isinstance(found, MemberDescriptorType | GetSetDescriptorType):
+            if describes(type(found)) and not _is(found, property):
                 return self._look_at_native(owner, name)
             if not isinstance(found, property) and (name in space or _says(owner)):
                 rest = self._look_at_own(owner, space, name)
@@ -367,6 +422,13 @@ class Surroundings(Places):
         if found is MISSING:
             self._look_at_absent(owner, space, name)
             return MISSING
+        if owner is not kind and not _is_standard(kind.__module__):
+            self._objects.append(owner)
+            self._kinds.append(kind)
+        for each in kind.__mro__[: kind.__mro__.index(place)]:
+            # Nor may a class before it get one.
+            if not _is_standard(each.__module__):
+                self._note(each, vars(each), name, MISSING)
         self._note(place, vars(place), name, found)
         if owner is not place and not callable(found):
             self._look_for_own(owner, name)
@@ -386,9 +448,9 @@ class Surroundings(Places):
     def _look_at_native(self, owner: Any, name: str) -> object:
         """Look at an attribute that a function in C answers with: a slot, mostly."""
         if (id(owner), name) in self.taken or name.startswith("__"):
-            return getattr(owner, name, MISSING)
+            return _answer(owner, name)
         self.taken.add((id(owner), name))
-        found = self.ask(name, functools.partial(getattr, owner, name, MISSING))
+        found = self.ask(name, functools.partial(_answer, owner, name))
         self._look(found)
         return found
 
@@ -414,7 +476,7 @@ class Surroundings(Places):
         if (id(owner), WHOLE) in self.taken:
             return
         self.taken.add((id(owner), WHOLE))
-        if space and not isinstance(owner, type) and not _says(owner):
+        if space and not _is(owner, type) and not _says(owner):
             self._look_in_holder(space)
         else:
             for name in tuple(space):
@@ -439,11 +501,10 @@ class Surroundings(Places):
         self.taken.add((id(place), name))
         if isinstance(found, ModuleType):
             return
-        # Functions and classes of packages stay what they are.
+        # Functions and classes of the standard library stay what they are.
         where = space.get("__name__", None) or space.get("__module__", None)
-        if callable(found) and place is not None and not _is_users(where):
-            if isinstance(place, type | ModuleType) or place is space:
-                return
+        if callable(found) and _is_standard(where):
+            return
         (self._said if said else self._entries).append((space, name, found))
 
     def _look_at_named(self) -> bool:
@@ -454,18 +515,32 @@ class Surroundings(Places):
         bool
             Whether there was a new one.
         """
-        before = len(self.taken), len(self._todo)
+        before = len(self.taken), len(self._todo), len(self._named)
         for owner in tuple(self._owners):
-            if id(owner) in self._calls.wholes:
+            if self._matching and _is(owner, type):
+                self._named.update(getattr(owner, "__match_args__", ()))
+            wild = self._wild or self._calls.anything
+            plain = wild and not _is(owner, type) and not _says(owner)
+            if id(owner) in self._calls.wholes or (
+                plain and not _is_standard(type(owner).__module__)
+            ):
                 self._look_at_whole(owner)
-            kinds = (owner if isinstance(owner, type) else type(owner)).__mro__
+            kinds = (owner if _is(owner, type) else type(owner)).__mro__
             for space in (_attributes(owner), *map(vars, kinds)):
                 for name in self._named & space.keys():
                     self._look_at(owner, name)
         for module in self._imported:
             for name in self._named & vars(module).keys():
                 self._look_at(module, name)
-        return (len(self.taken), len(self._todo)) != before
+        return (len(self.taken), len(self._todo), len(self._named)) != before
+
+    def _look_at_unnamed(self) -> None:
+        """Look at all of a namespace that is only compared, or printed."""
+        asked = {key for key, _ in self.taken}
+        for owner in tuple(self._owners):
+            if type(owner) is SimpleNamespace and id(owner) not in asked:
+                self._look_at_whole(owner)
+        self._go_on()
 
     def _look_at_unreached(self) -> bool:
         """Look at functions that ran and that no name leads to."""
@@ -478,6 +553,11 @@ class Surroundings(Places):
         for code in unreached:
             self._look_in_code(code, self._calls.codes[code], {}, {})
         return True
+
+
+def _is(value: object, kinds: Any) -> bool:
+    """As `isinstance`, but never by what an object says of its class."""
+    return issubclass(type(value), kinds)
 
 
 def _functions(found: Any) -> Iterator[FunctionType]:
@@ -518,24 +598,58 @@ def _says(owner: Any) -> bool:
     return _class_says(type(owner))
 
 
-_OTHERS = frozenset({"vkbackend", *sys.stdlib_module_names}) - {"__main__"}
+_BUILTINS = frozenset(dir(builtins))
+
+_OTHERS = frozenset({"vkbackend", "numpy", *sys.stdlib_module_names}) - {"__main__"}
 
 _INSTALLED = ("site-packages", "dist-packages")
+
+
+def _is_standard(module: object) -> bool:
+    """Whether a Python module belongs to the library, or to what it stands on."""
+    # Classes of compiled modules may have something else for a name.
+    return not isinstance(module, str) or module.partition(".")[0] in _OTHERS
 
 
 @functools.cache
 def _is_users(module: object) -> bool:
     """Whether what a Python module defines is the user's own."""
-    # Classes of compiled modules may have something else for a name.
-    if not isinstance(module, str) or (top := module.partition(".")[0]) in _OTHERS:
+    if not isinstance(module, str) or _is_standard(module):
         return False
+    top = module.partition(".")[0]
     file = vars(sys.modules[top]).get("__file__") if top in sys.modules else None
     return file is None or not any(each in file for each in _INSTALLED)
+
+
+def _answer(owner: Any, name: str) -> object:
+    try:
+        return getattr(owner, name, MISSING)
+    except Exception:  # As an object that is no longer there may raise.
+        return MISSING
+
+
+def _context_of_decimals() -> object:
+    context = sys.modules["decimal"].getcontext()
+    return context.prec, context.rounding
+
+
+def _of_partial(value: Any) -> object:
+    return value.func, value.args, value.keywords
+
+
+def _can_be_read(file: Any) -> bool:
+    """Whether a file is open to be read, and not only written."""
+    if isinstance(file, StringIO | BytesIO):
+        return not file.closed and file.tell() < len(file.getvalue())
+    return str(getattr(file, "mode", "")).startswith("r")
 
 
 def _attributes(value: object) -> Mapping[str, Any]:
     """Return an object's own attributes, without asking its class for them."""
     try:
+        if isinstance(type(value).__getattribute__, FunctionType):
+            own: Mapping[str, Any] = object.__getattribute__(value, "__dict__")
+            return own
         return vars(value)
     except Exception:  # A class may answer for `__dict__` as it likes.
         return _NONE
