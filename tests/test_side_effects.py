@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import vkbackend.framework as fw
+from tests.ordinary import SIZE, STEPS
 from vkbackend.framework import nn
 from vkbackend.framework.capture import jit
 from vkbackend.framework.device import GpuDevice
@@ -20,6 +21,8 @@ from vkbackend.framework.device import GpuDevice
 pytestmark = pytest.mark.device
 
 CALLS = 6
+MOST_TRACES = 3
+"""The first makes room for what is kept, the second may find caches that it filled."""
 
 
 Function = Callable[[fw.Tensor], fw.Tensor]
@@ -272,3 +275,15 @@ def test_odd_objects_do_not_matter(gpu: GpuDevice, value: object) -> None:
     x = fw.tensor([1.0, 2.0], device=gpu)
     assert [replayed(x).tolist() for _ in range(3)] == [[2, 4]] * 3
     assert (replayed.traces, replayed.replays) == (1, 2)
+
+
+@pytest.mark.parametrize("make", STEPS, ids=lambda make: make.__name__)
+def test_ordinary_steps_are_replayed(
+    gpu: GpuDevice, make: Callable[[GpuDevice], Any]
+) -> None:
+    fw.manual_seed(5)
+    step = jit(make(gpu))
+    for _ in range(2 * MOST_TRACES):
+        step(fw.ones((3, SIZE), device=gpu))
+    assert step.traces <= MOST_TRACES
+    assert step.replays >= MOST_TRACES

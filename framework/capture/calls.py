@@ -60,8 +60,8 @@ _SYSTEM = frozenset(
 )
 _NOW = frozenset({"now", "today", "utcnow"})
 _READING = frozenset(
-    "getbuffer getvalue peek read read1 readable readall readinto readinto1 readline readlines"
-    " tell __next__".split()
+    "getbuffer getvalue peek read read1 readable readall readinto readinto1 readline"
+    " readlines tell __next__".split()
 )
 _INTERPRETER = frozenset(
     "_current_frames getallocatedblocks getrecursionlimit getrefcount"

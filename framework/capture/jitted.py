@@ -154,9 +154,7 @@ class Jitted(Generic[P, R]):
             *[leaf for leaf, _ in trace.leaves.values()],
             calls=trace.calls,
         )
-        found = (
-            before.found() or trace.changed_module() or around.doubtful(before)
-        )
+        found = before.found() or trace.changed_module() or around.doubtful(before)
         if found:
             trace.once(f"it changes {found}, which a replay would not")
         for reason in (trace.calls.reason, around.reason):

@@ -70,8 +70,8 @@ def _uses(code: CodeType) -> Iterator[Use]:
             continue
         if asking and (name or attributes):
             asking = False
-            constant = kind == "LOAD_CONST" and isinstance(each.argval, str)
-            attributes.append(each.argval if constant else WHOLE)
+            named = kind == "LOAD_CONST" and isinstance(each.argval, str)
+            attributes.append(each.argval if named else WHOLE)
         if name or attributes:
             yield Use(start, name, tuple(attributes))
             asking = start == GLOBAL and name in _ASKING and not attributes
@@ -137,7 +137,7 @@ def asks_anything(code: CodeType) -> bool:
     known = {*_parameters(code), *code.co_freevars}
     return any(
         WHOLE in each.attributes
-        and (each.start == RESULT or each.start == LOCAL and each.name not in known)
+        and (each.start == RESULT or (each.start == LOCAL and each.name not in known))
         for each in uses(code)
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Hashable
 from types import (
     BuiltinFunctionType,
     ClassMethodDescriptorType,
@@ -23,7 +24,8 @@ _OF_INSTANCES = frozenset({"__dict__", "__weakref__"})
 _CALM = frozenset(
     "builtins types functools operator re _sre _struct struct _thread _threading_local"
     " _abc _weakref weakref typing _typing enum numpy zoneinfo"
-    " _zoneinfo _functools _operator _collections collections _io io array _json _random"
+    " _zoneinfo _functools _operator _collections collections _io io"
+    " array _json _random"
     " vkbackend logging".split()
 )
 """Packages whose objects stay as they are made, or are looked into by attribute."""
@@ -36,6 +38,8 @@ def hides_state(value: Any) -> bool:
     as dates and decimals are.
     """
     kind = type(value)
+    if kind is memoryview:
+        return True
     if not _has_native_class(kind):
         return False
     try:
@@ -47,8 +51,9 @@ def hides_state(value: Any) -> bool:
 
 
 @functools.cache
-def _has_native_class(kind: type) -> bool:
+def _has_native_class(kind: Hashable) -> bool:
     """Whether a class, or one that it derives from, is written in C, and not calm."""
+    assert isinstance(kind, type)
     for each in kind.__mro__:
         module = each.__module__
         if isinstance(module, str) and module.partition(".")[0] in _CALM:
@@ -65,8 +70,9 @@ def _has_native_class(kind: type) -> bool:
 
 
 @functools.cache
-def describes(kind: type) -> bool:
+def describes(kind: Hashable) -> bool:
     """Whether objects of a class, in another class, answer for an attribute in C."""
+    assert isinstance(kind, type)
     own = {"__get__", "__set__"}
     return any(
         own <= vars(each).keys() and isinstance(vars(each)["__get__"], _NATIVE)

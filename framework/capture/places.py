@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from operator import is_
+from operator import attrgetter, is_
 from types import CellType, FunctionType, MappingProxyType
 from typing import Any
 
@@ -21,6 +21,10 @@ MOST_HELD = 100_000
 
 MOST_BYTES = 64 << 20
 """The same of an array."""
+
+_content = attrgetter("cell_contents")
+_code = attrgetter("__code__")
+_defaults = attrgetter("__defaults__")
 
 MAPPINGS = (dict, MappingProxyType)
 
@@ -47,21 +51,27 @@ class Places:
         self._tensors: list[tuple[Tensor, bool, object, object]] = []
         self._plain: list[tuple[Tensor, bool, object, object]] = []
         self._functions: list[FunctionType] = []
-        self._codes: list[object] = []
         self._objects: list[object] = []
         self._kinds: list[type] = []
+
+    def settle(self) -> None:
+        """Put in rows what is compared the fastest so; call it once all is there."""
+        self._contents = (
+            [cell for _, cell, _ in self._cells],
+            [value for _, _, value in self._cells],
+        )
+        self._bodies = (
+            [_code(each) for each in self._functions],
+            [_defaults(each) for each in self._functions],
+        )
+        # Parameters say it when they no longer require a gradient; see `switched`.
+        self._plain = [row for row in self._tensors if type(row[0]) is Tensor]
 
     def changed(self) -> bool:
         """Return whether any place holds something else by now."""
         # Mostly it is the same object; that is found out before anything is called.
-        for _, cell, value in self._cells:
-            try:
-                if cell.cell_contents is value:
-                    continue
-            except ValueError:
-                pass
-            if not _unchanged(content(cell), value):
-                return True
+        if not self._same_cells() and self._changed_cell():
+            return True
         for mapping, name, value in self._entries:
             found = mapping.get(name, MISSING)
             if found is not value and not alike(found, value):
@@ -69,34 +79,48 @@ class Places:
         for holder, keys, held in self._holders:
             if not _holds(holder, keys, held):
                 return True
-        if not all(map(is_, bodies(self._functions), self._codes)):
+        codes, defaults = self._bodies
+        if not all(map(is_, map(_code, self._functions), codes)):
             return True
-        if not all(map(is_, map(type, self._objects), self._kinds)):
+        if not all(map(is_, map(_defaults, self._functions), defaults)):
             return True
-        if self._arrays or self._on_host or self._answers:
-            if self._changed_content():
-                return True
+        if self._objects and not all(map(is_, map(type, self._objects), self._kinds)):
+            return True
+        if (self._arrays or self._on_host or self._answers) and self._changed_content():
+            return True
         return any([leaf.requires_grad is not flag for leaf, flag, _, _ in self._plain])
 
     def found(self) -> str:
         """Return the name of a place that holds something else; empty if none does."""
-        for name, cell, value in self._cells:
-            if not _unchanged(content(cell), value):
-                return f"`{name}`"
+        if found := self._changed_cell():
+            return found
         for mapping, name, value in (*self._entries, *self._said):
             if not _unchanged(mapping.get(name, MISSING), value):
                 return f"`{name}`"
         for holder, keys, held in self._holders:
             if not _holds(holder, keys, held):
                 return f"what a {type(holder).__name__} holds"
-        pairs = zip(self._functions * 2, bodies(self._functions), self._codes)
-        for function, now, before in pairs:
-            if now is not before:
+        for function, code, default in zip(self._functions, *self._bodies):
+            if _code(function) is not code or _defaults(function) is not default:
                 return f"`{function.__name__}`"
         for value, kind in zip(self._objects, self._kinds):
             if type(value) is not kind:
                 return f"the class of a {kind.__name__}"
         return self._changed_content()
+
+    def _same_cells(self) -> bool:
+        """Return whether variables of closures hold the very same objects."""
+        cells, values = self._contents
+        try:
+            return all(map(is_, map(_content, cells), values))
+        except ValueError:
+            return False
+
+    def _changed_cell(self) -> str:
+        for name, cell, value in self._cells:
+            if not _unchanged(content(cell), value):
+                return f"`{name}`"
+        return ""
 
     def _changed_content(self) -> str:
         """Return what is not the same, of what is more than an entry."""
@@ -145,12 +169,6 @@ def content(cell: CellType) -> object:
         return cell.cell_contents
     except ValueError:
         return MISSING
-
-
-def bodies(functions: list[FunctionType]) -> list[object]:
-    """Return what calls of functions do, if nothing around them changes."""
-    codes: list[object] = [each.__code__ for each in functions]
-    return codes + [each.__defaults__ for each in functions]
 
 
 def _holds(holder: Any, keys: object, held: tuple[object, ...]) -> bool:

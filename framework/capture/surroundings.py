@@ -21,14 +21,12 @@ import weakref
 from array import array as number_array
 from collections import deque
 from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping, ValuesView
-from io import BytesIO, IOBase, StringIO
+from io import IOBase
 from operator import attrgetter, methodcaller
 from types import (
     BuiltinMethodType,
     CodeType,
     FunctionType,
-    MappingProxyType,
-    MemberDescriptorType,
     MethodType,
     ModuleType,
     SimpleNamespace,
@@ -39,6 +37,20 @@ import numpy as np
 
 from ..tensor import Tensor
 from .arguments import SIMPLE
+from .attributes import (
+    BUILTINS,
+    AttributePlaces,
+    attributes_of,
+    can_be_read,
+    decimal_context,
+    functions_of,
+    in_classes,
+    is_kind,
+    is_standard,
+    is_users,
+    partial_parts,
+    says,
+)
 from .calls import STANDARD, Calls, kind_of
 from .names import (
     CLOSURE,
@@ -53,8 +65,8 @@ from .names import (
     texts,
     uses,
 )
-from .native import describes, hides_state
-from .places import MAPPINGS, MISSING, MOST_BYTES, MOST_HELD, Places, bodies, content
+from .native import hides_state
+from .places import MAPPINGS, MISSING, MOST_BYTES, MOST_HELD, content
 
 _METHODS = frozenset({"__call__", "forward"})
 """What calling an object names."""
@@ -68,11 +80,8 @@ MOST_CACHED = 1000
 _DRAWN = ("random.", "numpy.random.")
 _DRAWS = (random.Random, np.random.Generator, np.random.RandomState)
 
-_WITHOUT = (Tensor, np.ndarray, *SIMPLE)
-"""What is compared as a whole, whatever is asked of it."""
 
-
-class Surroundings(Places):
+class Surroundings(AttributePlaces):
     """The places that a function looks at, and what was there.
 
     Parameters
@@ -105,22 +114,18 @@ class Surroundings(Places):
         self._imported: list[ModuleType] = []
         self.entered: set[CodeType] = set()
         self._ran_in: dict[type, list[Any]] = {}
-        # By the numbers of objects, and names; `WHOLE` stands for elements.
         self._wild = self._matching = False
-        self.taken: set[tuple[int, str]] = set()
         for each in (function, *others, *self._calls.asked):
             self._look(each)
         self._go_on()
         while self._look_at_named() or self._look_at_unreached():
             self._go_on()
-        self._codes = bodies(self._functions)
-        # Parameters say it when they no longer require a gradient; see `switched`.
-        self._plain = [row for row in self._tensors if type(row[0]) is Tensor]
         self._look_at_unnamed()
+        self.settle()
         del self._named, self._owners, self._imported, self._ran_in
 
     def doubtful(self, before: Surroundings) -> str:
-        """Return what may have changed while `before` did not look; empty if nothing."""
+        """Return what may have changed while `before` did not look, or nothing."""
         # Where it knew of all that ran, it looked at everything that was there.
         if self._calls.codes.keys() <= before.entered:
             return ""
@@ -141,7 +146,7 @@ class Surroundings(Places):
     def _look(self, value: Any, owner: object = None) -> None:
         """Take note of what `value`, perhaps a method of `owner`, is made of."""
         key = id(value), id(owner)
-        if _is(value, SIMPLE) or key in self._seen:
+        if is_kind(value, SIMPLE) or key in self._seen:
             return
         # Held, as another object could get the same number.
         self._seen[key] = value, owner
@@ -152,26 +157,26 @@ class Surroundings(Places):
             self._look_now(*self._todo.pop())
 
     def _look_now(self, value: Any, owner: object) -> None:
-        if _is(value, Tensor):
+        if is_kind(value, Tensor):
             row = value, value.requires_grad, value.hooks, value.array
             self._tensors.append(row)
             if not value.is_gpu:
                 self._on_host.append((value.array, value.array.value))
-            if _attributes(value):
+            if attributes_of(value):
                 self._owners.append(value)
-        elif _is(value, np.ndarray):
+        elif is_kind(value, np.ndarray):
             self._look_in_array(value)
-        elif _is(value, _DRAWS):
+        elif is_kind(value, _DRAWS):
             self.reason = "it draws numbers on the host, which a replay would not"
-        elif _is(value, IOBase):
-            if _can_be_read(value):
+        elif is_kind(value, IOBase):
+            if can_be_read(value):
                 self.reason = "it reads from a file, which a replay would not"
-        elif _is(value, Iterator):
+        elif is_kind(value, Iterator):
             self.reason = "it takes from an iterator, which a replay would not"
         elif not self._look_in_callable(value, owner):
-            if _is(value, _HOLDERS):
+            if is_kind(value, _HOLDERS):
                 self._look_in_holder(value)
-            elif _is(value, _VIEWS) and not _is(value, Mapping):
+            elif is_kind(value, _VIEWS) and not is_kind(value, Mapping):
                 self.ask(f"a {type(value).__name__}", lambda: tuple(value))
             if type(value) not in _HOLDERS:
                 self._look_in_object(value, owner)
@@ -192,33 +197,33 @@ class Surroundings(Places):
 
     def _look_in_callable(self, value: Any, owner: object) -> bool:
         """Look at what runs when `value` is called; return whether that is all."""
-        if _is(value, BuiltinMethodType):
+        if is_kind(value, BuiltinMethodType):
             if not isinstance(value.__self__, ModuleType):
                 self._look(value.__self__)
-        elif _is(value, functools.partial):
-            ask = functools.partial(_of_partial, value)
+        elif is_kind(value, functools.partial):
+            ask = functools.partial(partial_parts, value)
             self._look(self.ask(f"a {type(value).__name__}", ask))
-        elif _is(value, MethodType):
+        elif is_kind(value, MethodType):
             self._look(value.__func__, value.__self__)
             self._look(value.__self__)
-        elif _is(value, FunctionType):
+        elif is_kind(value, FunctionType):
             if self._runs(value):
                 self._look_in_function(value, owner)
             if value.__dict__:
                 self._owners.append(value)
-        elif _is(value, staticmethod | classmethod):
+        elif is_kind(value, staticmethod | classmethod):
             self._look(value.__func__)
-        elif _is(value, property):
+        elif is_kind(value, property):
             self._look(value.fget, owner)
         elif type(value).__name__ == "cython_function_or_method":
             pass
-        elif _is(value, attrgetter | methodcaller):
+        elif is_kind(value, attrgetter | methodcaller):
             for each in value.__reduce__()[1]:
                 self._named.update(str(each).split("."))
         elif type(value).__name__ == "_lru_cache_wrapper":
             self._look_in_cache(value)
-            self._look(_attributes(value).get("__wrapped__"), owner)
-        elif _is(value, weakref.ref):
+            self._look(attributes_of(value).get("__wrapped__"), owner)
+        elif is_kind(value, weakref.ref):
             self._look(self.ask("a weak reference", value))
         elif type(value).__name__ == "ContextVar":
             found = self.ask(value.name, functools.partial(value.get, MISSING))
@@ -230,7 +235,7 @@ class Surroundings(Places):
     def _look_in_cache(self, cached: Any) -> None:
         """Look at the results that a function remembers."""
         for held in gc.get_referents(cached):
-            if type(held) is dict and held is not _attributes(cached):
+            if type(held) is dict and held is not attributes_of(cached):
                 for key, link in tuple(held.items())[:MOST_CACHED]:
                     self._entries.append((held, key, link))
                     is_link = type(link).__name__ == "_lru_list_elem"
@@ -255,14 +260,16 @@ class Surroundings(Places):
             self._look(each)
 
     def _look_in_object(self, value: Any, owner: object) -> None:
-        own = _attributes(value)
+        own = attributes_of(value)
         if "__wrapped__" in own:
             self._look(own["__wrapped__"], owner)
-        if _is(value, ModuleType):
+        if is_kind(value, ModuleType):
             self._imported.append(value)
             return
         self._owners.append(value)
-        if type(value) is memoryview or (not _is(value, type) and hides_state(value)):
+        if type(value) is memoryview or (
+            not is_kind(value, type) and hides_state(value)
+        ):
             try:
                 size = memoryview(value).nbytes
             except TypeError:
@@ -274,14 +281,14 @@ class Surroundings(Places):
                     f"it looks at a {type(value).__name__}, which does not say what it"
                     " holds"
                 )
-        if _says(value):
+        if says(value):
             for each in tuple(own.values()):
-                if _says(each):
+                if says(each):
                     self._look(each)
         if "decimal" in (type(value).__module__, own.get("__module__")):
-            self.ask("the context of decimals", _context_of_decimals)
+            self.ask("the context of decimals", decimal_context)
         for name in _METHODS:
-            if _in_classes(type(value), name)[1] is not MISSING:
+            if in_classes(type(value), name)[1] is not MISSING:
                 self._look_at(value, name)
         for function in self._methods(value):
             self._look(function, value)
@@ -290,16 +297,16 @@ class Surroundings(Places):
 
     def _runs(self, function: FunctionType) -> bool:
         known = function.__code__ in self._calls.codes
-        return known or (self._guess and _is_users(function.__module__))
+        return known or (self._guess and is_users(function.__module__))
 
     def _methods(self, value: Any) -> Iterator[Any]:
         """Yield what ran of the functions that the classes of an object define."""
-        for kind in (value if _is(value, type) else type(value)).__mro__:
+        for kind in (value if is_kind(value, type) else type(value)).__mro__:
             if kind not in self._ran_in:
                 self._ran_in[kind] = [
                     each
                     for found in tuple(vars(kind).values())
-                    for each in _functions(found)
+                    for each in functions_of(found)
                     if each.__code__ in self._calls.codes
                 ]
             yield from self._ran_in[kind]
@@ -361,7 +368,7 @@ class Surroundings(Places):
                 self._look(space)
             self._note(space, space, name, MISSING)
             found = getattr(builtins, name, MISSING)
-            if name not in _BUILTINS and found is not MISSING:
+            if name not in BUILTINS and found is not MISSING:
                 self._note(builtins, vars(builtins), name, found)
                 self._look(found)
                 return found
@@ -385,7 +392,7 @@ class Surroundings(Places):
 
     def _follow(self, value: object, attributes: tuple[str, ...]) -> None:
         """Look at an attribute of an object, at one of that, and so on."""
-        if _is(value, ModuleType) and attributes:
+        if isinstance(value, ModuleType) and attributes:
             path = ".".join((value.__name__, *attributes))
             if path.startswith(_DRAWN):
                 drawn: object = value
@@ -398,114 +405,7 @@ class Surroundings(Places):
                 return
             value = self._look_at(value, name)
 
-    # Attributes
-
-    def _look_at(self, owner: Any, name: str) -> object:
-        """Look at an attribute of an object; return what it is, if that is known."""
-        if _is(owner, _WITHOUT) and not _attributes(owner):
-            return MISSING
-        if name in (WHOLE, "__dict__"):
-            self._look_at_whole(owner)
-            return _attributes(owner)
-        if _is(owner, ModuleType):
-            return self._look_at_global(vars(owner), name)
-        space = _attributes(owner)
-        kind = owner if _is(owner, type) else type(owner)
-        place, found = _in_classes(kind, name)
-        if owner is not kind:
-            if describes(type(found)) and not _is(found, property):
-                return self._look_at_native(owner, name)
-            if not isinstance(found, property) and (name in space or _says(owner)):
-                rest = self._look_at_own(owner, space, name)
-                if rest is not MISSING:
-                    return rest
-        if found is MISSING:
-            self._look_at_absent(owner, space, name)
-            return MISSING
-        if owner is not kind and not _is_standard(kind.__module__):
-            self._objects.append(owner)
-            self._kinds.append(kind)
-        for each in kind.__mro__[: kind.__mro__.index(place)]:
-            # Nor may a class before it get one.
-            if not _is_standard(each.__module__):
-                self._note(each, vars(each), name, MISSING)
-        self._note(place, vars(place), name, found)
-        if owner is not place and not callable(found):
-            self._look_for_own(owner, name)
-        self._look(found, owner)
-        return MISSING if hasattr(type(found), "__get__") else found
-
-    def _look_at_own(
-        self, owner: Any, space: Mapping[str, Any], name: str
-    ) -> object:
-        found = space.get(name, MISSING)
-        # Modules of a network say when an attribute is another one.
-        self._note(owner, space, name, found, said=_says(owner))
-        if found is not MISSING:
-            self._look(found)
-        return found
-
-    def _look_at_native(self, owner: Any, name: str) -> object:
-        """Look at an attribute that a function in C answers with: a slot, mostly."""
-        if (id(owner), name) in self.taken or name.startswith("__"):
-            return _answer(owner, name)
-        self.taken.add((id(owner), name))
-        found = self.ask(name, functools.partial(_answer, owner, name))
-        self._look(found)
-        return found
-
-    def _look_at_absent(self, owner: Any, space: Any, name: str) -> None:
-        """Note that there is no such attribute, where a class answers for it."""
-        kind = type(owner)
-        getter = _in_classes(kind, "__getattribute__")[0]
-        if getter not in (object, type, ModuleType) and not _is_python(getter):
-            self._look_at_native(owner, name)
-        else:
-            self._look_for_own(owner, name)
-
-    def _look_for_own(self, owner: Any, name: str) -> None:
-        """Note that an object has no such attribute of its own, as its class has."""
-        space = _attributes(owner)
-        # An object without attributes of its own has no space for them either.
-        if name not in space and space is not _NONE:
-            self._note(owner, space, name, MISSING)
-
-    def _look_at_whole(self, owner: Any) -> None:
-        """Look at every attribute of an object."""
-        space = _attributes(owner)
-        if (id(owner), WHOLE) in self.taken:
-            return
-        self.taken.add((id(owner), WHOLE))
-        if space and not _is(owner, type) and not _says(owner):
-            self._look_in_holder(space)
-        else:
-            for name in tuple(space):
-                if not name.startswith("__"):
-                    self._look_at(owner, name)
-        for kind in type(owner).__mro__:
-            for name, found in tuple(vars(kind).items()):
-                if isinstance(found, MemberDescriptorType):
-                    self._look_at_native(owner, name)
-
-    def _note(
-        self,
-        place: Any,
-        space: Mapping[str, Any],
-        name: str,
-        found: object,
-        said: bool = False,
-    ) -> None:
-        """Compare an entry before each replay."""
-        if (id(place), name) in self.taken:
-            return
-        self.taken.add((id(place), name))
-        if isinstance(found, ModuleType):
-            return
-        # Functions and classes of the standard library stay what they are.
-        where = space.get("__name__", None) or space.get("__module__", None)
-        if callable(found) and _is_standard(where):
-            return
-        (self._said if said else self._entries).append((space, name, found))
+    # What is left
 
     def _look_at_named(self) -> bool:
         """Look at attributes that are named of objects that code has computed.
@@ -517,16 +417,16 @@ class Surroundings(Places):
         """
         before = len(self.taken), len(self._todo), len(self._named)
         for owner in tuple(self._owners):
-            if self._matching and _is(owner, type):
+            if self._matching and is_kind(owner, type):
                 self._named.update(getattr(owner, "__match_args__", ()))
             wild = self._wild or self._calls.anything
-            plain = wild and not _is(owner, type) and not _says(owner)
+            plain = wild and not is_kind(owner, type) and not says(owner)
             if id(owner) in self._calls.wholes or (
-                plain and not _is_standard(type(owner).__module__)
+                plain and not is_standard(type(owner).__module__)
             ):
                 self._look_at_whole(owner)
-            kinds = (owner if _is(owner, type) else type(owner)).__mro__
-            for space in (_attributes(owner), *map(vars, kinds)):
+            kinds = (owner if is_kind(owner, type) else type(owner)).__mro__
+            for space in (attributes_of(owner), *map(vars, kinds)):
                 for name in self._named & space.keys():
                     self._look_at(owner, name)
         for module in self._imported:
@@ -553,106 +453,3 @@ class Surroundings(Places):
         for code in unreached:
             self._look_in_code(code, self._calls.codes[code], {}, {})
         return True
-
-
-def _is(value: object, kinds: Any) -> bool:
-    """As `isinstance`, but never by what an object says of its class."""
-    return issubclass(type(value), kinds)
-
-
-def _functions(found: Any) -> Iterator[FunctionType]:
-    """Yield the functions that an attribute of a class runs."""
-    if isinstance(found, FunctionType):
-        yield found
-    elif isinstance(found, staticmethod | classmethod):
-        yield from _functions(found.__func__)
-    elif isinstance(found, property):
-        for each in (found.fget, found.fset):
-            yield from _functions(each)
-    elif isinstance(found, functools.cached_property):
-        yield from _functions(found.func)
-
-
-def _in_classes(kind: type, name: str) -> tuple[Any, Any]:
-    """Return the class that defines an attribute, and what it is there."""
-    for each in kind.__mro__:
-        space = vars(each)
-        if name in space:
-            return each, space[name]
-    return None, MISSING
-
-
-def _is_python(kind: Any) -> bool:
-    """Whether a class asks functions in Python for its attributes."""
-    return isinstance(vars(kind).get("__getattribute__"), FunctionType)
-
-
-@functools.cache
-def _class_says(kind: type) -> bool:
-    """Whether objects say when an attribute is another one: modules of a network."""
-    names = set().union(*map(vars, kind.__mro__))
-    return names.issuperset({"_fingerprint", "forward"})
-
-
-def _says(owner: Any) -> bool:
-    return _class_says(type(owner))
-
-
-_BUILTINS = frozenset(dir(builtins))
-
-_OTHERS = frozenset({"vkbackend", "numpy", *sys.stdlib_module_names}) - {"__main__"}
-
-_INSTALLED = ("site-packages", "dist-packages")
-
-
-def _is_standard(module: object) -> bool:
-    """Whether a Python module belongs to the library, or to what it stands on."""
-    # Classes of compiled modules may have something else for a name.
-    return not isinstance(module, str) or module.partition(".")[0] in _OTHERS
-
-
-@functools.cache
-def _is_users(module: object) -> bool:
-    """Whether what a Python module defines is the user's own."""
-    if not isinstance(module, str) or _is_standard(module):
-        return False
-    top = module.partition(".")[0]
-    file = vars(sys.modules[top]).get("__file__") if top in sys.modules else None
-    return file is None or not any(each in file for each in _INSTALLED)
-
-
-def _answer(owner: Any, name: str) -> object:
-    try:
-        return getattr(owner, name, MISSING)
-    except Exception:  # As an object that is no longer there may raise.
-        return MISSING
-
-
-def _context_of_decimals() -> object:
-    context = sys.modules["decimal"].getcontext()
-    return context.prec, context.rounding
-
-
-def _of_partial(value: Any) -> object:
-    return value.func, value.args, value.keywords
-
-
-def _can_be_read(file: Any) -> bool:
-    """Whether a file is open to be read, and not only written."""
-    if isinstance(file, StringIO | BytesIO):
-        return not file.closed and file.tell() < len(file.getvalue())
-    return str(getattr(file, "mode", "")).startswith("r")
-
-
-def _attributes(value: object) -> Mapping[str, Any]:
-    """Return an object's own attributes, without asking its class for them."""
-    try:
-        if isinstance(type(value).__getattribute__, FunctionType):
-            own: Mapping[str, Any] = object.__getattribute__(value, "__dict__")
-            return own
-        return vars(value)
-    except Exception:  # A class may answer for `__dict__` as it likes.
-        return _NONE
-
-
-_NONE: Mapping[str, Any] = MappingProxyType({})
