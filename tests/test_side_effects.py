@@ -14,6 +14,8 @@ import pytest
 
 import vkbackend.framework as fw
 from tests.ordinary import SIZE, STEPS
+from tests.stale_rows import ROWS, Row
+from tests.stale_rows import results as rows_of
 from vkbackend.framework import nn
 from vkbackend.framework.capture import jit
 from vkbackend.framework.device import GpuDevice
@@ -287,3 +289,20 @@ def test_ordinary_steps_are_replayed(
         step(fw.ones((3, SIZE), device=gpu))
     assert step.traces <= MOST_TRACES
     assert step.replays >= MOST_TRACES
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_no_row_is_stale(gpu: GpuDevice, row: Row) -> None:
+    expected, _ = rows_of(row, gpu, lambda step: step, once=not row.refused)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        found, step = rows_of(row, gpu, jit, once=not row.refused)
+    if row.change != "pass":
+        assert expected[0] != expected[-1]
+        assert found == expected
+    if row.refused:
+        assert step.replays == 0
+        assert [row.refused in str(each.message) for each in said] == [True]
+    else:
+        assert not said
+        assert step.replays >= 3

@@ -13,6 +13,7 @@ import io
 import os
 import random
 import sys
+from collections.abc import Mapping
 from contextvars import ContextVar
 from io import IOBase
 from types import CodeType, FrameType, ModuleType
@@ -153,6 +154,8 @@ class Calls:
                 self._note_wholes(frame, code)
                 return
             kind = kind_of(code.co_filename)
+            if kind == STANDARD and code.co_filename == "<string>":
+                kind = _kind_of_text(frame.f_globals)
             if kind == REPORTS and code.co_name not in _ANSWERING:
                 self._reporting = frame
             elif kind != OURS and listener() is not None and self._counts(frame, kind):
@@ -234,6 +237,15 @@ def _asked_of_class(owner: type, name: str) -> str:
     return f"`{top}`" if native and top not in _KNOWN else ""
 
 
+def _kind_of_text(space: Mapping[str, Any]) -> int:
+    """Return of which kind functions are that Python has made of a text."""
+    name = str(space.get("__name__", ""))
+    top = name.partition(".")[0]
+    of_class = name.startswith("namedtuple_")
+    known = top in _KNOWN and top != "__main__"
+    return STANDARD if of_class or known else USERS
+
+
 @functools.lru_cache(4096)
 def kind_of(file: str) -> int:
     """Return of which kind the functions of a source file are."""
@@ -241,9 +253,12 @@ def kind_of(file: str) -> int:
         if file.startswith(folder):
             place = file[len(folder) :].replace(os.sep, "/")
             return USERS if place.startswith(_OPEN_TO_USERS) else OURS
-    if file.startswith("<"):
+    if file.startswith("<frozen "):
         top = file.removeprefix("<frozen ").rstrip(">").partition(".")[0]
         return REPORTS if top in _REPORTING else STANDARD
+    if file.startswith("<"):
+        # What somebody has typed; `<string>` may be anybody's.
+        return STANDARD if file == "<string>" else USERS
     folder = next((each for each in _INSTALLED if file.startswith(each)), "")
     packages = "-packages" + os.sep
     if packages in file:

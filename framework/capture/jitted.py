@@ -107,8 +107,8 @@ class Jitted(Generic[P, R]):
                     return cast(R, program.replay(call.fed))
             self._programs.pop(call.key).forget()
             self._quick.clear()
-            place = program.found()
-            if place and self._attempts.get(call.key, 0) >= MOST_ATTEMPTS:
+            if self._attempts.get(call.key, 0) >= MOST_ATTEMPTS:
+                place = program.found() or "something that it reads"
                 self._warn(f"{place} is another one in each call")
         plain = self._plain.get(call.key) == Structure.changes
         if plain or self._attempts.get(call.key, 0) >= MOST_ATTEMPTS:
@@ -318,16 +318,30 @@ def jit(function: Any = None, /, *, max_traces: int = 8) -> Any:
 
     Notes
     -----
-    A call traces again when its kind is new, or when a module, an optimizer's options
-    other than the learning rate, a parameter, or a number, text, tensor, array of up to
-    1 MiB, or short list, tuple or dictionary that the function, or what it calls of the
-    user's own, names has changed. Where the function changes one of these itself, draws
-    random numbers on the host or takes from an iterator, the trace cannot be kept.
-    Other Python side effects, such as printing, happen when tracing only.
-    While a device is profiled, and where a trace cannot be kept, the function runs as
-    it is; the latter, after some attempts, with a warning. Gradients left on parameters
-    are written again by each call. Every replay gives the bits of the first; without
-    `jit` sums may be in another order where something else cuts the pending graph.
+    A call traces again when its kind is new, or when something has changed that the
+    function read, or that what it called did, of the user's own or of installed
+    packages: variables of closures, globals, default values, attributes of objects,
+    classes and Python modules, elements of containers (up to 100,000) and arrays (up to
+    64 MiB), the environment, context variables, parameters, modules, and an optimizer's
+    options other than the learning rate.
+
+    Where the function changes one of these itself, or asks what no replay can ask, the
+    trace is not kept: clocks, files, queues, other processes, random numbers of the
+    host, iterators, larger containers and arrays, objects that C extensions keep to
+    themselves, functions in C of packages other than NumPy. After some attempts there
+    is a warning that names it, and the function runs as it is.
+
+    Not seen is what nothing in Python tells of: hidden state that an operator of a C
+    extension reads, as `numpy.seterr` sets; built-in functions that were replaced;
+    what other threads, logs, warnings and progress bars read for the function; what
+    became of a cache's results beyond 1000; attributes that only C code reads of an
+    object whose other attributes are read by name. Other Python side effects, such as
+    printing, happen when tracing only.
+
+    While a device is profiled the function runs as it is, and a profile of Python
+    leaves out the calls that trace. Gradients left on parameters are written again by
+    each call. Every replay gives the bits of the first; without `jit` sums may be in
+    another order where something else cuts the pending graph.
 
     Examples
     --------
