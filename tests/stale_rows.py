@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import vkbackend.framework as fw
 
-INSTALLED = '''
+INSTALLED = """
 import time, random
 LEVEL = 1.0
 TABLE = {"a": 1.0}
@@ -69,7 +69,7 @@ def counted():
     global count
     count += 1
     return count
-'''
+"""
 
 
 class Row(NamedTuple):
