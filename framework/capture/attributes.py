@@ -58,7 +58,8 @@ class AttributePlaces(Places):
         kind = owner if is_kind(owner, type) else type(owner)
         place, found = in_classes(kind, name)
         if owner is not kind:
-            if describes(type(found)) and not is_kind(found, property):
+            described: Any = type(found)
+            if describes(described) and not is_kind(found, property):
                 return self._look_at_native(owner, name)
             if not is_kind(found, property) and (name in space or says(owner)):
                 rest = self._look_at_own(owner, space, name)
@@ -198,7 +199,8 @@ def _class_says(kind: Hashable) -> bool:
 
 def says(owner: Any) -> bool:
     """Whether an object says when an attribute is another one: a network's module."""
-    return _class_says(type(owner))
+    kind: Any = type(owner)
+    return _class_says(kind)
 
 
 BUILTINS = frozenset(dir(builtins))

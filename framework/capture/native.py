@@ -37,7 +37,7 @@ def hides_state(value: Any) -> bool:
     Objects that are equal by what they hold and have a hash are taken for constants,
     as dates and decimals are.
     """
-    kind = type(value)
+    kind: Any = type(value)
     if kind is memoryview:
         return True
     if not _has_native_class(kind):
