@@ -46,6 +46,9 @@ class Magic:
     def __getattr__(self, name):
         if name.startswith("__"): raise AttributeError(name)
         return self._values[name]
+class Strange:
+    def __getattribute__(self, name): return VALUES[name]
+VALUES = {"alpha": 1.0, "__dict__": {}}
 class Open(dict):
     __getattr__ = dict.__getitem__
 class Meta(type):
@@ -108,6 +111,7 @@ slots | s = I.Slots() | s.alpha | s.alpha = k
 slots_method | s = I.Slots() | s.get() | s._beta = k
 getattr_of_class | s = I.Magic() | s.alpha | s._values["alpha"] = k
 getattr_hidden_later | s = I.Magic() | s.alpha | vars(s)["alpha"] = k
+strange | s = I.Strange() | s.alpha | I.VALUES["alpha"] = k
 open_dict | s = I.Open(m=I.Open(a=1.0)) | s.m.a | s["m"]["a"] = k
 function_global | | I.level() | I.LEVEL = k
 module_global | | I.LEVEL | I.LEVEL = k

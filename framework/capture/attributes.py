@@ -148,7 +148,7 @@ class AttributePlaces(Places):
         if (id(place), name) in self.taken:
             return
         self.taken.add((id(place), name))
-        if isinstance(found, ModuleType):
+        if is_kind(found, ModuleType):
             return
         # Functions and classes of the standard library stay what they are.
         where = space.get("__name__", None) or space.get("__module__", None)
@@ -164,14 +164,14 @@ def is_kind(value: object, kinds: Any) -> bool:
 
 def functions_of(found: Any) -> Iterator[FunctionType]:
     """Yield the functions that an attribute of a class runs."""
-    if isinstance(found, FunctionType):
+    if is_kind(found, FunctionType):
         yield found
-    elif isinstance(found, staticmethod | classmethod):
+    elif is_kind(found, staticmethod | classmethod):
         yield from functions_of(found.__func__)
     elif is_kind(found, property):
         for each in (found.fget, found.fset):
             yield from functions_of(each)
-    elif isinstance(found, functools.cached_property):
+    elif is_kind(found, functools.cached_property):
         yield from functions_of(found.func)
 
 

@@ -185,6 +185,8 @@ def _unchanged(found: object, expected: object) -> bool:
 
 def _equal(found: object, expected: object) -> bool:
     """Whether two answers are the same object, number or text, or tuples of such."""
-    if isinstance(found, tuple) and isinstance(expected, tuple):
+    if issubclass(type(found), tuple) and issubclass(type(expected), tuple):
+        assert isinstance(found, tuple)
+        assert isinstance(expected, tuple)
         return len(found) == len(expected) and all(map(_equal, found, expected))
     return _unchanged(found, expected)

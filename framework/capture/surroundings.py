@@ -392,8 +392,8 @@ class Surroundings(AttributePlaces):
 
     def _follow(self, value: object, attributes: tuple[str, ...]) -> None:
         """Look at an attribute of an object, at one of that, and so on."""
-        if isinstance(value, ModuleType) and attributes:
-            path = ".".join((value.__name__, *attributes))
+        if is_kind(value, ModuleType) and attributes:
+            path = ".".join((vars(value)["__name__"], *attributes))
             if path.startswith(_DRAWN):
                 drawn: object = value
                 for name in attributes:
