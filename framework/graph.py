@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import Any
 
-from . import ops
+from . import ops, tracing
 from .autograd import no_grad
 from .core import evaluate
 from .creation import arange
@@ -264,6 +264,8 @@ class ComputeGraph:
     def run(self, *, timing: bool = False) -> int:
         """Run every operation once, in order, with one submission.
 
+        Under `jit` it runs as it is, with a warning, as nodes keep their results.
+
         Parameters
         ----------
         timing : bool, default False
@@ -279,6 +281,9 @@ class ComputeGraph:
         GraphError
             If an operation fails; `node` says which, and nothing after it ran.
         """
+        tracing.once(
+            "ComputeGraph.run leaves results in nodes, which a replay would not"
+        )
         devices = {node.data.device for node in self._nodes if node.data is not None}
         device = next((one for one in devices if isinstance(one, GpuDevice)), None)
         count = 0

@@ -13,6 +13,9 @@ import numpy as np
 import pytest
 
 import vkbackend.framework as fw
+from tests.ordinary import SIZE, STEPS
+from tests.stale_rows import ROWS, Row
+from tests.stale_rows import results as rows_of
 from vkbackend.framework import nn
 from vkbackend.framework.capture import jit
 from vkbackend.framework.device import GpuDevice
@@ -20,6 +23,8 @@ from vkbackend.framework.device import GpuDevice
 pytestmark = pytest.mark.device
 
 CALLS = 6
+MOST_TRACES = 3
+"""The first makes room for what is kept, the second may find caches that it filled."""
 
 
 Function = Callable[[fw.Tensor], fw.Tensor]
@@ -197,7 +202,7 @@ def test_nothing_is_stale(gpu: GpuDevice, make: Callable[[GpuDevice], Made]) -> 
         (counter, "it changes `steps`, which a replay would not"),
         (state, "it changes `total`, which"),
         (appended, "it changes what a list holds, which"),
-        (inner_module, "it changes what a Counting consists of, which"),
+        (inner_module, "it changes `calls`, which a replay would not"),
         (iterator, "it takes from an iterator, which"),
         (drawn, "it draws numbers on the host, which"),
         (array, "what an array holds is another one in each call"),
@@ -272,3 +277,32 @@ def test_odd_objects_do_not_matter(gpu: GpuDevice, value: object) -> None:
     x = fw.tensor([1.0, 2.0], device=gpu)
     assert [replayed(x).tolist() for _ in range(3)] == [[2, 4]] * 3
     assert (replayed.traces, replayed.replays) == (1, 2)
+
+
+@pytest.mark.parametrize("make", STEPS, ids=lambda make: make.__name__)
+def test_ordinary_steps_are_replayed(
+    gpu: GpuDevice, make: Callable[[GpuDevice], Any]
+) -> None:
+    fw.manual_seed(5)
+    step = jit(make(gpu))
+    for _ in range(2 * MOST_TRACES):
+        step(fw.ones((3, SIZE), device=gpu))
+    assert step.traces <= MOST_TRACES
+    assert step.replays >= MOST_TRACES
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_no_row_is_stale(gpu: GpuDevice, row: Row) -> None:
+    expected, _ = rows_of(row, gpu, lambda step: step, once=not row.refused)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        found, step = rows_of(row, gpu, jit, once=not row.refused)
+    if row.change != "pass":
+        assert expected[0] != expected[-1]
+        assert found == expected
+    if row.refused:
+        assert step.replays == 0
+        assert [row.refused in str(each.message) for each in said] == [True]
+    else:
+        assert not said
+        assert step.replays >= 3

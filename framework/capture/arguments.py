@@ -135,7 +135,8 @@ def alike(one: object, other: object) -> bool:
     """Whether two objects are the same number or text; -0.0 is not 0.0, nan is nan."""
     return (
         type(one) is type(other)
-        and isinstance(one, SIMPLE)
+        # An object may say that it is of another class, or refuse to say it.
+        and issubclass(type(one), SIMPLE)
         and _mark(one) == _mark(other)
     )
 

@@ -19,6 +19,7 @@ from ..shape import Layout
 from ..tensor import Tensor
 from ..tracing import Structure, listener
 from .arguments import Call, exchanged, quick_key, take_apart
+from .calls import Calls
 from .program import Program
 from .surroundings import Surroundings
 from .trace import Trace, filled
@@ -52,6 +53,7 @@ class Jitted(Generic[P, R]):
         self._attempts: dict[object, int] = {}
         self._plain: dict[object, int] = {}
         self._quick: dict[object, tuple[Program, object, list[Layout]]] = {}
+        self._known: tuple[Calls | None, list[Any]] = None, []
         self._lock = threading.RLock()
         functools.update_wrapper(self, function)
 
@@ -108,8 +110,8 @@ class Jitted(Generic[P, R]):
             self._quick.clear()
             self._programs.pop(call.key)
             program.forget()
-            place = program.found()
-            if place and self._attempts.get(call.key, 0) >= MOST_ATTEMPTS:
+            if self._attempts.get(call.key, 0) >= MOST_ATTEMPTS:
+                place = program.found() or "something that it reads"
                 self._warn(f"{place} is another one in each call")
         plain = self._plain.get(call.key) == Structure.changes
         if plain or self._attempts.get(call.key, 0) >= MOST_ATTEMPTS:
@@ -121,7 +123,10 @@ class Jitted(Generic[P, R]):
         self._attempts[call.key] = self._attempts.get(call.key, 0) + 1
         self.traces += 1
         evaluate(*call.fed)
-        before = Surroundings(self._function, *call.kept)
+        known, owners = self._known
+        before = Surroundings(
+            self._function, *call.kept, *owners, calls=known, guess=True
+        )
         trace = Trace()
         try:
             return cast(R, self._traced(trace, before, call, args, kwargs))
@@ -153,7 +158,7 @@ class Jitted(Generic[P, R]):
             if trace.nodes:
                 _check_host(call, trace)
                 exchanged(result[0], _check_result)
-                _check_changes(before, trace)
+                self._check_changes(before, trace, call)
         except BaseException:
             self._attempts[call.key] -= 1
             raise
@@ -164,6 +169,25 @@ class Jitted(Generic[P, R]):
         if not trace.nodes or trace.reasons:
             return self._run_now(trace, call, result.pop(), trace.reasons)
         return self._keep(trace, call, result)
+
+    def _check_changes(self, before: Surroundings, trace: Trace, call: Call) -> None:
+        """Note that a replay would leave alone what the function changes in Python."""
+        self._known = trace.calls, trace.owners
+        around = Surroundings(
+            self._function,
+            *trace.owners,
+            *call.kept,
+            *[leaf for leaf, _ in trace.leaves.values()],
+            calls=trace.calls,
+        )
+        found = before.found() or trace.changed_module() or around.doubtful(before)
+        if found:
+            trace.once(f"it changes {found}, which a replay would not")
+        for reason in (trace.calls.reason, around.reason):
+            if reason:
+                trace.once(reason)
+        around.release()
+        trace.surroundings = around
 
     def _run_now(
         self, trace: Trace, call: Call, result: Any, reasons: Sequence[str]
@@ -265,15 +289,6 @@ def _check_host(call: Call, trace: Trace) -> None:
         )
 
 
-def _check_changes(before: Surroundings, trace: Trace) -> None:
-    """Note that a replay would leave alone what the function changes in Python."""
-    found = before.found() or trace.changed_module()
-    if found:
-        trace.once(f"it changes {found}, which a replay would not")
-    if before.reason:
-        trace.once(before.reason)
-
-
 def _check_result(part: Any) -> Any:
     """Raise `TraceError` for an object that may hold tensors where none is looked for.
 
@@ -334,16 +349,30 @@ def jit(function: Any = None, /, *, max_traces: int = 8) -> Any:
 
     Notes
     -----
-    A call traces again when its kind is new, or when a module, an optimizer's options
-    other than the learning rate, a parameter, or a number, text, tensor, array of up to
-    1 MiB, or short list, tuple or dictionary that the function, or what it calls of the
-    user's own, names has changed. Where the function changes one of these itself, draws
-    random numbers on the host or takes from an iterator, the trace cannot be kept.
-    Other Python side effects, such as printing, happen when tracing only.
-    While a device is profiled, and where a trace cannot be kept, the function runs as
-    it is; the latter, after some attempts, with a warning. Gradients left on parameters
-    are written again by each call. Every replay gives the bits of the first; without
-    `jit` sums may be in another order where something else cuts the pending graph.
+    A call traces again when its kind is new, or when something has changed that the
+    function read, or that what it called did, of the user's own or of installed
+    packages: variables of closures, globals, default values, attributes of objects,
+    classes and Python modules, elements of containers (up to 100,000) and arrays (up to
+    64 MiB), the environment, context variables, parameters, modules, and an optimizer's
+    options other than the learning rate.
+
+    Where the function changes one of these itself, or asks what no replay can ask, the
+    trace is not kept: clocks, files, queues, other processes, random numbers of the
+    host, iterators, larger containers and arrays, objects that C extensions keep to
+    themselves, functions in C of packages other than NumPy. After some attempts there
+    is a warning that names it, and the function runs as it is.
+
+    Not seen is what nothing in Python tells of: hidden state that an operator of a C
+    extension reads, as `numpy.seterr` sets; built-in functions that were replaced;
+    what other threads, logs, warnings and progress bars read for the function; what
+    became of a cache's results beyond 1000; attributes that only C code reads of an
+    object whose other attributes are read by name. Other Python side effects, such as
+    printing, happen when tracing only.
+
+    While a device is profiled the function runs as it is, and a profile of Python
+    leaves out the calls that trace. Gradients left on parameters are written again by
+    each call. Every replay gives the bits of the first; without `jit` sums may be in
+    another order where something else cuts the pending graph.
 
     Examples
     --------

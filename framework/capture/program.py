@@ -60,8 +60,8 @@ class Program:
         self._kept = call.kept
         leaves = list(trace.leaves.values())
         self._leaves = [leaf for leaf, _ in leaves]
-        self._surroundings = Surroundings(
-            function, *trace.owners, *call.kept, *self._leaves
+        self._surroundings = trace.surroundings or Surroundings(
+            function, *trace.owners, *call.kept, *self._leaves, calls=trace.calls
         )
         for owner in trace.owners:
             for mapping, name in getattr(owner, "_places", list)():
@@ -175,9 +175,12 @@ class Program:
 
     def found(self) -> str:
         """Return what the function looks at and is not as it was; empty if nothing."""
-        found = self._surroundings.found()
+        found: str = self._surroundings.found()
         if not found and any(leaf.own_grad is not grad for leaf, grad in self._entries):
             found = "a gradient that it reads or adds to"
+        for owner, fingerprint in self._fingerprints:
+            if not found and not same(owner._fingerprint(), fingerprint):
+                found = f"what a {type(owner).__name__} consists of"
         return found
 
     def _writes(self, array: Array) -> bool:

@@ -1,26 +1,31 @@
 """What a function finds around it: if that changes, its trace no longer fits.
 
-Looked at are the variables of its closure, the globals that it names and, of both, what
-functions, methods and modules of the user's own, not those of libraries, name in turn.
-Of objects, classes and Python modules the attributes count that this code names of
-them, or of what it has computed; of short lists, tuples and dictionaries all that they
-hold. Numbers, texts, tensors of the host and arrays that are not large count by value,
-everything else by identity.
+Looked at is what the code of a function reads, and that of all functions that it calls,
+of users and of installed packages: variables of closures, globals, default values, and
+of objects, classes and Python modules the attributes that this code names of them, or
+of what it has computed; of lists, tuples and dictionaries all that they hold. Numbers,
+texts, tensors of the host and arrays count by value, everything else by identity.
+
+What ran in a trace is known exactly (`Calls`). Before the first, all functions of the
+user's own that can be reached by name are thought to run.
 """
 
 from __future__ import annotations
 
+import builtins
 import functools
+import gc
 import random
 import sys
+import weakref
 from array import array as number_array
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping, ValuesView
 from io import IOBase
-from operator import is_
+from operator import attrgetter, methodcaller
 from types import (
     BuiltinMethodType,
-    CellType,
+    CodeType,
     FunctionType,
     MethodType,
     ModuleType,
@@ -30,29 +35,53 @@ from typing import Any
 
 import numpy as np
 
-from ..pending import Array, Value
 from ..tensor import Tensor
-from .arguments import SIMPLE, alike
-from .names import GLOBAL, uses
-
-_MISSING = object()
+from .arguments import SIMPLE
+from .attributes import (
+    BUILTINS,
+    AttributePlaces,
+    attributes_of,
+    can_be_read,
+    decimal_context,
+    functions_of,
+    in_classes,
+    is_kind,
+    is_standard,
+    is_users,
+    partial_parts,
+    says,
+)
+from .calls import STANDARD, Calls, kind_of
+from .names import (
+    CLOSURE,
+    GLOBAL,
+    IMPORT,
+    LOCAL,
+    WHOLE,
+    asks_anything,
+    inner_code,
+    matches,
+    stores,
+    texts,
+    uses,
+)
+from .native import hides_state
+from .places import MAPPINGS, MISSING, MOST_BYTES, MOST_HELD, content
 
 _METHODS = frozenset({"__call__", "forward"})
 """What calling an object names."""
 
-MOST_HELD = 100
-"""Of containers with more, only the number counts."""
+_HOLDERS = (*MAPPINGS, list, tuple, set, frozenset, deque, number_array, bytearray)
+_VIEWS = (KeysView, ValuesView, ItemsView)
 
-MOST_BYTES = 1 << 20
-"""Arrays with more count by identity."""
-
-_HOLDERS = (dict, list, tuple, set, frozenset, deque, number_array, bytearray)
+MOST_CACHED = 1000
+"""Of the results that `functools.lru_cache` remembers, more are not looked at."""
 
 _DRAWN = ("random.", "numpy.random.")
 _DRAWS = (random.Random, np.random.Generator, np.random.RandomState)
 
 
-class Surroundings:
+class Surroundings(AttributePlaces):
     """The places that a function looks at, and what was there.
 
     Parameters
@@ -61,230 +90,322 @@ class Surroundings:
         The function.
     *others : object
         What else it is given.
-
-    Attributes
-    ----------
-    reason : str
-        Why no call can be told from the next by looking; empty if they can.
+    calls : Calls, optional
+        What ran when it was called.
+    guess : bool, optional
+        Whether functions of the user's own count that may not have run; by default if
+        it is not known what ran.
     """
 
-    def __init__(self, function: Callable[..., Any], *others: object) -> None:
-        self.reason = ""
-        self._said: list[tuple[Mapping[str, Any], str, object]] = []
-        self._arrays: list[tuple[np.ndarray, bytes]] = []
-        self._on_host: list[tuple[Array, Value]] = []
-        self._cells: list[tuple[str, CellType, object]] = []
-        self._entries: list[tuple[Mapping[str, Any], str, object]] = []
-        self._holders: list[tuple[Any, object, tuple[object, ...]]] = []
-        self._tensors: list[tuple[Tensor, bool, object, object]] = []
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        *others: object,
+        calls: Calls | None = None,
+        guess: bool | None = None,
+    ) -> None:
+        super().__init__()
+        self._calls = calls or Calls()
+        self._guess = calls is None if guess is None else guess
         self._seen: dict[tuple[int, int], object] = {}
+        self._todo: list[tuple[Any, object]] = []
         self._named: set[str] = set()
         self._owners: list[Any] = []
-        self._taken: set[tuple[int, str]] = set()
-        for each in (function, *others):
+        self._imported: list[ModuleType] = []
+        self.entered: set[CodeType] = set()
+        self._ran_in: dict[type, list[Any]] = {}
+        self._wild = self._matching = False
+        for each in (function, *others, *self._calls.asked):
             self._look(each)
-        while self._look_at_named():
-            pass
-        # Parameters say it when they no longer require a gradient; see `switched`.
-        self._plain = [row for row in self._tensors if type(row[0]) is Tensor]
-        del self._seen, self._named, self._owners, self._taken
+        self._go_on()
+        while self._look_at_named() or self._look_at_unreached():
+            self._go_on()
+        self._look_at_unnamed()
+        self.settle()
+        del self._named, self._owners, self._imported, self._ran_in
 
-    def changed(self) -> bool:
-        """Return whether any place holds something else by now."""
-        # Mostly it is the same object; that is found out before anything is called.
-        for _, cell, value in self._cells:
-            try:
-                if cell.cell_contents is value:
-                    continue
-            except ValueError:
-                pass
-            if not _unchanged(_content(cell), value):
-                return True
-        for mapping, name, value in self._entries:
-            found = mapping.get(name, _MISSING)
-            if found is not value and not alike(found, value):
-                return True
-        for holder, keys, held in self._holders:
-            if not _holds(holder, keys, held):
-                return True
-        if self._changed_array():
-            return True
-        return any([leaf.requires_grad is not flag for leaf, flag, _, _ in self._plain])
-
-    def found(self) -> str:
-        """Return the name of a place that holds something else; empty if none does."""
-        for name, cell, value in self._cells:
-            if not _unchanged(_content(cell), value):
-                return f"`{name}`"
-        for mapping, name, value in (*self._entries, *self._said):
-            if not _unchanged(mapping.get(name, _MISSING), value):
-                return f"`{name}`"
-        for holder, keys, held in self._holders:
-            if not _holds(holder, keys, held):
-                return f"what a {type(holder).__name__} holds"
-        return self._changed_array()
-
-    def _changed_array(self) -> str:
-        """Return what an array or tensor of the host holds, if it is something else."""
-        for array, held in self._arrays:
-            if array.tobytes() != held:
-                return "what an array holds"
-        for storage, value in self._on_host:
-            if storage.value is not value:
-                return "what a tensor on the host holds"
+    def doubtful(self, before: Surroundings) -> str:
+        """Return what may have changed while `before` did not look, or nothing."""
+        # Where it knew of all that ran, it looked at everything that was there.
+        if self._calls.codes.keys() <= before.entered:
+            return ""
+        stored = frozenset[str]().union(*map(stores, self._calls.codes))
+        for key, name in self.taken - before.taken:
+            if name in stored or key in self._calls.changed:
+                return "what a container holds" if name == WHOLE else f"`{name}`"
         return ""
 
-    def switched(self) -> bool:
-        """Return whether a tensor has another flag, other hooks or another storage.
+    def release(self) -> None:
+        """Hold no longer what only had to be told apart."""
+        self._seen.clear()
+        self.taken.clear()
+        self._calls = Calls()
 
-        Or a module another attribute: both count as a change of the structure.
-        """
-        for mapping, name, value in self._said:
-            if not _unchanged(mapping.get(name, _MISSING), value):
-                return True
-        return any(
-            leaf.requires_grad is not flag
-            or leaf.hooks is not hooks
-            or leaf.array is not array
-            for leaf, flag, hooks, array in self._tensors
-        )
-
-    def add(self, mapping: Mapping[str, Any], name: str) -> None:
-        """Look at one more place."""
-        self._entries.append((mapping, name, mapping.get(name, _MISSING)))
+    # Values
 
     def _look(self, value: Any, owner: object = None) -> None:
         """Take note of what `value`, perhaps a method of `owner`, is made of."""
         key = id(value), id(owner)
-        if isinstance(value, SIMPLE) or key in self._seen:
+        if is_kind(value, SIMPLE) or key in self._seen:
             return
         # Held, as another object could get the same number.
         self._seen[key] = value, owner
-        if isinstance(value, Tensor):
+        self._todo.append((value, owner))
+
+    def _go_on(self) -> None:
+        while self._todo:
+            self._look_now(*self._todo.pop())
+
+    def _look_now(self, value: Any, owner: object) -> None:
+        if is_kind(value, Tensor):
             row = value, value.requires_grad, value.hooks, value.array
             self._tensors.append(row)
             if not value.is_gpu:
                 self._on_host.append((value.array, value.array.value))
-        elif isinstance(value, np.ndarray):
-            if value.nbytes <= MOST_BYTES and not value.dtype.hasobject:
-                self._arrays.append((value, value.tobytes()))
-        elif isinstance(value, _HOLDERS):
-            self._look_in_holder(value)
-        elif isinstance(value, BuiltinMethodType):
-            self._look(value.__self__)
-        elif isinstance(value, _DRAWS):
+            if attributes_of(value):
+                self._owners.append(value)
+        elif is_kind(value, np.ndarray):
+            self._look_in_array(value)
+        elif is_kind(value, _DRAWS):
             self.reason = "it draws numbers on the host, which a replay would not"
-        elif isinstance(value, Iterator) and not isinstance(value, IOBase):
+        elif is_kind(value, IOBase):
+            if can_be_read(value):
+                self.reason = "it reads from a file, which a replay would not"
+        elif is_kind(value, Iterator):
             self.reason = "it takes from an iterator, which a replay would not"
-        elif isinstance(value, functools.partial):
-            for part in (value.func, *value.args, *value.keywords.values()):
-                self._look(part)
-        elif isinstance(value, MethodType):
+        elif not self._look_in_callable(value, owner):
+            if is_kind(value, _HOLDERS):
+                self._look_in_holder(value)
+            elif is_kind(value, _VIEWS) and not is_kind(value, Mapping):
+                self.ask(f"a {type(value).__name__}", lambda: tuple(value))
+            if type(value) not in _HOLDERS:
+                self._look_in_object(value, owner)
+
+    def _look_in_array(self, array: np.ndarray) -> None:
+        if type(array) is not np.ndarray:
+            self._owners.append(array)
+            array = np.asarray(array)
+        if array.dtype.hasobject:
+            self._look(self.ask("an array", lambda: tuple(array.ravel())))
+        elif array.nbytes > MOST_BYTES:
+            self.reason = (
+                f"it looks at an array of {array.nbytes >> 20} MiB, of which no replay"
+                " can tell whether it has changed"
+            )
+        else:
+            self._arrays.append((array, array.tobytes()))
+
+    def _look_in_callable(self, value: Any, owner: object) -> bool:
+        """Look at what runs when `value` is called; return whether that is all."""
+        if is_kind(value, BuiltinMethodType):
+            if not isinstance(value.__self__, ModuleType):
+                self._look(value.__self__)
+        elif is_kind(value, functools.partial):
+            ask = functools.partial(partial_parts, value)
+            self._look(self.ask(f"a {type(value).__name__}", ask))
+        elif is_kind(value, MethodType):
             self._look(value.__func__, value.__self__)
             self._look(value.__self__)
-        elif isinstance(value, FunctionType):
-            if _is_users(value.__module__):
+        elif is_kind(value, FunctionType):
+            if self._runs(value):
                 self._look_in_function(value, owner)
-        elif isinstance(value, staticmethod | classmethod):
+            if value.__dict__:
+                self._owners.append(value)
+        elif is_kind(value, staticmethod | classmethod):
             self._look(value.__func__)
-        elif isinstance(value, property):
+        elif is_kind(value, property):
             self._look(value.fget, owner)
-        elif "__wrapped__" in _attributes(value):
-            self._look(value.__wrapped__, owner)
+        elif type(value).__name__ == "cython_function_or_method":
+            pass
+        elif is_kind(value, attrgetter | methodcaller):
+            for each in value.__reduce__()[1]:
+                self._named.update(str(each).split("."))
+        elif type(value).__name__ == "_lru_cache_wrapper":
+            self._look_in_cache(value)
+            self._look(attributes_of(value).get("__wrapped__"), owner)
+        elif is_kind(value, weakref.ref):
+            self._look(self.ask("a weak reference", value))
+        elif type(value).__name__ == "ContextVar":
+            found = self.ask(value.name, functools.partial(value.get, MISSING))
+            self._look(found)
         else:
-            self._owners.append(value)
-            for name in _METHODS:
-                self._look_at(value, name)
+            return False
+        return True
+
+    def _look_in_cache(self, cached: Any) -> None:
+        """Look at the results that a function remembers."""
+        for held in gc.get_referents(cached):
+            if type(held) is dict and held is not attributes_of(cached):
+                for key, link in tuple(held.items())[:MOST_CACHED]:
+                    self._entries.append((held, key, link))
+                    is_link = type(link).__name__ == "_lru_list_elem"
+                    for each in gc.get_referents(link) if is_link else (link,):
+                        self._look(each)
 
     def _look_in_holder(self, holder: Any) -> None:
-        held = tuple(holder.values() if isinstance(holder, dict) else holder)
-        if len(held) > MOST_HELD:
-            held = (len(held),)
+        if holder is sys.modules:
+            return
+        if len(holder) > MOST_HELD:
+            self.reason = (
+                f"it looks at a {type(holder).__name__} of {len(holder)}, of which no"
+                " replay can tell whether it has changed"
+            )
+            return
+        named = isinstance(holder, MAPPINGS)
+        held = tuple(holder.values() if named else holder)
         if not isinstance(holder, tuple | frozenset):
-            keys = tuple(holder) if isinstance(holder, dict) else None
-            self._holders.append((holder, keys, held))
+            self.taken.add((id(holder), WHOLE))
+            self._holders.append((holder, tuple(holder) if named else None, held))
         for each in held:
             self._look(each)
 
+    def _look_in_object(self, value: Any, owner: object) -> None:
+        own = attributes_of(value)
+        if "__wrapped__" in own:
+            self._look(own["__wrapped__"], owner)
+        if is_kind(value, ModuleType):
+            self._imported.append(value)
+            return
+        self._owners.append(value)
+        if type(value) is memoryview or (
+            not is_kind(value, type) and hides_state(value)
+        ):
+            try:
+                size = memoryview(value).nbytes
+            except TypeError:
+                size = MOST_BYTES + 1
+            if size <= MOST_BYTES:
+                self.ask(f"a {type(value).__name__}", lambda: bytes(memoryview(value)))
+            else:
+                self.reason = (
+                    f"it looks at a {type(value).__name__}, which does not say what it"
+                    " holds"
+                )
+        if says(value):
+            for each in tuple(own.values()):
+                if says(each):
+                    self._look(each)
+        if "decimal" in (type(value).__module__, own.get("__module__")):
+            self.ask("the context of decimals", decimal_context)
+        for name in _METHODS:
+            if in_classes(type(value), name)[1] is not MISSING:
+                self._look_at(value, name)
+        for function in self._methods(value):
+            self._look(function, value)
+
+    # Code
+
+    def _runs(self, function: FunctionType) -> bool:
+        known = function.__code__ in self._calls.codes
+        return known or (self._guess and is_users(function.__module__))
+
+    def _methods(self, value: Any) -> Iterator[Any]:
+        """Yield what ran of the functions that the classes of an object define."""
+        for kind in (value if is_kind(value, type) else type(value)).__mro__:
+            if kind not in self._ran_in:
+                self._ran_in[kind] = [
+                    each
+                    for found in tuple(vars(kind).values())
+                    for each in functions_of(found)
+                    if each.__code__ in self._calls.codes
+                ]
+            yield from self._ran_in[kind]
+
     def _look_in_function(self, function: FunctionType, owner: object) -> None:
         code = function.__code__
+        self._functions.append(function)
         closure = dict(zip(code.co_freevars, function.__closure__ or ()))
         for name, cell in closure.items():
-            content = _content(cell)
-            self._cells.append((name, cell, content))
-            self._look(content)
-        given = {code.co_varnames[0]: owner} if owner and code.co_argcount else {}
-        for start, name, attributes in uses(code):
-            if start == GLOBAL:
-                found = self._look_at_global(function.__globals__, name)
-                if name == "getattr":
-                    texts = [each for each in code.co_consts if isinstance(each, str)]
-                    self._named.update(texts)
-            elif name in closure:
-                found = _content(closure[name])
-            else:
-                found = given.get(name, _MISSING)
-            self._follow(found, attributes)
+            found = content(cell)
+            self._cells.append((name, cell, found))
+            self.taken.add((id(cell), name))
+            self._look(found)
+        given = {}
+        if owner is not None and code.co_argcount:
+            given[code.co_varnames[0]] = owner
+        known = {name: content(cell) for name, cell in closure.items()}
+        self._look_in_code(code, function.__globals__, known, given)
         for default in function.__defaults__ or ():
             self._look(default)
-        for default in (function.__kwdefaults__ or {}).values():
-            self._look(default)
+        if function.__kwdefaults__:
+            self._look(function.__kwdefaults__)
+
+    def _look_in_code(
+        self,
+        code: CodeType,
+        space: Mapping[str, Any],
+        closure: Mapping[str, object],
+        given: Mapping[str, object],
+    ) -> None:
+        self._enter(code)
+        self._named.update(texts(code))
+        for path in texts(code) & sys.modules.keys():
+            self._look(sys.modules[path])
+        self._matching = self._matching or matches(code)
+        standard = kind_of(code.co_filename) == STANDARD
+        self._wild = self._wild or (asks_anything(code) and not standard)
+        for start, name, attributes in uses(code):
+            if start == GLOBAL:
+                found = self._look_at_global(space, name)
+            elif start == IMPORT:
+                found = self._look_at_import(space, name, attributes)
+            elif start in (CLOSURE, LOCAL):
+                found = closure.get(name, given.get(name, MISSING))
+            else:
+                found = MISSING
+            self._follow(found, attributes)
+
+    def _enter(self, code: CodeType) -> None:
+        self.entered.add(code)
+        for each in inner_code(code):
+            self._enter(each)
 
     def _look_at_global(self, space: Mapping[str, Any], name: str) -> object:
         """Look at a variable of a Python module; return what it is."""
-        found = space.get(name, _MISSING)
-        if found is not _MISSING and (id(space), name) not in self._taken:
-            self._taken.add((id(space), name))
-            if not isinstance(found, ModuleType):
-                self._entries.append((space, name, found))
-            self._look(found)
+        found = space.get(name, MISSING)
+        if found is MISSING:
+            if name in ("globals", "eval", "exec"):
+                self._look(space)
+            self._note(space, space, name, MISSING)
+            found = getattr(builtins, name, MISSING)
+            if name not in BUILTINS and found is not MISSING:
+                self._note(builtins, vars(builtins), name, found)
+                self._look(found)
+                return found
+            return MISSING
+        self._note(space, space, name, found)
+        self._look(found)
         return found
 
-    def _follow(self, value: object, attributes: Sequence[str]) -> None:
+    def _look_at_import(
+        self, space: Mapping[str, Any], name: str, attributes: tuple[str, ...]
+    ) -> object:
+        """Look at a module that a function imports; return it."""
+        inside = f"{space.get('__package__') or ''}.{name}".rstrip(".")
+        for path in (name, inside):
+            module = sys.modules.get(path)
+            if module is not None:
+                top = sys.modules.get(path.partition(".")[0], module)
+                self._imported += [module, top]
+                return module
+        return MISSING
+
+    def _follow(self, value: object, attributes: tuple[str, ...]) -> None:
         """Look at an attribute of an object, at one of that, and so on."""
-        if isinstance(value, ModuleType) and attributes:
-            path = ".".join((value.__name__, *attributes))
+        if is_kind(value, ModuleType) and attributes:
+            path = ".".join((vars(value)["__name__"], *attributes))
             if path.startswith(_DRAWN):
                 drawn: object = value
                 for name in attributes:
                     drawn = getattr(drawn, name, None)
                 self._look(drawn)
         for at, name in enumerate(attributes):
-            if value is _MISSING:
+            if value is MISSING:
                 self._named.update(attributes[at:])
                 return
             value = self._look_at(value, name)
 
-    def _look_at(self, owner: Any, name: str) -> object:
-        """Look at an attribute, if the object is the user's; return what it is."""
-        known = False
-        for place in _places(owner):
-            known = True
-            space = _attributes(place)
-            # Modules of a network say when an attribute is another one.
-            says = place is owner and _has(place, "_fingerprint", "forward")
-            if name not in space and not says:
-                continue
-            found = space.get(name, _MISSING)
-            if (id(place), name) not in self._taken:
-                self._taken.add((id(place), name))
-                if not isinstance(found, ModuleType):
-                    rows = self._said if says else self._entries
-                    rows.append((space, name, found))
-            if found is _MISSING:
-                continue
-            if place is not owner and not callable(found):
-                self._look_for_own(owner, name)
-            self._look(found, None if place is owner else owner)
-            return _MISSING if isinstance(found, property) else found
-        return _MISSING if known else None
-
-    def _look_for_own(self, owner: Any, name: str) -> None:
-        """Note that an object has no such attribute of its own, as its class has."""
-        space = _attributes(owner)
-        if name not in space and (id(owner), name) not in self._taken:
-            self._taken.add((id(owner), name))
-            self._entries.append((space, name, _MISSING))
+    # What is left
 
     def _look_at_named(self) -> bool:
         """Look at attributes that are named of objects that code has computed.
@@ -294,79 +415,41 @@ class Surroundings:
         bool
             Whether there was a new one.
         """
-        before = len(self._taken)
+        before = len(self.taken), len(self._todo), len(self._named)
         for owner in tuple(self._owners):
-            for place in _places(owner):
-                for name in self._named & _attributes(place).keys():
+            if self._matching and is_kind(owner, type):
+                self._named.update(getattr(owner, "__match_args__", ()))
+            wild = self._wild or self._calls.anything
+            plain = wild and not is_kind(owner, type) and not says(owner)
+            if id(owner) in self._calls.wholes or (
+                plain and not is_standard(type(owner).__module__)
+            ):
+                self._look_at_whole(owner)
+            kinds = (owner if is_kind(owner, type) else type(owner)).__mro__
+            for space in (attributes_of(owner), *map(vars, kinds)):
+                for name in self._named & space.keys():
                     self._look_at(owner, name)
-        return len(self._taken) > before
+        for module in self._imported:
+            for name in self._named & vars(module).keys():
+                self._look_at(module, name)
+        return (len(self.taken), len(self._todo), len(self._named)) != before
 
+    def _look_at_unnamed(self) -> None:
+        """Look at all of a namespace that is only compared, or printed."""
+        asked = {key for key, _ in self.taken}
+        for owner in tuple(self._owners):
+            if type(owner) is SimpleNamespace and id(owner) not in asked:
+                self._look_at_whole(owner)
+        self._go_on()
 
-def _places(owner: Any) -> Iterator[Any]:
-    """Yield an object and its classes, where its attributes lie, if a user's own."""
-    if isinstance(owner, ModuleType):
-        if _is_users(owner.__name__):
-            yield owner
-        return
-    kind = owner if isinstance(owner, type) else type(owner)
-    if owner is not kind and (
-        _is_users(kind.__module__) or kind in _PLAIN or _has(owner, "_fingerprint")
-    ):
-        yield owner
-    for each in kind.__mro__:
-        if _is_users(each.__module__):
-            yield each
-
-
-def _has(value: object, *names: str) -> bool:
-    """Whether the classes of an object have all of these, without asking them."""
-    return set().union(*map(vars, type(value).__mro__)).issuperset(names)
-
-
-_PLAIN = (SimpleNamespace,)
-"""Classes of the standard library that are for a user's own attributes."""
-
-_OTHERS = frozenset({"vkbackend", *sys.stdlib_module_names}) - {"__main__"}
-
-_INSTALLED = ("site-packages", "dist-packages")
-
-
-@functools.cache
-def _is_users(module: object) -> bool:
-    """Whether what a Python module defines is looked into: no library's is."""
-    # Classes of compiled modules may have something else for a name.
-    if not isinstance(module, str) or (top := module.partition(".")[0]) in _OTHERS:
-        return False
-    file = vars(sys.modules[top]).get("__file__") if top in sys.modules else None
-    return file is None or not any(each in file for each in _INSTALLED)
-
-
-def _attributes(value: object) -> Mapping[str, Any]:
-    """Return an object's own attributes, without asking its class for them."""
-    try:
-        return vars(value)
-    except TypeError:
-        return {}
-
-
-def _content(cell: CellType) -> object:
-    try:
-        return cell.cell_contents
-    except ValueError:
-        return _MISSING
-
-
-def _holds(holder: Any, keys: object, held: tuple[object, ...]) -> bool:
-    """Whether a container holds what it held."""
-    if len(holder) > MOST_HELD:
-        return held == (len(holder),)
-    if keys is not None and tuple(holder) != keys:
-        return False
-    found = holder if keys is None else holder.values()
-    if len(holder) != len(held):
-        return False
-    return all(map(is_, found, held)) or all(map(_unchanged, found, held))
-
-
-def _unchanged(found: object, expected: object) -> bool:
-    return found is expected or alike(found, expected)
+    def _look_at_unreached(self) -> bool:
+        """Look at functions that ran and that no name leads to."""
+        unreached = self._calls.codes.keys() - self.entered
+        if not unreached:
+            return False
+        for each in gc.get_referrers(*unreached):
+            if type(each) is FunctionType and each.__code__ in unreached:
+                self._look(each)
+        for code in unreached:
+            self._look_in_code(code, self._calls.codes[code], {}, {})
+        return True

@@ -21,10 +21,12 @@ from ..tensor import Tensor
 from ..traced import TracedArray, divert
 from ..tracing import Changing, StreamWord, listening
 from .arguments import exchanged, same, with_tensors
+from .calls import Calls
 
 if TYPE_CHECKING:
     from ..device import GpuDevice
     from ..rng import Generator
+    from .surroundings import Surroundings
 
 ANY = object()
 """Of a gradient on entry: the function drops it first, so it may be anything."""
@@ -63,6 +65,10 @@ class Trace:
         Why the trace cannot be kept.
     changes_host : bool
         Whether a tensor on the host was changed in place.
+    calls : Calls
+        Which functions ran.
+    surroundings : Surroundings or None
+        What they looked at, if it can be kept.
     """
 
     def __init__(self) -> None:
@@ -79,6 +85,8 @@ class Trace:
         self.leaves: dict[int, tuple[Tensor, object]] = {}
         self.reasons: list[str] = []
         self.changes_host = False
+        self.calls = Calls()
+        self.surroundings: Surroundings | None = None
         self._fed: dict[int, Tensor] = {}
         self._fed_arrays: list[Array] = []
         self._made: set[int] = set()
@@ -187,7 +195,7 @@ class Trace:
             self._stand_in(tensor)
         args = with_tensors(args, self._swap)
         kwargs = with_tensors(kwargs, self._swap)
-        with listening(self), apart():
+        with listening(self), apart(), self.calls:
             return function(*args, **kwargs)
 
     def _stand_in(self, tensor: Tensor) -> None:

@@ -61,10 +61,14 @@ class Module:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call `forward`."""
         if tracing.running:
-            trace = tracing.listener()
-            if trace is not None:
-                trace.called(self)
+            self._tell()
         return self.forward(*args, **kwargs)
+
+    def _tell(self) -> None:
+        """Tell a trace that it depends on what the module consists of."""
+        trace = tracing.listener()
+        if trace is not None:
+            trace.called(self)
 
     def __setattr__(self, name: str, value: Any) -> None:
         if vars(self).get(name, tracing) is not value:
@@ -111,6 +115,8 @@ class Module:
 
     def named_children(self) -> Iterator[tuple[str, Module]]:
         """Yield the modules among the attributes, with the attributes' names."""
+        if tracing.running:
+            self._tell()
         for name, value in vars(self).items():
             if isinstance(value, Module):
                 yield name, value
@@ -163,11 +169,15 @@ class Module:
             yield buffer
 
     def _own_parameters(self) -> Iterator[tuple[str, Parameter]]:
+        if tracing.running:
+            self._tell()
         for name, value in vars(self).items():
             if isinstance(value, Parameter):
                 yield name, value
 
     def _own_buffers(self) -> Iterator[tuple[str, Tensor, _Buffer]]:
+        if tracing.running:
+            self._tell()
         for name, buffer in self._buffers.items():
             value = getattr(self, name)
             if value is not None:

@@ -417,6 +417,7 @@ class Optimizer:
             "state": what is remembered, by the parameter's number; "param_groups": the
             groups, whose "params" are numbers counted through all groups.
         """
+        tracing.once(f"the state of {self._name} is read, which a replay would not")
         numbers: dict[int, int] = {}
         groups = []
         for group in self.param_groups:

@@ -376,3 +376,47 @@ def test_a_graph_that_has_grown_runs_as_a_new_one(make: Make) -> None:
     result = graph[square].data
     assert result is not None
     np.testing.assert_allclose(result.numpy(), 4 * random(2, 4) ** 2, rtol=1e-6)
+
+
+def decoding(gpu: GpuDevice, wrap: Callable[..., Any], inside: bool) -> list[Any]:
+    """Return what runs give whose leaf, position and cache change."""
+    cache: list[fw.Tensor] = []
+
+    def attention(q: fw.Tensor, k: fw.Tensor, v: fw.Tensor, _: int) -> fw.Tensor:
+        cache.append(k)
+        return q * len(cache) + v
+
+    graph = ComputeGraph(attention)
+    x = graph.add_leaf(fw.zeros((1, 2), device=gpu), (2, 1, 1, 1))
+    turned = graph.add_op(TensorOp.ROPE, (2, 1, 1, 1), [x])
+    out = graph.add_op(TensorOp.SOFT_MAX, (2, 1, 1, 1), [turned] * 3)
+
+    def step(row: fw.Tensor, position: int) -> fw.Tensor:
+        if inside:
+            graph.set_leaf(x, row)
+            graph.set_params(turned, integer=position)
+        graph.run()
+        data = graph[out].data
+        assert data is not None
+        return data * 1
+
+    wrapped = wrap(step)
+    found = []
+    for k in range(7):
+        row = fw.tensor([[3.0, 4.0 + k]], device=gpu)
+        if not inside:
+            graph.set_leaf(x, row)
+            graph.set_params(turned, integer=k)
+        data = wrapped(row, k % 2 if inside else 0)
+        kept = graph[out].data
+        assert kept is not None
+        found.append((data.tolist(), kept.tolist()))
+    return found
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("inside", [True, False])
+def test_under_jit_it_runs_as_it_is(gpu: GpuDevice, inside: bool) -> None:
+    expected = decoding(gpu, lambda step: step, inside)
+    with pytest.warns(UserWarning, match="ComputeGraph.run leaves results in nodes"):
+        assert decoding(gpu, fw.jit, inside) == expected

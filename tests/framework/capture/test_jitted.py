@@ -296,7 +296,8 @@ def test_two_threads_trace_at_once(gpu: GpuDevice) -> None:
         found[number] = []
         for k in range(6):
             found[number].append(float(step(tensor(gpu, k))))
-        assert step.replays == 5
+        # The first call sets the event that it asks.
+        assert step.replays == 4
 
     threads = [threading.Thread(target=work, args=(number,)) for number in (1, 2)]
     for thread in threads:

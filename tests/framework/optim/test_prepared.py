@@ -264,7 +264,10 @@ def test_state_that_others_see_is_theirs_to_change(pair: Pair) -> None:
     pair.check()
 
 
-def test_replays_and_steps_take_turns(pair: Pair) -> None:
+def test_replays_and_steps_take_turns(gpu: GpuDevice, rng: Any) -> None:
+    # One that counts its steps changes what a replay would not.
+    pair = Pair(gpu, rng, optim.AdamW)
+    pair.step(4)
     x = fw.tensor(np.ones((4, 5), np.float32), device=pair.gpu)
     y = torch.ones(4, 5)
 

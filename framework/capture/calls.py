@@ -1,0 +1,271 @@
+"""Which functions a traced call runs: those whose reads decide whether it fits again.
+
+A profile function hears of every call in the thread. The library's own functions tell
+a trace what they do and are left out, and so is what only reports: logs, warnings,
+progress bars, with all that it calls. C functions that answer for the world outside,
+as clocks and files do, are named as reasons why no trace can be kept.
+"""
+
+from __future__ import annotations
+
+import functools
+import io
+import os
+import random
+import sys
+from collections.abc import Mapping
+from contextvars import ContextVar
+from io import IOBase
+from types import CodeType, FrameType, ModuleType
+from typing import Any
+
+import vkbackend
+
+from ..tracing import listener
+from .names import wholes
+
+OURS, REPORTS, USERS, STANDARD = range(4)
+"""Whose code a source file holds; `REPORTS` is that of logs and progress bars.
+
+Packages that are installed count as the user's; `STANDARD` is what the library calls.
+"""
+
+_LIBRARY = tuple(
+    os.path.dirname(str(file)) + os.sep
+    for file in (os.path.dirname(__file__), vkbackend.__file__)
+)
+_INSTALLED = tuple({os.path.dirname(str(each.__file__)) + os.sep for each in (os, io)})
+
+_OPEN_TO_USERS = ("graph.py", "fused_graph.py", "data/", "examples/", "optim/scheduler")
+"""Parts of the library that hold what users set, and tell a trace nothing of it."""
+
+_REPORTING = frozenset(
+    "abc _py_abc ast codeop inspect linecache logging tokenize traceback"
+    " typing typing_extensions warnings _weakrefset importlib tqdm rich loguru wandb"
+    " structlog colorama tensorboard tensorboardX mlflow coverage pytest _pytest pdb"
+    " bdb cProfile profile pydevd".split()
+)
+"""Modules and packages that answer no function with what they read."""
+
+_ANSWERING = frozenset({"isEnabledFor", "getEffectiveLevel", "hasHandlers"})
+"""What these answer all the same."""
+
+_CLOCKS = frozenset(
+    "clock_gettime clock_gettime_ns ctime asctime get_clock_info gmtime localtime"
+    " monotonic monotonic_ns perf_counter perf_counter_ns process_time process_time_ns"
+    " strftime thread_time thread_time_ns time time_ns".split()
+)
+_SYSTEM = frozenset(
+    "access fstat getcwd getcwdb getloadavg listdir lstat open pipe read readlink"
+    " readv scandir stat statvfs times waitpid".split()
+)
+_NOW = frozenset({"now", "today", "utcnow"})
+_READING = frozenset(
+    "getbuffer getvalue peek read read1 readable readall readinto readinto1 readline"
+    " readlines tell __next__".split()
+)
+_INTERPRETER = frozenset(
+    "_current_frames getallocatedblocks getrecursionlimit getrefcount"
+    " getswitchinterval get_count get_objects get_referents get_referrers get_stats"
+    " get_threshold isenabled get_traced_memory".split()
+)
+_THREAD = frozenset(
+    "getcontext get_ident get_native_id _get_extobj_dict _extobj_contextvar".split()
+)
+_RUNNING = frozenset({"get_ident", "get_native_id"})
+"""Which thread runs, which the standard library asks to guard itself."""
+
+_CHANCE = "chance"
+_KNOWN = frozenset({"numpy", "vkbackend", "__main__", *sys.stdlib_module_names})
+"""Packages of which the functions in C answer the same, but for those named here."""
+
+_HEAP, _IMMUTABLE = 1 << 9, 1 << 8
+"""Flags of classes: made as Python's are, and not to be changed."""
+
+_OF_ALL = frozenset(
+    "__dir__ __getstate__ __reduce__ __reduce_ex__ __repr__ __str__".split()
+)
+"""Methods that answer with all attributes of an object."""
+
+_OUTSIDE = {
+    "_socket": "a socket",
+    "_sqlite3": "a database",
+    "_posixsubprocess": "another process",
+    "_multiprocessing": "another process",
+    "select": "a file",
+    "resource": "the system",
+    "_uuid": "the system",
+    "_queue": "a queue",
+}
+
+
+class Calls:
+    """Hears which functions run while it is entered.
+
+    Attributes
+    ----------
+    codes : dict of code to dict
+        What ran, of users and of packages, and the globals that it ran with.
+    asked : list of ContextVar
+        Variables of the context that were asked.
+    changed : set of int
+        Objects, by number, of which a method in C was called.
+    wholes : set of int
+        Objects, by number, that were asked for attributes whose names are computed.
+    anything : bool
+        Whether objects were asked for attributes without being named.
+    reason : str
+        Why no replay can do the same; empty if nothing is in the way.
+    """
+
+    def __init__(self) -> None:
+        self.codes: dict[CodeType, dict[str, Any]] = {}
+        self.asked: list[ContextVar[Any]] = []
+        self.changed: set[int] = set()
+        self.wholes: set[int] = set()
+        self.anything = False
+        self.reason = ""
+        self._reporting: FrameType | None = None
+        self._before: Any = None
+
+    def __enter__(self) -> Calls:
+        self._before = sys.getprofile()
+        disable = getattr(self._before, "disable", None)
+        if disable is not None:
+            disable()
+        sys.setprofile(self._hear)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        enable = getattr(self._before, "enable", None)
+        sys.setprofile(None if enable is not None else self._before)
+        if enable is not None:
+            enable()
+        self._before = self._reporting = None
+
+    def _hear(self, frame: FrameType, event: str, given: Any) -> None:
+        if self._reporting is not None:
+            if event == "return" and frame is self._reporting:
+                self._reporting = None
+            return
+        code = frame.f_code
+        if event == "call":
+            if code in self.codes:
+                self._note_wholes(frame, code)
+                return
+            kind = kind_of(code.co_filename)
+            if kind == STANDARD and code.co_filename == "<string>":
+                kind = _kind_of_text(frame.f_globals)
+            if kind == REPORTS and code.co_name not in _ANSWERING:
+                self._reporting = frame
+            elif kind != OURS and listener() is not None and self._counts(frame, kind):
+                self.codes[code] = frame.f_globals
+                self._note_wholes(frame, code)
+        elif event == "c_call" and code in self.codes and listener() is not None:
+            self._hear_c(given, kind_of(code.co_filename))
+
+    def _counts(self, frame: FrameType, kind: int) -> bool:
+        """Whether a function works for the user, and not for the library."""
+        caller = frame.f_back
+        return kind == USERS or (caller is not None and caller.f_code in self.codes)
+
+    def _note_wholes(self, frame: FrameType, code: CodeType) -> None:
+        names = wholes(code)
+        if names:
+            given = frame.f_locals
+            self.wholes.update(id(given[name]) for name in names if name in given)
+
+    def _hear_c(self, called: Any, kind: int) -> None:
+        """Note what a function in C may answer with, or change."""
+        owner, name = called.__self__, called.__name__
+        what = ""
+        if owner is None or isinstance(owner, ModuleType):
+            what = _asked_of_module(called.__module__ or "", name)
+            if name in _RUNNING and kind == STANDARD:
+                what = ""
+        elif isinstance(owner, ContextVar):
+            self.asked.append(owner)
+        elif isinstance(owner, random.Random):
+            what = _CHANCE
+        elif isinstance(owner, type):
+            what = _asked_of_class(owner, name)
+        elif isinstance(owner, IOBase):
+            what = "a file" if name in _READING else ""
+        elif type(owner).__module__ == "_thread" and name == "locked":
+            what = "a lock"
+        elif type(owner).__module__ in _OUTSIDE:
+            what = _OUTSIDE[type(owner).__module__]
+        else:
+            self.changed.add(id(owner))
+            if name in _OF_ALL:
+                self.wholes.add(id(owner))
+        self.anything = self.anything or name == "dumps"
+        if what is _CHANCE:
+            self.reason = "it draws numbers on the host, which a replay would not"
+        elif what:
+            self.reason = f"it asks {what} by `{name}`, which a replay would not"
+
+
+def _asked_of_module(module: str, name: str) -> str:
+    """Return what a function in C asks that may answer otherwise; empty if nothing."""
+    if module == "time":
+        return "the clock" if name in _CLOCKS else ""
+    if module in ("posix", "nt"):
+        if name == "urandom":
+            return _CHANCE
+        return "the system" if name in _SYSTEM else ""
+    if module in ("sys", "gc", "_tracemalloc"):
+        return "the interpreter" if name in _INTERPRETER else ""
+    if module in ("io", "_io", "builtins") and name in ("open", "open_code", "input"):
+        return "the user" if name == "input" else "a file"
+    if module in _OUTSIDE:
+        return _OUTSIDE[module]
+    if name in _THREAD:
+        return "the thread"
+    top = module.partition(".")[0]
+    return "" if not top or top in _KNOWN else f"`{top}`"
+
+
+def _asked_of_class(owner: type, name: str) -> str:
+    """Return what a method in C of a class asks that may answer otherwise."""
+    top = str(owner.__module__).partition(".")[0]
+    if top == "datetime":
+        return "the clock" if name in _NOW else ""
+    if name == "__subclasses__":
+        return "the interpreter"
+    native = owner.__flags__ & _IMMUTABLE or not owner.__flags__ & _HEAP
+    return f"`{top}`" if native and top not in _KNOWN else ""
+
+
+def _kind_of_text(space: Mapping[str, Any]) -> int:
+    """Return of which kind functions are that Python has made of a text."""
+    name = str(space.get("__name__", ""))
+    top = name.partition(".")[0]
+    of_class = name.startswith("namedtuple_")
+    known = top in _KNOWN and top != "__main__"
+    return STANDARD if of_class or known else USERS
+
+
+@functools.lru_cache(4096)
+def kind_of(file: str) -> int:
+    """Return of which kind the functions of a source file are."""
+    for folder in _LIBRARY:
+        if file.startswith(folder):
+            place = file[len(folder) :].replace(os.sep, "/")
+            return USERS if place.startswith(_OPEN_TO_USERS) else OURS
+    if file.startswith("<frozen "):
+        top = file.removeprefix("<frozen ").rstrip(">").partition(".")[0]
+        return REPORTS if top in _REPORTING else STANDARD
+    if file.startswith("<"):
+        # What somebody has typed; `<string>` may be anybody's.
+        return STANDARD if file == "<string>" else USERS
+    folder = next((each for each in _INSTALLED if file.startswith(each)), "")
+    packages = "-packages" + os.sep
+    if packages in file:
+        folder = file[: file.rindex(packages)] + packages
+    if not folder:
+        return USERS
+    top = file[len(folder) :].partition(os.sep)[0].removesuffix(".py")
+    if top in _REPORTING:
+        return REPORTS
+    return USERS if packages in file and top != "numpy" else STANDARD

@@ -1,0 +1,192 @@
+"""Places that a traced function looked at, and whether they hold what they held."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from operator import attrgetter, is_
+from types import CellType, FunctionType, MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from ..pending import Array, Value
+from ..tensor import Tensor
+from .arguments import alike
+
+MISSING = object()
+"""What a place holds where there is no such name."""
+
+MOST_HELD = 100_000
+"""Of a container with more, not everything can be compared before each replay."""
+
+MOST_BYTES = 64 << 20
+"""The same of an array."""
+
+_content = attrgetter("cell_contents")
+_code = attrgetter("__code__")
+_defaults = attrgetter("__defaults__")
+
+MAPPINGS = (dict, MappingProxyType)
+
+
+class Places:
+    """Rows of places and what was there; made by `Surroundings`.
+
+    Attributes
+    ----------
+    reason : str
+        Why no call can be told from the next by looking; empty if they can.
+    """
+
+    def __init__(self) -> None:
+        self.reason = ""
+        # Rows are told apart by what is the cheapest way to compare them.
+        self._said: list[tuple[Mapping[str, Any], str, object]] = []
+        self._arrays: list[tuple[np.ndarray, bytes]] = []
+        self._on_host: list[tuple[Array, Value]] = []
+        self._cells: list[tuple[str, CellType, object]] = []
+        self._entries: list[tuple[Mapping[str, Any], str, object]] = []
+        self._holders: list[tuple[Any, object, tuple[object, ...]]] = []
+        self._answers: list[tuple[str, Callable[[], object], object]] = []
+        self._tensors: list[tuple[Tensor, bool, object, object]] = []
+        self._plain: list[tuple[Tensor, bool, object, object]] = []
+        self._functions: list[FunctionType] = []
+        self._objects: list[object] = []
+        self._kinds: list[type] = []
+
+    def settle(self) -> None:
+        """Put in rows what is compared the fastest so; call it once all is there."""
+        self._contents = (
+            [cell for _, cell, _ in self._cells],
+            [value for _, _, value in self._cells],
+        )
+        self._bodies = (
+            [_code(each) for each in self._functions],
+            [_defaults(each) for each in self._functions],
+        )
+        # Parameters say it when they no longer require a gradient; see `switched`.
+        self._plain = [row for row in self._tensors if type(row[0]) is Tensor]
+
+    def changed(self) -> bool:
+        """Return whether any place holds something else by now."""
+        # Mostly it is the same object; that is found out before anything is called.
+        if not self._same_cells() and self._changed_cell():
+            return True
+        for mapping, name, value in self._entries:
+            found = mapping.get(name, MISSING)
+            if found is not value and not alike(found, value):
+                return True
+        for holder, keys, held in self._holders:
+            if not _holds(holder, keys, held):
+                return True
+        codes, defaults = self._bodies
+        if not all(map(is_, map(_code, self._functions), codes)):
+            return True
+        if not all(map(is_, map(_defaults, self._functions), defaults)):
+            return True
+        if self._objects and not all(map(is_, map(type, self._objects), self._kinds)):
+            return True
+        if (self._arrays or self._on_host or self._answers) and self._changed_content():
+            return True
+        return any([leaf.requires_grad is not flag for leaf, flag, _, _ in self._plain])
+
+    def found(self) -> str:
+        """Return the name of a place that holds something else; empty if none does."""
+        if found := self._changed_cell():
+            return found
+        for mapping, name, value in (*self._entries, *self._said):
+            if not _unchanged(mapping.get(name, MISSING), value):
+                return f"`{name}`"
+        for holder, keys, held in self._holders:
+            if not _holds(holder, keys, held):
+                return f"what a {type(holder).__name__} holds"
+        for function, code, default in zip(self._functions, *self._bodies):
+            if _code(function) is not code or _defaults(function) is not default:
+                return f"`{function.__name__}`"
+        for value, kind in zip(self._objects, self._kinds):
+            if type(value) is not kind:
+                return f"the class of a {kind.__name__}"
+        return self._changed_content()
+
+    def _same_cells(self) -> bool:
+        """Return whether variables of closures hold the very same objects."""
+        cells, values = self._contents
+        try:
+            return all(map(is_, map(_content, cells), values))
+        except ValueError:
+            return False
+
+    def _changed_cell(self) -> str:
+        for name, cell, value in self._cells:
+            if not _unchanged(content(cell), value):
+                return f"`{name}`"
+        return ""
+
+    def _changed_content(self) -> str:
+        """Return what is not the same, of what is more than an entry."""
+        for array, held in self._arrays:
+            if array.tobytes() != held:
+                return "what an array holds"
+        for storage, value in self._on_host:
+            if storage.value is not value:
+                return "what a tensor on the host holds"
+        for name, ask, answer in self._answers:
+            if not _equal(ask(), answer):
+                return f"`{name}`"
+        return ""
+
+    def switched(self) -> bool:
+        """Return whether a tensor has another flag, other hooks or another storage.
+
+        Or a module another attribute: both count as a change of the structure.
+        """
+        for mapping, name, value in self._said:
+            if not _unchanged(mapping.get(name, MISSING), value):
+                return True
+        return any(
+            leaf.requires_grad is not flag
+            or leaf.hooks is not hooks
+            or leaf.array is not array
+            for leaf, flag, hooks, array in self._tensors
+        )
+
+    def add(self, mapping: Mapping[str, Any], name: str) -> None:
+        """Look at one more place."""
+        self._entries.append((mapping, name, mapping.get(name, MISSING)))
+
+    def ask(self, name: str, ask: Callable[[], object]) -> object:
+        """Look at what a function answers, and return that."""
+        answer = ask()
+        if not _equal(ask(), answer):
+            self.reason = f"`{name}` is another object whenever it is asked for"
+        self._answers.append((name, ask, answer))
+        return answer
+
+
+def content(cell: CellType) -> object:
+    """Return what a variable of a closure holds."""
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return MISSING
+
+
+def _holds(holder: Any, keys: object, held: tuple[object, ...]) -> bool:
+    """Whether a container holds what it held."""
+    if len(holder) != len(held) or (keys is not None and tuple(holder) != keys):
+        return False
+    found = holder if keys is None else holder.values()
+    return all(map(is_, found, held)) or all(map(_unchanged, found, held))
+
+
+def _unchanged(found: object, expected: object) -> bool:
+    return found is expected or alike(found, expected)
+
+
+def _equal(found: object, expected: object) -> bool:
+    """Whether two answers are the same object, number or text, or tuples of such."""
+    if issubclass(type(found), tuple) and issubclass(type(expected), tuple):
+        assert isinstance(found, tuple)
+        assert isinstance(expected, tuple)
+        return len(found) == len(expected) and all(map(_equal, found, expected))
+    return _unchanged(found, expected)
