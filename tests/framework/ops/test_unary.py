@@ -47,6 +47,15 @@ def test_sign_of_zero(name: str, make: Make) -> None:
     assert np.array_equal(np.signbit(found), np.signbit(UNARY[name](zeros)))
 
 
+def test_roots_of_zeros_keep_their_sign_when_fused(make: Make) -> None:
+    """Compilers drop abs, and comparisons with 0, of what they take for positive."""
+    x = make([-0.0, 0.0, 4.0])
+    assert ops.tanh(ops.rsqrt(x)).tolist()[:2] == [-1.0, 1.0]
+    assert ops.abs(ops.rsqrt(x)).tolist() == [INF, INF, 0.5]
+    assert ops.relu(ops.rsqrt(x)).tolist() == [0.0, INF, 0.5]
+    assert not np.signbit(ops.abs(ops.sqrt(x)).numpy()).any()
+
+
 def test_halves_round_to_even(make: Make) -> None:
     x = make([0.5, 1.5, 2.5, -0.5, -1.5, 4194305.5])
     assert ops.round(x).tolist() == [0, 2, 2, 0, -2, 4194306]
