@@ -39,6 +39,8 @@ _OBJECT_TYPES = {
     "Semaphore": vk.VK_OBJECT_TYPE_SEMAPHORE,
     "ShaderModule": vk.VK_OBJECT_TYPE_SHADER_MODULE,
 }
+_CREATES = {"DeviceMemory": "vkAllocateMemory", "Pipeline": "vkCreateComputePipelines"}
+_DESTROYS = {"DeviceMemory": "vkFreeMemory"}
 
 
 class LogicalDevice:
@@ -160,27 +162,46 @@ class LogicalDevice:
         if self.lost:
             raise DeviceLost(self.lost, vk.VK_ERROR_DEVICE_LOST)
 
-    def create(self, kind: str, info: ctypes.Structure, name: str) -> int:
-        """Create an object with `vkCreate<kind>` and return its handle."""
-        call = f"vkCreate{kind}"
+    def create(
+        self,
+        kind: str,
+        info: ctypes.Structure,
+        name: str,
+        *before: int,
+        detail: str = "",
+    ) -> int:
+        """Create an object with `vkCreate<kind>` and return its handle.
+
+        Parameters
+        ----------
+        kind : str
+            A key of `live`; device memory and pipelines have commands of other names.
+        info : Structure
+            What it is made from.
+        name : str
+            Its debug name.
+        *before : int
+            Arguments between the device and `info`.
+        detail : str, default `name`
+            What the error of a failure says.
+        """
+        call = _CREATES.get(kind, f"vkCreate{kind}")
         function = getattr(self.functions, call)
         making = kind, ctypes.c_uint64()
         self._making.append(making)
         cell = making[1]
-        result = function(self.handle, ctypes.byref(info), None, ctypes.byref(cell))
+        result = function(
+            self.handle, *before, ctypes.byref(info), None, ctypes.byref(cell)
+        )
         if result:
             self._making.remove(making)
-            self.check(call, result, name)
-        self.track(kind, cell.value, name)
-        self._making.remove(making)
-        return cell.value
-
-    def track(self, kind: str, handle: int, name: str) -> None:
-        """Count and name an object that another call than `create` made."""
+            self.check(call, result, detail or name)
         # One that was destroyed may have had this handle, and a note of it be left.
-        self._ending.pop((kind, handle), None)
-        self.live[kind].add(handle)
-        self.set_name(kind, handle, name)
+        self._ending.pop((kind, cell.value), None)
+        self.live[kind].add(cell.value)
+        self._making.remove(making)
+        self.set_name(kind, cell.value, name)
+        return cell.value
 
     def destroy(self, kind: str, handle: int) -> None:
         """Destroy an object: `vkDestroy<kind>`, or `vkFreeMemory` for device memory.
@@ -189,7 +210,7 @@ class LogicalDevice:
         """
         if handle not in self.live[kind]:
             return
-        call = "vkFreeMemory" if kind == "DeviceMemory" else f"vkDestroy{kind}"
+        call = _DESTROYS.get(kind, f"vkDestroy{kind}")
         function = getattr(self.functions, call)
         returned = self._ending.setdefault((kind, handle), [])
         if not returned:

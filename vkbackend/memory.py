@@ -396,18 +396,10 @@ class Memory:
             allocationSize=size,
             memoryTypeIndex=type_index,
         )
-        handle = ctypes.c_uint64()
-        result = logical.functions.vkAllocateMemory(
-            logical.handle, ctypes.byref(info), None, ctypes.byref(handle)
-        )
-        runtime.check(
-            "vkAllocateMemory",
-            result,
-            f"asked {gibibytes(size)} of heap {self.types[type_index].heap}",
-        )
+        asked = f"asked {gibibytes(size)} of heap {self.types[type_index].heap}"
+        memory = logical.create("DeviceMemory", info, name, detail=asked)
         logical.counters.device_allocations += 1
-        logical.track("DeviceMemory", handle.value, name)
-        return handle.value
+        return memory
 
     def _map(self, memory: int, size: int) -> memoryview:
         pointer = ctypes.c_void_p()

@@ -5,7 +5,6 @@ constants, the least that every device offers. Which bytes mean what comes from 
 SPIR-V of the kernel (`interface.accept`).
 """
 
-import ctypes
 import struct
 import weakref
 from collections import deque
@@ -317,21 +316,11 @@ class PipelineBuilder:
             stage=stage,
             layout=self.layout,
         )
-        handle = ctypes.c_uint64()
-        result = logical.functions.vkCreateComputePipelines(
-            logical.handle,
-            self._cache.handle,
-            1,
-            ctypes.byref(info),
-            None,
-            ctypes.byref(handle),
-        )
-        runtime.check("vkCreateComputePipelines", result, title)
-        logical.track("Pipeline", handle.value, title)
+        handle = logical.create("Pipeline", info, title, self._cache.handle, 1)
         logical.counters.pipeline_builds += 1
         logical.counters.pipeline_hits += said.flags & _FOUND == _FOUND
-        self._handles.add(handle.value)
-        return handle.value
+        self._handles.add(handle)
+        return handle
 
     def _subgroups(self, module: Module) -> dict[str, object]:
         """Return what makes the subgroups of a shader with matrices whole and known."""

@@ -3,6 +3,7 @@
 import dataclasses
 import gc
 import importlib
+import os
 import threading
 import warnings
 import weakref
@@ -13,6 +14,7 @@ import pytest
 
 import vkbackend
 import vkbackend.framework as fw
+from tests.vkbackend.test_instance import run_python
 from vkbackend import DeviceLost, NoVulkanError, config
 from vkbackend.framework.device import CPU, Device, GpuDevice, opened_devices
 
@@ -170,3 +172,47 @@ def test_nothing_is_saved_from_a_lost_device(gpu: GpuDevice, tmp_path: Path) -> 
     assert path.read_bytes() == before
     assert sorted(each.name for each in tmp_path.iterdir()) == [path.name]
     opened.close()
+
+
+FORKS = """
+import os, threading, warnings
+warnings.simplefilter("ignore")
+import vkbackend
+import vkbackend.framework as fw
+device = fw.device(0)
+x = fw.ones((1000,), device=device)
+(x + 1).numpy()
+stop = False
+
+def busy():
+    while not stop:
+        (x + 1).numpy()
+
+thread = threading.Thread(target=busy)
+thread.start()
+failed = 0
+for _ in range(20):
+    child = os.fork()
+    if child == 0:
+        refused = 0
+        made = lambda: fw.ones((3,), device=device).numpy()
+        for call in (x.numpy, lambda: (x + 1).numpy(), made):
+            try:
+                call()
+            except (vkbackend.ArgumentError, vkbackend.NoVulkanError):
+                refused += 1
+        os._exit(refused != 3)
+    failed += os.waitpid(child, 0)[1] != 0
+stop = True
+thread.join()
+print(failed)
+"""
+
+
+@pytest.mark.core
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_fork_beside_a_busy_thread_is_refused_at_once(
+    device: vkbackend.Device,
+) -> None:
+    done = run_python(FORKS)
+    assert (done.stdout, done.stderr, done.returncode) == ("0\n", "", 0)
