@@ -24,7 +24,8 @@ import vkbackend
 from . import tracing, tuning
 from .device import KEPT_PLANS, GpuDevice
 from .execution import plan_batch
-from .pending import Array, Failed, Node, Value
+from .flight import Flush
+from .pending import Array, Node, Value
 from .plan import Plan, build_plan
 from .tuner import tuned
 
@@ -128,7 +129,7 @@ def flush(device: GpuDevice, more: More | None = None) -> Plan | None:
         # A copy, as more may be added before an interrupted flush is settled.
         nodes = device.pending.copy()
         if nodes:
-            return _run(_Flush(device, nodes, []), more, older)
+            return _run(Flush(device, nodes, []), more, older)
         if more is not None:
             batch = device.gpu.batch()
             more(batch)
@@ -152,7 +153,7 @@ def compute(device: GpuDevice, value: Value) -> None:
             flush(device)
             return
         if nodes:
-            _run(_Flush(device, nodes, rest, dead), reading=True)
+            _run(Flush(device, nodes, rest, dead), reading=True)
         device.left = len(device.pending)
         device.reads += 1
         if device.reads > MOST_READS:
@@ -220,7 +221,7 @@ def run_apart(device: GpuDevice, nodes: Sequence[Node]) -> None:
     """Submit nodes whose inputs are in memory, and leave what is pending alone."""
     with device.lock:
         device.settle()
-        flush = _Flush(device, nodes, device.pending)
+        flush = Flush(device, nodes, device.pending)
         try:
             _submit(flush, over=False)
         except Exception as error:
@@ -228,109 +229,8 @@ def run_apart(device: GpuDevice, nodes: Sequence[Node]) -> None:
             raise
 
 
-class _Flush:
-    """One submission of nodes; see `device.Flight`.
-
-    Parameters
-    ----------
-    device : GpuDevice
-    nodes : sequence of Node
-        What is submitted.
-    rest : list of Node
-        What is left pending then.
-    dead : sequence of Node
-        What is dropped then.
-    """
-
-    __slots__ = (
-        "batch",
-        "count",
-        "dead",
-        "device",
-        "failed",
-        "nodes",
-        "pending",
-        "rest",
-    )
-
-    def __init__(
-        self,
-        device: GpuDevice,
-        nodes: Sequence[Node],
-        rest: list[Node],
-        dead: Sequence[Node] = (),
-    ) -> None:
-        self.device = device
-        self.nodes = nodes
-        self.rest = rest
-        self.dead = dead
-        self.pending = device.pending
-        self.count = len(device.pending)
-        self.batch: vkbackend.Batch | None = None
-        self.failed: Failed | None = None
-
-    def taken(self) -> bool:
-        """Return whether the device does the work."""
-        return self.batch is not None and self.batch.point is not None
-
-    def give_up(self, error: Exception) -> None:
-        """Drop the nodes for an error."""
-        self.batch, self.failed = None, Failed(error)
-        self.device.flight = self
-        self.device.settle()
-
-    def settle(self) -> None:
-        """Hand out the results, or drop what failed, or leave all as it was."""
-        if self.taken():
-            self._drop([*self.nodes, *self.dead] if self.dead else self.nodes)
-        elif self.failed is not None:
-            self._fail(self.failed)
-        else:
-            for node in self.nodes:
-                for value in node.outputs:
-                    if value.node is not None:
-                        value.buffer = None
-
-    def _drop(self, nodes: Sequence[Node]) -> None:
-        """Note that nodes are pending no longer."""
-        for node in nodes:
-            for value in node.outputs:
-                value.node = None
-        for node in nodes:
-            if node.arrays:
-                _settle_arrays(node)
-        if self.device.pending is self.pending:
-            # What was added meanwhile stands behind what was pending.
-            self.device.pending = self.rest + self.pending[self.count :]
-
-    def _fail(self, failed: Failed) -> None:
-        """Drop the nodes, and those left that need them."""
-        lost = set(self.nodes)
-        for node in self.rest:
-            if not lost.isdisjoint([each.node for each in node.values]):
-                lost.add(node)
-        for node in lost:
-            for value in node.outputs:
-                value.buffer = failed
-        self.rest = [node for node in self.rest if node not in lost]
-        for node in self.rest:
-            for reference, value in node.arrays:
-                array = reference()
-                if array is not None:
-                    array.give_back(value)
-        self._drop([*self.nodes, *lost.difference(self.nodes), *self.dead])
-
-
-def _settle_arrays(node: Node) -> None:
-    """Tell storages that their content is pending no longer, or lost."""
-    for reference, value in node.arrays:
-        array = reference()
-        if array is not None:
-            array.settle(value)
-
-
 def _run(
-    flush: _Flush, more: More | None = None, older: int = 0, reading: bool = False
+    flush: Flush, more: More | None = None, older: int = 0, reading: bool = False
 ) -> Plan | None:
     """Submit a flush, or as much of it as can run; return the plan if it is one.
 
@@ -352,7 +252,7 @@ def _run(
                 raise
             left = left[older:] or left
         if left:
-            _Flush(device, left, _without(device.pending, left)).give_up(error)
+            Flush(device, left, _without(device.pending, left)).give_up(error)
             raise
     if more is not None:
         batch = device.gpu.batch()
@@ -370,7 +270,7 @@ def _salvage(device: GpuDevice, nodes: Sequence[Node]) -> Sequence[Node]:
     while size:
         piece = nodes[:size]
         try:
-            _submit(_Flush(device, piece, _without(device.pending, piece)))
+            _submit(Flush(device, piece, _without(device.pending, piece)))
         except Exception:
             size //= 2
         else:
@@ -384,7 +284,7 @@ def _without(pending: Sequence[Node], nodes: Sequence[Node]) -> list[Node]:
     return [node for node in pending if node not in gone]
 
 
-def _submit(flush: _Flush, more: More | None = None, over: bool = True) -> Plan:
+def _submit(flush: Flush, more: More | None = None, over: bool = True) -> Plan:
     """Run the nodes of a flush, and then what `more` adds.
 
     With `over`, results may lie where inputs did that nobody holds.

@@ -43,7 +43,7 @@ ORDER = {
         shape tracing
         pending dispatch rng limits addresses
         traced
-        device tuning
+        device flight tuning
         fusion memory_plan
         epilogue launch
         plan

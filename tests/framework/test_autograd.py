@@ -351,3 +351,26 @@ def test_a_gradient_can_be_changed_in_place(place: Device) -> None:
     x.grad.mul_(2)
     x.sum().backward()
     assert x.grad.tolist() == [[3, 3, 3], [3, 3, 3]]
+
+
+def test_called_on_its_own_recording_is_set_from_then_on() -> None:
+    before = fw.is_grad_enabled()
+    fw.set_grad_enabled(False)
+    assert not fw.is_grad_enabled()
+    with fw.enable_grad():
+        fw.set_grad_enabled(False)
+        assert not fw.is_grad_enabled()
+    assert not fw.is_grad_enabled()
+    fw.set_grad_enabled(True)
+    assert before is fw.is_grad_enabled() is True
+    with fw.set_grad_enabled(False):
+        assert not fw.is_grad_enabled()
+    assert fw.is_grad_enabled()
+
+    @fw.set_grad_enabled(False)
+    def inside() -> bool:
+        return fw.is_grad_enabled()
+
+    assert fw.is_grad_enabled()
+    assert not inside()
+    assert fw.is_grad_enabled()

@@ -230,3 +230,9 @@ def test_a_trace_is_reported_where_it_is_made(gpu: GpuDevice) -> None:
     assert (report.kernels_before, report.kernels_after) == (4, 2)
     assert report.bytes_saved == 2 * 8 * 8 * 4
     assert fw.fusion_report(step, x).schedules == ()
+
+
+def test_a_result_that_nobody_reads_is_reported(gpu: GpuDevice) -> None:
+    x = fw.ones(1000, device=gpu)
+    report = fw.fusion_report(lambda: (x * 2 + 1).relu())
+    assert (report.kernels_before, report.kernels_after) == (3, 1)

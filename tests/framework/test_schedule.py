@@ -345,28 +345,6 @@ def test_an_interrupted_submission_is_made_or_not(
     assert x.array.former is None
 
 
-def test_a_submission_that_was_not_noted_is_noted_later(
-    gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    x = tensor(gpu, 37)
-    fw.eval()
-    wanted = x.numpy() + np.float32(1)
-    x.add_(1)
-
-    def interrupted(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched:
-        patched.setattr(schedule._Flush, "settle", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            fw.eval()
-    later = x * 2
-    before = gpu.gpu.counters.dispatches
-    assert_close(x, wanted, exact=True)
-    assert gpu.gpu.counters.dispatches == before
-    assert_close(later, wanted * np.float32(2), exact=True)
-
-
 def test_what_can_run_runs_where_something_cannot(
     gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,6 +1,7 @@
 """What objects are made of, found without asking them."""
 
 import functools
+import importlib
 import io
 from types import SimpleNamespace
 from typing import Any
@@ -55,6 +56,7 @@ def test_functions_behind_attributes() -> None:
 
 
 def test_whose_a_module_is() -> None:
+    importlib.import_module("sklearn.base")
     assert is_users(__name__)
     assert not is_users("sklearn.base")
     assert not is_users(None)

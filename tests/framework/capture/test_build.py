@@ -17,6 +17,7 @@ from vkbackend.framework.capture import program
 from vkbackend.framework.capture.build import Built, build
 from vkbackend.framework.capture.trace import Trace
 from vkbackend.framework.device import GpuDevice
+from vkbackend.framework.errors import ShapeError
 from vkbackend.framework.execution import realised
 
 pytestmark = pytest.mark.core
@@ -198,7 +199,7 @@ def test_a_trace_that_cannot_be_recorded_runs_as_it_is(
     gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fails(*_: Any) -> None:
-        raise OutOfDeviceMemory("no room for the plan")
+        raise ShapeError("no room for the plan")
 
     one, other = (Training(gpu, "SGD", jitted) for jitted in (True, False))
     with monkeypatch.context() as patch:

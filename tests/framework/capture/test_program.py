@@ -4,7 +4,9 @@ from typing import Any
 
 import pytest
 
+import vkbackend
 import vkbackend.framework as fw
+from vkbackend import memory
 from vkbackend.framework.capture.arguments import take_apart
 from vkbackend.framework.capture.program import Program
 from vkbackend.framework.capture.trace import Trace
@@ -144,3 +146,57 @@ def test_data_may_be_set_between_calls_only(gpu: GpuDevice) -> None:
     assert w.tolist() == [2, 1]
     with pytest.raises(TraceError, match="a tensor's data is set, which a replay"):
         change(x, exchange=True)
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_step_without_memory_loses_nothing(
+    first: bool, gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    w = fw.ones((4, 4), device=gpu).requires_grad_()
+
+    @fw.jit
+    def step(x: fw.Tensor) -> fw.Tensor:
+        w.grad = None
+        loss = (x @ w).square().mean()
+        loss.backward()
+        with fw.no_grad():
+            w.sub_(w.grad)
+        return loss.detach()
+
+    small, large = fw.ones((2, 4), device=gpu), fw.ones((3_000_000, 4), device=gpu)
+    for _ in range(0 if first else 2):
+        step(small)
+    fw.eval()
+    before = w.tolist()
+    with monkeypatch.context() as patch:
+        patch.setattr(memory.Memory, "available", lambda self, heap: 0)
+        with pytest.raises(MemoryError):
+            step(large)
+    assert w.tolist() == before
+    assert w.grad is None or len(w.grad.tolist()) == 4
+    step(small)
+    assert w.tolist() != before
+
+
+@pytest.mark.parametrize("taken", [True, False])
+def test_results_stay_where_a_replay_is_interrupted(
+    taken: bool, gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    w = fw.zeros(3, device=gpu)
+    made = fw.jit(lambda x: w.add_(x) * 10)
+    x = fw.ones(3, device=gpu)
+    results = [made(x), made(x)]
+    submit = vkbackend.Recording.submit
+
+    def interrupted(*args: Any, **kwargs: Any) -> None:
+        if taken:
+            submit(*args, **kwargs)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(vkbackend.Recording, "submit", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            made(x)
+    assert [each.tolist() for each in results] == [[10] * 3, [20] * 3]
+    assert w.tolist() == [2 + taken] * 3
+    assert made(x).tolist() == [30 + 10 * taken] * 3

@@ -1,12 +1,15 @@
 """Traces: what is collected, what is refused, what stays."""
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
 import vkbackend.framework as fw
+from vkbackend.framework import nn, optim, tracing
 from vkbackend.framework.capture.trace import ANY, Slot, Trace, filled
 from vkbackend.framework.device import GpuDevice
+from vkbackend.framework.errors import TraceError
 from vkbackend.framework.nn.parameter import zero_gradient
 
 pytestmark = pytest.mark.core
@@ -131,3 +134,83 @@ def test_copies_that_share_are_made_anew_by_each_replay(gpu: GpuDevice) -> None:
     ]
     assert x.tolist() == [100, 200]
     assert (step.traces, step.replays) == (1, 3)
+
+
+def elsewhere(function: Any) -> Any:
+    """Return what a function returns in another thread."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(function).result()
+
+
+def test_other_threads_see_what_was_there_before(gpu: GpuDevice) -> None:
+    model = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3)).to(gpu)
+    optimizer = optim.SGD(model.parameters(), lr=0.1)
+    batch = fw.tensor([[1.0, 2.0], [3.0, 5.0]], device=gpu)
+
+    def state() -> list[Any]:
+        found = model.state_dict().values()
+        # Counts of batches are on the host, where changes are made at once.
+        return [each.tolist() for each in found if each.is_gpu]
+
+    def doubled() -> Any:
+        return (model[0].weight.detach() * 2).tolist()
+
+    seen = []
+
+    @fw.jit
+    def step(x: fw.Tensor) -> fw.Tensor:
+        optimizer.zero_grad()
+        loss = model(x).square().sum()
+        loss.backward()
+        optimizer.step()
+        seen.append((elsewhere(state), elsewhere(doubled)))
+        return loss.detach()
+
+    states = [(state(), doubled())]
+    for _ in range(3):
+        step(batch)
+        states.append((state(), doubled()))
+    assert states[0] != states[1] != states[2]
+    assert len(seen) == step.traces
+    assert seen == states[: len(seen)]
+    assert elsewhere(state) == states[3][0]
+
+
+def test_another_trace_of_the_same_storage_is_refused(x: fw.Tensor) -> None:
+    def other() -> None:
+        Trace().run(lambda: x.add_(1), (), {}, [])
+
+    def change() -> None:
+        x.add_(1)
+        with pytest.raises(TraceError, match="another thread's trace is changing"):
+            elsewhere(other)
+
+    trace, _ = run(change)
+    trace.run_now()
+    assert x.tolist() == [2.0, 3.0]
+
+
+class Boom(Exception):
+    """What a traced function raises."""
+
+
+@pytest.mark.parametrize("error", [Boom, KeyboardInterrupt])
+def test_what_was_asked_for_before_an_error_is_done(
+    error: type[BaseException], x: fw.Tensor
+) -> None:
+    w = fw.ones(2, device=x.device, requires_grad=True)
+
+    @fw.jit
+    def step(y: fw.Tensor) -> None:
+        (w * y).sum().backward()
+        x.add_(y)
+        raise error
+
+    for _ in range(2):
+        w.grad = None
+        with pytest.raises(error):
+            step(fw.tensor([0.0, 1.0, 2.0], device=x.device)[1:])
+        assert w.grad is not None
+        assert w.grad.tolist() == [1.0, 2.0]
+    assert x.tolist() == [3.0, 6.0]
+    assert tracing.running == 0

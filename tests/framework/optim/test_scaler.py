@@ -311,3 +311,40 @@ def test_what_is_no_state_is_refused() -> None:
                 " it must be a number, as state_dict() gives"
             )
     assert scaler.state_dict() == before
+
+
+def test_a_state_is_one_between_steps(gpu: GpuDevice) -> None:
+    """Also where it is loaded in the middle of one, as after an interrupt."""
+    w = fw.ones(2, device=gpu, requires_grad=True)
+    optimizer = optim.SGD([w], lr=0.5)
+    scaler = fw.GradScaler(init_scale=4.0)
+    state = scaler.state_dict()
+    for _ in range(2):
+        w.grad = None
+        scaler.scale(w.sum()).backward()
+        scaler.unscale_(optimizer)
+        scaler.load_state_dict(state)
+    w.grad = None
+    scaler.scale(w.sum()).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    assert w.tolist() == [0.5, 0.5]
+
+
+def test_a_step_to_skip_is_skipped_where_an_interrupt_ends_it(
+    gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    w = fw.ones(2, device=gpu, requires_grad=True)
+    optimizer = optim.SGD([w], lr=0.5)
+    scaler = fw.GradScaler(init_scale=4.0)
+    scaler.scale((w * float("inf")).sum()).backward()
+    change = optimizer._change
+
+    def interrupted() -> None:
+        change()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(optimizer, "_change", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        scaler.step(optimizer)
+    assert w.tolist() == [1.0, 1.0]
