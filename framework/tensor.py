@@ -82,7 +82,8 @@ class Tensor(
     Notes
     -----
     Operations on a Vulkan device are pending until a value that depends on them is
-    read, the device is flushed, or many have collected; see `eval`. The methods are PyTorch's.
+    read, the device is flushed, or many have collected; see `eval`. The methods are
+    PyTorch's.
 
     On a device a tensor has fewer than 2^31 elements in fewer than 2^31 4-byte words,
     and its storage is one allocation (usually 2 to 4 GiB at most); what is larger is
