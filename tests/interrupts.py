@@ -288,6 +288,8 @@ def storm(check: Check, signals: int, seed: int) -> list[str]:
     """Send real SIGINTs while steps are made; return what was wrong."""
     rng = random.Random(seed)
     failures = []
+    # A shell lets what it starts in the background ignore them.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     armed = threading.Event()
     delays: list[float] = []
 
