@@ -20,7 +20,7 @@ from vkbackend.framework.primitive import Movement
 NO_OPERAND = {
     "draw_exponential", "draw_integers", "draw_normal", "draw_order", "draw_uniform",
     "normal", "random_uniform", "bernoulli", "multinomial",
-    "allclose", "equal", "ValuesIndices",
+    "allclose", "equal", "result_type", "ValuesIndices",
 }  # fmt: skip
 # By other names, or with other arguments, than PyTorch's.
 OTHERWISE = {"fold", "logsigmoid", "slice_", "rope", "swiglu"}
