@@ -263,7 +263,7 @@ class Program:
             device.flight = self
             if recording is not None:
                 point = recording.submit(copies, words.any and words.changed)
-                # Together, or an interrupt between would make it one that was not taken.
+                # Together, or an interrupt between would undo what was taken.
                 self._last, self._taken = point, True
                 words.sent()
             device.settle()
