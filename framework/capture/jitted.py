@@ -211,9 +211,7 @@ class Jitted(Generic[P, R]):
         except Exception as error:
             if trace.ended:
                 raise
-            # There may be memory the next time; anything else comes again.
-            if not isinstance(error, MemoryError):
-                self._attempts[call.key] = MOST_ATTEMPTS
+            self._attempts[call.key] = MOST_ATTEMPTS
             return self._run_now(trace, call, filled(tree, tensors), [str(error)])
         tensors.clear()
         self._programs[call.key] = program
