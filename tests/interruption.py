@@ -125,6 +125,7 @@ def each_interruption(
     step: int = 1,
     first: int = 1,
     without: frozenset[str] = frozenset(),
+    sources: str = DEVICE_LAYER,
 ) -> Iterator[Interrupter]:
     """Run an action again and again, interrupted at every `step`-th line in turn.
 
@@ -132,7 +133,7 @@ def each_interruption(
     """
     place = first
     while True:
-        one = Interrupter(place, without=without)
+        one = Interrupter(place, sources, without)
         one.run(action)
         if not one.where:
             return
