@@ -369,8 +369,8 @@ def jit(function: Any = None, /, *, max_traces: int = 8) -> Any:
 
     While a device is profiled the function runs as it is, and a profile of Python
     leaves out the calls that trace. Gradients left on parameters are written again by
-    each call. Every replay gives the bits of the first, which are
-    those of the function without `jit`.
+    each call. Every replay gives the bits of the first, which are those of the function
+    without `jit`.
 
     Examples
     --------
