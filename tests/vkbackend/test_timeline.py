@@ -158,7 +158,7 @@ def test_a_lost_device_says_what_to_do_and_then_refuses(
 
 
 class Submitted:
-    """The numbers of the compute queue that the driver was given, each once, in order."""
+    """The numbers of the compute queue that the driver has, each once, in order."""
 
     def __init__(self, device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
         self.values: list[int] = []
