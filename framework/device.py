@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
+import sys
 import threading
 import warnings
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Protocol
 
 import vkbackend
-from vkbackend import config
+from vkbackend import config, forking
 from vkbackend.errors import NoVulkanError
 
 if TYPE_CHECKING:
@@ -87,6 +87,7 @@ class GpuDevice(Device):
         self.missed_walks = 0
         self.fusing = True
         self.lock = threading.RLock()
+        forking.renew(self, "lock", threading.RLock)
 
     def settle(self) -> None:
         """Finish what an interrupt left of the last submission.
@@ -105,6 +106,7 @@ class GpuDevice(Device):
 CPU = Device()
 
 _lock = threading.Lock()
+forking.renew(sys.modules[__name__], "_lock", threading.Lock)
 _opened: dict[vkbackend.Device, GpuDevice] = {}
 _said: set[str] = set()
 
@@ -190,18 +192,3 @@ def _say_once(message: str) -> None:
         _said.add(message)
     if not known:
         warnings.warn(f"vkbackend: {message}", stacklevel=3)
-
-
-def _forget_parent() -> None:
-    """Give a forked child locks of its own: other threads may have held the parent's.
-
-    What it asks of a device is then refused by the device, at once.
-    """
-    global _lock
-    _lock = threading.Lock()
-    for found in _opened.values():
-        found.lock = threading.RLock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_parent)

@@ -5,9 +5,12 @@ What operations make of it is in `conversion`.
 
 from __future__ import annotations
 
+import sys
 import threading
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from vkbackend import forking
 
 from .dtype import DType, DTypeLike, as_dtype, bfloat16, float16
 from .errors import DTypeError
@@ -39,6 +42,7 @@ entered = 0
 """Blocks entered in all threads: a quick test for the common case that none is."""
 
 _counting = threading.Lock()
+forking.renew(sys.modules[__name__], "_counting", threading.Lock)
 
 
 class autocast(Block):  # noqa: N801 - PyTorch's name

@@ -16,6 +16,8 @@ import threading
 
 import numpy as np
 
+from vkbackend import forking
+
 from . import tracing
 
 Stream = tuple[int, int, int, int]
@@ -46,6 +48,7 @@ class Generator:
 
     def __init__(self, seed: int | None = None) -> None:
         self._lock = threading.Lock()
+        forking.renew(self, "_lock", threading.Lock)
         self.manual_seed(secrets.randbits(64) if seed is None else seed)
 
     def manual_seed(self, seed: int) -> Generator:

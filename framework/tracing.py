@@ -9,9 +9,12 @@ refused (`refuse`), or marks the trace as one that cannot be kept (`once`).
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
+
+from vkbackend import forking
 
 from .scope import Block, Setting
 
@@ -95,6 +98,7 @@ running = 0
 """Traces running in all threads: a quick test for the common case that none does."""
 
 _counting = threading.Lock()
+forking.renew(sys.modules[__name__], "_counting", threading.Lock)
 
 
 def listener() -> Listener | None:

@@ -12,7 +12,7 @@ from tests.tree import FOLDERS, MODULES, folder_of
 # of the folder itself, with its public names, is `__init__`.
 ORDER = {
     "vkbackend": """
-        errors config counters whole_file
+        errors config counters whole_file forking
         disk_cache
         vk
         suballocator hazards spirv_binary spirv spirv_size float_controls info
@@ -84,6 +84,7 @@ ORDER = {
 # What the framework may know of the device layer.
 PUBLIC = (
     *("vkbackend", "vkbackend.config", "vkbackend.errors"),
+    "vkbackend.forking",
     "vkbackend.whole_file",
 )
 # What may hold an import; an expression never does.

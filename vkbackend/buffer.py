@@ -54,15 +54,16 @@ class Buffer:
     )
 
     def __init__(self, device: Device, span: Span, size: int, name: str) -> None:
-        self.device = device
+        # What freeing it needs comes first: what follows may be interrupted.
+        self.last_write: TimelinePoint | None = None
+        self.last_reads = span.points
         self.span = span
+        self._graveyard = device.pool.graveyard
+        self.device = device
         self.address = span.address
         self.size = size
         self.name = name
         self.whole = (span.address, span.address + size)
-        self.last_write: TimelinePoint | None = None
-        self.last_reads = span.points
-        self._graveyard = device.pool.graveyard
 
     def __index__(self) -> int:
         return self.address
@@ -72,7 +73,11 @@ class Buffer:
         return f"<Buffer{name} {self.size} bytes at {self.address:#x}>"
 
     def __del__(self) -> None:
-        self._graveyard.append((self.span, self.points()))
+        try:
+            graveyard = self._graveyard
+        except AttributeError:  # interrupted before the span was its own
+            return
+        graveyard.append((self.span, self.points()))
 
     def points(self) -> tuple[TimelinePoint, ...]:
         """Return the submissions that may still use it."""

@@ -10,7 +10,7 @@ from operator import attrgetter
 from typing import Any
 from weakref import WeakValueDictionary
 
-from . import config
+from . import config, forking
 from .arena import Arena
 from .batch import Batch
 from .buffer import Buffer
@@ -61,6 +61,7 @@ class Device:
         self.logical = LogicalDevice(chosen)
         self.counters: Counters = self.logical.counters
         self._building = threading.RLock()
+        forking.renew(self, "_building", threading.RLock)
         self._closed = ""
         self._whole = False
         self.at_close: list[Callable[[], object]] = []
@@ -462,9 +463,6 @@ class Device:
         """Make it unusable without touching Vulkan: after a fork it is the parent's."""
         self._closed = _PARENTS
         self.logical.parents = True
-        # Another thread of the parent may hold the old ones.
-        self.logical.lock = threading.RLock()
-        self._building = threading.RLock()
 
 
 _COUNTS = frozenset({"blocks", "allocations", "total_allocations", "reuses"})

@@ -7,10 +7,12 @@ its queue is closed.
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
+from . import forking
 from .timeline import Queue, TimelinePoint
 
 if TYPE_CHECKING:
@@ -103,13 +105,13 @@ class _Waiter:
 
 
 _lock = threading.Lock()
+forking.renew(sys.modules[__name__], "_lock", threading.Lock)
 _waiters: WeakKeyDictionary[Queue, _Waiter] = WeakKeyDictionary()
 
 
 def _forget_parent() -> None:
     """Start afresh in a forked child, which has none of these threads."""
-    global _lock, _waiters
-    _lock = threading.Lock()
+    global _waiters
     _waiters = WeakKeyDictionary()
 
 

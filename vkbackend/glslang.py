@@ -6,14 +6,18 @@ only some calls need is imported by them: kernels come from the cache as a rule.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import mmap
 import os
 import re
+import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from . import forking
 from .errors import NoCompilerError
 
 if TYPE_CHECKING:
@@ -63,7 +67,43 @@ class _Request(ctypes.Structure):
     )
 
 
-_STDERR_LOCK = threading.Lock()
+_stderr_lock = threading.Lock()
+forking.renew(sys.modules[__name__], "_stderr_lock", threading.Lock)
+
+# Calls under way into a library, which has locks of its own, and whether this process
+# was forked beside one; where the process's stderr is while a call borrows it.
+_calls: set[object] = set()
+_forked_within = False
+_stderr = -1
+
+
+@contextlib.contextmanager
+def _calling(path: str) -> Iterator[None]:
+    """Call into a library within the block; refused where it may never return."""
+    if _forked_within:
+        raise NoCompilerError(
+            f"GLSL compiler: {path!r} cannot be used in a child that was forked while"
+            f" another thread was in it: process {os.getpid()}; start it with"
+            f" multiprocessing's `spawn`"
+        )
+    call = object()
+    try:
+        _calls.add(call)
+        yield
+    finally:
+        _calls.discard(call)
+
+
+def _forget_parent() -> None:
+    global _forked_within, _stderr
+    _forked_within = _forked_within or bool(_calls)
+    if _stderr >= 0:
+        os.dup2(_stderr, 2)
+        _stderr = -1
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_parent)
 
 
 class SlangGlslang:
@@ -111,13 +151,16 @@ class SlangGlslang:
         import tempfile
 
         # The library has no other way to tell the reason than the process's stderr.
-        with _STDERR_LOCK, tempfile.TemporaryFile() as reasons:
-            stderr = os.dup(2)
+        global _stderr
+        with _stderr_lock, tempfile.TemporaryFile() as reasons:
+            stderr = _stderr = os.dup(2)
             os.dup2(reasons.fileno(), 2)
             try:
-                valid = self._validate(words, len(words) // 4)
+                with _calling(self.path):
+                    valid = self._validate(words, len(words) // 4)
             finally:
                 os.dup2(stderr, 2)
+                _stderr = -1
                 os.close(stderr)
             reasons.seek(0)
             reason = reasons.read().decode("utf-8", "replace").strip()
@@ -146,7 +189,8 @@ class SlangGlslang:
             spirvVersion=_SpirvVersion(*spirv, 0),
             entryPointName=b"main",
         )
-        failed = self._run(ctypes.byref(request)) != 0
+        with _calling(self.path):
+            failed = self._run(ctypes.byref(request)) != 0
         return failed, b"".join(output), b"".join(log).decode("utf-8", "replace")
 
 
@@ -208,8 +252,11 @@ class Shaderc:
 
     def compile(self, source: str, spirv: tuple[int, int]) -> tuple[bytes, str]:
         """Compile one compute shader; see `Compiler.compile`."""
+        with _calling(self.path):
+            return self._compile(source.encode(), spirv)
+
+    def _compile(self, content: bytes, spirv: tuple[int, int]) -> tuple[bytes, str]:
         call = self._library
-        content = source.encode()
         options = call.shaderc_compile_options_initialize()
         # An environment version is packed as VK_MAKE_API_VERSION packs it.
         vulkan = 1 << 22 | _vulkan_minor(spirv) << 12

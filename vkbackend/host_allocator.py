@@ -70,21 +70,7 @@ class HostBlock:
         """Return whether neither a reader nor the device uses it; does not wait."""
         if self._holder is not None and self._holder() is not None:
             return False
-        return self.point is None or passed(self.point)
-
-
-def never(point: TimelinePoint) -> bool:
-    """Return whether the work up to a point was never submitted.
-
-    Marks are set before the work is submitted, which then may fail; the caller holds
-    the device's lock, so what is still to be submitted is not under way.
-    """
-    return point.value > point.queue.submitted
-
-
-def passed(point: TimelinePoint) -> bool:
-    """Return whether no work up to a point is under way; does not wait."""
-    return never(point) or point.done()
+        return self.point is None or self.point.done()
 
 
 class HostAllocator:

@@ -7,10 +7,11 @@ printed.
 
 import ctypes
 import os
+import sys
 import threading
 from pathlib import Path
 
-from . import config
+from . import config, forking
 from .errors import NoVulkanError
 from .vk import generated as vk
 from .vk import runtime
@@ -259,6 +260,7 @@ def no_driver(where: str) -> NoVulkanError:
 
 
 _lock = threading.Lock()
+forking.renew(sys.modules[__name__], "_lock", threading.Lock)
 _current: Instance | None = None
 _forked = False
 
@@ -295,8 +297,6 @@ def close() -> None:
 
 def forget() -> None:
     """Drop the instance without destroying it: in a forked child."""
-    global _current, _forked, _lock
+    global _current, _forked
     _forked = _forked or _current is not None
     _current = None
-    # Another thread of the parent may hold the old one.
-    _lock = threading.Lock()

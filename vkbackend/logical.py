@@ -11,7 +11,7 @@ import ctypes
 import threading
 from typing import TYPE_CHECKING
 
-from . import features
+from . import features, forking
 from .counters import Counters
 from .errors import ArgumentError, DeviceLost, NoVulkanError
 from .info import QueueFamily
@@ -78,6 +78,7 @@ class LogicalDevice:
         self.physical = physical
         self.info = physical.info
         self.lock = threading.RLock()
+        forking.renew(self, "lock", threading.RLock)
         self.counters = Counters()
         self.unsure: Queue | None = None
         self.live: dict[str, set[int]] = {

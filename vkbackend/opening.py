@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import atexit
 import os
+import sys
 import threading
 
-from . import instance, physical
+from . import forking, instance, physical
 from .device import Device, disown_all, unclosed
 from .errors import Error
 from .physical import PhysicalDevice
 
 _lock = threading.Lock()
+forking.renew(sys.modules[__name__], "_lock", threading.Lock)
 _opened: dict[PhysicalDevice, Device] = {}
 
 
@@ -67,12 +69,10 @@ def close_all() -> None:
 
 def _forget_parent() -> None:
     """Start afresh in a forked child: Vulkan objects do not survive a fork."""
-    global _lock
     instance.forget()
     physical.forget()
     disown_all()
     _opened.clear()
-    _lock = threading.Lock()
 
 
 atexit.register(close_all)

@@ -7,10 +7,11 @@ in `DeviceInfo`.
 """
 
 import ctypes
+import sys
 import threading
 from typing import Any
 
-from . import config, features
+from . import config, features, forking
 from .errors import NoVulkanError, VulkanError
 from .info import DeviceInfo, FlexibleMatrix, Heap, MatrixShape, QueueFamily
 from .instance import Instance, instance, no_driver
@@ -271,6 +272,7 @@ def _query_properties(
 
 
 _lock = threading.Lock()
+forking.renew(sys.modules[__name__], "_lock", threading.Lock)
 _found: tuple[Instance, tuple[PhysicalDevice, ...]] | None = None
 
 
@@ -300,10 +302,9 @@ def devices() -> tuple[PhysicalDevice, ...]:
 
 
 def forget() -> None:
-    """Start afresh in a forked child, where another thread may have held the lock."""
-    global _found, _lock
+    """Start afresh in a forked child."""
+    global _found
     _found = None
-    _lock = threading.Lock()
 
 
 def enumerate_devices(owner: Instance) -> tuple[PhysicalDevice, ...]:

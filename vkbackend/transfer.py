@@ -3,13 +3,14 @@
 import collections
 import ctypes
 import weakref
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from .arena import Arena
 from .buffer import Buffer
 from .command import Copier, cross_queue_waits
-from .host_allocator import HostAllocator, HostBlock, never, passed
+from .host_allocator import HostAllocator, HostBlock
 from .logical import LogicalDevice
 from .memory import Block, Memory, Use
 from .timeline import Queue, TimelinePoint, latest, wait_all
@@ -40,7 +41,7 @@ class _Piece:
     def idle(self) -> bool:
         if self.holder is not None and self.holder() is not None:
             return False
-        return self.point is None or passed(self.point)
+        return self.point is None or self.point.done()
 
 
 class _Read:
@@ -101,19 +102,16 @@ class Transfer:
                 block, at = self._uploads.take(len(piece))
                 assert block.mapped is not None
                 block.mapped[at : at + len(piece)] = piece
-                before = buffer.last_write, buffer.last_reads
-                after, point = buffer.points(), self._next_point()
                 places = (block.buffer, at), (target, start + first)
-                try:
-                    buffer.mark_written(point)
-                    self._submit(*places, len(piece), after)
+
+                def mark(point: TimelinePoint) -> None:
                     self._uploads.commit(point)
+                    buffer.mark_written(point)
+
+                try:
+                    self._submit(*places, len(piece), buffer.points(), mark)
                 except BaseException:
-                    if never(point):
-                        buffer.last_write, buffer.last_reads = before
-                        self._uploads.abandon()
-                    else:
-                        self._uploads.commit(point)
+                    self._uploads.abandon()
                     raise
 
     def read(
@@ -209,19 +207,12 @@ class Transfer:
         """Submit a copy to host memory, whose last work it is; the lock is held."""
         place = buffer.span.region.block.buffer, buffer.span.offset + offset
         after = () if buffer.last_write is None else (buffer.last_write,)
-        before, point = buffer.last_reads, self._next_point()
-        try:
+
+        def mark(point: TimelinePoint) -> None:
             owner.point = point
             buffer.mark_read(point)
-            self._submit(place, (target.buffer, 0), size, after)
-        except BaseException:
-            if never(point):
-                buffer.last_reads = before
-            raise
 
-    def _next_point(self) -> TimelinePoint:
-        """Return the point of the next submission; the lock is held until it is."""
-        return TimelinePoint(self._queue, self._queue.submitted + 1)
+        self._submit(place, (target.buffer, 0), size, after, mark)
 
     def _submit(
         self,
@@ -229,16 +220,20 @@ class Transfer:
         destination: tuple[int, int],
         size: int,
         after: tuple[TimelinePoint, ...],
+        mark: Callable[[TimelinePoint], None],
     ) -> None:
-        """Submit one copy that starts after some points."""
+        """Submit one copy that starts after some points, and mark what it uses."""
         waits = cross_queue_waits(self._queue, after)
         commands = self._queue.begin()
         try:
             self._copier.record(commands, source, destination, size)
+            self._queue.finish(commands)
+            point = self._queue.reserve()
+            mark(point)
+            self._queue.send(commands, waits, "copy", point)
         except BaseException:
             self._queue.abandon(commands)
             raise
-        self._queue.submit(commands, waits, "copy")
 
     def trim(self) -> None:
         """Free what no transfer uses; does not wait."""

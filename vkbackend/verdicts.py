@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from . import config, disk_cache
+from . import config, disk_cache, forking
 from .pipeline_cache import cache_file
 
 if TYPE_CHECKING:
@@ -73,6 +73,7 @@ class Verdicts:
             "driver": f"{info.driver_name} {info.driver_info}",
         }
         self._lock = threading.Lock()
+        forking.renew(self, "_lock", threading.Lock)
         self._rows = self._read()
 
     def __len__(self) -> int:

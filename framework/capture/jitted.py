@@ -10,6 +10,8 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 
+from vkbackend import forking
+
 from .. import tracing
 from ..autograd import is_grad_enabled
 from ..core import evaluate
@@ -55,6 +57,7 @@ class Jitted(Generic[P, R]):
         self._quick: dict[object, tuple[Program, object, list[Layout]]] = {}
         self._known: tuple[Calls | None, list[Any]] = None, []
         self._lock = threading.RLock()
+        forking.renew(self, "_lock", threading.RLock)
         functools.update_wrapper(self, function)
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
@@ -79,7 +82,7 @@ class Jitted(Generic[P, R]):
                 program, key, _ = known
                 fed = cast(Sequence[Tensor], args)
                 # So that no other thread asks for anything in between.
-                with program.lock:
+                with program.device.lock:
                     if program.fits(fed) and not program.profiled():
                         if len(self._programs) > 1:
                             self._programs.move_to_end(key)
@@ -96,7 +99,7 @@ class Jitted(Generic[P, R]):
         call = take_apart(args, kwargs)
         program = self._programs.get(call.key)
         if program is not None:
-            with program.lock:
+            with program.device.lock:
                 if program.fits(call.fed):
                     if quick is not None:
                         # Layouts are kept: the quick key names them by identity.

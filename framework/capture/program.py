@@ -40,8 +40,8 @@ class Program:
     ----------
     replays : int
         How often it ran.
-    lock : RLock
-        Of the device: to be held from `fits` to `replay`.
+    device : GpuDevice
+        Where it runs; its lock is to be held from `fits` to `replay`.
     """
 
     def __init__(
@@ -54,8 +54,7 @@ class Program:
     ) -> None:
         assert trace.device is not None
         self.replays = 0
-        self._device: GpuDevice = trace.device
-        self.lock = trace.device.lock
+        self.device: GpuDevice = trace.device
         self._result = result
         self._kept = call.kept
         leaves = list(trace.leaves.values())
@@ -107,14 +106,14 @@ class Program:
 
         If that fails the trace has not ended, and nothing has changed.
         """
-        with self.lock:
+        with self.device.lock:
             # What other threads asked for may read what is written over.
-            flush(self._device)
+            flush(self.device)
             self._trace = trace
             try:
                 return self.replay(fed, first=True)
             finally:
-                self._device.settle()
+                self.device.settle()
                 self._trace = None
 
     def _bind(self, trace: Trace) -> None:
@@ -168,9 +167,9 @@ class Program:
         for leaf, entry in self._entries:
             if leaf.own_grad is not entry:
                 return False
-        with self._device.lock:
-            if self._device.pending:
-                flush(self._device)
+        with self.device.lock:
+            if self.device.pending:
+                flush(self.device)
             return not self._disturbed or self._take_back()
 
     def found(self) -> str:
@@ -192,7 +191,7 @@ class Program:
         What others still hold of the last replay's content moves to memory of its own.
         Returns False if a storage is gone or is no longer what it was.
         """
-        batch = self._device.gpu.batch()
+        batch = self.device.gpu.batch()
         # What moves out of memory that is to be written, and where to.
         moved: dict[Value, vkbackend.Buffer] = {}
         changes: list[tuple[State, Array, Value, Value]] = []
@@ -211,16 +210,16 @@ class Program:
                 continue
             old = found if inside else state.value
             if old.holders > int(inside) and old.buffer is state.buffer:
-                moved[old] = self._device.gpu.allocate(_size(old))
+                moved[old] = self.device.gpu.allocate(_size(old))
                 batch.copy(state.buffer, moved[old], 0, 0, _size(old))
             if not inside:
                 source = moved.get(found) or realised(found)
                 batch.copy(source, state.buffer, 0, 0, _size(found))
             new = Value(found.numel, found.dtype, buffer=state.buffer)
             changes.append((state, array, found, new))
-        self._device.flight = _Return(self, batch, moved, changes)
+        self.device.flight = _Return(self, batch, moved, changes)
         batch.submit()
-        self._device.settle()
+        self.device.settle()
         return True
 
     def returned(self, disturbed: bool) -> None:
@@ -242,7 +241,7 @@ class Program:
         object
             What the function returns, with fresh tensors.
         """
-        built, device = self._built, self._device
+        built, device = self._built, self.device
         with device.lock:
             copies: list[Copy] = []
             for k, feed in self._feeds:
@@ -314,11 +313,11 @@ class Program:
                 return realised(self._moved.pop(k))
         if len(self._moved) > MOST_MOVED:
             self._moved.clear()
-        return self._device.gpu.allocate(size)
+        return self.device.gpu.allocate(size)
 
     def _results(self) -> Any:
         """Return what the function returns, with fresh tensors."""
-        device = self._device
+        device = self.device
         if type(self._result) is Slot:
             ((numel, dtype, buffer, layout),) = self._made
             array = kept_array(numel, dtype, buffer)
@@ -334,7 +333,7 @@ class Program:
 
     def profiled(self) -> bool:
         """Return whether its device is being profiled, which sees no recording."""
-        return self._device.gpu.open_profile is not None
+        return self.device.gpu.open_profile is not None
 
     def statistics(self) -> dict[str, int]:
         """Return bytes and counts; see `Jitted.memory_stats`."""

@@ -184,27 +184,43 @@ x = fw.ones((1000,), device=device)
 (x + 1).numpy()
 stop = False
 
+double = fw.jit(lambda a: a * 2)
+double(x).numpy()
+
 def busy():
     while not stop:
         (x + 1).numpy()
 
-thread = threading.Thread(target=busy)
-thread.start()
+def jitted():
+    while not stop:
+        double(x)
+        fw.rand((3,), device="cpu")
+        with fw.autocast(fw.bfloat16):
+            pass
+
+threads = [threading.Thread(target=each) for each in (busy, jitted)]
+for thread in threads:
+    thread.start()
 failed = 0
 for _ in range(20):
     child = os.fork()
     if child == 0:
         refused = 0
         made = lambda: fw.ones((3,), device=device).numpy()
-        for call in (x.numpy, lambda: (x + 1).numpy(), made):
+        fw.rand((3,), device="cpu").numpy()
+        with fw.autocast(fw.bfloat16):
+            pass
+        replayed = lambda: double(x).numpy()
+        for call in (x.numpy, lambda: (x + 1).numpy(), made, replayed):
             try:
                 call()
             except (vkbackend.ArgumentError, vkbackend.NoVulkanError):
                 refused += 1
-        os._exit(refused != 3)
+        os._exit(refused != 4)
     failed += os.waitpid(child, 0)[1] != 0
 stop = True
-thread.join()
+for thread in threads:
+    thread.join()
 print(failed)
 """
 

@@ -8,7 +8,7 @@ import pytest
 
 from vkbackend import VulkanError, host_allocator
 from vkbackend.errors import DeviceLost
-from vkbackend.host_allocator import HostAllocator, HostBlock, never, passed
+from vkbackend.host_allocator import HostAllocator, HostBlock
 from vkbackend.timeline import TimelinePoint
 
 MIB = 1 << 20
@@ -88,18 +88,6 @@ def test_a_block_that_is_still_written_is_not_lent() -> None:
     assert lend(allocator, MIB)[0] is not block
     queue.completed = 1
     assert lend(allocator, MIB)[0] is block
-
-
-def test_what_was_never_submitted_is_not_waited_for() -> None:
-    queue = FakeQueue()
-    mark = point(queue, 1)
-    assert never(mark)
-    assert passed(mark)
-    queue.submitted = 1
-    assert not never(mark)
-    assert not passed(mark)
-    queue.completed = 1
-    assert passed(mark)
 
 
 @pytest.mark.parametrize("size", [1, 65_536, 65_537, MIB + 1, 5 * MIB - 3, 100 * MIB])

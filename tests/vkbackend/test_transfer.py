@@ -312,7 +312,7 @@ def test_an_interrupt_anywhere_loses_nothing(results: Device, size: int) -> None
         assert (words(results, x) == value).all()
 
     transfers()
-    for interruption in each_interruption(transfers, sources=transfer.__file__):
+    for interruption in each_interruption(transfers, step=3):
         value += 1
         results.upload(np.full(size // 4, value, np.uint32), x)
         assert (words(results, x) == value).all(), interruption.where
