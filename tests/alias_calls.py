@@ -390,7 +390,7 @@ COPIED = {
         dropout2d_of_none=lambda t, x: t.dropout2d(x, 0.0),
         dropout2d_layer=lambda t, x: t.Dropout2d().eval()(x),
         batch_norm=lambda t, x: t.batch_norm(
-            x, t.filled(x, 0, x.shape[1]), t.filled(x, 1, x.shape[1]), eps=0.0
+            x, t.filled(x, 0, x.shape[1]), t.filled(x, 1, x.shape[1]), eps=1e-5
         ),
         batch_norm_layer=lambda t, x: t.BatchNorm2d(x.shape[1], affine=False).eval()(x),
         unfold_one=lambda t, x: t.im2col(x, 1),

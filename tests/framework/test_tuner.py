@@ -25,6 +25,7 @@ from vkbackend.framework.device import GpuDevice
 from vkbackend.framework.dispatch import Dispatch
 from vkbackend.framework.dtype import bfloat16, float16, float32, int32
 from vkbackend.framework.errors import ShapeError
+from vkbackend.framework.fusion import row_build
 from vkbackend.framework.op import REGISTRY
 from vkbackend.framework.ops import reducing, row_tile
 from vkbackend.framework.ops.reducing import reduce_dispatches, sum_like
@@ -42,9 +43,11 @@ Times = Callable[[Sequence[float]], None]
 def ways(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
     """Let sums have these candidates, which multiply the result; of one chunk each.
 
-    The rule takes two dispatches then, on hardware too.
+    The rule takes two dispatches then, on hardware too, where so few elements would be
+    a row of a generated kernel.
     """
     found: dict[str, float] = {"whole": 1.0}
+    monkeypatch.setattr(row_build, "SMALL", 0)
     monkeypatch.setattr(reducing, "lies_in_quads", lambda *_: False)
 
     def refuse() -> list[Dispatch]:
@@ -440,9 +443,11 @@ import itertools, json, warnings
 warnings.simplefilter("ignore")
 import vkbackend.framework as fw
 from vkbackend.framework import tuner, tuning
+from vkbackend.framework.fusion import row_build
 from vkbackend.framework.op import REGISTRY
 from vkbackend.framework.ops import reducing
 from vkbackend.framework.ops.reducing import reduce_dispatches, sum_like
+row_build.SMALL = 0
 reducing.lies_in_quads = lambda *_: False
 def rule(gpu, x, dims, dtype, scale):
     one = sum_like("SUM", x.dtype, dtype, scale)
