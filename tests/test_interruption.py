@@ -25,7 +25,7 @@ def test_work_interrupted_at_any_line_harms_nothing(
 def test_what_is_wrong_is_found(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def broken(step: int, first: int, without: frozenset[str]) -> tuple[int, list[str]]:
+    def broken(step: int, first: int) -> tuple[int, list[str]]:
         return 1, ["somewhere: ValueError: something"]
 
     monkeypatch.setattr(interruption, "sweep", broken)
