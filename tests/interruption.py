@@ -203,7 +203,8 @@ def storm(count: int) -> list[str]:
     for _ in range(count):
         try:
             signal.setitimer(signal.ITIMER_REAL, random.uniform(1e-4, 4e-3))
-            while True:
+            # Not for ever: a finalizer may have swallowed the signal.
+            for _ in range(20):
                 work.run()
         except KeyboardInterrupt:
             pass

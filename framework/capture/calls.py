@@ -2,13 +2,15 @@
 
 A profile function hears of every call in the thread. The library's own functions tell
 a trace what they do and are left out, and so is what only reports: logs, warnings,
-progress bars, with all that it calls. C functions that answer for the world outside,
+progress bars, with all that it calls, and what the collector of garbage calls, which
+may run at any moment. C functions that answer for the world outside,
 as clocks and files do, are named as reasons why no trace can be kept.
 """
 
 from __future__ import annotations
 
 import functools
+import gc
 import io
 import os
 import random
@@ -126,9 +128,12 @@ class Calls:
         self.anything = False
         self.reason = ""
         self._reporting: FrameType | None = None
+        self._collecting: frozenset[CodeType] = frozenset()
         self._before: Any = None
 
     def __enter__(self) -> Calls:
+        codes = map(_code_of, gc.callbacks)
+        self._collecting = frozenset(code for code in codes if code is not None)
         self._before = sys.getprofile()
         disable = getattr(self._before, "disable", None)
         if disable is not None:
@@ -152,6 +157,9 @@ class Calls:
         if event == "call":
             if code in self.codes:
                 self._note_wholes(frame, code)
+                return
+            if code.co_name == "__del__" or code in self._collecting:
+                self._reporting = frame
                 return
             kind = kind_of(code.co_filename)
             if kind == STANDARD and code.co_filename == "<string>":
@@ -204,6 +212,15 @@ class Calls:
             self.reason = "it draws numbers on the host, which a replay would not"
         elif what:
             self.reason = f"it asks {what} by `{name}`, which a replay would not"
+
+
+def _code_of(called: Any) -> CodeType | None:
+    """Return the code that a call of an object runs, if it is Python's."""
+    function = getattr(called, "__func__", called)
+    if not hasattr(function, "__code__"):
+        function = getattr(type(called).__call__, "__func__", type(called).__call__)
+    found = getattr(function, "__code__", None)
+    return found if isinstance(found, CodeType) else None
 
 
 def _asked_of_module(module: str, name: str) -> str:

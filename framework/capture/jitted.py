@@ -214,9 +214,7 @@ class Jitted(Generic[P, R]):
         except Exception as error:
             if trace.ended:
                 raise
-            # There may be memory the next time; anything else comes again.
-            if not isinstance(error, MemoryError):
-                self._attempts[call.key] = MOST_ATTEMPTS
+            self._attempts[call.key] = MOST_ATTEMPTS
             return self._run_now(trace, call, filled(tree, tensors), [str(error)])
         tensors.clear()
         self._programs[call.key] = program
@@ -374,8 +372,8 @@ def jit(function: Any = None, /, *, max_traces: int = 8) -> Any:
 
     While a device is profiled the function runs as it is, and a profile of Python
     leaves out the calls that trace. Gradients left on parameters are written again by
-    each call. Every replay gives the bits of the first; without `jit` sums may be in
-    another order where something else cuts the pending graph.
+    each call. Every replay gives the bits of the first, which are those of the function
+    without `jit`.
 
     Examples
     --------

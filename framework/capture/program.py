@@ -264,8 +264,9 @@ class Program:
             self._taken = recording is None
             device.flight = self
             if recording is not None:
-                self._last = recording.submit(copies, words.any and words.changed)
-                self._taken = True
+                point = recording.submit(copies, words.any and words.changed)
+                # Together, or an interrupt between would undo what was taken.
+                self._last, self._taken = point, True
                 words.sent()
             device.settle()
             if not all(map(is_, map(_grad, self._leaves), self._grads)):
@@ -280,7 +281,7 @@ class Program:
             point = recording.point
             if point is None or point is self._last:
                 return
-            self._last = point
+            self._last, self._taken = point, True
         if self._trace is not None:
             self._bind(self._trace)
             self._trace = None

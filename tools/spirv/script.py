@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from vkbackend.device import Device
+from vkbackend.float_controls import forbid_contraction
 from vkbackend.pipeline import Pipeline
 from vkbackend.shader import load_kernel_source
 
@@ -40,14 +41,22 @@ def collect(path: str, arguments: Sequence[str] = ()) -> list[Target]:
         source: str | None = None,
         defines: Mapping[str, str] | None = None,
         constants: Mapping[str, Constant] | None = None,
+        contract: bool = True,
     ) -> Pipeline:
         found = original(
-            self, kernel, source=source, defines=defines, constants=constants
+            self,
+            kernel,
+            source=source,
+            defines=defines,
+            constants=constants,
+            contract=contract,
         )
         variant = (tuple(sorted((row or {}).items())) for row in (defines, constants))
-        key = (kernel, source, *variant)
+        key = (kernel, source, contract, *variant)
         if key not in seen:
-            seen[key] = _target(kernel, source, defines or {}, constants or {})
+            target = _target(kernel, source, defines or {}, constants or {})
+            words = target.words if contract else forbid_contraction(target.words)
+            seen[key] = replace(target, words=words)
         return found
 
     setattr(Device, "pipeline", pipeline)  # noqa: B010

@@ -1,6 +1,7 @@
 """Which functions a traced call runs, and what they ask of the world outside."""
 
 import cProfile
+import gc
 import json
 import logging
 import random
@@ -69,6 +70,40 @@ def test_what_answers_for_the_world_is_named(
         function()
 
     assert reason in heard(use).reason
+
+
+class Dropped:
+    """Says something when it goes."""
+
+    def __del__(self) -> None:
+        helper()
+
+
+class Collected:
+    """Hears of collections, as what counts or profiles them does."""
+
+    def __call__(self, phase: str, info: dict[str, int]) -> None:
+        helper()
+
+
+def test_what_the_collector_calls_is_not_the_function_s() -> None:
+    def method(phase: str, info: dict[str, int]) -> None:
+        helper()
+
+    def run() -> None:
+        Dropped()
+        gc.collect()
+
+    callbacks = [method, Collected()]
+    gc.callbacks += callbacks
+    try:
+        calls = heard(run)
+    finally:
+        for each in callbacks:
+            gc.callbacks.remove(each)
+    assert "run" in names(calls)
+    assert names(calls).isdisjoint({"helper", "method", "__call__", "__del__"})
+    assert not calls.reason
 
 
 def test_what_may_have_changed_is_noted() -> None:
