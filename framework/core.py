@@ -282,9 +282,12 @@ class TensorCore:
                 buffer = realised(value)
             data = device.gpu.read(buffer, offset * size, (last + 1) * size)
             del kept
-            # If another thread's replay moved it, that may have written there.
-            if value.buffer is buffer:
-                break
+            # If another thread's replay moved it, that may have written there; a replay
+            # is submitted before what it moved is known, but under the lock.
+            with device.lock:
+                device.settle()
+                if value.buffer is buffer:
+                    break
         flat = np.frombuffer(data, self.dtype.storage)
         return decode(strided(flat, Layout(shape, strides)), self.dtype)
 

@@ -62,8 +62,6 @@ class Interrupter:
         The line to interrupt, counted from 1; 0 interrupts none.
     sources : str
         Folder of the sources that count.
-    without : frozenset of str
-        Names of files there that do not count.
 
     Attributes
     ----------
@@ -77,13 +75,11 @@ class Interrupter:
         self,
         place: int,
         sources: str = DEVICE_LAYER,
-        without: frozenset[str] = frozenset(),
     ) -> None:
         self.place = place
         self.lines = 0
         self.where = ""
         self._sources = sources
-        self._without = without
 
     def run(self, action: Callable[[], object]) -> None:
         """Run an action; the interruption itself is caught, whatever else it raises."""
@@ -99,7 +95,7 @@ class Interrupter:
 
     def _call(self, frame: FrameType, event: str, argument: Any) -> Any:
         file = frame.f_code.co_filename
-        counts = file.startswith(self._sources) and Path(file).name not in self._without
+        counts = file.startswith(self._sources)
         return self._line if counts and not _in_finalizer(frame) else None
 
     def _line(self, frame: FrameType, event: str, argument: Any) -> Any:
@@ -124,8 +120,6 @@ def each_interruption(
     action: Callable[[], object],
     step: int = 1,
     first: int = 1,
-    without: frozenset[str] = frozenset(),
-    sources: str = DEVICE_LAYER,
 ) -> Iterator[Interrupter]:
     """Run an action again and again, interrupted at every `step`-th line in turn.
 
@@ -133,7 +127,7 @@ def each_interruption(
     """
     place = first
     while True:
-        one = Interrupter(place, sources, without)
+        one = Interrupter(place)
         one.run(action)
         if not one.where:
             return
@@ -176,12 +170,12 @@ class Work:
         assert self.device.live_objects() == {}, self.device.live_objects()
 
 
-def sweep(step: int, first: int, without: frozenset[str]) -> tuple[int, list[str]]:
+def sweep(step: int, first: int) -> tuple[int, list[str]]:
     """Return how many lines were interrupted, and what was wrong after some of them."""
     made = [Work()]
     wrong = []
     count = 0
-    for one in each_interruption(lambda: made[0].run(), step, first, without):
+    for one in each_interruption(lambda: made[0].run(), step, first):
         count += 1
         try:
             made[0].run()
@@ -228,13 +222,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.interruption")
     parser.add_argument("--step", type=int, default=1, help="every so many lines")
     parser.add_argument("--first", type=int, default=1, help="the first of them")
-    parser.add_argument("--without", nargs="*", default=[], help="files left out")
     parser.add_argument("--signals", type=int, help="so many signals in place of lines")
     given = parser.parse_args(arguments)
     if given.signals:
         count, wrong = given.signals, storm(given.signals)
     else:
-        count, wrong = sweep(given.step, given.first, frozenset(given.without))
+        count, wrong = sweep(given.step, given.first)
     for text in wrong:
         print(text)
     print(f"{count} interruptions, {len(wrong)} wrong")

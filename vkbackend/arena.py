@@ -1,9 +1,10 @@
 """Host-visible memory for short lives: argument blocks and staging."""
 
 import weakref
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from .errors import ArgumentError
+from .errors import ArgumentError, OutOfDeviceMemory
 from .memory import Block, Memory, Use
 from .timeline import TimelinePoint
 
@@ -47,13 +48,23 @@ class Arena:
         Bytes of a chunk, and the most that one piece can have.
     chunks : int
         With this many chunks in flight, `take` waits for the oldest.
+    make_room : callable, optional
+        Called once when there is no memory for a chunk, before it is asked for again.
     """
 
-    def __init__(self, memory: Memory, use: Use, chunk_size: int, chunks: int) -> None:
+    def __init__(
+        self,
+        memory: Memory,
+        use: Use,
+        chunk_size: int,
+        chunks: int,
+        make_room: Callable[[], object] | None = None,
+    ) -> None:
         self.chunk_size = chunk_size
         self._memory = memory
         self._use = use
         self._most = chunks
+        self._make_room = make_room
         self._chunks: list[Chunk] = []
         self._current: Chunk | None = None
         self._open: list[Chunk] = []
@@ -97,10 +108,19 @@ class Arena:
             self._chunks.remove(oldest)
             self._chunks.append(oldest)
             return oldest
-        name = f"{self._use.value} arena"
-        chunk = Chunk(self._memory.allocate(self.chunk_size, self._use, name))
+        try:
+            chunk = self._new_chunk()
+        except OutOfDeviceMemory:
+            if self._make_room is None:
+                raise
+            self._make_room()
+            chunk = self._new_chunk()
         self._chunks.append(chunk)
         return chunk
+
+    def _new_chunk(self) -> Chunk:
+        name = f"{self._use.value} arena"
+        return Chunk(self._memory.allocate(self.chunk_size, self._use, name))
 
     def lend(self, owner: object) -> Chunk:
         """Return an empty chunk that is the owner's for as long as it lives.

@@ -87,7 +87,11 @@ class Device:
         self.pool = Pool(self.memory)
         self._transfer = Transfer(self.logical, self.memory, self.transfer_queue)
         self._arguments = Arena(
-            self.memory, Use.ARGUMENTS, _ARGUMENT_CHUNK, _ARGUMENT_CHUNKS
+            self.memory,
+            Use.ARGUMENTS,
+            _ARGUMENT_CHUNK,
+            _ARGUMENT_CHUNKS,
+            self.pool.give_everything_back,
         )
         self._builder = PipelineBuilder(self.logical, self.compute_queue)
         self._pipelines: WeakValueDictionary[object, Pipeline] = WeakValueDictionary()

@@ -304,7 +304,7 @@ class Pool:
         try:
             self._add_block(block_size, space)
         except OutOfDeviceMemory:
-            self._give_everything_back()
+            self.give_everything_back()
             span = self._carve(size)
             if span is not None:
                 return span
@@ -344,7 +344,7 @@ class Pool:
                 self._memory.free(region.block)
         return freed
 
-    def _give_everything_back(self) -> None:
+    def give_everything_back(self) -> None:
         """Free all that can be: dead cycles, pending frees, empty blocks."""
         gc.collect()
         self._bury()

@@ -7,9 +7,14 @@ back. A free merges with free neighbours at once, but not across the start of a 
 Both take constant time, but for an allocation that finds no larger bin: it searches its
 own.
 
+What is handed out, and of which blocks, is changed in one step each. All else follows
+from that, and is made anew after an operation that was interrupted.
+
 Source: Masmano, Ripoll, Crespo and Real, "TLSF: a new dynamic memory allocator for
 real-time systems", ECRTS 2004.
 """
+
+from bisect import bisect_left
 
 from .errors import ArgumentError
 
@@ -46,15 +51,21 @@ class Suballocator:
         self._blocks: dict[int, int] = {}
         self.free_bytes = 0
         self.used_bytes = 0
+        # False while an operation is under way, and after one that was interrupted.
+        self._whole = True
         if size:
             self.add(0, size)
 
     def add(self, start: int, size: int) -> None:
         """Add a block; what is left beyond a multiple of `alignment` is not used."""
+        if not self._whole:
+            self._rebuild()
         size -= size % self.alignment
+        self._whole = False
         self._blocks[start] = size
         if size:
             self._insert(start, size)
+        self._whole = True
 
     def remove(self, start: int) -> None:
         """Take a block out again, of which nothing is handed out."""
@@ -64,12 +75,16 @@ class Suballocator:
                 f"Suballocator.remove: no unused block starts at {start}; remove what"
                 " was added, and free all of it first"
             )
+        self._whole = False
+        del self._blocks[start]
         if size:
             self._remove(start)
-        del self._blocks[start]
+        self._whole = True
 
     def is_free(self, start: int) -> bool:
         """Return whether nothing of the block that starts there is handed out."""
+        if not self._whole:
+            self._rebuild()
         return self._free_sizes.get(start, 0) == self._blocks[start]
 
     @property
@@ -80,6 +95,8 @@ class Suballocator:
     @property
     def largest_free(self) -> int:
         """Bytes of the largest range that `allocate` can return now."""
+        if not self._whole:
+            self._rebuild()
         if not self._occupied:
             return 0
         last = self._bins[self._occupied.bit_length() - 1]
@@ -108,14 +125,18 @@ class Suballocator:
                 f"Suballocator.allocate: size is {size} bytes; it must be at least 1"
             )
         size = -(-size // self.alignment) * self.alignment
+        if not self._whole:
+            self._rebuild()
         start, index = self._find(size)
         if start is None:
             return None
+        self._whole = False
         left = self._remove(start, index) - size
         if left:
             self._insert(start + size, left)
-        self._used[start] = size
         self.used_bytes += size
+        self._used[start] = size
+        self._whole = True
         return start
 
     def free(self, start: int) -> None:
@@ -131,12 +152,15 @@ class Suballocator:
         ArgumentError
             If nothing is allocated there, as after a second free.
         """
-        size = self._used.pop(start, None)
-        if size is None:
+        if not self._whole:
+            self._rebuild()
+        if start not in self._used:
             raise ArgumentError(
                 f"Suballocator.free: nothing is allocated at offset {start};"
                 " free each offset from allocate once"
             )
+        self._whole = False
+        size = self._used.pop(start)
         self.used_bytes -= size
         before = self._free_starts_by_end.get(start)
         after = start + size
@@ -146,6 +170,25 @@ class Suballocator:
             size += self._remove(before)
             start = before
         self._insert(start, size)
+        self._whole = True
+
+    def _rebuild(self) -> None:
+        """Find the free ranges anew, from the blocks and what is handed out."""
+        self._free_sizes.clear()
+        self._free_starts_by_end.clear()
+        self._bins.clear()
+        self._occupied = self.free_bytes = 0
+        self.used_bytes = sum(self._used.values())
+        taken = sorted(self._used)
+        for start, size in self._blocks.items():
+            end = start + size
+            for used in taken[bisect_left(taken, start) : bisect_left(taken, end)]:
+                if used > start:
+                    self._insert(start, used - start)
+                start = used + self._used[used]
+            if end > start:
+                self._insert(start, end - start)
+        self._whole = True
 
     def _find(self, size: int) -> tuple[int | None, int]:
         """Return the start of a free range of at least `size` bytes, and its bin."""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from vkbackend import ArgumentError, TimelinePoint
+from vkbackend import ArgumentError, OutOfDeviceMemory, TimelinePoint
 from vkbackend.arena import Arena
 from vkbackend.memory import Block, Use
 
@@ -149,3 +149,27 @@ def test_close_frees_what_is_lent(arena: Arena, memory: FakeMemory) -> None:
     arena.lend(owner)
     arena.close()
     assert memory.blocks == []
+
+
+@pytest.mark.parametrize("failures", [1, 2])
+def test_where_there_is_no_memory_room_is_made_once(
+    memory: FakeMemory, monkeypatch: pytest.MonkeyPatch, failures: int
+) -> None:
+    rooms: list[None] = []
+    arena = Arena(memory, Use.ARGUMENTS, 1000, 3, lambda: rooms.append(None))  # type: ignore[arg-type]
+    allocate, asked = memory.allocate, []
+
+    def scarce(size: int, use: Use, name: str) -> Block:
+        asked.append(size)
+        if len(asked) <= failures:
+            raise OutOfDeviceMemory("vkAllocateMemory: no memory", -2)
+        return allocate(size, use, name)
+
+    monkeypatch.setattr(memory, "allocate", scarce)
+    if failures == 1:
+        assert arena.take(10)[0].size == 1000
+    else:
+        with pytest.raises(OutOfDeviceMemory, match="no memory"):
+            arena.take(10)
+        assert arena.take(10)[0].size == 1000
+    assert len(rooms) == 1

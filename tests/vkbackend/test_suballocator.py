@@ -1,8 +1,11 @@
+from collections.abc import Callable
+
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from tests.interruption import each_interruption
 from vkbackend.errors import ArgumentError
 from vkbackend.suballocator import Suballocator
 
@@ -159,3 +162,37 @@ def test_blocks_are_added_and_removed() -> None:
     assert (space.free_bytes, space.used_bytes) == (512, 0)
     with pytest.raises(ArgumentError, match=r"no unused block starts at 7;"):
         space.remove(7)
+
+
+OPERATIONS: dict[str, Callable[[Suballocator], object]] = {
+    "allocate": lambda allocator: allocator.allocate(5),
+    "free": lambda allocator: allocator.free(30),
+    "add": lambda allocator: allocator.add(200, 50),
+    "remove": lambda allocator: allocator.remove(100),
+}
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_an_interrupt_at_any_line_leaves_it_whole(operation: str) -> None:
+    def ready() -> Suballocator:
+        allocator = Suballocator(100, alignment=1)
+        for _ in range(9):
+            allocator.allocate(10)
+        allocator.add(100, 50)
+        return allocator
+
+    made = [ready()]
+    places = 0
+    for one in each_interruption(lambda: OPERATIONS[operation](made[0])):
+        (allocator,) = made
+        places += 1
+        assert allocator.largest_free >= 10, one.where
+        size = sum(allocator._blocks.values())
+        assert allocator.free_bytes + allocator.used_bytes == size, one.where
+        for start in tuple(allocator._used):
+            allocator.free(start)
+        for start in tuple(allocator._blocks):
+            allocator.remove(start)
+        assert allocator.free_bytes == allocator.used_bytes == 0, one.where
+        made[:] = [ready()]
+    assert places > 5

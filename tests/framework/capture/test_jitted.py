@@ -13,6 +13,7 @@ import vkbackend.framework as fw
 from tests.training import OPTIMIZERS, Training, same, tensor
 from vkbackend.framework import nn, optim
 from vkbackend.framework.capture.jitted import MOST_ATTEMPTS
+from vkbackend.framework.capture.program import Program
 from vkbackend.framework.device import GpuDevice
 from vkbackend.framework.errors import ShapeError, TraceError
 
@@ -325,6 +326,40 @@ def test_a_result_is_read_while_another_thread_replays(
 
     monkeypatch.setattr(gpu.gpu, "read", late)
     assert double(x).tolist() == [2.0]
+    assert others[0].tolist() == [14.0]
+
+
+def test_a_read_beside_a_replay_that_has_just_been_submitted(
+    gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    double = fw.jit(lambda x: x * 2)
+    x, y = tensor(gpu, [1.0]), tensor(gpu, [7.0])
+    for given in (x, y):
+        double(given).tolist()
+    result = double(x)
+    read, settle = gpu.gpu.read, Program.settle
+    submitted, over = threading.Event(), threading.Event()
+    others = []
+    thread = threading.Thread(target=lambda: others.append(double(y)))
+
+    def stops(self: Program) -> None:
+        submitted.set()
+        over.wait()
+        settle(self)
+
+    def beside(*arguments: Any) -> Any:
+        if submitted.is_set():
+            return read(*arguments)
+        monkeypatch.setattr(Program, "settle", stops)
+        thread.start()
+        submitted.wait()
+        found = read(*arguments)
+        over.set()
+        return found
+
+    monkeypatch.setattr(gpu.gpu, "read", beside)
+    assert result.tolist() == [2.0]
+    thread.join()
     assert others[0].tolist() == [14.0]
 
 
