@@ -123,6 +123,14 @@ def _give_tier(item: pytest.Item) -> None:
         item.add_marker("core")
 
 
+LAYERS_OWN = "UNASSIGNED-VkSemaphore-state-timeout"
+"""A message of the validation layer on itself: "This is most likely a validation bug".
+
+Debian's (1.3.239) waits in vain for its own account of a timeline semaphore where one
+thread signals from the host what another waits for.
+"""
+
+
 @pytest.fixture(scope="session")
 def device() -> Iterator[vkbackend.Device]:
     """Return the device under test; without one, its tests fail."""
@@ -169,7 +177,7 @@ def _tier(request: pytest.FixtureRequest) -> Iterator[None]:
         request.getfixturevalue("device")
     instance.clear_messages()
     yield
-    said = instance.messages()
+    said = [each for each in instance.messages() if LAYERS_OWN not in str(each)]
     instance.clear_messages()
     if said:
         pytest.fail("validation:\n" + "\n".join(said), pytrace=False)
