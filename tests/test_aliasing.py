@@ -51,7 +51,6 @@ def test_sharing_is_that_of_pytorch(name: str) -> None:
     assert taken(name, fw.device("cpu"))
 
 
-@pytest.mark.core
 @pytest.mark.parametrize("name", CALLS)
 def test_sharing_is_that_of_pytorch_on_the_device(name: str, gpu: Device) -> None:
     assert taken(name, gpu)

@@ -279,6 +279,8 @@ class Trace:
 
     def part(self) -> None:
         """Give storages that changed elements of their own, so that they can again."""
+        if self.device is None:
+            return  # nothing was asked of a device that could write over what is shared
         with no_grad():
             for array, _ in self.rebound_arrays.values():
                 if array.value.holders > 1:

@@ -439,6 +439,10 @@ def run_program(base: Path, limit: int) -> list[str]:
 
 
 @pytest.mark.device
+@pytest.mark.skipif(
+    "VK_DRIVER_FILES" in os.environ,
+    reason="newer drivers keep device memory in files, which the limit is for too",
+)
 @pytest.mark.usefixtures("device")
 def test_a_full_disk_costs_a_warning_each(base: Path) -> None:
     said = run_program(base, 16)

@@ -3,6 +3,7 @@
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import numpy as np
 import pytest
 
 import vkbackend.framework as fw
@@ -214,3 +215,16 @@ def test_what_was_asked_for_before_an_error_is_done(
         assert w.grad.tolist() == [1.0, 2.0]
     assert x.tolist() == [3.0, 6.0]
     assert tracing.running == 0
+
+
+@pytest.mark.parametrize("shape", [(), (3,)])
+def test_changes_that_ask_nothing_of_a_device_are_made(
+    shape: tuple[int, ...], gpu: GpuDevice
+) -> None:
+    x, y = (fw.full(shape, value, device=gpu) for value in (1.0, 2.0))
+    step = fw.jit(lambda: x.copy_(y))
+    for _ in range(6):
+        step()
+        np.testing.assert_array_equal(x.numpy(), y.numpy())
+        y.add_(1)
+        assert (x.numpy() == y.numpy() - 1).all()
