@@ -29,7 +29,6 @@ SMALL = InPlaceProgram(
 )
 
 
-@pytest.mark.core
 def test_devices_and_torch_agree(device: vkbackend.Device) -> None:
     search(PROGRAMS, 0, [CPU, fw.device(device.info.name)])
 
