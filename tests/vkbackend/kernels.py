@@ -95,8 +95,8 @@ def affine(device: Device) -> Pipeline:
 def add_affine(
     batch: Batch, pipeline: Pipeline, x: Buffer, y: Buffer, a: int = 1, b: int = 0
 ) -> None:
-    """Add y = a * x + b over whole buffers to a batch."""
-    count = y.size // 4
+    """Add y = a * x + b to a batch, over as many words as both buffers have."""
+    count = min(x.size, y.size) // 4
     batch.dispatch(
         pipeline,
         (-(-count // 64), 1, 1),
