@@ -33,9 +33,17 @@ BUILD = ROOT / "build" / "check"
 WORKERS = "2"
 # Folders that the installed namespace has under `vkbackend`.
 MAPPED = ("framework", "glsl", "tools")
-SPIRV = ("lint", "report", "assembly", "rules", "text")
-TABLES = ("framework/test_op", *(f"tools/spirv/test_{name}" for name in SPIRV))
+# What of an installed copy may differ from the checkout: its data, commands, examples.
+INSTALLED = ("tests/vkbackend", "tests/tools", "tests/framework/examples")
+# Tables of every shader do not depend on the installation.
+TABLES = tuple(
+    f"--ignore=tests/tools/spirv/test_{name}.py"
+    for name in ("lint", "report", "assembly", "rules", "text")
+)
 OTHER_DRIVERS = ("lavapipe25", "swiftshader")
+# Whatever the user's environment says, Python keeps what it compiled: some tests start
+# processes, and all modules are rewritten for each run of pytest otherwise.
+COMPILE_ONCE = {"PYTHONDONTWRITEBYTECODE": ""}
 
 
 class StepFailed(Exception):
@@ -126,7 +134,7 @@ def pytest(
             *(str(python), "-m", "pytest", "-n", WORKERS, *arguments),
             folder=folder,
             echo=True,
-            variables={**chosen, **(variables or {})},
+            variables={**chosen, **COMPILE_ONCE, **(variables or {})},
         )
     except drivers.DriverError as error:
         raise StepFailed(str(error)) from error
@@ -199,16 +207,17 @@ def installed() -> str:
         (wheel,) = away.glob("*.whl")
         run(python, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", wheel)
         _lend_packages(python)
-        shutil.copytree(ROOT / "tests", away / "tests")
+        compiled = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(ROOT / "tests", away / "tests", ignore=compiled)
         shutil.copy(ROOT / "pyproject.toml", away)
         ask = "import vkbackend; print(vkbackend.__file__)"
         where = run(python, "-c", ask, folder=away)
         if not Path(where.strip()).is_relative_to(away):
             raise StepFailed(f"the tests would import {where.strip()}, not the wheel")
-        # What tables say of every op and shader does not depend on the installation.
-        tables = [f"--ignore=tests/{name}.py" for name in TABLES]
-        chosen = ("-m", "not checkout", "-k", "null or test_tiny")
-        return pytest(*chosen, *tables, python=python, folder=away)
+        chosen = ("-m", "not checkout", "-k", "null or test_tiny or test_the_whole_job")
+        single = [str(path.relative_to(away)) for path in away.glob("tests/test_*.py")]
+        paths = (*INSTALLED, *single)
+        return pytest(*chosen, *TABLES, *paths, python=python, folder=away)
 
 
 def _lend_packages(python: Path) -> None:
