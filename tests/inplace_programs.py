@@ -9,25 +9,20 @@ times under `jit`, where what it changes in place is the state of the next call.
 Failures are shrunk and printed; the exit status says whether there was one.
 """
 
-import argparse
 import sys
-import time
 import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import torch
-from hypothesis import HealthCheck, given, seed, settings
 
 import vkbackend.framework as fw
 from tests.inplace_program import InPlaceProgram, function, is_small
 from tests.inplace_steps import inplace_programs
 from tests.program import call
+from tests.search import compare_devices
 from vkbackend.framework.device import Device, GpuDevice
-
-AT_A_TIME = 100
-"""Programs of one search; each ends at its first failure."""
 
 CALLS = 3
 """Calls of a function under `jit`: one is traced, the others are replayed."""
@@ -170,47 +165,10 @@ def check_jitted(
             differ(f"call {number} under jit", elements(found), wanted)
 
 
-def search(count: int, number: int, devices: Sequence[Device]) -> None:
-    """Try programs; raise AssertionError with the shortest that fails."""
-
-    @seed(number)
-    @settings(
-        max_examples=count,
-        database=None,
-        deadline=None,
-        derandomize=False,
-        report_multiple_bugs=False,
-        suppress_health_check=list(HealthCheck),
-    )
-    @given(inplace_programs())
-    def agree(program: InPlaceProgram) -> None:
-        check(program, devices)
-
-    agree()
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Search as the command line says; the exit status is 0 if all agreed."""
-    parser = argparse.ArgumentParser(prog="python -m tests.inplace_programs")
-    parser.add_argument("--count", type=int, default=200, help="programs in all")
-    parser.add_argument("--seed", type=int, default=0, help="which programs")
-    parser.add_argument("--device", help="a device's name or number; default the best")
-    given_ = parser.parse_args(arguments)
-    devices = [fw.device("cpu")]
-    if given_.device != "cpu":
-        devices.append(fw.device(given_.device))
-    start, failures = time.monotonic(), 0
-    for part in range(-(-given_.count // AT_A_TIME)):
-        count = min(AT_A_TIME, given_.count - part * AT_A_TIME)
-        try:
-            search(count, (given_.seed << 32) + part, devices)
-        except AssertionError as error:
-            failures += 1
-            print(f"part {part}: {error}\n", flush=True)
-    seconds = time.monotonic() - start
-    names = ", ".join(device.name for device in devices)
-    print(f"{given_.count} programs, {failures} failures, {seconds:.0f} s, on {names}")
-    return 1 if failures else 0
+    programs = inplace_programs()
+    return compare_devices("tests.inplace_programs", programs, check, arguments)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ places, after each operation among them. Values, gradients and parameters must h
 same bits. The exit status says whether they had.
 """
 
-import argparse
 import itertools
 import random
 import sys
@@ -18,13 +17,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import numpy as np
-from hypothesis import HealthCheck, Phase, given, seed, settings
 
 import vkbackend.framework as fw
 from tests.program import Program, compute, our_inputs
 from tests.program_steps import programs
 from tests.reproducible_chains import chains
 from tests.reproducible_models import MODELS, Size, train
+from tests.search import parser, search_on
 from vkbackend.framework import schedule
 from vkbackend.framework.device import Device
 
@@ -95,25 +94,10 @@ def run_program(program: Program, device: Device, jitted: bool) -> Answer:
     return [each if each is None else each.numpy() for each in found]
 
 
-def search(count: int, number: int, device: Device, shrink: bool = True) -> None:
-    """Try programs; raise AssertionError with the shortest that fails."""
-
-    @seed(number)
-    @settings(
-        max_examples=count,
-        database=None,
-        deadline=None,
-        derandomize=False,
-        report_multiple_bugs=False,
-        suppress_health_check=list(HealthCheck),
-        phases=(Phase.generate, *([Phase.shrink] if shrink else [])),
-    )
-    @given(programs())
-    def agree(program: Program) -> None:
-        found = check_ways(lambda jitted: run_program(program, device, jitted))
-        assert not found, f"{'; '.join(found)}\n{program!r}"
-
-    agree()
+def check_program(program: Program, device: Device) -> None:
+    """Raise AssertionError if a program has another result in some way."""
+    found = check_ways(lambda jitted: run_program(program, device, jitted))
+    assert not found, f"{'; '.join(found)}\n{program!r}"
 
 
 def check_ways(run: Callable[[bool], Answer]) -> list[str]:
@@ -135,18 +119,15 @@ def check_ways(run: Callable[[bool], Answer]) -> list[str]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Check as the command line says; the exit status is 0 if all had one result."""
-    parser = argparse.ArgumentParser(prog="python -m tests.reproducible")
-    parser.add_argument("--count", type=int, default=100, help="programs in all")
-    parser.add_argument("--seed", type=int, default=0, help="which programs")
-    parser.add_argument("--device", help="a device's name or number; default the best")
-    parser.add_argument("--models", nargs="*", choices=MODELS, default=list(MODELS))
-    parser.add_argument("--chains", action="store_true", help="chains of operations")
-    parser.add_argument("--size", choices=("small", "large"), default="small")
-    parser.add_argument("--steps", type=int, default=6, help="of each training")
-    parser.add_argument(
+    options = parser("tests.reproducible", 100)
+    options.add_argument("--models", nargs="*", choices=MODELS, default=list(MODELS))
+    options.add_argument("--chains", action="store_true", help="chains of operations")
+    options.add_argument("--size", choices=("small", "large"), default="small")
+    options.add_argument("--steps", type=int, default=6, help="of each training")
+    options.add_argument(
         "--dtypes", nargs="*", default=["float32", "bfloat16"], help="of autocast"
     )
-    chosen = parser.parse_args(arguments)
+    chosen = options.parse_args(arguments)
     device = fw.device(chosen.device)
     failures, start = 0, time.monotonic()
     large = chosen.size == "large"
@@ -166,13 +147,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         failures += bool(found)
         seconds = time.monotonic() - start
         print(f"{name} {dtype}: {found or 'one result'} ({seconds:.0f} s)", flush=True)
-    for part in range(-(-chosen.count // 50)):
-        count = min(50, chosen.count - part * 50)
-        try:
-            search(count, (chosen.seed << 32) + part, device)
-        except AssertionError as error:
-            failures += 1
-            print(f"part {part}: {error}\n", flush=True)
+    failures += search_on(
+        programs(),
+        lambda program: check_program(program, device),
+        chosen.count,
+        chosen.seed,
+    )
     seconds = time.monotonic() - start
     print(f"{chosen.count} programs, {failures} failures, {seconds:.0f} s, on {device}")
     return 1 if failures else 0

@@ -6,8 +6,10 @@ import vkbackend
 import vkbackend.framework as fw
 from tests import inplace_program
 from tests.inplace_program import Given, InPlaceProgram
-from tests.inplace_programs import check, search
+from tests.inplace_programs import check
+from tests.inplace_steps import inplace_programs
 from tests.program import Ref, Step
+from tests.search import search
 from vkbackend.framework.device import CPU
 
 PROGRAMS = 30
@@ -30,7 +32,8 @@ SMALL = InPlaceProgram(
 
 
 def test_devices_and_torch_agree(device: vkbackend.Device) -> None:
-    search(PROGRAMS, 0, [CPU, fw.device(device.info.name)])
+    devices = [CPU, fw.device(device.info.name)]
+    search(inplace_programs(), lambda made: check(made, devices), PROGRAMS, 0)
 
 
 def test_text_of_a_program() -> None:

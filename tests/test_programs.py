@@ -9,7 +9,8 @@ import vkbackend
 import vkbackend.framework as fw
 from tests import program as program_module
 from tests.program import Input, Program, Ref, Step, check, last_uses
-from tests.programs import search
+from tests.program_steps import programs
+from tests.search import search
 from vkbackend.framework import ops
 from vkbackend.framework.device import CPU
 
@@ -32,7 +33,8 @@ SMALL = Program(
     "part", [pytest.param(0, marks=pytest.mark.core), *range(1, PARTS)]
 )
 def test_device_host_and_torch_agree(part: int, device: vkbackend.Device) -> None:
-    search(PROGRAMS_OF_A_PART, part, [CPU, fw.device(device.info.name)])
+    devices = [CPU, fw.device(device.info.name)]
+    search(programs(), lambda made: check(made, devices), PROGRAMS_OF_A_PART, part)
 
 
 def test_text_of_a_program() -> None:

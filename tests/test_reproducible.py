@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 
-from tests.reproducible import RandomLimit, check_ways, differing, search
+from tests.program_steps import programs
+from tests.reproducible import RandomLimit, check_program, check_ways, differing
 from tests.reproducible_chains import CHAINS, Chain
 from tests.reproducible_models import Size, train
+from tests.search import search
 from vkbackend.framework import schedule
 from vkbackend.framework.device import GpuDevice
 
@@ -31,7 +33,7 @@ def test_trainings_have_one_result(name: str, gpu: GpuDevice) -> None:
 
 
 def test_programs_have_one_result(gpu: GpuDevice) -> None:
-    search(5, 3, gpu, shrink=False)
+    search(programs(), lambda made: check_program(made, gpu), 5, 3, shrink=False)
 
 
 def test_sums_taken_otherwise_are_found(

@@ -106,6 +106,16 @@ def add_affine(
     )
 
 
+def add_indirect(device: Device, batch: Batch, y: Buffer, term: int = 0) -> int:
+    """Add y = 30 terms to a batch; return the byte of the fifth among its arguments."""
+    pipeline = device.pipeline("indirect", source=INDIRECT, constants={"LOCAL_X": 64})
+    terms = {f"terms[{k}]": term for k in range(30)}
+    arguments = {"y": y, "count": y.size // 4, **terms}
+    batch.dispatch(pipeline, (-(-y.size // 256), 1, 1), arguments, [], [y])
+    offsets = {field.name: field.offset for field in pipeline.arguments.fields}
+    return offsets["terms[4]"]
+
+
 def run_slow(device: Device, y: Buffer, value: int) -> TimelinePoint:
     """Submit work that takes a while and then fills a buffer with a value."""
     pipeline = device.pipeline("slow", source=SLOW, constants={"LOCAL_X": 256})

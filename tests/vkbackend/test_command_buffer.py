@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from tests.vkbackend.kernels import INDIRECT, add_affine, affine, filled, words
+from tests.vkbackend.kernels import add_affine, add_indirect, affine, filled, words
 from vkbackend import Batch, Buffer, Device
 from vkbackend.errors import VulkanError
 from vkbackend.vk import generated as vk
@@ -109,12 +109,10 @@ def test_recordings_that_fail_leave_nothing(
 def test_a_dropped_recording_gives_its_command_buffers_to_the_next(
     device: Device, allocated: Allocated
 ) -> None:
-    pipeline = device.pipeline("indirect", source=INDIRECT, constants={"LOCAL_X": 64})
     y = device.allocate(256)
-    terms = {f"terms[{k}]": 1 for k in range(30)}
     for _ in range(100):
         batch = device.batch()
-        batch.dispatch(pipeline, (1, 1, 1), {"y": y, "count": 64, **terms}, [], [y])
+        add_indirect(device, batch, y, 1)
         recording = device.record(batch)
         recording.submit(changed=True)
         del recording

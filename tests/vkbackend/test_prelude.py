@@ -5,7 +5,7 @@ import struct
 import numpy as np
 import pytest
 
-from tests.vkbackend.kernels import INDIRECT, add_affine, affine, filled, words
+from tests.vkbackend.kernels import add_affine, add_indirect, affine, filled, words
 from vkbackend import Device, Recording
 from vkbackend.prelude import KEPT
 
@@ -85,19 +85,14 @@ def test_arguments_of_many_submissions_in_flight_are_kept_apart(
     device: Device,
 ) -> None:
     y = device.allocate(256)
-    pipeline = device.pipeline("indirect", source=INDIRECT, constants={"LOCAL_X": 64})
-    place = {field.name: field.offset for field in pipeline.arguments.fields}[
-        "terms[4]"
-    ]
-    terms = {f"terms[{k}]": 0 for k in range(30)}
     batch = device.batch()
-    batch.dispatch(pipeline, (1, 1, 1), {"y": y, "count": 64, **terms}, [], [y])
+    offset = add_indirect(device, batch, y)
     recording = device.record(batch)
     (start,) = recording.places
     assert start is not None
     kept = []
     for value in range(150):
-        struct.pack_into("<I", recording.content, start + place, value)
+        struct.pack_into("<I", recording.content, start + offset, value)
         recording.submit(changed=True)
         copied = device.batch()
         kept.append(device.allocate(y.size))

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from tests.vkbackend.kernels import (
-    INDIRECT,
     SLOW_WORDS,
     add_affine,
+    add_indirect,
     affine,
     filled,
     run_slow,
@@ -65,17 +65,14 @@ def test_inputs_are_copied_in_order_with_earlier_work(device: Device) -> None:
 
 def test_arguments_in_memory_change(device: Device) -> None:
     y = device.allocate(256)
-    pipeline = device.pipeline("indirect", source=INDIRECT, constants={"LOCAL_X": 64})
-    places = {field.name: field.offset for field in pipeline.arguments.fields}
-    terms = {f"terms[{k}]": 0 for k in range(30)}
     batch = device.batch()
-    batch.dispatch(pipeline, (1, 1, 1), {"y": y, "count": 64, **terms}, [], [y])
+    offset = add_indirect(device, batch, y)
     recording = device.record(batch)
     (start,) = recording.places
     assert start is not None
     found = []
     for value in (7, 9, 11):
-        struct.pack_into("<I", recording.content, start + places["terms[4]"], value)
+        struct.pack_into("<I", recording.content, start + offset, value)
         recording.submit(changed=True)
         kept = device.batch()
         found.append(device.allocate(y.size))

@@ -11,9 +11,9 @@ import pytest
 from tests.interruption import each_interruption
 from tests.vkbackend.gate import held
 from tests.vkbackend.kernels import (
-    INDIRECT,
     SLOW_WORDS,
     add_affine,
+    add_indirect,
     affine,
     fill,
     filled,
@@ -300,11 +300,8 @@ def test_a_replay_interrupted_at_any_line_is_done_or_not(
     device: Device, sent: Submitted
 ) -> None:
     x, y = (filled(device, np.zeros(64, np.uint32)) for _ in range(2))
-    pipeline = device.pipeline("indirect", source=INDIRECT, constants={"LOCAL_X": 64})
-    places = {field.name: field.offset for field in pipeline.arguments.fields}
-    terms = {f"terms[{k}]": 0 for k in range(30)}
     batch = device.batch()
-    batch.dispatch(pipeline, (1, 1, 1), {"y": y, "count": 64, **terms}, [], [y])
+    offset = add_indirect(device, batch, y)
     recording = device.record(batch)
     (start,) = recording.places
     assert start is not None
@@ -322,5 +319,5 @@ def test_a_replay_interrupted_at_any_line_is_done_or_not(
         assert (words(device, y) == expected).all(), one.where
         assert (words(device, x) == expected).all(), one.where
         source = filled(device, np.full(64, turn + 1, np.uint32))
-        struct.pack_into("<I", recording.content, start + places["terms[4]"], turn + 1)
+        struct.pack_into("<I", recording.content, start + offset, turn + 1)
     assert (words(device, y) == turn + 1).all()
