@@ -271,7 +271,7 @@ def _salvage(device: GpuDevice, nodes: Sequence[Node]) -> Sequence[Node]:
         piece = nodes[:size]
         try:
             _submit(Flush(device, piece, _without(device.pending, piece)))
-        except Exception:
+        except Exception:  # What fails alone stays in `nodes`, for the caller.
             size //= 2
         else:
             nodes = nodes[size:]

@@ -46,7 +46,7 @@ def hides_state(value: Any) -> bool:
         # Some say their number itself.
         alone = object.__hash__(value), id(value)
         return kind.__hash__ is None or hash(value) in alone
-    except Exception:
+    except Exception:  # A hash written in Python may raise what it likes.
         return True
 
 
