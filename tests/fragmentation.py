@@ -18,7 +18,8 @@ from vkbackend.framework import nn, optim
 from vkbackend.framework.device import GpuDevice
 from vkbackend.framework.examples import digits
 from vkbackend.physical import choose
-from vkbackend.pool import Pool, Span
+from vkbackend.pool import Pool
+from vkbackend.span import Span
 
 LIVE = 320 * MIB
 """Bytes that are alive at most."""

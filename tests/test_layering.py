@@ -23,6 +23,7 @@ ORDER = {
         command_buffer
         timeline
         memory
+        span
         pool
         buffer
         arena host_allocator

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from .errors import ArgumentError
-from .pool import Span
+from .span import Span
 from .timeline import TimelinePoint, latest
 
 if TYPE_CHECKING:

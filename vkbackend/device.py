@@ -84,7 +84,7 @@ class Device:
         if len(families) > 1:
             self.transfer_queue = Queue(self.logical, families[1], "transfer")
         self.memory = Memory(self.logical)
-        self.pool = Pool(self.memory)
+        self.pool = Pool(self.memory, {self.compute_queue, self.transfer_queue})
         self._transfer = Transfer(self.logical, self.memory, self.transfer_queue)
         self._arguments = Arena(
             self.memory,

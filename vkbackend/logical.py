@@ -88,7 +88,7 @@ class LogicalDevice:
         self.parents = False
         # Being made, where the driver writes the handle; and being destroyed, with what
         # the driver's command has returned by now.
-        self._making: list[tuple[str, ctypes.c_uint64]] = []
+        self._making: dict[int, tuple[str, ctypes.c_uint64]] = {}
         self._ending: dict[tuple[str, int], list[None]] = {}
         self._cell = ctypes.c_void_p()
         self._closed: list[None] = []
@@ -173,6 +173,9 @@ class LogicalDevice:
     ) -> int:
         """Create an object with `vkCreate<kind>` and return its handle.
 
+        If that ends early, there is none. Objects of one kind are made and destroyed by
+        one thread at a time.
+
         Parameters
         ----------
         kind : str
@@ -188,21 +191,30 @@ class LogicalDevice:
         """
         call = _CREATES.get(kind, f"vkCreate{kind}")
         function = getattr(self.functions, call)
-        making = kind, ctypes.c_uint64()
-        self._making.append(making)
-        cell = making[1]
-        result = function(
-            self.handle, *before, ctypes.byref(info), None, ctypes.byref(cell)
-        )
-        if result:
-            self._making.remove(making)
-            self.check(call, result, detail or name)
+        cell = ctypes.c_uint64()
+        try:
+            self._making[id(cell)] = kind, cell
+            result = function(
+                self.handle, *before, ctypes.byref(info), None, ctypes.byref(cell)
+            )
+            if result:
+                cell.value = 0
+                self.check(call, result, detail or name)
+            self._made(kind, cell.value)
+            self.set_name(kind, cell.value, name)
+            self._making.pop(id(cell), None)
+            return cell.value
+        except BaseException:
+            if cell.value:
+                self._made(kind, cell.value)
+                self.destroy(kind, cell.value)
+            self._making.pop(id(cell), None)
+            raise
+
+    def _made(self, kind: str, handle: int) -> None:
         # One that was destroyed may have had this handle, and a note of it be left.
-        self._ending.pop((kind, cell.value), None)
-        self.live[kind].add(cell.value)
-        self._making.remove(making)
-        self.set_name(kind, cell.value, name)
-        return cell.value
+        self._ending.pop((kind, handle), None)
+        self.live[kind].add(handle)
 
     def destroy(self, kind: str, handle: int) -> None:
         """Destroy an object: `vkDestroy<kind>`, or `vkFreeMemory` for device memory.
@@ -221,12 +233,9 @@ class LogicalDevice:
 
     def _forget(self, kind: str, handle: int) -> None:
         """Leave no note of an object that is gone; the driver may reuse its handle."""
-        if self._making:
-            self._making = [
-                (other, cell)
-                for other, cell in self._making
-                if (other, cell.value) != (kind, handle)
-            ]
+        for key, (other, cell) in tuple(self._making.items()):
+            if (other, cell.value) == (kind, handle):
+                self._making.pop(key, None)
         self.live[kind].discard(handle)
         self._ending.pop((kind, handle), None)
 
@@ -277,7 +286,7 @@ class LogicalDevice:
         if not self.handle:
             self.functions = runtime.device_functions(self._cell.value)
             self.handle = self._cell.value
-        for kind, cell in self._making:
+        for kind, cell in self._making.values():
             if cell.value:
                 self.live[kind].add(cell.value)
         for (kind, handle), returned in tuple(self._ending.items()):

@@ -137,6 +137,8 @@ class Block:
         Whether the host reads them through its caches; without, only writing is fast.
     pages : int
         Address of the host's pages that it is an import of; 0 if it is none.
+    freed : bool
+        Whether it has been given back.
     """
 
     memory: int
@@ -147,6 +149,7 @@ class Block:
     mapped: memoryview | None
     cached: bool
     pages: int = 0
+    freed: bool = False
 
 
 class Memory:
@@ -158,6 +161,9 @@ class Memory:
         self.import_alignment = self._read_import_alignment()
         # What must outlive an import, however the import and its end are interrupted.
         self._imported: dict[int, object] = {}
+        # Blocks that are being freed: all of it is done before another is made, which
+        # may get the same handles.
+        self._leaving: dict[int, Block] = {}
 
     def _read_types(self) -> tuple[MemoryType, ...]:
         head = runtime.make(vk.VkPhysicalDeviceMemoryProperties2)
@@ -241,6 +247,7 @@ class Memory:
                 f"vkAllocateMemory: a single allocation is too large: asked"
                 f" {gibibytes(size)}; {logical.info.name} allows {gibibytes(largest)}"
             )
+        self.finish_frees()
         buffer = logical.create("Buffer", self._buffer_info(size), name)
         try:
             return self._back(buffer, size, use, name)
@@ -269,6 +276,7 @@ class Memory:
         VulkanError
             If the driver refuses them.
         """
+        self.finish_frees()
         self._imported[address] = pages
         try:
             return self._import(address, size, name)
@@ -306,13 +314,13 @@ class Memory:
             memory = self._allocate(size, chosen.index, name, pages)
             try:
                 self._bind(buffer, memory, name)
+                return Block(memory, buffer, 0, size, chosen.heap, None, False, address)
             except BaseException:
                 logical.destroy("DeviceMemory", memory)
                 raise
         except BaseException:
             logical.destroy("Buffer", buffer)
             raise
-        return Block(memory, buffer, 0, size, chosen.heap, None, False, address)
 
     def _buffer_info(
         self,
@@ -355,11 +363,11 @@ class Memory:
             mapped = (
                 self._map(memory, size) if chosen.flags & _MAPPED == _MAPPED else None
             )
+            cached = bool(chosen.flags & _CACHED)
+            return Block(memory, buffer, address, size, chosen.heap, mapped, cached)
         except BaseException:
             logical.destroy("DeviceMemory", memory)
             raise
-        cached = bool(chosen.flags & _CACHED)
-        return Block(memory, buffer, address, size, chosen.heap, mapped, cached)
 
     def _requirements(self, buffer: int) -> vk.VkMemoryRequirements:
         """Return the size and the memory types that a buffer needs."""
@@ -397,9 +405,12 @@ class Memory:
             memoryTypeIndex=type_index,
         )
         asked = f"asked {gibibytes(size)} of heap {self.types[type_index].heap}"
-        memory = logical.create("DeviceMemory", info, name, detail=asked)
         logical.counters.device_allocations += 1
-        return memory
+        try:
+            return logical.create("DeviceMemory", info, name, detail=asked)
+        except VulkanError:
+            logical.counters.device_allocations -= 1
+            raise
 
     def _map(self, memory: int, size: int) -> memoryview:
         pointer = ctypes.c_void_p()
@@ -412,11 +423,23 @@ class Memory:
         return memoryview(array).cast("B")
 
     def free(self, block: Block) -> None:
-        """Free a block; nothing on the device may still use it."""
-        block.mapped = None
-        self.logical.destroy("Buffer", block.buffer)
-        self.logical.destroy("DeviceMemory", block.memory)
-        self._imported.pop(block.pages, None)
+        """Free a block, unless it is free; nothing on the device may still use it.
+
+        If that ends early, it is finished before there is another block.
+        """
+        if not block.freed:
+            self._leaving[block.memory] = block
+            self.finish_frees()
+
+    def finish_frees(self) -> None:
+        """Finish what `free` did not come to the end of."""
+        for handle, block in tuple(self._leaving.items()):
+            block.freed = True
+            block.mapped = None
+            self.logical.destroy("Buffer", block.buffer)
+            self.logical.destroy("DeviceMemory", block.memory)
+            self._imported.pop(block.pages, None)
+            self._leaving.pop(handle, None)
 
 
 def gibibytes(size: int) -> str:

@@ -245,7 +245,7 @@ class PipelineBuilder:
     def build(
         self, words: bytes, name: str, constants: Mapping[str, Constant]
     ) -> Pipeline:
-        """Build a pipeline; the caller holds the device's lock.
+        """Build a pipeline; one thread at a time.
 
         Parameters
         ----------

@@ -31,18 +31,27 @@ is added that would make more of them than can be needed, empty ones go back to 
 driver, after waiting for the work that uses them.
 
 Sizes are rounded up to 256 bytes.
+
+**After an interrupt.** What is known for certain changes in single steps: the blocks,
+and the lease of each span, which says whether it is lent. All else follows from that,
+and is made anew before the next operation if one ended early. A lease also notes the
+death of its span: one that dies while the pool counts on it was lost on the way to its
+owner, or in a finalizer, and its bytes are free again after all that was submitted.
 """
 
 import bisect
 import collections
 import gc
-from collections.abc import Iterator, Sequence
+import sys
+import weakref
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 
 from .errors import OutOfDeviceMemory
-from .memory import Block, Memory, Use, gibibytes
+from .memory import Memory, Use, gibibytes
+from .span import Lease, Region, Span
 from .suballocator import Suballocator
-from .timeline import TimelinePoint, latest, wait_all
+from .timeline import Queue, TimelinePoint, latest, wait_all
 
 GRANULE = 256
 """Bytes: spans start at and are multiples of this."""
@@ -63,54 +72,6 @@ _GROWTH = 16
 _SPARE = 8
 """So large a part of the most that was in use may be reserved in empty blocks, or lie
 in freed spans, before the pool looks for another way."""
-
-
-@dataclass(eq=False, slots=True)
-class Span:
-    """A byte range of a block.
-
-    Attributes
-    ----------
-    region : Region
-        The block it lies in.
-    offset, size : int
-        Bytes; `size` is rounded up.
-    address : int
-        Device address of its first byte.
-    points : tuple of TimelinePoint
-        Work that may still use it, from its last owner.
-    """
-
-    region: "Region"
-    offset: int
-    size: int
-    address: int
-    points: tuple[TimelinePoint, ...] = ()
-
-    def done(self) -> bool:
-        """Return whether no work uses it any more; does not wait."""
-        if self.points:
-            self.points = tuple([each for each in self.points if not each.done()])
-        return not self.points
-
-    def known_done(self) -> bool:
-        """Return whether it is known, without asking the device, that none does."""
-        return all([point.value <= point.queue.completed for point in self.points])
-
-
-@dataclass(eq=False, slots=True)
-class Region:
-    """A block, whose space it is, and the work that may still use what is free."""
-
-    block: Block
-    space: Suballocator
-    points: tuple[TimelinePoint, ...] = ()
-
-    def done(self) -> bool:
-        """Return whether no work uses what is free in it; does not wait."""
-        if self.points:
-            self.points = tuple([each for each in self.points if not each.done()])
-        return not self.points
 
 
 @dataclass(slots=True)
@@ -139,22 +100,27 @@ class Pool:
         moment, also inside the pool, so a dying buffer does nothing but append here.
     """
 
-    def __init__(self, memory: Memory) -> None:
+    def __init__(self, memory: Memory, queues: Iterable[Queue] = ()) -> None:
         self.graveyard: collections.deque[tuple[Span, tuple[TimelinePoint, ...]]] = (
             collections.deque()
         )
         self._memory = memory
+        self._queues = tuple(queues)
         self._small = Suballocator(alignment=GRANULE)
         self._large = Suballocator(alignment=GRANULE)
-        # By address, in order.
-        self._regions: list[Region] = []
+        # By address; and the addresses in order.
+        self._regions: dict[int, Region] = {}
         self._starts: list[int] = []
+        # By address; and those whose span is dead.
+        self._leases: dict[int, Lease] = {}
+        self._lost: collections.deque[weakref.ref[Span]] = collections.deque()
         self._bins: dict[int, collections.deque[Span]] = {}
         # Bytes in the bins, and those of them that were pending when last looked at.
         self._binned = 0
         self._pending = 0
-        self._live: dict[int, tuple[str, int]] = {}
         self._statistics = PoolStatistics()
+        # False while an operation is under way, and after one that ended early.
+        self._whole = True
         local = max(
             (heap.size for heap in memory.logical.info.heaps if heap.device_local),
             default=_LARGEST_BLOCK * _HEAP_FRACTION,
@@ -186,7 +152,8 @@ class Pool:
 
         The device is asked once what it has done: asking takes longer than the rest.
         """
-        self._bury()
+        if not self._begin():
+            return [self._allocate_apart(size, name) for size in sizes]
         statistics, ask = self._statistics, True
         spans: list[Span] = []
         try:
@@ -194,7 +161,7 @@ class Pool:
                 rounded = max(GRANULE, round_up(size))
                 span = self._take(rounded, ask) or self._grow(rounded)
                 ask = False
-                self._live[span.address] = (name, size)
+                span.lease.lent = (name, size)
                 statistics.in_use += rounded
                 if statistics.in_use > statistics.peak_in_use:
                     statistics.peak_in_use = statistics.in_use
@@ -203,21 +170,124 @@ class Pool:
             self.graveyard.extend([(span, span.points) for span in spans])
             raise
         statistics.total_allocations += len(spans)
+        self._whole = True
         return spans
 
+    def _begin(self) -> bool:
+        """Begin an operation; return False within another, which must end first.
+
+        That is where a signal handler or a finalizer asks for memory.
+        """
+        if not self._whole:
+            if self._under_way():
+                return False
+            self._rebuild()
+        self._whole = False
+        if self.graveyard or self._lost:
+            self._bury()
+        return True
+
+    def _under_way(self) -> bool:
+        """Return whether the operation that called `_begin` was called by another."""
+        frame = sys._getframe(2).f_back
+        while frame is not None:
+            if frame.f_code in _OPERATIONS and frame.f_locals.get("self") is self:
+                return True
+            frame = frame.f_back
+        return False
+
+    def _rebuild(self) -> None:
+        """Find everything anew from the blocks and the leases."""
+        self._memory.finish_frees()
+        for start, region in tuple(self._regions.items()):
+            if region.block.freed:
+                del self._regions[start]
+        for span in tuple(self._freed()):
+            if span.lease() is None:
+                self._make_lease(span)
+        spans = self._surviving()
+        idle = [span for span in spans if span.lease.lent is None]
+        idle.sort(key=lambda span: max((row.value for row in span.points), default=0))
+        bins: dict[int, collections.deque[Span]] = {}
+        for span in idle:
+            bins.setdefault(span.size, collections.deque()).append(span)
+        self._bins = bins
+        self._starts = sorted(self._regions)
+        regions = tuple(self._regions.values())
+        for space in {self._small, self._large, *[row.space for row in regions]}:
+            space.restore(
+                {r.block.address: r.block.size for r in regions if r.space is space},
+                {s.address: s.size for s in spans if s.region.space is space},
+            )
+        statistics = self._statistics
+        statistics.reserved = sum([region.block.size for region in regions])
+        self._binned, self._pending = sum([span.size for span in idle]), 0
+        statistics.in_use = sum([span.size for span in spans]) - self._binned
+
+    def _surviving(self) -> list[Span]:
+        """Return the spans that live, and let go of the leases of the others."""
+        spans = []
+        for address, lease in tuple(self._leases.items()):
+            span = lease()
+            if span is not None and lease.region.block.address in self._regions:
+                spans.append(span)
+            else:
+                self._add_submitted(lease.region)
+                lease.lent = None
+                del self._leases[address]
+        return spans
+
+    def _add_submitted(self, region: Region) -> None:
+        """Let what is free in a region wait for all that was submitted."""
+        submitted = [TimelinePoint(each, each.submitted) for each in self._queues]
+        region.points = latest((*region.points, *submitted))
+
     def _bury(self) -> None:
-        """Move the spans of dead buffers into the bins."""
+        """Move the spans of dead buffers into the bins, and take lost ones back."""
         graveyard = self.graveyard
         while graveyard:
-            span, points = graveyard.popleft()
-            span.points = latest(points)
-            freed = self._bins.get(span.size)
-            if freed is None:
-                freed = self._bins[span.size] = collections.deque()
-            freed.append(span)
-            del self._live[span.address]
-            self._binned += span.size
-            self._statistics.in_use -= span.size
+            span, points = graveyard[0]
+            lease = span.lease
+            if lease.lent is not None:
+                span.points = latest(points)
+                lease.lent = None
+                freed = self._bins.get(span.size)
+                if freed is None:
+                    freed = self._bins[span.size] = collections.deque()
+                freed.append(span)
+                self._binned += span.size
+                self._statistics.in_use -= span.size
+            graveyard.popleft()
+        while self._lost:
+            self._take_back(self._lost.popleft())
+
+    def _take_back(self, lost: weakref.ref[Span]) -> None:
+        """Free the bytes of a span that is dead; its work is not known any more.
+
+        One that garbage collection took for dead, before its buffer's finalizer put it
+        into the graveyard, is alive in its bin or will be ignored there.
+        """
+        assert isinstance(lost, Lease)
+        if self._leases.get(lost.address) is not lost:
+            return
+        for span in self._bins.get(lost.size, ()):
+            if span.lease is lost:
+                self._make_lease(span)
+                return
+        self._add_submitted(lost.region)
+        if lost.lent is not None:
+            self._statistics.in_use -= lost.size
+            lost.lent = None
+        del self._leases[lost.address]
+        lost.region.space.free(lost.address)
+
+    def _make_lease(self, span: Span) -> None:
+        """Make the pool know a span that nobody owns."""
+        lease = Lease(span, self._lost.append)
+        lease.region, lease.address, lease.size = span.region, span.address, span.size
+        lease.lent = None
+        # The old one, whose span seems dead, is replaced before the span forgets it.
+        self._leases[span.address] = span.lease = lease
 
     def _take(self, size: int, ask: bool) -> Span | None:
         """Return a span without new memory and without waiting, or None."""
@@ -250,11 +320,16 @@ class Pool:
         address = space.allocate(size)
         if address is None:
             return None
-        region = self._regions[bisect.bisect_right(self._starts, address) - 1]
+        start = self._starts[bisect.bisect_right(self._starts, address) - 1]
+        return self._make_span(self._regions[start], address, size)
+
+    def _make_span(self, region: Region, address: int, size: int) -> Span:
         if region.points:
             region.done()
         offset = address - region.block.address
-        return Span(region, offset, size, address, region.points)
+        span = Span(region, offset, size, address, region.points)
+        self._make_lease(span)
+        return span
 
     def _merge(self, pending: bool = False) -> bool:
         """Merge freed spans into the free space; return whether there were any.
@@ -281,6 +356,9 @@ class Pool:
                     region.points = latest((*region.points, *points))
                 self._binned -= size
                 freed.popleft()
+                # Without both, its death is none of the pool's business.
+                del self._leases[span.address]
+                del span.lease
                 span.region.space.free(span.address)
             if not freed:
                 del self._bins[size]
@@ -304,7 +382,7 @@ class Pool:
         try:
             self._add_block(block_size, space)
         except OutOfDeviceMemory:
-            self.give_everything_back()
+            self._give_everything_back()
             span = self._carve(size)
             if span is not None:
                 return span
@@ -314,14 +392,37 @@ class Pool:
         return span
 
     def _add_block(self, size: int, space: Suballocator) -> None:
+        region = self._add_region(size, space)
+        bisect.insort(self._starts, region.block.address)
+
+    def _add_region(self, size: int, space: Suballocator) -> Region:
+        """Add a block whose bytes are handed out from a space, and by nobody else."""
         block = self._memory.allocate(size, Use.DEVICE, f"pool {gibibytes(size)}")
-        place = bisect.bisect(self._starts, block.address)
-        self._starts.insert(place, block.address)
-        self._regions.insert(place, Region(block, space))
+        try:
+            region = self._regions[block.address] = Region(block, space)
+        except BaseException:
+            self._memory.free(block)
+            raise
         space.add(block.address, size)
         statistics = self._statistics
         statistics.reserved += size
         statistics.peak_reserved = max(statistics.peak_reserved, statistics.reserved)
+        return region
+
+    def _allocate_apart(self, size: int, name: str) -> Span:
+        """Return a span of a block of its own, while another operation goes on."""
+        rounded = max(GRANULE, round_up(size))
+        space = Suballocator(alignment=GRANULE)
+        region = self._add_region(rounded, space)
+        address = space.allocate(rounded)
+        assert address is not None
+        span = self._make_span(region, address, rounded)
+        span.lease.lent = (name, size)
+        statistics = self._statistics
+        statistics.in_use += rounded
+        statistics.peak_in_use = max(statistics.peak_in_use, statistics.in_use)
+        statistics.total_allocations += 1
+        return span
 
     def _return_empty(self, wait: bool = False) -> int:
         """Return blocks that nobody has to the driver; return their bytes.
@@ -332,27 +433,33 @@ class Pool:
             Wait for the work that still uses them; otherwise those are kept.
         """
         freed = 0
-        for region in tuple(self._regions):
-            start, space = region.block.address, region.space
+        for start, region in tuple(self._regions.items()):
+            space = region.space
             if space.is_free(start) and (wait or region.done()):
                 wait_all(region.points)
                 space.remove(start)
-                self._regions.remove(region)
-                self._starts.remove(start)
                 freed += region.block.size
                 self._statistics.reserved -= region.block.size
                 self._memory.free(region.block)
+                del self._regions[start]
+        self._starts = sorted(self._regions)
         return freed
 
     def give_everything_back(self) -> None:
         """Free all that can be: dead cycles, pending frees, empty blocks."""
+        if self._begin():
+            self._give_everything_back()
+            self._whole = True
+
+    def _give_everything_back(self) -> None:
         gc.collect()
         self._bury()
         for span in self._freed():
             wait_all(span.points)
-        for region in self._regions:
+        for region in tuple(self._regions.values()):
             wait_all(region.points)
-        self.trim()
+        self._merge()
+        self._return_empty()
 
     def _add_last_block(self, size: int, space: Suballocator) -> None:
         """Add a block of exactly this size, or fail with the numbers."""
@@ -360,9 +467,9 @@ class Pool:
             self._add_block(size, space)
         except OutOfDeviceMemory as error:
             statistics = self._statistics
-            largest = sorted(self._live.values(), key=lambda row: -row[1])[:3]
+            largest = sorted(self._lent(), key=lambda row: -row[2])[:3]
             holders = ", ".join(
-                f"{name or 'unnamed'} {gibibytes(held)}" for name, held in largest
+                f"{name or 'unnamed'} {gibibytes(held)}" for _, name, held in largest
             )
             raise OutOfDeviceMemory(
                 f"{error}; asked {gibibytes(size)}; pool holds"
@@ -373,13 +480,16 @@ class Pool:
 
     def trim(self) -> int:
         """Return empty blocks to the driver without waiting; return the bytes freed."""
-        self._bury()
+        if not self._begin():
+            return 0
         self._merge()
-        return self._return_empty()
+        freed = self._return_empty()
+        self._whole = True
+        return freed
 
     def statistics(self) -> dict[str, int]:
         """Return bytes and counts as they are now, by name."""
-        self._bury()
+        begun = self._begin()
         statistics = self._statistics
         pending = [span.size for span in self._freed() if not span.done()]
         statistics.deferred = sum(pending)
@@ -387,24 +497,45 @@ class Pool:
             statistics.reserved - statistics.in_use - statistics.deferred
         )
         statistics.blocks = len(self._regions)
-        statistics.allocations = len(self._live)
+        statistics.allocations = len(self._lent())
+        self._whole = begun
         return asdict(statistics)
 
     def live(self) -> list[dict[str, int | str]]:
         """Return name, address and size in bytes of every allocation, for a dump."""
-        self._bury()
+        self._whole = self._begin()
         return [
             {"name": name, "address": address, "size": size}
-            for address, (name, size) in self._live.items()
+            for address, name, size in self._lent()
+        ]
+
+    def _lent(self) -> list[tuple[int, str, int]]:
+        """Return address, name and size of what is lent."""
+        return [
+            (lease.address, *lease.lent)
+            for lease in tuple(self._leases.values())
+            if lease.lent is not None
         ]
 
     def close(self) -> None:
         """Free every block; the device must be idle."""
-        for region in self._regions:
+        for region in self._regions.values():
             self._memory.free(region.block)
-        self._regions.clear()
-        self._starts.clear()
+        # What is told of it from now on begins with what is left.
+        self._whole = False
         self._bins.clear()
+
+
+_OPERATIONS = frozenset(
+    each.__code__
+    for each in (
+        Pool.allocate_each,
+        Pool.give_everything_back,
+        Pool.live,
+        Pool.statistics,
+        Pool.trim,
+    )
+)
 
 
 def round_up(size: int) -> int:

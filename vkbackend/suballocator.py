@@ -172,6 +172,21 @@ class Suballocator:
         self._insert(start, size)
         self._whole = True
 
+    def restore(self, blocks: dict[int, int], used: dict[int, int]) -> None:
+        """Begin anew with some blocks, of which some ranges are handed out.
+
+        Parameters
+        ----------
+        blocks, used : dict of int to int
+            Bytes by address: of the blocks, and of what `allocate` returned.
+        """
+        self._whole = False
+        self._blocks = {
+            start: size - size % self.alignment for start, size in blocks.items()
+        }
+        self._used = used
+        self._rebuild()
+
     def _rebuild(self) -> None:
         """Find the free ranges anew, from the blocks and what is handed out."""
         self._free_sizes.clear()

@@ -1,11 +1,16 @@
 """Queue families on tables of real devices; counting live objects."""
 
+import sys
+import threading
+from types import FrameType
+
 import pytest
 
+from tests.interruption import each_interruption
 from vkbackend import Device
 from vkbackend.errors import NoVulkanError, VulkanError
 from vkbackend.info import QueueFamily
-from vkbackend.logical import compute_family, transfer_family
+from vkbackend.logical import LogicalDevice, compute_family, transfer_family
 from vkbackend.vk import generated as vk
 from vkbackend.vk import runtime
 
@@ -60,3 +65,87 @@ def test_failures_name_call_and_object(
         match=r"vkCreateCommandPool: VK_ERROR_OUT_OF_HOST_MEMORY \(-1\): a pool",
     ):
         device.logical.create("CommandPool", info, "a pool")
+
+
+@pytest.mark.device
+def test_an_interrupt_at_any_line_leaves_no_object(device: Device) -> None:
+    logical = device.logical
+    before, handles = logical.live_objects(), set(logical.live["CommandPool"])
+    info = runtime.make(vk.VkCommandPoolCreateInfo, queueFamilyIndex=0)
+    places = 0
+    for one in each_interruption(lambda: logical.create("CommandPool", info, "a pool")):
+        places += 1
+        assert logical.live_objects() == before, one.where
+        assert logical._making == {}, one.where
+    assert places > 5
+    # The one that was not interrupted.
+    (made,) = logical.live["CommandPool"] - handles
+    logical.destroy("CommandPool", made)
+
+
+class Making(threading.Thread):
+    """Another thread that makes a command pool, for now inside of the driver's call."""
+
+    def __init__(self, logical: LogicalDevice) -> None:
+        super().__init__()
+        self.inside, self.on = threading.Event(), threading.Event()
+        self.logical = logical
+        self.handle = 0
+        self.start()
+        assert self.inside.wait(60)
+
+    def run(self) -> None:
+        info = runtime.make(vk.VkCommandPoolCreateInfo, queueFamilyIndex=0)
+        self.handle = self.logical.create("CommandPool", info, "another's")
+
+    def finish(self) -> None:
+        self.on.set()
+        self.join()
+        assert self.handle, "it failed"
+        self.logical.destroy("CommandPool", self.handle)
+
+
+@pytest.mark.device
+def test_an_object_is_made_while_another_is_destroyed(
+    device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another thread begins to make one at each line of `destroy` in turn."""
+    logical, functions = device.logical, device.logical.functions
+    create = functions.vkCreateCommandPool
+
+    def waits(*arguments: object) -> int:
+        maker = threading.current_thread()
+        assert isinstance(maker, Making)
+        maker.inside.set()
+        assert maker.on.wait(60)
+        return int(create(*arguments))
+
+    monkeypatch.setattr(functions, "vkCreateCommandPool", waits, raising=False)
+    before = logical.live_objects()
+    info = runtime.make(vk.VkSemaphoreCreateInfo)
+    makers: list[Making] = []
+    place = lines = 0
+
+    def begin(frame: FrameType, event: str, argument: object) -> object:
+        nonlocal lines
+        if event == "line":
+            lines += 1
+            if lines == place:
+                makers.append(Making(logical))
+        return begin
+
+    while place <= lines:
+        place, lines = place + 1, 0
+        semaphore = logical.create("Semaphore", info, "to destroy")
+        makers.append(Making(logical))
+        tracer = sys.gettrace()
+        sys.settrace(begin)
+        try:
+            logical.destroy("Semaphore", semaphore)
+        finally:
+            sys.settrace(tracer)
+        while makers:
+            makers.pop().finish()
+        assert logical._making == {}
+    assert place > 5
+    assert logical.live_objects() == before

@@ -1,6 +1,9 @@
 """The pool's logic on a memory and queues that are only pretended."""
 
+import gc
+import sys
 from collections import deque
+from types import FrameType
 
 import numpy as np
 import pytest
@@ -8,13 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import vkbackend
+from tests.interruption import DEVICE_LAYER, each_interruption
 from tests.vkbackend.gate import held
 from tests.vkbackend.kernels import fill, filled, words
-from vkbackend import transfer
+from vkbackend import Buffer, Device, transfer
 from vkbackend.errors import OutOfDeviceMemory
 from vkbackend.info import Heap
 from vkbackend.memory import Block
-from vkbackend.pool import GRANULE, LEAST_BLOCK, Pool, Span, round_up
+from vkbackend.physical import choose
+from vkbackend.pool import GRANULE, LEAST_BLOCK, Pool, round_up
+from vkbackend.span import Span
 from vkbackend.timeline import TimelinePoint
 
 MIB = 1 << 20
@@ -27,6 +33,7 @@ class FakeQueue:
 
     def __init__(self) -> None:
         self.completed = 0
+        self.submitted = 0
         self.waits: list[int] = []
 
     def reached(self, value: int) -> bool:
@@ -59,7 +66,12 @@ class FakeMemory:
         return Block(0, 0, address, size, 0, None, False)
 
     def free(self, block: Block) -> None:
-        self.held -= block.size
+        if not block.freed:
+            self.held -= block.size
+            block.freed = True
+
+    def finish_frees(self) -> None:
+        pass
 
 
 def make_pool(heap: int = 1024 * MIB) -> tuple[Pool, FakeMemory]:
@@ -178,10 +190,11 @@ def test_small_requests_stay_out_of_large_blocks() -> None:
 
 def test_blocks_grow_with_what_is_reserved() -> None:
     pool, memory = make_pool()
-    sizes = []
+    held = []
     for _ in range(4000):
-        sizes.append(pool.allocate(100_000, "").region.block.size)
-        assert memory.held <= 2 * MIB + pool.statistics()["in_use"] * 9 / 8
+        held.append(pool.allocate(100_000, ""))
+        assert memory.held <= 2 * MIB + held[0].size * len(held) * 9 / 8
+    sizes = [span.region.block.size for span in held]
     assert min(sizes) == LEAST_BLOCK
     assert max(sizes) > 16 * MIB
 
@@ -225,13 +238,14 @@ def test_small_block_when_a_large_one_does_not_fit() -> None:
 
 def test_out_of_memory_gives_numbers() -> None:
     pool, _ = make_pool(128 * MIB)
-    pool.allocate(100 * MIB, "weights")
+    weights = pool.allocate(100 * MIB, "weights")
     with pytest.raises(
         OutOfDeviceMemory,
         match=r"asked 100.00 MiB; pool holds 100.00 MiB, 100.00 MiB in use;"
         r" largest: weights 100.00 MiB",
     ):
         pool.allocate(100 * MIB, "more")
+    release(pool, weights)
 
 
 def test_a_failed_allocation_changes_nothing() -> None:
@@ -360,3 +374,209 @@ def test_none_is_taken_where_not_all_fit() -> None:
     statistics = pool.statistics()
     assert statistics["in_use"] == before
     assert len(pool.allocate_each([MIB, 2 * MIB])) == 2
+
+
+class Owner:
+    """What a buffer is to the pool: its death puts the span into the graveyard."""
+
+    def __init__(self, pool: Pool, span: Span) -> None:
+        self.pool, self.span = pool, span
+
+    def __del__(self) -> None:
+        self.pool.graveyard.append((self.span, ()))
+
+
+def check_pool(pool: Pool, memory: FakeMemory) -> None:
+    """See that what lives is right, and that nothing else is held."""
+    rows = pool.live()
+    numbers = pool.statistics()
+    assert numbers["in_use"] == sum(max(GRANULE, round_up(row["size"])) for row in rows)
+    assert numbers["reserved"] == memory.held
+    spaces = {pool._small, pool._large} | {row.space for row in pool._regions.values()}
+    assert sum(len(space._blocks) for space in spaces) == numbers["blocks"]
+    for lease in pool._leases.values():
+        block = lease.region.block
+        assert pool._regions[block.address] is lease.region
+        assert block.address <= lease.address
+        assert lease.address + lease.size <= block.address + block.size
+
+
+def come_and_go(pool: Pool) -> None:
+    """Let blocks come and go, and spans be reused, merged, and left in blocks."""
+    some = pool.allocate_each([300, 2 * MIB, 300])
+    release(pool, some.pop())
+    again, large = pool.allocate(300, "again"), pool.allocate(40 * MIB, "large")
+    release(pool, large)
+    del large
+    pool.trim()
+    some.append(pool.allocate(MIB, "cut"))
+    for span in (*some, again):
+        release(pool, span)
+    pool.give_everything_back()
+
+
+def test_an_interrupt_at_any_line_leaves_it_whole() -> None:
+    pool, memory = make_pool()
+    kept = pool.allocate_each([MIB // 2, 3 * MIB])
+    before = pool.trim(), pool.statistics(), memory.held
+    places = 0
+    for one in each_interruption(lambda: come_and_go(pool)):
+        places += 1
+        check_pool(pool, memory)
+        other = pool.allocate(5 * MIB, "")
+        assert other.region.block.address <= other.address, one.where
+        release(pool, other)
+        del other
+        check_pool(pool, memory)
+        pool.trim()
+        after = pool.statistics()
+        for key in ("in_use", "reserved", "allocations", "blocks"):
+            assert after[key] == before[1][key], (one.where, key)
+        assert memory.held == before[2], one.where
+    assert places > 300
+    for span in kept:
+        release(pool, span)
+    pool.trim()
+    assert memory.held == 0
+
+
+def test_an_interrupted_rebuild_is_done_again() -> None:
+    pool, memory = make_pool()
+    queue = FakeQueue()
+    live = pool.allocate(100, "")
+    for number, size in enumerate((200, 2 * MIB, 200), start=1):
+        release(pool, pool.allocate(size, ""), point(queue, number))
+    count = pool.statistics()["blocks"], len(pool._leases)
+
+    def rebuild() -> None:
+        pool._whole = False
+        pool.statistics()
+
+    for one in each_interruption(rebuild):
+        check_pool(pool, memory)
+        found = pool.statistics()["blocks"], len(pool._leases)
+        assert found == count, one.where
+    release(pool, live)
+    pool.give_everything_back()
+    assert memory.held == 0
+
+
+@pytest.mark.parametrize("cyclic", [False, True])
+def test_a_span_without_an_owner_comes_back_after_what_was_submitted(
+    cyclic: bool,
+) -> None:
+    queue = FakeQueue()
+    queue.submitted = 5
+    memory = FakeMemory(64 * MIB)
+    pool = Pool(memory, [queue])  # type: ignore[arg-type, list-item]
+    span = pool.allocate(MIB, "")
+    address = span.address
+    if cyclic:
+        held: list[object] = [span]
+        held.append(held)
+        del held
+    del span
+    gc.collect()
+    assert pool.statistics()["in_use"] == 0
+    again = pool.allocate(MIB, "")
+    assert again.address == address
+    assert again.points == (point(queue, 5),)
+
+
+def test_an_owner_in_a_cycle_gives_its_span_back_once() -> None:
+    pool, memory = make_pool()
+    for _ in range(3):
+        owner = Owner(pool, pool.allocate(MIB, ""))
+        owner.itself = owner  # type: ignore[attr-defined]
+        del owner
+        gc.collect()
+        assert pool.statistics()["in_use"] == 0
+        check_pool(pool, memory)
+    assert pool.statistics()["reuses"] == 2
+    assert len(pool._leases) == 1
+    span = pool.allocate(MIB, "")
+    del span
+    assert pool.statistics()["in_use"] == 0
+
+
+def test_a_span_that_was_taken_back_is_not_buried_later() -> None:
+    """As when garbage collection in another thread has not come to the finalizer."""
+    pool, memory = make_pool()
+    span = pool.allocate(MIB, "")
+    pool._lost.append(span.lease)
+    assert pool.statistics()["in_use"] == 0
+    other = pool.allocate(MIB, "")
+    release(pool, span)
+    assert pool.statistics()["in_use"] == MIB
+    assert other.address == span.address
+    check_pool(pool, memory)
+
+
+def test_a_handler_within_an_operation_gets_memory_of_its_own() -> None:
+    """At any line of it: both are right, and everything goes back."""
+    pool, memory = make_pool()
+    place, lines = 1, 1
+    got: list[Span] = []
+
+    def handle(frame: FrameType, event: str, argument: object) -> object:
+        nonlocal lines
+        if not frame.f_code.co_filename.startswith(DEVICE_LAYER):
+            return None
+        if event == "line":
+            lines += 1
+            if lines == place:
+                got.append(pool.allocate(3 * MIB, "handler"))
+        return handle
+
+    while place <= lines:
+        lines = 0
+        before = sys.gettrace()
+        sys.settrace(handle)
+        try:
+            come_and_go(pool)
+        finally:
+            sys.settrace(before)
+        check_pool(pool, memory)
+        for span in got:
+            assert pool._leases[span.address]() is span
+            release(pool, span)
+        got.clear()
+        pool.trim()
+        assert memory.held == 0, place
+        place += 7
+
+
+@pytest.mark.device
+@pytest.mark.parametrize("first", [1, 4])
+def test_an_interrupt_of_buffers_loses_none(first: int) -> None:
+    device = Device(choose())
+    objects = device.live_objects()
+
+    def use() -> None:
+        some = [device.allocate(8 * MIB), *device.allocate_each([100, 2 * MIB])]
+        del some
+        device.empty_cache()
+
+    for one in each_interruption(use, 9, first):
+        device.empty_cache()
+        numbers = device.memory_stats()
+        assert (numbers["in_use"], numbers["reserved"]) == (0, 0), one.where
+        assert device.live_objects() == objects, one.where
+    device.close()
+
+
+@pytest.mark.device
+def test_a_finalizer_that_was_interrupted_loses_nothing(
+    device: vkbackend.Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "unraisablehook", lambda unraisable: None)
+    before = device.memory_stats()["in_use"]
+    buffer = device.allocate(8 * MIB)
+    with monkeypatch.context() as patch:
+
+        def points(self: Buffer) -> tuple[TimelinePoint, ...]:
+            raise KeyboardInterrupt
+
+        patch.setattr(Buffer, "points", points)
+        del buffer
+    assert device.memory_stats()["in_use"] == before
