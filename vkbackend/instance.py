@@ -262,6 +262,7 @@ def no_driver(where: str) -> NoVulkanError:
 _lock = threading.Lock()
 forking.renew(sys.modules[__name__], "_lock", threading.Lock)
 _current: Instance | None = None
+_making = False
 _forked = False
 
 
@@ -274,7 +275,7 @@ def instance() -> Instance:
         If there is no loader or no driver, or in a forked child of a process that has
         used Vulkan: drivers do not survive a fork, some hang parent and child.
     """
-    global _current
+    global _current, _making
     with _lock:
         if _forked:
             raise NoVulkanError(
@@ -282,7 +283,11 @@ def instance() -> Instance:
                 f" process {os.getpid()}; start it with multiprocessing's `spawn`"
             )
         if _current is None:
-            _current = Instance()
+            try:
+                _making = True
+                _current = Instance()
+            finally:
+                _making = False
         return _current
 
 
@@ -298,5 +303,6 @@ def close() -> None:
 def forget() -> None:
     """Drop the instance without destroying it: in a forked child."""
     global _current, _forked
-    _forked = _forked or _current is not None
+    # The parent's thread that makes one may hold locks of the loader and the drivers.
+    _forked = _forked or _making or _current is not None
     _current = None

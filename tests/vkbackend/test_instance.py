@@ -204,3 +204,30 @@ print(os.waitpid(child, 0)[1], bytes(device.read(buffer, 0, 4)))
     assert "cannot be used in a forked child" in done.stdout
     assert "0 b'abcd'" in done.stdout
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_fork_while_the_instance_is_made_forbids_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(instance, "_current", None)
+    monkeypatch.setattr(instance, "_forked", False)
+    # Where no fork comes in between, none is forbidden.
+    instance.forget()
+    assert not instance._forked
+    # What a child does first, while another thread of its parent is inside of this.
+    monkeypatch.setattr(instance, "Instance", instance.forget)
+    instance.instance()
+    with pytest.raises(NoVulkanError, match="cannot be used in a forked child"):
+        instance.instance()
+
+
+def test_an_instance_that_failed_forbids_nothing_after_a_fork(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(instance, "_current", None)
+    monkeypatch.setattr(instance, "_forked", False)
+    monkeypatch.setenv(config.LOADER.name, "/nowhere/libvulkan.so.1")
+    with pytest.raises(NoVulkanError, match=r"/nowhere/libvulkan.so.1"):
+        instance.instance()
+    instance.forget()
+    assert not instance._forked
