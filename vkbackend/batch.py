@@ -321,11 +321,15 @@ class Batch:
             commands = queue.begin()
             try:
                 profile = self._device.open_profile
-                chosen = profile.instrument(self._commands) if profile else None
+                chosen, stamped = (
+                    profile.instrument(self._commands) if profile else (None, None)
+                )
                 label = self.encode(commands, self._store, chosen)
                 waits = self._waits()
                 queue.finish(commands)
                 point = self._reserved = queue.reserve()
+                if stamped is not None:
+                    stamped.point = point
                 self._arena.commit(point)
                 mark(self._read, self._written, point)
                 queue.send(commands, waits, label, point)

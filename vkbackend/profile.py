@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from .errors import ArgumentError, DeviceLost
+from .timeline import Queue, TimelinePoint, taken
 from .vk import generated as vk
 from .vk import runtime
 
 if TYPE_CHECKING:
     from .batch import Command
     from .logical import LogicalDevice
-    from .timeline import Queue
 
 _POOL_SIZE = 4096
 _ALL_DONE = vk.VK_PIPELINE_STAGE_2_ALL_COMMANDS_BIT
@@ -52,12 +53,24 @@ class Span(NamedTuple):
         return self.end_seconds - self.start_seconds
 
 
-class _Stamped(NamedTuple):
-    """A batch whose timestamps are in a query pool, from number `first` on."""
+@dataclass(eq=False, slots=True)
+class Stamped:
+    """A batch whose timestamps are in a query pool, from number `first` on.
+
+    Attributes
+    ----------
+    pool, first : int
+        Where.
+    names : list of tuple
+        What is between each timestamp and the next.
+    point : TimelinePoint or None
+        When they are written; for whoever submits the batch to say.
+    """
 
     pool: int
     first: int
     names: list[tuple[str, tuple[int, int, int] | None]]
+    point: TimelinePoint | None = None
 
 
 class Profile:
@@ -86,10 +99,13 @@ class Profile:
         self._each = each
         self._pools: list[int] = []
         self._used = _POOL_SIZE
-        self._batches: list[_Stamped] = []
+        self._batches: list[Stamped] = []
 
-    def instrument(self, commands: Sequence[Command]) -> list[Command]:
+    def instrument(self, commands: Sequence[Command]) -> tuple[list[Command], Stamped]:
         """Return the commands of a batch with what writes timestamps between them.
+
+        Whoever submits them puts the point into what comes second: a batch without one,
+        or one that the device never did, is left out of the profile.
 
         The commands come `repeat` times, a barrier before each further time; then they
         must give the same when run again, as those do that overwrite nothing they read.
@@ -104,8 +120,9 @@ class Profile:
                     names.append(_name_of(command))
         names = names if self._each else [("batch", None)]
         pool, first = self._take(len(names) + 1)
-        self._batches.append(_Stamped(pool, first, names))
-        return self._stamped(body, pool, first, len(names) + 1)
+        stamped = Stamped(pool, first, names)
+        self._batches.append(stamped)
+        return self._stamped(body, pool, first, len(names) + 1), stamped
 
     def _stamped(
         self, body: Sequence[Command], pool: int, first: int, count: int
@@ -145,18 +162,26 @@ class Profile:
         """Wait for the measured work and read the timestamps into `spans`.
 
         If the wait ends early, the queries may be in use, and stay until the device is
-        closed.
+        closed. Of one that is closed, or in a forked child, nothing is left to read.
         """
-        try:
-            self._queue.wait(self._queue.submitted)
-        except DeviceLost:
-            self._drop()
-            raise
-        try:
-            for number, batch in enumerate(self._batches):
-                self.spans += self._read(number, batch)
-        finally:
-            self._drop()
+        logical = self._logical
+        if not logical.parents:
+            try:
+                self._queue.wait(self._queue.submitted)
+            except DeviceLost:
+                self._drop()
+                raise
+        with logical.lock:
+            if logical.parents or logical.closing:
+                self._pools.clear()
+                self._batches.clear()
+                return
+            try:
+                done = [each for each in self._batches if taken(each.point) is not None]
+                for number, batch in enumerate(done):
+                    self.spans += self._read(number, batch)
+            finally:
+                self._drop()
 
     def _drop(self) -> None:
         for pool in self._pools:
@@ -165,7 +190,7 @@ class Profile:
         self._batches.clear()
         self._used = _POOL_SIZE
 
-    def _read(self, number: int, batch: _Stamped) -> list[Span]:
+    def _read(self, number: int, batch: Stamped) -> list[Span]:
         count = len(batch.names) + 1
         ticks = (ctypes.c_uint64 * count)()
         result = self._logical.functions.vkGetQueryPoolResults(

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from tests.vkbackend.kernels import SLOW, add_affine, affine, filled, words
-from vkbackend import ArgumentError, Device
+from vkbackend import ArgumentError, Device, VulkanError
+from vkbackend.physical import choose
 from vkbackend.profile import Profile
 
 
@@ -120,3 +121,53 @@ def test_recordings_outlive_a_profile(device: Device) -> None:
     assert profile.spans == []
     recording.submit()
     assert (words(device, x) == 2).all()
+
+
+def test_a_batch_that_was_not_submitted_is_left_out(
+    device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = device.allocate(400)
+    with device.profile() as profile:
+        for number in range(3):
+            batch = device.batch()
+            batch.fill(x, number)
+            with monkeypatch.context() as patch:
+                if number == 1:
+                    functions = device.logical.functions
+                    patch.setattr(functions, "vkQueueSubmit2", lambda *_: -1)
+                    with pytest.raises(VulkanError, match="VK_ERROR_OUT_OF_HOST"):
+                        batch.submit()
+                else:
+                    batch.submit()
+    assert [span.batch for span in profile.spans] == [0, 1]
+    assert (words(device, x) == 2).all()
+
+
+def test_a_device_closed_within_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = Device(choose())
+    functions = device.logical.functions
+    x = device.allocate(400)
+    with device.profile() as profile:
+        batch = device.batch()
+        batch.fill(x, 1)
+        batch.submit()
+        device.close()
+        assert device.live_objects() == {}
+        # From here on there is nothing to ask.
+        monkeypatch.setattr(functions, "vkGetQueryPoolResults", None)
+    assert [span.name for span in profile.spans] == ["copy"]
+
+
+def test_a_forked_child_leaves_a_profile_alone() -> None:
+    device = Device(choose())
+    with device.profile() as profile:
+        batch = device.batch()
+        batch.fill(device.allocate(400), 1)
+        batch.submit()
+        # What a child does first.
+        closed, device.logical.parents = device.logical.parents, True
+        profile.close()
+        device.logical.parents = closed
+        assert profile.spans == []
+    device.close()
+    assert device.live_objects() == {}
