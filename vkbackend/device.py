@@ -85,7 +85,9 @@ class Device:
             self.transfer_queue = Queue(self.logical, families[1], "transfer")
         self.memory = Memory(self.logical)
         self.pool = Pool(self.memory, {self.compute_queue, self.transfer_queue})
-        self._transfer = Transfer(self.logical, self.memory, self.transfer_queue)
+        self._transfer = Transfer(
+            self.logical, self.memory, self.transfer_queue, self.check_open
+        )
         self._arguments = Arena(
             self.memory,
             Use.ARGUMENTS,
@@ -453,6 +455,9 @@ class Device:
             queue.drain()
         with contextlib.suppress(DeviceLost):
             self.logical.idle()
+            if self.open_profile is not None:
+                self.open_profile.close()
+        self.logical.end_unlocked()
         self._transfer.close()
         self._arguments.close()
         self._builder.close()

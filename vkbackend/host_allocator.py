@@ -91,46 +91,65 @@ class HostAllocator:
         self.imports = imports and able
         self._bins: dict[int, list[HostBlock]] = {}
         self._most = min(_MOST_BYTES, _host_memory() // _HOST_FRACTION)
-        self.held = 0
 
-    def lend(self, size: int) -> tuple[HostBlock, memoryview]:
+    @property
+    def held(self) -> int:
+        """Bytes of the blocks that are kept."""
+        return sum([block.size for block in self._all()])
+
+    def lend(self, size: int, pinned: bool = True) -> tuple[HostBlock, memoryview]:
         """Return a block that nothing uses, and so many of its bytes.
 
         Where all that may be kept is lent, it is one that will not be kept.
+
+        Parameters
+        ----------
+        size : int
+            Bytes.
+        pinned : bool, default True
+            Whether the device is to write it: then it is imported, if it can be.
         """
-        block = self._find(size)
+        block, kept = self._find(size)
+        if pinned and kept:
+            self._import(block)
         return block, block.view()[:size]
 
-    def _find(self, size: int) -> HostBlock:
+    def _find(self, size: int) -> tuple[HostBlock, bool]:
+        """Return an idle block, and whether it is kept."""
         step = max(_LEAST_STEP, 1 << max(0, (size - 1).bit_length() - 1 - _SIZE_BITS))
         rounded = -(-size // step) * step
         for block in self._bins.get(rounded, ()):
             if block.idle():
-                return block
-        if self.held + rounded > self._most:
-            self._drop_idle(self.held + rounded - self._most)
-        kept = self.held + rounded <= self._most
-        block = self._make(rounded, kept and self.imports)
+                return block, True
+        held = self.held
+        if held + rounded > self._most:
+            self._drop_idle(held + rounded - self._most)
+            held = self.held
+        kept = held + rounded <= self._most
+        array = ctypes.c_ubyte * rounded
+        block = HostBlock(rounded, None, None, _map(rounded), array)
         if kept:
             self._bins.setdefault(rounded, []).append(block)
-            self.held += rounded
-        return block
+        return block, kept
 
-    def _make(self, size: int, imports: bool) -> HostBlock:
-        pages = _map(size)
-        block = HostBlock(size, None, None, pages, ctypes.c_ubyte * size)
+    def _import(self, block: HostBlock) -> None:
+        """Make the device reach a block, if it can and does not yet."""
+        # One that was being dropped, when that was interrupted.
+        self._memory.finish_frees()
+        if block.imported is not None and not block.imported.freed:
+            return
+        block.imported = None
         alignment = self._memory.import_alignment
-        if imports and not (size % alignment or block.address % alignment):
+        if self.imports and not (block.size % alignment or block.address % alignment):
             try:
                 block.imported = self._memory.import_pages(
-                    pages, block.address, size, "pinned host memory"
+                    block._pages, block.address, block.size, "pinned host memory"
                 )
             except DeviceLost:
                 raise
             except VulkanError:
                 # It would be refused again: from now on the host copies.
                 self.imports = False
-        return block
 
     def _drop_idle(self, wanted: int) -> None:
         """Give up idle blocks, until so many bytes are given up."""
@@ -144,10 +163,9 @@ class HostAllocator:
             yield from tuple(blocks)
 
     def _drop(self, block: HostBlock) -> None:
-        self._bins[block.size].remove(block)
-        self.held -= block.size
         if block.imported is not None:
             self._memory.free(block.imported)
+        self._bins[block.size].remove(block)
 
     def trim(self) -> None:
         """Give up every idle block."""

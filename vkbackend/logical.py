@@ -9,7 +9,7 @@ the work in between.
 
 import ctypes
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from . import features, forking
 from .counters import Counters
@@ -70,6 +70,10 @@ class LogicalDevice:
         Queue families; the same number when there is no transfer-only family.
     timestamps : bool
         Whether the compute queue can take timestamps.
+    unlocked : set of threading.RLock
+        Calls that use the device's objects without `lock`, each in its caller's hands.
+    closing : bool
+        Whether such calls may begin no more.
     unsure : Queue or None
         Whose last number may or may not have come to the driver; see `timeline`.
     """
@@ -80,6 +84,8 @@ class LogicalDevice:
         self.lock = threading.RLock()
         forking.renew(self, "lock", threading.RLock)
         self.counters = Counters()
+        self.unlocked: set[Any] = set()
+        self.closing = False
         self.unsure: Queue | None = None
         self.live: dict[str, set[int]] = {
             kind: set() for kind in _OBJECT_TYPES if kind != "Queue"
@@ -275,6 +281,18 @@ class LogicalDevice:
     def live_objects(self) -> dict[str, int]:
         """Return the kinds of object that exist, with how many of each."""
         return {kind: len(handles) for kind, handles in self.live.items() if handles}
+
+    def end_unlocked(self) -> None:
+        """Wait for calls under way without `lock`, and let no other begin.
+
+        Each is written down in `unlocked` first, and then looks at `closing`: nothing
+        comes between that look and the call. Its own thread, in a signal handler, does
+        not wait for it.
+        """
+        self.closing = True
+        for call in tuple(self.unlocked):
+            with call:
+                pass
 
     def close(self) -> None:
         """Destroy the device and what is left on it, which must be idle.

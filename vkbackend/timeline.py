@@ -24,6 +24,7 @@ host counts in its place. So each number is given once, and each is reached.
 
 import collections
 import ctypes
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
@@ -353,7 +354,7 @@ class Queue:
         if waits:
             rows = [_semaphore_info(*wait) for wait in waits.items()]
             info.pWaitSemaphoreInfos = (vk.VkSemaphoreSubmitInfo * len(rows))(*rows)
-        if logical.unsure is not self:
+        if logical.unsure is not self or self.submitted != value:
             raise VulkanError(
                 f"vkQueueSubmit2: {label}: another submission was made within this one,"
                 f" by a signal handler or a finalizer; this one was not sent"
@@ -423,15 +424,16 @@ class Queue:
             pSemaphores=[self.semaphore],
             pValues=[value],
         )
+        reference = ctypes.byref(info)
         while True:
+            if value <= self.completed:
+                return True
             self._logical.check_lost()
             self._logical.make_sure()
             left = _WAIT_SLICE_SECONDS
             if deadline is not None:
                 left = min(left, max(0.0, deadline - time.monotonic()))
-            result = self._functions.vkWaitSemaphores(
-                self._logical.handle, ctypes.byref(info), int(left * _NANOSECONDS)
-            )
+            result = self._wait_slice(value, reference, int(left * _NANOSECONDS))
             if result == vk.VK_SUCCESS:
                 self.completed = max(self.completed, value)
                 return True
@@ -439,6 +441,21 @@ class Queue:
                 self._fail("vkWaitSemaphores", result, "")
             if deadline is not None and time.monotonic() >= deadline:
                 return False
+
+    def _wait_slice(self, value: int, reference: Any, nanoseconds: int) -> int:
+        """Wait a little; return what the driver says."""
+        logical, wait = self._logical, self._functions.vkWaitSemaphores
+        handle, call = logical.handle, threading.RLock()
+        with call:
+            try:
+                logical.unlocked.add(call)
+                # A device that was closed meanwhile had come to the end of everything,
+                # and its semaphore is gone.
+                if value <= self.completed:
+                    return vk.VK_SUCCESS
+                return int(wait(handle, reference, nanoseconds))
+            finally:
+                logical.unlocked.discard(call)
 
     def _fail(self, call: str, result: int, label: str) -> None:
         """Raise the error of a failed call, with how far the queue had got."""

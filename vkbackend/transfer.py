@@ -2,10 +2,11 @@
 
 import collections
 import ctypes
+import threading
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 from .arena import Arena
 from .buffer import Buffer
@@ -65,8 +66,15 @@ class Transfer:
     an interrupt at any moment leaves nothing in use that looks free.
     """
 
-    def __init__(self, logical: LogicalDevice, memory: Memory, queue: Queue) -> None:
+    def __init__(
+        self,
+        logical: LogicalDevice,
+        memory: Memory,
+        queue: Queue,
+        check_open: Callable[[str], None],
+    ) -> None:
         self._logical = logical
+        self._check_open = check_open
         self._memory = memory
         self._queue = queue
         self._uploads = Arena(memory, Use.UPLOAD, _PIECE_SIZE, _UPLOAD_PIECES)
@@ -89,7 +97,12 @@ class Transfer:
             return
         wait_all(buffer.points())
         start = buffer.span.offset + offset
-        block.mapped[start : start + len(data)] = data
+        stop = start + len(data)
+        # From here to the copy no other thread runs, which may close the device.
+        mapped = block.mapped
+        if mapped is None:
+            self._refuse("upload")
+        mapped[start:stop] = data
         buffer.last_write = None
         buffer.last_reads = ()
 
@@ -99,6 +112,7 @@ class Transfer:
         for first in range(0, len(data), _PIECE_SIZE):
             piece = data[first : first + _PIECE_SIZE]
             with self._logical.lock:
+                self._check_open("upload")
                 block, at = self._uploads.take(len(piece))
                 assert block.mapped is not None
                 block.mapped[at : at + len(piece)] = piece
@@ -136,13 +150,15 @@ class Transfer:
         if buffer.last_write is not None:
             buffer.last_write.wait()
         start = buffer.span.offset + offset
-        source = block.mapped[start : start + size]
         if out is None:
             if size <= _SMALL_READ:
-                return memoryview(bytearray(source))
+                mapped = block.mapped
+                if mapped is None:
+                    self._refuse("read")
+                return memoryview(bytearray(mapped[start : start + size]))
             with self._logical.lock:
-                _, out = self._results.lend(size)
-        _copy(out, 0, source)
+                _, out = self._results.lend(size, pinned=False)
+        self._copy(block, start, size, out, 0)
         return out
 
     def _stage_read(
@@ -152,6 +168,7 @@ class Transfer:
             out = memoryview(bytearray(size))
         if out is None:
             with self._logical.lock:
+                self._check_open("read")
                 block, out = self._results.lend(size)
                 if block.imported is not None:
                     self._fetch(buffer, offset, size, block, block.imported)
@@ -170,6 +187,7 @@ class Transfer:
             if len(under_way) == _READ_PIECES:
                 self._receive(*under_way.popleft(), out)
             with self._logical.lock:
+                self._check_open("read")
                 piece = self._take_piece(read)
                 count = min(_PIECE_SIZE, size - first)
                 self._fetch(buffer, offset + first, count, piece, piece.block)
@@ -179,22 +197,59 @@ class Transfer:
 
     def _take_piece(self, read: _Read) -> _Piece:
         """Return staging memory that is the read's, for as long as it runs."""
-        piece = next((each for each in self._pieces if each.idle()), None)
+        # One that was being freed, when that was interrupted.
+        self._memory.finish_frees()
+        usable = (each for each in self._pieces if not each.block.freed)
+        piece = next((each for each in usable if each.idle()), None)
         if piece is None:
             name = "readback staging"
             block = self._memory.allocate(_PIECE_SIZE, Use.READBACK, name)
-            piece = _Piece(block)
-            self._pieces.append(piece)
+            try:
+                piece = _Piece(block)
+                self._pieces.append(piece)
+            except BaseException:
+                self._memory.free(block)
+                raise
         piece.holder = weakref.ref(read)
         return piece
 
     def _receive(self, first: int, piece: _Piece, out: memoryview) -> None:
         """Wait for a piece and copy it to its place."""
         assert piece.point is not None
-        assert piece.block.mapped is not None
         piece.point.wait()
-        _copy(out, first, piece.block.mapped[: min(_PIECE_SIZE, len(out) - first)])
+        self._copy(piece.block, 0, min(_PIECE_SIZE, len(out) - first), out, first)
         piece.holder = None
+
+    def _copy(
+        self, block: Block, start: int, size: int, out: memoryview, first: int
+    ) -> None:
+        """Copy host bytes to a place in `out`; where there are many, others run."""
+        logical, stop, end = self._logical, start + size, first + size
+        if size <= _SMALL_READ:
+            mapped = block.mapped
+            if mapped is None:
+                self._refuse("read")
+            out[first:end] = mapped[start:stop]
+            return
+        target = ctypes.addressof(ctypes.c_char.from_buffer(out, first))
+        move, call = ctypes.memmove, threading.RLock()
+        with call:
+            try:
+                logical.unlocked.add(call)
+                mapped = block.mapped
+                if mapped is None:
+                    self._refuse("read")
+                source = ctypes.addressof(ctypes.c_char.from_buffer(mapped, start))
+                moved = not logical.closing and move(target, source, size)
+            finally:
+                logical.unlocked.discard(call)
+        if not moved:
+            self._refuse("read")
+
+    def _refuse(self, where: str) -> NoReturn:
+        """Raise the error of a device that was closed meanwhile."""
+        self._check_open(where)
+        raise AssertionError(f"{where}: mapped memory is gone, and the device is open")
 
     def _fetch(
         self,
@@ -238,8 +293,8 @@ class Transfer:
     def trim(self) -> None:
         """Free what no transfer uses; does not wait."""
         for piece in [each for each in self._pieces if each.idle()]:
-            self._pieces.remove(piece)
             self._memory.free(piece.block)
+            self._pieces.remove(piece)
         self._results.trim()
 
     def close(self) -> None:
@@ -249,13 +304,3 @@ class Transfer:
             self._memory.free(piece.block)
         self._pieces.clear()
         self._results.close()
-
-
-def _copy(out: memoryview, first: int, source: memoryview) -> None:
-    """Copy host bytes to a place in `out`; where there are many, others run."""
-    size = len(source)
-    if size <= _SMALL_READ:
-        out[first : first + size] = source
-        return
-    target = ctypes.addressof(ctypes.c_char.from_buffer(out, first))
-    ctypes.memmove(target, ctypes.addressof(ctypes.c_char.from_buffer(source)), size)

@@ -1,11 +1,13 @@
 """Host memory that is lent for as long as somebody looks at it."""
 
 import gc
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from tests.interruption import each_interruption
 from vkbackend import VulkanError, host_allocator
 from vkbackend.errors import DeviceLost
 from vkbackend.host_allocator import HostAllocator, HostBlock
@@ -43,10 +45,15 @@ class FakeMemory:
         assert address % 4096 == 0
         assert size % 4096 == 0
         self.imported.append(size)
-        return self
+        return SimpleNamespace(freed=False)
+
+    def finish_frees(self) -> None:
+        pass
 
     def free(self, block: Any) -> None:
-        self.freed += 1
+        if not block.freed:
+            block.freed = True
+            self.freed += 1
 
 
 def make(imports: bool = True) -> tuple[HostAllocator, FakeMemory]:
@@ -144,3 +151,32 @@ def test_trim_keeps_what_is_lent() -> None:
     allocator.close()
     assert memory.freed == 2
     view[0] = 1
+
+
+def test_what_the_device_does_not_write_is_not_pinned() -> None:
+    allocator, memory = make()
+    block, view = allocator.lend(MIB, pinned=False)
+    assert block.imported is None
+    del view
+    again, _ = lend(allocator, MIB)
+    assert again is block
+    assert again.imported is not None
+    assert memory.imported == [MIB]
+
+
+def test_an_interrupt_at_any_line_leaves_it_whole() -> None:
+    allocator, memory = make()
+
+    def come_and_go() -> None:
+        lend(allocator, MIB)
+        lend(allocator, 2 * MIB)
+        allocator.trim()
+
+    for one in each_interruption(come_and_go):
+        block, view = lend(allocator, MIB)
+        assert block.imported is not None, one.where
+        assert not block.imported.freed, one.where
+        del view
+        allocator.trim()
+        assert allocator.held == 0, one.where
+        assert memory.freed == len(memory.imported), one.where

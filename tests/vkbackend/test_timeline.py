@@ -321,3 +321,59 @@ def test_a_replay_interrupted_at_any_line_is_done_or_not(
         source = filled(device, np.full(64, turn + 1, np.uint32))
         struct.pack_into("<I", recording.content, start + offset, turn + 1)
     assert (words(device, y) == turn + 1).all()
+
+
+@pytest.mark.device
+def test_a_failed_submission_within_another_stops_the_outer_one_too(
+    device: Device, sent: Submitted
+) -> None:
+    inner, y = doubling(device)
+    outer, z = doubling(device)
+    queue = device.compute_queue
+    reserve = queue.reserve
+
+    def interrupted() -> TimelinePoint:
+        queue.reserve = reserve  # type: ignore[method-assign]
+        point = reserve()
+        sent.raises, sent.before = VulkanError("refused"), True
+        with pytest.raises(VulkanError, match="refused"):
+            inner.submit()
+        return point
+
+    queue.reserve = interrupted  # type: ignore[method-assign]
+    with pytest.raises(VulkanError, match="another submission was made within"):
+        outer.submit()
+    del queue.reserve
+    assert inner.point is None
+    assert outer.point is None
+    device.synchronize()
+    assert (words(device, y) == 0).all()
+    assert (words(device, z) == 0).all()
+
+
+@pytest.mark.device
+def test_a_wait_looks_again_before_it_asks_the_driver(
+    device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever closes the device meanwhile has waited, and destroys the semaphore."""
+    queue, calls = device.compute_queue, []
+    monkeypatch.setattr(queue, "_polls", False)
+    with held(queue) as gate:
+        wait = queue._functions.vkWaitSemaphores
+
+        def runs_out(*arguments: object) -> int:
+            calls.append(arguments)
+            assert len(calls) == 1
+            assert len(device.logical.unlocked) == 1
+            gate.open()
+            wait(*arguments[:2], 10**10)
+            queue.completed = queue.submitted
+            return vk.VK_TIMEOUT
+
+        with monkeypatch.context() as patch:
+            patch.setattr(queue._functions, "vkWaitSemaphores", runs_out)
+            waiter = threading.Thread(target=queue.wait, args=(queue.submitted,))
+            waiter.start()
+            waiter.join()
+    assert len(calls) == 1
+    assert device.logical.unlocked == set()

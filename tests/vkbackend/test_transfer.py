@@ -1,7 +1,11 @@
 """Uploads and reads, mapped and staged; waiting for what uses a buffer."""
 
 import contextlib
-from collections.abc import Iterator
+import ctypes
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -10,7 +14,7 @@ import pytest
 from tests.interruption import each_interruption
 from tests.vkbackend.gate import held
 from tests.vkbackend.kernels import add_affine, affine, fill, filled, words
-from vkbackend import ArgumentError, Device, VulkanError, transfer
+from vkbackend import ArgumentError, Buffer, Device, VulkanError, transfer
 from vkbackend.memory import Block, Use
 from vkbackend.physical import choose
 from vkbackend.timeline import Queue
@@ -373,3 +377,114 @@ def test_a_copy_that_the_driver_refuses_keeps_the_device_usable(
     results.upload(np.full(MANY // 4, 8, np.uint32), x)
     assert (words(results, x) == 8).all()
     assert len(results._transfer._pieces) <= transfer._READ_PIECES + 1
+
+
+@pytest.mark.device
+def test_reads_of_mapped_memory_pin_nothing(device: Device) -> None:
+    buffer = device.allocate(MANY)
+    if not buffer.span.region.block.cached:
+        pytest.skip("the device's memory is not cached")
+    before = device.counters.snapshot()
+    device.read(buffer)
+    assert (device.counters - before).device_allocations == 0
+
+
+CLOSED = "the device is closed"
+
+
+@pytest.mark.device
+@pytest.mark.parametrize("kind", ["cached", "uncached", "unmapped"])
+def test_what_finds_the_device_closed_says_so(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another thread closes it once they have begun."""
+    operations: list[Callable[[Device, Buffer], object]] = [
+        lambda device, buffer: device.read(buffer),
+        lambda device, buffer: device.read(buffer, 0, 1000),
+        lambda device, buffer: device.read(buffer, out=bytearray(buffer.size)),
+        lambda device, buffer: device.upload(bytes(1000), buffer),
+    ]
+    for operation in operations:
+        device = with_transfer_queue(Device(choose()))
+        if kind != "cached":
+            unlike = {"mapped": None} if kind == "unmapped" else {"cached": False}
+            disguise(device, monkeypatch, **unlike)
+        buffer = device.allocate(MANY)
+        monkeypatch.setattr(device, "settle", device.close)
+        with pytest.raises(ArgumentError, match=CLOSED):
+            operation(device, buffer)
+
+
+@pytest.mark.device
+def test_close_waits_for_a_copy_of_another_thread(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    device = Device(choose())
+    buffer = device.allocate(MANY)
+    if buffer.span.region.block.mapped is None:
+        pytest.skip("the device's memory is not mapped")
+    block = buffer.span.region.block
+    block.cached = True
+    copying, freed = threading.Event(), threading.Event()
+    unmapped = []
+    move, free = ctypes.memmove, device.memory.free
+
+    def moves(*arguments: Any) -> int:
+        copying.set()
+        # Not as long as this lasts, if it is waited for.
+        freed.wait(0.05)
+        unmapped.append(block.mapped is None)
+        return 1 if block.mapped is None else int(move(*arguments))
+
+    def frees(block: Block) -> None:
+        free(block)
+        freed.set()
+
+    monkeypatch.setattr(transfer.ctypes, "memmove", moves)
+    monkeypatch.setattr(device.memory, "free", frees)
+    reader = threading.Thread(target=device.read, args=(buffer,))
+    reader.start()
+    assert copying.wait(60)
+    device.close()
+    reader.join()
+    assert unmapped == [False]
+    assert device.logical.unlocked == set()
+
+
+@pytest.mark.device
+def test_a_copy_whose_own_thread_closes_the_device() -> None:
+    """As a signal handler does, at each line of it: no deadlock, and no crash."""
+    place = lines = 0
+    said: list[str] = []
+
+    def close(frame: FrameType, event: str, argument: object) -> object:
+        nonlocal lines
+        if frame.f_code is not transfer.Transfer._copy.__code__:
+            return None
+        if event == "line":
+            lines += 1
+            if lines == place:
+                device.close()
+        return close
+
+    while place <= lines:
+        place, lines = place + 1, 0
+        device = Device(choose())
+        buffer = device.allocate(MANY)
+        if not buffer.span.region.block.cached:
+            device.close()
+            pytest.skip("the device's memory is not cached")
+        before = sys.gettrace()
+        sys.settrace(close)
+        try:
+            device.read(buffer)
+            said.append("")
+        except ArgumentError as error:
+            said.append(str(error))
+        finally:
+            sys.settrace(before)
+            device.close()
+    refused = [text for text in said if text]
+    assert len(refused) > 3
+    assert all(CLOSED in text for text in refused)
+    assert said[-1] == ""
