@@ -244,7 +244,8 @@ class Pool:
 
     def _bury(self) -> None:
         """Move the spans of dead buffers into the bins, and take lost ones back."""
-        graveyard = self.graveyard
+        graveyard, lost = self.graveyard, self._lost
+        buried: dict[int, Span] = {}
         while graveyard:
             span, points = graveyard[0]
             lease = span.lease
@@ -257,23 +258,25 @@ class Pool:
                 freed.append(span)
                 self._binned += span.size
                 self._statistics.in_use -= span.size
+                if lost:
+                    buried[span.address] = span
             graveyard.popleft()
-        while self._lost:
-            self._take_back(self._lost.popleft())
+        while lost:
+            self._take_back(lost.popleft(), buried)
 
-    def _take_back(self, lost: weakref.ref[Span]) -> None:
+    def _take_back(self, lost: weakref.ref[Span], buried: dict[int, Span]) -> None:
         """Free the bytes of a span that is dead; its work is not known any more.
 
-        One that garbage collection took for dead, before its buffer's finalizer put it
-        into the graveyard, is alive in its bin or will be ignored there.
+        Garbage collection may take one for dead before its buffer's finalizer puts it
+        into the graveyard: that one has been buried, or will be passed over there.
         """
         assert isinstance(lost, Lease)
         if self._leases.get(lost.address) is not lost:
             return
-        for span in self._bins.get(lost.size, ()):
-            if span.lease is lost:
-                self._make_lease(span)
-                return
+        span = buried.get(lost.address)
+        if span is not None and span.lease is lost:
+            self._make_lease(span)
+            return
         self._add_submitted(lost.region)
         if lost.lent is not None:
             self._statistics.in_use -= lost.size
