@@ -152,7 +152,12 @@ class Pool:
 
         The device is asked once what it has done: asking takes longer than the rest.
         """
-        if not self._begin():
+        if self._whole:
+            # What `_begin` does then, without a call.
+            self._whole = False
+            if self.graveyard or self._lost:
+                self._bury()
+        elif not self._begin():
             return [self._allocate_apart(size, name) for size in sizes]
         statistics, ask = self._statistics, True
         spans: list[Span] = []
