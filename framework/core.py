@@ -275,10 +275,12 @@ class TensorCore:
         size = self.dtype.itemsize
         while True:
             with device.lock:
+                # First, as it may give the storage other content.
+                device.settle()
                 value = self.array.value
-                compute(device, value)
-                # Held, or another thread's flush could put a result there.
+                # Held, or another thread's flush could drop it, or put a result there.
                 kept = Array(value) if type(value) is Value else None
+                compute(device, value)
                 buffer = realised(value)
             data = device.gpu.read(buffer, offset * size, (last + 1) * size)
             del kept

@@ -69,7 +69,7 @@ def append(device: GpuDevice, node: Node) -> None:
     with device.lock:
         device.pending.append(node)
         if len(device.pending) >= MAX_PENDING:
-            flush(device)
+            _shorten(device)
 
 
 def append_all(device: GpuDevice, nodes: Sequence[Node]) -> None:
@@ -77,7 +77,7 @@ def append_all(device: GpuDevice, nodes: Sequence[Node]) -> None:
     with device.lock:
         device.pending += nodes
         if len(device.pending) >= MAX_PENDING:
-            flush(device)
+            _shorten(device)
 
 
 def append_replacing(
@@ -98,7 +98,13 @@ def append_replacing(
             array.replace(node.outputs[0])
             array.version += 1
         if len(device.pending) >= MAX_PENDING:
-            flush(device)
+            _shorten(device)
+
+
+def _shorten(device: GpuDevice) -> None:
+    """Submit what is pending, unless a submission is being made."""
+    if not device.within():
+        flush(device)
 
 
 def flush(device: GpuDevice, more: More | None = None) -> Plan | None:
@@ -121,20 +127,32 @@ def flush(device: GpuDevice, more: More | None = None) -> Plan | None:
     -------
     Plan or None
         Of what was pending.
+
+    Raises
+    ------
+    ReentrantError
+        In a signal handler, or finalizer, that runs within a submission.
     """
     with device.lock:
-        device.settle()
-        older = device.left
-        device.reads = device.left = 0
-        # A copy, as more may be added before an interrupted flush is settled.
-        nodes = device.pending.copy()
-        if nodes:
-            return _run(Flush(device, nodes, []), more, older)
-        if more is not None:
-            batch = device.gpu.batch()
-            more(batch)
-            batch.submit()
-        return None
+        device.begin()
+        try:
+            return _flush(device, more)
+        finally:
+            device.running = None
+
+
+def _flush(device: GpuDevice, more: More | None = None) -> Plan | None:
+    older = device.left
+    device.reads = device.left = 0
+    # A copy, as more may be added before an interrupted flush is settled.
+    nodes = device.pending.copy()
+    if nodes:
+        return _run(Flush(device, nodes, []), more, older)
+    if more is not None:
+        batch = device.gpu.batch()
+        more(batch)
+        batch.submit()
+    return None
 
 
 def compute(device: GpuDevice, value: Value) -> None:
@@ -142,22 +160,38 @@ def compute(device: GpuDevice, value: Value) -> None:
 
     What else becomes of what is submitted does not change: the rest finds what it needs
     in memory, and runs in the same order.
+
+    Raises
+    ------
+    ReentrantError
+        In a signal handler, or finalizer, that runs within a submission, unless the
+        value is in memory.
     """
     with device.lock:
-        device.settle()
-        if value.node is None:
-            device.left = len(device.pending)
+        # A replay may be moving what its memory held.
+        if value.node is None and type(value) is Value and device.within():
             return
-        nodes, rest, dead = _split(device.pending, value.node)
-        if not rest:
-            flush(device)
-            return
-        if nodes:
-            _run(Flush(device, nodes, rest, dead), reading=True)
+        device.begin()
+        try:
+            _compute(device, value)
+        finally:
+            device.running = None
+
+
+def _compute(device: GpuDevice, value: Value) -> None:
+    if value.node is None:
         device.left = len(device.pending)
-        device.reads += 1
-        if device.reads > MOST_READS:
-            flush(device)
+        return
+    nodes, rest, dead = _split(device.pending.copy(), value.node)
+    if not rest:
+        _flush(device)
+        return
+    if nodes:
+        _run(Flush(device, nodes, rest, dead), reading=True)
+    device.left = len(device.pending)
+    device.reads += 1
+    if device.reads > MOST_READS:
+        _flush(device)
 
 
 def _split(
@@ -220,13 +254,15 @@ def unfused(device: GpuDevice) -> Iterator[None]:
 def run_apart(device: GpuDevice, nodes: Sequence[Node]) -> None:
     """Submit nodes whose inputs are in memory, and leave what is pending alone."""
     with device.lock:
-        device.settle()
-        flush = Flush(device, nodes, device.pending)
+        device.begin()
+        flush = Flush(device, nodes, device.pending.copy(), apart=True)
         try:
             _submit(flush, over=False)
         except Exception as error:
             flush.give_up(error)
             raise
+        finally:
+            device.running = None
 
 
 def _run(
@@ -243,6 +279,8 @@ def _run(
     except vkbackend.DeviceLost as error:
         flush.give_up(error)
         raise
+    except vkbackend.ReentrantError:  # Of a signal handler, which let it pass.
+        raise
     except Exception as error:
         if flush.taken():
             raise
@@ -252,7 +290,7 @@ def _run(
                 raise
             left = left[older:] or left
         if left:
-            Flush(device, left, _without(device.pending, left)).give_up(error)
+            _piece(device, left).give_up(error)
             raise
     if more is not None:
         batch = device.gpu.batch()
@@ -270,7 +308,9 @@ def _salvage(device: GpuDevice, nodes: Sequence[Node]) -> Sequence[Node]:
     while size:
         piece = nodes[:size]
         try:
-            _submit(Flush(device, piece, _without(device.pending, piece)))
+            _submit(_piece(device, piece))
+        except vkbackend.ReentrantError:
+            raise
         except Exception:  # What fails alone stays in `nodes`, for the caller.
             size //= 2
         else:
@@ -279,9 +319,10 @@ def _salvage(device: GpuDevice, nodes: Sequence[Node]) -> Sequence[Node]:
     return nodes
 
 
-def _without(pending: Sequence[Node], nodes: Sequence[Node]) -> list[Node]:
+def _piece(device: GpuDevice, nodes: Sequence[Node]) -> Flush:
+    """Return the submission of some of what is pending."""
     gone = set(nodes)
-    return [node for node in pending if node not in gone]
+    return Flush(device, nodes, [node for node in device.pending if node not in gone])
 
 
 def _submit(flush: Flush, more: More | None = None, over: bool = True) -> Plan:
@@ -304,7 +345,7 @@ def _submit(flush: Flush, more: More | None = None, over: bool = True) -> Plan:
         flush.batch = batch
         batch.submit()
     finally:
-        device.settle()
+        device.finish()
     return plan
 
 

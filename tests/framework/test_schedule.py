@@ -1,6 +1,7 @@
 """Flushing: cached schedules, quiet loops, errors that leave everything usable."""
 
 import dataclasses
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -443,3 +444,116 @@ def test_a_flush_between_the_copies_of_operands(left: int, gpu: GpuDevice) -> No
         y = y + 1
     found = x.T.gather(1, index.T)
     assert_close(found, np.repeat(base[:1].T, 3, axis=1))
+
+
+def within(patch: pytest.MonkeyPatch, when: str, handler: Callable[[], object]) -> None:
+    """Call a function within the next submission, as signal handlers are."""
+    plan_batch = schedule.plan_batch
+
+    def called(gpu: Any, plan: Any, nodes: Sequence[pending.Node]) -> Any:
+        patch.setattr(schedule, "plan_batch", plan_batch)
+        if when == "before":
+            handler()
+        batch = plan_batch(gpu, plan, nodes)
+        if when == "taken":
+            # What comes next finds nothing to submit.
+            batch.submit()
+        if when != "before":
+            handler()
+        return batch
+
+    patch.setattr(schedule, "plan_batch", called)
+
+
+@pytest.mark.parametrize("when", ["before", "after", "taken"])
+@pytest.mark.parametrize("partial", [False, True])
+def test_a_handler_within_a_submission_changes_nothing_of_it(
+    when: str, partial: bool, gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x, u = tensor(gpu, 37), tensor(gpu, 37)
+    fw.eval()
+    wanted, known = x.numpy() + np.float32(1), u.numpy()
+    asked: list[fw.Tensor] = []
+
+    def handler() -> None:
+        asked.append(u * 3)
+        assert_close(u, known, exact=True)
+        for submit in (x.numpy, fw.eval, asked[0].numpy):
+            with pytest.raises(vkbackend.ReentrantError, match="signal handler"):
+                submit()
+
+    x.add_(1)
+    other = u + 1 if partial else None
+    before = gpu.gpu.counters.dispatches
+    within(monkeypatch, when, handler)
+    assert_close(x, wanted, exact=True)
+    assert gpu.gpu.counters.dispatches == before + 1
+    assert_close(x, wanted, exact=True)
+    assert_close(asked[0], known * np.float32(3), exact=True)
+    if other is not None:
+        assert_close(other, known + np.float32(1), exact=True)
+    assert gpu.running is None
+
+
+def test_what_a_handler_lets_pass_leaves_all_pending(
+    gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = tensor(gpu, 37)
+    fw.eval()
+    wanted = x.numpy() + np.float32(1)
+    x.add_(1)
+    within(monkeypatch, "after", x.numpy)
+    with pytest.raises(vkbackend.ReentrantError):
+        fw.eval()
+    assert len(gpu.pending) == 1
+    assert_close(x, wanted, exact=True)
+
+
+def test_what_an_interrupt_left_of_a_submission_hinders_no_other(
+    gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also while its traceback, and so its frames, are there."""
+    x = tensor(gpu, 37)
+    fw.eval()
+    wanted = x.numpy() + np.float32(1)
+    x.add_(1)
+
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    within(monkeypatch, "after", interrupted)
+    try:
+        fw.eval()
+    except KeyboardInterrupt:
+        frame = sys.exc_info()[2]
+        while frame is not None and frame.tb_frame.f_code.co_name != "flush":
+            frame = frame.tb_next
+        assert frame is not None
+        # As where a second interrupt ends its `finally`.
+        gpu.running = frame.tb_frame
+        assert_close(x, wanted, exact=True)
+    assert gpu.running is None
+
+
+def test_a_submission_that_another_comes_before_loses_nothing(gpu: GpuDevice) -> None:
+    """A handler may submit on the device itself, or read what is in memory."""
+    x, y = tensor(gpu, 37), tensor(gpu, 37)
+    fw.eval()
+    wanted, known = x.numpy() + np.float32(1), y.numpy()
+    x.add_(1)
+    queue = gpu.gpu.compute_queue
+    reserve = queue.reserve
+
+    def interrupted() -> vkbackend.TimelinePoint:
+        del queue.reserve
+        point = reserve()
+        batch = gpu.gpu.batch()
+        batch.fill(gpu.gpu.allocate(4))
+        batch.submit()
+        assert_close(y, known, exact=True)
+        return point
+
+    queue.reserve = interrupted  # type: ignore[method-assign]
+    fw.eval()
+    assert gpu.pending == []
+    assert_close(x, wanted, exact=True)
