@@ -93,10 +93,15 @@ def append_replacing(
             return
     # At once, or another thread's flush could take the memory of what they read.
     with device.lock:
-        device.pending += nodes
-        for node, array in zip(nodes, arrays):
-            array.replace(node.outputs[0])
-            array.version += 1
+        # Nor may a read in a signal handler drop what nothing holds yet.
+        device.begin()
+        try:
+            device.pending += nodes
+            for node, array in zip(nodes, arrays):
+                array.replace(node.outputs[0])
+                array.version += 1
+        finally:
+            device.running = None
         if len(device.pending) >= MAX_PENDING:
             _shorten(device)
 
@@ -270,8 +275,8 @@ def _run(
 ) -> Plan | None:
     """Submit a flush, or as much of it as can run; return the plan if it is one.
 
-    Where nothing can run, so many nodes that are older than the rest stay pending; and
-    all of them for want of memory where something is read, which can be tried again.
+    Where nothing can run for want of memory, which may be there later, so many nodes
+    that are older than the rest stay pending; and all of them where something is read.
     """
     device = flush.device
     try:
@@ -285,8 +290,8 @@ def _run(
         if flush.taken():
             raise
         left = _salvage(device, flush.nodes)
-        if len(left) == len(flush.nodes):
-            if reading and isinstance(error, MemoryError):
+        if len(left) == len(flush.nodes) and isinstance(error, MemoryError):
+            if reading:
                 raise
             left = left[older:] or left
         if left:

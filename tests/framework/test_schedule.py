@@ -3,7 +3,7 @@
 import dataclasses
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import numpy as np
@@ -557,3 +557,46 @@ def test_a_submission_that_another_comes_before_loses_nothing(gpu: GpuDevice) ->
     fw.eval()
     assert gpu.pending == []
     assert_close(x, wanted, exact=True)
+
+
+def test_a_read_while_storages_get_other_content_drops_none_of_it(
+    gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x, other = tensor(gpu, 37), tensor(gpu, 37)
+    fw.eval()
+    wanted = x.numpy() * np.float32(2)
+    node = (x * 2).array.value.node
+    assert node is not None
+    gpu.pending.clear()
+    read = other + 1
+    replace = pending.Array.replace
+
+    def interrupted(array: pending.Array, value: pending.Value) -> None:
+        with pytest.raises(vkbackend.ReentrantError):
+            read.numpy()
+        replace(array, value)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(pending.Array, "replace", interrupted)
+        schedule.append_replacing(gpu, [node], [x.array])
+    read.numpy()
+    assert_close(x, wanted, exact=True)
+
+
+def test_what_can_never_run_is_dropped_once(gpu: GpuDevice) -> None:
+    """Also where a read has left it: then it is older than what it took with it."""
+    x, u = tensor(gpu, 37), tensor(gpu, 37)
+    fw.eval()
+    wanted = x.numpy() + np.float32(2)
+    lost = u * 3
+    with pytest.raises(ShaderError), failing(gpu, ShaderError("odd")):
+        fw.eval()
+    hopeless = lost + 1
+    for _ in range(3):
+        (u * 2).numpy()
+        x.add_(1)
+        with suppress(RuntimeError):
+            fw.eval()
+    assert_close(x, wanted, exact=True)
+    with pytest.raises(RuntimeError, match="never computed"):
+        hopeless.numpy()
