@@ -278,7 +278,12 @@ class Program:
         self._taken = recording is None
         device.flight = self
         if recording is not None:
-            point = recording.submit(copies, words.any and words.changed)
+            try:
+                point = recording.submit(copies, words.any and words.changed)
+            except Exception:
+                if not first and recording.point in (None, self._last):
+                    words.take_back()
+                raise
             # Together, or an interrupt between would undo what was taken.
             self._last, self._taken = point, True
             words.sent()
