@@ -97,12 +97,7 @@ class Flush:
 
         May be repeated, as it may have been interrupted.
         """
-        lost, rest = dict.fromkeys(self.nodes), []
-        for node in self.rest:
-            if any([each.node in lost for each in node.values]):
-                lost[node] = None
-            else:
-                rest.append(node)
+        lost, rest = parted(self.nodes, self.rest)
         for node in lost:
             for value in node.outputs:
                 value.buffer = failed
@@ -113,9 +108,22 @@ class Flush:
                 if array is not None:
                     array.give_back(value)
         # Before any of them is no longer pending, which tells what needs them.
-        self.nodes = [*lost]
+        self.nodes = lost
         self.rest = rest
         self._drop([*lost, *self.dead])
+
+
+def parted(
+    nodes: Sequence[Node], rest: Sequence[Node]
+) -> tuple[list[Node], list[Node]]:
+    """Return nodes with those of the rest that need them, and the others."""
+    needing, others = dict.fromkeys(nodes), []
+    for node in rest:
+        if any([each.node in needing for each in node.values]):
+            needing[node] = None
+        else:
+            others.append(node)
+    return [*needing], others
 
 
 def _settle_arrays(node: Node) -> None:

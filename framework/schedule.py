@@ -10,7 +10,8 @@ is to be noted then is noted by whoever holds the device's lock next, should an
 interrupt have kept the flush itself from it (`GpuDevice.settle`). An interrupt before
 leaves all pending. After an error as many nodes run as can, in the order in which they
 were asked for; the others are dropped, and storages that they were to change hold again
-what they held before.
+the last content that was computed, or still can be: not one that nobody could read any
+more, as a later change was asked for that did not need it.
 """
 
 from __future__ import annotations
@@ -18,13 +19,14 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from typing import ParamSpec, TypeVar
 
 import vkbackend
 
 from . import tracing, tuning
 from .device import KEPT_PLANS, GpuDevice
 from .execution import plan_batch
-from .flight import Flush
+from .flight import Flush, parted
 from .pending import Array, Node, Value
 from .plan import Plan, build_plan
 from .tuner import tuned
@@ -51,6 +53,15 @@ MOST_READS = 16
 Otherwise a loop that reads one thing and adds up another would let the graph grow,
 differently each time.
 """
+
+MOST_HELD = 1 << 24
+"""Bytes that a read may leave in memory only for what stays pending.
+
+Work on more takes longer than a submission of its own.
+"""
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 More = Callable[[vkbackend.Batch], object]
 """Adds commands to a batch that is about to be submitted."""
@@ -117,8 +128,8 @@ def flush(device: GpuDevice, more: More | None = None) -> Plan | None:
 
     Where it fails, pieces are tried, as they may do with less memory. From the first
     node on that cannot run, what was pending is dropped then: reading one of the values
-    says why, and storages that were to change hold what they held before. Where it is
-    interrupted, what has not been submitted stays pending.
+    says why, and storages that were to change hold the last content that was computed.
+    Where it is interrupted, what has not been submitted stays pending.
 
     Parameters
     ----------
@@ -178,25 +189,87 @@ def compute(device: GpuDevice, value: Value) -> None:
             return
         device.begin()
         try:
-            _compute(device, value)
+            if value.node is None:
+                device.left = len(device.pending)
+                return
+            while not _computed(device, value.node):
+                pass
         finally:
             device.running = None
 
 
-def _compute(device: GpuDevice, value: Value) -> None:
-    if value.node is None:
-        device.left = len(device.pending)
-        return
-    nodes, rest, dead = _split(device.pending.copy(), value.node)
+def _computed(device: GpuDevice, node: Node) -> bool:
+    """Submit a node; without memory others, which hold some, and return False then.
+
+    What is tried again must begin anew, or its variables would hold that memory.
+    """
+    nodes, rest, dead = _split(device.pending.copy(), node)
     if not rest:
         _flush(device)
-        return
+        return True
     if nodes:
-        _run(Flush(device, nodes, rest, dead), reading=True)
+        try:
+            _run(Flush(device, nodes, rest, dead), reading=True)
+        except MemoryError:
+            _, others = parted(nodes, rest)
+            if not _submit_some(device, others):
+                raise
+            return False
     device.left = len(device.pending)
     device.reads += 1
-    if device.reads > MOST_READS:
+    if device.reads > MOST_READS or _held_alone(device.pending) > MOST_HELD:
         _flush(device)
+    return True
+
+
+def _held_alone(nodes: Sequence[Node]) -> int:
+    """Return the bytes in memory that only pending nodes hold."""
+    held = {
+        value
+        for node in nodes
+        for value in node.values
+        if not value.holders and value.node is None
+    }
+    return sum([value.numel * value.dtype.itemsize for value in held])
+
+
+def with_room(
+    device: GpuDevice, make: Callable[P, R], *args: P.args, **options: P.kwargs
+) -> R:
+    """Return what a call returns; for want of memory, what is pending runs before.
+
+    Parameters
+    ----------
+    device : GpuDevice
+        Where it takes memory.
+    make : callable
+        What is called.
+    *args, **options
+        With what.
+    """
+    try:
+        return make(*args, **options)
+    except MemoryError:
+        if not _make_room(device):
+            raise
+    return make(*args, **options)
+
+
+def _make_room(device: GpuDevice) -> bool:
+    """Submit what can be of what is pending; return whether anything could."""
+    with device.lock:
+        if device.within():
+            return False
+        device.begin()
+        try:
+            return _submit_some(device, device.pending.copy())
+        finally:
+            device.running = None
+
+
+def _submit_some(device: GpuDevice, nodes: Sequence[Node]) -> bool:
+    """Submit pending nodes until one cannot run; return whether any could."""
+    return len(_salvage(device, nodes, len(nodes))) < len(nodes)
 
 
 def _split(
@@ -275,8 +348,8 @@ def _run(
 ) -> Plan | None:
     """Submit a flush, or as much of it as can run; return the plan if it is one.
 
-    Where nothing can run for want of memory, which may be there later, so many nodes
-    that are older than the rest stay pending; and all of them where something is read.
+    What cannot run for want of memory, which may be there later, stays pending where
+    something is read; otherwise so many nodes that are older, if none could run.
     """
     device = flush.device
     try:
@@ -289,11 +362,12 @@ def _run(
     except Exception as error:
         if flush.taken():
             raise
-        left = _salvage(device, flush.nodes)
-        if len(left) == len(flush.nodes) and isinstance(error, MemoryError):
+        left = _salvage(device, flush.nodes, len(flush.nodes) // 2)
+        if left and isinstance(error, MemoryError):
             if reading:
                 raise
-            left = left[older:] or left
+            if len(left) == len(flush.nodes):
+                left = left[older:] or left
         if left:
             _piece(device, left).give_up(error)
             raise
@@ -304,12 +378,11 @@ def _run(
     return None
 
 
-def _salvage(device: GpuDevice, nodes: Sequence[Node]) -> Sequence[Node]:
-    """Submit nodes that failed together in pieces; return those left from an error on.
+def _salvage(device: GpuDevice, nodes: Sequence[Node], size: int) -> Sequence[Node]:
+    """Submit nodes in pieces of a size, or less; return those left from an error on.
 
     As an operation that fails leaves done what was asked for before it.
     """
-    size = len(nodes) // 2
     while size:
         piece = nodes[:size]
         try:

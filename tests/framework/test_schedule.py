@@ -16,6 +16,7 @@ from vkbackend import Buffer, Counters, OutOfDeviceMemory, ShaderError
 from vkbackend.framework import pending, schedule
 from vkbackend.framework.device import KEPT_PLANS, GpuDevice
 from vkbackend.framework.schedule import MAX_PENDING, MOST_READS, WORTH_A_START
+from vkbackend.memory import Memory
 
 pytestmark = pytest.mark.core
 
@@ -600,3 +601,67 @@ def test_what_can_never_run_is_dropped_once(gpu: GpuDevice) -> None:
     assert_close(x, wanted, exact=True)
     with pytest.raises(RuntimeError, match="never computed"):
         hopeless.numpy()
+
+
+BYTES = 1 << 20
+
+
+def large(gpu: GpuDevice, value: float) -> fw.Tensor:
+    return fw.tensor(np.full(BYTES // 4, value, np.float32), device=gpu)
+
+
+def test_a_read_does_not_leave_much_in_memory_for_what_it_leaves(
+    gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What nobody else holds any more counts, such as the batches of steps before."""
+    monkeypatch.setattr(schedule, "MOST_HELD", 2 * BYTES)
+    total = large(gpu, 0.0)
+    fw.eval()
+    left = []
+    for k in range(MOST_READS):
+        batch = large(gpu, float(k))
+        total.add_(batch)
+        assert batch.max().item() == k
+        left.append(len(gpu.pending))
+    assert left[:6] == [1, 2, 0, 1, 2, 0]
+    assert_close(total[:3], np.full(3, sum(range(MOST_READS)), np.float32))
+
+
+@contextmanager
+def room_for(gpu: GpuDevice, count: int) -> Iterator[None]:
+    """Let so much more memory be allocated within."""
+    gpu.gpu.synchronize()
+    gpu.gpu.empty_cache()
+    most = gpu.gpu.memory_stats()["reserved"] + count
+
+    def available(memory: Memory, heap: int) -> int:
+        return max(0, most - gpu.gpu.memory_stats()["reserved"])
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Memory, "available", available)
+        yield
+
+
+@pytest.mark.parametrize("want", ["upload", "empty", "read"])
+def test_what_is_pending_runs_where_memory_is_wanting(
+    want: str, gpu: GpuDevice
+) -> None:
+    """It holds what it reads, and may have no room to wait."""
+    size = 40 * BYTES
+    total, batch = (fw.full(size // 4, k, device=gpu) for k in (1.0, 2.0))
+    one = fw.ones(1, device=gpu)
+    fw.eval()
+    with room_for(gpu, BYTES):
+        total.add_(batch)
+        del batch
+        assert len(gpu.pending) == 1
+        if want == "upload":
+            made = fw.tensor(np.ones(size // 4, np.float32), device=gpu)
+        elif want == "empty":
+            made = fw.empty(size // 4, device=gpu)
+        else:
+            made = one.expand(size // 4) + 0
+        first = made[:2].tolist()
+        assert want == "empty" or first == [1, 1]
+        assert gpu.pending == []
+        assert total[-2:].tolist() == [3, 3]
