@@ -27,7 +27,7 @@ from . import tracing, tuning
 from .device import KEPT_PLANS, GpuDevice
 from .execution import plan_batch
 from .flight import Flush, parted
-from .pending import Array, Node, Value
+from .pending import Array, Failed, Node, Value
 from .plan import Plan, build_plan
 from .tuner import tuned
 
@@ -349,7 +349,8 @@ def _run(
     """Submit a flush, or as much of it as can run; return the plan if it is one.
 
     What cannot run for want of memory, which may be there later, stays pending where
-    something is read; otherwise so many nodes that are older, if none could run.
+    something is read. Where nothing can run, so many nodes that are older stay pending,
+    as it may be the fault of the others.
     """
     device = flush.device
     try:
@@ -366,8 +367,9 @@ def _run(
         if left and isinstance(error, MemoryError):
             if reading:
                 raise
-            if len(left) == len(flush.nodes):
-                left = left[older:] or left
+        if len(left) == len(flush.nodes):
+            kept = set(_spared(left[:older], error))
+            left = [node for node in left if node not in kept] or left
         if left:
             _piece(device, left).give_up(error)
             raise
@@ -376,6 +378,25 @@ def _run(
         more(batch)
         batch.submit()
     return None
+
+
+def _spared(nodes: Sequence[Node], error: Exception) -> list[Node]:
+    """Return the nodes that may be able to run another time.
+
+    Not those that have been spared before, or need what was not computed, unless it was
+    for want of memory: they would take newer ones with them each time.
+    """
+    if isinstance(error, MemoryError):
+        return [*nodes]
+    spared = [
+        node
+        for node in nodes
+        if not hasattr(node, "spared")
+        and all([type(value.buffer) is not Failed for value in node.values])
+    ]
+    for node in spared:
+        node.spared = True
+    return spared
 
 
 def _salvage(device: GpuDevice, nodes: Sequence[Node], size: int) -> Sequence[Node]:

@@ -584,23 +584,53 @@ def test_a_read_while_storages_get_other_content_drops_none_of_it(
     assert_close(x, wanted, exact=True)
 
 
-def test_what_can_never_run_is_dropped_once(gpu: GpuDevice) -> None:
+@pytest.mark.parametrize("why", ["a lost operand", "no kernel"])
+def test_what_can_never_run_is_dropped(
+    why: str, gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Also where a read has left it: then it is older than what it took with it."""
-    x, u = tensor(gpu, 37), tensor(gpu, 37)
+    x, u, square = tensor(gpu, 37), tensor(gpu, 37), tensor(gpu, 4, 4)
     fw.eval()
     wanted = x.numpy() + np.float32(2)
     lost = u * 3
     with pytest.raises(ShaderError), failing(gpu, ShaderError("odd")):
         fw.eval()
-    hopeless = lost + 1
-    for _ in range(3):
+    hopeless = lost + 1 if why == "a lost operand" else square @ square
+    node = hopeless.array.value.node
+    plan = schedule.build_plan
+
+    def fails(
+        gpu: Any, nodes: Sequence[pending.Node], *args: Any, **kwargs: Any
+    ) -> Any:
+        if node in nodes:
+            raise ShaderError("never")
+        return plan(gpu, nodes, *args, **kwargs)
+
+    monkeypatch.setattr(schedule, "build_plan", fails)
+    rounds = 3 if why == "a lost operand" else 4
+    for _ in range(rounds):
         (u * 2).numpy()
         x.add_(1)
-        with suppress(RuntimeError):
+        with suppress(RuntimeError, ShaderError):
             fw.eval()
     assert_close(x, wanted, exact=True)
     with pytest.raises(RuntimeError, match="never computed"):
         hopeless.numpy()
+
+
+@pytest.mark.parametrize("error", [OutOfDeviceMemory("full"), ShaderError("odd")])
+def test_what_a_read_has_left_outlives_what_newer_work_failed_for(
+    error: Exception, gpu: GpuDevice
+) -> None:
+    x, u = tensor(gpu, 37), tensor(gpu, 37)
+    fw.eval()
+    wanted = x.numpy() + np.float32(1)
+    x.add_(1)
+    (u * 2).numpy()
+    x.mul_(3)
+    with pytest.raises(type(error)), failing(gpu, error):
+        fw.eval()
+    assert_close(x, wanted, exact=True)
 
 
 BYTES = 1 << 20
