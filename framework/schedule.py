@@ -364,9 +364,8 @@ def _run(
         if flush.taken():
             raise
         left = _salvage(device, flush.nodes, len(flush.nodes) // 2)
-        if left and isinstance(error, MemoryError):
-            if reading:
-                raise
+        if left and reading and isinstance(error, MemoryError):
+            raise
         if len(left) == len(flush.nodes):
             kept = set(_spared(left[:older], error))
             left = [node for node in left if node not in kept] or left
