@@ -119,7 +119,7 @@ class Block(ContextDecorator):
 
     def __del__(self) -> None:
         # There is nothing where an interrupt came while it was made.
-        entered = vars(self).get("_entered")
+        entered = getattr(self, "_entered", None)
         if entered:
             for link, own in reversed([*entered.items()]):
                 self._leave(own, link)
