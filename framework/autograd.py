@@ -92,6 +92,9 @@ class set_grad_enabled(Block):  # noqa: N801 - PyTorch's name
 def no_grad() -> Any:
     """Return a context in which nothing is recorded; also works as a decorator.
 
+    It ends at the latest when nothing holds it any more, so `no_grad().__enter__()` on
+    its own does nothing: `set_grad_enabled(False)` holds from then on.
+
     Examples
     --------
     >>> with no_grad():

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 
+import vkbackend
+
 from . import tracing
 from .device import Device, GpuDevice, opened_devices
 from .device import device as get_device
@@ -16,7 +18,7 @@ from .errors import DTypeError, GradError, ShapeError
 from .execution import realised
 from .limits import check_value
 from .pending import Array, Value
-from .schedule import compute, flush
+from .schedule import compute, flush, with_room
 from .shape import Layout, Shape, TensorSpec, spec_of
 
 if TYPE_CHECKING:
@@ -275,12 +277,15 @@ class TensorCore:
         size = self.dtype.itemsize
         while True:
             with device.lock:
+                # First, as it may give the storage other content.
+                device.settle()
                 value = self.array.value
-                compute(device, value)
-                # Held, or another thread's flush could put a result there.
+                # Held, or another thread's flush could drop it, or put a result there.
                 kept = Array(value) if type(value) is Value else None
+                compute(device, value)
                 buffer = realised(value)
-            data = device.gpu.read(buffer, offset * size, (last + 1) * size)
+            place = buffer, offset * size, (last + 1) * size
+            data = with_room(device, device.gpu.read, *place)
             del kept
             # If another thread's replay moved it, that may have written there; a replay
             # is submitted before what it moved is known, but under the lock.
@@ -378,10 +383,15 @@ def operand(like: TensorCore, other: object) -> Any:
 
 def upload(flat: np.ndarray, dtype: DType, device: GpuDevice) -> Value:
     """Return a value on `device` with the elements of a flat host array."""
+    buffer = with_room(device, _uploaded, flat, device)
+    return Value(flat.size, dtype, buffer=buffer)
+
+
+def _uploaded(flat: np.ndarray, device: GpuDevice) -> vkbackend.Buffer:
     buffer = device.gpu.allocate(flat.nbytes)
     if flat.nbytes:
         device.gpu.upload(flat, buffer)
-    return Value(flat.size, dtype, buffer=buffer)
+    return buffer
 
 
 def strided(flat: np.ndarray, layout: Layout) -> np.ndarray:

@@ -21,6 +21,7 @@ from .errors import ShapeError
 from .limits import check_value
 from .pending import Array, Value
 from .rng import wrapped
+from .schedule import with_room
 from .shape import Layout, Shape
 from .tensor import Tensor
 
@@ -106,7 +107,7 @@ def empty(
     buffer: object
     if isinstance(place, GpuDevice):
         check_value("empty", shape, kind, place)
-        buffer = place.gpu.allocate(numel * kind.itemsize)
+        buffer = with_room(place, place.gpu.allocate, numel * kind.itemsize)
     else:
         buffer = np.empty(numel, kind.storage)
     array = Array(Value(numel, kind, buffer=buffer))

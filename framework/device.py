@@ -6,11 +6,12 @@ import sys
 import threading
 import warnings
 from collections import OrderedDict
+from types import FrameType
 from typing import TYPE_CHECKING, Protocol
 
 import vkbackend
 from vkbackend import config, forking
-from vkbackend.errors import NoVulkanError
+from vkbackend.errors import NoVulkanError, ReentrantError
 
 if TYPE_CHECKING:
     from .pending import Node
@@ -59,6 +60,8 @@ class GpuDevice(Device):
         Operations asked for and not yet run, in order.
     flight : Flight or None
         The last submission, as long as it has not been settled.
+    running : frame or None
+        The call that submits now; or one that did, if an interrupt ended it.
     reads : int
         Reads since all was submitted that left something pending.
     left : int
@@ -80,6 +83,7 @@ class GpuDevice(Device):
         self.name = gpu.info.name
         self.pending: list[Node] = []
         self.flight: Flight | None = None
+        self.running: FrameType | None = None
         self.reads = 0
         self.left = 0
         self.plans: OrderedDict[object, Plan] = OrderedDict()
@@ -89,11 +93,42 @@ class GpuDevice(Device):
         self.lock = threading.RLock()
         forking.renew(self, "lock", threading.RLock)
 
-    def settle(self) -> None:
-        """Finish what an interrupt left of the last submission.
+    def begin(self) -> None:
+        """Begin a call that submits: the caller, which sets `running` to None at last.
 
-        The lock is held, here and by everyone who submits.
+        The lock is held, here and by everyone who submits. It does not keep out signal
+        handlers and finalizers of the same thread, of which one may come between what
+        the call has found pending and what it notes of that.
+
+        Raises
+        ------
+        ReentrantError
+            Within such a call.
         """
+        if self.running is not None and self.within():
+            raise ReentrantError(
+                f"{self.name}: a submission is asked for within another one of the same"
+                " thread, by a signal handler or a finalizer; let it set a flag, and"
+                " read or evaluate tensors once it has returned"
+            )
+        self.running = sys._getframe(1)
+        if self.flight is not None:
+            self.finish()
+
+    def within(self) -> bool:
+        """Return whether the caller runs within a call that submits."""
+        frame = None if self.running is None else sys._getframe(1)
+        while frame is not None and frame is not self.running:
+            frame = frame.f_back
+        return frame is not None
+
+    def settle(self) -> None:
+        """Finish what an interrupt left of the last submission; not within one."""
+        if self.flight is not None and not self.within():
+            self.finish()
+
+    def finish(self) -> None:
+        """Note what became of the submission that was made, or tried, last."""
         if self.flight is not None:
             self.flight.settle()
             self.flight = None

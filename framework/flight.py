@@ -25,6 +25,8 @@ class Flush:
         What is left pending then.
     dead : sequence of Node
         What is dropped then.
+    apart : bool, default False
+        Whether `nodes` are not among what is pending.
     """
 
     __slots__ = (
@@ -44,13 +46,15 @@ class Flush:
         nodes: Sequence[Node],
         rest: list[Node],
         dead: Sequence[Node] = (),
+        apart: bool = False,
     ) -> None:
         self.device = device
         self.nodes = nodes
         self.rest = rest
         self.dead = dead
         self.pending = device.pending
-        self.count = len(device.pending)
+        # Not those that a signal handler has asked for since these were found pending.
+        self.count = len(rest) + (0 if apart else len(nodes) + len(dead))
         self.batch: vkbackend.Batch | None = None
         self.failed: Failed | None = None
 
@@ -62,7 +66,7 @@ class Flush:
         """Drop the nodes for an error."""
         self.batch, self.failed = None, Failed(error)
         self.device.flight = self
-        self.device.settle()
+        self.device.finish()
 
     def settle(self) -> None:
         """Hand out the results, or drop what failed, or leave all as it was."""
@@ -89,21 +93,37 @@ class Flush:
             self.device.pending = self.rest + self.pending[self.count :]
 
     def _fail(self, failed: Failed) -> None:
-        """Drop the nodes, and those left that need them."""
-        lost = set(self.nodes)
-        for node in self.rest:
-            if not lost.isdisjoint([each.node for each in node.values]):
-                lost.add(node)
+        """Drop the nodes, and those left that need them.
+
+        May be repeated, as it may have been interrupted.
+        """
+        lost, rest = parted(self.nodes, self.rest)
         for node in lost:
             for value in node.outputs:
                 value.buffer = failed
-        self.rest = [node for node in self.rest if node not in lost]
-        for node in self.rest:
-            for reference, value in node.arrays:
+        # The last first: what a storage held last is what it holds again.
+        for node in reversed(rest):
+            for reference, value in reversed(node.arrays):
                 array = reference()
                 if array is not None:
                     array.give_back(value)
-        self._drop([*self.nodes, *lost.difference(self.nodes), *self.dead])
+        # Before any of them is no longer pending, which tells what needs them.
+        self.nodes = lost
+        self.rest = rest
+        self._drop([*lost, *self.dead])
+
+
+def parted(
+    nodes: Sequence[Node], rest: Sequence[Node]
+) -> tuple[list[Node], list[Node]]:
+    """Return nodes with those of the rest that need them, and the others."""
+    needing, others = dict.fromkeys(nodes), []
+    for node in rest:
+        if any([each.node in needing for each in node.values]):
+            needing[node] = None
+        else:
+            others.append(node)
+    return [*needing], others
 
 
 def _settle_arrays(node: Node) -> None:

@@ -377,10 +377,13 @@ class Node:
         What it computes.
     arrays : tuple of (weak reference, Value)
         Storages whose content became one of the outputs in place.
+    spared : bool
+        Set where it stayed pending after an error that others were dropped for.
     """
 
-    __slots__ = ("arrays", "form", "numbers", "outputs", "values")
+    __slots__ = ("arrays", "form", "numbers", "outputs", "spared", "values")
 
+    spared: bool
     arrays: tuple[tuple[weakref.ref[Array], Value], ...]
 
     def __init__(

@@ -14,7 +14,7 @@ from vkbackend import forking
 
 from .dtype import DType, DTypeLike, as_dtype, bfloat16, float16
 from .errors import DTypeError
-from .scope import Block, Setting
+from .scope import Block, Link, Setting
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -41,8 +41,11 @@ here = Setting(Here())
 entered = 0
 """Blocks entered in all threads: a quick test for the common case that none is."""
 
-_counting = threading.Lock()
-forking.renew(sys.modules[__name__], "_counting", threading.Lock)
+# A number alone would be wrong for good where an interrupt comes beside it.
+_counted: set[Link] = set()
+# Signal handlers, too, may enter blocks.
+_counting = threading.RLock()
+forking.renew(sys.modules[__name__], "_counting", threading.RLock)
 
 
 class autocast(Block):  # noqa: N801 - PyTorch's name
@@ -104,17 +107,19 @@ class autocast(Block):  # noqa: N801 - PyTorch's name
         known = {} if outer.copies is None else outer.copies
         return Here(self._dtype, known if self._cache else None)
 
-    def begun(self) -> None:
+    def begun(self, link: Link) -> None:
         """Count it."""
         global entered
         with _counting:
-            entered += 1
+            _counted.add(link)
+            entered = len(_counted)
 
-    def ended(self) -> None:
+    def ended(self, link: Link) -> None:
         """Count it no longer."""
         global entered
         with _counting:
-            entered -= 1
+            _counted.discard(link)
+            entered = len(_counted)
 
 
 def is_autocast_enabled() -> bool:

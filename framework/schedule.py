@@ -10,7 +10,8 @@ is to be noted then is noted by whoever holds the device's lock next, should an
 interrupt have kept the flush itself from it (`GpuDevice.settle`). An interrupt before
 leaves all pending. After an error as many nodes run as can, in the order in which they
 were asked for; the others are dropped, and storages that they were to change hold again
-what they held before.
+the last content that was computed, or still can be: not one that nobody could read any
+more, as a later change was asked for that did not need it.
 """
 
 from __future__ import annotations
@@ -18,14 +19,15 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from typing import ParamSpec, TypeVar
 
 import vkbackend
 
 from . import tracing, tuning
 from .device import KEPT_PLANS, GpuDevice
 from .execution import plan_batch
-from .flight import Flush
-from .pending import Array, Node, Value
+from .flight import Flush, parted
+from .pending import Array, Failed, Node, Value
 from .plan import Plan, build_plan
 from .tuner import tuned
 
@@ -52,6 +54,15 @@ Otherwise a loop that reads one thing and adds up another would let the graph gr
 differently each time.
 """
 
+MOST_HELD = 1 << 24
+"""Bytes that a read may leave in memory only for what stays pending.
+
+Work on more takes longer than a submission of its own.
+"""
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
 More = Callable[[vkbackend.Batch], object]
 """Adds commands to a batch that is about to be submitted."""
 
@@ -69,7 +80,7 @@ def append(device: GpuDevice, node: Node) -> None:
     with device.lock:
         device.pending.append(node)
         if len(device.pending) >= MAX_PENDING:
-            flush(device)
+            _shorten(device)
 
 
 def append_all(device: GpuDevice, nodes: Sequence[Node]) -> None:
@@ -77,7 +88,7 @@ def append_all(device: GpuDevice, nodes: Sequence[Node]) -> None:
     with device.lock:
         device.pending += nodes
         if len(device.pending) >= MAX_PENDING:
-            flush(device)
+            _shorten(device)
 
 
 def append_replacing(
@@ -93,12 +104,23 @@ def append_replacing(
             return
     # At once, or another thread's flush could take the memory of what they read.
     with device.lock:
-        device.pending += nodes
-        for node, array in zip(nodes, arrays):
-            array.replace(node.outputs[0])
-            array.version += 1
+        # Nor may a read in a signal handler drop what nothing holds yet.
+        device.begin()
+        try:
+            device.pending += nodes
+            for node, array in zip(nodes, arrays):
+                array.replace(node.outputs[0])
+                array.version += 1
+        finally:
+            device.running = None
         if len(device.pending) >= MAX_PENDING:
-            flush(device)
+            _shorten(device)
+
+
+def _shorten(device: GpuDevice) -> None:
+    """Submit what is pending, unless a submission is being made."""
+    if not device.within():
+        flush(device)
 
 
 def flush(device: GpuDevice, more: More | None = None) -> Plan | None:
@@ -106,8 +128,8 @@ def flush(device: GpuDevice, more: More | None = None) -> Plan | None:
 
     Where it fails, pieces are tried, as they may do with less memory. From the first
     node on that cannot run, what was pending is dropped then: reading one of the values
-    says why, and storages that were to change hold what they held before. Where it is
-    interrupted, what has not been submitted stays pending.
+    says why, and storages that were to change hold the last content that was computed.
+    Where it is interrupted, what has not been submitted stays pending.
 
     Parameters
     ----------
@@ -121,20 +143,32 @@ def flush(device: GpuDevice, more: More | None = None) -> Plan | None:
     -------
     Plan or None
         Of what was pending.
+
+    Raises
+    ------
+    ReentrantError
+        In a signal handler, or finalizer, that runs within a submission.
     """
     with device.lock:
-        device.settle()
-        older = device.left
-        device.reads = device.left = 0
-        # A copy, as more may be added before an interrupted flush is settled.
-        nodes = device.pending.copy()
-        if nodes:
-            return _run(Flush(device, nodes, []), more, older)
-        if more is not None:
-            batch = device.gpu.batch()
-            more(batch)
-            batch.submit()
-        return None
+        device.begin()
+        try:
+            return _flush(device, more)
+        finally:
+            device.running = None
+
+
+def _flush(device: GpuDevice, more: More | None = None) -> Plan | None:
+    older = device.left
+    device.reads = device.left = 0
+    # A copy, as more may be added before an interrupted flush is settled.
+    nodes = device.pending.copy()
+    if nodes:
+        return _run(Flush(device, nodes, []), more, older)
+    if more is not None:
+        batch = device.gpu.batch()
+        more(batch)
+        batch.submit()
+    return None
 
 
 def compute(device: GpuDevice, value: Value) -> None:
@@ -142,22 +176,100 @@ def compute(device: GpuDevice, value: Value) -> None:
 
     What else becomes of what is submitted does not change: the rest finds what it needs
     in memory, and runs in the same order.
+
+    Raises
+    ------
+    ReentrantError
+        In a signal handler, or finalizer, that runs within a submission, unless the
+        value is in memory.
     """
     with device.lock:
-        device.settle()
-        if value.node is None:
-            device.left = len(device.pending)
+        # A replay may be moving what its memory held.
+        if value.node is None and type(value) is Value and device.within():
             return
-        nodes, rest, dead = _split(device.pending, value.node)
-        if not rest:
-            flush(device)
-            return
-        if nodes:
+        device.begin()
+        try:
+            if value.node is None:
+                device.left = len(device.pending)
+                return
+            while not _computed(device, value.node):
+                pass
+        finally:
+            device.running = None
+
+
+def _computed(device: GpuDevice, node: Node) -> bool:
+    """Submit a node; without memory others, which hold some, and return False then.
+
+    What is tried again must begin anew, or its variables would hold that memory.
+    """
+    nodes, rest, dead = _split(device.pending.copy(), node)
+    if not rest:
+        _flush(device)
+        return True
+    if nodes:
+        try:
             _run(Flush(device, nodes, rest, dead), reading=True)
-        device.left = len(device.pending)
-        device.reads += 1
-        if device.reads > MOST_READS:
-            flush(device)
+        except MemoryError:
+            _, others = parted(nodes, rest)
+            if not _submit_some(device, others):
+                raise
+            return False
+    device.left = len(device.pending)
+    device.reads += 1
+    if device.reads > MOST_READS or _held_alone(device.pending) > MOST_HELD:
+        _flush(device)
+    return True
+
+
+def _held_alone(nodes: Sequence[Node]) -> int:
+    """Return the bytes in memory that only pending nodes hold."""
+    held = {
+        value
+        for node in nodes
+        for value in node.values
+        if not value.holders and value.node is None
+    }
+    return sum([value.numel * value.dtype.itemsize for value in held])
+
+
+def with_room(
+    device: GpuDevice, make: Callable[P, R], *args: P.args, **options: P.kwargs
+) -> R:
+    """Return what a call returns; for want of memory, what is pending runs before.
+
+    Parameters
+    ----------
+    device : GpuDevice
+        Where it takes memory.
+    make : callable
+        What is called.
+    *args, **options
+        With what.
+    """
+    try:
+        return make(*args, **options)
+    except MemoryError:
+        if not _make_room(device):
+            raise
+    return make(*args, **options)
+
+
+def _make_room(device: GpuDevice) -> bool:
+    """Submit what can be of what is pending; return whether anything could."""
+    with device.lock:
+        if device.within():
+            return False
+        device.begin()
+        try:
+            return _submit_some(device, device.pending.copy())
+        finally:
+            device.running = None
+
+
+def _submit_some(device: GpuDevice, nodes: Sequence[Node]) -> bool:
+    """Submit pending nodes until one cannot run; return whether any could."""
+    return len(_salvage(device, nodes, len(nodes))) < len(nodes)
 
 
 def _split(
@@ -220,13 +332,15 @@ def unfused(device: GpuDevice) -> Iterator[None]:
 def run_apart(device: GpuDevice, nodes: Sequence[Node]) -> None:
     """Submit nodes whose inputs are in memory, and leave what is pending alone."""
     with device.lock:
-        device.settle()
-        flush = Flush(device, nodes, device.pending)
+        device.begin()
+        flush = Flush(device, nodes, device.pending.copy(), apart=True)
         try:
             _submit(flush, over=False)
         except Exception as error:
             flush.give_up(error)
             raise
+        finally:
+            device.running = None
 
 
 def _run(
@@ -234,8 +348,9 @@ def _run(
 ) -> Plan | None:
     """Submit a flush, or as much of it as can run; return the plan if it is one.
 
-    Where nothing can run, so many nodes that are older than the rest stay pending; and
-    all of them for want of memory where something is read, which can be tried again.
+    What cannot run for want of memory, which may be there later, stays pending where
+    something is read. Where nothing can run, so many nodes that are older stay pending,
+    as it may be the fault of the others.
     """
     device = flush.device
     try:
@@ -243,16 +358,19 @@ def _run(
     except vkbackend.DeviceLost as error:
         flush.give_up(error)
         raise
+    except vkbackend.ReentrantError:  # Of a signal handler, which let it pass.
+        raise
     except Exception as error:
         if flush.taken():
             raise
-        left = _salvage(device, flush.nodes)
+        left = _salvage(device, flush.nodes, len(flush.nodes) // 2)
+        if left and reading and isinstance(error, MemoryError):
+            raise
         if len(left) == len(flush.nodes):
-            if reading and isinstance(error, MemoryError):
-                raise
-            left = left[older:] or left
+            kept = set(_spared(left[:older], error))
+            left = [node for node in left if node not in kept] or left
         if left:
-            Flush(device, left, _without(device.pending, left)).give_up(error)
+            _piece(device, left).give_up(error)
             raise
     if more is not None:
         batch = device.gpu.batch()
@@ -261,16 +379,36 @@ def _run(
     return None
 
 
-def _salvage(device: GpuDevice, nodes: Sequence[Node]) -> Sequence[Node]:
-    """Submit nodes that failed together in pieces; return those left from an error on.
+def _spared(nodes: Sequence[Node], error: Exception) -> list[Node]:
+    """Return the nodes that may be able to run another time.
+
+    Not those that have been spared before, or need what was not computed, unless it was
+    for want of memory: they would take newer ones with them each time.
+    """
+    if isinstance(error, MemoryError):
+        return [*nodes]
+    spared = [
+        node
+        for node in nodes
+        if not hasattr(node, "spared")
+        and all([type(value.buffer) is not Failed for value in node.values])
+    ]
+    for node in spared:
+        node.spared = True
+    return spared
+
+
+def _salvage(device: GpuDevice, nodes: Sequence[Node], size: int) -> Sequence[Node]:
+    """Submit nodes in pieces of a size, or less; return those left from an error on.
 
     As an operation that fails leaves done what was asked for before it.
     """
-    size = len(nodes) // 2
     while size:
         piece = nodes[:size]
         try:
-            _submit(Flush(device, piece, _without(device.pending, piece)))
+            _submit(_piece(device, piece))
+        except vkbackend.ReentrantError:
+            raise
         except Exception:  # What fails alone stays in `nodes`, for the caller.
             size //= 2
         else:
@@ -279,9 +417,10 @@ def _salvage(device: GpuDevice, nodes: Sequence[Node]) -> Sequence[Node]:
     return nodes
 
 
-def _without(pending: Sequence[Node], nodes: Sequence[Node]) -> list[Node]:
+def _piece(device: GpuDevice, nodes: Sequence[Node]) -> Flush:
+    """Return the submission of some of what is pending."""
     gone = set(nodes)
-    return [node for node in pending if node not in gone]
+    return Flush(device, nodes, [node for node in device.pending if node not in gone])
 
 
 def _submit(flush: Flush, more: More | None = None, over: bool = True) -> Plan:
@@ -304,7 +443,7 @@ def _submit(flush: Flush, more: More | None = None, over: bool = True) -> Plan:
         flush.batch = batch
         batch.submit()
     finally:
-        device.settle()
+        device.finish()
     return plan
 
 

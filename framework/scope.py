@@ -58,14 +58,17 @@ class Block(ContextDecorator):
         What is set.
     value : object
         What holds inside.
-    """
 
-    # Of the class too, for one that was interrupted while it was made.
-    _entered: tuple[tuple[dict[str, Any], Link], ...] = ()
+    Notes
+    -----
+    It ends at the latest when it is gone: who calls `__enter__` by hand holds it.
+    """
 
     def __init__(self, setting: Setting, value: Any) -> None:
         self._setting = setting
         self._value = value
+        # Links that have not been taken out, and whose they are: threads may share it.
+        self._entered: dict[Link, dict[str, Any]] = {}
 
     def _recreate_cm(self: Self) -> Self:
         # As a decorator: each call has a block of its own.
@@ -75,43 +78,51 @@ class Block(ContextDecorator):
         """Return what holds inside, where `outer` holds around it."""
         return self._value
 
-    def begun(self) -> None:
-        """Note that a block begins."""
+    def begun(self, link: Link) -> None:
+        """Note that a block begins; may not come to its end."""
 
-    def ended(self) -> None:
-        """Note that a block has ended."""
+    def ended(self, link: Link) -> None:
+        """Note that a block has ended; may be repeated, also where it has not begun."""
 
     def __enter__(self: Self) -> Self:
         setting = self._setting
         outer = setting.top
         link = Link(self.value(outer.value), outer)
         # The thread's own, as another one may be the last that holds the block.
-        self._entered = (*self._entered, (setting.__dict__, link))
-        self.begun()
+        self._entered[link] = setting.__dict__
         link.over = False
+        self.begun(link)
         setting.top = link
         return self
 
     def __exit__(self, *raised: object) -> None:
-        entered = self._entered
+        mine = self._setting.__dict__
+        entered = [*self._entered.items()]
+        link, own = entered[-1]
+        if own is not mine:
+            # Generators may be closed by a thread that has not entered it.
+            found = [each for each in entered if each[1] is mine]
+            link, own = found[-1] if found else entered[-1]
         # The second time in case that an interrupt ends the first.
         try:
-            self._leave(entered)
+            self._leave(own, link)
         finally:
-            self._leave(entered)
+            self._leave(own, link)
 
-    def _leave(self, entered: tuple[tuple[dict[str, Any], Link], ...]) -> None:
-        """Take out the last link of some; may be repeated."""
-        own, link = entered[-1]
+    def _leave(self, own: dict[str, Any], link: Link) -> None:
+        """Take out a link; may be repeated."""
         _take_out(own, link)
         if not link.over:
+            self.ended(link)
             link.over = True
-            self.ended()
-        self._entered = entered[:-1]
+        self._entered.pop(link, None)
 
     def __del__(self) -> None:
-        for count in range(len(self._entered), 0, -1):
-            self._leave(self._entered[:count])
+        # There is nothing where an interrupt came while it was made.
+        entered = getattr(self, "_entered", None)
+        if entered:
+            for link, own in reversed([*entered.items()]):
+                self._leave(own, link)
 
 
 def _take_out(own: dict[str, Any], link: Link) -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from vkbackend import forking
 
-from .scope import Block, Setting
+from .scope import Block, Link, Setting
 
 if TYPE_CHECKING:
     from .device import GpuDevice
@@ -97,8 +97,11 @@ _local = Setting(None)
 running = 0
 """Traces running in all threads: a quick test for the common case that none does."""
 
-_counting = threading.Lock()
-forking.renew(sys.modules[__name__], "_counting", threading.Lock)
+# A number alone would be wrong for good where an interrupt comes beside it.
+_counted: set[Link] = set()
+# Signal handlers, too, may enter blocks.
+_counting = threading.RLock()
+forking.renew(sys.modules[__name__], "_counting", threading.RLock)
 
 
 def listener() -> Listener | None:
@@ -112,17 +115,19 @@ class listening(Block):  # noqa: N801 - used as a function
     def __init__(self, trace: Listener | None) -> None:
         super().__init__(_local, trace)
 
-    def begun(self) -> None:
+    def begun(self, link: Link) -> None:
         """Count it."""
         global running
         with _counting:
-            running += 1
+            _counted.add(link)
+            running = len(_counted)
 
-    def ended(self) -> None:
+    def ended(self, link: Link) -> None:
         """Count it no longer."""
         global running
         with _counting:
-            running -= 1
+            _counted.discard(link)
+            running = len(_counted)
 
 
 def changing(read: Callable[[], float]) -> float:

@@ -23,6 +23,7 @@ from .errors import (
     NoCompilerError,
     NoVulkanError,
     OutOfDeviceMemory,
+    ReentrantError,
     ShaderError,
     VulkanError,
 )
@@ -57,6 +58,7 @@ __all__ = [
     "Pipeline",
     "Profile",
     "Recording",
+    "ReentrantError",
     "ShaderError",
     "Span",
     "TimelinePoint",

@@ -19,7 +19,7 @@ from .command_buffer import memory_barrier
 from .errors import ArgumentError
 from .hazards import HazardTracker, Range
 from .pipeline import Pipeline
-from .timeline import Queue, TimelinePoint, taken
+from .timeline import Queue, TimelinePoint, repeated, taken
 from .vk import generated as vk
 
 if TYPE_CHECKING:
@@ -299,6 +299,7 @@ class Batch:
         """Dispatches and barriers so far."""
         return self._count, self._barriers
 
+    @repeated
     def submit(self) -> TimelinePoint:
         """Record and submit everything; does not wait for the device.
 

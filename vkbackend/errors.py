@@ -3,7 +3,9 @@
 Error (Exception)
 ├── VulkanError (RuntimeError)         a Vulkan call failed; carries the VkResult
 │   ├── OutOfDeviceMemory (MemoryError)
-│   └── DeviceLost
+│   ├── DeviceLost
+│   └── SubmissionOvertaken            a signal handler's submission came between
+├── ReentrantError (RuntimeError)      a signal handler asks within a submission
 ├── NoVulkanError (RuntimeError)       no loader, no driver or no usable device
 ├── NoCompilerError (RuntimeError)     no GLSL compiler was found
 ├── ShaderError (ValueError)           GLSL that does not compile; bad SPIR-V
@@ -39,6 +41,20 @@ class OutOfDeviceMemory(VulkanError, MemoryError):
 
 class DeviceLost(VulkanError):
     """The device stopped answering; everything on it is gone."""
+
+
+class SubmissionOvertaken(VulkanError):
+    """Another submission was made within one, which was not sent and may be repeated.
+
+    By a signal handler or a finalizer: they run in the thread that they interrupt.
+    """
+
+
+class ReentrantError(Error, RuntimeError):
+    """A signal handler or a finalizer asks for what the call it interrupts is doing.
+
+    Nothing is lost: what was asked for stays as it is, and can be asked for later.
+    """
 
 
 class NoVulkanError(Error, RuntimeError):

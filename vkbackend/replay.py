@@ -17,7 +17,7 @@ from .batch import Batch
 from .buffer import Buffer, mark
 from .errors import ArgumentError
 from .prelude import Copy, Preludes
-from .timeline import Queue, TimelinePoint, taken
+from .timeline import Queue, TimelinePoint, repeated, taken
 
 if TYPE_CHECKING:
     from .device import Device
@@ -100,6 +100,7 @@ class Recording:
             self._label = batch.encode(self._commands.handle, store)
             queue.commands.seal(self._commands)
 
+    @repeated
     def submit(
         self, copies: Sequence[Copy] = (), changed: bool = False
     ) -> TimelinePoint:

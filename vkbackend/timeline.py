@@ -24,13 +24,14 @@ host counts in its place. So each number is given once, and each is reached.
 
 import collections
 import ctypes
+import functools
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from .command_buffer import RECORDING, CommandBuffer, CommandPool
-from .errors import DeviceLost, VulkanError
+from .errors import DeviceLost, SubmissionOvertaken
 from .logical import LogicalDevice
 from .vk import generated as vk
 from .vk import runtime
@@ -51,7 +52,11 @@ _ASK_EVERY = 16
 # More command buffers than can be open at once: one, and one in whatever interrupts it.
 # Any further one was left behind.
 _MOST_OPEN = 4
+# A handler comes between once per signal; more often in a row, something else is wrong.
+_MOST_OVERTAKEN = 100
 
+P = ParamSpec("P")
+R = TypeVar("R")
 
 # Quicker than the constructors of named tuples, which are written in Python.
 _tuple: Any = tuple.__new__
@@ -100,6 +105,24 @@ def taken(reserved: TimelinePoint | None) -> TimelinePoint | None:
         return reserved if reserved.queue.took(reserved.value) else None
     except DeviceLost:
         return None
+
+
+def repeated(submit: Callable[P, R]) -> Callable[P, R]:
+    """Decorate what submits: it is done once more where another one came between.
+
+    It must be able to begin anew.
+    """
+
+    @functools.wraps(submit)
+    def submitted(*args: P.args, **options: P.kwargs) -> R:
+        for _ in range(_MOST_OVERTAKEN):
+            try:
+                return submit(*args, **options)
+            except SubmissionOvertaken:  # Nothing was sent.
+                pass
+        return submit(*args, **options)
+
+    return submitted
 
 
 def latest(points: Iterable[TimelinePoint]) -> tuple[TimelinePoint, ...]:
@@ -355,7 +378,7 @@ class Queue:
             rows = [_semaphore_info(*wait) for wait in waits.items()]
             info.pWaitSemaphoreInfos = (vk.VkSemaphoreSubmitInfo * len(rows))(*rows)
         if logical.unsure is not self or self.submitted != value:
-            raise VulkanError(
+            raise SubmissionOvertaken(
                 f"vkQueueSubmit2: {label}: another submission was made within this one,"
                 f" by a signal handler or a finalizer; this one was not sent"
             )

@@ -14,7 +14,7 @@ from .command import Copier, cross_queue_waits
 from .host_allocator import HostAllocator, HostBlock
 from .logical import LogicalDevice
 from .memory import Block, Memory, Use
-from .timeline import Queue, TimelinePoint, latest, wait_all
+from .timeline import Queue, TimelinePoint, latest, repeated, wait_all
 
 _PIECE_SIZE = 4 << 20
 """Bytes of one staged copy: at 48 GB/s it takes ten times what its submission does."""
@@ -269,6 +269,7 @@ class Transfer:
 
         self._submit(place, (target.buffer, 0), size, after, mark)
 
+    @repeated
     def _submit(
         self,
         source: tuple[int, int],

@@ -141,6 +141,7 @@ class Jitted(Generic[P, R]):
             finally:
                 trace.publish()
                 trace.drop_gradients()
+                trace.uncount_steps()
             raise
 
     def _traced(

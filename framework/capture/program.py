@@ -170,7 +170,13 @@ class Program:
         with self.device.lock:
             if self.device.pending:
                 flush(self.device)
-            return not self._disturbed or self._take_back()
+            if not self._disturbed:
+                return True
+            self.device.begin()
+            try:
+                return self._take_back()
+            finally:
+                self.device.running = None
 
     def found(self) -> str:
         """Return what the function looks at and is not as it was; empty if nothing."""
@@ -219,7 +225,7 @@ class Program:
             changes.append((state, array, found, new))
         self.device.flight = _Return(self, batch, moved, changes)
         batch.submit()
-        self.device.settle()
+        self.device.finish()
         return True
 
     def returned(self, disturbed: bool) -> None:
@@ -241,38 +247,51 @@ class Program:
         object
             What the function returns, with fresh tensors.
         """
-        built, device = self._built, self.device
+        device = self.device
         with device.lock:
-            copies: list[Copy] = []
-            for k, feed in self._feeds:
-                tensor = fed[k]
-                layout, value = tensor.layout, tensor.array.value
-                start = layout.offset * value.dtype.itemsize
-                source = realised(value)
-                copies.append((source, start, feed.buffer, feed.offset, feed.size))
-            # After the feeds: one of them may be a result of the last replay.
-            moves: list[tuple[Value, vkbackend.Buffer]] = []
-            for k, value in enumerate(self._returned):
-                if value.holders:
-                    self._move_out(k, value, copies, moves)
-            words, recording = built.words, built.recording
-            if not first:
-                words.write()
-            self._moves = moves
-            # Before, as what the tape has saved may be written over from here on.
-            self.replays += 1
-            self._taken = recording is None
-            device.flight = self
-            if recording is not None:
+            device.begin()
+            try:
+                return self._replay(fed, first)
+            finally:
+                device.running = None
+
+    def _replay(self, fed: Sequence[Tensor], first: bool) -> Any:
+        built, device = self._built, self.device
+        copies: list[Copy] = []
+        for k, feed in self._feeds:
+            tensor = fed[k]
+            layout, value = tensor.layout, tensor.array.value
+            start = layout.offset * value.dtype.itemsize
+            source = realised(value)
+            copies.append((source, start, feed.buffer, feed.offset, feed.size))
+        # After the feeds: one of them may be a result of the last replay.
+        moves: list[tuple[Value, vkbackend.Buffer]] = []
+        for k, value in enumerate(self._returned):
+            if value.holders:
+                self._move_out(k, value, copies, moves)
+        words, recording = built.words, built.recording
+        if not first:
+            words.write()
+        self._moves = moves
+        # Before, as what the tape has saved may be written over from here on.
+        self.replays += 1
+        self._taken = recording is None
+        device.flight = self
+        if recording is not None:
+            try:
                 point = recording.submit(copies, words.any and words.changed)
-                # Together, or an interrupt between would undo what was taken.
-                self._last, self._taken = point, True
-                words.sent()
-            device.settle()
-            if not all(map(is_, map(_grad, self._leaves), self._grads)):
-                for leaf, grad in zip(self._leaves, self._grads):
-                    leaf.own_grad = grad
-            return self._results()
+            except Exception:
+                if not first and recording.point in (None, self._last):
+                    words.take_back()
+                raise
+            # Together, or an interrupt between would undo what was taken.
+            self._last, self._taken = point, True
+            words.sent()
+        device.finish()
+        if not all(map(is_, map(_grad, self._leaves), self._grads)):
+            for leaf, grad in zip(self._leaves, self._grads):
+                leaf.own_grad = grad
+        return self._results()
 
     def settle(self) -> None:
         """Note what a replay has done, if it was taken; see `device.Flight`."""

@@ -261,6 +261,17 @@ class Trace:
             if grad is not None and type(grad.array.value.buffer) is Failed:
                 leaf.own_grad = None if entry is ANY else entry
 
+    def uncount_steps(self) -> None:
+        """Let optimizers not count steps that left parameters as they were."""
+        same = [
+            array
+            for array, before in self.rebound_arrays.values()
+            if array.value is before
+        ]
+        for owner in self.owners:
+            if hasattr(owner, "uncount"):
+                owner.uncount(same)
+
     def run_now(self) -> None:
         """Run what was collected, as if it had been asked for without a trace."""
         self.publish()

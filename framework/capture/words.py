@@ -32,6 +32,7 @@ class Words:
         self._numbers: dict[int, tuple[Changing, list[tuple[str, int]]]] = {}
         self._streams: dict[Generator, list[tuple[int, int, int]]] = {}
         self._steps: list[Callable[[], object]] = []
+        self._counts: list[Callable[[], object]] = []
         self.any = False
         # In a list, for the steps would otherwise hold what holds them.
         self._unsent = [False]
@@ -87,6 +88,8 @@ class Words:
         for action in actions:
             if not isinstance(action, Changing):
                 self._steps.append(action)
+                if hasattr(action, "take_back"):
+                    self._counts.append(action.take_back)
             elif id(action) in self._numbers:
                 _, places = self._numbers[id(action)]
                 self._steps.append(_writer(content, action.read, places, self._unsent))
@@ -99,6 +102,11 @@ class Words:
         """Do what the host does before each replay, and write what changes."""
         for step in self._steps:
             step()
+
+    def take_back(self) -> None:
+        """Count the last `write` no longer, as the replay was not made."""
+        for count in self._counts:
+            count()
 
 
 def _view(content: bytearray, kind: str) -> Any:

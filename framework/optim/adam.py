@@ -154,7 +154,7 @@ class Adam(Optimizer):
             return None, factors(self, group, step)
         cohort = self.new_cohort(self._turn)
         trace.called(cohort)
-        trace.each_time(cohort.tick)
+        trace.each_time(cohort)
         # The members count this step already, but not before the first has come.
         cohort.members.append({"step": step})
 

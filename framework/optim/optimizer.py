@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from operator import is_
 from typing import Any, ClassVar
 
@@ -13,11 +13,12 @@ from ..autograd import no_grad
 from ..core import evaluate
 from ..device import GpuDevice
 from ..nn.parameter import zero_gradient
+from ..pending import Array, Failed
 from ..schedule import flush
 from ..tensor import Tensor
 from .loading import Loaded, Remembered
 from .prepared import Observer, Prepared, Unfit
-from .skipping import counted, undone_where
+from .skipping import SKIPPED, counted, undone_where
 
 Group = dict[str, Any]
 """Options of some parameters, and the list itself as "params"."""
@@ -47,12 +48,17 @@ class Cohort:
         self._optimizer = weakref.ref(optimizer)
         self._trace = trace
 
-    def tick(self) -> None:
+    def __call__(self) -> None:
         """Count a step, in the same time for any number of parameters."""
         optimizer = self._optimizer()
         if optimizer is not None:
             optimizer.settle(self._trace)
         self.late += 1
+        self.factors = ()
+
+    def take_back(self) -> None:
+        """Count a step no longer, as its kernels have not run."""
+        self.late -= 1
         self.factors = ()
 
     def step(self) -> int:
@@ -124,6 +130,12 @@ class _Again:
         if len(state) != len(self._state) or not all(map(is_, state, self._state)):
             return False
         return [owner._fingerprint() for owner in self._owners] == self._counts
+
+
+def _is_lost(remembered: object) -> bool:
+    if not isinstance(remembered, Tensor):
+        return False
+    return type(remembered.array.value.buffer) is Failed
 
 
 MOST_ATTEMPTS = 8
@@ -206,6 +218,7 @@ class Optimizer:
     def state(self) -> dict[Tensor, dict[str, Any]]:
         """What is remembered of each parameter."""
         self.settle(None)
+        self._drop_lost()
         self._exposed = True
         return self._state
 
@@ -304,10 +317,12 @@ class Optimizer:
             return
         changed = self._change()
         if changed:
-            evaluate(*changed)
+            with self._taken_back(changed):
+                evaluate(*changed)
 
     def _begin_at_length(self) -> None:
         self._forget()
+        self._drop_lost()
         self.begin()
         trace = tracing.listener()
         if trace is not None:
@@ -335,7 +350,8 @@ class Optimizer:
         finally:
             self.skip = None
         if changed:
-            evaluate(*changed)
+            with self._taken_back(changed):
+                evaluate(*changed)
 
     def _prepare(self, device: GpuDevice) -> None:
         """Make a step as usual, and keep ready what it runs if that can be repeated."""
@@ -344,7 +360,7 @@ class Optimizer:
         with tracing.listening(observer):
             changed = self._change()
         params = [each for group in self.param_groups for each in group["params"]]
-        with device.lock:
+        with device.lock, self._taken_back(changed):
             alone = all(map(is_, device.pending, observer.nodes))
             alone = alone and len(device.pending) == len(observer.nodes)
             plan = flush(device)
@@ -352,8 +368,49 @@ class Optimizer:
                 with suppress(Unfit):
                     kernels = Prepared(params, observer, plan, device)
                     self._prepared = _Again(self, kernels, observer.owners)
-        if changed:
-            evaluate(*changed)
+            if changed:
+                evaluate(*changed)
+
+    @contextmanager
+    def _taken_back(self, changed: Sequence[Tensor]) -> Iterator[None]:
+        """Count no step of those parameters whose new elements cannot be computed."""
+        values = [each.array.value for each in changed]
+        try:
+            yield
+        except Exception:
+            self.uncount(
+                [
+                    parameter.array
+                    for parameter, value in zip(changed, values)
+                    if type(value.buffer) is Failed
+                ]
+            )
+            raise
+
+    def uncount(self, arrays: Collection[Array]) -> None:
+        """Count no longer the last step of parameters that it left as they were.
+
+        What was the first to be remembered of them is forgotten again.
+
+        Parameters
+        ----------
+        arrays : collection of Array
+            The parameters' storages.
+        """
+        lost = set(map(id, arrays))
+        for parameter, state in self._state.items():
+            if id(parameter.array) in lost and "step" in state:
+                state["step"] -= 1
+        self._drop_lost()
+
+    def _drop_lost(self) -> None:
+        """Forget what was to be remembered first by a step that failed."""
+        for parameter, state in [*self._state.items()]:
+            lost = [name for name, each in state.items() if _is_lost(each)]
+            if lost == [SKIPPED]:
+                del state[SKIPPED]
+            elif lost:
+                del self._state[parameter]
 
     def _forget(self) -> None:
         """Have no step ready; parameters count those that it made."""
@@ -426,6 +483,7 @@ class Optimizer:
             params = [numbers[id(parameter)] for parameter in group["params"]]
             groups.append({**group, "params": params})
         self.settle(None)
+        self._drop_lost()
         state = {numbers[id(key)]: counted(each) for key, each in self._state.items()}
         return {"state": state, "param_groups": groups}
 

@@ -264,7 +264,12 @@ class Prepared:
             for array in self._arrays:
                 array.version += 1
             self._written = False
-            flush(device, self._add)
+            try:
+                flush(device, self._add)
+            except Exception:
+                if self._written and self._batch.point is None:
+                    self._words.take_back()
+                raise
             self._grads.clear()
         return True
 
@@ -313,6 +318,7 @@ class Prepared:
         if not self._buffers:
             self._own.write([realised(value).address for value in self._values])
             self._buffers = dict.fromkeys(map(realised, self._values))
+        self._batch = batch
         grads = list(map(realised, self._grads))
         self._given.write(list(map(_address, grads)))
         if not self._written:

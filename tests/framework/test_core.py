@@ -9,9 +9,11 @@ import pytest
 
 import vkbackend.framework as fw
 from tests.compare import assert_close
+from vkbackend.framework import core
 from vkbackend.framework.device import Device, GpuDevice
 from vkbackend.framework.dtype import DTYPES
 from vkbackend.framework.errors import GradError, ShapeError
+from vkbackend.framework.pending import Value
 
 Make = Callable[..., fw.Tensor]
 
@@ -137,3 +139,22 @@ def test_moving_between_devices(gpu: GpuDevice) -> None:
     back.sum().backward()
     assert x.grad.tolist() == [2, 4]
     assert not x.grad.is_gpu
+
+
+def test_a_read_beside_a_change_in_place_of_another_thread(
+    gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which takes no lock to give the storage other content."""
+    x = fw.zeros((5,), device=gpu)
+    fw.eval()
+    x.add_(1)
+    compute = core.compute
+
+    def changed(device: GpuDevice, value: Value) -> None:
+        x.fill_(2.0)
+        compute(device, value)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(core, "compute", changed)
+        assert x.tolist() == [1.0] * 5
+    assert x.tolist() == [2.0] * 5

@@ -1,8 +1,9 @@
 """Flushing: cached schedules, quiet loops, errors that leave everything usable."""
 
 import dataclasses
+import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from vkbackend import Buffer, Counters, OutOfDeviceMemory, ShaderError
 from vkbackend.framework import pending, schedule
 from vkbackend.framework.device import KEPT_PLANS, GpuDevice
 from vkbackend.framework.schedule import MAX_PENDING, MOST_READS, WORTH_A_START
+from vkbackend.memory import Memory
 
 pytestmark = pytest.mark.core
 
@@ -443,3 +445,253 @@ def test_a_flush_between_the_copies_of_operands(left: int, gpu: GpuDevice) -> No
         y = y + 1
     found = x.T.gather(1, index.T)
     assert_close(found, np.repeat(base[:1].T, 3, axis=1))
+
+
+def within(patch: pytest.MonkeyPatch, when: str, handler: Callable[[], object]) -> None:
+    """Call a function within the next submission, as signal handlers are."""
+    plan_batch = schedule.plan_batch
+
+    def called(gpu: Any, plan: Any, nodes: Sequence[pending.Node]) -> Any:
+        patch.setattr(schedule, "plan_batch", plan_batch)
+        if when == "before":
+            handler()
+        batch = plan_batch(gpu, plan, nodes)
+        if when == "taken":
+            # What comes next finds nothing to submit.
+            batch.submit()
+        if when != "before":
+            handler()
+        return batch
+
+    patch.setattr(schedule, "plan_batch", called)
+
+
+@pytest.mark.parametrize("when", ["before", "after", "taken"])
+@pytest.mark.parametrize("partial", [False, True])
+def test_a_handler_within_a_submission_changes_nothing_of_it(
+    when: str, partial: bool, gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x, u = tensor(gpu, 37), tensor(gpu, 37)
+    fw.eval()
+    wanted, known = x.numpy() + np.float32(1), u.numpy()
+    asked: list[fw.Tensor] = []
+
+    def handler() -> None:
+        asked.append(u * 3)
+        assert_close(u, known, exact=True)
+        for submit in (x.numpy, fw.eval, asked[0].numpy):
+            with pytest.raises(vkbackend.ReentrantError, match="signal handler"):
+                submit()
+
+    x.add_(1)
+    other = u + 1 if partial else None
+    before = gpu.gpu.counters.dispatches
+    within(monkeypatch, when, handler)
+    assert_close(x, wanted, exact=True)
+    assert gpu.gpu.counters.dispatches == before + 1
+    assert_close(x, wanted, exact=True)
+    assert_close(asked[0], known * np.float32(3), exact=True)
+    if other is not None:
+        assert_close(other, known + np.float32(1), exact=True)
+    assert gpu.running is None
+
+
+def test_what_a_handler_lets_pass_leaves_all_pending(
+    gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = tensor(gpu, 37)
+    fw.eval()
+    wanted = x.numpy() + np.float32(1)
+    x.add_(1)
+    within(monkeypatch, "after", x.numpy)
+    with pytest.raises(vkbackend.ReentrantError):
+        fw.eval()
+    assert len(gpu.pending) == 1
+    assert_close(x, wanted, exact=True)
+
+
+def test_what_an_interrupt_left_of_a_submission_hinders_no_other(
+    gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also while its traceback, and so its frames, are there."""
+    x = tensor(gpu, 37)
+    fw.eval()
+    wanted = x.numpy() + np.float32(1)
+    x.add_(1)
+
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    within(monkeypatch, "after", interrupted)
+    try:
+        fw.eval()
+    except KeyboardInterrupt:
+        frame = sys.exc_info()[2]
+        while frame is not None and frame.tb_frame.f_code.co_name != "flush":
+            frame = frame.tb_next
+        assert frame is not None
+        # As where a second interrupt ends its `finally`.
+        gpu.running = frame.tb_frame
+        assert_close(x, wanted, exact=True)
+    assert gpu.running is None
+
+
+def test_a_submission_that_another_comes_before_loses_nothing(gpu: GpuDevice) -> None:
+    """A handler may submit on the device itself, or read what is in memory."""
+    x, y = tensor(gpu, 37), tensor(gpu, 37)
+    fw.eval()
+    wanted, known = x.numpy() + np.float32(1), y.numpy()
+    x.add_(1)
+    queue = gpu.gpu.compute_queue
+    reserve = queue.reserve
+
+    def interrupted() -> vkbackend.TimelinePoint:
+        del queue.reserve
+        point = reserve()
+        batch = gpu.gpu.batch()
+        batch.fill(gpu.gpu.allocate(4))
+        batch.submit()
+        assert_close(y, known, exact=True)
+        return point
+
+    queue.reserve = interrupted  # type: ignore[method-assign]
+    fw.eval()
+    assert gpu.pending == []
+    assert_close(x, wanted, exact=True)
+
+
+def test_a_read_while_storages_get_other_content_drops_none_of_it(
+    gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x, other = tensor(gpu, 37), tensor(gpu, 37)
+    fw.eval()
+    wanted = x.numpy() * np.float32(2)
+    node = (x * 2).array.value.node
+    assert node is not None
+    gpu.pending.clear()
+    read = other + 1
+    replace = pending.Array.replace
+
+    def interrupted(array: pending.Array, value: pending.Value) -> None:
+        with pytest.raises(vkbackend.ReentrantError):
+            read.numpy()
+        replace(array, value)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(pending.Array, "replace", interrupted)
+        schedule.append_replacing(gpu, [node], [x.array])
+    read.numpy()
+    assert_close(x, wanted, exact=True)
+
+
+@pytest.mark.parametrize("why", ["a lost operand", "no kernel"])
+def test_what_can_never_run_is_dropped(
+    why: str, gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where a read has left it: then it is older than what it took with it."""
+    x, u, square = tensor(gpu, 37), tensor(gpu, 37), tensor(gpu, 4, 4)
+    fw.eval()
+    wanted = x.numpy() + np.float32(2)
+    lost = u * 3
+    with pytest.raises(ShaderError), failing(gpu, ShaderError("odd")):
+        fw.eval()
+    hopeless = lost + 1 if why == "a lost operand" else square @ square
+    node = hopeless.array.value.node
+    plan = schedule.build_plan
+
+    def fails(
+        gpu: Any, nodes: Sequence[pending.Node], *args: Any, **kwargs: Any
+    ) -> Any:
+        if node in nodes:
+            raise ShaderError("never")
+        return plan(gpu, nodes, *args, **kwargs)
+
+    monkeypatch.setattr(schedule, "build_plan", fails)
+    rounds = 3 if why == "a lost operand" else 4
+    for _ in range(rounds):
+        (u * 2).numpy()
+        x.add_(1)
+        with suppress(RuntimeError, ShaderError):
+            fw.eval()
+    assert_close(x, wanted, exact=True)
+    with pytest.raises(RuntimeError, match="never computed"):
+        hopeless.numpy()
+
+
+@pytest.mark.parametrize("error", [OutOfDeviceMemory("full"), ShaderError("odd")])
+def test_what_a_read_has_left_outlives_what_newer_work_failed_for(
+    error: Exception, gpu: GpuDevice
+) -> None:
+    x, u = tensor(gpu, 37), tensor(gpu, 37)
+    fw.eval()
+    wanted = x.numpy() + np.float32(1)
+    x.add_(1)
+    (u * 2).numpy()
+    x.mul_(3)
+    with pytest.raises(type(error)), failing(gpu, error):
+        fw.eval()
+    assert_close(x, wanted, exact=True)
+
+
+BYTES = 1 << 20
+
+
+def large(gpu: GpuDevice, value: float) -> fw.Tensor:
+    return fw.tensor(np.full(BYTES // 4, value, np.float32), device=gpu)
+
+
+def test_a_read_does_not_leave_much_in_memory_for_what_it_leaves(
+    gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What nobody else holds any more counts, such as the batches of steps before."""
+    monkeypatch.setattr(schedule, "MOST_HELD", 2 * BYTES)
+    total = large(gpu, 0.0)
+    fw.eval()
+    left = []
+    for k in range(MOST_READS):
+        batch = large(gpu, float(k))
+        total.add_(batch)
+        assert batch.max().item() == k
+        left.append(len(gpu.pending))
+    assert left[:6] == [1, 2, 0, 1, 2, 0]
+    assert_close(total[:3], np.full(3, sum(range(MOST_READS)), np.float32))
+
+
+@contextmanager
+def room_for(gpu: GpuDevice, count: int) -> Iterator[None]:
+    """Let so much more memory be allocated within."""
+    gpu.gpu.synchronize()
+    gpu.gpu.empty_cache()
+    most = gpu.gpu.memory_stats()["reserved"] + count
+
+    def available(memory: Memory, heap: int) -> int:
+        return max(0, most - gpu.gpu.memory_stats()["reserved"])
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Memory, "available", available)
+        yield
+
+
+@pytest.mark.parametrize("want", ["upload", "empty", "read"])
+def test_what_is_pending_runs_where_memory_is_wanting(
+    want: str, gpu: GpuDevice
+) -> None:
+    """It holds what it reads, and may have no room to wait."""
+    size = 40 * BYTES
+    total, batch = (fw.full(size // 4, k, device=gpu) for k in (1.0, 2.0))
+    one = fw.ones(1, device=gpu)
+    fw.eval()
+    with room_for(gpu, BYTES):
+        total.add_(batch)
+        del batch
+        assert len(gpu.pending) == 1
+        if want == "upload":
+            made = fw.tensor(np.ones(size // 4, np.float32), device=gpu)
+        elif want == "empty":
+            made = fw.empty(size // 4, device=gpu)
+        else:
+            made = one.expand(size // 4) + 0
+        first = made[:2].tolist()
+        assert want == "empty" or first == [1, 1]
+        assert gpu.pending == []
+        assert total[-2:].tolist() == [3, 3]

@@ -200,3 +200,27 @@ def test_results_stay_where_a_replay_is_interrupted(
     assert [each.tolist() for each in results] == [[10] * 3, [20] * 3]
     assert w.tolist() == [2 + taken] * 3
     assert made(x).tolist() == [30 + 10 * taken] * 3
+
+
+@pytest.mark.parametrize("taken", [False, True])
+def test_a_handler_within_a_replay_changes_nothing_of_it(
+    taken: bool, gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the replay before returned is on its way elsewhere then."""
+    made, before = begun(lambda x: x * 3, fw.tensor([1.0, 2.0], device=gpu))
+    other = fw.tensor([5.0, 7.0], device=gpu)
+    fw.eval()
+    submit = vkbackend.Recording.submit
+
+    def submitted(recording: vkbackend.Recording, *args: Any) -> Any:
+        point = submit(recording, *args) if taken else None
+        with pytest.raises(vkbackend.ReentrantError):
+            before.numpy()
+        assert other.tolist() == [5, 7]
+        return point or submit(recording, *args)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(vkbackend.Recording, "submit", submitted)
+        after = made.replay([other])
+    assert before.tolist() == [3, 6]
+    assert after.tolist() == [15, 21]

@@ -6,10 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+import vkbackend
 import vkbackend.framework as fw
 from tests.compare import assert_close
 from vkbackend.framework import nn, optim
-from vkbackend.framework.device import Device
+from vkbackend.framework.device import Device, GpuDevice
 from vkbackend.framework.errors import StateError
 
 
@@ -125,3 +126,68 @@ def test_bad_arguments_are_named() -> None:
         optim.SGD([{"params": [x], "beta": 1}])
     with pytest.raises(NotImplementedError, match=r"Optimizer\.update"):
         descend(optim.Optimizer([x], {}), x)
+
+
+class Training:
+    """A layer that an optimizer trains on a device, step by step."""
+
+    def __init__(self, gpu: GpuDevice, kind: Callable[..., Any], jitted: bool) -> None:
+        fw.manual_seed(0)
+        self.layer = nn.Linear(5, 3).to(gpu)
+        self.optimizer = kind(self.layer.parameters())
+        self.x = fw.tensor(np.arange(10, dtype=np.float32).reshape(2, 5), device=gpu)
+        self.step = fw.jit(self._step) if jitted else self._step
+
+    def _step(self) -> None:
+        self.optimizer.zero_grad()
+        self.layer(self.x).square().mean().backward()
+        self.optimizer.step()
+
+    def found(self) -> list[Any]:
+        state = self.optimizer.state_dict()["state"]
+        return [
+            *[each.tolist() for each in self.layer.parameters()],
+            *[
+                each.tolist() if isinstance(each, fw.Tensor) else each
+                for entry in state.values()
+                for each in entry.values()
+            ],
+        ]
+
+
+def momentum(params: Any) -> optim.SGD:
+    return optim.SGD(params, lr=0.1, momentum=0.5)
+
+
+STEPS = 6
+
+
+@pytest.mark.parametrize("jitted", [False, True])
+@pytest.mark.parametrize("kind", [optim.AdamW, momentum])
+def test_a_step_that_fails_is_as_if_it_had_not_been_asked_for(
+    kind: Callable[..., Any],
+    jitted: bool,
+    gpu: GpuDevice,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The first one, which makes room for what is remembered, and later ones."""
+
+    def fail(*_: object) -> None:
+        raise MemoryError("none left")
+
+    undisturbed = Training(gpu, kind, jitted)
+    for _ in range(STEPS):
+        undisturbed.step()
+    for failing in range(STEPS):
+        training = Training(gpu, kind, jitted)
+        for number in range(STEPS):
+            if number == failing:
+                fw.eval()
+                with monkeypatch.context() as patched:
+                    # Where words are written and memory is there.
+                    patched.setattr(vkbackend.Batch, "submit", fail)
+                    patched.setattr(vkbackend.Recording, "submit", fail)
+                    with pytest.raises(MemoryError):
+                        training.step()
+            training.step()
+        assert training.found() == undisturbed.found(), failing
