@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Mapping
-from numbers import Real
 from typing import Any
 
 from .. import tracing
@@ -16,6 +15,7 @@ from ..errors import DTypeError, StateError
 from ..ops import isfinite, logical_and, logical_not, stack, where
 from ..tensor import Tensor
 from .clip import common_norm, scale_each
+from .loading import is_number
 from .optimizer import Optimizer
 from .replace import become
 
@@ -191,7 +191,7 @@ class GradScaler:
         """
         if not self._enabled:
             return
-        if isinstance(new_scale, Real):
+        if is_number(new_scale):
             _check("new_scale", new_scale, 0 < new_scale <= _MOST, _POSITIVE)
         scale, streak = self._scale, self._streak
         if scale is None or streak is None:
@@ -261,7 +261,7 @@ class GradScaler:
         names = ("scale", "growth_factor", "backoff_factor", "growth_interval")
         for name in (*names, "_growth_tracker"):
             value = state_dict.get(name) if isinstance(state_dict, Mapping) else None
-            if not isinstance(value, Real) or isinstance(value, bool):
+            if not is_number(value):
                 raise StateError(
                     f"GradScaler.load_state_dict: {name} is {value!r};"
                     " it must be a number, as state_dict() gives"

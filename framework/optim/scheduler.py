@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from numbers import Real
 from typing import Any
 
 from .. import tracing
 from ..errors import StateError
+from .loading import is_number
 from .optimizer import Optimizer
 
 
@@ -66,8 +66,7 @@ class LRScheduler:
         known = state_dict if isinstance(state_dict, Mapping) else {}
         epoch: object = known.get("last_epoch")
         base_lrs: Any = known.get("base_lrs")
-        counts = isinstance(epoch, int) and not isinstance(epoch, bool) and epoch >= 0
-        if not counts or not _are_rates(base_lrs):
+        if type(epoch) is not int or epoch < 0 or not _are_rates(base_lrs):
             raise StateError(
                 f"load_state_dict: last_epoch is {epoch!r}, base_lrs {base_lrs!r};"
                 " they must be an int and a list of numbers, all at least 0, as"
@@ -83,8 +82,7 @@ class LRScheduler:
 
 def _are_rates(values: object) -> bool:
     return isinstance(values, list | tuple) and all(
-        isinstance(each, Real) and not isinstance(each, bool) and each >= 0
-        for each in values
+        is_number(each) and each >= 0 for each in values
     )
 
 

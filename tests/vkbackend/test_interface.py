@@ -193,7 +193,7 @@ SHARED = (Op.VARIABLE, 21, 22, 4)
         ),
         (
             assemble(ENTRY, UINT, (Op.TYPE_ARRAY, 20, 10, 5), POINTER, SHARED),
-            "the length of an array, %5, is not known",
+            "the length of an array, %5, cannot be computed",
         ),
         (assemble(ENTRY, UINT, (Op.VARIABLE, 10, 22, 4)), "%10 must be a pointer"),
         (assemble(ENTRY, (Op.CAPABILITY, 6)), "lacks: SPIR-V capability 6"),

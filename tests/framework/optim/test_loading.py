@@ -4,6 +4,7 @@ from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
 
+import numpy as np
 import pytest
 
 import vkbackend.framework as fw
@@ -166,3 +167,17 @@ def test_an_optimizer_that_does_not_say_takes_what_it_is_given() -> None:
     assert optimizer.state[x]["mean"].item() == 2.0
     assert optimizer.state[x]["names"] == ["a"]
     assert optimizer.param_groups[0]["lr"] == 0.2
+
+
+@pytest.mark.parametrize("kinds", [(np.float32, float), (float, np.float32)])
+def test_numbers_of_numpy_are_like_those_of_python(kinds: tuple[type, type]) -> None:
+    saved, loading = (
+        optim.SGD([fw.ones(2, requires_grad=True)], lr=kind(rate), momentum=0.5)
+        for kind, rate in zip(kinds, (0.25, 0.5))
+    )
+    loading.load_state_dict(saved.state_dict())
+    assert loading.param_groups[0]["lr"] == 0.25
+    state = saved.state_dict()
+    state["param_groups"][0]["lr"] = np.True_
+    with pytest.raises(StateError, match="the option 'lr' is"):
+        loading.load_state_dict(state)
