@@ -12,6 +12,7 @@ from ..creation import full
 from ..device import Device
 from ..dtype import float16, float32, promote
 from ..errors import DTypeError, StateError
+from ..inplace import all_or_nothing, giving_back
 from ..ops import isfinite, logical_and, logical_not, stack, where
 from ..tensor import Tensor
 from .clip import common_norm, scale_each
@@ -271,16 +272,32 @@ class GradScaler:
         counts = 0 <= streak <= _MOST and streak % 1 == 0
         _check("_growth_tracker", streak, counts, "a whole number of at least 0")
         rule = _rule(*[state_dict[name] for name in names[1:]])
-        self._growth, self._backoff, self._interval = rule
-        self._start = float(scale), int(streak)
+        numbers = float(scale), int(streak)
+        tensors = [each for each in (self._scale, self._streak) if each is not None]
+        before = self._growth, self._backoff, self._interval, self._start
+        give_back = giving_back(tensors)
+
+        def take() -> None:
+            self._take(*rule, numbers)
+            for tensor, number in zip(tensors, numbers):
+                tensor.fill_(number)
+
+        def undo() -> None:
+            self._take(*before)
+            give_back()
+
+        with no_grad():
+            all_or_nothing(take, undo)
         # It is of a moment between steps.
         self._found.clear()
         self._stepped.clear()
-        if self._scale is not None and self._streak is not None:
-            with no_grad():
-                self._scale.fill_(self._start[0])
-                self._streak.fill_(self._start[1])
         tracing.structure_changed()
+
+    def _take(
+        self, growth: float, backoff: float, interval: int, start: tuple[float, int]
+    ) -> None:
+        self._growth, self._backoff = growth, backoff
+        self._interval, self._start = interval, start
 
 
 _MOST = 3.4028234663852886e38

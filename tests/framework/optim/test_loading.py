@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 import vkbackend.framework as fw
+from tests.interruption import Interrupter
+from tests.tree import FOLDERS
 from vkbackend.framework import optim
 from vkbackend.framework.errors import DTypeError, ShapeError, StateError
 from vkbackend.framework.optim.optimizer import Optimizer
@@ -181,3 +183,26 @@ def test_numbers_of_numpy_are_like_those_of_python(kinds: tuple[type, type]) -> 
     state["param_groups"][0]["lr"] = np.True_
     with pytest.raises(StateError, match="the option 'lr' is"):
         loading.load_state_dict(state)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_an_interrupt_leaves_all_of_the_old_or_all_of_the_new() -> None:
+    optimizer, _ = trained("sgd")
+    old = optimizer.state_dict()
+    new = deepcopy(old)
+    new["param_groups"][0].update(lr=0.5, momentum=0.75)
+    for entry in new["state"].values():
+        entry["momentum_buffer"].fill_(7.0)
+    seen = set()
+    for step in range(1, 2000, 3):
+        optimizer.load_state_dict(old)
+        one = Interrupter(step, str(FOLDERS["vkbackend.framework"] / "optim"))
+        one.run(lambda: optimizer.load_state_dict(new))
+        is_new = optimizer.param_groups[0]["lr"] == 0.5
+        assert_same(optimizer.state_dict(), new if is_new else old)
+        seen.add(is_new)
+        if not one.where:
+            break
+    assert is_new
+    assert seen == {True, False}
+    optimizer.step()

@@ -9,6 +9,8 @@ import torch
 
 import vkbackend.framework as fw
 from tests.compare import assert_close
+from tests.interruption import Interrupter
+from tests.tree import FOLDERS
 from vkbackend.framework import nn, optim
 from vkbackend.framework.device import Device, GpuDevice
 from vkbackend.framework.dtype import DType
@@ -344,6 +346,26 @@ def test_numbers_of_numpy_are_taken() -> None:
     numbers = {"scale": np.float32(8), "growth_interval": np.int64(5)}
     scaler.load_state_dict({**scaler.state_dict(), **numbers})
     assert (scaler.get_scale(), scaler.state_dict()["growth_interval"]) == (8, 5)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_an_interrupted_load_leaves_the_old_state_or_the_new(place: Device) -> None:
+    scaler = fw.GradScaler(init_scale=2.0)
+    scaler.scale(fw.ones(2, device=place))
+    old = scaler.state_dict()
+    new = {name: 3 if name == "_growth_tracker" else 0.25 for name in old}
+    new.update(scale=8.0, growth_factor=4.0, growth_interval=5)
+    seen = []
+    for step in range(1, 2000, 5):
+        scaler.load_state_dict(old)
+        one = Interrupter(step, str(FOLDERS["vkbackend.framework"]))
+        one.run(lambda: scaler.load_state_dict(new))
+        seen.append(scaler.state_dict())
+        assert seen[-1] in (old, new), one.where
+        if not one.where:
+            break
+    assert seen[0] == old
+    assert seen[-1] == new
 
 
 def test_a_state_is_one_between_steps(gpu: GpuDevice) -> None:
