@@ -7,7 +7,7 @@ keeps the elements it was made with, and two storages may share one value.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from .autograd import is_grad_enabled, no_grad
 from .core import TensorCore, operand
 from .dtype import can_cast, float32
 from .errors import DTypeError, GradError, ShapeError
+from .pending import Array
 from .precision import as_they_come
 from .rng import Generator
 from .shape import Layout, broadcast_shapes
@@ -74,6 +75,39 @@ def assign(x: Tensor, source: Tensor | float) -> Tensor:
         if x.numel():
             x.array.rebind(_storage(x, ops.expand(new, x.shape)).array.value)
     return x
+
+
+def all_or_nothing(change: Callable[[], object], undo: Callable[[], object]) -> None:
+    """Make a change, or undo what an error or interrupt has left of it.
+
+    Parameters
+    ----------
+    change : callable
+        Without arguments.
+    undo : callable
+        May be called at any stage of the change, and twice.
+    """
+    try:
+        change()
+    except BaseException:
+        # The second time in case that an interrupt ends the first.
+        try:
+            undo()
+        finally:
+            undo()
+        raise
+
+
+def giving_back(tensors: Iterable[Tensor]) -> Callable[[], None]:
+    """Return what gives tensors the elements that they have now; may be repeated."""
+    kept = [(each.array, Array(each.array.value)) for each in tensors]
+
+    def give_back() -> None:
+        for array, before in kept:
+            if array.value is not before.value:
+                array.rebind(before.value)
+
+    return give_back
 
 
 def change(

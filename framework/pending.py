@@ -90,10 +90,11 @@ class Array:
     former: Any
 
     def __init__(self, value: Value) -> None:
+        # First, as what is interrupted after the next line counts as held no more.
+        value.holders += 1
         self.value = value
         self.version = 0
         self.former = None
-        value.holders += 1
 
     def rebind(self, value: Value) -> None:
         """Replace the content, which counts as a change in place."""

@@ -56,7 +56,8 @@ def test_a_second_process_compiles_nothing(
     assert second["shader_compiles"] == 0
     assert second["pipeline_builds"] == first["pipeline_builds"]
     assert second["loss"] == first["loss"]
-    assert {path.name for path in tmp_path.iterdir()} == {"spirv", "pipelines"}
+    folders = {path.name for path in tmp_path.iterdir() if path.is_dir()}
+    assert folders == {"spirv", "pipelines"}
     # Software drivers keep nothing in the file, and need not say that they looked.
     if device.info.kind != "software":
         assert first["pipeline_hits"] == 0

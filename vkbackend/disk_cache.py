@@ -28,24 +28,35 @@ from .whole_file import (
     write_whole,
 )
 
-KINDS = ("spirv", "pipelines", "tuning")
+_LAST = "tuning"
+KINDS = ("spirv", "pipelines", _LAST)
 """The folders whose files are counted and removed; others are left alone."""
 
 MOST_BYTES = 1 << 28
 """Largest file that is read: far above what any driver keeps of its pipelines."""
 
-_TRIM_EVERY = 256
-"""Writes of a process between two looks at the size of the cache."""
-
-_TRIM_SECONDS = 3600
-"""Seconds after which the first write of a process looks at the size as well. A look at
-24,000 files takes half a second; the folder's own time says when the last one was."""
+_STEP_SHARE = 1 / 16
+"""Share of the limit after which, when so much was written by whatever processes, the
+next write looks at the size; and that is kept free, so that the limit holds."""
 
 _KEPT_SHARE = 0.9
-_DAY_SECONDS = 86400
+"""Share of the limit that stays when something has to go; below `1 - _STEP_SHARE`."""
+
+_WRITTEN = ".written"
+"""The file beside the folders that counts what was written since the last look: a byte
+for each block begun, appended, so that many processes may do it at once."""
+
+_BLOCK = 4096
+
+_TRIM_SECONDS = 3600
+"""Seconds after which the first write of a process looks as well, for what killed ones
+left. A look at 24,000 files takes half a second; the folder's own time says when the
+last one was."""
+
+_TOUCH_SECONDS = 3600
 _HAS_OWNERS = hasattr(os, "geteuid") and os.open in os.supports_dir_fd
 
-_writes = 0
+_has_written = False
 
 
 class Refused(OSError):
@@ -106,7 +117,7 @@ def write(path: Path, content: bytes, *, durable: bool = False) -> None:
     OSError
         If it cannot be written; a folder that is refused gets one warning instead.
     """
-    global _writes
+    global _has_written
     try:
         with _folder_of(path, make=True) as folder:
             write_whole(
@@ -119,9 +130,9 @@ def write(path: Path, content: bytes, *, durable: bool = False) -> None:
     except Refused as error:
         _warn_refused(error)
         return
-    _writes += 1
     base = path.parent.parent
-    if _writes % _TRIM_EVERY == 0 or (_writes == 1 and _is_due(base)):
+    is_first, _has_written = not _has_written, True
+    if _is_full_step(base, len(content)) or (is_first and _is_due(base)):
         trim(base)
 
 
@@ -148,29 +159,63 @@ def refusal(base: Path) -> str:
 def trim(base: Path) -> None:
     """Remove leftovers, and what was used the longest ago if there is too much.
 
+    Verdicts go last: they are small, and cost the most to find again.
+
     Parameters
     ----------
     base : Path
         The cache folder; `VKBACKEND_CACHE_SIZE` says what may stay in it.
     """
-    rows: list[tuple[float, int, str, str]] = []
+    rows: list[tuple[bool, float, int, str, str]] = []
     with contextlib.suppress(OSError):
         os.utime(base)
+        # Before the look: what is written during it counts for the next.
+        with _open_folder(str(base), None, str(base)) as folder:
+            _count(folder, os.O_TRUNC, 0)
     for kind in KINDS:
         with contextlib.suppress(OSError):
             with _folder_of(base / kind / "any", make=False) as folder:
                 _remove_leftovers(folder)
-                rows += [(t, size, kind, name) for t, size, name in _files(folder)]
+                rows += [
+                    (kind == _LAST, used, size, kind, name)
+                    for used, size, name in _files(folder)
+                ]
     limit = _limit()
-    total = sum(size for _, size, _, _ in rows)
-    if not limit or total <= limit:
+    total = sum(size for _, _, size, _, _ in rows)
+    if not limit or total <= limit * (1 - _STEP_SHARE):
         return
-    for _, size, kind, name in sorted(rows):
+    for _, _, size, kind, name in sorted(rows):
         if total <= limit * _KEPT_SHARE:
             break
         with contextlib.suppress(OSError):
             remove(base / kind / name)
             total -= size
+
+
+def _is_full_step(base: Path, size: int) -> bool:
+    """Count what was written, and return whether it is time to look at the size."""
+    limit = _limit()
+    with contextlib.suppress(OSError):
+        with _open_folder(str(base), None, str(base)) as folder:
+            blocks = _count(folder, os.O_APPEND, -(-size // _BLOCK))
+            return 0 < limit * _STEP_SHARE <= blocks * _BLOCK
+    return False
+
+
+def _count(folder: _Folder, flag: int, blocks: int) -> int:
+    """Add to the blocks that were written, and return how many there are."""
+    flags = _flags("O_BINARY", "O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC")
+    descriptor = os.open(
+        folder.member(_WRITTEN),
+        flags | os.O_WRONLY | os.O_CREAT | flag,
+        0o600,
+        dir_fd=folder.descriptor,
+    )
+    try:
+        os.write(descriptor, bytes(blocks))
+        return os.fstat(descriptor).st_size
+    finally:
+        os.close(descriptor)
 
 
 def _is_due(base: Path) -> bool:
@@ -304,8 +349,8 @@ def _is_trusted(found: os.stat_result) -> bool:
 
 
 def _touch(descriptor: int, path: Path, found: os.stat_result) -> None:
-    """Note that a file was used, once a day."""
-    if time.time() - found.st_mtime > _DAY_SECONDS:
+    """Note that a file was used, once an hour."""
+    if time.time() - found.st_mtime > _TOUCH_SECONDS:
         with contextlib.suppress(OSError):
             os.utime(descriptor if os.utime in os.supports_fd else path)
 

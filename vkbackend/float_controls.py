@@ -24,10 +24,13 @@ _CONTRACTED = frozenset(
         131,  # OpFSub
         133,  # OpFMul
         136,  # OpFDiv
-        142,  # OpVectorTimesScalar
-        148,  # OpDot
+        *range(140, 142),  # OpFRem, OpFMod
+        *range(142, 149),  # of vectors and matrices: OpVectorTimesScalar to OpDot
     }
 )
+"""Float arithmetic that rounds; on what is no arithmetic instruction the decoration may
+not stand."""
+
 _BEFORE_DECORATIONS = frozenset(
     {
         *range(2, 9),  # source, names, strings
@@ -99,7 +102,9 @@ def keep_special_values(words: bytes, widths: Collection[int]) -> bytes:
 def forbid_contraction(words: bytes) -> bytes:
     """Return a module whose float arithmetic is rounded operation by operation.
 
-    What the shader itself asks for with `fma` stays one operation.
+    What the shader itself asks for with `fma` stays one operation. What the driver
+    makes of `mix`, `length`, `distance`, `normalize`, `cross` and the like is its own
+    affair: those are no arithmetic instructions, and cannot be asked.
 
     Parameters
     ----------
@@ -110,7 +115,7 @@ def forbid_contraction(words: bytes) -> bytes:
     -------
     bytes
         The module with `NoContraction` on the result of each addition, subtraction,
-        product and quotient of floats, and of what is made of these.
+        product, quotient and remainder of floats, also of vectors and matrices.
 
     Raises
     ------

@@ -74,7 +74,7 @@ forking.renew(sys.modules[__name__], "_stderr_lock", threading.Lock)
 # was forked beside one; where the process's stderr is while a call borrows it.
 _calls: set[object] = set()
 _forked_within = False
-_stderr = -1
+_stderr: list[int] = []
 
 
 @contextlib.contextmanager
@@ -95,11 +95,16 @@ def _calling(path: str) -> Iterator[None]:
 
 
 def _forget_parent() -> None:
-    global _forked_within, _stderr
+    global _forked_within
     _forked_within = _forked_within or bool(_calls)
-    if _stderr >= 0:
-        os.dup2(_stderr, 2)
-        _stderr = -1
+    _give_back_stderr()
+
+
+def _give_back_stderr() -> None:
+    """Let the process have its stderr; may be repeated if interrupted."""
+    while _stderr:
+        os.dup2(_stderr[-1], 2)
+        os.close(_stderr.pop())
 
 
 if hasattr(os, "register_at_fork"):
@@ -151,17 +156,18 @@ class SlangGlslang:
         import tempfile
 
         # The library has no other way to tell the reason than the process's stderr.
-        global _stderr
         with _stderr_lock, tempfile.TemporaryFile() as reasons:
-            stderr = _stderr = os.dup(2)
-            os.dup2(reasons.fileno(), 2)
             try:
+                _stderr.append(os.dup(2))
+                os.dup2(reasons.fileno(), 2)
                 with _calling(self.path):
                     valid = self._validate(words, len(words) // 4)
             finally:
-                os.dup2(stderr, 2)
-                _stderr = -1
-                os.close(stderr)
+                # Twice, in case that an interrupt ends the first.
+                try:
+                    _give_back_stderr()
+                finally:
+                    _give_back_stderr()
             reasons.seek(0)
             reason = reasons.read().decode("utf-8", "replace").strip()
         return None if valid else reason or "not valid"

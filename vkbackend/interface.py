@@ -6,9 +6,10 @@ end the process. Every module passes here before a driver sees it.
 
 from __future__ import annotations
 
+import contextlib
 import operator
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
 from . import features
 from .errors import ArgumentError, ShaderError
@@ -16,6 +17,7 @@ from .info import DeviceInfo
 from .spirv import MAX_DEPTH, Module, module_of, read_tables
 from .spirv_binary import (
     EXECUTION_MODEL_GL_COMPUTE,
+    FLOAT_KINDS,
     Decoration,
     Instruction,
     Op,
@@ -98,14 +100,28 @@ def accept(
         If the module is broken, or asks for what the one pipeline layout does not have
         or the device lacks: descriptors, features, memory.
     """
-    tables = read_tables(words)
+    with _named(name):
+        tables = read_tables(words)
     check_interface(name, tables)
-    module = module_of(words, tables)
+    with _named(name):
+        module = module_of(words, tables)
     values = constant_values(name, module, constants)
     _check_features(name, module, info)
     workgroup = _workgroup(name, module, values, info)
-    _check_memory(name, module, tables, values, info)
+    _check_kinds(name, module, values)
+    with _named(name):
+        sizes = Sizes(tables, values)
+        _check_memory(module, tables, sizes, info)
     return Accepted(module, values, workgroup)
+
+
+@contextlib.contextmanager
+def _named(name: str) -> Iterator[None]:
+    """Let errors of the block, which tell a place in a module, begin with its name."""
+    try:
+        yield
+    except ShaderError as error:
+        raise ShaderError(f"{name}: {error}") from None
 
 
 def check_interface(name: str, tables: Tables) -> None:
@@ -222,10 +238,24 @@ def constant_values(
 
 
 def _plain(value: Constant) -> Constant:
-    """Return an integer of NumPy as one of Python."""
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
-        return value
-    return operator.index(value)
+    """Return a number or truth value of NumPy as one of Python."""
+    given: Any = value
+    if getattr(given, "shape", None) == ():
+        given = given.item()
+    is_plain = isinstance(given, bool | int | float) or not hasattr(given, "__index__")
+    plain: Constant = given if is_plain else operator.index(given)
+    return plain
+
+
+def _check_kinds(name: str, module: Module, values: Mapping[int, Constant]) -> None:
+    for row in module.spec_constants:
+        value = values.get(row.id, row.default)
+        is_float = row.type in FLOAT_KINDS.values()
+        if not isinstance(value, int | float if is_float else int):
+            raise ArgumentError(
+                f"{name}: constant {row.name}: {value!r} does not fit; it is of type"
+                f" {row.type}"
+            )
 
 
 def _workgroup(
@@ -253,20 +283,15 @@ def _workgroup(
 
 
 def _check_memory(
-    name: str,
-    module: Module,
-    tables: Tables,
-    values: Mapping[int, Constant],
-    info: DeviceInfo,
+    module: Module, tables: Tables, sizes: Sizes, info: DeviceInfo
 ) -> None:
     """Refuse variables that are larger than what the device has for them."""
     shared = Storage.WORKGROUP
-    sizes = Sizes(tables, values)
     size = 0 if module.push is None else module.push.size
     size = max(size, sizes.total(Storage.PUSH_CONSTANT))
     if size > PUSH_SIZE:
         raise ShaderError(
-            f"{name}: the push block is too large: {size} bytes; at"
+            f"the push block is too large: {size} bytes; at"
             f" most {PUSH_SIZE} bytes; move the arguments to a buffer_reference"
             f" block and push one field named `args` that points to it"
         )
@@ -275,13 +300,13 @@ def _check_memory(
         rows = [row for row in tables.variables if row.operands[2] == shared]
         largest = max(rows, key=sizes.of)
         raise ShaderError(
-            f"{name}: shared memory is too large: {size} bytes, of which"
+            f"shared memory is too large: {size} bytes, of which"
             f" `{tables.names.get(largest.operands[1], '')}` has {sizes.of(largest)};"
             f" {info.name} has {info.max_shared_memory} bytes for a workgroup"
         )
     size = sizes.total(Storage.PRIVATE) + sizes.total(Storage.FUNCTION)
     if size > MOST_PRIVATE:
         raise ShaderError(
-            f"{name}: an invocation has too many variables: {size} bytes; at most"
+            f"an invocation has too many variables: {size} bytes; at most"
             f" {MOST_PRIVATE} bytes are accepted: keep large arrays in a buffer"
         )

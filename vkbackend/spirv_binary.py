@@ -42,6 +42,7 @@ class Op(IntEnum):
     CONSTANT_FALSE = 42
     CONSTANT = 43
     CONSTANT_COMPOSITE = 44
+    CONSTANT_NULL = 46
     SPEC_CONSTANT_TRUE = 48
     SPEC_CONSTANT_FALSE = 49
     SPEC_CONSTANT = 50
@@ -360,6 +361,7 @@ _FILLERS: dict[int, Callable[[Tables, Instruction], None]] = {
     ),
     **dict.fromkeys(
         (
+            *(Op.CONSTANT_TRUE, Op.CONSTANT_FALSE, Op.CONSTANT_NULL),
             *(Op.CONSTANT, Op.CONSTANT_COMPOSITE, Op.SPEC_CONSTANT),
             *(Op.SPEC_CONSTANT_TRUE, Op.SPEC_CONSTANT_FALSE),
             Op.SPEC_CONSTANT_COMPOSITE,

@@ -5,18 +5,53 @@ module resolves all of them, however deep they are nested and whatever they hold
 """
 
 import operator
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from .errors import ShaderError
-from .spirv_binary import Decoration, Instruction, Op, Storage, Tables
+from .spirv_binary import (
+    INTEGER_KINDS,
+    Decoration,
+    Instruction,
+    Op,
+    Storage,
+    Tables,
+)
 
 Scalar = bool | int | float
 
+Value = int | tuple["Value | None", ...]
+"""Of a constant: a number or truth value, or the parts of a composite. A part is None
+where it is not known, as a float."""
+
 _POINTER_SIZE = 8
 _BOOL_SIZE = 4
-_INT_WIDTH = 32
 _MOST = 1 << 64
 """Sizes are told up to this one, as numbers of a module could make any."""
+
+_MOST_PARTS = 16
+"""Parts of the longest vector; what is longer is not computed with, so that the work
+stays in proportion to the module."""
+
+
+class _IntegerType(NamedTuple):
+    """Of an integer, a truth value, or each part of a vector of them."""
+
+    width: int
+    is_signed: bool
+
+    def unsigned(self, value: int) -> int:
+        return value & (1 << self.width) - 1
+
+    def signed(self, value: int) -> int:
+        value = self.unsigned(value)
+        return value - (1 << self.width) if value >> self.width - 1 else value
+
+    def held(self, value: int) -> int:
+        """Return a number as this type holds it."""
+        if self.width == 1:
+            return int(bool(value))
+        return self.signed(value) if self.is_signed else self.unsigned(value)
 
 
 def _divide(a: int, b: int) -> int:
@@ -51,13 +86,186 @@ _BINARY: dict[int, Callable[[int, int], int]] = {
     198: operator.xor,
     199: operator.and_,
 }
-"""Operations on integers and truth values, by SPIR-V's number."""
+_TERNARY: dict[int, Callable[[int, int, int], int]] = {
+    169: lambda chosen, a, b: a if chosen else b,
+}
+_OPERATIONS: dict[int, dict[int, Callable[..., int]]] = {
+    1: _UNARY,
+    2: _BINARY,
+    3: _TERNARY,
+}
+"""Operations on integers and truth values, by their operands and SPIR-V's number."""
 
 _SELECT = 169
+_SHUFFLE = 79
 _EXTRACT = 81
+_INSERT = 82
 _COMPOSITES = (Op.CONSTANT_COMPOSITE, Op.SPEC_CONSTANT_COMPOSITE)
-_UNSIGNED = (134, 137, 194, 172, 174, 176, 178)
-"""Operations that take their operands for unsigned."""
+_UNSIGNED = frozenset({113, 134, 137, 170, 171, 172, 174, 176, 178, 194})
+_SIGNED = frozenset({114, 135, 138, 139, 173, 175, 177, 179, 195})
+"""Operations that take their operands for signed, whatever the type says. Those in
+neither set have the same bits either way."""
+
+
+class _Constants:
+    """Values of a module's integers, truth values and composites."""
+
+    def __init__(self, tables: Tables, given: Mapping[int, Scalar]) -> None:
+        self._tables = tables
+        self._given = given
+        self._values: dict[int, Value] = {}
+        self._types: dict[int, int] = {}
+        for constant in _in_order(tables.constants, tables.computed):
+            self._take(constant)
+
+    def number(self, constant_id: int) -> int | None:
+        """Return the value of an integer or truth value, if it is known."""
+        value = self._values.get(constant_id)
+        return value if isinstance(value, int) else None
+
+    def _take(self, constant: Instruction) -> None:
+        type_id, result = constant.require(2)[:2]
+        self._types[result] = type_id
+        spec = self._tables.decorations.get((result, Decoration.SPEC_ID))
+        given = None if spec is None else self._given.get(spec)
+        value: Value | float | None
+        if constant.opcode in _COMPOSITES:
+            value = tuple([self._values.get(part) for part in constant.operands[2:]])
+        elif constant.opcode == Op.SPEC_CONSTANT_OP:
+            value = self._computed(constant)
+        elif constant.opcode == Op.CONSTANT_NULL:
+            value = self._zero(type_id)
+        else:
+            kind = self._type(type_id)
+            value = self._literal(constant) if given is None else given
+            if kind is None or not isinstance(value, int):
+                return
+            value = kind.held(value)
+        if value is not None:
+            self._values[result] = value
+
+    def _literal(self, constant: Instruction) -> Scalar | None:
+        if constant.opcode in (Op.CONSTANT_TRUE, Op.SPEC_CONSTANT_TRUE):
+            return True
+        if constant.opcode in (Op.CONSTANT_FALSE, Op.SPEC_CONSTANT_FALSE):
+            return False
+        try:
+            return self._tables.constant_value(constant)[1]
+        except ShaderError:
+            return None  # a number of another kind is no length
+
+    def _zero(self, type_id: int) -> Value | None:
+        """Return 0, or a vector of zeros."""
+        if self._type(type_id) is None:
+            return None
+        declared = self._tables.types[type_id]
+        if declared.opcode != Op.TYPE_VECTOR:
+            return 0
+        count = declared.require(3)[2]
+        return (0,) * count if count <= _MOST_PARTS else None
+
+    def _computed(self, constant: Instruction) -> Value | None:
+        type_id, _, operation, *operands = constant.operands
+        if operation == _EXTRACT and operands:
+            return _extracted(self._values.get(operands[0]), operands[1:])
+        if operation in (_INSERT, _SHUFFLE) and len(operands) > 2:
+            first, second = map(self._values.get, operands[:2])
+            combine = _inserted if operation == _INSERT else _shuffled
+            return combine(first, second, operands[2:])
+        values = [self._values.get(operand) for operand in operands]
+        if operation == _SELECT and len(values) == 3 and isinstance(values[0], int):
+            return values[1] if values[0] else values[2]
+        made = self._type(type_id)
+        types = [self._type(self._types.get(operand, 0)) for operand in operands]
+        known = [each for each in types if each is not None]
+        if made is None or len(known) != len(values):
+            return None
+        compute = _on_numbers(operation, known, made)
+        if compute is None:
+            return None
+        if all(isinstance(value, int) for value in values):
+            return compute(values)
+        vectors = [value for value in values if isinstance(value, tuple)]
+        counts = {len(vector) for vector in vectors}
+        if len(vectors) != len(values) or len(counts) != 1 or max(counts) > _MOST_PARTS:
+            return None
+        return tuple([compute(row) for row in zip(*vectors)])
+
+    def _type(self, type_id: int) -> _IntegerType | None:
+        """Return the type of an integer or truth value, or of a vector's parts."""
+        declared = self._tables.types.get(type_id)
+        if declared is not None and declared.opcode == Op.TYPE_VECTOR:
+            declared = self._tables.types.get(declared.require(2)[1])
+        if declared is not None and declared.opcode == Op.TYPE_BOOL:
+            return _IntegerType(1, False)
+        if declared is None or declared.opcode != Op.TYPE_INT:
+            return None
+        _, width, is_signed = declared.require(3)[:3]
+        if (width, is_signed) not in INTEGER_KINDS:
+            return None
+        return _IntegerType(width, bool(is_signed))
+
+
+def _on_numbers(
+    operation: int, types: Sequence[_IntegerType], made: _IntegerType
+) -> Callable[[Sequence[object]], int | None] | None:
+    """Return what an operation makes of numbers of some types, if it is known."""
+    function = _OPERATIONS.get(len(types), {}).get(operation)
+    if function is None:
+        return None
+    read: list[Callable[[int], int]] = [each.held for each in types]
+    if operation in _UNSIGNED:
+        read = [each.unsigned for each in types]
+    if operation in _SIGNED:
+        read = [each.signed for each in types]
+
+    def compute(values: Sequence[object]) -> int | None:
+        numbers = [each for each in values if isinstance(each, int)]
+        if len(numbers) != len(values):
+            return None
+        try:
+            return made.held(function(*[f(n) for f, n in zip(read, numbers)]))
+        except ZeroDivisionError:
+            return None
+
+    return compute
+
+
+def _extracted(value: Value | None, path: Sequence[int]) -> Value | None:
+    """Return one part of a composite, as `gl_WorkGroupSize.x`."""
+    for index in path:
+        if not isinstance(value, tuple) or index >= len(value):
+            return None
+        value = value[index]
+    return value
+
+
+def _inserted(
+    part: Value | None, whole: Value | None, path: Sequence[int]
+) -> Value | None:
+    """Return a composite with one part replaced."""
+    levels: list[tuple[Value | None, ...]] = []
+    for index in path:
+        if not isinstance(whole, tuple) or not index < len(whole) <= _MOST_PARTS:
+            return None
+        levels.append(whole)
+        whole = whole[index]
+    for index, level in zip(reversed(path), reversed(levels)):
+        part = (*level[:index], part, *level[index + 1 :])
+    return part
+
+
+def _shuffled(
+    first: Value | None, second: Value | None, chosen: Sequence[int]
+) -> Value | None:
+    """Return a vector of parts of two vectors."""
+    if not isinstance(first, tuple) or not isinstance(second, tuple):
+        return None
+    if max(len(first), len(second), len(chosen)) > _MOST_PARTS:
+        return None
+    parts = first + second
+    # What is of no vector, as 0xFFFFFFFF, is undefined.
+    return tuple([parts[at] if at < len(parts) else None for at in chosen])
 
 
 class Sizes:
@@ -78,10 +286,7 @@ class Sizes:
 
     def __init__(self, tables: Tables, values: Mapping[int, Scalar]) -> None:
         self._tables = tables
-        self._values = values
-        self._constants: dict[int, int] = {}
-        for constant in _in_order(tables.constants, tables.computed):
-            self._take_constant(constant)
+        self._constants = _Constants(tables, values)
         self._sizes: dict[int, int] = {}
         for declared in tables.types.values():
             self._sizes[declared.operands[0]] = min(self._size(declared), _MOST)
@@ -97,74 +302,6 @@ class Sizes:
         """Return the bytes of all variables of a storage class."""
         rows = self._tables.variables
         return sum(self.of(row) for row in rows if row.operands[2] == storage)
-
-    def _take_constant(self, constant: Instruction) -> None:
-        """Enter a constant if it is an integer or a truth value."""
-        type_id, result = constant.require(2)[:2]
-        spec = self._tables.decorations.get((result, Decoration.SPEC_ID))
-        value: object = self._values.get(-1 if spec is None else spec)
-        if value is None:
-            value = self._value(constant)
-        if isinstance(value, bool | int):
-            self._constants[result] = self._wrap(int(value), type_id)
-
-    def _value(self, constant: Instruction) -> object:
-        if constant.opcode in (Op.CONSTANT_TRUE, Op.SPEC_CONSTANT_TRUE):
-            return True
-        if constant.opcode in (Op.CONSTANT_FALSE, Op.SPEC_CONSTANT_FALSE):
-            return False
-        if constant.opcode == Op.SPEC_CONSTANT_OP:
-            return self._computed(constant)
-        try:
-            return self._tables.constant_value(constant)[1]
-        except ShaderError:
-            return None  # a vector, or a number of another kind, is no length
-
-    def _computed(self, constant: Instruction) -> int | None:
-        type_id, _, operation, *operands = constant.operands
-        if operation == _EXTRACT and len(operands) == 2:
-            return self._extracted(*operands)
-        numbers = [self._constants.get(operand) for operand in operands]
-        known = [number for number in numbers if number is not None]
-        if len(known) != len(numbers):
-            return None
-        if operation in _UNSIGNED:
-            width = self._width(type_id)
-            known = [number & (1 << width) - 1 for number in known]
-        if operation == _SELECT and len(known) == 3:
-            return known[1] if known[0] else known[2]
-        try:
-            if operation in _UNARY and len(known) == 1:
-                return _UNARY[operation](known[0])
-            if operation in _BINARY and len(known) == 2:
-                return _BINARY[operation](known[0], known[1])
-        except ZeroDivisionError:
-            return None
-        return None
-
-    def _extracted(self, composite: int, index: int) -> int | None:
-        """Return one part of a vector, as `gl_WorkGroupSize.x`."""
-        row = self._tables.constants.get(composite)
-        parts = () if row is None or row.opcode not in _COMPOSITES else row.operands[2:]
-        return self._constants.get(parts[index]) if index < len(parts) else None
-
-    def _width(self, type_id: int) -> int:
-        declared = self._tables.types.get(type_id)
-        if declared is None or declared.opcode != Op.TYPE_INT:
-            return _INT_WIDTH
-        return min(declared.require(3)[1], 64)
-
-    def _wrap(self, value: int, type_id: int) -> int:
-        """Return an integer as its type holds it."""
-        declared = self._tables.types.get(type_id)
-        width = self._width(type_id)
-        value &= (1 << width) - 1
-        is_signed = (
-            declared is not None
-            and declared.opcode == Op.TYPE_INT
-            and declared.require(3)[2]
-        )
-        return value - (1 << width) if is_signed and value >> width - 1 else value
 
     def _size(self, declared: Instruction) -> int:
         """Return the size of a type whose parts are known."""
@@ -196,12 +333,16 @@ class Sizes:
         raise user.error(f"%{type_id} is part of a type, but is declared after it")
 
     def _length(self, constant_id: int, user: Instruction) -> int:
-        length = self._constants.get(constant_id)
-        if length is None or length < 1:
+        length = self._constants.number(constant_id)
+        if length is None:
             raise user.error(
-                f"the length of an array, %{constant_id}, is"
-                f" {'not known' if length is None else length}; it must be a constant"
-                " of 1 or more"
+                f"the length of an array, %{constant_id}, cannot be computed here;"
+                " make it an integer constant, or of operations on such"
+            )
+        if length < 1:
+            raise user.error(
+                f"the length of an array, %{constant_id}, is {length}; it must be a"
+                " constant of 1 or more"
             )
         return length
 

@@ -206,7 +206,9 @@ def _sync_folder(path: str, folder: int | None) -> None:
     """Wait until the disk has a folder's names, where the system can."""
     if not hasattr(os, "O_DIRECTORY"):
         return
-    with _opened_folder(path, folder) as descriptor, contextlib.suppress(OSError):
+    # The file is in its place already, so that what fails here is no failure to write;
+    # a folder that the user may write to but not read, for example, cannot be opened.
+    with contextlib.suppress(OSError), _opened_folder(path, folder) as descriptor:
         os.fsync(descriptor)
 
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from .. import tracing
 from ..autograd import no_grad
+from ..core import evaluate
 from ..dtype import can_cast
 from ..errors import DTypeError, ShapeError, StateError
+from ..inplace import all_or_nothing, giving_back
 from ..tensor import Tensor
 
 
@@ -23,7 +26,8 @@ def load_state(
 ) -> IncompatibleKeys:
     """Copy the tensors of `given` into those of the same name in `own`.
 
-    Everything is checked before anything is changed.
+    Everything is checked, and made ready, before anything is changed; an interrupt
+    leaves all of the old tensors, or all of the new.
 
     Parameters
     ----------
@@ -86,6 +90,12 @@ def load_state(
     with no_grad():
         # What may fail comes first, so that no part is loaded alone.
         ready = [given[key].to(own[key].device).to(own[key].dtype) for key in shared]
-        for key, tensor in zip(shared, ready):
-            own[key].copy_(tensor)
+        if ready and not tracing.running:
+            evaluate(*ready)
+
+        def copy() -> None:
+            for key, tensor in zip(shared, ready):
+                own[key].copy_(tensor)
+
+        all_or_nothing(copy, giving_back(own[key] for key in shared))
     return IncompatibleKeys(missing, unexpected)

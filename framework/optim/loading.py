@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn
+from numbers import Real
+from typing import Any, NoReturn, TypeGuard
 
 from ..errors import DTypeError, ShapeError, StateError
 from ..tensor import Tensor
@@ -83,6 +84,11 @@ class Loaded:
         return copied
 
 
+def is_number(value: object) -> TypeGuard[float]:
+    """Return whether something is a real number, of NumPy too, and no truth value."""
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
 def _refuse(text: str) -> NoReturn:
     raise StateError(f"load_state_dict: {text}; nothing was loaded")
 
@@ -128,10 +134,10 @@ def _options(mine: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any
 
 def _is_like(value: object, known: object) -> bool:
     """Return whether an option is of the same kind as the one it replaces."""
-    if isinstance(known, bool) or not isinstance(known, int | float | list | tuple):
+    if is_number(known):
+        return is_number(value)
+    if not isinstance(known, list | tuple):
         return isinstance(value, type(known)) or known is None
-    if isinstance(known, int | float):
-        return isinstance(value, int | float) and not isinstance(value, bool)
     return (
         isinstance(value, list | tuple)
         and len(value) == len(known)

@@ -12,6 +12,7 @@ from .. import tracing
 from ..autograd import no_grad
 from ..core import evaluate
 from ..device import GpuDevice
+from ..inplace import all_or_nothing
 from ..nn.parameter import zero_gradient
 from ..pending import Array, Failed
 from ..schedule import flush
@@ -494,14 +495,33 @@ class Optimizer:
         ------
         StateError, ShapeError, DTypeError, ValueError
             If it is no state of this optimizer with these parameters, or an option is
-            out of range; nothing has been changed then.
+            out of range; nothing has been changed then, nor by an interrupt.
         """
         loaded = Loaded(self.param_groups, self.remembered, state_dict)
         for mine, options in zip(self.param_groups, loaded.options):
             self.check({**mine, **options})
+        # First, as it may fail; and a step that fails later must not take it along.
+        tensors = [
+            each
+            for entry in loaded.state.values()
+            for each in entry.values()
+            if isinstance(each, Tensor)
+        ]
+        if tensors:
+            evaluate(*tensors)
         self._changed()
-        self._state, self._cohorts = loaded.state, []
-        for mine, options in zip(self.param_groups, loaded.options):
-            mine.update(options)
-        # At once: a step that fails must not take what was loaded with it.
-        evaluate(*[each for group in self.param_groups for each in group["params"]])
+        before = self._state, self._cohorts, list(map(dict, self.param_groups))
+        all_or_nothing(
+            lambda: self._take(loaded.state, [], loaded.options),
+            lambda: self._take(*before),
+        )
+
+    def _take(
+        self,
+        state: dict[Tensor, dict[str, Any]],
+        cohorts: list[weakref.ref[Cohort]],
+        options: Sequence[Mapping[str, Any]],
+    ) -> None:
+        self._state, self._cohorts = state, cohorts
+        for group, new in zip(self.param_groups, options):
+            group.update(new)

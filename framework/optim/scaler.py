@@ -12,9 +12,11 @@ from ..creation import full
 from ..device import Device
 from ..dtype import float16, float32, promote
 from ..errors import DTypeError, StateError
+from ..inplace import all_or_nothing, giving_back
 from ..ops import isfinite, logical_and, logical_not, stack, where
 from ..tensor import Tensor
 from .clip import common_norm, scale_each
+from .loading import is_number
 from .optimizer import Optimizer
 from .replace import become
 
@@ -29,6 +31,7 @@ class GradScaler:
     Parameters
     ----------
     init_scale : float, default 65536
+        Above 0.
     growth_factor : float, default 2
         Above 1.
     backoff_factor : float, default 0.5
@@ -78,15 +81,11 @@ class GradScaler:
         growth_interval: int = 2000,
         enabled: bool = True,
     ) -> None:
-        _check("init_scale", init_scale, init_scale > 0, "above 0")
-        _check("growth_factor", growth_factor, growth_factor > 1, "above 1")
-        shrinks = 0 < backoff_factor < 1
-        _check("backoff_factor", backoff_factor, shrinks, "above 0 and below 1")
-        _check("growth_interval", growth_interval, growth_interval >= 1, "at least 1")
+        _check("init_scale", init_scale, 0 < init_scale <= _MOST, _POSITIVE)
         self._enabled = enabled
-        self._growth = growth_factor
-        self._backoff = backoff_factor
-        self._interval = growth_interval
+        self._growth, self._backoff, self._interval = _rule(
+            growth_factor, backoff_factor, growth_interval
+        )
         self._start = float(init_scale), 0
         self._scale: Tensor | None = None
         self._streak: Tensor | None = None
@@ -182,15 +181,19 @@ class GradScaler:
         Parameters
         ----------
         new_scale : float or None
-            Take this one instead.
+            Take this one instead, above 0.
 
         Raises
         ------
+        ValueError
+            If the new scale is out of range.
         StateError
             If nothing was scaled, or no gradients were unscaled.
         """
         if not self._enabled:
             return
+        if is_number(new_scale):
+            _check("new_scale", new_scale, 0 < new_scale <= _MOST, _POSITIVE)
         scale, streak = self._scale, self._streak
         if scale is None or streak is None:
             raise StateError(
@@ -246,6 +249,8 @@ class GradScaler:
         StateError
             If the state is empty, of a scaler that was not enabled, or is none of a
             scaler; nothing has been changed then.
+        ValueError
+            If a number is out of range; nothing has been changed then.
         """
         if not self._enabled:
             return
@@ -257,23 +262,57 @@ class GradScaler:
         names = ("scale", "growth_factor", "backoff_factor", "growth_interval")
         for name in (*names, "_growth_tracker"):
             value = state_dict.get(name) if isinstance(state_dict, Mapping) else None
-            if not isinstance(value, int | float) or isinstance(value, bool):
+            if not is_number(value):
                 raise StateError(
                     f"GradScaler.load_state_dict: {name} is {value!r};"
                     " it must be a number, as state_dict() gives"
                 )
-        self._growth = state_dict["growth_factor"]
-        self._backoff = state_dict["backoff_factor"]
-        self._interval = state_dict["growth_interval"]
-        self._start = float(state_dict["scale"]), int(state_dict["_growth_tracker"])
+        scale, streak = state_dict["scale"], state_dict["_growth_tracker"]
+        _check("scale", scale, 0 < scale <= _MOST, _POSITIVE)
+        counts = 0 <= streak <= _MOST and streak % 1 == 0
+        _check("_growth_tracker", streak, counts, "a whole number of at least 0")
+        rule = _rule(*[state_dict[name] for name in names[1:]])
+        numbers = float(scale), int(streak)
+        tensors = [each for each in (self._scale, self._streak) if each is not None]
+        before = self._growth, self._backoff, self._interval, self._start
+        give_back = giving_back(tensors)
+
+        def take() -> None:
+            self._take(*rule, numbers)
+            for tensor, number in zip(tensors, numbers):
+                tensor.fill_(number)
+
+        def undo() -> None:
+            self._take(*before)
+            give_back()
+
+        with no_grad():
+            all_or_nothing(take, undo)
         # It is of a moment between steps.
         self._found.clear()
         self._stepped.clear()
-        if self._scale is not None and self._streak is not None:
-            with no_grad():
-                self._scale.fill_(self._start[0])
-                self._streak.fill_(self._start[1])
         tracing.structure_changed()
+
+    def _take(
+        self, growth: float, backoff: float, interval: int, start: tuple[float, int]
+    ) -> None:
+        self._growth, self._backoff = growth, backoff
+        self._interval, self._start = interval, start
+
+
+_MOST = 3.4028234663852886e38
+"""The largest float32: scale and streak are kept as such, and the rest meets them."""
+
+_POSITIVE = "above 0, and a float32"
+
+
+def _rule(growth: float, backoff: float, interval: float) -> tuple[float, float, int]:
+    """Return growth factor, backoff factor and growth interval, which are in range."""
+    _check("growth_factor", growth, 1 < growth <= _MOST, "above 1, and a float32")
+    _check("backoff_factor", backoff, 0 < backoff < 1, "above 0 and below 1")
+    counts = 1 <= interval <= _MOST and interval % 1 == 0
+    _check("growth_interval", interval, counts, "a whole number of at least 1")
+    return float(growth), float(backoff), int(interval)
 
 
 def _check(name: str, value: float, right: bool, wanted: str) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from .. import tracing
 from ..errors import StateError
+from .loading import is_number
 from .optimizer import Optimizer
 
 
@@ -59,16 +60,17 @@ class LRScheduler:
         Raises
         ------
         StateError
-            If it is no such state, or the number of groups differs; nothing has been
-            changed then.
+            If it is no such state, a number is below 0, or the number of groups
+            differs; nothing has been changed then.
         """
         known = state_dict if isinstance(state_dict, Mapping) else {}
         epoch: object = known.get("last_epoch")
         base_lrs: Any = known.get("base_lrs")
-        if not isinstance(epoch, int) or not _are_numbers(base_lrs):
+        if type(epoch) is not int or epoch < 0 or not _are_rates(base_lrs):
             raise StateError(
                 f"load_state_dict: last_epoch is {epoch!r}, base_lrs {base_lrs!r};"
-                " they must be an int and a list of numbers, as state_dict() gives"
+                " they must be an int and a list of numbers, all at least 0, as"
+                " state_dict() gives"
             )
         if len(base_lrs) != len(self.base_lrs):
             raise StateError(
@@ -78,9 +80,9 @@ class LRScheduler:
         self.last_epoch, self.base_lrs = epoch, list(base_lrs)
 
 
-def _are_numbers(values: object) -> bool:
+def _are_rates(values: object) -> bool:
     return isinstance(values, list | tuple) and all(
-        isinstance(each, int | float) for each in values
+        is_number(each) and each >= 0 for each in values
     )
 
 

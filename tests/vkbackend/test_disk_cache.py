@@ -27,7 +27,7 @@ needs_root = pytest.mark.skipif(
 @pytest.fixture(autouse=True)
 def _fresh(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let each test be the first to write and to be warned."""
-    monkeypatch.setattr(disk_cache, "_writes", 0)
+    monkeypatch.setattr(disk_cache, "_has_written", False)
     disk_cache._warn_once.cache_clear()
 
 
@@ -271,12 +271,12 @@ def used(path: Path, days: float) -> None:
 
 
 def filled(base: Path, count: int) -> list[Path]:
-    """Return files of 1000 bytes in every folder, the least recently used first."""
+    """Return files of 1000 bytes in every folder, each used 2 hours after the last."""
     paths = []
     for number in range(count):
         path = base / disk_cache.KINDS[number % 3] / f"{number}"
         write(path, bytes(1000))
-        used(path, count - number)
+        used(path, (count - number) / 12)
         paths.append(path)
     return paths
 
@@ -284,18 +284,35 @@ def filled(base: Path, count: int) -> list[Path]:
 def test_the_least_recently_used_go_first(
     base: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(config.CACHE_SIZE.name, "10K")
     paths = filled(base, 12)
     foreign = base / "drivers" / "library"
     foreign.parent.mkdir()
     foreign.write_bytes(bytes(100_000))
     assert read(paths[0]) == bytes(1000)  # which is used now
+    monkeypatch.setenv(config.CACHE_SIZE.name, "10K")
     trim(base)
-    assert {path for path in paths if path.exists()} == {paths[0], *paths[4:]}
+    # The third is a verdict, and those go last.
+    assert {path for path in paths if not path.exists()} == {
+        paths[k] for k in (1, 3, 4)
+    }
     assert foreign.exists()
+    monkeypatch.setenv(config.CACHE_SIZE.name, "3000")
+    trim(base)
+    kept = [path.relative_to(base) for path in paths if path.exists()]
+    assert [path.parent.name for path in kept] == ["tuning", "tuning"]
 
 
-@pytest.mark.parametrize("size", ["0", "1G", "12000"])
+def test_a_use_is_noted_once_an_hour(entry: Path) -> None:
+    for hours, is_noted in ((0.9, False), (1.1, True)):
+        now = entry.stat().st_mtime
+        used(entry, hours / 24)
+        before = entry.stat().st_mtime
+        assert read(entry) == CONTENT
+        assert (entry.stat().st_mtime > before) == is_noted
+        os.utime(entry, (now, now))
+
+
+@pytest.mark.parametrize("size", ["0", "1G", "12800"])
 def test_what_fits_stays(
     size: str, base: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -309,11 +326,47 @@ def test_writes_look_at_the_size_now_and_then(
     base: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looks: list[Path] = []
-    monkeypatch.setattr(disk_cache, "trim", looks.append)
-    for number in range(2 * disk_cache._TRIM_EVERY):
+
+    def look(base: Path) -> None:
+        looks.append(base)
+        trim(base)
+
+    monkeypatch.setattr(disk_cache, "trim", look)
+    monkeypatch.setenv(config.CACHE_SIZE.name, "1M")
+    for number in range(2 * 16):  # blocks of 4096 bytes, of which 16 are a step
         write(base / "spirv" / str(number % 3), CONTENT)
         read(base / "spirv" / "0")
     assert looks == [base, base]
+    write(base / "spirv" / "large", bytes(1 << 16))
+    assert looks == [base] * 3
+
+
+WRITER = """
+import os, sys
+from pathlib import Path
+from vkbackend import disk_cache
+for _ in range(12):
+    disk_cache.write(Path(sys.argv[1]) / "spirv" / os.urandom(8).hex(), bytes(50_000))
+    os.write(1, b"%d\\n" % sum(row.stat().st_size for row in os.scandir("spirv")))
+os.kill(os.getpid(), 9)
+"""
+
+
+def test_many_short_processes_stay_within_the_limit(base: Path) -> None:
+    """Also where each of them writes little, and ends without closing anything."""
+    base.mkdir(0o700)
+    sizes: list[int] = []
+    for _ in range(3):
+        done = subprocess.run(
+            [sys.executable, "-c", WRITER, str(base)],
+            env={**os.environ, config.CACHE_SIZE.name: "1M"},
+            cwd=base,
+            capture_output=True,
+            check=False,
+        )
+        sizes += map(int, done.stdout.split())
+    assert len(sizes) == 36
+    assert 900_000 < max(sizes) <= 1 << 20
 
 
 def test_the_first_write_of_a_process_looks_if_none_did_lately(
@@ -327,7 +380,7 @@ def test_the_first_write_of_a_process_looks_if_none_did_lately(
 
     monkeypatch.setattr(disk_cache, "trim", look)
     for past, expected in ((False, 0), (True, 1), (False, 1)):
-        monkeypatch.setattr(disk_cache, "_writes", 0)
+        monkeypatch.setattr(disk_cache, "_has_written", False)
         if past:
             used(base, 1)
         for _ in range(3):
@@ -339,10 +392,10 @@ def test_a_cache_that_is_written_stays_small(
     base: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(config.CACHE_SIZE.name, "20000")
-    for number in range(2 * disk_cache._TRIM_EVERY):
+    for number in range(256):
         write(base / "spirv" / str(number), bytes(100))
-    kept = list((base / "spirv").iterdir())
-    assert sum(path.stat().st_size for path in kept) <= 20_000
+        kept = list((base / "spirv").iterdir())
+        assert sum(path.stat().st_size for path in kept) <= 20_000
 
 
 def test_a_size_that_is_none_costs_a_warning(
@@ -395,13 +448,14 @@ def test_without_owners_everything_is_reached_by_path(
 ) -> None:
     monkeypatch.setattr(disk_cache, "_HAS_OWNERS", False)
     monkeypatch.setattr(whole_file, "fcntl", None)
-    monkeypatch.setenv(config.CACHE_SIZE.name, "10K")
     paths = filled(base, 12)
+    monkeypatch.setenv(config.CACHE_SIZE.name, "10K")
     left = base / "spirv" / f"{UNFINISHED}{'0' * 16}"
     left.write_bytes(b"half")
     used(left, 1)
     trim(base)
-    assert [path.exists() for path in paths] == [False] * 3 + [True] * 9
+    gone = [k for k, path in enumerate(paths) if not path.exists()]
+    assert gone == [0, 1, 3]  # the third is a verdict
     assert not left.exists()
     assert read(paths[-1]) == bytes(1000)
     remove(paths[-1])

@@ -130,6 +130,34 @@ def test_each_result_of_float_arithmetic_is_left_apart() -> None:
     assert forbid_contraction(found) == found
 
 
+MATRICES = """#version 460
+#extension GL_EXT_buffer_reference : require
+layout(local_size_x = 1) in;
+layout(buffer_reference, std430) buffer Floats { float at[]; };
+layout(push_constant) uniform Push { Floats x; };
+void main() {
+    vec4 v = vec4(x.at[0]);
+    mat4 m = outerProduct(v, v * x.at[1]);
+    vec4 w = m * v + v * (m * m * x.at[2]) - v / mod(v, m[1]);
+    x.at[3] = dot(v, w);
+}
+"""
+
+
+def test_matrices_and_remainders_are_left_apart() -> None:
+    found = forbid_contraction(compile_glsl(MATRICES, name="matrices"))
+    assert validate_spirv(found) is None
+    rows = list(instructions(found))
+    marked = [
+        row.operands[0]
+        for row in rows
+        if row.opcode == Op.DECORATE and row.operands[1] == 42
+    ]
+    made = [row for row in rows if 129 <= row.opcode <= 148]
+    assert {row.opcode for row in made} == {129, 131, 136, *range(141, 149)}
+    assert sorted(marked) == sorted(row.operands[1] for row in made)
+
+
 def test_kernels_with_and_without_contraction_are_two(device: Device) -> None:
     twice = [device.pipeline("part", source=ARITHMETIC, contract=False) for _ in "ab"]
     assert twice[0] is twice[1]

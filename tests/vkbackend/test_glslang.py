@@ -1,4 +1,5 @@
 import ctypes
+import os
 import re
 import shutil
 from concurrent.futures import ThreadPoolExecutor
@@ -6,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.interruption import Interrupter
+from vkbackend import glslang
 from vkbackend.compiler import Compiler, _slangpy_libraries, open_library
 from vkbackend.glslang import Executable, Shaderc, SlangGlslang
 from vkbackend.spirv import read_module
@@ -81,6 +84,65 @@ def test_slang_validates_and_disassembles() -> None:
     assert "Missing OpFunctionEnd" in (slang.validate(words[:-4]) or "")
     assert "OpEntryPoint GLCompute %main" in slang.disassemble(words)
     assert slang.disassemble(b"nonsense") == ""
+
+
+def stderr_and_descriptors() -> tuple[tuple[int, int], int]:
+    """Return which file stderr is, and how many are open."""
+    found = os.fstat(2)
+    return (found.st_dev, found.st_ino), len(os.listdir("/proc/self/fd"))
+
+
+def test_an_interrupt_of_validation_gives_stderr_back() -> None:
+    slang = open_library(_slangpy_libraries()[0])
+    assert isinstance(slang, SlangGlslang)
+    words, _ = slang.compile(SOURCE, (1, 5))
+    assert slang.validate(words) is None
+    before = stderr_and_descriptors()
+    for place in range(1, 100):
+        one = Interrupter(place, glslang.__file__)
+        one.run(lambda: slang.validate(words))
+        assert stderr_and_descriptors() == before, one.where
+        if not one.where:
+            break
+    assert 12 < place < 99
+    # After a call, before the next line.
+    real, place = os.dup2, 0
+
+    def interrupted(*given: int) -> None:
+        nonlocal place
+        real(*given)
+        place += 1
+        if place == 1:
+            raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "dup2", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            slang.validate(words)
+    assert stderr_and_descriptors() == before
+
+
+@pytest.mark.filterwarnings("ignore:.*use of fork")
+def test_a_child_forked_beside_a_validation_has_its_stderr(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    slang = open_library(_slangpy_libraries()[0])
+    assert isinstance(slang, SlangGlslang)
+    monkeypatch.setattr(glslang, "_forked_within", False)
+    before, statuses = stderr_and_descriptors(), []
+
+    def forking(words: bytes, count: int) -> bool:
+        child = os.fork()
+        if not child:
+            stderr, descriptors = stderr_and_descriptors()
+            # The file that the reasons go to stays open there.
+            os._exit((stderr, descriptors - 1) != before)
+        statuses.append(os.waitpid(child, 0)[1])
+        return True
+
+    monkeypatch.setattr(slang, "_validate", forking)
+    assert slang.validate(b"") is None
+    assert statuses == [0]
 
 
 class FakeShaderc:

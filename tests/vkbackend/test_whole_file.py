@@ -312,6 +312,23 @@ whole_file.save_whole(sys.argv[1], b"half")
 """
 
 
+def test_a_folder_that_cannot_be_read_is_written_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As root reads everything, the system's answer is given by hand."""
+    path, opened = tmp_path / "file", os.open
+
+    def refusing(name: str, flags: int, *more: int, dir_fd: int | None = None) -> int:
+        if flags & os.O_DIRECTORY:
+            raise PermissionError(errno.EACCES, "Permission denied", name)
+        return opened(name, flags, *more, dir_fd=dir_fd)
+
+    path.write_bytes(b"old")
+    monkeypatch.setattr(os, "open", refusing)
+    save_whole(path, CONTENT)
+    assert path.read_bytes() == CONTENT
+
+
 def test_what_a_killed_process_left_is_removed_when_old(tmp_path: Path) -> None:
     path = tmp_path / "ck.safetensors"
     subprocess.run([sys.executable, "-c", KILLED, str(path)], check=False)

@@ -1,11 +1,15 @@
 """Loading by name: what fits is copied, what does not is named."""
 
+import itertools
 from typing import Any
 
 import pytest
 
 import vkbackend.framework as fw
+from tests.interruption import Interrupter
+from tests.tree import FOLDERS
 from vkbackend.framework import nn
+from vkbackend.framework.device import GpuDevice
 from vkbackend.framework.errors import DTypeError, ShapeError, StateError
 from vkbackend.framework.nn.state import load_state
 
@@ -90,3 +94,26 @@ def test_a_state_that_is_no_mapping() -> None:
         "load_state_dict: the state does not fit Layer: it is of type list;"
         " it must be a dict of tensors, as state_dict() gives"
     )
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("on_host", [True, False])
+def test_an_interrupt_leaves_all_of_the_old_or_all_of_the_new(
+    on_host: bool, gpu: GpuDevice
+) -> None:
+    place = fw.device("cpu") if on_host else gpu
+    own = {name: fw.zeros(2, device=place) for name in "abc"}
+    new = {name: fw.ones(2, dtype="float16") for name in "abc"}
+    load_state("Layer", own, new, True)  # what only the first one does takes long
+    found = set()
+    for step in itertools.count(1, 7 if on_host else 29):
+        for each in own.values():
+            each.zero_()
+        one = Interrupter(step, str(FOLDERS["vkbackend.framework"]))
+        one.run(lambda: load_state("Layer", own, new, True))
+        held = [tuple(each.tolist()) for each in own.values()]
+        assert len(set(held)) == 1, one.where
+        found.add(held[0])
+        if not one.where:
+            break
+    assert (found, held[0]) == ({(0, 0), (1, 1)}, (1, 1))

@@ -4,9 +4,12 @@ from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
 
+import numpy as np
 import pytest
 
 import vkbackend.framework as fw
+from tests.interruption import Interrupter
+from tests.tree import FOLDERS
 from vkbackend.framework import optim
 from vkbackend.framework.errors import DTypeError, ShapeError, StateError
 from vkbackend.framework.optim.optimizer import Optimizer
@@ -166,3 +169,40 @@ def test_an_optimizer_that_does_not_say_takes_what_it_is_given() -> None:
     assert optimizer.state[x]["mean"].item() == 2.0
     assert optimizer.state[x]["names"] == ["a"]
     assert optimizer.param_groups[0]["lr"] == 0.2
+
+
+@pytest.mark.parametrize("kinds", [(np.float32, float), (float, np.float32)])
+def test_numbers_of_numpy_are_like_those_of_python(kinds: tuple[type, type]) -> None:
+    saved, loading = (
+        optim.SGD([fw.ones(2, requires_grad=True)], lr=kind(rate), momentum=0.5)
+        for kind, rate in zip(kinds, (0.25, 0.5))
+    )
+    loading.load_state_dict(saved.state_dict())
+    assert loading.param_groups[0]["lr"] == 0.25
+    state = saved.state_dict()
+    state["param_groups"][0]["lr"] = np.True_
+    with pytest.raises(StateError, match="the option 'lr' is"):
+        loading.load_state_dict(state)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_an_interrupt_leaves_all_of_the_old_or_all_of_the_new() -> None:
+    optimizer, _ = trained("sgd")
+    old = optimizer.state_dict()
+    new = deepcopy(old)
+    new["param_groups"][0].update(lr=0.5, momentum=0.75)
+    for entry in new["state"].values():
+        entry["momentum_buffer"].fill_(7.0)
+    seen = set()
+    for step in range(1, 2000, 3):
+        optimizer.load_state_dict(old)
+        one = Interrupter(step, str(FOLDERS["vkbackend.framework"] / "optim"))
+        one.run(lambda: optimizer.load_state_dict(new))
+        is_new = optimizer.param_groups[0]["lr"] == 0.5
+        assert_same(optimizer.state_dict(), new if is_new else old)
+        seen.add(is_new)
+        if not one.where:
+            break
+    assert is_new
+    assert seen == {True, False}
+    optimizer.step()

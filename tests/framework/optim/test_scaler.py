@@ -9,6 +9,8 @@ import torch
 
 import vkbackend.framework as fw
 from tests.compare import assert_close
+from tests.interruption import Interrupter
+from tests.tree import FOLDERS
 from vkbackend.framework import nn, optim
 from vkbackend.framework.device import Device, GpuDevice
 from vkbackend.framework.dtype import DType
@@ -284,7 +286,7 @@ def half_gradient() -> None:
         (
             lambda: fw.GradScaler(growth_factor=1),
             ValueError,
-            "GradScaler: growth_factor is 1; it must be above 1",
+            "GradScaler: growth_factor is 1; it must be above 1, and a float32",
         ),
         (
             lambda: fw.GradScaler(backoff_factor=1.5),
@@ -311,6 +313,59 @@ def test_what_is_no_state_is_refused() -> None:
                 " it must be a number, as state_dict() gives"
             )
     assert scaler.state_dict() == before
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("scale", (-5.0, 0, np.nan, np.inf, 1e39, 10**400)),
+        ("growth_factor", (0.5, 1, np.nan, np.inf, 10**400)),
+        ("backoff_factor", (7.0, 1, 0, -1.0, np.nan)),
+        ("growth_interval", (0, -1, 1.5, np.nan, np.inf, 10**400)),
+        ("_growth_tracker", (-1, 0.5, np.nan, np.inf, 10**400)),
+    ],
+)
+def test_numbers_out_of_range_are_refused(name: str, values: tuple[float, ...]) -> None:
+    scaler = fw.GradScaler()
+    before = scaler.state_dict()
+    other = fw.GradScaler(growth_factor=3.0, growth_interval=7).state_dict()
+    for wrong in values:
+        with pytest.raises(ValueError, match=f"^GradScaler: {name} is "):
+            scaler.load_state_dict({**other, name: wrong})
+        assert scaler.state_dict() == before
+        argument = "init_scale" if name == "scale" else name
+        if name != "_growth_tracker":
+            with pytest.raises(ValueError, match=f"^GradScaler: {argument} is"):
+                fw.GradScaler(**{argument: wrong})
+    with pytest.raises(ValueError, match=r"^GradScaler: new_scale is"):
+        scaler.update(-5)
+
+
+def test_numbers_of_numpy_are_taken() -> None:
+    scaler = fw.GradScaler()
+    numbers = {"scale": np.float32(8), "growth_interval": np.int64(5)}
+    scaler.load_state_dict({**scaler.state_dict(), **numbers})
+    assert (scaler.get_scale(), scaler.state_dict()["growth_interval"]) == (8, 5)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_an_interrupted_load_leaves_the_old_state_or_the_new(place: Device) -> None:
+    scaler = fw.GradScaler(init_scale=2.0)
+    scaler.scale(fw.ones(2, device=place))
+    old = scaler.state_dict()
+    new = {name: 3 if name == "_growth_tracker" else 0.25 for name in old}
+    new.update(scale=8.0, growth_factor=4.0, growth_interval=5)
+    seen = []
+    for step in range(1, 2000, 5):
+        scaler.load_state_dict(old)
+        one = Interrupter(step, str(FOLDERS["vkbackend.framework"]))
+        one.run(lambda: scaler.load_state_dict(new))
+        seen.append(scaler.state_dict())
+        assert seen[-1] in (old, new), one.where
+        if not one.where:
+            break
+    assert seen[0] == old
+    assert seen[-1] == new
 
 
 def test_a_state_is_one_between_steps(gpu: GpuDevice) -> None:

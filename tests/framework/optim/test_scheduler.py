@@ -63,7 +63,18 @@ def test_the_rule_must_be_defined() -> None:
 
 
 @pytest.mark.parametrize(
-    "state", [{}, [1], {"last_epoch": "1", "base_lrs": [0.1]}, {"last_epoch": 1}]
+    "state",
+    [
+        *({}, [1], {"last_epoch": 1}),
+        *(
+            {"last_epoch": epoch, "base_lrs": [0.1, 0.5]}
+            for epoch in ("1", -1, True, 1.0, None)
+        ),
+        *(
+            {"last_epoch": 1, "base_lrs": [rate, 0.5]}
+            for rate in (-0.1, float("nan"), True, "0.1")
+        ),
+    ],
 )
 def test_what_is_no_state_is_refused(state: Any) -> None:
     scheduler = optim.StepLR(optimizer(), 2)
