@@ -122,6 +122,7 @@ descriptor | s = I.Described(); d = vars(I.Described)["value"] | s.value | d.dat
 default_element | | I.default() | I.default.__defaults__[0][0] = k
 default_replaced | | I.default() | I.default.__defaults__ = ([k],)
 keyword_default | | I.keyword() | I.keyword.__kwdefaults__["a"] = k
+keyword_default_replaced | | I.keyword() | I.keyword.__kwdefaults__ = {"a": k}
 method_replaced | s = I.Plain() | s.compute() | I.Plain.compute = lambda self: k
 function_replaced | | I.level() | I.level = lambda: k
 dataclass | s = dataclasses.make_dataclass("C", [("a", float, 1.0)])() | s.a | s.a = k
@@ -159,6 +160,10 @@ memory_map | s = mmap.mmap(-1, 16); s[0] = 1 | s[0] | s[0] = int(k)
 ctypes_value | s = ctypes.c_double(1.0) | s.value | s.value = k
 ctypes_structure | s = type("S", (ctypes.Structure,), {"_fields_": [("a", ctypes.c_double)]})(1.0) | s.a | s.a = k
 array_of_2_mib | s = np.ones(300_000) | float(s[1]) | s[1] = k
+array_shape | s = np.ones((2, 3)) | s.shape[1] | s.shape = (3, 2) if k % 2 else (6, 1)
+array_dtype | s = np.arange(2.0) | float(s[1] > 1.5) + 1 | s.dtype = np.int64
+array_locked | s = np.ones(1) | 2.0 if s.flags.writeable else 3.0 | s.setflags(write=False)
+array_element | t = np.ones(2, [("a", "f8")]); s = t[0] | float(s["a"]) | t["a"] = k
 array_of_objects | s = np.array([1.0, 2.0], object) | s[0] | s[0] = k
 array_masked | s = np.ma.array([1.0, 2.0]) | float(s[0]) | s[0] = k
 environment | os.environ["VKB_ROW"] = "1" | float(os.environ["VKB_ROW"]) | os.environ["VKB_ROW"] = str(k)

@@ -13,8 +13,12 @@ from ..errors import TraceError
 from ..precision import autocast_dtype
 from ..tensor import Tensor
 
-SIMPLE = (bool, int, float, complex, str, bytes, type(None), np.generic)
-"""Arguments that are the same when they are equal."""
+SIMPLE = (bool, int, float, complex, str, bytes, type(None), np.number, np.bool_)
+SIMPLE += (np.character, np.datetime64)
+"""Arguments that are the same when they are equal.
+
+Not so `numpy.void`: it may be an element of an array, and changes with that.
+"""
 
 
 class Call(NamedTuple):

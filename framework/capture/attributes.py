@@ -18,7 +18,7 @@ from .names import WHOLE
 from .native import describes
 from .places import MISSING, Places
 
-_WITHOUT = (Tensor, np.ndarray, *SIMPLE)
+_WITHOUT = (Tensor, np.ndarray, np.void, *SIMPLE)
 """What is compared as a whole, whatever is asked of it."""
 
 
@@ -125,7 +125,8 @@ class AttributePlaces(Places):
         if (id(owner), WHOLE) in self.taken:
             return
         self.taken.add((id(owner), WHOLE))
-        if space and not is_kind(owner, type) and not says(owner):
+        own = space is not NO_ATTRIBUTES
+        if own and not is_kind(owner, type) and not says(owner):
             self._look_in_holder(space)
         else:
             for name in tuple(space):

@@ -25,6 +25,8 @@ MOST_BYTES = 64 << 20
 _content = attrgetter("cell_contents")
 _code = attrgetter("__code__")
 _defaults = attrgetter("__defaults__")
+_keyword_defaults = attrgetter("__kwdefaults__")
+_BODY = (_code, _defaults, _keyword_defaults)
 
 MAPPINGS = (dict, MappingProxyType)
 
@@ -42,7 +44,7 @@ class Places:
         self.reason = ""
         # Rows are told apart by what is the cheapest way to compare them.
         self._said: list[tuple[Mapping[str, Any], str, object]] = []
-        self._arrays: list[tuple[np.ndarray, bytes]] = []
+        self._arrays: list[tuple[np.ndarray, object, bytes]] = []
         self._on_host: list[tuple[Array, Value]] = []
         self._cells: list[tuple[str, CellType, object]] = []
         self._entries: list[tuple[Mapping[str, Any], str, object]] = []
@@ -60,10 +62,7 @@ class Places:
             [cell for _, cell, _ in self._cells],
             [value for _, _, value in self._cells],
         )
-        self._bodies = (
-            [_code(each) for each in self._functions],
-            [_defaults(each) for each in self._functions],
-        )
+        self._bodies = [[part(each) for each in self._functions] for part in _BODY]
         # Parameters say it when they no longer require a gradient; see `switched`.
         self._plain = [row for row in self._tensors if type(row[0]) is Tensor]
 
@@ -79,11 +78,9 @@ class Places:
         for holder, keys, held in self._holders:
             if not _holds(holder, keys, held):
                 return True
-        codes, defaults = self._bodies
-        if not all(map(is_, map(_code, self._functions), codes)):
-            return True
-        if not all(map(is_, map(_defaults, self._functions), defaults)):
-            return True
+        for part, were in zip(_BODY, self._bodies):
+            if not all(map(is_, map(part, self._functions), were)):
+                return True
         if self._objects and not all(map(is_, map(type, self._objects), self._kinds)):
             return True
         if (self._arrays or self._on_host or self._answers) and self._changed_content():
@@ -100,9 +97,10 @@ class Places:
         for holder, keys, held in self._holders:
             if not _holds(holder, keys, held):
                 return f"what a {type(holder).__name__} holds"
-        for function, code, default in zip(self._functions, *self._bodies):
-            if _code(function) is not code or _defaults(function) is not default:
-                return f"`{function.__name__}`"
+        for part, were in zip(_BODY, self._bodies):
+            for function, was in zip(self._functions, were):
+                if part(function) is not was:
+                    return f"`{function.__name__}`"
         for value, kind in zip(self._objects, self._kinds):
             if type(value) is not kind:
                 return f"the class of a {kind.__name__}"
@@ -124,8 +122,8 @@ class Places:
 
     def _changed_content(self) -> str:
         """Return what is not the same, of what is more than an entry."""
-        for array, held in self._arrays:
-            if array.tobytes() != held:
+        for array, form, held in self._arrays:
+            if form_of(array) != form or array.tobytes() != held:
                 return "what an array holds"
         for storage, value in self._on_host:
             if storage.value is not value:
@@ -161,6 +159,11 @@ class Places:
             self.reason = f"`{name}` is another object whenever it is asked for"
         self._answers.append((name, ask, answer))
         return answer
+
+
+def form_of(array: np.ndarray) -> tuple[object, ...]:
+    """Return what can be set of an array beside its elements."""
+    return array.shape, array.strides, array.dtype, array.flags.writeable
 
 
 def content(cell: CellType) -> object:

@@ -66,10 +66,13 @@ from .names import (
     uses,
 )
 from .native import hides_state
-from .places import MAPPINGS, MISSING, MOST_BYTES, MOST_HELD, content
+from .places import MAPPINGS, MISSING, MOST_BYTES, MOST_HELD, content, form_of
 
-_METHODS = frozenset({"__call__", "forward"})
+_METHODS = ("__call__", "forward")
 """What calling an object names."""
+
+_MAKERS = ("__init__", "__post_init__")
+"""What calling a class runs."""
 
 _HOLDERS = (*MAPPINGS, list, tuple, set, frozenset, deque, number_array, bytearray)
 _VIEWS = (KeysView, ValuesView, ItemsView)
@@ -126,12 +129,16 @@ class Surroundings(AttributePlaces):
 
     def doubtful(self, before: Surroundings) -> str:
         """Return what may have changed while `before` did not look, or nothing."""
-        # Where it knew of all that ran, it looked at everything that was there.
+        changed, stored = self._calls.changed, set[str]()
+        stored = stored.union(*map(stores, self._calls.codes))
+        found = self.taken - before.taken
         if self._calls.codes.keys() <= before.entered:
-            return ""
-        stored = frozenset[str]().union(*map(stores, self._calls.codes))
-        for key, name in self.taken - before.taken:
-            if name in stored or key in self._calls.changed:
+            # As it knew of all that ran, it looked at everything that was there.
+            met = {key for key, _ in before._seen}
+            found = {(key, name) for key, name in found if key in met}
+            changed, stored = set(), stored - {WHOLE}
+        for key, name in found:
+            if name in stored or key in changed:
                 return "what a container holds" if name == WHOLE else f"`{name}`"
         return ""
 
@@ -166,6 +173,10 @@ class Surroundings(AttributePlaces):
                 self._owners.append(value)
         elif is_kind(value, np.ndarray):
             self._look_in_array(value)
+        elif is_kind(value, np.void):
+            # An element of a structured array, which it may change with.
+            whole = value.item if value.dtype.hasobject else value.tobytes
+            self._look(self.ask("an array", whole))
         elif is_kind(value, _DRAWS):
             self.reason = "it draws numbers on the host, which a replay would not"
         elif is_kind(value, IOBase):
@@ -193,7 +204,7 @@ class Surroundings(AttributePlaces):
                 " can tell whether it has changed"
             )
         else:
-            self._arrays.append((array, array.tobytes()))
+            self._arrays.append((array, form_of(array), array.tobytes()))
 
     def _look_in_callable(self, value: Any, owner: object) -> bool:
         """Look at what runs when `value` is called; return whether that is all."""
@@ -290,6 +301,10 @@ class Surroundings(AttributePlaces):
         for name in _METHODS:
             if in_classes(type(value), name)[1] is not MISSING:
                 self._look_at(value, name)
+        if self._guess and is_kind(value, type) and is_users(value.__module__):
+            for name in _MAKERS:
+                if in_classes(value, name)[0] not in (None, object):
+                    self._look_at(value, name)
         for function in self._methods(value):
             self._look(function, value)
 
