@@ -7,16 +7,16 @@ import functools
 import sys
 from collections.abc import Hashable, Iterator, Mapping
 from io import BytesIO, StringIO
-from types import FunctionType, MappingProxyType, MemberDescriptorType, ModuleType
+from types import FunctionType, MemberDescriptorType, ModuleType
 from typing import Any
 
 import numpy as np
 
 from ..tensor import Tensor
-from .arguments import SIMPLE
 from .names import WHOLE
 from .native import describes
 from .places import MISSING, Places
+from .values import NO_ATTRIBUTES, SIMPLE, attributes_of
 
 _WITHOUT = (Tensor, np.ndarray, np.void, *SIMPLE)
 """What is compared as a whole, whatever is asked of it."""
@@ -251,17 +251,3 @@ def can_be_read(file: Any) -> bool:
     if isinstance(file, StringIO | BytesIO):
         return not file.closed and file.tell() < len(file.getvalue())
     return str(getattr(file, "mode", "")).startswith("r")
-
-
-def attributes_of(value: object) -> Mapping[str, Any]:
-    """Return an object's own attributes, without asking its class for them."""
-    try:
-        if isinstance(type(value).__getattribute__, FunctionType):
-            own: Mapping[str, Any] = object.__getattribute__(value, "__dict__")
-            return own
-        return vars(value)
-    except Exception:  # A class may answer for `__dict__` as it likes.
-        return NO_ATTRIBUTES
-
-
-NO_ATTRIBUTES: Mapping[str, Any] = MappingProxyType({})

@@ -20,11 +20,12 @@ from ..errors import TraceError
 from ..shape import Layout
 from ..tensor import Tensor
 from ..tracing import Structure, listener
-from .arguments import Call, exchanged, quick_key, take_apart
+from .arguments import Call, quick_key, take_apart
 from .calls import Calls
 from .program import Program
 from .surroundings import Surroundings
 from .trace import Trace, filled
+from .values import exchanged
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -170,7 +171,8 @@ class Jitted(Generic[P, R]):
             self._attempts[call.key] = 0
             self._plain[call.key] = Structure.changes
         if not trace.nodes or trace.reasons:
-            return self._run_now(trace, call, result.pop(), trace.reasons)
+            answer = trace.passed.callers(result.pop())
+            return self._run_now(trace, call, answer, trace.reasons)
         return self._keep(trace, call, result)
 
     def _check_changes(self, before: Surroundings, trace: Trace, call: Call) -> None:
@@ -183,7 +185,8 @@ class Jitted(Generic[P, R]):
             *[leaf for leaf, _ in trace.leaves.values()],
             calls=trace.calls,
         )
-        found = before.found() or trace.changed_module() or around.doubtful(before)
+        found = trace.passed.changed() or before.found() or trace.changed_module()
+        found = found or around.doubtful(before)
         if found:
             trace.once(f"it changes {found}, which a replay would not")
         for reason in (trace.calls.reason, around.reason):

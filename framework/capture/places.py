@@ -11,7 +11,7 @@ import numpy as np
 
 from ..pending import Array, Value
 from ..tensor import Tensor
-from .arguments import alike
+from .values import alike
 
 MISSING = object()
 """What a place holds where there is no such name."""
@@ -25,8 +25,6 @@ MOST_BYTES = 64 << 20
 _content = attrgetter("cell_contents")
 _code = attrgetter("__code__")
 _defaults = attrgetter("__defaults__")
-_keyword_defaults = attrgetter("__kwdefaults__")
-_BODY = (_code, _defaults, _keyword_defaults)
 
 MAPPINGS = (dict, MappingProxyType)
 
@@ -53,6 +51,7 @@ class Places:
         self._tensors: list[tuple[Tensor, bool, object, object]] = []
         self._plain: list[tuple[Tensor, bool, object, object]] = []
         self._functions: list[FunctionType] = []
+        self._keyword_defaults: list[tuple[FunctionType, object]] = []
         self._objects: list[object] = []
         self._kinds: list[type] = []
 
@@ -62,7 +61,15 @@ class Places:
             [cell for _, cell, _ in self._cells],
             [value for _, _, value in self._cells],
         )
-        self._bodies = [[part(each) for each in self._functions] for part in _BODY]
+        self._bodies = (
+            [_code(each) for each in self._functions],
+            [_defaults(each) for each in self._functions],
+        )
+        self._keyword_defaults = [
+            (each, each.__kwdefaults__)
+            for each in self._functions
+            if each.__code__.co_kwonlyargcount
+        ]
         # Parameters say it when they no longer require a gradient; see `switched`.
         self._plain = [row for row in self._tensors if type(row[0]) is Tensor]
 
@@ -78,8 +85,13 @@ class Places:
         for holder, keys, held in self._holders:
             if not _holds(holder, keys, held):
                 return True
-        for part, were in zip(_BODY, self._bodies):
-            if not all(map(is_, map(part, self._functions), were)):
+        codes, defaults = self._bodies
+        if not all(map(is_, map(_code, self._functions), codes)):
+            return True
+        if not all(map(is_, map(_defaults, self._functions), defaults)):
+            return True
+        for function, default in self._keyword_defaults:
+            if function.__kwdefaults__ is not default:
                 return True
         if self._objects and not all(map(is_, map(type, self._objects), self._kinds)):
             return True
@@ -97,10 +109,12 @@ class Places:
         for holder, keys, held in self._holders:
             if not _holds(holder, keys, held):
                 return f"what a {type(holder).__name__} holds"
-        for part, were in zip(_BODY, self._bodies):
-            for function, was in zip(self._functions, were):
-                if part(function) is not was:
-                    return f"`{function.__name__}`"
+        for function, code, default in zip(self._functions, *self._bodies):
+            if _code(function) is not code or _defaults(function) is not default:
+                return f"`{function.__name__}`"
+        for function, keyword_default in self._keyword_defaults:
+            if function.__kwdefaults__ is not keyword_default:
+                return f"`{function.__name__}`"
         for value, kind in zip(self._objects, self._kinds):
             if type(value) is not kind:
                 return f"the class of a {kind.__name__}"

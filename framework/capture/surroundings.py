@@ -36,11 +36,9 @@ from typing import Any
 import numpy as np
 
 from ..tensor import Tensor
-from .arguments import SIMPLE
 from .attributes import (
     BUILTINS,
     AttributePlaces,
-    attributes_of,
     can_be_read,
     decimal_context,
     functions_of,
@@ -67,6 +65,7 @@ from .names import (
 )
 from .native import hides_state
 from .places import MAPPINGS, MISSING, MOST_BYTES, MOST_HELD, content, form_of
+from .values import SIMPLE, attributes_of, has_attributes
 
 _METHODS = ("__call__", "forward")
 """What calling an object names."""
@@ -153,7 +152,7 @@ class Surroundings(AttributePlaces):
     def _look(self, value: Any, owner: object = None) -> None:
         """Take note of what `value`, perhaps a method of `owner`, is made of."""
         key = id(value), id(owner)
-        if is_kind(value, SIMPLE) or key in self._seen:
+        if key in self._seen or (is_kind(value, SIMPLE) and not has_attributes(value)):
             return
         # Held, as another object could get the same number.
         self._seen[key] = value, owner

@@ -44,7 +44,7 @@ def test_what_is_assigned_counts() -> None:
         given.total += 2
         given.first, given.second = given
         del given.gone
-        setattr(given, "named", 3)
+        setattr(given, "named", 3)  # noqa: B010
 
     names = {tuple(each[1:]) for each in found(use)}
     for name in ("total", "first", "second", "gone", "named"):
