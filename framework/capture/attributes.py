@@ -65,12 +65,17 @@ class AttributePlaces(Places):
                 rest = self._look_at_own(owner, space, name)
                 if rest is not MISSING:
                     return rest
+        self._look_at_order(kind)
+        if found is MISSING and owner is kind:
+            # Classes have attributes of the classes that they are instances of.
+            kind = type(owner)
+            place, found = in_classes(kind, name)
+            self._look_at_order(kind)
         if found is MISSING:
             self._look_at_absent(owner, space, name)
             return MISSING
-        if owner is not kind and not is_standard(kind.__module__):
-            self._objects.append(owner)
-            self._kinds.append(kind)
+        if owner is not kind:
+            self._look_at_class(owner)
         for each in kind.__mro__[: kind.__mro__.index(place)]:
             # Nor may a class before it get one.
             if not is_standard(each.__module__):
@@ -80,6 +85,17 @@ class AttributePlaces(Places):
             self._look_for_own(owner, name)
         self._look(found, owner)
         return MISSING if hasattr(type(found), "__get__") else found
+
+    def _look_at_order(self, kind: type) -> None:
+        """Note in which order a class and its bases are asked for attributes."""
+        if not is_standard(kind.__module__):
+            self._orders[id(kind)] = kind, kind.__mro__
+
+    def _look_at_class(self, value: Any) -> None:
+        """Note of which class an object is, as that may be assigned to."""
+        kind = type(value)
+        if not is_standard(kind.__module__) and not is_kind(value, type):
+            self._kinds[id(value)] = value, kind
 
     def _look_at_own(self, owner: Any, space: Mapping[str, Any], name: str) -> object:
         found = space.get(name, MISSING)

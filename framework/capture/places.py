@@ -25,6 +25,7 @@ MOST_BYTES = 64 << 20
 _content = attrgetter("cell_contents")
 _code = attrgetter("__code__")
 _defaults = attrgetter("__defaults__")
+_order = attrgetter("__mro__")
 
 MAPPINGS = (dict, MappingProxyType)
 
@@ -52,8 +53,8 @@ class Places:
         self._plain: list[tuple[Tensor, bool, object, object]] = []
         self._functions: list[FunctionType] = []
         self._keyword_defaults: list[tuple[FunctionType, object]] = []
-        self._objects: list[object] = []
-        self._kinds: list[type] = []
+        self._kinds: dict[int, tuple[object, type]] = {}
+        self._orders: dict[int, tuple[type, tuple[type, ...]]] = {}
 
     def settle(self) -> None:
         """Put in rows what is compared the fastest so; call it once all is there."""
@@ -70,6 +71,9 @@ class Places:
             for each in self._functions
             if each.__code__.co_kwonlyargcount
         ]
+        kinds, orders = self._kinds.values(), self._orders.values()
+        self._objects = [each for each, _ in kinds], [kind for _, kind in kinds]
+        self._bases = [each for each, _ in orders], [order for _, order in orders]
         # Parameters say it when they no longer require a gradient; see `switched`.
         self._plain = [row for row in self._tensors if type(row[0]) is Tensor]
 
@@ -93,7 +97,11 @@ class Places:
         for function, default in self._keyword_defaults:
             if function.__kwdefaults__ is not default:
                 return True
-        if self._objects and not all(map(is_, map(type, self._objects), self._kinds)):
+        objects, kinds = self._objects
+        if objects and not all(map(is_, map(type, objects), kinds)):
+            return True
+        classes, orders = self._bases
+        if classes and not all(map(is_, map(_order, classes), orders)):
             return True
         if (self._arrays or self._on_host or self._answers) and self._changed_content():
             return True
@@ -115,9 +123,12 @@ class Places:
         for function, keyword_default in self._keyword_defaults:
             if function.__kwdefaults__ is not keyword_default:
                 return f"`{function.__name__}`"
-        for value, kind in zip(self._objects, self._kinds):
+        for value, kind in self._kinds.values():
             if type(value) is not kind:
                 return f"the class of a {kind.__name__}"
+        for kind, order in self._orders.values():
+            if _order(kind) is not order:
+                return f"the bases of {kind.__name__}"
         return self._changed_content()
 
     def _same_cells(self) -> bool:

@@ -18,6 +18,7 @@ import gc
 import random
 import sys
 import weakref
+from abc import get_cache_token
 from array import array as number_array
 from collections import deque
 from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping, ValuesView
@@ -63,7 +64,7 @@ from .names import (
     texts,
     uses,
 )
-from .native import hides_state
+from .native import hides_state, is_pointer
 from .places import MAPPINGS, MISSING, MOST_BYTES, MOST_HELD, content, form_of
 from .values import SIMPLE, attributes_of, has_attributes
 
@@ -117,6 +118,13 @@ class Surroundings(AttributePlaces):
         self.entered: set[CodeType] = set()
         self._ran_in: dict[type, list[Any]] = {}
         self._wild = self._matching = False
+        self._named.update(self._calls.named)
+        for path in self._calls.imported:
+            module = sys.modules.get(path, MISSING)
+            self._entries.append((sys.modules, path, module))
+            self._look(module)
+        if self._calls.checked:
+            self.ask("the register of abstract classes", get_cache_token)
         for each in (function, *others, *self._calls.asked):
             self._look(each)
         self._go_on()
@@ -219,6 +227,8 @@ class Surroundings(AttributePlaces):
         elif is_kind(value, FunctionType):
             if self._runs(value):
                 self._look_in_function(value, owner)
+            elif self._calls.anything:
+                self._look_in_signature(value)
             if value.__dict__:
                 self._owners.append(value)
         elif is_kind(value, staticmethod | classmethod):
@@ -254,6 +264,8 @@ class Surroundings(AttributePlaces):
 
     def _look_in_holder(self, holder: Any) -> None:
         if holder is sys.modules:
+            # Which there are; what is asked of one is looked at by its name.
+            self._holders.append((holder, tuple(holder), tuple(holder.values())))
             return
         if len(holder) > MOST_HELD:
             self.reason = (
@@ -277,7 +289,14 @@ class Surroundings(AttributePlaces):
             self._imported.append(value)
             return
         self._owners.append(value)
-        if type(value) is memoryview or (
+        if not says(value):
+            self._look_at_class(value)
+        if is_pointer(value):
+            self.reason = (
+                f"it looks at a {type(value).__name__}, of which no replay can tell"
+                " what it points to"
+            )
+        elif type(value) is memoryview or (
             not is_kind(value, type) and hides_state(value)
         ):
             try:
@@ -339,10 +358,19 @@ class Surroundings(AttributePlaces):
             given[code.co_varnames[0]] = owner
         known = {name: content(cell) for name, cell in closure.items()}
         self._look_in_code(code, function.__globals__, known, given)
+        self._look_in_defaults(function)
+
+    def _look_in_defaults(self, function: FunctionType) -> None:
         for default in function.__defaults__ or ():
             self._look(default)
         if function.__kwdefaults__:
             self._look(function.__kwdefaults__)
+
+    def _look_in_signature(self, function: FunctionType) -> None:
+        """Look at what can be asked of a function that is not called."""
+        self._functions.append(function)
+        self._look_in_defaults(function)
+        self._look(function.__annotations__)
 
     def _look_in_code(
         self,
