@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from contextvars import ContextVar
 from importlib.util import resolve_name
 from io import IOBase
-from types import CodeType, FrameType, ModuleType
+from types import CodeType, FrameType, MethodType, ModuleType
 from typing import Any
 
 import vkbackend
@@ -210,9 +210,7 @@ class Calls:
 
     def _hear_module(self, module: object, name: str) -> None:
         """Note what a function of the standard library asks that no name tells."""
-        if module in _INSPECTING:
-            self.anything = True
-        elif module == "ctypes" and name in ("string_at", "wstring_at"):
+        if module == "ctypes" and name in ("string_at", "wstring_at"):
             self.reason = f"it asks memory by `{name}`, which a replay would not"
 
     def _counts(self, frame: FrameType, kind: int) -> bool:
@@ -222,9 +220,13 @@ class Calls:
 
     def _note_wholes(self, frame: FrameType, code: CodeType) -> None:
         names = wholes(code)
+        if frame.f_globals.get("__name__") in _INSPECTING:
+            names = frozenset(code.co_varnames[: code.co_argcount])
         if names:
             given = frame.f_locals
-            self.wholes.update(id(given[name]) for name in names if name in given)
+            for each in (given[name] for name in names if name in given):
+                method = type(each) is MethodType
+                self.wholes.add(id(each.__func__ if method else each))
 
     def _hear_c(self, called: Any, kind: int) -> None:
         """Note what a function in C may answer with, or change."""

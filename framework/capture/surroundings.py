@@ -227,7 +227,7 @@ class Surroundings(AttributePlaces):
         elif is_kind(value, FunctionType):
             if self._runs(value):
                 self._look_in_function(value, owner)
-            elif self._calls.anything:
+            elif id(value) in self._calls.wholes:
                 self._look_in_signature(value)
             if value.__dict__:
                 self._owners.append(value)
@@ -264,8 +264,6 @@ class Surroundings(AttributePlaces):
 
     def _look_in_holder(self, holder: Any) -> None:
         if holder is sys.modules:
-            # Which there are; what is asked of one is looked at by its name.
-            self._holders.append((holder, tuple(holder), tuple(holder.values())))
             return
         if len(holder) > MOST_HELD:
             self.reason = (
@@ -383,6 +381,8 @@ class Surroundings(AttributePlaces):
         self._named.update(texts(code))
         for path in texts(code) & sys.modules.keys():
             self._look(sys.modules[path])
+        if "modules" in code.co_names and is_users(space.get("__name__")):
+            self._look_at_modules()
         self._matching = self._matching or matches(code)
         standard = kind_of(code.co_filename) == STANDARD
         self._wild = self._wild or (asks_anything(code) and not standard)
@@ -396,6 +396,13 @@ class Surroundings(AttributePlaces):
             else:
                 found = MISSING
             self._follow(found, attributes)
+
+    def _look_at_modules(self) -> None:
+        """Look at which modules there are, of which any may be asked for."""
+        modules = sys.modules
+        if (id(modules), WHOLE) not in self.taken:
+            self.taken.add((id(modules), WHOLE))
+            self._holders.append((modules, tuple(modules), tuple(modules.values())))
 
     def _enter(self, code: CodeType) -> None:
         self.entered.add(code)
