@@ -44,11 +44,15 @@ _OPEN_TO_USERS = ("graph.py", "fused_graph.py", "data/", "examples/", "optim/sch
 """Parts of the library that hold what users set, and tell a trace nothing of it."""
 
 _REPORTING = frozenset(
-    "ast codeop linecache logging tokenize traceback warnings importlib tqdm rich"
+    "ast codeop inspect linecache logging tokenize traceback typing"
+    " typing_extensions warnings importlib tqdm rich"
     " loguru wandb structlog colorama tensorboard tensorboardX mlflow coverage pytest"
     " _pytest pdb bdb cProfile profile pydevd".split()
 )
-"""Modules and packages that answer no function with what they read."""
+"""Modules and packages that answer no function with what they read.
+
+But for what they are given, or the functions that are named next.
+"""
 
 _ANSWERING = frozenset(
     {"isEnabledFor", "getEffectiveLevel", "hasHandlers", "getLogger", "import_module"}
@@ -190,8 +194,10 @@ class Calls:
             kind = kind_of(code.co_filename)
             if kind == STANDARD and code.co_filename == "<string>":
                 kind = _kind_of_text(frame.f_globals)
-            if kind == REPORTS and code.co_name == "import_module":
-                self._hear_import(frame)
+            if kind == REPORTS and listener() is not None:
+                self._note_wholes(frame, code)
+                if code.co_name == "import_module":
+                    self._hear_import(frame)
             if kind == REPORTS and code.co_name not in _ANSWERING:
                 self._reporting = frame
             elif kind != OURS and listener() is not None and self._counts(frame, kind):

@@ -355,9 +355,9 @@ def jit(function: Any = None, /, *, max_traces: int = 8) -> Any:
     ------
     TraceError
         When called, if the function reads a tensor on the host (also to print it or to
-        branch on it), changes an argument in place, seeds a generator or returns an
-        iterator or an object that no replay can make. What it asked for before that has
-        been done, as without `jit`.
+        branch on it), changes a tensor that is an argument, seeds a generator or
+        returns an iterator or an object that no replay can make. What it asked for
+        before that has been done, as without `jit`.
 
     Notes
     -----
@@ -368,17 +368,21 @@ def jit(function: Any = None, /, *, max_traces: int = 8) -> Any:
     64 MiB), the environment, context variables, parameters, modules, and an optimizer's
     options other than the learning rate.
 
-    Where the function changes one of these itself, or asks what no replay can ask, the
-    trace is not kept: clocks, files, queues, other processes, random numbers of the
-    host, iterators, larger containers and arrays, objects that C extensions keep to
-    themselves, functions in C of packages other than NumPy. After some attempts there
-    is a warning that names it, and the function runs as it is.
+    Where the function changes one of these itself, or a container or data class that
+    it is given, or asks what no replay can ask, the trace is not kept: clocks, files,
+    queues, other processes, random numbers of the host, iterators, larger containers
+    and arrays, objects that C extensions keep to themselves, functions in C of packages
+    other than NumPy. After some attempts there is a warning that names it, and the
+    function runs as it is. There is one, too, where most calls are traced. Lists,
+    tuples, dictionaries and data classes among the arguments count by what they hold,
+    not by which object they are: a replay does not see that another one is equal.
 
     Not seen is what nothing in Python tells of: hidden state that an operator of a C
     extension reads, as `numpy.seterr` sets; built-in functions that were replaced;
     what other threads, logs, warnings and progress bars read for the function; what
     became of a cache's results beyond 1000; attributes that only C code reads of an
-    object whose other attributes are read by name. Other Python side effects, such as
+    object whose other attributes are read by name; memory that C structures point to.
+    Other Python side effects, such as
     printing, happen when tracing only.
 
     While a device is profiled the function runs as it is, and a profile of Python
