@@ -37,6 +37,8 @@ class Plain:
     def __contains__(self, key): return self._hidden > 2
     def __enter__(self): return self._hidden
     def __exit__(self, *error): pass
+class Typed:
+    a: int
 class Slots:
     __slots__ = ("alpha", "_beta")
     def __init__(self): self.alpha = self._beta = 1.0
@@ -201,6 +203,7 @@ signature | | inspect.signature(I.default).parameters["a"].default[0] | I.defaul
 members | s = I.Plain() | dict(inspect.getmembers(s))["alpha"] | s.alpha = k
 attribute_static | s = I.Plain() | inspect.getattr_static(s, "alpha") | s.alpha = k
 type_hints | | len(typing.get_type_hints(I.level)) | I.level.__annotations__[f"a{k}"] = int
+type_hints_of_class | | len(typing.get_type_hints(I.Typed)) | I.Typed.__annotations__[f"a{k}"] = int
 enum_value | E = enum.Enum("E", "A"); E.A.extra = 1.0 | E.A.extra | E.A.extra = k
 linked | s = functools.reduce(lambda n, _: types.SimpleNamespace(n=n, v=1.0), range(300), None) | last(s).v | last(s).v = k
 registry | s = [1.0]; t = {n: (lambda: s[0]) for n in range(500)} | t[77]() | s[0] = k

@@ -148,6 +148,8 @@ class AttributePlaces(Places):
             for name in tuple(space):
                 if not name.startswith("__"):
                     self._look_at(owner, name)
+        if is_kind(owner, type):
+            self._look(space.get("__annotations__"))
         for kind in type(owner).__mro__:
             for name, found in tuple(vars(kind).items()):
                 if isinstance(found, MemberDescriptorType):
