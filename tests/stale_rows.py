@@ -144,7 +144,7 @@ absent_at_first | s = types.SimpleNamespace() | getattr(s, "a", 1.0) | s.a = k
 absent_asked | s = types.SimpleNamespace() | 2.0 if hasattr(s, "a") else 1.0 | s.a = k
 attrgetter | s = types.SimpleNamespace(i=types.SimpleNamespace(a=1.0)); g = operator.attrgetter("i.a") | g(s) | s.i.a = k
 methodcaller | s = I.Plain(); g = operator.methodcaller("compute") | g(s) | s._hidden = k
-format_computed | s = types.SimpleNamespace(a=1); n = ["a"] | float(("{0." + n[0] + "}").format(s)) | s.a = k
+format_computed | s = I.Plain(); n = ["alpha"] | float(("{0." + n[0] + "}").format(s)) | s.alpha = k
 format_field | s = types.SimpleNamespace(a=1) | float("{0.a}".format(s)) | s.a = k
 globals | globals()["global_number"] = 1.0 | globals()["global_number"] | globals()["global_number"] = k
 evaluated | globals()["global_number"] = 1.0 | eval("global_number * 1") | globals()["global_number"] = k
