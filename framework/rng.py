@@ -48,6 +48,7 @@ class Generator:
 
     def __init__(self, seed: int | None = None) -> None:
         self._lock = threading.Lock()
+        self._read = False
         forking.renew(self, "_lock", threading.Lock)
         self.manual_seed(secrets.randbits(64) if seed is None else seed)
 
@@ -58,10 +59,19 @@ class Generator:
 
     def initial_seed(self) -> int:
         """Return the seed."""
+        trace = tracing.listener()
+        if trace is not None:
+            self._read = True
+            trace.called(self)
         return self.seed
+
+    def _fingerprint(self) -> list[object]:
+        """Return what a trace depends on that has asked for the seed."""
+        return [self.seed]
 
     def get_state(self) -> tuple[int, int]:
         """Return the seed and the number of calls so far."""
+        tracing.once("the state of a generator is read, which each draw changes")
         with self._lock:
             return self.seed, self.calls
 
@@ -70,6 +80,8 @@ class Generator:
         tracing.refuse("a generator is seeded inside, which happens once; seed outside")
         with self._lock:
             self.seed, self.calls = state
+        if self._read:
+            tracing.structure_changed()
 
     def stream(self) -> Stream:
         """Return the next call's stream."""

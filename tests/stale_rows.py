@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import vkbackend.framework as fw
 
 INSTALLED = """
-import time, random
+import time, random, typing
 LEVEL = 1.0
 TABLE = {"a": 1.0}
 class Plain:
@@ -37,6 +37,8 @@ class Plain:
     def __contains__(self, key): return self._hidden > 2
     def __enter__(self): return self._hidden
     def __exit__(self, *error): pass
+class Typed:
+    a: int
 class Slots:
     __slots__ = ("alpha", "_beta")
     def __init__(self): self.alpha = self._beta = 1.0
@@ -53,6 +55,9 @@ class Open(dict):
     __getattr__ = dict.__getitem__
 class Meta(type):
     level = property(lambda kind: kind._level)
+@typing.runtime_checkable
+class Late(typing.Protocol):
+    def late(self): pass
 class OfMeta(metaclass=Meta):
     _level = 1.0
 class Descriptor:
@@ -118,10 +123,12 @@ module_global | | I.LEVEL | I.LEVEL = k
 through_function | s = I.Plain() | I.attribute(s) | s.alpha = k
 computed_name | s = I.Plain() | I.named(s, "al" + "pha") | s.alpha = k
 metaclass | | I.OfMeta.level | I.OfMeta._level = k
+metaclass_attribute | I.Meta.factor = 1.0 | I.OfMeta.factor | I.Meta.factor = k
 descriptor | s = I.Described(); d = vars(I.Described)["value"] | s.value | d.data[id(s)] = k
 default_element | | I.default() | I.default.__defaults__[0][0] = k
 default_replaced | | I.default() | I.default.__defaults__ = ([k],)
 keyword_default | | I.keyword() | I.keyword.__kwdefaults__["a"] = k
+keyword_default_replaced | | I.keyword() | I.keyword.__kwdefaults__ = {"a": k}
 method_replaced | s = I.Plain() | s.compute() | I.Plain.compute = lambda self: k
 function_replaced | | I.level() | I.level = lambda: k
 dataclass | s = dataclasses.make_dataclass("C", [("a", float, 1.0)])() | s.a | s.a = k
@@ -137,6 +144,7 @@ absent_at_first | s = types.SimpleNamespace() | getattr(s, "a", 1.0) | s.a = k
 absent_asked | s = types.SimpleNamespace() | 2.0 if hasattr(s, "a") else 1.0 | s.a = k
 attrgetter | s = types.SimpleNamespace(i=types.SimpleNamespace(a=1.0)); g = operator.attrgetter("i.a") | g(s) | s.i.a = k
 methodcaller | s = I.Plain(); g = operator.methodcaller("compute") | g(s) | s._hidden = k
+format_computed | s = I.Plain(); n = ["alpha"] | float(("{0." + n[0] + "}").format(s)) | s.alpha = k
 format_field | s = types.SimpleNamespace(a=1) | float("{0.a}".format(s)) | s.a = k
 globals | globals()["global_number"] = 1.0 | globals()["global_number"] | globals()["global_number"] = k
 evaluated | globals()["global_number"] = 1.0 | eval("global_number * 1") | globals()["global_number"] = k
@@ -152,6 +160,7 @@ mapping_proxy | t = {"a": 1.0}; s = types.MappingProxyType(t) | s["a"] | t["a"] 
 view | t = {"a": 1.0}; s = t.values() | sum(s) | t["a"] = k
 weak_values | o = I.Plain(); s = weakref.WeakValueDictionary(a=o) | s["a"].alpha | o.alpha = k
 weak_keys | o = I.Slots; s = weakref.WeakKeyDictionary({o: 1.0}) | s[o] | s[o] = k
+weak_set | o = [I.Plain() for _ in range(9)]; s = weakref.WeakSet(o[:1]) | len(s) | s.add(o[int(k) - 1])
 weak_reference | o = I.Plain(); s = weakref.ref(o) | s().alpha | o.alpha = k
 byte_array | s = bytearray([1]) | s[0] | s[0] = int(k)
 memory_view | t = bytearray([1]); s = memoryview(t) | s[0] | t[0] = int(k)
@@ -159,6 +168,10 @@ memory_map | s = mmap.mmap(-1, 16); s[0] = 1 | s[0] | s[0] = int(k)
 ctypes_value | s = ctypes.c_double(1.0) | s.value | s.value = k
 ctypes_structure | s = type("S", (ctypes.Structure,), {"_fields_": [("a", ctypes.c_double)]})(1.0) | s.a | s.a = k
 array_of_2_mib | s = np.ones(300_000) | float(s[1]) | s[1] = k
+array_shape | s = np.ones((2, 3)) | s.shape[1] | s.shape = (3, 2) if k % 2 else (6, 1)
+array_dtype | s = np.arange(2.0) | float(s[1] > 1.5) + 1 | s.dtype = np.int64
+array_locked | s = np.ones(1) | 2.0 if s.flags.writeable else 3.0 | s.setflags(write=False)
+array_element | t = np.ones(2, [("a", "f8")]); s = t[0] | float(s["a"]) | t["a"] = k
 array_of_objects | s = np.array([1.0, 2.0], object) | s[0] | s[0] = k
 array_masked | s = np.ma.array([1.0, 2.0]) | float(s[0]) | s[0] = k
 environment | os.environ["VKB_ROW"] = "1" | float(os.environ["VKB_ROW"]) | os.environ["VKB_ROW"] = str(k)
@@ -177,9 +190,20 @@ function_code | f = lambda: 1.0; g = [eval(f"lambda: {n}.0") for n in range(9)] 
 module_import | | imported() | sys.modules["stale_module"].alpha = k
 module_by_name | | importlib.import_module("stale_module").alpha | sys.modules["stale_module"].alpha = k
 module_of_modules | | sys.modules["stale_module"].alpha | sys.modules["stale_module"].alpha = k
+module_by_computed_name | n = ["stale", "module"] | importlib.import_module("_".join(n)).alpha | sys.modules["stale_module"].alpha = k
+module_there | sys.modules.pop("stale_later", None) | 2.0 if "stale_later" in sys.modules else 3.0 | sys.modules["stale_later"] = types
 module_held | s = {"m": sys.modules["stale_module"]} | s["m"].alpha | s["m"].alpha = k
 class_of_class | B = type("B", (), {"a": 1.0}); C = type("C", (B,), {}); s = C() | s.a | C.a = k
 class_changed | B = type("B", (), {"a": 1.0}); C = type("C", (), {"a": 2.0}); s = B() | s.a | s.__class__ = C
+class_asked | B = type("B", (), {}); C = type("C", (), {}); s = B() | 2.0 if isinstance(s, B) else 3.0 | s.__class__ = C
+class_of_other_bases | B = type("B", (), {"a": 1.0}); O = type("O", (), {"a": 5.0}); C = type("C", (B,), {}); s = C() | s.a | C.__bases__ = (O,)
+class_registered | A = abc.ABCMeta("A", (), {}); s = I.Plain() | 2.0 if isinstance(s, A) else 3.0 | A.register(I.Plain)
+class_of_protocol | s = I.Plain() | 2.0 if isinstance(s, I.Late) else 3.0 | s.late = print
+signature | | inspect.signature(I.default).parameters["a"].default[0] | I.default.__defaults__ = ([k],)
+members | s = I.Plain() | dict(inspect.getmembers(s))["alpha"] | s.alpha = k
+attribute_static | s = I.Plain() | inspect.getattr_static(s, "alpha") | s.alpha = k
+type_hints | | len(typing.get_type_hints(I.level)) | I.level.__annotations__[f"a{k}"] = int
+type_hints_of_class | | len(typing.get_type_hints(I.Typed)) | I.Typed.__annotations__[f"a{k}"] = int
 enum_value | E = enum.Enum("E", "A"); E.A.extra = 1.0 | E.A.extra | E.A.extra = k
 linked | s = functools.reduce(lambda n, _: types.SimpleNamespace(n=n, v=1.0), range(300), None) | last(s).v | last(s).v = k
 registry | s = [1.0]; t = {n: (lambda: s[0]) for n in range(500)} | t[77]() | s[0] = k
@@ -187,6 +211,8 @@ decimals | decimal.getcontext().prec = 28 | float(decimal.Decimal(1) / decimal.D
 pickled | s = I.Plain() | pickle.loads(pickle.dumps(s)).alpha | s.alpha = k
 printed | s = types.SimpleNamespace(a=1) | len(repr(s)) | s.a = 10 ** int(k)
 log_level | s = logging.getLogger("stale"); s.setLevel(9) | s.getEffectiveLevel() | s.setLevel(int(k))
+logger_by_name | logging.getLogger("stale").setLevel(30) | 2.0 if logging.getLogger("stale").isEnabledFor(10) else 3.0 | logging.getLogger("stale").setLevel(10)
+seed | fw.manual_seed(1) | fw.initial_seed() | fw.manual_seed(int(k))
 tensor_in_slots | s = I.Slots(); s.alpha = fw.ones(2, device=gpu) | s.alpha | s.alpha = fw.full((2,), k, device=gpu)
 tensor_on_host | s = fw.ones(2) | s.to(gpu) | s.add_(1)
 layers | s = nn.ModuleList([nn.Dropout(0.5)]) | len(s) | s.append(nn.ReLU())
@@ -207,6 +233,15 @@ file | p = Path(tempfile.mktemp()); p.write_text("1") | float(p.read_text()) | p
 file_there | p = Path(tempfile.mktemp()) | 2.0 if p.exists() else 1.0 | p.write_text("") | it asks the system by `stat`
 file_of_memory | s = io.StringIO("1") | float(s.getvalue()) | s.seek(0); s.write(str(k)) | it asks a file by `getvalue`
 folder | | len(os.getcwd()) | pass | it asks the system by `getcwd`
+file_of_numbers | p = tempfile.mktemp(); np.ones(1).tofile(p) | float(np.fromfile(p)[0]) | (np.ones(1) * k).tofile(p) | it asks a file by `fromfile`
+affinity | | len(os.sched_getaffinity(0)) | pass | it asks the system by `sched_getaffinity`
+signal_handler | | 2.0 if signal.getsignal(signal.SIGUSR2) else 3.0 | pass | it asks the system by `getsignal`
+frame | | float(sys._getframe().f_lineno) | pass | it asks the interpreter by `_getframe`
+settings | | csv.field_size_limit() | pass | it asks the interpreter by `field_size_limit`
+pointer | t = ctypes.c_double(1.0); s = ctypes.pointer(t) | s[0] | t.value = k | it looks at a LP_c_double
+memory_by_address | t = ctypes.c_double(1.0) | ctypes.c_double.from_address(ctypes.addressof(t)).value | t.value = k | it asks memory by `from_address`
+memory_of_text | s = ctypes.create_string_buffer(b"a") | ord(ctypes.string_at(ctypes.addressof(s))) | s.value = bytes([64 + int(k)]) | it asks memory by `string_at`
+state_of_generator | | fw.get_rng_state()[0] * 0 + 1.0 | pass | the state of a generator is read
 iterator | s = types.SimpleNamespace(i=itertools.count(1)) | next(s.i) | pass | it takes from an iterator
 queue | s = queue.SimpleQueue(); [s.put(float(n)) for n in range(1, 99)] | s.get() | pass | it asks a queue by `get`
 very_long_list | s = [1.0] * 200_000 | s[3] | s[3] = k | it looks at a list of 200000
@@ -221,10 +256,10 @@ state_of_optimizer | s = optim.SGD([nn.Parameter(fw.ones(1, device=gpu))], lr=1.
 )
 
 _IMPORTS = """
-import argparse, builtins, collections, contextvars, copy, ctypes, dataclasses
-import datetime, decimal, enum, functools, gc, importlib, io, itertools, logging, mmap
-import operator, os, pickle, queue, sqlite3, sys, tempfile, threading, types, uuid
-import weakref
+import abc, argparse, builtins, collections, contextvars, copy, csv, ctypes
+import dataclasses, datetime, decimal, enum, functools, gc, importlib, inspect, io
+import itertools, logging, mmap, operator, os, pickle, queue, signal, sqlite3, sys
+import tempfile, threading, types, typing, uuid, weakref
 from pathlib import Path
 import numpy as np, torch
 from sklearn.linear_model import Ridge

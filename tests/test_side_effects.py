@@ -252,6 +252,71 @@ def test_what_changes_once_is_traced_twice(gpu: GpuDevice) -> None:
     assert (function.traces, function.replays) == (2, 2)
 
 
+class Kept:
+    """Has places for a result, one of them fixed."""
+
+    __slots__ = ("__dict__", "slot")
+
+
+def kept_in_attribute(place: Kept, x: fw.Tensor) -> None:
+    place.out = x
+
+
+def kept_in_slot(place: Kept, x: fw.Tensor) -> None:
+    place.slot = x
+
+
+def kept_by_name(place: Kept, x: fw.Tensor) -> None:
+    object.__setattr__(place, "named", x)
+
+
+def kept_in_global(_: Kept, x: fw.Tensor) -> None:
+    global kept_outside
+    kept_outside = x
+
+
+kept_outside: object = None
+STORES = [kept_in_attribute, kept_in_slot, kept_by_name, kept_in_global]
+
+
+@pytest.mark.parametrize("store", STORES, ids=lambda store: store.__name__)
+def test_what_is_only_stored_is_kept(
+    gpu: GpuDevice, store: Callable[[Kept, fw.Tensor], None]
+) -> None:
+    place = Kept()
+
+    def function(x: fw.Tensor) -> fw.Tensor:
+        store(place, x * 2)
+        return x + 1
+
+    step, results = jit(function), []
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        for number in range(CALLS):
+            step(fw.full((1,), float(number), device=gpu))
+            held = [getattr(place, n, None) for n in ("out", "slot", "named")]
+            results += [next((v for v in held if v is not None), kept_outside)]
+    assert ["it changes `" in str(each.message) for each in said] == [True]
+    assert [each.item() for each in results] == [2.0 * k for k in range(CALLS)]
+
+
+def test_a_number_that_is_only_stored_is_stored_again(gpu: GpuDevice) -> None:
+    place = SimpleNamespace()
+
+    @jit
+    def function(x: fw.Tensor) -> fw.Tensor:
+        place.seen = 5
+        return x + 1
+
+    x = fw.ones(1, device=gpu)
+    for _ in range(4):
+        function(x)
+    assert function.replays >= 2
+    del place.seen
+    function(x)
+    assert place.seen == 5
+
+
 class Refusing(type):
     """A class of classes without attributes that it would tell of."""
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,9 +11,15 @@ from ..autograd import is_grad_enabled
 from ..errors import TraceError
 from ..precision import autocast_dtype
 from ..tensor import Tensor
-
-SIMPLE = (bool, int, float, complex, str, bytes, type(None), np.generic)
-"""Arguments that are the same when they are equal."""
+from .attributes import is_standard
+from .values import (
+    PLAIN,
+    SIMPLE,
+    has_attributes,
+    is_record,
+    mark,
+    own_attributes,
+)
 
 
 class Call(NamedTuple):
@@ -73,22 +78,51 @@ def quick_key(args: tuple[Any, ...]) -> object:
 def _key(value: Any, place: str, call: Call) -> object:
     if isinstance(value, Tensor):
         return _tensor_key(value, place, call)
-    if isinstance(value, SIMPLE):
-        return _mark(value)
-    if isinstance(value, tuple | list):
-        parts = [_key(each, f"{place}[{k}]", call) for k, each in enumerate(value)]
-        return type(value), tuple(parts)
-    if isinstance(value, Mapping):
-        pairs = [(k, _key(each, f"{place}[{k!r}]", call)) for k, each in value.items()]
-        return type(value), tuple(pairs)
-    if _is_record(value):
-        fields = [(k, getattr(value, k, None)) for k in value.__dataclass_fields__]
-        return type(value), tuple(_key(v, f"{place}.{k}", call) for k, v in fields)
-    if isinstance(value, np.ndarray):
+    if isinstance(value, SIMPLE) and not has_attributes(value):
+        return mark(value)
+    fields: dict[str, object] = {}
+    if isinstance(value, tuple | list) and not isinstance(value, SIMPLE):
+        held = [_key(each, f"{place}[{k}]", call) for k, each in enumerate(value)]
+    elif isinstance(value, Mapping):
+        held = [
+            (_key_of_key(k, call), _key(each, f"{place}[{k!r}]", call))
+            for k, each in value.items()
+        ]
+    elif is_record(value) and not isinstance(value, SIMPLE):
+        fields = {k: getattr(value, k, None) for k in value.__dataclass_fields__}
+        held = [_key(v, f"{place}.{k}", call) for k, v in fields.items()]
+    elif isinstance(value, np.void) and not value.dtype.hasobject:
+        return type(value), value.dtype, value.tobytes()
+    elif isinstance(value, np.ndarray | np.void):
         raise TraceError(
             f"jit: argument {place} is a NumPy array of shape {value.shape}, which a"
             " replay would not see; make it a tensor on the device first"
         )
+    else:
+        call.kept.append(value)
+        return type(value), id(value)
+    if type(value) in PLAIN:
+        return type(value), tuple(held)
+    if not is_standard(type(value).__module__):
+        # What its methods read belongs to what the function looks at.
+        call.kept.append(type(value))
+    own = own_attributes(value)
+    held += [
+        (name, _key(each, f"{place}.{name}", call))
+        for name, each in own.items()
+        if name not in fields
+    ]
+    return type(value), tuple(held)
+
+
+def _key_of_key(value: object, call: Call) -> object:
+    """Return what tells a key of a mapping from others."""
+    if type(value) is str:
+        return value
+    if type(value) is tuple:
+        return tuple([_key_of_key(each, call) for each in value])
+    if isinstance(value, SIMPLE) and not has_attributes(value):
+        return mark(value)
     call.kept.append(value)
     return type(value), id(value)
 
@@ -110,75 +144,3 @@ def _tensor_key(tensor: Tensor, place: str, call: Call) -> object:
         )
     call.kept.append(tensor)
     return Tensor, id(tensor)
-
-
-def with_tensors(value: Any, swap: Callable[[Tensor], Any]) -> Any:
-    """Return nested sequences, mappings and records with each tensor exchanged."""
-    return exchanged(
-        value, lambda each: swap(each) if isinstance(each, Tensor) else each
-    )
-
-
-def exchanged(value: Any, swap: Callable[[Any], Any]) -> Any:
-    """Return nested sequences, mappings and records with what they hold exchanged."""
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*[exchanged(each, swap) for each in value])
-    if isinstance(value, tuple | list | set | frozenset):
-        return type(value)([exchanged(each, swap) for each in value])
-    if isinstance(value, Mapping):
-        pairs = {key: exchanged(each, swap) for key, each in value.items()}
-        return pairs if type(value) is dict else _like(value, pairs)
-    return _record_like(value, swap) if _is_record(value) else swap(value)
-
-
-def alike(one: object, other: object) -> bool:
-    """Whether two objects are the same number or text; -0.0 is not 0.0, nan is nan."""
-    return (
-        type(one) is type(other)
-        # An object may say that it is of another class, or refuse to say it.
-        and issubclass(type(one), SIMPLE)
-        and _mark(one) == _mark(other)
-    )
-
-
-def same(found: list[Any], expected: list[Any]) -> bool:
-    """Whether two fingerprints are alike: numbers by value, the rest by identity."""
-    return len(found) == len(expected) and all(
-        one is other or alike(one, other) for one, other in zip(found, expected)
-    )
-
-
-def _mark(value: object) -> object:
-    """Return what tells a number or text from others."""
-    if isinstance(value, float | complex | np.generic):
-        return type(value), repr(value)
-    return type(value), value
-
-
-def _is_record(value: object) -> bool:
-    """Whether a value is an instance of a data class, and no module."""
-    return (
-        hasattr(value, "__dataclass_fields__")
-        and not isinstance(value, type)
-        and not hasattr(value, "_fingerprint")
-    )
-
-
-def _record_like(value: Any, swap: Callable[[Any], Any]) -> Any:
-    """Return a record of the same class with other fields."""
-    made = copy.copy(value)
-    for name in value.__dataclass_fields__:
-        # Set so, as it may be frozen.
-        now = getattr(value, name, None)
-        object.__setattr__(made, name, exchanged(now, swap))
-    return made
-
-
-def _like(value: Mapping[Any, Any], pairs: dict[Any, Any]) -> Any:
-    """Return a mapping of the same class with other values."""
-    if isinstance(value, dict):
-        # As it is made like, a defaultdict keeps its default.
-        made = copy.copy(value)
-        made.update(pairs)
-        return made
-    return type(value)(pairs)  # type: ignore[call-arg]  # as most mappings take

@@ -7,18 +7,18 @@ import functools
 import sys
 from collections.abc import Hashable, Iterator, Mapping
 from io import BytesIO, StringIO
-from types import FunctionType, MappingProxyType, MemberDescriptorType, ModuleType
+from types import FunctionType, MemberDescriptorType, ModuleType
 from typing import Any
 
 import numpy as np
 
 from ..tensor import Tensor
-from .arguments import SIMPLE
 from .names import WHOLE
 from .native import describes
 from .places import MISSING, Places
+from .values import NO_ATTRIBUTES, SIMPLE, attributes_of
 
-_WITHOUT = (Tensor, np.ndarray, *SIMPLE)
+_WITHOUT = (Tensor, np.ndarray, np.void, *SIMPLE)
 """What is compared as a whole, whatever is asked of it."""
 
 
@@ -65,12 +65,17 @@ class AttributePlaces(Places):
                 rest = self._look_at_own(owner, space, name)
                 if rest is not MISSING:
                     return rest
+        self._look_at_order(kind)
+        if found is MISSING and owner is kind:
+            # Classes have attributes of the classes that they are instances of.
+            kind = type(owner)
+            place, found = in_classes(kind, name)
+            self._look_at_order(kind)
         if found is MISSING:
             self._look_at_absent(owner, space, name)
             return MISSING
-        if owner is not kind and not is_standard(kind.__module__):
-            self._objects.append(owner)
-            self._kinds.append(kind)
+        if owner is not kind:
+            self._look_at_class(owner)
         for each in kind.__mro__[: kind.__mro__.index(place)]:
             # Nor may a class before it get one.
             if not is_standard(each.__module__):
@@ -80,6 +85,17 @@ class AttributePlaces(Places):
             self._look_for_own(owner, name)
         self._look(found, owner)
         return MISSING if hasattr(type(found), "__get__") else found
+
+    def _look_at_order(self, kind: type) -> None:
+        """Note in which order a class and its bases are asked for attributes."""
+        if not is_standard(kind.__module__):
+            self._orders[id(kind)] = kind, kind.__mro__
+
+    def _look_at_class(self, value: Any) -> None:
+        """Note of which class an object is, as that may be assigned to."""
+        kind = type(value)
+        if not is_standard(kind.__module__) and not is_kind(value, type):
+            self._kinds[id(value)] = value, kind
 
     def _look_at_own(self, owner: Any, space: Mapping[str, Any], name: str) -> object:
         found = space.get(name, MISSING)
@@ -125,12 +141,15 @@ class AttributePlaces(Places):
         if (id(owner), WHOLE) in self.taken:
             return
         self.taken.add((id(owner), WHOLE))
-        if space and not is_kind(owner, type) and not says(owner):
+        own = space is not NO_ATTRIBUTES
+        if own and not is_kind(owner, type) and not says(owner):
             self._look_in_holder(space)
         else:
             for name in tuple(space):
                 if not name.startswith("__"):
                     self._look_at(owner, name)
+        if is_kind(owner, type):
+            self._look(space.get("__annotations__"))
         for kind in type(owner).__mro__:
             for name, found in tuple(vars(kind).items()):
                 if isinstance(found, MemberDescriptorType):
@@ -250,17 +269,3 @@ def can_be_read(file: Any) -> bool:
     if isinstance(file, StringIO | BytesIO):
         return not file.closed and file.tell() < len(file.getvalue())
     return str(getattr(file, "mode", "")).startswith("r")
-
-
-def attributes_of(value: object) -> Mapping[str, Any]:
-    """Return an object's own attributes, without asking its class for them."""
-    try:
-        if isinstance(type(value).__getattribute__, FunctionType):
-            own: Mapping[str, Any] = object.__getattribute__(value, "__dict__")
-            return own
-        return vars(value)
-    except Exception:  # A class may answer for `__dict__` as it likes.
-        return NO_ATTRIBUTES
-
-
-NO_ATTRIBUTES: Mapping[str, Any] = MappingProxyType({})

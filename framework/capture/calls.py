@@ -14,11 +14,13 @@ import gc
 import io
 import os
 import random
+import re
 import sys
 from collections.abc import Mapping
 from contextvars import ContextVar
+from importlib.util import resolve_name
 from io import IOBase
-from types import CodeType, FrameType, ModuleType
+from types import CodeType, FrameType, MethodType, ModuleType
 from typing import Any
 
 import vkbackend
@@ -42,15 +44,26 @@ _OPEN_TO_USERS = ("graph.py", "fused_graph.py", "data/", "examples/", "optim/sch
 """Parts of the library that hold what users set, and tell a trace nothing of it."""
 
 _REPORTING = frozenset(
-    "abc _py_abc ast codeop inspect linecache logging tokenize traceback"
-    " typing typing_extensions warnings _weakrefset importlib tqdm rich loguru wandb"
-    " structlog colorama tensorboard tensorboardX mlflow coverage pytest _pytest pdb"
-    " bdb cProfile profile pydevd".split()
+    "ast codeop inspect linecache logging tokenize traceback typing"
+    " typing_extensions warnings importlib tqdm rich"
+    " loguru wandb structlog colorama tensorboard tensorboardX mlflow coverage pytest"
+    " _pytest pdb bdb cProfile profile pydevd".split()
 )
-"""Modules and packages that answer no function with what they read."""
+"""Modules and packages that answer no function with what they read.
 
-_ANSWERING = frozenset({"isEnabledFor", "getEffectiveLevel", "hasHandlers"})
+But for what they are given, or the functions that are named next.
+"""
+
+_ANSWERING = frozenset(
+    {"isEnabledFor", "getEffectiveLevel", "hasHandlers", "getLogger", "import_module"}
+)
 """What these answer all the same."""
+
+_INSPECTING = frozenset({"inspect", "typing", "typing_extensions"})
+"""Modules that ask what they are given for attributes of any name."""
+
+_NAME = re.compile(r"\.(\w+)")
+"""An attribute in the text of a format."""
 
 _CLOCKS = frozenset(
     "clock_gettime clock_gettime_ns ctime asctime get_clock_info gmtime localtime"
@@ -58,24 +71,31 @@ _CLOCKS = frozenset(
     " strftime thread_time thread_time_ns time time_ns".split()
 )
 _SYSTEM = frozenset(
-    "access fstat getcwd getcwdb getloadavg listdir lstat open pipe read readlink"
-    " readv scandir stat statvfs times waitpid".split()
+    "access fstat getcwd getcwdb getloadavg getlogin getpriority listdir lseek lstat"
+    " nice open pipe pread preadv read readlink readv scandir sched_getaffinity"
+    " sched_getparam sched_getscheduler stat statvfs times umask waitpid".split()
 )
+_SIGNALS = frozenset("getitimer getsignal pthread_sigmask sigpending".split())
 _NOW = frozenset({"now", "today", "utcnow"})
 _READING = frozenset(
     "getbuffer getvalue peek read read1 readable readall readinto readinto1 readline"
     " readlines tell __next__".split()
 )
 _INTERPRETER = frozenset(
-    "_current_frames getallocatedblocks getrecursionlimit getrefcount"
-    " getswitchinterval get_count get_objects get_referents get_referrers get_stats"
-    " get_threshold isenabled get_traced_memory".split()
+    "_current_frames _getframe getallocatedblocks getprofile getrecursionlimit"
+    " getrefcount getswitchinterval gettrace get_asyncgen_hooks get_count get_objects"
+    " get_referents get_referrers get_stats get_threshold isenabled"
+    " get_traced_memory".split()
 )
+_SETTINGS = frozenset("field_size_limit get_dialect list_dialects stack_size".split())
+"""What `csv` and threads are set to."""
 _THREAD = frozenset(
     "getcontext get_ident get_native_id _get_extobj_dict _extobj_contextvar".split()
 )
-_RUNNING = frozenset({"get_ident", "get_native_id"})
-"""Which thread runs, which the standard library asks to guard itself."""
+_RUNNING = frozenset(
+    "get_ident get_native_id _getframe getprofile getrecursionlimit gettrace".split()
+)
+"""What runs, which the standard library asks to guard itself, and to name callers."""
 
 _CHANCE = "chance"
 _KNOWN = frozenset({"numpy", "vkbackend", "__main__", *sys.stdlib_module_names})
@@ -116,6 +136,12 @@ class Calls:
         Objects, by number, that were asked for attributes whose names are computed.
     anything : bool
         Whether objects were asked for attributes without being named.
+    named : set of str
+        Attributes that formats name.
+    imported : set of str
+        Modules that were asked for by name.
+    checked : bool
+        Whether abstract classes were asked for their instances.
     reason : str
         Why no replay can do the same; empty if nothing is in the way.
     """
@@ -125,7 +151,9 @@ class Calls:
         self.asked: list[ContextVar[Any]] = []
         self.changed: set[int] = set()
         self.wholes: set[int] = set()
-        self.anything = False
+        self.anything = self.checked = False
+        self.named: set[str] = set()
+        self.imported: set[str] = set()
         self.reason = ""
         self._reporting: FrameType | None = None
         self._collecting: frozenset[CodeType] = frozenset()
@@ -157,6 +185,8 @@ class Calls:
         if event == "call":
             if code in self.codes:
                 self._note_wholes(frame, code)
+                if code.co_name == "import_module":
+                    self._hear_import(frame)
                 return
             if code.co_name == "__del__" or code in self._collecting:
                 self._reporting = frame
@@ -164,13 +194,30 @@ class Calls:
             kind = kind_of(code.co_filename)
             if kind == STANDARD and code.co_filename == "<string>":
                 kind = _kind_of_text(frame.f_globals)
+            if kind == REPORTS and listener() is not None:
+                self._note_wholes(frame, code)
+                if code.co_name == "import_module":
+                    self._hear_import(frame)
             if kind == REPORTS and code.co_name not in _ANSWERING:
                 self._reporting = frame
             elif kind != OURS and listener() is not None and self._counts(frame, kind):
                 self.codes[code] = frame.f_globals
                 self._note_wholes(frame, code)
+                self._hear_module(frame.f_globals.get("__name__"), code.co_name)
         elif event == "c_call" and code in self.codes and listener() is not None:
             self._hear_c(given, kind_of(code.co_filename))
+
+    def _hear_import(self, frame: FrameType) -> None:
+        name = str(frame.f_locals.get("name"))
+        package = frame.f_locals.get("package")
+        if name.startswith(".") and isinstance(package, str):
+            name = resolve_name(name, package)
+        self.imported.add(name)
+
+    def _hear_module(self, module: object, name: str) -> None:
+        """Note what a function of the standard library asks that no name tells."""
+        if module == "ctypes" and name in ("string_at", "wstring_at"):
+            self.reason = f"it asks memory by `{name}`, which a replay would not"
 
     def _counts(self, frame: FrameType, kind: int) -> bool:
         """Whether a function works for the user, and not for the library."""
@@ -179,15 +226,20 @@ class Calls:
 
     def _note_wholes(self, frame: FrameType, code: CodeType) -> None:
         names = wholes(code)
+        if frame.f_globals.get("__name__") in _INSPECTING:
+            names = frozenset(code.co_varnames[: code.co_argcount])
         if names:
             given = frame.f_locals
-            self.wholes.update(id(given[name]) for name in names if name in given)
+            for each in (given[name] for name in names if name in given):
+                method = type(each) is MethodType
+                self.wholes.add(id(each.__func__ if method else each))
 
     def _hear_c(self, called: Any, kind: int) -> None:
         """Note what a function in C may answer with, or change."""
         owner, name = called.__self__, called.__name__
         what = ""
         if owner is None or isinstance(owner, ModuleType):
+            self.checked = self.checked or name.startswith("_abc_")
             what = _asked_of_module(called.__module__ or "", name)
             if name in _RUNNING and kind == STANDARD:
                 what = ""
@@ -203,6 +255,9 @@ class Calls:
             what = "a lock"
         elif type(owner).__module__ in _OUTSIDE:
             what = _OUTSIDE[type(owner).__module__]
+        elif isinstance(owner, str):
+            if name.startswith("format"):
+                self.named.update(_NAME.findall(owner))
         else:
             self.changed.add(id(owner))
             if name in _OF_ALL:
@@ -237,6 +292,12 @@ def _asked_of_module(module: str, name: str) -> str:
         return "the user" if name == "input" else "a file"
     if module in _OUTSIDE:
         return _OUTSIDE[module]
+    if module in ("_signal", "signal"):
+        return "the system" if name in _SIGNALS else ""
+    if module in ("_csv", "_thread") and name in _SETTINGS:
+        return "the interpreter"
+    if module.startswith("numpy") and name == "fromfile":
+        return "a file"
     if name in _THREAD:
         return "the thread"
     top = module.partition(".")[0]
@@ -250,6 +311,8 @@ def _asked_of_class(owner: type, name: str) -> str:
         return "the clock" if name in _NOW else ""
     if name == "__subclasses__":
         return "the interpreter"
+    if name in ("from_address", "in_dll"):
+        return "memory"
     native = owner.__flags__ & _IMMUTABLE or not owner.__flags__ & _HEAP
     return f"`{top}`" if native and top not in _KNOWN else ""
 

@@ -19,18 +19,17 @@ from ..device import opened_devices
 from ..errors import TraceError
 from ..shape import Layout
 from ..tensor import Tensor
-from ..tracing import Structure, listener
-from .arguments import Call, exchanged, quick_key, take_apart
+from ..tracing import listener
+from .arguments import Call, quick_key, take_apart
 from .calls import Calls
+from .kinds import MOST_ATTEMPTS, Kind, Kinds
 from .program import Program
 from .surroundings import Surroundings
 from .trace import Trace, filled
+from .values import exchanged
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-MOST_ATTEMPTS = 4
-"""Traces in a row without a replay after which a kind of call is no longer traced."""
 
 
 class Jitted(Generic[P, R]):
@@ -52,8 +51,7 @@ class Jitted(Generic[P, R]):
         self._function = function
         self._most = max_traces
         self._programs: OrderedDict[object, Program] = OrderedDict()
-        self._attempts: dict[object, int] = {}
-        self._plain: dict[object, int] = {}
+        self._kinds = Kinds(max_traces)
         self._quick: dict[object, tuple[Program, object, list[Layout]]] = {}
         self._known: tuple[Calls | None, list[Any]] = None, []
         self._lock = threading.RLock()
@@ -106,24 +104,33 @@ class Jitted(Generic[P, R]):
                         layouts = [each.layout for each in call.fed]
                         self._quick[quick] = program, call.key, layouts
                     self._programs.move_to_end(call.key)
-                    self._attempts[call.key] = 0
+                    self._kinds.replayed(call.key)
                     self.replays += 1
                     return cast(R, program.replay(call.fed))
             # In this order an interrupt leaves nothing that is known and forgotten.
             self._quick.clear()
             self._programs.pop(call.key)
             program.forget()
-            if self._attempts.get(call.key, 0) >= MOST_ATTEMPTS:
-                place = program.found() or "something that it reads"
+        kind = self._kinds.of(call)
+        if program is not None:
+            place = program.found() or "something that it reads"
+            self._kinds.unfit(place)
+            if kind.attempts >= MOST_ATTEMPTS:
                 self._warn(f"{place} is another one in each call")
-        plain = self._plain.get(call.key) == Structure.changes
-        if plain or self._attempts.get(call.key, 0) >= MOST_ATTEMPTS:
+        plain, said = self._kinds.give_up()
+        plain = plain or kind.plain
+        if not plain:
+            said = self._kinds.trace(kind, self.replays)
+        if said:
+            self._say(said)
+        if plain:
             return self._function(*args, **kwargs)
-        return self._trace(call, args, kwargs)
+        return self._trace(kind, call, args, kwargs)
 
-    def _trace(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> R:
+    def _trace(
+        self, kind: Kind, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> R:
         """Run the function once, and keep what it did if that can be replayed."""
-        self._attempts[call.key] = self._attempts.get(call.key, 0) + 1
         self.traces += 1
         evaluate(*call.fed)
         known, owners = self._known
@@ -132,7 +139,7 @@ class Jitted(Generic[P, R]):
         )
         trace = Trace()
         try:
-            return cast(R, self._traced(trace, before, call, args, kwargs))
+            return cast(R, self._traced(trace, before, kind, call, args, kwargs))
         except BaseException:
             # What was collected is pending then, as without `jit`; the second time if
             # an interrupt ends the first.
@@ -148,6 +155,7 @@ class Jitted(Generic[P, R]):
         self,
         trace: Trace,
         before: Surroundings,
+        kind: Kind,
         call: Call,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
@@ -164,15 +172,15 @@ class Jitted(Generic[P, R]):
                 exchanged(result[0], _check_result)
                 self._check_changes(before, trace, call)
         except BaseException:
-            self._attempts[call.key] -= 1
+            self._kinds.undone(kind)
             raise
         if not trace.nodes:
-            # Nothing on a device: until something moves, calls run as they are.
-            self._attempts[call.key] = 0
-            self._plain[call.key] = Structure.changes
+            self._kinds.undone(kind)
+            kind.asked_nothing()
         if not trace.nodes or trace.reasons:
-            return self._run_now(trace, call, result.pop(), trace.reasons)
-        return self._keep(trace, call, result)
+            answer = trace.passed.callers(result.pop())
+            return self._run_now(trace, kind, answer, trace.reasons)
+        return self._keep(trace, kind, call, result)
 
     def _check_changes(self, before: Surroundings, trace: Trace, call: Call) -> None:
         """Note that a replay would leave alone what the function changes in Python."""
@@ -184,7 +192,8 @@ class Jitted(Generic[P, R]):
             *[leaf for leaf, _ in trace.leaves.values()],
             calls=trace.calls,
         )
-        found = before.found() or trace.changed_module() or around.doubtful(before)
+        found = trace.passed.changed() or before.found() or trace.changed_module()
+        found = found or around.doubtful(before)
         if found:
             trace.once(f"it changes {found}, which a replay would not")
         for reason in (trace.calls.reason, around.reason):
@@ -194,30 +203,33 @@ class Jitted(Generic[P, R]):
         trace.surroundings = around
 
     def _run_now(
-        self, trace: Trace, call: Call, result: Any, reasons: Sequence[str]
+        self, trace: Trace, kind: Kind, result: Any, reasons: Sequence[str]
     ) -> Any:
         """Run a trace that cannot be kept as if there were no `jit`."""
         trace.run_now()
         trace.part()
-        if reasons and self._attempts[call.key] >= MOST_ATTEMPTS:
-            self._warn(reasons[0])
+        if reasons:
+            self._kinds.refused(reasons[0])
+            if kind.attempts >= MOST_ATTEMPTS:
+                self._warn(reasons[0])
         return result
 
-    def _keep(self, trace: Trace, call: Call, result: list[Any]) -> Any:
+    def _keep(self, trace: Trace, kind: Kind, call: Call, result: list[Any]) -> Any:
         """Record a trace, run it, and remember it."""
         tree, tensors = trace.settle(result.pop())
         if trace.shares():
             reason = "tensors that it changes share their elements with others"
-            return self._run_now(trace, call, filled(tree, tensors), [reason])
+            return self._run_now(trace, kind, filled(tree, tensors), [reason])
         try:
             program = Program(self._function, trace, call, tree, tensors)
             answer = program.begin(trace, call.fed)
         except Exception as error:
             if trace.ended:
                 raise
-            self._attempts[call.key] = MOST_ATTEMPTS
-            return self._run_now(trace, call, filled(tree, tensors), [str(error)])
+            kind.attempts = MOST_ATTEMPTS
+            return self._run_now(trace, kind, filled(tree, tensors), [str(error)])
         tensors.clear()
+        self._kinds.kept()
         self._programs[call.key] = program
         if len(self._programs) > self._most:
             self._quick.clear()
@@ -225,11 +237,11 @@ class Jitted(Generic[P, R]):
         return answer
 
     def _warn(self, reason: str) -> None:
+        self._say(f"runs without replay for calls of this kind: {reason}")
+
+    def _say(self, what: str) -> None:
         name = getattr(self._function, "__name__", "the function")
-        warnings.warn(
-            f"jit: {name} runs without replay for calls of this kind: {reason}",
-            stacklevel=_levels() + 1,
-        )
+        warnings.warn(f"jit: {name} {what}", stacklevel=_levels() + 1)
 
     def memory_stats(self) -> dict[str, int]:
         """Return what the traces take, summed over all that are kept.
@@ -255,8 +267,7 @@ class Jitted(Generic[P, R]):
             for program in self._programs.values():
                 program.forget()
             self._programs.clear()
-            self._attempts.clear()
-            self._plain.clear()
+            self._kinds.clear()
 
 
 def _levels() -> int:
@@ -345,9 +356,9 @@ def jit(function: Any = None, /, *, max_traces: int = 8) -> Any:
     ------
     TraceError
         When called, if the function reads a tensor on the host (also to print it or to
-        branch on it), changes an argument in place, seeds a generator or returns an
-        iterator or an object that no replay can make. What it asked for before that has
-        been done, as without `jit`.
+        branch on it), changes a tensor that is an argument, seeds a generator or
+        returns an iterator or an object that no replay can make. What it asked for
+        before that has been done, as without `jit`.
 
     Notes
     -----
@@ -358,17 +369,21 @@ def jit(function: Any = None, /, *, max_traces: int = 8) -> Any:
     64 MiB), the environment, context variables, parameters, modules, and an optimizer's
     options other than the learning rate.
 
-    Where the function changes one of these itself, or asks what no replay can ask, the
-    trace is not kept: clocks, files, queues, other processes, random numbers of the
-    host, iterators, larger containers and arrays, objects that C extensions keep to
-    themselves, functions in C of packages other than NumPy. After some attempts there
-    is a warning that names it, and the function runs as it is.
+    Where the function changes one of these itself, or a container or data class that
+    it is given, or asks what no replay can ask, the trace is not kept: clocks, files,
+    queues, other processes, random numbers of the host, iterators, larger containers
+    and arrays, objects that C extensions keep to themselves, functions in C of packages
+    other than NumPy. After some attempts there is a warning that names it, and the
+    function runs as it is. There is one, too, where most calls are traced. Lists,
+    tuples, dictionaries and data classes among the arguments count by what they hold,
+    not by which object they are: a replay does not see that another one is equal.
 
     Not seen is what nothing in Python tells of: hidden state that an operator of a C
     extension reads, as `numpy.seterr` sets; built-in functions that were replaced;
     what other threads, logs, warnings and progress bars read for the function; what
     became of a cache's results beyond 1000; attributes that only C code reads of an
-    object whose other attributes are read by name. Other Python side effects, such as
+    object whose other attributes are read by name; memory that C structures point to.
+    Other Python side effects, such as
     printing, happen when tracing only.
 
     While a device is profiled the function runs as it is, and a profile of Python

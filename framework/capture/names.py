@@ -25,13 +25,15 @@ _STARTS = {
 }
 _ATTRIBUTES = frozenset({"LOAD_ATTR", "LOAD_METHOD", "IMPORT_FROM"})
 
-_ASKING = frozenset({"getattr", "hasattr", "vars", "dir"})
+_ASKING = frozenset({"getattr", "hasattr", "setattr", "delattr", "vars", "dir"})
 """Functions that are given an object, and perhaps the name of an attribute."""
 
 _BETWEEN = frozenset({"PUSH_NULL", "CACHE", "NOP", "EXTENDED_ARG", "COPY", "DUP_TOP"})
 """What may stand between a variable and its attribute."""
 
-_STORES = frozenset({"STORE_ATTR", "DELETE_ATTR", "STORE_GLOBAL", "STORE_DEREF"})
+_SETS_ATTRIBUTE = frozenset({"STORE_ATTR", "DELETE_ATTR"})
+_SETS_GLOBAL = frozenset({"STORE_GLOBAL", "DELETE_GLOBAL"})
+_STORES = _SETS_ATTRIBUTE | _SETS_GLOBAL | {"STORE_DEREF", "DELETE_DEREF"}
 _ELEMENTS = frozenset({"STORE_SUBSCR", "DELETE_SUBSCR", "STORE_SLICE"})
 
 
@@ -55,7 +57,7 @@ class Use(NamedTuple):
 
 @lru_cache(4096)
 def uses(code: CodeType) -> tuple[Use, ...]:
-    """Return what code, and the functions that are defined in it, look up."""
+    """Return what code, and the functions that are defined in it, look up or set."""
     return tuple(_uses(code))
 
 
@@ -68,6 +70,11 @@ def _uses(code: CodeType) -> Iterator[Use]:
         if kind in _ATTRIBUTES:
             attributes.append(each.argval)
             continue
+        if kind in _SETS_ATTRIBUTE:
+            # A replay does not set it again, so it matters like one that is read.
+            yield Use(start, name, (*attributes, each.argval))
+            start, name, attributes, asking = RESULT, "", [], False
+            continue
         if asking and (name or attributes):
             asking = False
             named = kind == "LOAD_CONST" and isinstance(each.argval, str)
@@ -78,7 +85,9 @@ def _uses(code: CodeType) -> Iterator[Use]:
         elif kind not in ("LOAD_CONST", "PRECALL") and not kind.startswith("LOAD_"):
             asking = False
         start, name, attributes = RESULT, "", []
-        if kind in _STARTS:
+        if kind in _SETS_GLOBAL:
+            yield Use(GLOBAL, each.argval, ())
+        elif kind in _STARTS:
             start, name = _STARTS[kind], each.argval
         elif kind.endswith("LOAD_FAST") or kind.startswith("LOAD_FAST"):
             # Some are of two variables, of which the second is asked next.
@@ -116,6 +125,7 @@ def stores(code: CodeType) -> frozenset[str]:
         elif each.opname in _ATTRIBUTES or each.opname in _STARTS:
             if each.argval in ("setattr", "delattr", "__setattr__", "__dict__", "vars"):
                 found.add(WHOLE)
+                found.update(texts(code))
     return frozenset(found.union(*map(stores, inner_code(code))))
 
 
@@ -143,8 +153,9 @@ def asks_anything(code: CodeType) -> bool:
 
 
 _ASKED_BY_NAME = frozenset(
-    "attrgetter methodcaller getattr hasattr __getattribute__ __getattr__ format"
-    " import_module __import__ modules".split()
+    "attrgetter methodcaller getattr hasattr setattr delattr __getattribute__"
+    " __getattr__ __setattr__ __delattr__ format import_module __import__"
+    " modules".split()
 )
 _FIELD = re.compile(r"\{\w*((?:\.\w+)+)")
 

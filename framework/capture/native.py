@@ -50,6 +50,14 @@ def hides_state(value: Any) -> bool:
         return True
 
 
+def is_pointer(value: Any) -> bool:
+    """Whether an object is a pointer of C, to memory that may hold anything."""
+    return any(
+        each.__name__ == "_Pointer" and each.__module__ == "_ctypes"
+        for each in type(value).__mro__
+    )
+
+
 @functools.cache
 def _has_native_class(kind: Hashable) -> bool:
     """Whether a class, or one that it derives from, is written in C, and not calm."""

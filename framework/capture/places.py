@@ -11,7 +11,7 @@ import numpy as np
 
 from ..pending import Array, Value
 from ..tensor import Tensor
-from .arguments import alike
+from .values import alike
 
 MISSING = object()
 """What a place holds where there is no such name."""
@@ -25,6 +25,7 @@ MOST_BYTES = 64 << 20
 _content = attrgetter("cell_contents")
 _code = attrgetter("__code__")
 _defaults = attrgetter("__defaults__")
+_order = attrgetter("__mro__")
 
 MAPPINGS = (dict, MappingProxyType)
 
@@ -42,7 +43,7 @@ class Places:
         self.reason = ""
         # Rows are told apart by what is the cheapest way to compare them.
         self._said: list[tuple[Mapping[str, Any], str, object]] = []
-        self._arrays: list[tuple[np.ndarray, bytes]] = []
+        self._arrays: list[tuple[np.ndarray, object, bytes]] = []
         self._on_host: list[tuple[Array, Value]] = []
         self._cells: list[tuple[str, CellType, object]] = []
         self._entries: list[tuple[Mapping[str, Any], str, object]] = []
@@ -51,8 +52,9 @@ class Places:
         self._tensors: list[tuple[Tensor, bool, object, object]] = []
         self._plain: list[tuple[Tensor, bool, object, object]] = []
         self._functions: list[FunctionType] = []
-        self._objects: list[object] = []
-        self._kinds: list[type] = []
+        self._keyword_defaults: list[tuple[FunctionType, object]] = []
+        self._kinds: dict[int, tuple[object, type]] = {}
+        self._orders: dict[int, tuple[type, tuple[type, ...]]] = {}
 
     def settle(self) -> None:
         """Put in rows what is compared the fastest so; call it once all is there."""
@@ -64,6 +66,14 @@ class Places:
             [_code(each) for each in self._functions],
             [_defaults(each) for each in self._functions],
         )
+        self._keyword_defaults = [
+            (each, each.__kwdefaults__)
+            for each in self._functions
+            if each.__code__.co_kwonlyargcount
+        ]
+        kinds, orders = self._kinds.values(), self._orders.values()
+        self._objects = [each for each, _ in kinds], [kind for _, kind in kinds]
+        self._bases = [each for each, _ in orders], [order for _, order in orders]
         # Parameters say it when they no longer require a gradient; see `switched`.
         self._plain = [row for row in self._tensors if type(row[0]) is Tensor]
 
@@ -84,7 +94,14 @@ class Places:
             return True
         if not all(map(is_, map(_defaults, self._functions), defaults)):
             return True
-        if self._objects and not all(map(is_, map(type, self._objects), self._kinds)):
+        for function, default in self._keyword_defaults:
+            if function.__kwdefaults__ is not default:
+                return True
+        objects, kinds = self._objects
+        if objects and not all(map(is_, map(type, objects), kinds)):
+            return True
+        classes, orders = self._bases
+        if classes and not all(map(is_, map(_order, classes), orders)):
             return True
         if (self._arrays or self._on_host or self._answers) and self._changed_content():
             return True
@@ -103,9 +120,15 @@ class Places:
         for function, code, default in zip(self._functions, *self._bodies):
             if _code(function) is not code or _defaults(function) is not default:
                 return f"`{function.__name__}`"
-        for value, kind in zip(self._objects, self._kinds):
+        for function, keyword_default in self._keyword_defaults:
+            if function.__kwdefaults__ is not keyword_default:
+                return f"`{function.__name__}`"
+        for value, kind in self._kinds.values():
             if type(value) is not kind:
                 return f"the class of a {kind.__name__}"
+        for kind, order in self._orders.values():
+            if _order(kind) is not order:
+                return f"the bases of {kind.__name__}"
         return self._changed_content()
 
     def _same_cells(self) -> bool:
@@ -124,8 +147,8 @@ class Places:
 
     def _changed_content(self) -> str:
         """Return what is not the same, of what is more than an entry."""
-        for array, held in self._arrays:
-            if array.tobytes() != held:
+        for array, form, held in self._arrays:
+            if form_of(array) != form or array.tobytes() != held:
                 return "what an array holds"
         for storage, value in self._on_host:
             if storage.value is not value:
@@ -161,6 +184,11 @@ class Places:
             self.reason = f"`{name}` is another object whenever it is asked for"
         self._answers.append((name, ask, answer))
         return answer
+
+
+def form_of(array: np.ndarray) -> tuple[object, ...]:
+    """Return what can be set of an array beside its elements."""
+    return array.shape, array.strides, array.dtype, array.flags.writeable
 
 
 def content(cell: CellType) -> object:

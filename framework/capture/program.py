@@ -16,10 +16,11 @@ from ..pending import Array, BoundArray, Value, bind, keep, kept_array, watch
 from ..schedule import flush
 from ..tensor import Tensor
 from ..tracing import Structure
-from .arguments import Call, same
+from .arguments import Call
 from .build import State, build
 from .surroundings import Surroundings
 from .trace import ANY, Slot, Trace, filled
+from .values import same
 
 if TYPE_CHECKING:
     from ..device import GpuDevice

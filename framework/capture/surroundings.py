@@ -18,6 +18,7 @@ import gc
 import random
 import sys
 import weakref
+from abc import get_cache_token
 from array import array as number_array
 from collections import deque
 from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping, ValuesView
@@ -36,11 +37,9 @@ from typing import Any
 import numpy as np
 
 from ..tensor import Tensor
-from .arguments import SIMPLE
 from .attributes import (
     BUILTINS,
     AttributePlaces,
-    attributes_of,
     can_be_read,
     decimal_context,
     functions_of,
@@ -65,11 +64,15 @@ from .names import (
     texts,
     uses,
 )
-from .native import hides_state
-from .places import MAPPINGS, MISSING, MOST_BYTES, MOST_HELD, content
+from .native import hides_state, is_pointer
+from .places import MAPPINGS, MISSING, MOST_BYTES, MOST_HELD, content, form_of
+from .values import SIMPLE, attributes_of, has_attributes
 
-_METHODS = frozenset({"__call__", "forward"})
+_METHODS = ("__call__", "forward")
 """What calling an object names."""
+
+_MAKERS = ("__init__", "__post_init__")
+"""What calling a class runs."""
 
 _HOLDERS = (*MAPPINGS, list, tuple, set, frozenset, deque, number_array, bytearray)
 _VIEWS = (KeysView, ValuesView, ItemsView)
@@ -115,6 +118,13 @@ class Surroundings(AttributePlaces):
         self.entered: set[CodeType] = set()
         self._ran_in: dict[type, list[Any]] = {}
         self._wild = self._matching = False
+        self._named.update(self._calls.named)
+        for path in self._calls.imported:
+            module = sys.modules.get(path, MISSING)
+            self._entries.append((sys.modules, path, module))
+            self._look(module)
+        if self._calls.checked:
+            self.ask("the register of abstract classes", get_cache_token)
         for each in (function, *others, *self._calls.asked):
             self._look(each)
         self._go_on()
@@ -126,12 +136,16 @@ class Surroundings(AttributePlaces):
 
     def doubtful(self, before: Surroundings) -> str:
         """Return what may have changed while `before` did not look, or nothing."""
-        # Where it knew of all that ran, it looked at everything that was there.
+        changed, stored = self._calls.changed, set[str]()
+        stored = stored.union(*map(stores, self._calls.codes))
+        found = self.taken - before.taken
         if self._calls.codes.keys() <= before.entered:
-            return ""
-        stored = frozenset[str]().union(*map(stores, self._calls.codes))
-        for key, name in self.taken - before.taken:
-            if name in stored or key in self._calls.changed:
+            # As it knew of all that ran, it looked at everything that was there.
+            met = {key for key, _ in before._seen}
+            found = {(key, name) for key, name in found if key in met}
+            changed, stored = set(), stored - {WHOLE}
+        for key, name in found:
+            if name in stored or key in changed:
                 return "what a container holds" if name == WHOLE else f"`{name}`"
         return ""
 
@@ -146,7 +160,7 @@ class Surroundings(AttributePlaces):
     def _look(self, value: Any, owner: object = None) -> None:
         """Take note of what `value`, perhaps a method of `owner`, is made of."""
         key = id(value), id(owner)
-        if is_kind(value, SIMPLE) or key in self._seen:
+        if key in self._seen or (is_kind(value, SIMPLE) and not has_attributes(value)):
             return
         # Held, as another object could get the same number.
         self._seen[key] = value, owner
@@ -166,6 +180,10 @@ class Surroundings(AttributePlaces):
                 self._owners.append(value)
         elif is_kind(value, np.ndarray):
             self._look_in_array(value)
+        elif is_kind(value, np.void):
+            # An element of a structured array, which it may change with.
+            whole = value.item if value.dtype.hasobject else value.tobytes
+            self._look(self.ask("an array", whole))
         elif is_kind(value, _DRAWS):
             self.reason = "it draws numbers on the host, which a replay would not"
         elif is_kind(value, IOBase):
@@ -193,7 +211,7 @@ class Surroundings(AttributePlaces):
                 " can tell whether it has changed"
             )
         else:
-            self._arrays.append((array, array.tobytes()))
+            self._arrays.append((array, form_of(array), array.tobytes()))
 
     def _look_in_callable(self, value: Any, owner: object) -> bool:
         """Look at what runs when `value` is called; return whether that is all."""
@@ -209,6 +227,8 @@ class Surroundings(AttributePlaces):
         elif is_kind(value, FunctionType):
             if self._runs(value):
                 self._look_in_function(value, owner)
+            elif id(value) in self._calls.wholes:
+                self._look_in_signature(value)
             if value.__dict__:
                 self._owners.append(value)
         elif is_kind(value, staticmethod | classmethod):
@@ -267,7 +287,14 @@ class Surroundings(AttributePlaces):
             self._imported.append(value)
             return
         self._owners.append(value)
-        if type(value) is memoryview or (
+        if not says(value):
+            self._look_at_class(value)
+        if is_pointer(value):
+            self.reason = (
+                f"it looks at a {type(value).__name__}, of which no replay can tell"
+                " what it points to"
+            )
+        elif type(value) is memoryview or (
             not is_kind(value, type) and hides_state(value)
         ):
             try:
@@ -290,6 +317,10 @@ class Surroundings(AttributePlaces):
         for name in _METHODS:
             if in_classes(type(value), name)[1] is not MISSING:
                 self._look_at(value, name)
+        if self._guess and is_kind(value, type) and is_users(value.__module__):
+            for name in _MAKERS:
+                if in_classes(value, name)[0] not in (None, object):
+                    self._look_at(value, name)
         for function in self._methods(value):
             self._look(function, value)
 
@@ -325,10 +356,19 @@ class Surroundings(AttributePlaces):
             given[code.co_varnames[0]] = owner
         known = {name: content(cell) for name, cell in closure.items()}
         self._look_in_code(code, function.__globals__, known, given)
+        self._look_in_defaults(function)
+
+    def _look_in_defaults(self, function: FunctionType) -> None:
         for default in function.__defaults__ or ():
             self._look(default)
         if function.__kwdefaults__:
             self._look(function.__kwdefaults__)
+
+    def _look_in_signature(self, function: FunctionType) -> None:
+        """Look at what can be asked of a function that is not called."""
+        self._functions.append(function)
+        self._look_in_defaults(function)
+        self._look(function.__annotations__)
 
     def _look_in_code(
         self,
@@ -341,6 +381,8 @@ class Surroundings(AttributePlaces):
         self._named.update(texts(code))
         for path in texts(code) & sys.modules.keys():
             self._look(sys.modules[path])
+        if "modules" in code.co_names and is_users(space.get("__name__")):
+            self._look_at_modules()
         self._matching = self._matching or matches(code)
         standard = kind_of(code.co_filename) == STANDARD
         self._wild = self._wild or (asks_anything(code) and not standard)
@@ -354,6 +396,13 @@ class Surroundings(AttributePlaces):
             else:
                 found = MISSING
             self._follow(found, attributes)
+
+    def _look_at_modules(self) -> None:
+        """Look at which modules there are, of which any may be asked for."""
+        modules = sys.modules
+        if (id(modules), WHOLE) not in self.taken:
+            self.taken.add((id(modules), WHOLE))
+            self._holders.append((modules, tuple(modules), tuple(modules.values())))
 
     def _enter(self, code: CodeType) -> None:
         self.entered.add(code)

@@ -20,8 +20,9 @@ from ..shape import Layout, interned
 from ..tensor import Tensor
 from ..traced import TracedArray, divert
 from ..tracing import Changing, StreamWord, listening
-from .arguments import exchanged, same, with_tensors
 from .calls import Calls
+from .passed import Passed
+from .values import exchanged, same, with_tensors
 
 if TYPE_CHECKING:
     from ..device import GpuDevice
@@ -67,6 +68,8 @@ class Trace:
         Whether a tensor on the host was changed in place.
     calls : Calls
         Which functions ran.
+    passed : Passed
+        What it was given.
     surroundings : Surroundings or None
         What they looked at, if it can be kept.
     """
@@ -89,6 +92,7 @@ class Trace:
         self.surroundings: Surroundings | None = None
         self._fed: dict[int, Tensor] = {}
         self._fed_arrays: list[Array] = []
+        self.passed = Passed(self._swap)
         self._made: set[int] = set()
         self._copies: WeakSet[Array] = WeakSet()
 
@@ -193,10 +197,14 @@ class Trace:
         """Call the function with stand-ins for what is fed, and return its result."""
         for tensor in fed:
             self._stand_in(tensor)
-        args = with_tensors(args, self._swap)
-        kwargs = with_tensors(kwargs, self._swap)
-        with listening(self), apart(), self.calls:
-            return function(*args, **kwargs)
+        give = self.passed.give
+        args = tuple([give(each, str(k)) for k, each in enumerate(args)])
+        kwargs = {name: give(each, name) for name, each in kwargs.items()}
+        try:
+            with listening(self), apart(), self.calls:
+                return function(*args, **kwargs)
+        finally:
+            self.passed.hand_over()
 
     def _stand_in(self, tensor: Tensor) -> None:
         shape, strides, offset = tensor.layout

@@ -38,10 +38,23 @@ def test_functions_within_count() -> None:
     assert ("each", ("size",)) in names
 
 
-def test_what_is_assigned_is_not_looked_up() -> None:
+def test_what_is_assigned_counts() -> None:
     def use(given: Any) -> None:
-        given.count = 1
+        given.inner.count = 1
         given.total += 2
+        given.first, given.second = given
+        del given.gone
+        setattr(given, "named", 3)  # noqa: B010
 
-    assert ("given", ("total",)) in {tuple(each[1:]) for each in found(use)}
-    assert not any("count" in attributes for _, _, attributes in found(use))
+    names = {tuple(each[1:]) for each in found(use)}
+    for name in ("total", "first", "second", "gone", "named"):
+        assert ("given", (name,)) in names
+    assert ("given", ("inner", "count")) in names
+
+
+def test_assigned_globals_count() -> None:
+    code = compile("def use():\n global a, b\n a = 1\n del b", "file", "exec")
+    assert {each for each in uses(code) if each.start == GLOBAL} == {
+        (GLOBAL, "a", ()),
+        (GLOBAL, "b", ()),
+    }
