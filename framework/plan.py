@@ -1,5 +1,7 @@
 """Planning one graph: kernels in order, their arguments, and memory by slots."""
 
+# Longer than most: a plan and what lowers a graph to it share one numbering of slots.
+
 from __future__ import annotations
 
 import itertools

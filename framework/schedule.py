@@ -14,6 +14,8 @@ the last content that was computed, or still can be: not one that nobody could r
 more, as a later change was asked for that did not need it.
 """
 
+# Longer than most: a flush, its pieces and what an error leaves are one transaction.
+
 from __future__ import annotations
 
 import functools

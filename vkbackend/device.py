@@ -1,5 +1,7 @@
 """Device: the one object that users hold; owns everything below, closes it in order."""
 
+# Longer than most: it is all that users hold of a device, with the documentation.
+
 from __future__ import annotations
 
 import contextlib

@@ -39,6 +39,8 @@ death of its span: one that dies while the pool counts on it was lost on the way
 owner, or in a finalizer, and its bytes are free again after all that was submitted.
 """
 
+# Longer than most: `_rebuild` must know every step that an interrupt can end.
+
 import bisect
 import collections
 import gc

@@ -22,6 +22,8 @@ once the device is idle, the driver either counted to it or never will, and then
 host counts in its place. So each number is given once, and each is reached.
 """
 
+# Longer than most: numbers, submissions and waits of a queue cannot be parted.
+
 import collections
 import ctypes
 import functools

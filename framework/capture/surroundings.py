@@ -10,6 +10,8 @@ What ran in a trace is known exactly (`Calls`). Before the first, all functions 
 user's own that can be reached by name are thought to run.
 """
 
+# Longer than most: each kind of thing that is looked at is compared here, too.
+
 from __future__ import annotations
 
 import builtins

@@ -1,5 +1,7 @@
 """The base of the optimizers: parameter groups, state, and the step."""
 
+# Longer than most: what a step counts, remembers and takes back is one state.
+
 from __future__ import annotations
 
 import weakref
