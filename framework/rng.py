@@ -48,8 +48,8 @@ class Generator:
 
     def __init__(self, seed: int | None = None) -> None:
         self._lock = threading.Lock()
-        self._read = False
         forking.renew(self, "_lock", threading.Lock)
+        self._read = False
         self.manual_seed(secrets.randbits(64) if seed is None else seed)
 
     def manual_seed(self, seed: int) -> Generator:

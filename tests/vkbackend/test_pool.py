@@ -3,7 +3,7 @@
 import gc
 import sys
 from collections import deque
-from types import FrameType
+from types import FrameType, SimpleNamespace
 
 import numpy as np
 import pytest
@@ -415,6 +415,13 @@ def come_and_go(pool: Pool) -> None:
     pool.give_everything_back()
 
 
+@pytest.fixture
+def _no_garbage(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spare what repeats an operation hundreds of times a look at all other objects."""
+    monkeypatch.setattr("vkbackend.pool.gc", SimpleNamespace(collect=lambda: 0))
+
+
+@pytest.mark.usefixtures("_no_garbage")
 def test_an_interrupt_at_any_line_leaves_it_whole() -> None:
     pool, memory = make_pool()
     kept = pool.allocate_each([MIB // 2, 3 * MIB])
@@ -512,6 +519,7 @@ def test_a_span_that_was_taken_back_is_not_buried_later() -> None:
     check_pool(pool, memory)
 
 
+@pytest.mark.usefixtures("_no_garbage")
 def test_a_handler_within_an_operation_gets_memory_of_its_own() -> None:
     """At any line of it: both are right, and everything goes back."""
     pool, memory = make_pool()
