@@ -360,11 +360,13 @@ OF_PACKAGES = ("estimator_fitted", "tree_in_c")
 """Rows that may be refused, or in other words: what packages do differs by version."""
 
 
+@pytest.mark.filterwarnings("ignore:Setting the:DeprecationWarning")
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 def test_no_row_is_stale(gpu: GpuDevice, row: Row) -> None:
     expected, _ = rows_of(row, gpu, lambda step: step, once=not row.refused)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
+        warnings.filterwarnings("ignore", "Setting the", DeprecationWarning)
         found, step = rows_of(row, gpu, jit, once=not row.refused)
     if row.change != "pass":
         assert expected[0] != expected[-1]

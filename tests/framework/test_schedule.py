@@ -12,11 +12,11 @@ import pytest
 import vkbackend
 import vkbackend.framework as fw
 from tests.compare import assert_close
+from tests.memory_limit import room_for
 from vkbackend import Buffer, Counters, OutOfDeviceMemory, ShaderError
 from vkbackend.framework import pending, schedule
 from vkbackend.framework.device import KEPT_PLANS, GpuDevice
 from vkbackend.framework.schedule import MAX_PENDING, MOST_READS, WORTH_A_START
-from vkbackend.memory import Memory
 
 pytestmark = pytest.mark.core
 
@@ -657,21 +657,6 @@ def test_a_read_does_not_leave_much_in_memory_for_what_it_leaves(
     assert_close(total[:3], np.full(3, sum(range(MOST_READS)), np.float32))
 
 
-@contextmanager
-def room_for(gpu: GpuDevice, count: int) -> Iterator[None]:
-    """Let so much more memory be allocated within."""
-    gpu.gpu.synchronize()
-    gpu.gpu.empty_cache()
-    most = gpu.gpu.memory_stats()["reserved"] + count
-
-    def available(memory: Memory, heap: int) -> int:
-        return max(0, most - gpu.gpu.memory_stats()["reserved"])
-
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(Memory, "available", available)
-        yield
-
-
 @pytest.mark.parametrize("want", ["upload", "empty", "read"])
 def test_what_is_pending_runs_where_memory_is_wanting(
     want: str, gpu: GpuDevice
@@ -681,7 +666,7 @@ def test_what_is_pending_runs_where_memory_is_wanting(
     total, batch = (fw.full(size // 4, k, device=gpu) for k in (1.0, 2.0))
     one = fw.ones(1, device=gpu)
     fw.eval()
-    with room_for(gpu, BYTES):
+    with room_for(gpu.gpu, BYTES):
         total.add_(batch)
         del batch
         assert len(gpu.pending) == 1

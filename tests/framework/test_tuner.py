@@ -40,15 +40,19 @@ Times = Callable[[Sequence[float]], None]
 
 
 @pytest.fixture
-def ways(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
-    """Let sums have these candidates, which multiply the result; of one chunk each.
+def of_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let sums take two dispatches, of chunks.
 
-    The rule takes two dispatches then, on hardware too, where so few elements would be
-    a row of a generated kernel.
+    On hardware so few elements would be a row of a generated kernel.
     """
-    found: dict[str, float] = {"whole": 1.0}
     monkeypatch.setattr(row_build, "SMALL", 0)
     monkeypatch.setattr(reducing, "lies_in_quads", lambda *_: False)
+
+
+@pytest.fixture
+def ways(of_chunks: None, monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
+    """Let sums have these candidates, which multiply the result; of one chunk each."""
+    found: dict[str, float] = {"whole": 1.0}
 
     def refuse() -> list[Dispatch]:
         raise ShapeError("sum: not this way")
@@ -208,6 +212,7 @@ def test_a_wrong_candidate_cannot_win(
     assert found.verdict.choice == "right"
 
 
+@pytest.mark.usefixtures("of_chunks")
 def test_a_candidate_that_does_not_build_cannot_win(
     gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch, times: Times
 ) -> None:

@@ -125,9 +125,12 @@ def test_profiles_go_on_afterwards() -> None:
     profile = cProfile.Profile()
     profile.enable()
     heard(helper)
-    assert sys.getprofile() is profile
-    helper()
+    len(events)
     profile.disable()
+    # From Python 3.12 on it is no profile function.
+    assert any(
+        "built-in method builtins.len" in str(e.code) for e in profile.getstats()
+    )
 
 
 def test_kinds_of_files() -> None:
