@@ -4,7 +4,8 @@ Elements are small whole numbers, so that every result is exact and libraries mu
 agree to the last bit. A `Maker` runs each step in PyTorch as it adds it; what PyTorch
 refuses, and what would leave the small numbers, is left out. Documented differences are
 too: what requires a gradient is not changed in place, and what is saved for a gradient
-neither.
+neither. Another is evened out: results are contiguous, where PyTorch's keep the strides
+of operands, so that `reshape` of a result is a view more often.
 """
 
 from __future__ import annotations
@@ -107,6 +108,15 @@ def function(name: str, lib: Any) -> Callable[..., Any]:
     return lambda x, *args, **keywords: getattr(x, name)(*args, **keywords)
 
 
+def in_torch(step: Step, values: Sequence[Any]) -> Any:
+    """Return what a step makes of earlier values; contiguous if it is no view."""
+    made = call(step, function(step.name, torch), values, torch.tensor)
+    if isinstance(made, torch.Tensor) and not made.is_contiguous():
+        before = {memory(value) for value in values if value is not None}
+        return made if memory(made) in before else made.contiguous()
+    return made
+
+
 def is_small(x: torch.Tensor) -> bool:
     """Return whether all elements are numbers that every dtype holds."""
     return not x.numel() or bool((x.detach().double().abs() <= LARGEST).all())
@@ -195,7 +205,7 @@ class Maker:
         step = Step(name, arguments, keywords)
         before = [(base, base.detach().clone()) for base in self._storages()]
         try:
-            made = call(step, function(name, torch), self.values, torch.tensor)
+            made = in_torch(step, self.values)
         except (RuntimeError, IndexError, ValueError, TypeError):
             made = False
         fits = made is None or (

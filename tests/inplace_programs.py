@@ -9,18 +9,19 @@ times under `jit`, where what it changes in place is the state of the next call.
 Failures are shrunk and printed; the exit status says whether there was one.
 """
 
+import functools
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 
 import vkbackend.framework as fw
-from tests.inplace_program import InPlaceProgram, function, is_small
+from tests.inplace_program import InPlaceProgram, function, in_torch, is_small
 from tests.inplace_steps import inplace_programs
-from tests.program import call
+from tests.program import Step, call
 from tests.search import compare_devices
 from vkbackend.framework.device import Device, GpuDevice
 
@@ -29,12 +30,15 @@ CALLS = 3
 
 
 def run(
-    program: InPlaceProgram, inputs: Sequence[Any], lib: Any, places: Any, reads: bool
+    program: InPlaceProgram,
+    inputs: Sequence[Any],
+    compute: Callable[[Step, Sequence[Any]], Any],
+    reads: bool,
 ) -> list[Any]:
     """Return the values of a program, None for those that were let go of."""
     values = list(inputs)
     for step in program.steps:
-        values.append(call(step, function(step.name, lib), values, places))
+        values.append(compute(step, values))
         if step.name == "drop":
             values[step.arguments[0].number] = None
         elif step.name == "read" and reads:
@@ -85,11 +89,11 @@ def exact(
         ]
 
     first = inputs(True)
-    values = run(program, first, torch, torch.tensor, False)
+    values = run(program, first, in_torch, False)
     results, gradients = elements(values), slopes(values, first)
     state, calls = inputs(False), []
     for _ in range(CALLS if program.is_static else 0):
-        values = run(program, state, torch, torch.tensor, False)
+        values = run(program, state, in_torch, False)
         if not all(is_small(value) for value in values if value is not None):
             break
         calls.append(elements(values))
@@ -117,9 +121,20 @@ def made(program: InPlaceProgram, device: Device, grad: bool) -> list[fw.Tensor]
     ]
 
 
-def places_on(device: Device) -> Any:
-    """Return a function that makes an index."""
-    return lambda at: fw.tensor(np.asarray(at, np.int64), device=device)
+def computed_on(device: Device) -> Callable[[Step, Sequence[Any]], Any]:
+    """Return a function that computes a step.
+
+    It makes an index once: one is uploaded, which a trace does only once.
+    """
+
+    @functools.cache
+    def made_once(at: tuple[int, ...]) -> fw.Tensor:
+        return fw.tensor(np.asarray(at, np.int64), device=device)
+
+    def index(at: Sequence[int]) -> fw.Tensor:
+        return made_once(tuple(at))
+
+    return lambda step, values: call(step, function(step.name, fw), values, index)
 
 
 def check_eager(
@@ -127,7 +142,7 @@ def check_eager(
 ) -> None:
     """Compare one run and its gradients."""
     inputs = made(program, device, True)
-    values = run(program, inputs, fw, places_on(device), True)
+    values = run(program, inputs, computed_on(device), True)
     differ("eager", elements(values), results)
     for number, (ours, theirs) in enumerate(zip(slopes(values, inputs), gradients)):
         if theirs is not None and (ours is not None or theirs.any()):
@@ -140,22 +155,14 @@ def check_jitted(
     """Compare calls under `jit`, what they return and what they leave."""
     inputs = made(program, device, False)
     state = [None if each.fed else x for x, each in zip(inputs, program.inputs)]
-    constants = {}
-
-    def places(at: list[int]) -> fw.Tensor:
-        key = tuple(at)
-        if key not in constants:
-            constants[key] = places_on(device)(at)
-        return constants[key]
-
-    # An index is uploaded, which a trace does only once.
-    run(program, made(program, device, False), fw, places, False)
+    compute = computed_on(device)
+    run(program, made(program, device, False), compute, False)
 
     @fw.jit
     def step(*fed: fw.Tensor) -> list[fw.Tensor | None]:
         rest = iter(fed)
         given = [next(rest) if x is None else x for x in state]
-        return run(program, given, fw, places, False)
+        return run(program, given, compute, False)
 
     fed = [x for x, each in zip(inputs, program.inputs) if each.fed]
     with fw.no_grad(), warnings.catch_warnings():

@@ -48,7 +48,9 @@ def _view_vjp(grad: Tensor, x_spec: TensorSpec) -> Tensor:
 def reshape(x: Tensor, shape: Shape) -> Tensor:
     """Return the elements in row-major order in another shape; one size may be -1.
 
-    A view where strides allow it, otherwise a copy.
+    A view where strides allow it, otherwise a copy. Results of operations are
+    contiguous here, where those of PyTorch keep the strides of their operands: of such
+    a result this is a view, where PyTorch may copy.
 
     Raises
     ------
