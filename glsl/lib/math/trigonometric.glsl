@@ -52,8 +52,8 @@ float reduce_large_angle(float x, out uint quarter) {
     }
     // Times pi / 2 * 2^-32, with the last eight bits and the constant's error apart
     float upper = float(int(high >> 8)), lower = float(int(high & 0xffu)) / 256.0;
-    float correction = upper * -2.60540177e-15 + lower * 9.36267597e-08;
-    float size = upper * 9.36267597e-08 + correction;
+    float correction = fma(upper, -2.60540177e-15, lower * 9.36267597e-08);
+    float size = fma(upper, 9.36267597e-08, correction);
     float rest = size * uintBitsToFloat(uint(127 - zeros) << 23);
     if (bits >> 31 != 0u) {
         quarter = 0u - quarter;
