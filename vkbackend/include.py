@@ -29,6 +29,10 @@ MAX_DEPTH = 64
 MAX_SIZE = 1 << 24
 """Most characters of a shader with all its includes."""
 
+MAX_INCLUDES = 4096
+"""Most includes of a shader, each counted as often as it is expanded: those within
+`#if` are expanded each time, so that few files can make any number."""
+
 _SHOWN = 200
 
 
@@ -142,6 +146,7 @@ class _Expander:
         self.guards: dict[Path, str] = {}
         self.complete: set[Path] = set()
         self.size = 0
+        self.count = 0
 
     def add(self, file: File, *, skip: int, conditional: bool) -> None:
         """Append the lines of a file after `skip`, and of all that it includes."""
@@ -189,9 +194,26 @@ class _Expander:
             self.complete.add(path)
         guard = self.guards.setdefault(path, f"INCLUDED_{len(self.guards)}")
         self.lines += [f"#ifndef {guard}", f"#define {guard}"]
-        text = path.read_text(encoding="utf-8", errors="replace")
+        self.count += 1
+        if self.count > MAX_INCLUDES:
+            raise ShaderError(
+                f"{where}: the shader is too large: it has {self.count} includes; at"
+                f" most {MAX_INCLUDES} are accepted"
+            )
+        text = self.read(path, where)
         self.add(File(name, path, text), skip=0, conditional=conditional)
         self.lines.append("#endif")
+
+    def read(self, path: Path, where: str) -> str:
+        """Return the content of a file; of one that is too large more than allowed."""
+        try:
+            with open(path, encoding="utf-8", errors="replace") as file:
+                return file.read(MAX_SIZE + 1)
+        except OSError as error:
+            raise ShaderError(
+                f"{where}: {path} cannot be read: {error.strerror}; it must be a file"
+                " that this user may read"
+            ) from None
 
     def find(self, target: str, where: str) -> tuple[Path, str]:
         """Return the path of an included file, and what errors call it."""
