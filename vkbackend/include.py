@@ -17,11 +17,14 @@ from pathlib import Path
 
 from .errors import ShaderError
 
-_VERSION = re.compile(r"\s*#\s*version\b")
+_VERSION = re.compile(r"\s*#\s*version\b\s*(\d*)")
 _INCLUDE = re.compile(r"\s*#\s*include\b\s*(.*)")
 _QUOTED_NAME = re.compile(r'"([^"]+)"\s*(?://.*)?$')
 _IF = re.compile(r"\s*#\s*if")
 _ENDIF = re.compile(r"\s*#\s*endif\b")
+
+_OLDEST = 310
+"""Of the versions of GLSL the first with compute shaders, that of OpenGL ES."""
 
 MAX_DEPTH = 64
 """Most levels of includes."""
@@ -107,6 +110,13 @@ def expand(
     version = next((i for i, line in enumerate(lines) if _VERSION.match(line)), None)
     if version is None:
         raise ShaderError(f"{name}: there is no #version; begin with #version 460")
+    found = _VERSION.match(lines[version])
+    # Of older ones glslang prints its built-in functions on standard output.
+    if found is None or int(found[1][:9] or 0) < _OLDEST:
+        raise ShaderError(
+            f"{name}:{version + 1}: {lines[version].strip()[:_SHOWN]} has no compute"
+            " shaders; begin with #version 460"
+        )
     macros = []
     for key, value in defines.items():
         if "\n" in f"{key}{value}":

@@ -211,3 +211,10 @@ def test_a_file_that_cannot_be_read() -> None:
     folder = Path("/proc/self")
     with pytest.raises(ShaderError, match=r"m:2: .*/mem cannot be read: .+; it must"):
         expand('#version 460\n#include "mem"', "m", {}, (folder,))
+
+
+@pytest.mark.parametrize("version", ["", "0", "-1", "110", "140", "300 es", "abc"])
+def test_versions_without_compute_shaders(version: str) -> None:
+    # glslang prints 300 kB of built-in functions on standard output for some of them.
+    with pytest.raises(ShaderError, match=r"^m:2: #version .*has no compute shaders"):
+        expand(f"\n#version {version}\nvoid main() {{}}", "m", {}, ())
