@@ -235,7 +235,7 @@ class _Expander:
         for folder, shown in places:
             path = self.inside(folder, target)
             outside |= path is None
-            if path is not None and _is_file(path):
+            if path is not None and is_file(path):
                 name = posixpath.normpath(posixpath.join(shown, target))
                 return path, name
         looked = ", ".join(str(folder) for folder, _ in places)
@@ -259,7 +259,8 @@ class _Expander:
         return path if any(path.is_relative_to(root) for root in self.roots) else None
 
 
-def _is_file(path: Path) -> bool:
+def is_file(path: Path) -> bool:
+    """Return whether there is such a file, whatever the name."""
     try:
         return path.is_file()
     except (OSError, ValueError):

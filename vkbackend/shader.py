@@ -19,7 +19,7 @@ from . import config, disk_cache
 from .compiler import REMEDY, Compiler, compiler, describe
 from .errors import NoCompilerError, ShaderError
 from .glslang import SlangGlslang
-from .include import Source, expand
+from .include import Source, expand, is_file
 
 __all__ = [
     "cached_module",
@@ -128,7 +128,7 @@ def load_kernel_source(name: str) -> tuple[str, Path]:
         If there is no such kernel.
     """
     path = glsl_folder() / f"{name}.comp"
-    if not path.is_file():
+    if not is_file(path):
         raise ShaderError(
             f"kernel {name!r}: there is no file {path}; the name must be a path under"
             " glsl, without .comp"

@@ -240,9 +240,10 @@ def test_kernels_of_the_package() -> None:
         assert shader.load_kernel_source(name) == (path.read_text(), path)
 
 
-def test_unknown_kernel() -> None:
-    with pytest.raises(ShaderError, match=r"^kernel 'no/such': there is no file .+;"):
-        shader.load_kernel_source("no/such")
+@pytest.mark.parametrize("name", ["no/such", "x" * 5000, "null\0byte", "\ud800"])
+def test_unknown_kernel(name: str) -> None:
+    with pytest.raises(ShaderError, match=r"(?s)^kernel '.+': there is no file .+;"):
+        shader.load_kernel_source(name)
 
 
 def test_broken_module_is_not_disassembled() -> None:
