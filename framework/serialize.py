@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from safetensors import SafetensorError, deserialize
 
+from vkbackend.errors import ArgumentError
 from vkbackend.whole_file import save_whole
 
 from .device import CPU, Device
@@ -40,6 +41,12 @@ _NAMES = {
 }
 """Our dtypes by the format's names; it has others, such as F8_E4M3."""
 
+_RESERVED = "__metadata__"
+"""The one name that is no tensor's in the format."""
+
+_MOST_HEADER = 100_000_000
+"""Bytes of names, dtypes and shapes: readers refuse what is longer."""
+
 # The package leaves its type open.
 _deserialize: Callable[[bytes], list[tuple[str, dict[str, Any]]]] = deserialize
 
@@ -64,6 +71,8 @@ def save(tensors: Mapping[str, Tensor], path: str | os.PathLike[str]) -> None:
     ------
     TypeError
         If a name is no string or a value no tensor.
+    ArgumentError
+        If the format cannot hold a name, or not so many.
     OSError
         If the file cannot be written.
 
@@ -75,6 +84,11 @@ def save(tensors: Mapping[str, Tensor], path: str | os.PathLike[str]) -> None:
     >>> fw.load(path)["weight"].tolist()
     [1.0, 2.0]
     """
+    if not isinstance(tensors, Mapping):
+        raise TypeError(
+            f"save: a {type(tensors).__name__} is not accepted; give a mapping of names"
+            " to tensors, as state_dict() does"
+        )
     for name, tensor in tensors.items():
         _check(name, tensor)
     save_whole(path, _encoded(tensors))
@@ -102,10 +116,11 @@ def load(
         If it holds a dtype that the library has not.
     """
     place = get_device(device or CPU)
-    if not Path(path).is_file():
-        raise FileNotFoundError(f"load: {path}: there is no such file")
+    file = Path(os.fsdecode(path))
+    if not file.is_file():
+        raise FileNotFoundError(f"load: {path!s}: there is no such file")
     try:
-        entries = _deserialize(Path(path).read_bytes())
+        entries = _deserialize(file.read_bytes())
     except SafetensorError as error:
         raise FileFormatError(
             f"load: {path}: it is no complete safetensors file: {error};"
@@ -127,7 +142,13 @@ def _tensor(
     if dtype is bool_:
         # Other bytes than 0 and 1 would count as they are.
         flat = flat.view(np.uint8) != 0
-    return Tensor(decode(flat.reshape(entry["shape"]), dtype), dtype, place)
+    try:
+        elements = flat.reshape(entry["shape"])
+    except ValueError as error:
+        # Without elements the format takes any sizes; of dimensions any number.
+        problem = f"load: {path}: `{name}` has no shape: {error}"
+        raise FileFormatError(problem) from error
+    return Tensor(decode(elements, dtype), dtype, place)
 
 
 def _encoded(tensors: Mapping[str, Tensor]) -> bytes:
@@ -151,6 +172,11 @@ def _encoded(tensors: Mapping[str, Tensor]) -> bytes:
         start += len(parts[-1])
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
+    if len(text) > _MOST_HEADER:
+        raise ArgumentError(
+            f"save: names, dtypes and shapes take {len(text)} bytes; the format holds"
+            f" {_MOST_HEADER}: use shorter names, or several files"
+        )
     return b"".join([len(text).to_bytes(8, "little"), text, *parts])
 
 
@@ -159,4 +185,12 @@ def _check(name: object, tensor: object) -> None:
         raise TypeError(
             f"save: {name!r} is a {type(tensor).__name__};"
             " each name must be a string, each value a tensor"
+        )
+    if name == _RESERVED:
+        raise ArgumentError(
+            f"save: the name {name!r} is the format's own; give the tensor another"
+        )
+    if not name.isascii() and name != name.encode(errors="replace").decode():
+        raise ArgumentError(
+            f"save: the name {name!r} holds half of a character; it must be whole ones"
         )

@@ -8,6 +8,7 @@ gives each to a device in a process of its own; the gate gives all of them to on
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 
@@ -281,6 +282,7 @@ def main() -> int:
     for name in SOURCES:
         done = subprocess.run(
             [sys.executable, "-m", "tests.hostile", name],
+            cwd=Path(__file__).parents[1],
             capture_output=True,
             text=True,
             check=False,

@@ -22,6 +22,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import redirect_stdout
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import vkbackend
@@ -206,6 +207,7 @@ class Worker:
         if self._process is None:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "tests.injection", "--serve", self._device],
+                cwd=Path(__file__).parents[1],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 text=True,

@@ -77,7 +77,7 @@ ORDER = {
     "vkbackend.glsl": "__init__",
     "vkbackend.tools": """
         __init__
-        script
+        outcome script
         drivers bindings spirv doctor ulp optable fusion tune bench
         check
     """,

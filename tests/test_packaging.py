@@ -68,4 +68,4 @@ def test_this_install_is_whole(tmp_path: Path) -> None:
         text=True,
         check=True,
     )
-    assert done.stdout.split() == [str(folder) for folder in FOLDERS.values()]
+    assert done.stdout.splitlines() == [str(folder) for folder in FOLDERS.values()]

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import vkbackend.framework as fw
 
+from .outcome import outcome
 from .script import run_as_main
 
 
@@ -28,6 +29,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not Path(options.script).is_file():
         print(f"fusion: there is no file {options.script}", file=sys.stderr)
         return 2
+    return outcome("fusion", lambda: _report(options))
+
+
+def _report(options: argparse.Namespace) -> int:
     failures: list[BaseException] = []
     report = fw.fusion_report(_run, options.script, options.arguments, failures)
     print(report.text(glsl=options.glsl))

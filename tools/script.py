@@ -1,10 +1,25 @@
 """Running a user's program inside a command that looks at what it does."""
 
 import contextlib
+import importlib.util
 import runpy
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+
+
+def missing(path: str) -> str:
+    """Return why there is no such program, or an empty string."""
+    if Path(path).is_file() or _is_module(path):
+        return ""
+    return f"there is no file or module {path}"
+
+
+def _is_module(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except (ImportError, ValueError):
+        return False
 
 
 def run_as_main(path: str, arguments: Sequence[str]) -> None:

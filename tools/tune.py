@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import sys
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 
 import vkbackend.framework as fw
 from vkbackend import DeviceInfo, Verdict
 from vkbackend.framework import tuning
 from vkbackend.framework.device import GpuDevice
 
-from .script import run_as_main
+from .outcome import outcome
+from .script import missing, run_as_main
 
 _MILLISECONDS = 1e3
 
@@ -45,6 +44,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if problem:
         print(f"tune: {problem}", file=sys.stderr)
         return 2
+    return outcome("tune", lambda: _carried_out(options))
+
+
+def _carried_out(options: argparse.Namespace) -> int:
     device = fw.device()
     if not isinstance(device, GpuDevice):
         print("tune: there is no Vulkan device, so no choice", file=sys.stderr)
@@ -69,16 +72,7 @@ def _problem(options: argparse.Namespace) -> str:
         return f"the budget is {options.budget}; it must be at least 0 seconds"
     if options.script is None:
         return "" if options.list or options.forget else "give a script, or --list"
-    if not Path(options.script).is_file() and not _is_module(options.script):
-        return f"there is no file or module {options.script}"
-    return ""
-
-
-def _is_module(name: str) -> bool:
-    try:
-        return importlib.util.find_spec(name) is not None
-    except (ImportError, ValueError):
-        return False
+    return missing(options.script)
 
 
 def _tune(

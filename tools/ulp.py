@@ -17,6 +17,7 @@ rounded result: it stands for half a unit more.
 
 import argparse
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,6 +27,8 @@ import numpy as np
 import vkbackend.framework as fw
 from vkbackend.framework import ops
 from vkbackend.framework.device import Device, GpuDevice
+
+from .outcome import outcome
 
 CUDA = {
     "exp": 2, "exp2": 2, "expm1": 1, "log": 1, "log2": 1, "log10": 2, "log1p": 1,
@@ -162,8 +165,8 @@ def updated(document: str, new: str) -> str:
     return "\n".join([head.rstrip() + "\n", *(named[key] for key in sorted(named))])
 
 
-def main() -> None:
-    """Print the table, or keep it."""
+def main() -> int:
+    """Print the table, or keep it, and return the exit status."""
     parser = argparse.ArgumentParser(
         prog="python -m vkbackend.tools.ulp", description=(__doc__ or "").split("\n")[0]
     )
@@ -178,6 +181,13 @@ def main() -> None:
         help=f"keep the device's section in a Markdown file, or in {TABLE.name}",
     )
     given = parser.parse_args()
+    unknown = [name for name in given.names if name not in (*UNARY, *BINARY)]
+    if unknown:
+        parser.error(f"there is no function {', '.join(unknown)}")
+    return outcome("ulp", lambda: _run(parser, given))
+
+
+def _run(parser: argparse.ArgumentParser, given: argparse.Namespace) -> int:
     device = fw.device(given.device)
     if given.write is not None:
         if given.names or not isinstance(device, GpuDevice):
@@ -187,13 +197,14 @@ def main() -> None:
         )
         found = section(device, measured((), device))
         given.write.write_text(updated(document, found), encoding="utf-8")
-        return
+        return 0
     print(f"device: {device.name}\n")
     print(f"{'function':14}{'ulp':>9}{'denormal':>10}{'cuda':>6}  worst at")
     for row in measured(given.names, device):
         name, ulp, denormal, cuda, where = row.cells()
         print(f"{name:14}{ulp:>9}{denormal:>10}{cuda:>6}  {where}")
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -9,6 +9,7 @@ records all in one tight loop and submits once.
 from __future__ import annotations
 
 import ctypes
+import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -108,10 +109,21 @@ class Batch:
         ArgumentError
             If something does not fit; the batch is as it was.
         """
-        x, y, z = groups
-        self.check_grid(pipeline, groups)
+        try:
+            x, y, z = map(operator.index, groups)
+        except (TypeError, ValueError) as error:
+            raise ArgumentError(
+                f"{pipeline.name}: {groups!r} is no grid ({error}); give workgroups in"
+                " x, y and z as three ints"
+            ) from None
+        self.check_grid(pipeline, (x, y, z))
         if type(arguments) is not bytes:
-            arguments = pipeline.pack(**arguments)  # type: ignore[arg-type]
+            if not isinstance(arguments, Mapping):
+                raise ArgumentError(
+                    f"{pipeline.name}: arguments must be bytes or a mapping of names"
+                    f" to values, not {type(arguments).__name__}"
+                )
+            arguments = pipeline.packer(tuple(arguments))(*arguments.values())
         if not pipeline.takes(len(arguments)):
             raise ArgumentError(
                 f"{pipeline.name}: the argument bytes have the wrong size:"
@@ -216,6 +228,7 @@ class Batch:
         value : int, default 0
             The word, from 0 to 2**32 - 1.
         """
+        value = operator.index(value)
         if not 0 <= value < 1 << 32:
             raise ArgumentError(
                 f"fill: the value does not fit: {value}; it must be in [0, 2**32)"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import struct
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -244,8 +245,11 @@ class ArrayQueue:
 
     def check_number(self, where: str, name: str, number: object) -> None:
         """Raise `ArgumentError` unless a kernel can take a number as a float."""
-        if not isinstance(number, int) and not hasattr(type(number), "__float__"):
-            raise ArgumentError(f"{where}: {name} is {number!r}; it must be a number")
+        try:
+            struct.pack("<f", number)
+        except (struct.error, TypeError, ValueError, OverflowError):
+            problem = f"{where}: {name} is {_shown(number)}; it must be a number"
+            raise ArgumentError(f"{problem} that a float32 can hold") from None
 
     def check_rounds(self, where: str, name: str, size: int, most: int) -> None:
         """Raise `ArgumentError` where a software device would loop too often."""
@@ -284,3 +288,11 @@ class ArrayQueue:
 def is_half(handle: Handle) -> bool:
     """Return whether an array is float16."""
     return handle.dtype == _FLOAT16
+
+
+def _shown(given: object) -> str:
+    """Return how a message shows what was given; Python prints no int of any length."""
+    try:
+        return repr(given)
+    except ValueError:
+        return "an int too long to print"

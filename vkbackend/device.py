@@ -5,6 +5,8 @@
 from __future__ import annotations
 
 import contextlib
+import operator
+import re
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -146,6 +148,8 @@ class Device:
         OutOfDeviceMemory
             With the numbers.
         """
+        if type(size) is not int:
+            size = _whole("allocate", size)
         if size < 0:
             raise ArgumentError(
                 f"allocate: the size is negative: {size}; it must be 0 or more bytes"
@@ -482,9 +486,34 @@ _COUNTS = frozenset({"blocks", "allocations", "total_allocations", "reuses"})
 _submission = attrgetter("value")
 
 
+def _whole(where: str, size: Any) -> int:
+    """Return a size as Python's int; floats are refused, also whole ones."""
+    try:
+        return operator.index(size)
+    except TypeError:
+        raise ArgumentError(
+            f"{where}: the size is no whole number: {size!r}; give bytes as an int"
+        ) from None
+
+
+_FIELD_NAME = re.compile(r":[^:]*:")
+"""The name of a field, in the format of a structured array."""
+
+
 def _byte_view(where: str, data: Any) -> memoryview:
     """Return the bytes of an object without copying them."""
-    view = memoryview(data)
+    try:
+        view = memoryview(data)
+    except (TypeError, ValueError) as error:
+        raise ArgumentError(
+            f"{where}: {type(data).__name__} is not accepted ({error}); give bytes, or"
+            " an array of numbers"
+        ) from None
+    if "O" in _FIELD_NAME.sub("", view.format):
+        raise ArgumentError(
+            f"{where}: the data holds Python objects, which have no bytes of their own;"
+            " convert it to an array of numbers"
+        )
     if not view.c_contiguous:
         raise ArgumentError(
             f"{where}: the data is not C-contiguous: shape {view.shape}, strides"

@@ -17,17 +17,24 @@ from pathlib import Path
 
 from .errors import ShaderError
 
-_VERSION = re.compile(r"\s*#\s*version\b")
+_VERSION = re.compile(r"\s*#\s*version\b\s*(\d*)")
 _INCLUDE = re.compile(r"\s*#\s*include\b\s*(.*)")
 _QUOTED_NAME = re.compile(r'"([^"]+)"\s*(?://.*)?$')
 _IF = re.compile(r"\s*#\s*if")
 _ENDIF = re.compile(r"\s*#\s*endif\b")
+
+_OLDEST = 310
+"""Of the versions of GLSL the first with compute shaders, that of OpenGL ES."""
 
 MAX_DEPTH = 64
 """Most levels of includes."""
 
 MAX_SIZE = 1 << 24
 """Most characters of a shader with all its includes."""
+
+MAX_INCLUDES = 4096
+"""Most includes of a shader, each counted as often as it is expanded: those within
+`#if` are expanded each time, so that few files can make any number."""
 
 _SHOWN = 200
 
@@ -103,6 +110,13 @@ def expand(
     version = next((i for i, line in enumerate(lines) if _VERSION.match(line)), None)
     if version is None:
         raise ShaderError(f"{name}: there is no #version; begin with #version 460")
+    found = _VERSION.match(lines[version])
+    # Of older ones glslang prints its built-in functions on standard output.
+    if found is None or int(found[1][:9] or 0) < _OLDEST:
+        raise ShaderError(
+            f"{name}:{version + 1}: {lines[version].strip()[:_SHOWN]} has no compute"
+            " shaders; begin with #version 460"
+        )
     macros = []
     for key, value in defines.items():
         if "\n" in f"{key}{value}":
@@ -142,6 +156,7 @@ class _Expander:
         self.guards: dict[Path, str] = {}
         self.complete: set[Path] = set()
         self.size = 0
+        self.count = 0
 
     def add(self, file: File, *, skip: int, conditional: bool) -> None:
         """Append the lines of a file after `skip`, and of all that it includes."""
@@ -189,9 +204,26 @@ class _Expander:
             self.complete.add(path)
         guard = self.guards.setdefault(path, f"INCLUDED_{len(self.guards)}")
         self.lines += [f"#ifndef {guard}", f"#define {guard}"]
-        text = path.read_text(encoding="utf-8", errors="replace")
+        self.count += 1
+        if self.count > MAX_INCLUDES:
+            raise ShaderError(
+                f"{where}: the shader is too large: it has {self.count} includes; at"
+                f" most {MAX_INCLUDES} are accepted"
+            )
+        text = self.read(path, where)
         self.add(File(name, path, text), skip=0, conditional=conditional)
         self.lines.append("#endif")
+
+    def read(self, path: Path, where: str) -> str:
+        """Return the content of a file; of one that is too large more than allowed."""
+        try:
+            with open(path, encoding="utf-8", errors="replace") as file:
+                return file.read(MAX_SIZE + 1)
+        except OSError as error:
+            raise ShaderError(
+                f"{where}: {path} cannot be read: {error.strerror}; it must be a file"
+                " that this user may read"
+            ) from None
 
     def find(self, target: str, where: str) -> tuple[Path, str]:
         """Return the path of an included file, and what errors call it."""
@@ -203,7 +235,7 @@ class _Expander:
         for folder, shown in places:
             path = self.inside(folder, target)
             outside |= path is None
-            if path is not None and _is_file(path):
+            if path is not None and is_file(path):
                 name = posixpath.normpath(posixpath.join(shown, target))
                 return path, name
         looked = ", ".join(str(folder) for folder, _ in places)
@@ -227,7 +259,8 @@ class _Expander:
         return path if any(path.is_relative_to(root) for root in self.roots) else None
 
 
-def _is_file(path: Path) -> bool:
+def is_file(path: Path) -> bool:
+    """Return whether there is such a file, whatever the name."""
     try:
         return path.is_file()
     except (OSError, ValueError):

@@ -98,7 +98,7 @@ class Pipeline:
         ArgumentError
             If a name is unknown, missing or given twice.
         """
-        names = tuple(names)
+        names = tuple(map(str, names))
         fields = tuple(field.name for field in self.arguments.fields)
         if sorted(names) != sorted(fields):
             raise ArgumentError(_name_error(self.name, fields, names))

@@ -19,7 +19,7 @@ from . import config, disk_cache
 from .compiler import REMEDY, Compiler, compiler, describe
 from .errors import NoCompilerError, ShaderError
 from .glslang import SlangGlslang
-from .include import Source, expand
+from .include import Source, expand, is_file
 
 __all__ = [
     "cached_module",
@@ -50,6 +50,8 @@ _MESSAGE = re.compile(
 _GENERAL = re.compile(r"^(?:.*: )?error: (.+)$", re.MULTILINE | re.IGNORECASE)
 _QUOTED = re.compile(r"'([^']+)' :")
 _DIGEST_SIZE = hashlib.sha256().digest_size
+_FORMAT = 2
+"""Of the cache's files: those of another are not found, and go as what is not used."""
 
 
 def compile_glsl(
@@ -126,7 +128,7 @@ def load_kernel_source(name: str) -> tuple[str, Path]:
         If there is no such kernel.
     """
     path = glsl_folder() / f"{name}.comp"
-    if not path.is_file():
+    if not is_file(path):
         raise ShaderError(
             f"kernel {name!r}: there is no file {path}; the name must be a path under"
             " glsl, without .comp"
@@ -241,7 +243,7 @@ def _excerpt(line: str, problem: str) -> str:
 
 def _cache_entry(found: Compiler, spirv: tuple[int, int], text: str) -> Path:
     """Return the file of a cached module, named by everything that decides it."""
-    identity: list[object] = [found.name, found.version, spirv]
+    identity: list[object] = [_FORMAT, found.name, found.version, spirv]
     with contextlib.suppress(OSError):
         # Tells builds of one version apart; a library found by name has no file here.
         identity.append(os.stat(found.path).st_size)
@@ -254,16 +256,25 @@ def _read_cache(entry: Path) -> bytes | None:
     content = disk_cache.read(entry)
     if content is None:
         return None
-    words = cached_module(content)
+    words = cached_module(content, entry.name)
     if words is None:
         _warn_once(f"shader cache: {entry} is damaged; the shader is compiled again")
     return words
 
 
-def cached_module(content: bytes) -> bytes | None:
-    """Return the module in the content of a cache file, or None if it is damaged."""
+def cached_module(content: bytes, name: str) -> bytes | None:
+    """Return the module in a cache file of some name, or None if it is not that one."""
     digest, words = content[:_DIGEST_SIZE], content[_DIGEST_SIZE:]
-    return words if hashlib.sha256(words).digest() == digest else None
+    return words if _digest(words, name) == digest else None
+
+
+def _digest(words: bytes, name: str) -> bytes:
+    """Return what tells that a module is whole, and is what its file's name says.
+
+    A file may come to another's name, as when a file system is repaired or a backup is
+    put together; as a module it would be whole.
+    """
+    return hashlib.sha256(name.encode() + b"\n" + words).digest()
 
 
 def _write_cache(entry: Path, words: bytes) -> None:
@@ -271,7 +282,7 @@ def _write_cache(entry: Path, words: bytes) -> None:
     folder = entry.parent
     try:
         # Not durable: the digest tells what a power cut left.
-        disk_cache.write(entry, hashlib.sha256(words).digest() + words)
+        disk_cache.write(entry, _digest(words, entry.name) + words)
     except OSError as error:
         _warn_once(
             f"shader cache: cannot write to {folder}: {error.strerror};"

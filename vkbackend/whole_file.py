@@ -44,7 +44,8 @@ def save_whole(path: str | os.PathLike[str], content: bytes) -> None:
     OSError
         If it cannot be written; the old file is then as it was.
     """
-    target = _followed(os.fspath(path))
+    path = os.fsdecode(path)
+    target = _followed(path)
     old = None if target is None else _status(target)
     if target is None or (old is not None and not stat.S_ISREG(old.st_mode)):
         with open(path, "wb") as file:
@@ -52,7 +53,7 @@ def save_whole(path: str | os.PathLike[str], content: bytes) -> None:
         return
     effective = os.access in os.supports_effective_ids
     if old is not None and not os.access(target, os.W_OK, effective_ids=effective):
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), os.fspath(path))
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
     folder, name = os.path.split(target)
     with contextlib.suppress(OSError):
         # The second pattern is of versions whose unfinished files had longer names.

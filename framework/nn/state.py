@@ -62,7 +62,7 @@ def load_state(
     if strict and (missing or unexpected):
         raise StateError(
             f"{where}: missing keys: {', '.join(missing) or 'none'};"
-            f" unexpected keys: {', '.join(unexpected) or 'none'};"
+            f" unexpected keys: {', '.join(map(str, unexpected)) or 'none'};"
             " strict=False ignores both"
         )
     shared = [key for key in own if key in given]

@@ -265,8 +265,12 @@ def expand(x: Tensor, shape: Shape) -> Tensor:
         x.shape[dim - added] if size == -1 and dim >= added else size
         for dim, size in enumerate(shape)
     )
-    if broadcast_shapes("expand", x.shape, wanted) != wanted:
-        raise ShapeError(f"expand: {x.shape} does not expand to {shape}")
+    fits = broadcast_shapes("expand", x.shape, wanted) == wanted
+    if not fits or min(wanted, default=0) < 0:
+        raise ShapeError(
+            f"expand: {x.shape} does not expand to {shape}; each size is 0 or more, or"
+            " -1 where there is one to keep"
+        )
     check_numel("expand", wanted)
     return x if wanted == x.shape else _expand(x, wanted)
 

@@ -1,5 +1,6 @@
 """Tensors in files."""
 
+import json
 import os
 import stat
 import subprocess
@@ -15,6 +16,7 @@ import torch
 
 import vkbackend.framework as fw
 from tests.compare import assert_close
+from vkbackend.errors import ArgumentError
 from vkbackend.framework import serialize
 from vkbackend.framework.device import Device
 from vkbackend.framework.dtype import DTYPES
@@ -113,6 +115,16 @@ def test_a_file_that_is_cut_off(path: Path) -> None:
         fw.load(path)
 
 
+@pytest.mark.parametrize("shape", [[1] * 65, [0, 1 << 62], [0, 1 << 62, 1 << 62]])
+def test_a_shape_that_no_array_has(shape: list[int], path: Path) -> None:
+    size = 0 if 0 in shape else 4
+    row = {"dtype": "F32", "shape": shape, "data_offsets": [0, size]}
+    header = json.dumps({"x": row}).encode()
+    path.write_bytes(len(header).to_bytes(8, "little") + header + bytes(size))
+    with pytest.raises(FileFormatError, match="`x` has no shape"):
+        fw.load(path)
+
+
 def test_a_dtype_that_we_have_not(path: Path) -> None:
     safetensors.torch.save_file({"x": torch.zeros(2, dtype=torch.float8_e5m2)}, path)
     with pytest.raises(DTypeError, match="`x` is F8_E5M2; accepted: bool, uint8"):
@@ -124,6 +136,37 @@ def test_only_named_tensors_are_saved(tensors: Any, path: Path) -> None:
     with pytest.raises(TypeError, match="each name must be a string, each value a te"):
         fw.save(tensors, path)
     assert not path.exists()
+
+
+@pytest.mark.parametrize("tensors", [[fw.ones(1)], None, fw.ones(1)])
+def test_only_mappings_are_saved(tensors: Any, path: Path) -> None:
+    with pytest.raises(TypeError, match="give a mapping of names to tensors"):
+        fw.save(tensors, path)
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("name", ["__metadata__", "weight\ud800"])
+def test_a_name_that_the_format_cannot_hold(name: str, path: Path) -> None:
+    # Such files were written, and refused by each reader.
+    fw.save({"x": fw.ones(1)}, path)
+    with pytest.raises(ArgumentError, match=r"save: the name '"):
+        fw.save({"x": fw.zeros(1), name: fw.ones(1)}, path)
+    assert fw.load(path)["x"].item() == 1.0
+
+
+def test_more_names_than_the_format_holds(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serialize, "_MOST_HEADER", 100)
+    fw.save({"x": fw.ones(1)}, path)
+    with pytest.raises(ArgumentError, match="the format holds 100"):
+        fw.save({"x" * 100: fw.ones(1)}, path)
+    assert fw.load(path)["x"].item() == 1.0
+
+
+def test_a_path_in_bytes(path: Path) -> None:
+    fw.save({"x": fw.ones(1)}, os.fsencode(path))  # type: ignore[arg-type]
+    assert fw.load(os.fsencode(path))["x"].item() == 1.0  # type: ignore[arg-type]
 
 
 LIMITED = """

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from vkbackend.tools.script import run_as_main
+from vkbackend.tools.script import missing, run_as_main
 
 PROGRAM = """
 import sys
@@ -54,3 +54,9 @@ def test_what_it_raises_comes_out(
     with pytest.raises(error):
         run_as_main(str(path), [])
     assert (sys.argv, sys.path) == before
+
+
+def test_programs_that_there_are_not(script: Path) -> None:
+    assert missing(str(script)) == missing("json") == ""
+    for name in ("none.py", "no.such.module", "/dev/null", ".", ""):
+        assert missing(name) == f"there is no file or module {name}"

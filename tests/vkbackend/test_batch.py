@@ -227,6 +227,11 @@ def test_bad_arguments_never_reach_the_device(device: Device) -> None:
     rows: tuple[tuple[tuple[Any, ...], str], ...] = (
         (((most[0] + 1, 1, 1), good), "the grid does not fit"),
         (((1, -1, 1), good), "the grid does not fit"),
+        (((1.5, 1, 1), good), "is no grid"),
+        (((1, 1), good), "is no grid"),
+        ((1, good), "is no grid"),
+        (((1, 1, 1), None), "bytes or a mapping of names to values, not NoneType"),
+        (((1, 1, 1), {**good, 1: 2}), "unknown 1; the kernel takes"),
         (
             ((1, 1, 1), {**good, "d": 1}),
             "unknown d; the kernel takes x, y, count, a, b",

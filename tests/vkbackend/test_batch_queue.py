@@ -61,6 +61,9 @@ def test_what_no_kernel_can_take_is_refused_when_queued(
         ("matmul: n is 2.0; it must be an int", lambda: batch.matmul(x, x, 3, 2, 2.0)),
         ("softmax: columns is 1.5; it must be an int", lambda: batch.softmax(x, 1.5)),
         ("scale: factor is None; it must be a number", lambda: batch.scale(x, None)),
+        ("scale: factor is 1e+300; it must", lambda: batch.scale(x, 1e300)),
+        ("factor is an int too long to print", lambda: batch.scale(x, 10**5000)),
+        ("scale: factor is array(", lambda: batch.scale(x, np.ones(2))),
         (
             "layer_norm: eps is 'a'; it must be a number",
             lambda: batch.layer_norm(x, eps="a"),

@@ -6,6 +6,7 @@ import json
 import operator
 import threading
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -95,6 +96,40 @@ def test_upload_takes_arrays(device: Device) -> None:
 def test_upload_refuses_strides(device: Device) -> None:
     with pytest.raises(ArgumentError, match=r"not C-contiguous: shape \(3,\)"):
         device.upload(np.ones(6)[::2], device.allocate(100))
+
+
+STRUCTURED = np.dtype([("O", "f4"), ("at", "O")])
+
+
+@pytest.mark.device
+@pytest.mark.parametrize("dtype", [object, STRUCTURED])
+def test_objects_of_python_have_no_bytes(device: Device, dtype: Any) -> None:
+    # Read into, such an array would hold pointers to anywhere.
+    buffer = device.allocate(64)
+    data = np.zeros(2, dtype)
+    with pytest.raises(ArgumentError, match="holds Python objects"):
+        device.upload(data, buffer)
+    with pytest.raises(ArgumentError, match="holds Python objects"):
+        device.read(buffer, out=data)
+    fine = np.zeros(2, [("O", "f4"), ("at", "i4")])
+    device.upload(fine, buffer)
+    device.read(buffer, out=fine)
+
+
+@pytest.mark.device
+@pytest.mark.parametrize("data", [None, "text", 5, np.zeros(2, "M8[s]")])
+def test_only_bytes_are_uploaded(device: Device, data: Any) -> None:
+    with pytest.raises(ArgumentError, match="give bytes, or an array of numbers"):
+        device.upload(data, device.allocate(64))
+
+
+@pytest.mark.device
+@pytest.mark.parametrize("size", [1.5, float("nan"), 4096.0, "4", None])
+def test_a_size_is_a_whole_number(device: Device, size: Any) -> None:
+    # A float spoiled the pool's book-keeping.
+    with pytest.raises(ArgumentError, match="the size is no whole number"):
+        device.allocate(size)
+    assert device.allocate(np.int64(5)).size == 5  # type: ignore[arg-type]
 
 
 @pytest.mark.device

@@ -188,3 +188,33 @@ def test_includes_without_end_are_refused(tmp_path: Path) -> None:
     for name in ("d0", "w0"):
         with pytest.raises(ShaderError, match="the shader is too large"):
             expand(f'#version 460\n#include "{name}.glsl"', "m", {}, (folder,))
+
+
+def test_small_files_that_make_many_includes_are_refused(tmp_path: Path) -> None:
+    # 40 files made 2**40 includes, one after another.
+    twice = '#if 1\n#include "w{0}.glsl"\n#include "w{0}.glsl"\n#endif\n'
+    rows = {f"w{i}": twice.format(i + 1) for i in range(40)}
+    folder = write(tmp_path, **rows, w40="")
+    with pytest.raises(ShaderError, match=r"it has 4097 includes; at most 4096"):
+        expand('#version 460\n#include "w0.glsl"', "m", {}, (folder,))
+
+
+def test_no_more_of_a_file_is_read_than_a_shader_may_have(tmp_path: Path) -> None:
+    with open(tmp_path / "large.glsl", "wb") as file:
+        file.truncate(1 << 28)  # a hole, without blocks
+    with pytest.raises(ShaderError, match=r"glsl: the shader is too large: 1677"):
+        expand('#version 460\n#include "large.glsl"', "m", {}, (tmp_path,))
+
+
+@pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="needs /proc")
+def test_a_file_that_cannot_be_read() -> None:
+    folder = Path("/proc/self")
+    with pytest.raises(ShaderError, match=r"m:2: .*/mem cannot be read: .+; it must"):
+        expand('#version 460\n#include "mem"', "m", {}, (folder,))
+
+
+@pytest.mark.parametrize("version", ["", "0", "-1", "110", "140", "300 es", "abc"])
+def test_versions_without_compute_shaders(version: str) -> None:
+    # glslang prints 300 kB of built-in functions on standard output for some of them.
+    with pytest.raises(ShaderError, match=r"^m:2: #version .*has no compute shaders"):
+        expand(f"\n#version {version}\nvoid main() {{}}", "m", {}, ())

@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,7 @@ device.close()
 def test_hostile_shaders_are_refused_and_end_nothing() -> None:
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", ALL_IN_ONE_PROCESS],
+        cwd=Path(hostile.__file__).parents[1],
         capture_output=True,
         text=True,
         check=False,

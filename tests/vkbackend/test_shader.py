@@ -194,14 +194,28 @@ def test_damaged_entry_is_compiled_again(
 ) -> None:
     words = build()
     (entry,) = (config.cache_folder() / "spirv").iterdir()
-    assert shader.cached_module(entry.read_bytes()) == words
+    assert shader.cached_module(entry.read_bytes(), entry.name) == words
     entry.write_bytes(damage(entry.read_bytes()))
-    assert shader.cached_module(entry.read_bytes()) is None
+    assert shader.cached_module(entry.read_bytes(), entry.name) is None
     with pytest.warns(RuntimeWarning, match=r"shader cache: .+ is damaged") as warned:
         assert build() == words
     assert len(warned) == 1
     assert build() == words
     assert counting.calls == 2
+
+
+def test_an_entry_under_the_name_of_another_is_compiled_again(
+    counting: Counting,
+) -> None:
+    words = build()
+    (entry,) = (config.cache_folder() / "spirv").iterdir()
+    other = build(T="int")
+    (second,) = set(entry.parent.iterdir()) - {entry}
+    second.write_bytes(entry.read_bytes())
+    with pytest.warns(RuntimeWarning, match=r"shader cache: .+ is damaged"):
+        assert build(T="int") == other
+    assert build() == words
+    assert counting.calls == 3
 
 
 def test_folder_that_cannot_be_written(counting: Counting, tmp_path: Path) -> None:
@@ -215,7 +229,8 @@ def test_folder_that_cannot_be_written(counting: Counting, tmp_path: Path) -> No
 def test_entry_is_the_module_after_its_digest(counting: Counting) -> None:
     words = build()
     (entry,) = (config.cache_folder() / "spirv").iterdir()
-    assert entry.read_bytes() == hashlib.sha256(words).digest() + words
+    named = entry.name.encode() + b"\n" + words
+    assert entry.read_bytes() == hashlib.sha256(named).digest() + words
 
 
 def test_kernels_of_the_package() -> None:
@@ -225,9 +240,10 @@ def test_kernels_of_the_package() -> None:
         assert shader.load_kernel_source(name) == (path.read_text(), path)
 
 
-def test_unknown_kernel() -> None:
-    with pytest.raises(ShaderError, match=r"^kernel 'no/such': there is no file .+;"):
-        shader.load_kernel_source("no/such")
+@pytest.mark.parametrize("name", ["no/such", "x" * 5000, "null\0byte", "\ud800"])
+def test_unknown_kernel(name: str) -> None:
+    with pytest.raises(ShaderError, match=r"(?s)^kernel '.+': there is no file .+;"):
+        shader.load_kernel_source(name)
 
 
 def test_broken_module_is_not_disassembled() -> None:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from ..outcome import outcome
 from . import ceiling, products, record, rows, streams, training, transfers
 from .measure import device_to_measure, measure
 from .peer import PEERS, Peer
@@ -19,10 +20,7 @@ _FAMILIES = (streams, rows, products, transfers, training)
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run workloads; the exit status is 1 when a result was wrong or one failed."""
     options = _parser().parse_args(arguments)
-    device = device_to_measure(options.device)
-    if device is None:
-        return 1
-    return _run(options, device)
+    return outcome("bench", lambda: _run(options))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -69,7 +67,10 @@ def _chosen(only: Sequence[str], size: str) -> list[Workload]:
     return found
 
 
-def _run(options: argparse.Namespace, device: Any) -> int:
+def _run(options: argparse.Namespace) -> int:
+    device = device_to_measure(options.device)
+    if device is None:
+        return 1
     info = device.gpu.info
     software = info.kind == "software"
     size = options.size or ("small" if software else "full")

@@ -21,6 +21,7 @@ import numpy as np
 import vkbackend.framework as fw
 from vkbackend.framework import Tensor
 
+from ..outcome import outcome
 from .clock import device_seconds, wall_seconds
 from .measure import device_to_measure
 
@@ -156,6 +157,10 @@ def _parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the tables; the exit status is 1 where there is no device."""
     options = _parser().parse_args(arguments)
+    return outcome("bench.sizes", lambda: _run(options))
+
+
+def _run(options: argparse.Namespace) -> int:
     device = device_to_measure(options.device)
     if device is None:
         return 1

@@ -24,6 +24,8 @@ def main(requests: Sequence[tuple[str, dict[str, Any]]]) -> None:
 
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     known = {**probes.PROBES, **selftest.TESTS}
+    channel.write("\n")  # from here on the time is a probe's
+    channel.flush()
     for name, arguments in requests:
         channel.write(json.dumps(answer(known[name], arguments)) + "\n")
         channel.flush()

@@ -9,11 +9,11 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from ..outcome import is_terminal, outcome
 from . import privacy, text
 from .diagnosis import diagnose
 from .report import Options, gather
 
-_PIPE_CLOSED = 141
 _INTERRUPTED = 130
 
 
@@ -21,13 +21,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Look at this machine; the exit status is 0 when the library can work."""
     options = _parser().parse_args(arguments)
     try:
-        return _run(options)
+        return outcome("vkdoctor", lambda: _run(options))
     except KeyboardInterrupt:
         return _INTERRUPTED
-    except BrokenPipeError:
-        # The reader has gone; what is left in the buffer goes nowhere, silently.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return _PIPE_CLOSED
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -78,17 +74,19 @@ def _shown(report: dict[str, Any], options: argparse.Namespace) -> str:
     if options.json:
         return json.dumps(report, indent=2)
     colour = options.color == "always" or (
-        options.color == "auto" and sys.stdout.isatty() and "NO_COLOR" not in os.environ
+        options.color == "auto"
+        and is_terminal(sys.stdout)
+        and "NO_COLOR" not in os.environ
     )
     shown = text.render(report, shutil.get_terminal_size().columns, colour)
-    encoding = sys.stdout.encoding or "utf-8"
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     return shown.encode(encoding, "replace").decode(encoding)
 
 
 @contextlib.contextmanager
 def _progress() -> Iterator[Callable[[str], None]]:
     """Yield what tells a terminal, in one line, which probe is asked."""
-    if not sys.stderr.isatty():
+    if not is_terminal(sys.stderr):
         yield lambda name: None
         return
 

@@ -30,6 +30,8 @@ _PROGRAM = (
 )
 # One that has answered everything, or crashed, ends at once.
 _GRACE_SECONDS = 1.0
+# Of the interpreter and its imports, which no probe is to blame for.
+_START_SECONDS = 60.0
 _TAIL_BYTES = 4096
 # The lines of faulthandler about the thread that crashed.
 _CRASHED_IN = re.compile(r"most recent call first\):\s+File .*? in (\w+)")
@@ -99,6 +101,7 @@ def ask(
             break
         rest = requests[len(outcomes) :]
         with _Child(rest, environment or {}) as child:
+            child.await_start()
             for request in rest:
                 progress(request.probe)
                 outcome = child.answer(limit_seconds)
@@ -147,6 +150,13 @@ class _Child:
             for line in stream:
                 self._lines.put(line)
         self._lines.put(b"")
+
+    def await_start(self) -> None:
+        """Wait until the process is ready for requests, or has ended."""
+        with contextlib.suppress(queue.Empty):
+            line = self._lines.get(timeout=_START_SECONDS)
+            if not line.endswith(b"\n"):
+                self._lines.put(line)
 
     def answer(self, limit_seconds: float) -> Outcome:
         """Return the next answer, or what became of the process."""

@@ -161,7 +161,7 @@ def caches() -> Json:
     damaged = 0
     for path in spirv[:_MOST_CHECKED]:
         content = disk_cache.read(path)
-        damaged += content is None or cached_module(content) is None
+        damaged += content is None or cached_module(content, path.name) is None
     leftovers = folder.glob(f"*/{UNFINISHED}*")
     return {
         "folder": str(folder),

@@ -14,6 +14,8 @@ import vkbackend
 from vkbackend import shader
 from vkbackend.device import Device
 
+from ..outcome import is_terminal, outcome
+from ..script import missing
 from . import assembly, script, text
 from .difference import differences
 from .lint import Complaint, lint
@@ -102,22 +104,15 @@ def main(arguments: Sequence[str] | None = None, output: TextIO | None = None) -
     words = list(sys.argv[1:] if arguments is None else arguments)
     mode = words.pop(0) if words[:1] in (["diff"], ["lint"]) else ""
     options = _parser(mode).parse_args(words)
-    session = _Session(options, output or sys.stdout)
-    try:
-        return _MODES[mode](session)
-    except vkbackend.Error as error:
-        print(f"vkspirv: {error}", file=sys.stderr)
-        return 2
-    except BrokenPipeError:
-        # Whoever reads has seen enough; nothing may be printed at exit either.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+    return outcome(
+        "vkspirv", lambda: _MODES[mode](_Session(options, output or sys.stdout))
+    )
 
 
 class _Session:
     """One call: its options, its targets, and where its output goes."""
 
-    def __init__(self, options: argparse.Namespace, output: TextIO) -> None:
+    def __init__(self, options: argparse.Namespace, output: TextIO | None) -> None:
         self.options = options
         self.output = output
         self.device: Device | None = None
@@ -131,6 +126,9 @@ class _Session:
         """Return what the command line names."""
         options = self.options
         if options.script:
+            problem = missing(options.script[0])
+            if problem:
+                raise vkbackend.ShaderError(f"--script: {problem}")
             return script.collect(options.script[0], options.script[1:])
         found = [
             find(
@@ -149,7 +147,7 @@ class _Session:
 
     def page(self) -> text.Page:
         """Return an empty page for this terminal."""
-        colour = self.output.isatty() and not os.environ.get("NO_COLOR")
+        colour = is_terminal(self.output) and not os.environ.get("NO_COLOR")
         return text.Page(shutil.get_terminal_size().columns, colour)
 
     def print(self, content: object) -> None:

@@ -122,7 +122,7 @@ def test_threads_work_a_bounded_number_ahead() -> None:
     next(batches)
     # Six are asked for at first, and one more when the first has arrived.
     for _ in range(7):
-        assert started.acquire(timeout=10)
+        assert started.acquire(timeout=60)
     assert not started.acquire(blocking=False)
     batches.close()  # type: ignore[attr-defined]
 

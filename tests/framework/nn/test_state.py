@@ -29,6 +29,8 @@ def test_strict_names_every_difference(layer: nn.Linear) -> None:
         " unexpected keys: scale; strict=False ignores both"
     )
     assert (layer.weight.detach().numpy() == before).all()
+    with pytest.raises(StateError, match="unexpected keys: 5;"):
+        layer.load_state_dict({**layer.state_dict(), 5: fw.zeros(2)})  # type: ignore[dict-item]
 
 
 def test_not_strict_takes_what_there_is(layer: nn.Linear) -> None:

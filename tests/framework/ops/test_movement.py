@@ -82,6 +82,15 @@ def test_flatten(make: Make) -> None:
     assert str(raised.value) == "flatten: start_dim 2 comes after end_dim 1"
 
 
+@pytest.mark.parametrize("shape", [(-1, 1, 5, 7), (2, -3, 5, 7), (-2, 5, 7)])
+def test_expand_to_a_negative_size(shape: tuple[int, ...], make: Make) -> None:
+    x = make(DATA[:1])
+    with pytest.raises(ShapeError, match="expand: "):
+        x.expand(shape)
+    with pytest.raises(ShapeError, match="expand: "):
+        x.sum().expand(-1)
+
+
 def test_expand(make: Make) -> None:
     x = make(DATA[:1])
     assert x.expand(3, -1, 7).shape == (3, 5, 7)
