@@ -2,10 +2,10 @@
 
 A training loop walks the same tape in every step. What the rules ask for depends on
 how the tape is wired, on the calls that left its entries, which are known by the same
-object when they are alike (`GradNode.kind`), on their numbers and on nothing else. So
-the first walk of a kind is only remembered, the second is watched, and what it asked
-for is asked for again by the next ones: nodes of the same forms, on the values that are
-saved now.
+object when they are alike (`GradNode.kind`), on their order and their numbers, and on
+nothing else. So the first walk of a kind is only remembered, the second is watched, and
+what it asked for is asked for again by the next ones: nodes of the same forms, on the
+values that are saved now.
 
 Only the library's own rules are known to be such, and only plain walks are repeated:
 into leaves that have no gradient, without hooks, and not for gradients of gradients.
@@ -115,6 +115,9 @@ class Tape:
                     key.append(each or str(each))
                 elif kind not in _NAMED:
                     key.append(repr(each))
+        # Gradients are added up in the order of the calls, which wiring leaves open.
+        called = [node.sequence for node in nodes]
+        key += sorted(range(len(nodes)), key=called.__getitem__)
         for leaf in leaves:
             if leaf.own_grad is not None or leaf.hooks or leaf.results is not results:
                 return False

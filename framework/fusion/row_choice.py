@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 from .. import tuning
 from ..dispatch import Placed
-from .build import FusedKernel, Wiring
+from ..dtype import float32
+from ..shape import Layout
+from .build import FusedKernel
 from .row_build import (
     Tile,
     build_rows,
@@ -74,14 +76,11 @@ def build_chosen_rows(
     others = [name for name in ways if name != own]
     made = {id(value) for node in nodes for value in node.outputs}
     results = made & wanted
-    question = tuning.question_of(
-        "+".join(node.op.name for node in nodes),
-        {
-            f"in{k}": Placed(layout.shape, value.dtype, layout)
-            for k, (value, layout) in enumerate(Wiring(nodes).operands.values())
-        },
-        {"split": space.split, "outputs": len(results)},
-    )
+    # Of the rows alone: what else a kernel does depends on how the graph is cut, and
+    # the order of sums must not.
+    shape = space.rows, space.columns
+    rows = Placed(shape, float32, Layout.contiguous(shape))
+    question = tuning.question_of("rows", {"x": rows}, {})
     subject = tuning.Subject(nodes, results, own, others)
     chosen = ways.get(tuning.choice(gpu, question, subject))
     return usual if chosen is None else build_rows(nodes, wanted, gpu, 0, chosen)

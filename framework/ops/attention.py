@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ..autograd import is_grad_enabled
@@ -21,9 +22,11 @@ from .element import statistic_dtype
 from .extreme import amax
 from .flash_attention import (
     MOST_HEAD,
+    QUAD,
     flash_attention,
     flash_key_grad,
     flash_query_grad,
+    in_quads,
 )
 from .linalg import matmul
 from .movement import expand, reshape, transpose
@@ -202,6 +205,8 @@ def scaled_dot_product_attention(
         width = v.shape[3]
         if units:
             q, k, v = (_in_words(x, max(q.shape[3], width)) for x in (q, k, v))
+        elif any(x.layout.offset % QUAD for x in (q, k, v)):
+            q, k, v = _in_quads(q, k, v)
         rest = (scale, is_causal, dropout_p, units)
         rows, _ = flash_attention(q, k, v, mask, seed, *rest)
         out = narrow(transpose(rows, 1, 2), 3, 0, width)
@@ -292,6 +297,19 @@ def _in_words(x: Tensor, width: int) -> Tensor:
     if missing:
         return pad(x, (0, missing))
     return x if in_words(Placed(x.shape, x.dtype, x.layout)) else copy(x)
+
+
+def _in_quads(*vectors: Tensor) -> Sequence[Tensor]:
+    """Return vectors, copied where only their start keeps them from whole quads.
+
+    Where a tensor lies must not decide which kernel sums, and so in which order.
+    """
+    device = vectors[0].device
+    starts = [Placed(x.shape, x.dtype, x.layout._replace(offset=0)) for x in vectors]
+    software = not isinstance(device, GpuDevice) or device.gpu.info.kind == "software"
+    if software or not all(map(in_quads, starts)):
+        return vectors
+    return [copy(x) if x.layout.offset % QUAD else x for x in vectors]
 
 
 def _by_ops(

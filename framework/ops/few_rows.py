@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..dispatch import MAX_GROUPS, Argument, Dispatch, Placed, Scratch, fold_grid
 from ..dtype import DType, bfloat16, float16, float32, int8
 from ..shape import TensorSpec, ceil_div
 from .element import storage_defines
-from .pack import VECTOR_SIZE, Side, fits
+from .pack import VECTOR_SIZE, Side, fits, vectors
 from .reducing import sum_rows
 
 if TYPE_CHECKING:
@@ -83,9 +84,21 @@ def few_rows(
         return None
     if min(m, n) > MOST_ROWS or batch > MAX_GROUPS or matrix.outer * k < SMALLEST:
         return None
-    if not fits(matrix, width, 1, k) or k % width:
+    if k % width or not (fits(matrix, width, 1, k) or _is_shifted(matrix, width)):
         return None
     return _dispatches(gpu, a, b, matrix, dtype)
+
+
+def _is_shifted(matrix: Side, width: int) -> bool:
+    """Return whether only where it starts keeps a matrix from being read in vectors.
+
+    It is packed then: where a tensor lies must not decide in which order sums are
+    taken. Those of integers are the same in any order.
+    """
+    x = matrix.x
+    start = dataclasses.replace(x, layout=x.layout._replace(offset=0))
+    k = x.shape[matrix.k_dim]
+    return x.dtype is not int8 and fits(matrix._replace(x=start), width, 1, k)
 
 
 def _dispatches(
@@ -103,13 +116,12 @@ def _dispatches(
     out: str | Scratch = "out"
     if parts > 1:
         out = Scratch("partial", 4 * parts * batch * m * n)
-    line_dim = matrix.outer_dim if matrix.along_k else matrix.k_dim
-    strides = matrix.x.layout.strides
+    operand = vectors(matrix, width, 1, k)
     push: dict[str, Argument] = {"x": "b" if matrix.name == "a" else "a"}
-    push |= {"matrix": matrix.name, "out_": out, "n": matrix.outer, "k": k // parts}
+    push |= {"matrix": operand.memory, "out_": out, "n": matrix.outer, "k": k // parts}
     push |= {"batches": batch, "x_row": x.layout.strides[x_row]}
     push |= {"x_column": x.layout.strides[x_k], "x_batch": x.layout.strides[0]}
-    push |= {"line": strides[line_dim] // width, "matrix_batch": strides[0] // width}
+    push |= {"line": operand.line, "matrix_batch": operand.batch}
     push |= {"out_row": n if x is a else 1, "out_column": 1 if x is a else n}
     push |= {"out_batch": m * n}
     constants = {"LOCAL_X": shape.workgroup, "ROWS": rows, "ACROSS": shape.across}
@@ -125,7 +137,8 @@ def _dispatches(
     if a.dtype is int8 and "integer_dot_product" in gpu.supported:
         defines["INTEGER_DOT"] = "1"
     grid = fold_grid(groups, batch * parts)
-    found = [Dispatch("matmul/few_rows", grid, push, constants, defines)]
+    product = Dispatch("matmul/few_rows", grid, push, constants, defines)
+    found = [*operand.packing, product]
     if parts > 1:
         assert isinstance(out, Scratch)
         result = TensorSpec((batch, m, n), dtype)

@@ -59,6 +59,9 @@ class QuadTile(NamedTuple):
         return {**dict(zip(names, self)), "STAGED": 1}
 
 
+QUAD = 4
+"""Elements of vectors that are read together."""
+
 SLAB = 16
 """Elements of vectors that are in shared memory at a time."""
 
@@ -211,16 +214,16 @@ def _tile(
         rows = SOFTWARE_ROWS if vectors[0].shape[3] <= 64 else SOFTWARE_ROWS // 2
         found = {"LOCAL_X": size, "LANES": size, "TILE": SOFTWARE_TILE, "STAGED": 0}
         return found | {"ROWS": min(size, rows)}, defines
-    if all(map(_in_quads, vectors)):
+    if all(map(in_quads, vectors)):
         tile = _quad_tile(gpu, kernel, longest)
         return tile.constants(), defines | {"QUADS": "1"}
     return dict(GPU_TILE), defines
 
 
-def _in_quads(x: Placed) -> bool:
+def in_quads(x: Placed) -> bool:
     """Return whether the vectors of a tensor are whole quads of elements in memory."""
     steps = (x.shape[3], x.layout.offset, *x.layout.strides[:3])
-    return not any(step % 4 for step in steps)
+    return not any(step % QUAD for step in steps)
 
 
 def _quad_tile(gpu: DeviceInfo, kernel: str, head: int) -> QuadTile:

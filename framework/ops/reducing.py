@@ -296,7 +296,7 @@ def reduce_dispatches(
         chunks = max(chunks, ceil_div(count, SOFTWARE_ROUNDS))
     in_quads = lies_in_quads(gpu, x, kept, reduced)
     if in_quads:
-        reduction = _by_quads(reduction)
+        reduction = _by_quads(reduction, apart=x.layout.offset % QUAD != 0)
     kernel = reduction.kernel
     if chunks == 1:
         return [_dispatch(gpu, kernel, reduction.only, {"x": "x"}, kept, reduced)]
@@ -320,20 +320,28 @@ def wanted_groups(gpu: DeviceInfo, outputs: int) -> int:
 def lies_in_quads(
     gpu: DeviceInfo, x: Placed, kept: Collapsed, reduced: Collapsed
 ) -> bool:
-    """Return whether the elements of each output can be read four at a time."""
+    """Return whether the elements of each output are taken four at a time.
+
+    Also where they begin within a quad, and are read one by one: where a tensor lies
+    must not decide in which order they are summed.
+    """
     if gpu.kind == "software" or x.dtype not in QUAD_DTYPES:
         return False
-    steps = (*(kept.strides[0] if math.prod(kept.shape) > 1 else ()), x.layout.offset)
+    steps = kept.strides[0] if math.prod(kept.shape) > 1 else ()
     one_run = reduced.strides == ((1,),) and reduced.shape[0] % QUAD == 0
     return one_run and all(step % QUAD == 0 for step in steps)
 
 
-def _by_quads(reduction: Reduction) -> Reduction:
-    """Return the reduction with what reads the tensor itself reading quads."""
-    only, first = (
-        _with_macro(step, "QUADS") for step in (reduction.only, reduction.first)
-    )
-    return reduction._replace(only=only, first=first)
+def _by_quads(reduction: Reduction, apart: bool) -> Reduction:
+    """Return the reduction with what reads the tensor itself reading quads.
+
+    `apart` says that they do not begin at multiples of four elements.
+    """
+    macros = ("QUADS", "APART") if apart else ("QUADS",)
+    steps = reduction.only, reduction.first
+    for macro in macros:
+        steps = _with_macro(steps[0], macro), _with_macro(steps[1], macro)
+    return reduction._replace(only=steps[0], first=steps[1])
 
 
 def _with_macro(step: Step, name: str) -> Step:

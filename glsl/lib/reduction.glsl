@@ -10,7 +10,8 @@
 //
 // With the macro QUADS the elements of an output lie side by side, their number and all
 // strides of kept dimensions are multiples of four, and so is where they begin; then
-// MERGE is not defined. With TURNS too, chunks take turns, so that what is read at one time
+// MERGE is not defined. With APART too they begin anywhere, and are read one by one, in
+// the same order of sums. With TURNS too, chunks take turns, so that what is read at one time
 // lies side by side, and four elements share a test: quicker if `merge` is short (sums of
 // 64 Mi floats on an NVIDIA H200, driver 580.159.04, 2026-11-21: 0.065 ms, not 0.066), and
 // slower if it is long (argmax of 8192 x 8192: 0.093, not 0.079).
@@ -102,6 +103,16 @@ uint reduced_offset(uint index) {
     return offset + index * reduced_stride[REDUCED_DIMS - 1];
 }
 
+#ifdef APART
+ACC4 load_apart(uint offset) {
+    return ACC4(load(x, offset), load(x, offset + 1), load(x, offset + 2),
+                load(x, offset + 3));
+}
+#define QUAD_AT(offset) load_apart(offset)
+#else
+#define QUAD_AT(offset) load_quad(quads, (offset) / 4)
+#endif
+
 #ifdef ONCE
 shared bool is_last;
 
@@ -143,13 +154,15 @@ void main() {
     State state[ACCUMULATORS];
     for (uint i = 0; i < ACCUMULATORS; ++i) state[i] = first;
 #ifdef QUADS
+#ifndef APART
     QuadsIn quads = QuadsIn(x);
+#endif
 #ifdef TURNS
     for (uint index = gl_WorkGroupID.z * turn + 4 * part; index < end;
          index += gl_NumWorkGroups.z * turn) {
         ACC4 values[IN_FLIGHT];
         [[unroll]] for (uint k = 0; k < IN_FLIGHT; ++k)
-            values[k] = load_quad(quads, (base + min(index + k * 4 * GROUP, end - 4)) / 4);
+            values[k] = QUAD_AT(base + min(index + k * 4 * GROUP, end - 4));
         [[unroll]] for (uint k = 0; k < IN_FLIGHT; ++k) {
             uint mine = index + k * 4 * GROUP;
             if (mine < end)
@@ -162,7 +175,7 @@ void main() {
          index += GROUP * 4 * IN_FLIGHT) {
         ACC4 values[IN_FLIGHT];
         for (uint k = 0; k < IN_FLIGHT; ++k)
-            values[k] = load_quad(quads, (base + min(index + k * 4 * GROUP, end - 4)) / 4);
+            values[k] = QUAD_AT(base + min(index + k * 4 * GROUP, end - 4));
         for (uint k = 0; k < IN_FLIGHT; ++k)
             for (uint i = 0; i < ACCUMULATORS; ++i) {
                 uint mine = index + k * 4 * GROUP + i;

@@ -142,6 +142,26 @@ def test_operands_that_change_places_are_another_kind(place: Any) -> None:
                 assert leaf.grad.tolist() == [expected[id(leaf)]] * 3
 
 
+def test_calls_in_another_order_are_another_kind(place: Any) -> None:
+    """Gradients are added up in that order, whatever was done before."""
+    rng = np.random.default_rng(5)
+    (x,) = leaves(place, rng.normal(size=50).astype("f4"))
+    factors = leaves(place, *rng.normal(size=(3, 50)).astype("f4"))
+
+    def gradient(order: tuple[int, ...]) -> np.ndarray:
+        x.grad = None
+        made = {k: x * factors[k].detach() for k in order}
+        (made[0] + made[1] + made[2]).sum().backward()
+        found: np.ndarray = x.grad.numpy()
+        return found
+
+    expected = gradient((2, 0, 1))
+    for _ in range(ROUNDS):
+        gradient((0, 1, 2))
+    assert known(place) == 1
+    np.testing.assert_array_equal(gradient((2, 0, 1)), expected)
+
+
 def test_what_was_changed_in_place_is_refused(place: Any) -> None:
     (x,) = leaves(place, np.ones(3, np.float32))
     for turn in range(ROUNDS):

@@ -104,6 +104,30 @@ def test_against_numpy(gpu: Device, kernels: list[str], turned: str) -> None:
     check(gpu, kernels, SIZES, turned, "float32", 1e-6)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("turned", [False, True])
+def test_the_order_of_sums_is_the_same_wherever_they_begin(
+    gpu: Device, kernels: list[str], dtype: str, turned: bool
+) -> None:
+    """A matrix that begins within a vector is packed."""
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=(2, 3, 64)).astype("f4")
+    matrix = rng.normal(size=(2, 64, 64)).astype("f4")
+
+    def found(start: int) -> bytes:
+        flat = np.concatenate([np.zeros(start, "f4"), matrix.ravel()])
+        given = fw.tensor(flat, dtype, gpu)[start:].reshape(matrix.shape)
+        kernels.clear()
+        out = fw.tensor(x, dtype, gpu) @ (given.mT if turned else given)
+        answer = out.numpy().tobytes()
+        packing = ["matmul/pack"] if start else []
+        assert kernels[: len(packing) + 1] == [*packing, "matmul/few_rows"]
+        return answer
+
+    expected = found(0)
+    assert found(1) == found(2) == expected
+
+
 @pytest.mark.parametrize("dtype", BOUNDS)
 @narrow_sizes(3)
 @narrow_turned

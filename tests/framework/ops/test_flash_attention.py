@@ -43,6 +43,29 @@ def as_on_gpu(gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch) -> Iterator[GpuDe
     gpu.plans.clear()
 
 
+def test_the_order_of_sums_is_the_same_wherever_they_begin(quads: GpuDevice) -> None:
+    """Of float32, whose kernels read vectors in quads."""
+    parts = np.random.default_rng(4).normal(size=(3, 2, 2, 19, 8)).astype("f4")
+
+    def found(start: int) -> list[bytes]:
+        leaves = [
+            fw.tensor(
+                np.concatenate([np.zeros(start, "f4"), part.ravel()]), None, quads
+            )
+            for part in parts
+        ]
+        for each in leaves:
+            each.requires_grad = True
+        q, k, v = (each[start:].reshape(parts.shape[1:]) for each in leaves)
+        out = ops.scaled_dot_product_attention(q, k, v)
+        out.sum().backward()
+        answers = out, *(each.grad[start:] for each in leaves)
+        return [each.detach().numpy().tobytes() for each in answers]
+
+    expected = found(0)
+    assert found(1) == found(2) == expected
+
+
 # The others are combinations, whose kernels software compiles for seconds.
 @pytest.mark.parametrize(
     ("shape", "options"),

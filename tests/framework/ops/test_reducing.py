@@ -151,6 +151,23 @@ def test_views_that_begin_within_four(quads: GpuDevice) -> None:
         np.testing.assert_array_equal(x[view].sum(1).numpy(), data[view].sum(1))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("shape", [(40_000,), (2, 36_004)])
+def test_the_order_of_sums_is_the_same_wherever_they_begin(
+    dtype: str, shape: tuple[int, ...], quads: GpuDevice
+) -> None:
+    data = np.random.default_rng(3).normal(size=shape).astype("f4")
+
+    def found(start: int) -> list[bytes]:
+        flat = fw.tensor(np.concatenate([np.zeros(start), data.ravel()]), device=quads)
+        x = flat.to(DTYPES[dtype])[start:].reshape(shape)
+        answers = ops.sum(x, -1), ops.sum(x), ops.var(x, -1), ops.argmax(x, -1)
+        return [each.numpy().tobytes() for each in answers]
+
+    expected = found(0)
+    assert all(found(start) == expected for start in (1, 2, 3))
+
+
 @pytest.mark.core
 def test_states_are_passed_on(device: vkbackend.Device) -> None:
     found = stateful("reduce/extreme", float32, 2, {"values": "out"}, {})
