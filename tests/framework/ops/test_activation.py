@@ -175,3 +175,11 @@ def test_slopes_of_bounds_at_nan(name: str, place: Device) -> None:
     assert x.grad is not None
     assert twin.grad is not None
     assert x.grad.tolist() == twin.grad.tolist()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_gelu_keeps_the_sign_of_zero(dtype: str, place: Device) -> None:
+    x = fw.tensor([0.0, -0.0, 1.0, 0.0], dtype, place)
+    alone, fused = ops.gelu(x), ops.gelu(x * 1)
+    for found in (alone, fused):
+        assert np.signbit(found.numpy()).tolist() == [False, True, False, False]
