@@ -363,7 +363,45 @@ def host_array(data: Any, dtype: DTypeLike | None) -> tuple[np.ndarray, DType]:
     array = np.asarray(data)
     if dtype is None and not isinstance(data, np.ndarray | np.generic):
         dtype = float32 if array.dtype == np.float64 else None
-    return array, as_dtype(array.dtype if dtype is None else dtype)
+    kind = as_dtype(array.dtype if dtype is None else dtype)
+    _check_elements(array, kind, isinstance(data, int | list | tuple))
+    return array, kind
+
+
+def _check_elements(array: np.ndarray, dtype: DType, plain: bool) -> None:
+    """Raise `DTypeError` for elements that are no numbers, or that `dtype` cannot hold.
+
+    Of arrays integers wrap; of Python's own, as in PyTorch, negative ones in an
+    unsigned dtype.
+    """
+    kinds = {type(each) for each in array.flat} if array.dtype == object else set()
+    if array.dtype.kind not in "biufO" or not all(map(_is_real, kinds)):
+        raise DTypeError(
+            f"tensor: {array.dtype} elements cannot become {dtype.name}; give real"
+            " numbers"
+        )
+    whole = array.dtype.kind in "iu" or (kinds and kinds <= {int})
+    if plain and whole and array.size and dtype.kind in ("int", "uint"):
+        low, high = dtype.limits
+        least, most = int(array.min()), int(array.max())
+        if least < (low or -high) or most > high:
+            wrong = most if most > high else least
+            raise DTypeError(
+                f"tensor: {wrong} is no {dtype.name}, which holds {low} to {high}; give"
+                " a wider dtype"
+            )
+    elif kinds:
+        try:
+            array.astype(dtype.numpy)
+        except OverflowError:
+            raise DTypeError(
+                f"tensor: an integer is beyond every {dtype.name}; give a wider dtype"
+            ) from None
+
+
+def _is_real(kind: type) -> bool:
+    real = int | float | np.integer | np.floating | np.bool_
+    return issubclass(kind, real)
 
 
 def operand(like: TensorCore, other: object) -> Any:

@@ -195,7 +195,15 @@ def fill_normal(
 def fill_exponential(
     x: Tensor, lambd: float, generator: Generator | None = None
 ) -> Tensor:
-    """Replace the elements by draws of mean 1 / `lambd` and return `x`."""
+    """Replace the elements by draws of mean 1 / `lambd` and return `x`.
+
+    Raises
+    ------
+    ValueError
+        If `lambd` is not above 0.
+    """
+    if not lambd > 0:
+        raise ValueError(f"exponential_: lambd is {lambd!r}; it must be above 0")
     return assign(x, _drawn(ops.draw_exponential, x, generator) * (1.0 / lambd))
 
 

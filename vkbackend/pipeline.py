@@ -5,6 +5,7 @@ constants, the least that every device offers. Which bytes mean what comes from 
 SPIR-V of the kernel (`interface.accept`).
 """
 
+import math
 import struct
 import weakref
 from collections import deque
@@ -91,7 +92,8 @@ class Pipeline:
         -------
         callable
             Takes one value for each name: a number, or for an address an int or a
-            Buffer. Returns the bytes for `Batch.dispatch`.
+            Buffer. Returns the bytes for `Batch.dispatch`. A float beyond the range of
+            its field is an infinity, as it is when rounded.
 
         Raises
         ------
@@ -104,6 +106,7 @@ class Pipeline:
             raise ArgumentError(_name_error(self.name, fields, names))
         pack = self._format.pack
         pick = _reorder(names, fields)
+        kind_of = {field.name: field.kind for field in self.arguments.fields}
 
         def packed(*values: object) -> bytes:
             try:
@@ -113,7 +116,11 @@ class Pipeline:
                     raise TypeError("wrong number of values")
                 return pack(*pick(values))
             except (struct.error, TypeError, OverflowError) as error:
-                raise ArgumentError(self._value_error(names, values, error)) from None
+                rounded = _rounded([kind_of[name] for name in names], values)
+                if rounded is None:
+                    message = self._value_error(names, values, error)
+                    raise ArgumentError(message) from None
+            return packed(*rounded)
 
         return packed
 
@@ -148,9 +155,14 @@ class Pipeline:
             try:
                 return form.pack(*values)
             except (struct.error, TypeError, OverflowError) as error:
-                raise ArgumentError(
-                    f"{self.name}: {count} rows of arguments cannot be packed ({error})"
-                ) from None
+                fields = [*self.arguments.fields, *[*rows.fields] * count]
+                rounded = _rounded([field.kind for field in fields], values)
+                if rounded is None:
+                    raise ArgumentError(
+                        f"{self.name}: {count} rows of arguments cannot be packed"
+                        f" ({error})"
+                    ) from None
+            return packed(*rounded)
 
         return packed
 
@@ -189,6 +201,32 @@ def _block_parts(fields: Sequence[Field], size: int) -> str:
         parts.append(f"{field.offset - end}x{_FORMATS[field.kind]}")
         end = field.offset + field.size
     return "".join([*parts, f"{size - end}x"])
+
+
+def _rounded(
+    kinds: Sequence[str], values: Sequence[object]
+) -> tuple[object, ...] | None:
+    """Return values with infinities for floats beyond their fields; None if none is."""
+    if len(kinds) != len(values):
+        return None
+    made = tuple(
+        math.copysign(math.inf, value)
+        if isinstance(value, float) and _is_beyond(kind, value)
+        else value
+        for kind, value in zip(kinds, values)
+    )
+    changed = any(one is not other for one, other in zip(made, values))
+    return made if changed else None
+
+
+def _is_beyond(kind: str, value: float) -> bool:
+    try:
+        struct.pack("<" + _FORMATS[kind], value)
+    except OverflowError:
+        return True
+    except struct.error:
+        pass
+    return False
 
 
 def _reorder(

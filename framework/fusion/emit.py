@@ -214,9 +214,15 @@ def _wrapped(step: Instruction) -> str:
     """
     dtype = DTYPES[step.result]
     expression = f"{dtype.glsl}({step.glsl})"
-    if dtype.kind not in ("int", "uint") or dtype.itemsize >= 4:
-        return expression
-    return f"bitfieldExtract({expression}, 0, {8 * dtype.itemsize})"
+    return _narrowed(expression, dtype) if _is_narrow(dtype) else expression
+
+
+def _is_narrow(dtype: DType) -> bool:
+    return dtype.kind in ("int", "uint") and dtype.itemsize < 4
+
+
+def _narrowed(value: str, dtype: DType) -> str:
+    return f"bitfieldExtract({value}, 0, {8 * dtype.itemsize})"
 
 
 def compute(program: Program) -> list[str]:
@@ -237,7 +243,7 @@ def compute(program: Program) -> list[str]:
     lines = [f"void compute({', '.join(parameters)}) {{"]
     for number, step in enumerate(program.instructions):
         arguments = ", ".join(
-            argument(program, DTYPES[kind], reference)
+            argument(program, DTYPES[kind], reference, step.glsl == "x")
             for kind, reference in zip(step.types, step.arguments)
         )
         kind = DTYPES[step.result].glsl
@@ -289,6 +295,12 @@ def _rounds(source: DType, target: DType) -> bool:
     return wide and target.name in ROUNDED
 
 
+def _overflows(source: DType, target: DType) -> bool:
+    """Whether an integer may be beyond a narrow type: an operand without dimensions."""
+    (low, high), (least, most) = source.limits, target.limits
+    return _is_narrow(target) and not least <= low <= high <= most
+
+
 def _widens(source: DType, target: DType) -> bool:
     return source.glsl == "int" and target.glsl in ("int64_t", "uint64_t")
 
@@ -297,8 +309,13 @@ def _is_counted(source: DType, target: DType) -> bool:
     return not source.is_float and target.is_float
 
 
-def argument(program: AnyProgram, target: DType, reference: Reference) -> str:
-    """Return one argument of an instruction in the dtype that it is taken in."""
+def argument(
+    program: AnyProgram, target: DType, reference: Reference, kept: bool = False
+) -> str:
+    """Return one argument of an instruction in the dtype that it is taken in.
+
+    Integers beyond it wrap, unless they are `kept` for a result that wraps itself.
+    """
     source, number = reference
     if source in ("scalar", "factor"):
         return f"{target.glsl}({'s' if source == 'scalar' else 'factor'}{number})"
@@ -312,6 +329,8 @@ def argument(program: AnyProgram, target: DType, reference: Reference) -> str:
     elif source == "op" and _is_counted(given, target):
         value = f"unknown({value})"
     value = f"{target.glsl}({value})"
+    if _overflows(given, target) and not kept:
+        return _narrowed(value, target)
     return f"round_{target.name}({value})" if _rounds(given, target) else value
 
 

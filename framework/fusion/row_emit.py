@@ -169,7 +169,7 @@ def _step(program: RowProgram, number: int) -> str:
     step = program.instructions[number]
     assert not isinstance(step, Fold)
     arguments = ", ".join(
-        argument(program, DTYPES[kind], reference)
+        argument(program, DTYPES[kind], reference, step.glsl == "x")
         for kind, reference in zip(step.types, step.arguments)
     )
     name = function_names(program)[step._replace(arguments=())]

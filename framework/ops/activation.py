@@ -52,13 +52,13 @@ def relu_vjp(grad: Tensor, out: Tensor) -> Tensor:
 def hardtanh(x: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
     """Return each element, or the nearest bound where it is beyond one.
 
-    No gradient flows at a bound itself, unlike for `clamp`.
+    No gradient flows at a bound itself, unlike for `clamp`; at NaN it flows.
     """
 
 
 @hardtanh.vjp
 def hardtanh_vjp(grad: Tensor, x: Tensor, min_val: float, max_val: float) -> Tensor:
-    return where(x > min_val, where(x < max_val, grad, 0.0), 0.0)
+    return where(x <= min_val, 0.0, where(x >= max_val, 0.0, grad))
 
 
 def relu6(x: Tensor) -> Tensor:

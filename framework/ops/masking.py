@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal, overload
 import numpy as np
 
 from ..arguments import as_int
+from ..core import TensorCore
 from ..dispatch import Argument, Dispatch, Placed, Scratch, linear_grid
 from ..dtype import BOOL, bool_, int32
 from ..errors import DTypeError, ShapeError
@@ -131,16 +132,15 @@ def masked_fill(x: Tensor, mask: Tensor, value: Tensor | float) -> Tensor:
     """
     if mask.dtype is not bool_:
         raise DTypeError(f"masked_fill: `mask` is {mask.dtype.name}; accepted: bool")
-    if not isinstance(value, int | float):
+    if isinstance(value, TensorCore):
         if value.numel() != 1:
             raise ShapeError(
                 f"masked_fill: value is {value.shape}; it must have one element"
             )
         value = cast(reshape(value, ()), x.dtype)
-    elif x.dtype is bool_:
-        value = bool(value)
     else:
         value = number("masked_fill", x.dtype, value)
+        value = bool(value) if x.dtype is bool_ else value
     return where(mask, value, x)
 
 

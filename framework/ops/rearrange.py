@@ -11,6 +11,7 @@ from ..arguments import as_int, as_int_or_ints, as_ints, as_shape, check_numel
 from ..dispatch import Dispatch, Placed, linear_grid
 from ..dtype import ANY, encode
 from ..errors import ShapeError
+from ..pointwise import number
 from ..primitive import primitive
 from ..shape import Shape, TensorSpec, normalize_dim, normalize_dims
 from .accumulate import REMAP_DIMS
@@ -79,7 +80,7 @@ def _remap_kernel(
     out = TensorSpec(tuple(each.size for each in maps), x.dtype)
     dims = _merged(x.shape, maps)
     dims += [(1, Mapped(1, 0))] * (REMAP_DIMS - len(dims))
-    element = encode(np.asarray(fill, x.dtype.numpy), x.dtype).tobytes()
+    element = encode(np.asarray(fill), x.dtype).tobytes()
     words = np.frombuffer(element * 2 if len(element) > 2 else element * 4, "<u4")
     push: dict[str, int | str] = {"x": "x", "out_": "out", "count": out.numel}
     # An element narrower than a word is in the lowest bits.
@@ -287,6 +288,8 @@ def pad(
     ShapeError
         If there are too many paddings, or more elements are added or taken off than
         there are.
+    DTypeError
+        If the value is beyond an integer dtype.
     """
     pad = as_ints("pad: pad", pad)
     pairs = list(zip(pad[0::2], pad[1::2]))
@@ -305,7 +308,8 @@ def pad(
             changes[dim] = Mapped(size + before + after, -before)
     sizes = dict(enumerate(x.shape)) | {dim: m.size for dim, m in changes.items()}
     check_numel("pad", tuple(sizes.values()))
-    return _mapped(x, changes, mode, 0 if value is None else value)
+    fill = number("pad", x.dtype, 0 if value is None else value)
+    return _mapped(x, changes, mode, fill)
 
 
 def _check_padding(mode: str, dim: int, size: int, before: int, after: int) -> None:

@@ -11,6 +11,7 @@ from ..conversion import widened
 from ..core import TensorCore
 from ..dtype import ANY, DType, int32, int64
 from ..errors import DTypeError, ShapeError
+from ..pointwise import number
 from ..primitive import movement
 from ..shape import Layout, Shape, TensorSpec, broadcast_shapes, normalize_dim
 from .binary import add, mul
@@ -182,10 +183,11 @@ def scatter(x: Tensor, dim: int, index: Tensor, src: Tensor | float) -> Tensor:
     DTypeError
         If the dtypes differ.
     """
-    source = (
-        fill_like(x, index.shape, src, x.dtype) if isinstance(src, int | float) else src
-    )
-    return written("scatter", x, dim, index, source, put_rows)
+    if isinstance(src, TensorCore):
+        return written("scatter", x, dim, index, src, put_rows)
+    value = number("scatter", x.dtype, src)
+    filled = fill_like(x, index.shape, value, x.dtype)
+    return written("scatter", x, dim, index, filled, put_rows)
 
 
 @widened

@@ -8,7 +8,7 @@ import vkbackend.framework as fw
 from tests.compare import assert_close
 from tests.framework.ops.agree import need
 from vkbackend.framework.device import Device, GpuDevice
-from vkbackend.framework.dtype import DTYPES
+from vkbackend.framework.dtype import DTYPES, DType
 from vkbackend.framework.errors import DTypeError, GradError, ShapeError
 
 
@@ -234,3 +234,27 @@ def test_dlpack(dtype: str, place: Device) -> None:
     assert_close(back, x.numpy().T)
     if not x.is_gpu:
         assert np.shares_memory(np.from_dlpack(x), x.host_view())
+
+
+@pytest.mark.parametrize(
+    ("data", "dtype"),
+    [
+        (300, fw.uint8), ([[1, -129]], fw.int8), (-256, fw.uint8), ([2**31], fw.int32),
+        ([2**64], fw.int64), (2**63, fw.int64), ([2**64, 0.5], fw.int64),
+        ([None, 1.0], fw.float32), ("1.5", fw.float32), (["7"], fw.int32),
+        (None, fw.bool_), ([1j], fw.float32), (b"12", fw.uint8),
+        (np.array([1], "datetime64[s]"), fw.int64), ([10**400], fw.float64),
+    ],
+)  # fmt: skip
+def test_data_that_a_dtype_cannot_hold(data: object, dtype: DType) -> None:
+    """It wrapped, became NaN, or lost its imaginary part."""
+    with pytest.raises(DTypeError, match=r"^tensor: "):
+        fw.tensor(data, dtype)
+
+
+def test_data_that_wraps() -> None:
+    """As in PyTorch: negative numbers without sign, and elements of arrays."""
+    assert fw.tensor([-1, 255], fw.uint8).tolist() == [255, 255]
+    assert fw.tensor(np.array([300, -1]), fw.uint8).tolist() == [44, 255]
+    assert fw.tensor([2**64], fw.float32).tolist() == [2.0**64]
+    assert fw.tensor(np.array([1, 2.5], object), fw.float32).tolist() == [1, 2.5]

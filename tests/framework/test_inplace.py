@@ -220,3 +220,11 @@ def test_random_integers_of_a_dtype(dtype: str, most: int, place: Device) -> Non
     found = inplace.fill_integers(fw.zeros(5000, dtype, place)).numpy()
     assert found.min() >= 0
     assert 0.9 * most < found.max() <= most
+
+
+def test_exponential_draws_of_no_rate(place: Device) -> None:
+    x = fw.ones(3, device=place)
+    for rate in (0, -1.0, float("nan")):
+        with pytest.raises(ValueError, match=r"^exponential_: lambd is "):
+            x.exponential_(rate)
+    assert x.tolist() == [1, 1, 1]

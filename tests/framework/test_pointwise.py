@@ -64,6 +64,41 @@ def test_numbers_beyond_floats(place: Device) -> None:
         )
 
 
+def test_numbers_beyond_float32_are_infinite(place: Device) -> None:
+    x = fw.tensor([1.0, -2.0, 0.5], device=place)
+    inf = float("inf")
+    for _ in range(2):
+        assert (x * 1e39).tolist() == [inf, -inf, inf]
+        assert x.clamp(max=1e300).tolist() == x.tolist()
+        assert x.masked_fill(x < 0, -1e300).tolist() == [1.0, -inf, 0.5]
+        assert (x.sum() + 3.5e38).item() == inf
+        assert (x.half() - 1e300).tolist() == [-inf] * 3
+        # Half a step beyond the largest float32 still rounds to it.
+        assert (x * 3.4028235e38)[2].item() == np.float32(0.5 * 3.4028235e38)
+    assert fw.full((2,), -1e39, device=place).tolist() == [-inf] * 2
+    assert ops.pad(x, (1, 0), value=1e39).tolist() == [inf, 1.0, -2.0, 0.5]
+    eight = [fw.zeros((3,), device=place) for _ in range(8)]
+    assert [each.add(1e39).tolist() for each in eight] == [[inf] * 3] * 8
+
+
+@pytest.mark.parametrize("name", ["uint8", "int8", "uint16", "int16"])
+@pytest.mark.parametrize("value", [256, -1, 200, 70_000, (1 << 33) + 5])
+def test_wider_tensors_without_dimensions_wrap(
+    name: str, value: int, place: Device
+) -> None:
+    """They are taken in the dtype of those with dimensions, as in PyTorch."""
+    data = np.array([0, 1, 3, 100], name)
+    x, wide = fw.tensor(data, device=place), fw.tensor(value, fw.int64, place)
+    other = np.array(value).astype(name)
+    with np.errstate(all="ignore"):
+        assert ops.maximum(x, wide).tolist() == np.maximum(data, other).tolist()
+        assert (x < wide).tolist() == (data < other).tolist()
+        assert (x + 1 == wide * 2).tolist() == (data + 1 == other * 2).tolist()
+        assert ops.fmod(x, wide | 1).tolist() == np.fmod(data, other | 1).tolist()
+        assert ops.where(x > 1, x, wide).tolist() == [*(int(other), int(other), 3, 100)]
+    assert x.amax().maximum(wide).item() == np.maximum(100, value)
+
+
 # The dtypes and operations that went wrong on some driver; `tests.mixtures` has all.
 MIXED = [
     (fw.int64, fw.int32), (fw.int8, fw.int64), (fw.int32, fw.float16),

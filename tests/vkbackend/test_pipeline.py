@@ -130,6 +130,22 @@ def test_packer_values(device: Device) -> None:
 
 
 @pytest.mark.core
+def test_floats_beyond_their_field_are_infinite(device: Device) -> None:
+    source = HEAD + (
+        "layout(push_constant, std430) uniform Push {\n"
+        "    Words x;\n    float a;\n    float b;\n} args;\n"
+        "void main() { args.x.at[0] = uint(args.a + args.b); }\n"
+    )
+    pack = device.pipeline("beyond", source=source).packer(("a", "x", "b"))
+    inf = float("inf")
+    assert pack(1e300, 7, -3.5e38) == struct.pack("<Qff", 7, inf, -inf)
+    with pytest.raises(ArgumentError, match="arguments cannot be packed"):
+        pack(1e300, -1, 0.0)
+    with pytest.raises(ArgumentError, match="arguments cannot be packed"):
+        pack(10**400, 7, 0.0)
+
+
+@pytest.mark.core
 def test_gaps_between_arguments(device: Device) -> None:
     source = (
         HEAD

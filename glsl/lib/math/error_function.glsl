@@ -87,13 +87,19 @@ const float FROM_RAISED = 5.42101086e-20;
 // The height of the standard normal bell curve at 0
 const float NORMAL_HEIGHT = 0.398942280;
 
+// x, or -0.0 where its sign is negative. By its bits: lavapipe 22.3 takes a comparison
+// of floats for their maximum, which may be -0.0 for 0.0.
+float without_negative(float x) {
+    return floatBitsToInt(x) >= 0 ? x : -0.0;
+}
+
 // x P(x): one path for all x, for it bounds how fast gelu is. That is
 // max(x, 0) - |x| P(-|x|).
 float normal_gate(float x) {
     // NaN may become 14.4 here.
     float size = min(abs(x), 14.4);
     float tail = raised_bell(size) * mills(size);
-    float value = fma(-size * tail, FROM_RAISED, x >= 0.0 ? x : -0.0);
+    float value = fma(-size * tail, FROM_RAISED, without_negative(x));
     return x > -INFINITE ? value : NOT_A_NUMBER;
 }
 
@@ -121,7 +127,7 @@ float quick_gate(float x) {
     float size = min(abs(x), 14.4);
     // In this order no product is below 2^-126 before the result is.
     float tail = size * exp2(size * size * -0.721347511) * quick_mills(size);
-    float value = (x >= 0.0 ? x : -0.0) - tail;
+    float value = without_negative(x) - tail;
     return x > -INFINITE ? value : NOT_A_NUMBER;
 }
 

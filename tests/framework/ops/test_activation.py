@@ -14,7 +14,7 @@ from tests.compare import assert_close
 from tests.elementwise_cases import gelu_slope
 from tests.framework.ops.twin import as_in_torch
 from vkbackend.framework import ops
-from vkbackend.framework.device import GpuDevice
+from vkbackend.framework.device import Device, GpuDevice
 
 Make = Callable[..., fw.Tensor]
 
@@ -163,3 +163,23 @@ def test_celu_needs_a_scale() -> None:
 @pytest.mark.parametrize(("shape", "weights"), [((3, 5, 4), 5), ((7, 3), 1), ((4,), 1)])
 def test_prelu(shape: tuple[int, ...], weights: int, make: Make) -> None:
     as_in_torch(make, ops.prelu, F.prelu, shape, (weights,))
+
+
+@pytest.mark.parametrize("name", ["hardtanh", "relu6"])
+def test_slopes_of_bounds_at_nan(name: str, place: Device) -> None:
+    data = [float("nan"), -1.0, 0.0, 0.5, 1.0, 6.0, 7.0]
+    x = fw.tensor(data, device=place, requires_grad=True)
+    getattr(ops, name)(x).sum().backward()
+    twin = torch.tensor(data, requires_grad=True)
+    getattr(F, name)(twin).sum().backward()
+    assert x.grad is not None
+    assert twin.grad is not None
+    assert x.grad.tolist() == twin.grad.tolist()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_gelu_keeps_the_sign_of_zero(dtype: str, place: Device) -> None:
+    x = fw.tensor([0.0, -0.0, 1.0, 0.0], dtype, place)
+    alone, fused = ops.gelu(x), ops.gelu(x * 1)
+    for found in (alone, fused):
+        assert np.signbit(found.numpy()).tolist() == [False, True, False, False]

@@ -1,6 +1,7 @@
 """Masks and triangles."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -90,3 +91,15 @@ def test_bad_input(
     with pytest.raises(error) as raised:
         call(fw.ones(2))
     assert str(raised.value) == text
+
+
+def test_values_that_masked_fill_takes(place: Device) -> None:
+    x = fw.tensor([1.0, 2.0, 3.0], device=place)
+    one = fw.tensor([-5.0], device=place)
+    values: tuple[Any, ...] = np.float32(-5), np.int64(-5), one
+    for value in values:
+        assert ops.masked_fill(x, x > 1, value).tolist() == [1, -5, -5]
+    values = None, "1", [1.0]
+    for value in values:
+        with pytest.raises(TypeError, match=r"^masked_fill: .* is no operand"):
+            ops.masked_fill(x, x > 1, value)

@@ -10,7 +10,7 @@ import vkbackend.framework as fw
 from tests.framework.ops.agree import Row, agree, need
 from vkbackend.framework import ops
 from vkbackend.framework.device import Device, GpuDevice
-from vkbackend.framework.errors import ShapeError
+from vkbackend.framework.errors import DTypeError, ShapeError
 
 FLOATS = ("float32", "float16")
 
@@ -69,6 +69,19 @@ def test_fill_of_a_pad(dtype: str, place: Device) -> None:
     x = fw.ones((3, 5), dtype, place)
     found = ops.pad(x, (1, 0, 0, 2), value=3).numpy()
     assert np.array_equal(found, np.pad(x.numpy(), ((0, 2), (1, 0)), constant_values=3))
+
+
+def test_fills_that_do_not_fit(place: Device) -> None:
+    x = fw.zeros((2,), device=place)
+    inf = float("inf")
+    for dtype in (fw.float16, fw.bfloat16, fw.float32):
+        padded = ops.pad(x.to(dtype), (1, 1), value=-1e300)
+        assert padded.tolist() == [-inf, 0, 0, -inf]
+    for value in (300, -1, inf, float("nan"), 1e300, 1 << 70):
+        with pytest.raises(DTypeError, match=r"^pad: .* is no uint8, which holds"):
+            ops.pad(x.to(fw.uint8), (1, 1), value=value)
+    with pytest.raises(TypeError, match=r"^pad: '1' is no operand"):
+        ops.pad(x, (1, 1), value="1")  # type: ignore[arg-type]  # on purpose
 
 
 @pytest.mark.parametrize(

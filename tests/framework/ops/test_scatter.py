@@ -1,6 +1,7 @@
 """Reading and writing by index along one dimension, windows, and repeats."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -241,3 +242,15 @@ def test_bools_are_added_as_in_torch(place: Device) -> None:
     assert ops.put(x, index, src, accumulate=True).tolist() == (
         its.put(at, source, accumulate=True).tolist()
     )
+
+
+def test_numbers_that_scatter_takes(place: Device) -> None:
+    x = fw.tensor([1.0, 2.0, 3.0], device=place)
+    index = fw.tensor([1], device=place)
+    values: tuple[Any, ...] = np.float32(-5), np.int64(-5)
+    for value in values:
+        assert ops.scatter(x, 0, index, value).tolist() == [1, -5, 3]
+    values = None, "1"
+    for value in values:
+        with pytest.raises(TypeError, match=r"^scatter: .* is no operand"):
+            ops.scatter(x, 0, index, value)
