@@ -73,7 +73,13 @@ def assign(x: Tensor, source: Tensor | float) -> Tensor:
                 f" it does not fit into {x.shape}"
             )
         if x.numel():
-            x.array.rebind(_storage(x, ops.expand(new, x.shape)).array.value)
+            held = _storage(x, ops.expand(new, x.shape)).array
+            value = held.value
+            x.array.rebind(value)
+            # Another thread may have changed what it is taken from, and dropped that.
+            while value is not held.value:
+                value = held.value
+                x.array.rebind(value)
     return x
 
 
@@ -100,7 +106,7 @@ def all_or_nothing(change: Callable[[], object], undo: Callable[[], object]) -> 
 
 def giving_back(tensors: Iterable[Tensor]) -> Callable[[], None]:
     """Return what gives tensors the elements that they have now; may be repeated."""
-    kept = [(each.array, Array(each.array.value)) for each in tensors]
+    kept = [(each.array, Array.sharing(each.array)) for each in tensors]
 
     def give_back() -> None:
         for array, before in kept:

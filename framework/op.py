@@ -310,7 +310,8 @@ def submit_node(like: TensorCore, node: Node) -> tuple[TensorCore, ...]:
     """Make a node pending on `like`'s device and return its outputs as tensors.
 
     Outputs without elements are never computed: they get their memory at once. Sizes
-    that the device cannot hold or count are refused; see `limits`.
+    that the device cannot hold or count are refused; see `limits`. The device's lock is
+    to be held, as by `append`.
     """
     device = like.device
     assert isinstance(device, GpuDevice)

@@ -153,16 +153,17 @@ class Primitive(Op[P, R]):
         given = list(tensors.values())
         # Held until the node is pending: copying one may flush the graph of another.
         ready = [self._ready(tensor) for tensor in given]
-        node = Node.of(
-            self,
-            tuple(Operand(each.array.value, each.layout) for each in ready),
-            tuple(Layout.contiguous(spec.shape) for spec in wanted),
-            tuple(spec.dtype for spec in wanted),
-            (("tensors", tuple(tensors)), *static.items()),
-        )
-        if any(layout.numel > SOFTWARE_ROUNDS for _, layout in node.inputs):
-            self._check_rounds(node, device.gpu.info)
-        outputs = submit_node(given[0], node)
+        with device.lock:
+            node = Node.of(
+                self,
+                tuple(Operand(each.array.value, each.layout) for each in ready),
+                tuple(Layout.contiguous(spec.shape) for spec in wanted),
+                tuple(spec.dtype for spec in wanted),
+                (("tensors", tuple(tensors)), *static.items()),
+            )
+            if any(layout.numel > SOFTWARE_ROUNDS for _, layout in node.inputs):
+                self._check_rounds(node, device.gpu.info)
+            outputs = submit_node(given[0], node)
         if key and any(value.numel for value in node.outputs):
             if len(self.known) >= MOST_KNOWN:
                 self.known.clear()

@@ -137,6 +137,7 @@ class Program:
             bind(array)
             states.append(State(weakref.ref(array), memory[id(value)], value))
         self._states = states
+        self.returned()
         for value in self._constants:
             watch(value, self._lost)
 
@@ -229,9 +230,16 @@ class Program:
         self.device.finish()
         return True
 
-    def returned(self, disturbed: bool) -> None:
-        """Note whether storages hold what replays expect."""
-        self._disturbed = disturbed
+    def returned(self) -> None:
+        """Note whether storages hold what replays expect, and nothing else holds it."""
+        # First, as other threads change what they hold at any moment, and say so.
+        self._disturbed = False
+        for state in self._states:
+            array = state.array()
+            if array is None or array.value is not state.value:
+                self._disturbed = True
+            elif state.value.holders != 1:
+                self._disturbed = True
 
     def replay(self, fed: Sequence[Tensor], first: bool = False) -> Any:
         """Run it on other elements; `fits` has just said that it may.
@@ -410,8 +418,7 @@ class _Return:
             # It may have changed since an interrupt.
             if array.value is found:
                 array.replace(new)
-        news = [array.value is new for _, array, _, new in self._changes]
-        self._program.returned(disturbed=not all(news))
+        self._program.returned()
 
 
 class _Lost:

@@ -224,3 +224,27 @@ def test_a_handler_within_a_replay_changes_nothing_of_it(
         after = made.replay([other])
     assert before.tolist() == [3, 6]
     assert after.tolist() == [15, 21]
+
+
+def test_who_begins_to_hold_a_state_while_it_is_taken_back_is_heard(
+    gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another thread may: a submission lets it run."""
+    v, w = fw.zeros(2, device=gpu), fw.zeros(2, device=gpu)
+    made = program(lambda: ignored((v.add_(1), w.add_(1))))
+    v.mul_(10)
+    copied = fw.empty(2, device=gpu)
+    submit = vkbackend.Batch.submit
+
+    def submitted(batch: vkbackend.Batch) -> vkbackend.TimelinePoint:
+        copied.copy_(w)
+        return submit(batch)
+
+    fw.eval()
+    with monkeypatch.context() as patched:
+        patched.setattr(vkbackend.Batch, "submit", submitted)
+        assert made.fits()
+    assert made.fits()
+    made.replay([])
+    assert copied.tolist() == [1, 1]
+    assert (v.tolist(), w.tolist()) == ([11, 11], [2, 2])
