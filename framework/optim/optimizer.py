@@ -135,7 +135,8 @@ class _Again:
         return [owner._fingerprint() for owner in self._owners] == self._counts
 
 
-def _is_lost(remembered: object) -> bool:
+def is_lost(remembered: object) -> bool:
+    """Return whether something is a tensor that will never be computed."""
     if not isinstance(remembered, Tensor):
         return False
     return type(remembered.array.value.buffer) is Failed
@@ -409,7 +410,7 @@ class Optimizer:
     def _drop_lost(self) -> None:
         """Forget what was to be remembered first by a step that failed."""
         for parameter, state in [*self._state.items()]:
-            lost = [name for name, each in state.items() if _is_lost(each)]
+            lost = [name for name, each in state.items() if is_lost(each)]
             if lost == [SKIPPED]:
                 del state[SKIPPED]
             elif lost:

@@ -115,10 +115,11 @@ class Trainer:
         return self._replayed[closure]
 
     def _step(self, closure: Closure, *inputs: Any) -> Tensor:
-        optimizer = self.optimizer
+        optimizer, scaler = self.optimizer, self._scaler
+        # What a step has left that an error or an interrupt ended.
+        scaler.forget(optimizer)
         optimizer.zero_grad()
         loss = closure(*inputs)
-        scaler = self._scaler
         scaler.scale(loss).backward()
         if self._max_norm is not None:
             scaler.unscale_(optimizer)

@@ -101,3 +101,35 @@ def test_the_bound_must_be_positive() -> None:
     optimizer = optim.SGD([fw.ones(1, requires_grad=True)], 0.1)
     with pytest.raises(ValueError, match="max_norm is 0"):
         optim.Trainer(optimizer, max_norm=0)
+
+
+@pytest.mark.parametrize("use_jit", [False, True])
+@pytest.mark.parametrize("error", [MemoryError, KeyboardInterrupt])
+def test_it_goes_on_after_a_step_that_did_not_end(
+    use_jit: bool,
+    error: type[BaseException],
+    gpu: GpuDevice,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What was unscaled in it does not count for the next."""
+    model = nn.Linear(2, 1).to(gpu)
+    optimizer = optim.SGD(model.parameters(), lr=0.1)
+    trainer = optim.Trainer(
+        optimizer, max_norm=1.0, use_jit=use_jit, scaler=fw.GradScaler(init_scale=8.0)
+    )
+    x, y = fw.ones((4, 2), device=gpu), fw.ones((4, 1), device=gpu)
+
+    def loss(x: fw.Tensor, y: fw.Tensor) -> fw.Tensor:
+        return nn.functional.mse_loss(model(x), y)
+
+    def failing(*_: object) -> None:
+        raise error
+
+    with monkeypatch.context() as patched:
+        patched.setattr(optim.trainer, "clip_grad_norm_", failing)
+        with pytest.raises(error):
+            trainer.train_step(loss, x, y)
+    before = model.weight.numpy()
+    trainer.train_step(loss, x, y)
+    assert trainer.steps == 1
+    assert (model.weight.numpy() != before).all()
