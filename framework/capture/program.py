@@ -279,20 +279,25 @@ class Program:
             if value.holders:
                 self._move_out(k, value, copies, moves)
         words, recording = built.words, built.recording
-        if not first:
-            words.write()
-        self._moves = moves
-        # Before, as what the tape has saved may be written over from here on.
-        self.replays += 1
-        self._taken = recording is None
-        device.flight = self
-        if recording is not None:
-            try:
+        words.marks = ()
+        try:
+            if not first:
+                words.write()
+            self._moves = moves
+            # Before, as what the tape has saved may be written over from here on.
+            self.replays += 1
+            self._taken = recording is None
+            device.flight = self
+            if recording is not None:
                 point = recording.submit(copies, words.any and words.changed)
-            except Exception:
-                if not first and recording.point in (None, self._last):
-                    words.take_back()
-                raise
+        except BaseException:
+            # The second time in case that an interrupt ends the first.
+            try:
+                self._take_back_words()
+            finally:
+                self._take_back_words()
+            raise
+        if recording is not None:
             # Together, or an interrupt between would undo what was taken.
             self._last, self._taken = point, True
             words.sent()
@@ -301,6 +306,12 @@ class Program:
             for leaf, grad in zip(self._leaves, self._grads):
                 leaf.own_grad = grad
         return self._results()
+
+    def _take_back_words(self) -> None:
+        """Undo what the host did for a replay that was not taken; may be repeated."""
+        recording = self._built.recording
+        if recording is None or recording.point in (None, self._last):
+            self._built.words.take_back()
 
     def settle(self) -> None:
         """Note what a replay has done, if it was taken; see `device.Flight`."""

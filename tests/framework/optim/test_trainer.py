@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import vkbackend
 import vkbackend.framework as fw
 from vkbackend.framework import nn, optim
 from vkbackend.framework.device import Device, GpuDevice
@@ -133,3 +134,31 @@ def test_it_goes_on_after_a_step_that_did_not_end(
     trainer.train_step(loss, x, y)
     assert trainer.steps == 1
     assert (model.weight.numpy() != before).all()
+
+
+@pytest.mark.parametrize("taken", [False, True])
+def test_a_step_counts_if_the_device_makes_it(
+    taken: bool, gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = model_on(gpu)
+    trainer = optim.Trainer(optim.SGD(model.parameters(), lr=0.1))
+    x, y = (fw.tensor(each, device=gpu) for each in data(1)[0])
+
+    def loss(x: fw.Tensor, y: fw.Tensor) -> fw.Tensor:
+        return nn.functional.cross_entropy(model(x), y)
+
+    losses = [trainer.train_step(loss, x, y).item() for _ in range(3)]
+    submit = vkbackend.Recording.submit
+
+    def interrupted(*args: Any) -> None:
+        if taken:
+            submit(*args)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(vkbackend.Recording, "submit", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            trainer.train_step(loss, x, y)
+    assert trainer.steps == 3 + taken
+    if not taken:
+        assert trainer.epoch_avg_loss() == pytest.approx(np.mean(losses))
