@@ -6,6 +6,7 @@ import sys
 import threading
 import warnings
 from collections import OrderedDict
+from collections.abc import Callable
 from types import FrameType
 from typing import TYPE_CHECKING, Protocol
 
@@ -143,6 +144,7 @@ CPU = Device()
 _lock = threading.Lock()
 forking.renew(sys.modules[__name__], "_lock", threading.Lock)
 _opened: dict[vkbackend.Device, GpuDevice] = {}
+_keepers: list[Callable[[], object]] = []
 _said: set[str] = set()
 
 
@@ -216,9 +218,22 @@ def _wrap(gpu: vkbackend.Device) -> GpuDevice:
 
 def _forget_unusable() -> None:
     """Let go of devices that are closed or lost, with what is kept for them."""
-    for gpu in list(_opened):
-        if not gpu.usable:
-            _opened.pop(gpu, None)
+    gone = [gpu for gpu in list(_opened) if not gpu.usable]
+    if gone:
+        for forget in _keepers:
+            forget()
+    # Last, for what an interrupt leaves of it is done another time.
+    for gpu in gone:
+        _opened.pop(gpu, None)
+
+
+def when_one_is_gone(forget: Callable[[], object]) -> None:
+    """Call a function after a device has been closed, or lost.
+
+    It is to forget what is kept for devices, which would keep that one, with its plans
+    and kernels.
+    """
+    _keepers.append(forget)
 
 
 def _say_once(message: str) -> None:

@@ -10,7 +10,7 @@ from . import precision
 from .autograd import is_grad_enabled
 from .conversion import Policy, converted
 from .core import TensorCore
-from .device import Device, GpuDevice
+from .device import Device, GpuDevice, when_one_is_gone
 from .dispatch import Dispatch, Placed
 from .dtype import DType, bool_, float32
 from .errors import DeviceMismatchError, DTypeError, GradError
@@ -100,6 +100,9 @@ class Op(Generic[P, R]):
 
     def __repr__(self) -> str:
         return f"<op {self.name}>"
+
+    def forget(self) -> None:
+        """Forget what calls came to, which may be known for a device that is gone."""
 
     def vjp(self, rule: Rule) -> Rule:
         """Declare the gradient rule; see `primitive` for its parameters."""
@@ -285,6 +288,14 @@ class Op(Generic[P, R]):
     def candidate_names(self, gpu: DeviceInfo, node: Node) -> tuple[str, list[str]]:
         """Return the name of the op's own choice for a node, and the other ways."""
         return "", []
+
+
+def _forget_calls() -> None:
+    for op in list(REGISTRY.values()):
+        op.forget()
+
+
+when_one_is_gone(_forget_calls)
 
 
 def need_feature(

@@ -87,6 +87,10 @@ class Elementwise(Op[P, R]):
 
         self.shortcuts: dict[tuple[object, ...], Shortcut] = {}
 
+    def forget(self) -> None:
+        """Forget what calls came to."""
+        self.shortcuts.clear()
+
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Apply the op, in short when a call with operands like these came before."""
         given = args

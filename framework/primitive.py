@@ -72,6 +72,10 @@ class Primitive(Op[P, R]):
         self.rules: dict[str, Callable[..., Any]] = {}
         self.known: dict[Key, KnownNode] = {}
 
+    def forget(self) -> None:
+        """Forget what calls came to."""
+        self.known.clear()
+
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Apply the op, in short when a call with arguments like these came before."""
         given: tuple[Any, ...] = args
@@ -295,6 +299,10 @@ class Movement(Op[P, R]):
         super().__init__(function, dtypes)
         self.shares = shares
         self.known: dict[Key, KnownView] = {}
+
+    def forget(self) -> None:
+        """Forget what calls came to."""
+        self.known.clear()
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Apply the op, in short when a call with arguments like these came before."""
