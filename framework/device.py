@@ -31,10 +31,16 @@ class Device:
         "cpu" for the host, otherwise the name that the driver reports.
     is_gpu : bool
         Whether operations run through Vulkan.
+    lock : RLock
+        Held where what tensors hold must not change.
     """
 
     name = "cpu"
     is_gpu = False
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        forking.renew(self, "lock", threading.RLock)
 
     def __repr__(self) -> str:
         return f"device({self.name!r})"
@@ -80,6 +86,7 @@ class GpuDevice(Device):
     is_gpu = True
 
     def __init__(self, gpu: vkbackend.Device) -> None:
+        super().__init__()
         self.gpu = gpu
         self.name = gpu.info.name
         self.pending: list[Node] = []
@@ -91,8 +98,6 @@ class GpuDevice(Device):
         self.walks: OrderedDict[object, object] = OrderedDict()
         self.missed_walks = 0
         self.fusing = True
-        self.lock = threading.RLock()
-        forking.renew(self, "lock", threading.RLock)
 
     def begin(self) -> None:
         """Begin a call that submits: the caller, which sets `running` to None at last.
