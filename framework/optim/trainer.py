@@ -107,7 +107,13 @@ class Trainer:
         device = self._device
         if self._total.device is not device:
             self._total = self._total.to(device)
-        return self._step_of(closure)(*[_moved(each, device) for each in inputs])
+        made = self.steps
+        try:
+            return self._step_of(closure)(*[_moved(each, device) for each in inputs])
+        except Exception:
+            # It has been counted where it failed after it was traced.
+            self.steps = made
+            raise
 
     def _step_of(self, closure: Closure) -> Callable[..., Tensor]:
         step = self._replayed.get(closure)

@@ -7,6 +7,7 @@ import pytest
 
 import vkbackend
 import vkbackend.framework as fw
+from vkbackend import memory
 from vkbackend.framework import nn, optim
 from vkbackend.framework.device import Device, GpuDevice
 from vkbackend.framework.optim.trainer import FRESH_CLOSURES
@@ -162,3 +163,24 @@ def test_a_step_counts_if_the_device_makes_it(
     assert trainer.steps == 3 + taken
     if not taken:
         assert trainer.epoch_avg_loss() == pytest.approx(np.mean(losses))
+
+
+@pytest.mark.parametrize("use_jit", [False, True])
+def test_a_step_without_memory_does_not_count(
+    use_jit: bool, gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = nn.Linear(4, 3).to(gpu)
+    trainer = optim.Trainer(optim.SGD(model.parameters(), lr=0.1), use_jit=use_jit)
+
+    def loss(x: fw.Tensor) -> fw.Tensor:
+        return model(x).square().mean()
+
+    small, large = fw.ones((2, 4), device=gpu), fw.ones((3_000_000, 4), device=gpu)
+    fw.eval()
+    with monkeypatch.context() as patched:
+        patched.setattr(memory.Memory, "available", lambda self, heap: 0)
+        with pytest.raises(MemoryError):
+            trainer.train_step(loss, large)
+    assert trainer.steps == 0
+    mean = trainer.train_step(loss, small).item()
+    assert (trainer.steps, trainer.epoch_avg_loss()) == (1, mean)
