@@ -36,6 +36,10 @@ class Composite(Op[P, R]):
         # What others write may depend on more than its arguments.
         self.own = function.__module__.startswith(OWN)
 
+    def forget(self) -> None:
+        """Forget what calls came to."""
+        self.known.clear()
+
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Apply the op, unchecked when a call with arguments like these came before."""
         given: tuple[Any, ...] = args

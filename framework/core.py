@@ -215,7 +215,8 @@ class TensorCore:
 
     def alias(self: Self) -> Self:
         """Return the same elements and tape entry; changes in place are not shared."""
-        tensor = type(self).make(Array(self.array.value), self.layout, self.device)
+        array = Array.sharing(self.array)
+        tensor = type(self).make(array, self.layout, self.device)
         tensor.requires_grad = self.requires_grad
         tensor.grad_node, tensor.grad_index = self.grad_node, self.grad_index
         return tensor
@@ -227,7 +228,7 @@ class TensorCore:
                 f"deepcopy: the tensor is a result of {self.grad_node.name};"
                 " only leaves can be copied with their gradient, so detach it first"
             )
-        array = Array(self.array.value)
+        array = Array.sharing(self.array)
         copied = assembled(type(self), array, self.layout, self.device)
         copied.requires_grad = self.requires_grad
         copied.grad = deepcopy(self.grad, memo)

@@ -6,6 +6,7 @@ import sys
 import threading
 import warnings
 from collections import OrderedDict
+from collections.abc import Callable
 from types import FrameType
 from typing import TYPE_CHECKING, Protocol
 
@@ -30,10 +31,16 @@ class Device:
         "cpu" for the host, otherwise the name that the driver reports.
     is_gpu : bool
         Whether operations run through Vulkan.
+    lock : RLock
+        Held where what tensors hold must not change.
     """
 
     name = "cpu"
     is_gpu = False
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        forking.renew(self, "lock", threading.RLock)
 
     def __repr__(self) -> str:
         return f"device({self.name!r})"
@@ -79,6 +86,7 @@ class GpuDevice(Device):
     is_gpu = True
 
     def __init__(self, gpu: vkbackend.Device) -> None:
+        super().__init__()
         self.gpu = gpu
         self.name = gpu.info.name
         self.pending: list[Node] = []
@@ -90,8 +98,6 @@ class GpuDevice(Device):
         self.walks: OrderedDict[object, object] = OrderedDict()
         self.missed_walks = 0
         self.fusing = True
-        self.lock = threading.RLock()
-        forking.renew(self, "lock", threading.RLock)
 
     def begin(self) -> None:
         """Begin a call that submits: the caller, which sets `running` to None at last.
@@ -143,6 +149,7 @@ CPU = Device()
 _lock = threading.Lock()
 forking.renew(sys.modules[__name__], "_lock", threading.Lock)
 _opened: dict[vkbackend.Device, GpuDevice] = {}
+_keepers: list[Callable[[], object]] = []
 _said: set[str] = set()
 
 
@@ -216,9 +223,22 @@ def _wrap(gpu: vkbackend.Device) -> GpuDevice:
 
 def _forget_unusable() -> None:
     """Let go of devices that are closed or lost, with what is kept for them."""
-    for gpu in list(_opened):
-        if not gpu.usable:
-            _opened.pop(gpu, None)
+    gone = [gpu for gpu in list(_opened) if not gpu.usable]
+    if gone:
+        for forget in _keepers:
+            forget()
+    # Last, for what an interrupt leaves of it is done another time.
+    for gpu in gone:
+        _opened.pop(gpu, None)
+
+
+def when_one_is_gone(forget: Callable[[], object]) -> None:
+    """Call a function after a device has been closed, or lost.
+
+    It is to forget what is kept for devices, which would keep that one, with its plans
+    and kernels.
+    """
+    _keepers.append(forget)
 
 
 def _say_once(message: str) -> None:

@@ -73,7 +73,15 @@ def assign(x: Tensor, source: Tensor | float) -> Tensor:
                 f" it does not fit into {x.shape}"
             )
         if x.numel():
-            x.array.rebind(_storage(x, ops.expand(new, x.shape)).array.value)
+            # Or what another thread writes elsewhere in the storage would be lost.
+            with x.device.lock:
+                held = _storage(x, ops.expand(new, x.shape)).array
+                value = held.value
+                x.array.rebind(value)
+                # What it is taken from may have been changed, and that been dropped.
+                while value is not held.value:
+                    value = held.value
+                    x.array.rebind(value)
     return x
 
 
@@ -100,7 +108,7 @@ def all_or_nothing(change: Callable[[], object], undo: Callable[[], object]) -> 
 
 def giving_back(tensors: Iterable[Tensor]) -> Callable[[], None]:
     """Return what gives tensors the elements that they have now; may be repeated."""
-    kept = [(each.array, Array(each.array.value)) for each in tensors]
+    kept = [(each.array, Array.sharing(each.array)) for each in tensors]
 
     def give_back() -> None:
         for array, before in kept:
@@ -115,6 +123,8 @@ def change(
 ) -> Tensor:
     """Replace the elements of `x` by what an op makes of them, and return it.
 
+    Other threads do not change it meanwhile.
+
     Raises
     ------
     DTypeError
@@ -123,14 +133,15 @@ def change(
         As `assign`.
     """
     others = (operand(x, y) if isinstance(y, np.ndarray) else y for y in operands)
-    with as_they_come():
-        new = op(off_tape(x), *others, **options)
-    if not can_cast(new.dtype, x.dtype):
-        raise DTypeError(
-            f"in place: the result is {new.dtype.name}, which {x.dtype.name} does not"
-            " hold; write x = f(x), or cast the tensor first"
-        )
-    return assign(x, new)
+    with x.device.lock:
+        with as_they_come():
+            new = op(off_tape(x), *others, **options)
+        if not can_cast(new.dtype, x.dtype):
+            raise DTypeError(
+                f"in place: the result is {new.dtype.name}, which {x.dtype.name} does"
+                " not hold; write x = f(x), or cast the tensor first"
+            )
+        return assign(x, new)
 
 
 def _need_no_grad(source: Tensor | float) -> None:
@@ -175,7 +186,8 @@ def set_item(x: Tensor, index: object, value: Tensor | float) -> None:
             new = value.to(x.device).to(x.dtype)
         else:
             new = ops.fill_like(x, (), value, x.dtype)
-        assign(view, ops.indexing.updated(view, chosen, new))
+        with x.device.lock:
+            assign(view, ops.indexing.updated(view, chosen, new))
 
 
 def fill_uniform(

@@ -10,7 +10,7 @@ from . import precision
 from .autograd import is_grad_enabled
 from .conversion import Policy, converted
 from .core import TensorCore
-from .device import Device, GpuDevice
+from .device import Device, GpuDevice, when_one_is_gone
 from .dispatch import Dispatch, Placed
 from .dtype import DType, bool_, float32
 from .errors import DeviceMismatchError, DTypeError, GradError
@@ -100,6 +100,9 @@ class Op(Generic[P, R]):
 
     def __repr__(self) -> str:
         return f"<op {self.name}>"
+
+    def forget(self) -> None:
+        """Forget what calls came to, which may be known for a device that is gone."""
 
     def vjp(self, rule: Rule) -> Rule:
         """Declare the gradient rule; see `primitive` for its parameters."""
@@ -287,6 +290,14 @@ class Op(Generic[P, R]):
         return "", []
 
 
+def _forget_calls() -> None:
+    for op in list(REGISTRY.values()):
+        op.forget()
+
+
+when_one_is_gone(_forget_calls)
+
+
 def need_feature(
     name: str, dtype: DType, device: GpuDevice, *, typed: bool = False
 ) -> None:
@@ -310,7 +321,8 @@ def submit_node(like: TensorCore, node: Node) -> tuple[TensorCore, ...]:
     """Make a node pending on `like`'s device and return its outputs as tensors.
 
     Outputs without elements are never computed: they get their memory at once. Sizes
-    that the device cannot hold or count are refused; see `limits`.
+    that the device cannot hold or count are refused; see `limits`. The device's lock is
+    to be held, as by `append`.
     """
     device = like.device
     assert isinstance(device, GpuDevice)

@@ -95,6 +95,21 @@ class Array:
         self.value = value
         self.version = 0
         self.former = None
+        if value.__class__ is not Value:
+            tell(value, grew=True)
+
+    @classmethod
+    def sharing(cls, array: Array) -> Array:
+        """Return a new storage with the content of another, at this moment.
+
+        Another thread may give that another content meanwhile, and what nothing has
+        held for a moment may be gone.
+        """
+        while True:
+            value = array.value
+            shared = cls(value)
+            if array.value is value:
+                return shared
 
     def rebind(self, value: Value) -> None:
         """Replace the content, which counts as a change in place."""
@@ -112,10 +127,19 @@ class Array:
             if self.former is None and old.node is None:
                 self.former = old
             node.arrays = (*node.arrays, (weakref.ref(self), value))
-        # In this order an interrupt may leave a holder too many, never one too few.
+        # Also before, or an interrupt could leave a change that nobody has heard of.
+        if old.__class__ is not Value:
+            tell(old, grew=False)
+        # In this order an interrupt may leave a holder too many, never one too few; and
+        # nothing is called from here on, or another thread could come in between.
         value.holders += 1
+        old = self.value
         self.value = value
         old.holders -= 1
+        if value.__class__ is not Value:
+            tell(value, grew=True)
+        if old.__class__ is not Value:
+            tell(old, grew=False)
 
     def settle(self, value: Value) -> None:
         """Note that one of the values that it has held is pending no longer.
@@ -143,9 +167,14 @@ class Array:
             value.holders += 1
             self.value = value
             old.holders -= 1
+            tell(value, grew=True)
+            tell(old, grew=False)
 
     def __del__(self) -> None:
-        self.value.holders -= 1
+        value = self.value
+        value.holders -= 1
+        if value.__class__ is not Value:
+            tell(value, grew=False)
 
 
 def lazy_copy(array: Array) -> Array:
@@ -153,7 +182,7 @@ def lazy_copy(array: Array) -> Array:
 
     Values are never written again: what changes in place gets another one.
     """
-    copied = Array(array.value)
+    copied = Array.sharing(array)
     if tracing.running:
         trace = tracing.listener()
         if trace is not None:
@@ -164,22 +193,18 @@ def lazy_copy(array: Array) -> Array:
 class WatchedValue(Value):
     """A value in memory that a replay reads or writes by its address.
 
-    A value becomes one by assignment to its `__class__`, in `keep`.
+    A value becomes one by assignment to its `__class__`, in `keep`. Who changes the
+    number of its holders tells those who watch it; the number itself is counted without
+    a call, during which other threads could count too.
     """
 
     __slots__ = ()
 
-    @property
-    def holders(self) -> int:
-        """Arrays that refer to the value; who watches it hears of each change."""
-        count: int = _holders.__get__(self)
-        return count
 
-    @holders.setter
-    def holders(self, count: int) -> None:
-        grew = count > _holders.__get__(self)
-        _holders.__set__(self, count)
-        for watcher in tuple(self.watchers):
+def tell(value: Value, grew: bool) -> None:
+    """Tell those who watch a value, if any, that it has another number of holders."""
+    if value.__class__ is not Value:
+        for watcher in tuple(value.watchers):
             watcher(grew)
 
 
@@ -213,7 +238,6 @@ class BoundArray(Array):
         self.version = version
 
 
-_holders: Any = Value.__dict__["holders"]
 _version: Any = Array.__dict__["version"]
 
 
@@ -488,7 +512,7 @@ def kept_array(numel: int, dtype: DType, buffer: object) -> Array:
     value.node = None
     value.buffer = buffer
     value.watchers = set()
-    _holders.__set__(value, 1)
+    value.holders = 1
     array = _new(Array)
     array.value = value
     array.version = 0

@@ -87,21 +87,23 @@ class Elementwise(Op[P, R]):
 
         self.shortcuts: dict[tuple[object, ...], Shortcut] = {}
 
+    def forget(self) -> None:
+        """Forget what calls came to."""
+        self.shortcuts.clear()
+
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Apply the op, in short when a call with operands like these came before."""
         given = args
         if kwargs or precision.entered or len(args) != len(self.names):
             given = self._given(args, kwargs)  # type: ignore[assignment]  # P.args
         key: list[object] = []
-        values: list[Value] = []
         tensors: list[TensorCore] = []
         numbers: tuple[Any, ...] = ()
         taped = False
         for argument in given:
             if isinstance(argument, TensorCore):
-                value = argument.array.value
-                key += (id(argument.layout), value.dtype, argument.device)
-                values.append(value)
+                dtype = argument.array.value.dtype
+                key += (id(argument.layout), dtype, argument.device)
                 tensors.append(argument)
                 taped = taped or argument.requires_grad
             elif type(argument) is DType:
@@ -128,10 +130,18 @@ class Elementwise(Op[P, R]):
                 numbers = tuple(
                     [number(self.name, shortcut.compute, each) for each in numbers]
                 )
-        node, array = pending_array(form, tuple(values), numbers)
         first, device = tensors[0], shortcut.device
-        out = assembled(first.results, array, form.layouts[0], device)
-        append(device, node)
+        with device.lock:
+            # Written out, as it is done for each operation.
+            if len(tensors) == 1:
+                values: tuple[Value, ...] = (first.array.value,)
+            elif len(tensors) == 2:
+                values = first.array.value, tensors[1].array.value
+            else:
+                values = tuple([each.array.value for each in tensors])
+            node, array = pending_array(form, values, numbers)
+            out = assembled(first.results, array, form.layouts[0], device)
+            append(device, node)
         if taped and shortcut.keeping is not None and is_grad_enabled():
             keeping, specs = shortcut.keeping, shortcut.specs
             keeping.leave(given, tensors, (out,), specs, shortcut)
@@ -156,17 +166,18 @@ class Elementwise(Op[P, R]):
         for dtype in (compute, *(tensor.dtype for tensor in tensors.values())):
             need_feature(self.name, dtype, device)
         self._check_compute(compute, device)
-        node = Node.of(
-            self,
-            tuple(
-                Operand(t.array.value, t.layout.expand(shape)) for t in tensors.values()
-            ),
-            (Layout.contiguous(shape),),
-            (result,),
-            (("compute", compute), ("tensors", tuple(tensors))),
-            tuple(numbers.items()),
-        )
-        (out,) = submit_node(next(iter(tensors.values())), node)
+        views = [each.layout.expand(shape) for each in tensors.values()]
+        with device.lock:
+            values = [each.array.value for each in tensors.values()]
+            node = Node.of(
+                self,
+                tuple(map(Operand, values, views)),
+                (Layout.contiguous(shape),),
+                (result,),
+                (("compute", compute), ("tensors", tuple(tensors))),
+                tuple(numbers.items()),
+            )
+            (out,) = submit_node(next(iter(tensors.values())), node)
         self._record(bound, tensors, (out,))
         if node.outputs[0].numel:
             if len(self.shortcuts) >= MOST_SHORTCUTS:

@@ -72,6 +72,10 @@ class Primitive(Op[P, R]):
         self.rules: dict[str, Callable[..., Any]] = {}
         self.known: dict[Key, KnownNode] = {}
 
+    def forget(self) -> None:
+        """Forget what calls came to."""
+        self.known.clear()
+
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Apply the op, in short when a call with arguments like these came before."""
         given: tuple[Any, ...] = args
@@ -153,16 +157,17 @@ class Primitive(Op[P, R]):
         given = list(tensors.values())
         # Held until the node is pending: copying one may flush the graph of another.
         ready = [self._ready(tensor) for tensor in given]
-        node = Node.of(
-            self,
-            tuple(Operand(each.array.value, each.layout) for each in ready),
-            tuple(Layout.contiguous(spec.shape) for spec in wanted),
-            tuple(spec.dtype for spec in wanted),
-            (("tensors", tuple(tensors)), *static.items()),
-        )
-        if any(layout.numel > SOFTWARE_ROUNDS for _, layout in node.inputs):
-            self._check_rounds(node, device.gpu.info)
-        outputs = submit_node(given[0], node)
+        with device.lock:
+            node = Node.of(
+                self,
+                tuple(Operand(each.array.value, each.layout) for each in ready),
+                tuple(Layout.contiguous(spec.shape) for spec in wanted),
+                tuple(spec.dtype for spec in wanted),
+                (("tensors", tuple(tensors)), *static.items()),
+            )
+            if any(layout.numel > SOFTWARE_ROUNDS for _, layout in node.inputs):
+                self._check_rounds(node, device.gpu.info)
+            outputs = submit_node(given[0], node)
         if key and any(value.numel for value in node.outputs):
             if len(self.known) >= MOST_KNOWN:
                 self.known.clear()
@@ -294,6 +299,10 @@ class Movement(Op[P, R]):
         super().__init__(function, dtypes)
         self.shares = shares
         self.known: dict[Key, KnownView] = {}
+
+    def forget(self) -> None:
+        """Forget what calls came to."""
+        self.known.clear()
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Apply the op, in short when a call with arguments like these came before."""

@@ -120,17 +120,18 @@ class KnownNode(NamedTuple):
         `tensors` must be held until then, also those that were copied.
         """
         form, device, kind = self.form, self.device, tensors[0].results
-        values = tuple([each.array.value for each in tensors])
-        if len(form.outputs) == 1:
-            node, array = pending_array(form, values, ())
-            outputs = (assembled(kind, array, form.layouts[0], device),)
-        else:
-            node = Node(form, values)
-            outputs = tuple(
-                [
-                    assembled(kind, Array(value), layout, device)
-                    for value, layout in zip(node.outputs, form.layouts)
-                ]
-            )
-        append(device, node)
+        with device.lock:
+            values = tuple([each.array.value for each in tensors])
+            if len(form.outputs) == 1:
+                node, array = pending_array(form, values, ())
+                outputs = (assembled(kind, array, form.layouts[0], device),)
+            else:
+                node = Node(form, values)
+                outputs = tuple(
+                    [
+                        assembled(kind, Array(value), layout, device)
+                        for value, layout in zip(node.outputs, form.layouts)
+                    ]
+                )
+            append(device, node)
         return outputs

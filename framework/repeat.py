@@ -172,14 +172,15 @@ class Recipe(NamedTuple):
 
     def again(self, tensors: Sequence[TensorCore]) -> Any:
         """Ask for it on other tensors; return the answer."""
-        values = [each.array.value for each in tensors]
-        nodes = nodes_of(self.rows, values)
         kind, device = tensors[0].results, self.device
-        found = [
-            assembled(kind, Array(values[at]), layout, device)
-            for at, layout in self.outputs
-        ]
-        append_all(device, nodes)
+        with device.lock:
+            values = [each.array.value for each in tensors]
+            nodes = nodes_of(self.rows, values)
+            found = [
+                assembled(kind, Array(values[at]), layout, device)
+                for at, layout in self.outputs
+            ]
+            append_all(device, nodes)
         return found[0] if self.single else tuple(found)
 
 

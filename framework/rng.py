@@ -97,6 +97,12 @@ class Generator:
             self.calls += count
         return call
 
+    def give_back(self, state: tuple[int, int], count: int) -> None:
+        """Go back to a state if so many streams, and no others, were taken since."""
+        with self._lock:
+            if (self.seed, self.calls) == (state[0], state[1] + count):
+                self.calls = state[1]
+
 
 default_generator = Generator()
 

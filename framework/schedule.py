@@ -72,17 +72,18 @@ More = Callable[[vkbackend.Batch], object]
 def append(device: GpuDevice, node: Node) -> None:
     """Add a node to the pending graph, flushing it when it has grown too long.
 
-    Within `jit` it goes to the trace.
+    Within `jit` it goes to the trace. The device's lock is to be held since the node's
+    inputs were looked up: another thread could change a tensor, and then submit and
+    drop what it held before.
     """
     if tracing.running:
         trace = tracing.listener()
         if trace is not None:
             trace.asked(device, node)
             return
-    with device.lock:
-        device.pending.append(node)
-        if len(device.pending) >= MAX_PENDING:
-            _shorten(device)
+    device.pending.append(node)
+    if len(device.pending) >= MAX_PENDING:
+        _shorten(device)
 
 
 def append_all(device: GpuDevice, nodes: Sequence[Node]) -> None:

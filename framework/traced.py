@@ -9,7 +9,7 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
-from .pending import Array, BoundArray, Failed, Value, replays_of
+from .pending import Array, BoundArray, Failed, Value, replays_of, tell
 
 _value: Any = Array.__dict__["value"]
 _version: Any = Array.__dict__["version"]
@@ -95,6 +95,7 @@ class TracedArray(Array):
         if node is not None:
             node.arrays = (*node.arrays, (weakref.ref(self), value))
         value.holders += 1
+        tell(value, grew=True)
         if view.trace.visible():
             old, view.value = view.value, value
         else:
@@ -104,6 +105,7 @@ class TracedArray(Array):
             _value.__set__(self, value)
         if old is not None:
             old.holders -= 1
+            tell(old, grew=False)
 
     def settle(self, value: Value) -> None:
         """Note that one of the values that it has held is pending no longer."""
@@ -116,6 +118,7 @@ class TracedArray(Array):
         if now.node is None:
             if view.former is not None and type(now.buffer) is Failed:
                 view.former.holders += 1
+                tell(view.former, grew=True)
                 _value.__set__(self, view.former)
                 _version.__set__(self, _version.__get__(self) + 1)
             view.former = None
@@ -150,12 +153,14 @@ class TracedArray(Array):
         self.version = view.version
         if value is not None:
             before.holders -= 1
+            tell(before, grew=False)
 
     def __del__(self) -> None:
         view: Traced = self.former
-        _value.__get__(self).holders -= 1
-        if view.value is not None:
-            view.value.holders -= 1
+        for value in (_value.__get__(self), view.value):
+            if value is not None:
+                value.holders -= 1
+                tell(value, grew=False)
 
 
 def divert(array: Array, trace: Any) -> None:

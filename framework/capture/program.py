@@ -137,6 +137,7 @@ class Program:
             bind(array)
             states.append(State(weakref.ref(array), memory[id(value)], value))
         self._states = states
+        self.returned()
         for value in self._constants:
             watch(value, self._lost)
 
@@ -229,9 +230,16 @@ class Program:
         self.device.finish()
         return True
 
-    def returned(self, disturbed: bool) -> None:
-        """Note whether storages hold what replays expect."""
-        self._disturbed = disturbed
+    def returned(self) -> None:
+        """Note whether storages hold what replays expect, and nothing else holds it."""
+        # First, as other threads change what they hold at any moment, and say so.
+        self._disturbed = False
+        for state in self._states:
+            array = state.array()
+            if array is None or array.value is not state.value:
+                self._disturbed = True
+            elif state.value.holders != 1:
+                self._disturbed = True
 
     def replay(self, fed: Sequence[Tensor], first: bool = False) -> Any:
         """Run it on other elements; `fits` has just said that it may.
@@ -271,20 +279,25 @@ class Program:
             if value.holders:
                 self._move_out(k, value, copies, moves)
         words, recording = built.words, built.recording
-        if not first:
-            words.write()
-        self._moves = moves
-        # Before, as what the tape has saved may be written over from here on.
-        self.replays += 1
-        self._taken = recording is None
-        device.flight = self
-        if recording is not None:
-            try:
+        words.marks = ()
+        try:
+            if not first:
+                words.write()
+            self._moves = moves
+            # Before, as what the tape has saved may be written over from here on.
+            self.replays += 1
+            self._taken = recording is None
+            device.flight = self
+            if recording is not None:
                 point = recording.submit(copies, words.any and words.changed)
-            except Exception:
-                if not first and recording.point in (None, self._last):
-                    words.take_back()
-                raise
+        except BaseException:
+            # The second time in case that an interrupt ends the first.
+            try:
+                self._take_back_words()
+            finally:
+                self._take_back_words()
+            raise
+        if recording is not None:
             # Together, or an interrupt between would undo what was taken.
             self._last, self._taken = point, True
             words.sent()
@@ -293,6 +306,12 @@ class Program:
             for leaf, grad in zip(self._leaves, self._grads):
                 leaf.own_grad = grad
         return self._results()
+
+    def _take_back_words(self) -> None:
+        """Undo what the host did for a replay that was not taken; may be repeated."""
+        recording = self._built.recording
+        if recording is None or recording.point in (None, self._last):
+            self._built.words.take_back()
 
     def settle(self) -> None:
         """Note what a replay has done, if it was taken; see `device.Flight`."""
@@ -410,8 +429,7 @@ class _Return:
             # It may have changed since an interrupt.
             if array.value is found:
                 array.replace(new)
-        news = [array.value is new for _, array, _, new in self._changes]
-        self._program.returned(disturbed=not all(news))
+        self._program.returned()
 
 
 class _Lost:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,14 +25,18 @@ class Words:
     ----------
     any : bool
         Whether there are any.
+    marks : tuple
+        What `write` takes note of before it begins, for `take_back`; empty where there
+        is nothing to take back.
     """
 
     def __init__(self) -> None:
         self._numbers: dict[int, tuple[Changing, list[tuple[str, int]]]] = {}
         self._streams: dict[Generator, list[tuple[int, int, int]]] = {}
         self._steps: list[Callable[[], object]] = []
-        self._counts: list[Callable[[], object]] = []
+        self._undone: list[Any] = []
         self.any = False
+        self.marks: tuple[object, ...] = ()
         # In a list, for the steps would otherwise hold what holds them.
         self._unsent = [False]
 
@@ -89,24 +92,29 @@ class Words:
             if not isinstance(action, Changing):
                 self._steps.append(action)
                 if hasattr(action, "take_back"):
-                    self._counts.append(action.take_back)
+                    self._undone.append(action)
             elif id(action) in self._numbers:
                 _, places = self._numbers[id(action)]
                 self._steps.append(_writer(content, action.read, places, self._unsent))
         for generator, count in draws.items():
             rows = self._streams.get(generator, [])
-            drawer = _drawer(content, generator, count, rows, self._unsent)
+            drawer = _Drawer(content, generator, count, rows, self._unsent)
             self._steps.append(drawer)
+            self._undone.append(drawer)
 
     def write(self) -> None:
         """Do what the host does before each replay, and write what changes."""
+        self.marks = tuple([each.mark() for each in self._undone])
         for step in self._steps:
             step()
 
     def take_back(self) -> None:
-        """Count the last `write` no longer, as the replay was not made."""
-        for count in self._counts:
-            count()
+        """Undo the last `write`, as the replay was not made; may be repeated.
+
+        It may have been interrupted itself.
+        """
+        for each, mark in zip(self._undone, self.marks):
+            each.take_back(mark)
 
 
 def _view(content: bytearray, kind: str) -> Any:
@@ -144,31 +152,43 @@ def _writer(
     return write
 
 
-def _drawer(
-    content: bytearray,
-    generator: Generator,
-    count: int,
-    rows: Sequence[tuple[int, int, int]],
-    unsent: list[bool],
-) -> Callable[[], object]:
-    """Return what takes the streams of one call and writes their words."""
-    if not rows:
-        return partial(generator.reserve, count)
-    view = _view(content, "uint")
-    parts = []
-    for part in range(4):
-        chosen = [row for row in rows if row[0] == part]
-        calls = np.array([call for _, call, _ in chosen], np.uint64)
-        places = np.array([at // view.itemsize for _, _, at in chosen], np.intp)
-        parts.append((calls, places))
+class _Drawer:
+    """Takes the streams of one call and writes their words."""
 
-    def write() -> None:
-        unsent[0] = True
-        first = np.uint64(generator.reserve(count))
-        seed = generator.seed
+    def __init__(
+        self,
+        content: bytearray,
+        generator: Generator,
+        count: int,
+        rows: Sequence[tuple[int, int, int]],
+        unsent: list[bool],
+    ) -> None:
+        self._generator = generator
+        self._count = count
+        self._unsent = unsent
+        self._view = _view(content, "uint")
+        self._parts = []
+        for part in range(4 if rows else 0):
+            chosen = [row for row in rows if row[0] == part]
+            calls = np.array([call for _, call, _ in chosen], np.uint64)
+            places = [at // self._view.itemsize for _, _, at in chosen]
+            self._parts.append((calls, np.array(places, np.intp)))
+
+    def __call__(self) -> None:
+        first = np.uint64(self._generator.reserve(self._count))
+        if not self._parts:
+            return
+        self._unsent[0] = True
+        view, parts, seed = self._view, self._parts, self._generator.seed
         view[parts[0][1]] = seed & _WORD
         view[parts[1][1]] = seed >> _SHIFT
         view[parts[2][1]] = (parts[2][0] + first) & np.uint64(_WORD)
         view[parts[3][1]] = (parts[3][0] + first) >> np.uint64(_SHIFT)
 
-    return write
+    def mark(self) -> tuple[int, int]:
+        """Return how far the generator is."""
+        return self._generator.seed, self._generator.calls
+
+    def take_back(self, mark: tuple[int, int]) -> None:
+        """Let the generator give the streams again, if nothing was drawn after them."""
+        self._generator.give_back(mark, self._count)

@@ -8,6 +8,7 @@ from ..autograd import no_grad
 from ..creation import ones, zeros
 from ..dtype import int64
 from ..errors import ShapeError
+from ..pending import Value
 from ..tensor import Tensor
 from . import init
 from .module import Module
@@ -72,16 +73,33 @@ class RunningStatistics(Module):
                 f" it must be {self.expected.format(self.num_features)}"
             )
 
-    def _count(self) -> None:
-        with no_grad():
-            self.num_batches_tracked.add_(1)
-
     def extra_repr(self) -> str:
         """Return the arguments that `repr` shows."""
         return (
             f"{self.num_features}, eps={self.eps}, momentum={self.momentum},"
             f" affine={self.affine}, track_running_stats={self.track_running_stats}"
         )
+
+
+class _Count:
+    """Counts a batch."""
+
+    def __init__(self, module: RunningStatistics) -> None:
+        self._module = module
+
+    def __call__(self) -> None:
+        with no_grad():
+            self._module.num_batches_tracked.add_(1)
+
+    def mark(self) -> Value:
+        """Return the count so far."""
+        return self._module.num_batches_tracked.array.value
+
+    def take_back(self, mark: Value) -> None:
+        """Let the count be what it was."""
+        count = self._module.num_batches_tracked.array
+        if count.value is not mark:
+            count.rebind(mark)
 
 
 class _BatchNorm(RunningStatistics):
@@ -93,7 +111,7 @@ class _BatchNorm(RunningStatistics):
         self.check(x)
         momentum = 0.0 if self.momentum is None else self.momentum
         if self.training and self.track_running_stats:
-            tracing.each_time(self._count)
+            tracing.each_time(_Count(self))
             if self.momentum is None:
                 tracing.once("BatchNorm without momentum averages all batches")
                 momentum = 1.0 / self.num_batches_tracked.item()

@@ -17,7 +17,7 @@ from vkbackend.errors import Error
 
 from .. import tuning
 from ..core import upload
-from ..device import Device, GpuDevice
+from ..device import Device, GpuDevice, when_one_is_gone
 from ..dispatch import Argument, Dispatch, Placed, fold_grid
 from ..dtype import DType, bfloat16, decode, encode, float16, float32
 from ..op import REGISTRY
@@ -56,6 +56,7 @@ _TEST = (2, 1, 150, 170, 64)
 _ERRORS = {float16: 1e-3, bfloat16: 8e-3}
 
 _trusted: dict[tuple[Device, DType], bool] = {}
+when_one_is_gone(_trusted.clear)
 
 
 class Cut(NamedTuple):
@@ -165,15 +166,16 @@ def in_words(x: Placed) -> bool:
 def trusts_units(device: Device, dtype: DType) -> bool:
     """Return whether attention of a dtype runs on a device's matrix units."""
     key = device, dtype
-    if key not in _trusted:
-        _trusted[key] = (
+    found = _trusted.get(key)
+    if found is None:
+        found = _trusted[key] = (
             dtype in _ERRORS
             and isinstance(device, GpuDevice)
             and _holds(device.gpu.info)
             and offers(device.gpu.info, dtype, UNITS)
             and tested(device, dtype, ATTENTION, passes)
         )
-    return _trusted[key]
+    return found
 
 
 def _holds(gpu: DeviceInfo) -> bool:

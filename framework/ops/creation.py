@@ -106,9 +106,9 @@ class Source(Op[..., Any]):
         words = [(f"word{k}", word) for k, word in enumerate(bound.get("stream", ()))]
         scalars = (*words, *((name, bound[name]) for name in self.numbers))
         params = (("compute", compute), ("result", dtype), ("tensors", ()))
-        return submit_node(
-            like, Node.of(self, (), (layout,), (dtype,), params, scalars)
-        )
+        node = Node.of(self, (), (layout,), (dtype,), params, scalars)
+        with like.device.lock:
+            return submit_node(like, node)
 
 
 def source(

@@ -19,7 +19,7 @@ from vkbackend.errors import Error
 
 from .. import tuning
 from ..core import upload
-from ..device import Device, GpuDevice
+from ..device import Device, GpuDevice, when_one_is_gone
 from ..dtype import DType, bfloat16, decode, encode, float16, float32, int8, int32
 from ..execution import seconds_of
 from ..op import REGISTRY
@@ -60,6 +60,8 @@ Test = Callable[[GpuDevice, DType, str], bool]
 _settings = {"float32": "highest", "float16": False}
 _modes: dict[tuple[Device, DType], str] = {}
 _verdicts: dict[tuple[Device, DType, str], bool] = {}
+when_one_is_gone(_modes.clear)
+when_one_is_gone(_verdicts.clear)
 
 
 def set_float32_matmul_precision(precision: str) -> None:
@@ -139,13 +141,14 @@ def _mode(device: Device, dtype: DType) -> str:
 def _trusts(device: Device, dtype: DType, mode: str) -> bool:
     """Return whether a device offers a mode, and passed its test."""
     key = device, dtype, mode
-    if key not in _verdicts:
-        _verdicts[key] = (
+    found = _verdicts.get(key)
+    if found is None:
+        found = _verdicts[key] = (
             isinstance(device, GpuDevice)
             and offers(device.gpu.info, dtype, mode)
             and tested(device, dtype, mode, _passes)
         )
-    return _verdicts[key]
+    return found
 
 
 def tested(device: GpuDevice, dtype: DType, mode: str, test: Test) -> bool:

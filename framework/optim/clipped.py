@@ -18,7 +18,7 @@ from weakref import WeakKeyDictionary
 import vkbackend
 
 from .. import tracing, tuning
-from ..device import GpuDevice
+from ..device import GpuDevice, when_one_is_gone
 from ..execution import memory_of, realised
 from ..pending import Array, Value
 from ..plan import Plan
@@ -202,6 +202,8 @@ class _Known:
 
 
 _known: WeakKeyDictionary[GpuDevice, _Known] = WeakKeyDictionary()
+# What is kept ready holds its device.
+when_one_is_gone(_known.clear)
 
 
 def clip_again(grads: Sequence[Tensor], bound: object, clip: Clip) -> Tensor:

@@ -41,11 +41,13 @@ class Cohort:
         Steps that replays have made and `members` do not count yet.
     factors : tuple of float
         Numbers of this step, once they have been asked for.
+    made : int
+        Steps that replays have made.
     """
 
     def __init__(self, optimizer: Optimizer, trace: object) -> None:
         self.members: list[dict[str, Any]] = []
-        self.late = 0
+        self.late = self.made = 0
         self.factors: tuple[float, ...] = ()
         # A step that an optimizer keeps ready keeps its cohorts.
         self._optimizer = weakref.ref(optimizer)
@@ -56,12 +58,18 @@ class Cohort:
         optimizer = self._optimizer()
         if optimizer is not None:
             optimizer.settle(self._trace)
-        self.late += 1
+        # Together, or an interrupt between would leave one without the other.
+        self.late, self.made = self.late + 1, self.made + 1
         self.factors = ()
 
-    def take_back(self) -> None:
+    def mark(self) -> int:
+        """Return how many steps replays have made."""
+        return self.made
+
+    def take_back(self, mark: int) -> None:
         """Count a step no longer, as its kernels have not run."""
-        self.late -= 1
+        if self.made != mark:
+            self.late, self.made = self.late - 1, mark
         self.factors = ()
 
     def step(self) -> int:
@@ -135,7 +143,8 @@ class _Again:
         return [owner._fingerprint() for owner in self._owners] == self._counts
 
 
-def _is_lost(remembered: object) -> bool:
+def is_lost(remembered: object) -> bool:
+    """Return whether something is a tensor that will never be computed."""
     if not isinstance(remembered, Tensor):
         return False
     return type(remembered.array.value.buffer) is Failed
@@ -409,7 +418,7 @@ class Optimizer:
     def _drop_lost(self) -> None:
         """Forget what was to be remembered first by a step that failed."""
         for parameter, state in [*self._state.items()]:
-            lost = [name for name, each in state.items() if _is_lost(each)]
+            lost = [name for name, each in state.items() if is_lost(each)]
             if lost == [SKIPPED]:
                 del state[SKIPPED]
             elif lost:

@@ -183,6 +183,7 @@ class Prepared:
         self._own, self._given = Addresses(), Addresses()
         self._words = Words()
         self._written = False
+        self._batch: vkbackend.Batch | None = None
         self._buffers: dict[vkbackend.Buffer, None] = {}
         slots = self._slots(observer, plan, [each.array.value for each in grads])
         self._lay_out(observer, slots)
@@ -263,15 +264,23 @@ class Prepared:
             # Before, as what the tape has saved may be written over from here on.
             for array in self._arrays:
                 array.version += 1
-            self._written = False
+            self._written, self._batch, self._words.marks = False, None, ()
             try:
                 flush(device, self._add)
-            except Exception:
-                if self._written and self._batch.point is None:
-                    self._words.take_back()
+            except BaseException:
+                # The second time in case that an interrupt ends the first.
+                try:
+                    self._take_back()
+                finally:
+                    self._take_back()
                 raise
             self._grads.clear()
         return True
+
+    def _take_back(self) -> None:
+        """Undo what the host did for a step that was not taken; may be repeated."""
+        if self._batch is None or self._batch.point is None:
+            self._words.take_back()
 
     def _fits(self) -> bool:
         """Return whether the kernels would do what a step does; look up gradients."""

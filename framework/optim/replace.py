@@ -25,7 +25,7 @@ def become(tensor: Tensor, new: Tensor) -> None:
 
 def content(tensor: Tensor) -> Tensor:
     """Return what a tensor holds now, which changes of it in place do not reach."""
-    return Tensor.make(Array(tensor.array.value), tensor.layout, tensor.device)
+    return Tensor.make(Array.sharing(tensor.array), tensor.layout, tensor.device)
 
 
 def become_each(

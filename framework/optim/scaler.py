@@ -17,7 +17,7 @@ from ..ops import isfinite, logical_and, logical_not, stack, where
 from ..tensor import Tensor
 from .clip import common_norm, scale_each
 from .loading import is_number
-from .optimizer import Optimizer
+from .optimizer import Optimizer, is_lost
 from .replace import become
 
 
@@ -109,12 +109,18 @@ class GradScaler:
 
     def _scale_on(self, device: Device) -> Tensor:
         """Return the scale, which is made where it is first wanted."""
+        self._drop_lost()
         if self._scale is None or self._streak is None:
             tracing.once("GradScaler makes room for its scale")
             scale, streak = self._start
             self._scale = full((), scale, dtype=float32, device=device)
             self._streak = full((), float(streak), dtype=float32, device=device)
         return self._scale
+
+    def _drop_lost(self) -> None:
+        """Forget the room for the scale if the step that made it failed."""
+        if is_lost(self._scale) or is_lost(self._streak):
+            self._scale = self._streak = None
 
     def unscale_(self, optimizer: Optimizer) -> None:
         """Divide the gradients of an optimizer's parameters by the scale, in place.
@@ -194,6 +200,7 @@ class GradScaler:
             return
         if is_number(new_scale):
             _check("new_scale", new_scale, 0 < new_scale <= _MOST, _POSITIVE)
+        self._drop_lost()
         scale, streak = self._scale, self._streak
         if scale is None or streak is None:
             raise StateError(
@@ -222,16 +229,23 @@ class GradScaler:
         become(streak, where(overflow, 0.0, where(full_streak, 0.0, longer)))
         become(scale, where(overflow, scale * self._backoff, raised))
 
+    def forget(self, optimizer: Optimizer) -> None:
+        """Take no notice of a step of an optimizer that has not ended."""
+        self._found.pop(optimizer, None)
+        self._stepped.discard(optimizer)
+
     def get_scale(self) -> float:
         """Return the scale; waits for the device. 1 if it is not enabled."""
         if not self._enabled:
             return 1.0
+        self._drop_lost()
         return self._start[0] if self._scale is None else float(self._scale.item())
 
     def state_dict(self) -> dict[str, Any]:
         """Return the scale and what decides the next; empty if it is not enabled."""
         if not self._enabled:
             return {}
+        self._drop_lost()
         streak = self._start[1] if self._streak is None else self._streak.item()
         return {
             "scale": self.get_scale(),

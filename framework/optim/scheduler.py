@@ -39,12 +39,7 @@ class LRScheduler:
 
     def step(self) -> None:
         """Set the learning rates of the next epoch."""
-        tracing.each_time(self._next)
-
-    def _next(self) -> None:
-        self.last_epoch += 1
-        for group, base in zip(self.optimizer.param_groups, self.base_lrs):
-            group["lr"] = self.rule(base, self.last_epoch)
+        tracing.each_time(_Next(self))
 
     def get_last_lr(self) -> list[float]:
         """Return the learning rate of each group."""
@@ -78,6 +73,29 @@ class LRScheduler:
                 f" {len(self.base_lrs)}; they must be equal"
             )
         self.last_epoch, self.base_lrs = epoch, list(base_lrs)
+
+
+class _Next:
+    """Sets the learning rates of the next epoch."""
+
+    def __init__(self, scheduler: LRScheduler) -> None:
+        self._scheduler = scheduler
+
+    def __call__(self) -> None:
+        scheduler = self._scheduler
+        scheduler.last_epoch += 1
+        for group, base in zip(scheduler.optimizer.param_groups, scheduler.base_lrs):
+            group["lr"] = scheduler.rule(base, scheduler.last_epoch)
+
+    def mark(self) -> tuple[int, list[float]]:
+        """Return the epoch and its learning rates."""
+        return self._scheduler.last_epoch, self._scheduler.get_last_lr()
+
+    def take_back(self, mark: tuple[int, list[float]]) -> None:
+        """Set the learning rates of an earlier epoch again."""
+        self._scheduler.last_epoch, rates = mark
+        for group, rate in zip(self._scheduler.optimizer.param_groups, rates):
+            group["lr"] = rate
 
 
 def _are_rates(values: object) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import tracing
 from ..autograd import no_grad
 from ..capture import jit
 from ..creation import zeros
@@ -71,13 +72,22 @@ class Trainer:
         if max_norm is not None and not max_norm > 0:
             raise ValueError(f"Trainer: max_norm is {max_norm}; it must be above 0")
         self.optimizer = optimizer
-        self.steps = 0
+        self._made = _Steps()
         self._max_norm = max_norm
         self._scaler = scaler or GradScaler(enabled=False)
         self._use_jit = use_jit
         self._replayed: dict[Closure, Callable[..., Tensor]] = {}
         self._fresh: dict[object, int] = {}
         self._total = zeros((), device=self._device)
+
+    @property
+    def steps(self) -> int:
+        """Steps since the epoch began."""
+        return self._made.count
+
+    @steps.setter
+    def steps(self, count: int) -> None:
+        self._made.count = count
 
     @property
     def _device(self) -> Device:
@@ -97,9 +107,13 @@ class Trainer:
         device = self._device
         if self._total.device is not device:
             self._total = self._total.to(device)
-        loss = self._step_of(closure)(*[_moved(each, device) for each in inputs])
-        self.steps += 1
-        return loss
+        made = self.steps
+        try:
+            return self._step_of(closure)(*[_moved(each, device) for each in inputs])
+        except Exception:
+            # It has been counted where it failed after it was traced.
+            self.steps = made
+            raise
 
     def _step_of(self, closure: Closure) -> Callable[..., Tensor]:
         step = self._replayed.get(closure)
@@ -115,10 +129,11 @@ class Trainer:
         return self._replayed[closure]
 
     def _step(self, closure: Closure, *inputs: Any) -> Tensor:
-        optimizer = self.optimizer
+        optimizer, scaler = self.optimizer, self._scaler
+        # What a step has left that an error or an interrupt ended.
+        scaler.forget(optimizer)
         optimizer.zero_grad()
         loss = closure(*inputs)
-        scaler = self._scaler
         scaler.scale(loss).backward()
         if self._max_norm is not None:
             scaler.unscale_(optimizer)
@@ -129,6 +144,7 @@ class Trainer:
         scaler.update()
         with no_grad():
             self._total.add_(loss.detach())
+        tracing.each_time(self._made)
         return loss.detach()
 
     def epoch_avg_loss(self) -> float:
@@ -139,6 +155,24 @@ class Trainer:
         """Begin a new epoch: forget the losses."""
         self.steps = 0
         self._total.zero_()
+
+
+class _Steps:
+    """Counts the steps that were made."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __call__(self) -> None:
+        self.count += 1
+
+    def mark(self) -> int:
+        """Return the count so far."""
+        return self.count
+
+    def take_back(self, mark: int) -> None:
+        """Let the count be what it was."""
+        self.count = mark
 
 
 def _moved(value: Any, device: Device) -> Any:

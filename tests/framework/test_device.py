@@ -16,6 +16,7 @@ import vkbackend
 import vkbackend.framework as fw
 from tests.vkbackend.test_instance import run_python
 from vkbackend import DeviceLost, NoVulkanError, config
+from vkbackend.framework import nn, optim
 from vkbackend.framework.device import CPU, Device, GpuDevice, opened_devices
 
 # `vkbackend.framework.device` as an attribute is the function.
@@ -116,6 +117,28 @@ def test_name_of_no_device(gpu: GpuDevice) -> None:
         fw.device("voodoo")
 
 
+def used(gpu: GpuDevice) -> None:
+    """Let operations of every kind be known for a device."""
+    model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.ReLU()).to(gpu)
+    optimizer = optim.AdamW(model.parameters(), lr=0.1)
+    x = fw.ones((2, 3), device=gpu)
+
+    def step(x: fw.Tensor) -> fw.Tensor:
+        optimizer.zero_grad()
+        loss = model(x).cumsum(0)[1:].square().mean()
+        loss.backward()
+        optim.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        return loss.detach()
+
+    replayed = fw.jit(step)
+    for _ in range(3):
+        step(x)
+        replayed(x)
+    q = fw.ones((1, 2, 8, 16), dtype=fw.float16, device=gpu)
+    fw.nn.functional.scaled_dot_product_attention(q, q, q).numpy()
+
+
 @pytest.mark.core
 def test_nothing_is_kept_for_a_device_that_is_closed_or_lost(gpu: GpuDevice) -> None:
     for lose in (False, True):
@@ -123,6 +146,7 @@ def test_nothing_is_kept_for_a_device_that_is_closed_or_lost(gpu: GpuDevice) -> 
         found = module._wrap(opened)
         assert module._wrap(opened) is found
         assert found in opened_devices()
+        used(found)
         known = weakref.ref(found)
         del found
         if lose:

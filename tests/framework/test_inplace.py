@@ -1,5 +1,6 @@
 """Changes in place: what sees them, what does not, and what refuses them."""
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 
 import vkbackend.framework as fw
 from tests.compare import assert_close
-from vkbackend.framework import inplace
+from vkbackend.framework import inplace, ops
 from vkbackend.framework.device import Device, GpuDevice
 from vkbackend.framework.dtype import DTYPES
 from vkbackend.framework.errors import GradError, ShapeError
@@ -228,3 +229,61 @@ def test_exponential_draws_of_no_rate(place: Device) -> None:
         with pytest.raises(ValueError, match=r"^exponential_: lambd is "):
             x.exponential_(rate)
     assert x.tolist() == [1, 1, 1]
+
+
+def beside(change: Callable[[], object], started: list[threading.Thread]) -> None:
+    """Let another thread begin a change, once; it may have to wait for this one."""
+    if not started:
+        started.append(threading.Thread(target=change))
+        started[0].start()
+        started[0].join(0.02)
+
+
+def test_threads_write_places_of_one_storage(
+    place: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = fw.zeros((3, 2), device=place)
+    started: list[threading.Thread] = []
+    storage = inplace._storage
+
+    def meanwhile(each: fw.Tensor, new: fw.Tensor) -> fw.Tensor:
+        made = storage(each, new)
+        beside(lambda: x[2].fill_(7), started)
+        return made
+
+    monkeypatch.setattr(inplace, "_storage", meanwhile)
+    x[0] = 5.0
+    started[0].join()
+    assert x.tolist() == [[5, 5], [0, 0], [7, 7]]
+
+
+def test_threads_write_elements_by_index(
+    place: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = fw.zeros(4, device=place)
+    started: list[threading.Thread] = []
+    updated = ops.indexing.updated
+
+    def meanwhile(*args: Any) -> fw.Tensor:
+        made = updated(*args)
+        beside(lambda: x[3:].fill_(7), started)
+        return made
+
+    monkeypatch.setattr(ops.indexing, "updated", meanwhile)
+    x[[0, 1]] = 5.0
+    started[0].join()
+    assert x.tolist() == [5, 5, 0, 7]
+
+
+def test_threads_change_one_tensor_one_by_one(place: Device) -> None:
+    x = fw.ones(2, device=place)
+    started: list[threading.Thread] = []
+
+    def doubled(each: fw.Tensor) -> fw.Tensor:
+        made = each * 2
+        beside(lambda: x.add_(1), started)
+        return made
+
+    inplace.change(x, doubled)
+    started[0].join()
+    assert x.tolist() == [3, 3]

@@ -4,8 +4,10 @@ Every sample is tried in float32, and the first one in every dtype and layout; o
 software devices take two layouts of each dtype.
 """
 
+import functools
 import math
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,7 @@ import vkbackend.framework as fw
 from tests.case import Case, Sample
 from tests.cases import CASES
 from tests.compare import assert_close
+from vkbackend.framework import op, pointwise, recurring, repeat
 from vkbackend.framework.autograd import backward
 from vkbackend.framework.device import CPU, Device, GpuDevice
 from vkbackend.framework.dtype import DTYPES, DType
@@ -319,3 +322,62 @@ def test_dtype_that_is_not_accepted(name: str) -> None:
     # The function that was called has the first word; see `tests/test_refusals.py`.
     with pytest.raises(DTypeError, match=rf"^\w+.* is {refused[0].name};"):
         CASES[name].call(*tensors, **keywords)
+
+
+@pytest.mark.core
+@pytest.mark.parametrize(
+    "name", ["add", "exp", "cumsum", "topk", "softmax", "linear", "interleave"]
+)
+def test_what_an_op_takes_is_not_dropped_by_another_thread(
+    name: str, gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It changes a tensor in place, and submits that, while the op is asked for."""
+    ask: Callable[[fw.Tensor], Any] = {
+        "add": lambda x: x + 1,
+        "exp": fw.exp,
+        "cumsum": lambda x: x.cumsum(0),
+        "topk": lambda x: x.topk(2)[0],
+        "softmax": lambda x: x.softmax(1),
+        "linear": lambda x: fw.nn.functional.linear(x, weight),
+        "interleave": lambda x: x.repeat_interleave(2, 0),
+    }[name]
+    weight = fw.ones((3, 4), device=gpu)
+    old = fw.arange(8, dtype=fw.float32, device=gpu).reshape(2, 4) * 0.25
+    # At length, and then as known.
+    for _ in range(3):
+        x = old * 1
+        found = while_changed(x, ask, monkeypatch)
+        assert found.tolist() in (ask(old).tolist(), ask(old + 1).tolist())
+
+
+def while_changed(
+    x: fw.Tensor, ask: Callable[[fw.Tensor], Any], monkeypatch: pytest.MonkeyPatch
+) -> Any:
+    """Return what is asked for while another thread changes a tensor."""
+    threads: list[threading.Thread] = []
+
+    def change() -> None:
+        x.add_(1)
+        fw.eval()
+
+    def meanwhile(made: Any, device: GpuDevice, nodes: Any) -> None:
+        if not threads:
+            threads.append(threading.Thread(target=change))
+            threads[0].start()
+            # It may be, and should be, that it has to wait for this thread.
+            threads[0].join(0.02)
+        made(device, nodes)
+
+    with monkeypatch.context() as patched:
+        for module, name in (
+            (op, "append"),
+            (pointwise, "append"),
+            (recurring, "append"),
+            (repeat, "append_all"),
+        ):
+            made = functools.partial(meanwhile, getattr(module, name))
+            patched.setattr(module, name, made)
+        found = ask(x)
+    assert threads
+    threads[0].join()
+    return found

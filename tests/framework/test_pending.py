@@ -1,5 +1,9 @@
 """Values, the arrays that hold them, and nodes."""
 
+import sys
+from types import FrameType
+from typing import Any
+
 import vkbackend.framework as fw
 from vkbackend.framework.op import REGISTRY
 from vkbackend.framework.pending import (
@@ -96,3 +100,47 @@ def test_an_array_that_is_kept_is_what_keeping_makes_of_one() -> None:
     del quick, second
     assert value.holders == 0
     assert heard == [True, False, False]
+
+
+class Changing:
+    """A storage to which another thread gives new content while it is looked at."""
+
+    def __init__(self, *values: Value) -> None:
+        self.values = [*values]
+
+    @property
+    def value(self) -> Value:
+        return self.values.pop(0) if len(self.values) > 1 else self.values[0]
+
+
+def test_what_is_shared_is_what_the_storage_holds() -> None:
+    old, new = Value(3, fw.float32), Value(3, fw.float32)
+    changing: Any = Changing(old, new)
+    shared = Array.sharing(changing)
+    assert shared.value is new
+    assert (old.holders, new.holders) == (0, 1)
+
+
+def test_none_is_lost_who_comes_while_another_is_counted() -> None:
+    """Another thread may run after any line."""
+    value = Value(3, fw.float32)
+    keep(value)
+    others: list[Array] = []
+
+    def traced(frame: FrameType, event: str, _: object) -> Any:
+        before = sys.gettrace()
+        sys.settrace(None)
+        others.append(Array(value))
+        sys.settrace(before)
+        return traced
+
+    before = sys.gettrace()
+    sys.settrace(traced)
+    try:
+        Array(value)
+        array = Array(value)
+        array.rebind(value)
+    finally:
+        sys.settrace(before)
+    assert len(others) > 10
+    assert value.holders == len(others) + 1

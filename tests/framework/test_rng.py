@@ -91,3 +91,18 @@ def test_unseeded_generators_differ() -> None:
 def test_manual_seed_is_the_default_generator() -> None:
     fw.manual_seed(11)
     assert (default_generator.seed, default_generator.calls) == (11, 0)
+
+
+def test_streams_are_given_back_if_they_were_the_last() -> None:
+    generator = Generator(7)
+    state = generator.get_state()
+    generator.reserve(3)
+    generator.give_back(state, 2)
+    assert generator.get_state() == (7, 3)
+    generator.give_back(state, 3)
+    generator.give_back(state, 3)
+    assert generator.get_state() == state
+    generator.manual_seed(8)
+    generator.reserve(3)
+    generator.give_back(state, 3)
+    assert generator.get_state() == (8, 3)

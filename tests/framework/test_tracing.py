@@ -105,11 +105,12 @@ def test_holders_of_a_watched_value_are_heard() -> None:
     twin = copy.deepcopy(x)
     assert value.holders == 2
     del twin
+    # Before and after.
     x.add_(1)
-    assert counts == [2, -1, 0]
+    assert counts == [2, -1, -1, 0]
     value.watchers.discard(note)
     x.array.rebind(value)
-    assert counts == [2, -1, 0]
+    assert counts == [2, -1, -1, 0]
 
 
 def test_versions_count_replays() -> None:

@@ -7,6 +7,7 @@ import pytest
 import vkbackend
 import vkbackend.framework as fw
 from vkbackend import memory
+from vkbackend.framework import nn, optim
 from vkbackend.framework.capture.arguments import take_apart
 from vkbackend.framework.capture.program import Program
 from vkbackend.framework.capture.trace import Trace
@@ -224,3 +225,71 @@ def test_a_handler_within_a_replay_changes_nothing_of_it(
         after = made.replay([other])
     assert before.tolist() == [3, 6]
     assert after.tolist() == [15, 21]
+
+
+def test_who_begins_to_hold_a_state_while_it_is_taken_back_is_heard(
+    gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another thread may: a submission lets it run."""
+    v, w = fw.zeros(2, device=gpu), fw.zeros(2, device=gpu)
+    made = program(lambda: ignored((v.add_(1), w.add_(1))))
+    v.mul_(10)
+    copied = fw.empty(2, device=gpu)
+    submit = vkbackend.Batch.submit
+
+    def submitted(batch: vkbackend.Batch) -> vkbackend.TimelinePoint:
+        copied.copy_(w)
+        return submit(batch)
+
+    fw.eval()
+    with monkeypatch.context() as patched:
+        patched.setattr(vkbackend.Batch, "submit", submitted)
+        assert made.fits()
+    assert made.fits()
+    made.replay([])
+    assert copied.tolist() == [1, 1]
+    assert (v.tolist(), w.tolist()) == ([11, 11], [2, 2])
+
+
+@pytest.mark.parametrize("error", [MemoryError, KeyboardInterrupt])
+def test_what_the_host_did_is_undone_with_a_replay(
+    error: type[BaseException], gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Steps, epochs, batches and draws count where the device has done the work."""
+    model = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3), nn.Dropout()).to(gpu)
+    optimizer = optim.Adam(model.parameters(), lr=0.1)
+    scheduler = optim.StepLR(optimizer, step_size=1)
+
+    @fw.jit
+    def step(x: fw.Tensor) -> fw.Tensor:
+        optimizer.zero_grad()
+        loss = model(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        scheduler.step()
+        return loss.detach()
+
+    def state() -> list[Any]:
+        steps = [each["step"] for each in optimizer.state_dict()["state"].values()]
+        batches = model[1].num_batches_tracked.item()
+        return [steps, scheduler.state_dict(), scheduler.get_last_lr(), batches]
+
+    x = fw.ones((4, 2), device=gpu)
+    for _ in range(3):
+        step(x)
+    before, random = state(), fw.get_rng_state()
+    weight = model[0].weight.tolist()
+
+    def failing(*_: object) -> None:
+        raise error
+
+    with monkeypatch.context() as patched:
+        patched.setattr(vkbackend.Recording, "submit", failing)
+        with pytest.raises(error):
+            step(x)
+    assert (state(), fw.get_rng_state()) == (before, random)
+    assert model[0].weight.tolist() == weight
+    step(x)
+    assert step.replays == 3
+    assert fw.get_rng_state()[1] == random[1] + 1
+    assert scheduler.last_epoch == before[1]["last_epoch"] + 1

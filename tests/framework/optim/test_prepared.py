@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+import vkbackend
 import vkbackend.framework as fw
 from tests.compare import assert_close
 from vkbackend.framework import optim
@@ -355,6 +356,30 @@ def test_a_failed_graph_leaves_parameters_alone(
     pair.step(2)
     state = pair.optimizer.state[pair.mine[0]]
     assert state["step"] == 6
+
+
+@pytest.mark.parametrize("taken", [False, True])
+def test_an_interrupted_step_counts_if_it_was_made(
+    taken: bool, pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pair.step(3)
+    pair.gradients()
+    before = [x.tolist() for x in pair.mine]
+    submit = vkbackend.Batch.submit
+
+    def interrupted(batch: vkbackend.Batch) -> None:
+        if taken:
+            submit(batch)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(vkbackend.Batch, "submit", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            pair.optimizer.step()
+    assert ([x.tolist() for x in pair.mine] != before) is taken
+    states = pair.optimizer.state_dict()["state"].values()
+    counts = {state["step"] for state in states if "step" in state}
+    assert counts <= {7 + taken}, counts
 
 
 @pytest.mark.usefixtures("_no_collector")

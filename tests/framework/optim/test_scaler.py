@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+import vkbackend
 import vkbackend.framework as fw
 from tests.compare import assert_close
 from tests.interruption import Interrupter
@@ -403,3 +404,25 @@ def test_a_step_to_skip_is_skipped_where_an_interrupt_ends_it(
     with pytest.raises(KeyboardInterrupt):
         scaler.step(optimizer)
     assert w.tolist() == [1.0, 1.0]
+
+
+def test_a_scale_that_was_never_made_is_made_again(
+    gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scaler = fw.GradScaler(init_scale=8.0)
+    loss = fw.ones((), device=gpu)
+    fw.eval()
+
+    def failing(_: object) -> None:
+        raise vkbackend.OutOfDeviceMemory("injected")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(vkbackend.Batch, "submit", failing)
+        scaled = scaler.scale(loss)
+        with pytest.raises(MemoryError):
+            fw.eval()
+    assert scaler.get_scale() == 8.0
+    assert scaler.state_dict()["_growth_tracker"] == 0
+    assert scaler.scale(loss).item() == 8.0
+    with pytest.raises(RuntimeError, match="injected"):
+        scaled.item()

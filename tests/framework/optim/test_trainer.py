@@ -5,7 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+import vkbackend
 import vkbackend.framework as fw
+from vkbackend import memory
 from vkbackend.framework import nn, optim
 from vkbackend.framework.device import Device, GpuDevice
 from vkbackend.framework.optim.trainer import FRESH_CLOSURES
@@ -101,3 +103,84 @@ def test_the_bound_must_be_positive() -> None:
     optimizer = optim.SGD([fw.ones(1, requires_grad=True)], 0.1)
     with pytest.raises(ValueError, match="max_norm is 0"):
         optim.Trainer(optimizer, max_norm=0)
+
+
+@pytest.mark.parametrize("use_jit", [False, True])
+@pytest.mark.parametrize("error", [MemoryError, KeyboardInterrupt])
+def test_it_goes_on_after_a_step_that_did_not_end(
+    use_jit: bool,
+    error: type[BaseException],
+    gpu: GpuDevice,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What was unscaled in it does not count for the next."""
+    model = nn.Linear(2, 1).to(gpu)
+    optimizer = optim.SGD(model.parameters(), lr=0.1)
+    trainer = optim.Trainer(
+        optimizer, max_norm=1.0, use_jit=use_jit, scaler=fw.GradScaler(init_scale=8.0)
+    )
+    x, y = fw.ones((4, 2), device=gpu), fw.ones((4, 1), device=gpu)
+
+    def loss(x: fw.Tensor, y: fw.Tensor) -> fw.Tensor:
+        return nn.functional.mse_loss(model(x), y)
+
+    def failing(*_: object) -> None:
+        raise error
+
+    with monkeypatch.context() as patched:
+        patched.setattr(optim.trainer, "clip_grad_norm_", failing)
+        with pytest.raises(error):
+            trainer.train_step(loss, x, y)
+    before = model.weight.numpy()
+    trainer.train_step(loss, x, y)
+    assert trainer.steps == 1
+    assert (model.weight.numpy() != before).all()
+
+
+@pytest.mark.parametrize("taken", [False, True])
+def test_a_step_counts_if_the_device_makes_it(
+    taken: bool, gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = model_on(gpu)
+    trainer = optim.Trainer(optim.SGD(model.parameters(), lr=0.1))
+    x, y = (fw.tensor(each, device=gpu) for each in data(1)[0])
+
+    def loss(x: fw.Tensor, y: fw.Tensor) -> fw.Tensor:
+        return nn.functional.cross_entropy(model(x), y)
+
+    losses = [trainer.train_step(loss, x, y).item() for _ in range(3)]
+    submit = vkbackend.Recording.submit
+
+    def interrupted(*args: Any) -> None:
+        if taken:
+            submit(*args)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(vkbackend.Recording, "submit", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            trainer.train_step(loss, x, y)
+    assert trainer.steps == 3 + taken
+    if not taken:
+        assert trainer.epoch_avg_loss() == pytest.approx(np.mean(losses))
+
+
+@pytest.mark.parametrize("use_jit", [False, True])
+def test_a_step_without_memory_does_not_count(
+    use_jit: bool, gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = nn.Linear(4, 3).to(gpu)
+    trainer = optim.Trainer(optim.SGD(model.parameters(), lr=0.1), use_jit=use_jit)
+
+    def loss(x: fw.Tensor) -> fw.Tensor:
+        return model(x).square().mean()
+
+    small, large = fw.ones((2, 4), device=gpu), fw.ones((3_000_000, 4), device=gpu)
+    fw.eval()
+    with monkeypatch.context() as patched:
+        patched.setattr(memory.Memory, "available", lambda self, heap: 0)
+        with pytest.raises(MemoryError):
+            trainer.train_step(loss, large)
+    assert trainer.steps == 0
+    mean = trainer.train_step(loss, small).item()
+    assert (trainer.steps, trainer.epoch_avg_loss()) == (1, mean)
