@@ -8,6 +8,7 @@ import threading
 import warnings
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from types import MethodType
 from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 
 from vkbackend import forking
@@ -58,14 +59,27 @@ class Jitted(Generic[P, R]):
         forking.renew(self, "_lock", threading.RLock)
         functools.update_wrapper(self, function)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A copy traces for itself, and belongs to the copy of what it is a method of.
+        return Jitted, (self._function, self._most)
+
     def __get__(self, instance: object, owner: type | None = None) -> Any:
         if instance is None:
             return self
-        bound = Jitted(self._function.__get__(instance, owner), self._most)
-        name = getattr(self._function, "__name__", "")
-        if hasattr(instance, "__dict__") and name:
-            # The next look-up finds it, so an instance has its own traces.
-            instance.__dict__[name] = bound
+        if tracing.running and listener() is not None:
+            return self._function.__get__(instance, owner)
+        space = getattr(instance, "__dict__", None)
+        if not isinstance(space, dict):
+            # Of a class, or an object with slots: it shares the traces of all others.
+            return MethodType(self, instance)
+        methods = space.get(_METHODS)
+        if methods is None or methods.instance is not instance:
+            # None, or those of the object of which this one is a copy.
+            methods = space[_METHODS] = _Methods(instance)
+        bound = methods.made.get(self)
+        if bound is None:
+            bound = Jitted(self._function.__get__(instance, owner), self._most)
+            bound = methods.made.setdefault(self, bound)
         return bound
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -268,6 +282,21 @@ class Jitted(Generic[P, R]):
                 program.forget()
             self._programs.clear()
             self._kinds.clear()
+
+
+_METHODS = "jitted methods"
+"""Where an object keeps them: no attribute that a program may name."""
+
+
+class _Methods:
+    """The jitted methods of one object, each of which has its own traces."""
+
+    def __init__(self, instance: object) -> None:
+        self.instance = instance
+        self.made: dict[Jitted[Any, Any], Jitted[Any, Any]] = {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Methods, (None,)
 
 
 def _levels() -> int:
