@@ -79,6 +79,8 @@ def _key(value: Any, place: str, call: Call) -> object:
     if isinstance(value, Tensor):
         return _tensor_key(value, place, call)
     if isinstance(value, SIMPLE) and not has_attributes(value):
+        if not is_standard(type(value).__module__):
+            call.kept.append(type(value))
         return mark(value)
     fields: dict[str, object] = {}
     if isinstance(value, tuple | list) and not isinstance(value, SIMPLE):

@@ -408,12 +408,14 @@ def jit(function: Any = None, /, *, max_traces: int = 8) -> Any:
     not by which object they are: a replay does not see that another one is equal.
 
     Not seen is what nothing in Python tells of: hidden state that an operator of a C
-    extension reads, as `numpy.seterr` sets; built-in functions that were replaced;
-    what other threads, logs, warnings and progress bars read for the function; what
-    became of a cache's results beyond 1000; attributes that only C code reads of an
-    object whose other attributes are read by name; memory that C structures point to.
-    Other Python side effects, such as
-    printing, happen when tracing only.
+    extension reads, as `numpy.seterr` sets; names of `builtins` that were replaced, and
+    what was replaced inside the library or as a method of its tensors; attributes of a
+    network's modules that are written past them (`vars(module)["p"] = 1`); what other
+    threads, logs, warnings and progress bars read for the function; what became of a
+    cache's results beyond 1000; attributes that only C code reads of an object whose
+    other attributes are read by name; memory that C structures point to. What a trace
+    looks at stays alive with it, but for what a weak reference is to. Other Python
+    side effects, such as printing, happen when tracing only.
 
     While a device is profiled the function runs as it is, and a profile of Python
     leaves out the calls that trace. Gradients left on parameters are written again by
