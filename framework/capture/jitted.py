@@ -7,7 +7,7 @@ import inspect
 import threading
 import warnings
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from types import MethodType
 from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 
@@ -21,13 +21,14 @@ from ..errors import TraceError
 from ..shape import Layout
 from ..tensor import Tensor
 from ..tracing import listener
+from . import results
 from .arguments import Call, quick_key, take_apart
 from .calls import Calls
 from .kinds import MOST_ATTEMPTS, Kind, Kinds
 from .program import Program
+from .results import filled
 from .surroundings import Surroundings
-from .trace import Trace, filled
-from .values import exchanged
+from .trace import Trace
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -183,7 +184,7 @@ class Jitted(Generic[P, R]):
                 trace.once("it sets whether gradients are recorded afterwards")
             if trace.nodes:
                 _check_host(call, trace)
-                exchanged(result[0], _check_result)
+                results.check(result[0], trace.makes)
                 self._check_changes(before, trace, call)
         except BaseException:
             self._kinds.undone(kind)
@@ -331,24 +332,6 @@ def _check_host(call: Call, trace: Trace) -> None:
         )
 
 
-def _check_result(part: Any) -> Any:
-    """Raise `TraceError` for an object that may hold tensors where none is looked for.
-
-    A replay would return the same object again.
-    """
-    made_of = getattr(part, "__dict__", {})
-    unknown = not hasattr(part, "_fingerprint") and any(
-        isinstance(each, Tensor) for each in made_of.values()
-    )
-    if unknown or isinstance(part, Iterator | Awaitable | AsyncIterator):
-        raise TraceError(
-            f"jit: the result holds a {type(part).__name__}, of which a replay cannot"
-            " make another one; return tensors, or sequences, mappings or data classes"
-            " of them"
-        )
-    return part
-
-
 @overload
 def jit(function: Callable[P, R], /, *, max_traces: int = 8) -> Jitted[P, R]: ...
 
@@ -379,7 +362,10 @@ def jit(function: Any = None, /, *, max_traces: int = 8) -> Any:
     Returns
     -------
     Jitted
-        Called like the function. Its results are off the tape.
+        Called like the function. Its results are off the tape and share elements with
+        nothing: not with an argument or a variable that the function returns, nor is
+        one result a view of another. Arrays of the host that it makes are made anew
+        for each call; other objects without tensors are the same in each.
 
     Raises
     ------

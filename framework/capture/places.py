@@ -191,6 +191,14 @@ class Places:
         """Look at one more place."""
         self._entries.append((mapping, name, mapping.get(name, MISSING)))
 
+    def knows(self, value: object) -> bool:
+        """Return whether an array or container was there, and is looked at."""
+        if isinstance(value, Tensor):
+            return any(row[0] is value.array for row in self._on_host)
+        if isinstance(value, np.ndarray) and isinstance(value.base, np.ndarray):
+            return self.knows(value.base)
+        return any(row[0] is value for row in (*self._arrays, *self._holders))
+
     def ask(self, name: str, ask: Callable[[], object]) -> object:
         """Look at what a function answers, and return that."""
         answer = ask()

@@ -18,8 +18,9 @@ from ..tensor import Tensor
 from ..tracing import Structure
 from .arguments import Call
 from .build import State, build
+from .results import Slot, filled
 from .surroundings import Surroundings
-from .trace import ANY, Slot, Trace, filled
+from .trace import ANY, Trace
 from .values import same
 
 if TYPE_CHECKING:

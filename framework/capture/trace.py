@@ -22,7 +22,8 @@ from ..traced import TracedArray, divert
 from ..tracing import Changing, StreamWord, listening
 from .calls import Calls
 from .passed import Passed
-from .values import exchanged, same, with_tensors
+from .results import Copied, Slot, can_be_copied
+from .values import exchanged, same
 
 if TYPE_CHECKING:
     from ..device import GpuDevice
@@ -228,6 +229,14 @@ class Trace:
     def _swap(self, tensor: Tensor) -> Tensor:
         return self._fed.get(id(tensor), tensor)
 
+    def makes(self, tensor: Tensor) -> bool:
+        """Return whether each replay computes a tensor, or is fed it."""
+        array = tensor.array
+        if any(array is fed for fed in self._fed_arrays):
+            return True
+        there = id(array) in self.rebound_arrays
+        return id(array.value) in self._made and not there
+
     def changed_module(self) -> str:
         """Return a module that is not what it was when it was called; empty if none."""
         for module, before in self._modules:
@@ -318,14 +327,19 @@ class Trace:
             Those tensors, off the tape, each over a value that nothing else holds.
         """
         tensors: list[Tensor] = []
+        slots: dict[int, Slot] = {}
 
-        def number(tensor: Tensor) -> Any:
-            if not tensor.is_gpu:
-                return tensor.detach()
-            tensors.append(tensor.detach())
-            return Slot(len(tensors) - 1)
+        def number(part: Any) -> Any:
+            if isinstance(part, Tensor) and part.is_gpu:
+                if id(part) not in slots:
+                    slots[id(part)] = Slot(len(tensors))
+                    tensors.append(part.detach())
+                return slots[id(part)]
+            found = part.detach() if isinstance(part, Tensor) else part
+            known = self.surroundings is not None and self.surroundings.knows(found)
+            return found if known or not can_be_copied(found) else Copied(found)
 
-        result = with_tensors(result, number)
+        result = exchanged(result, number)
         with listening(self), no_grad():
             taken: set[int] = set()
             for array, _ in self.rebound_arrays.values():
@@ -340,20 +354,6 @@ class Trace:
                     tensors[k] = ops.copy(tensor)
                 taken.add(id(tensors[k].array.value))
         return result, tensors
-
-
-class Slot:
-    """Stands in a result for a tensor that each replay returns anew."""
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-
-
-def filled(result: Any, tensors: list[Tensor]) -> Any:
-    """Return a result with tensors in the place of slots."""
-    return exchanged(
-        result, lambda each: tensors[each.number] if type(each) is Slot else each
-    )
 
 
 def _copied(value: Value, device: Any) -> Tensor:

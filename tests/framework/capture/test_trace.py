@@ -8,7 +8,8 @@ import pytest
 
 import vkbackend.framework as fw
 from vkbackend.framework import nn, optim, tracing
-from vkbackend.framework.capture.trace import ANY, Slot, Trace, filled
+from vkbackend.framework.capture.results import Slot, filled
+from vkbackend.framework.capture.trace import ANY, Trace
 from vkbackend.framework.device import GpuDevice
 from vkbackend.framework.errors import TraceError
 from vkbackend.framework.nn.parameter import zero_gradient
@@ -64,11 +65,11 @@ def test_results_get_values_of_their_own(x: fw.Tensor) -> None:
 
     def both(y: fw.Tensor) -> list[fw.Tensor]:
         twice.append(y * 2)
-        return [twice[0], y, x, twice[0]]
+        return [twice[0], y, x, twice[0], twice[0].detach()]
 
     trace, result = run(both, x)
     tree, tensors = trace.settle(result)
-    assert [slot.number for slot in tree] == [0, 1, 2, 3]
+    assert [slot.number for slot in tree] == [0, 1, 2, 0, 3]
     assert len({id(each.array.value) for each in tensors}) == 4
     trace.run_now()
     assert [each.tolist() for each in tensors] == [[2, 4], [1, 2], [1, 2], [2, 4]]
