@@ -188,6 +188,11 @@ class Calls:
         if self._locked:
             self.reason = "it leaves a lock otherwise, which a replay would not"
 
+    @property
+    def reporting(self) -> bool:
+        """Whether what runs is a log or a progress bar."""
+        return self._reporting is not None
+
     def _hear(self, frame: FrameType, event: str, given: Any) -> None:
         if self._reporting is not None:
             if event == "return" and frame is self._reporting:

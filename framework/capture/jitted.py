@@ -51,6 +51,7 @@ class Jitted(Generic[P, R]):
         self.traces = 0
         self.replays = 0
         self._function = function
+        self._ordered = _takes_any_name(function)
         self._most = max_traces
         self._programs: OrderedDict[object, Program] = OrderedDict()
         self._kinds = Kinds(max_traces)
@@ -109,7 +110,7 @@ class Jitted(Generic[P, R]):
         self, quick: object, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> R:
         """Find or make the trace of a call by its whole signature."""
-        call = take_apart(args, kwargs)
+        call = take_apart(args, kwargs, self._ordered)
         program = self._programs.get(call.key)
         if program is not None:
             with program.device.lock:
@@ -298,6 +299,12 @@ class _Methods:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _Methods, (None,)
+
+
+def _takes_any_name(function: Callable[..., Any]) -> bool:
+    """Whether a function may find out in which order names are passed."""
+    code = getattr(getattr(function, "__func__", function), "__code__", None)
+    return code is None or bool(code.co_flags & inspect.CO_VARKEYWORDS)
 
 
 def _levels() -> int:

@@ -191,6 +191,10 @@ class Places:
         """Look at one more place."""
         self._entries.append((mapping, name, mapping.get(name, MISSING)))
 
+    def hold(self, holder: list[Any]) -> None:
+        """Look at what one more list holds."""
+        self._holders.append((holder, None, tuple(holder)))
+
     def knows(self, value: object) -> bool:
         """Return whether an array or container was there, and is looked at."""
         if isinstance(value, Tensor):

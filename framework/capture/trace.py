@@ -88,6 +88,7 @@ class Trace:
         self._modules: list[tuple[Any, list[Any]]] = []
         self.leaves: dict[int, tuple[Tensor, object]] = {}
         self.reasons: list[str] = []
+        self._refusal: TraceError | None = None
         self.changes_host = False
         self.calls = Calls()
         self.surroundings: Surroundings | None = None
@@ -104,9 +105,9 @@ class Trace:
         if self.device is None:
             self.device = device
         elif self.device is not device:
-            raise TraceError(
-                f"jit: operations are on {self.device} and on {device}; one function"
-                " may use one device"
+            self.refused(
+                f"operations are on {self.device} and on {device}; one function may use"
+                " one device"
             )
         self.nodes.append(node)
         self._made.update(id(value) for value in node.outputs)
@@ -117,9 +118,9 @@ class Trace:
             self.changes_host = True
             return
         if any(array is fed for fed in self._fed_arrays):
-            raise TraceError(
-                "jit: an argument is changed in place; return the new tensor, or let"
-                " the function reach it without passing it"
+            self.refused(
+                "an argument is changed in place; return the new tensor, or let the"
+                " function reach it without passing it"
             )
         if id(before) in self._made or array in self._copies:
             return
@@ -127,9 +128,9 @@ class Trace:
             self.rebound_arrays.setdefault(id(array), (array, before))
             divert(array, self)
         elif id(array) not in self.rebound_arrays:
-            raise TraceError(
-                "jit: a tensor is changed in place that another thread's trace is"
-                " changing; let one finish before the other begins"
+            self.refused(
+                "a tensor is changed in place that another thread's trace is changing;"
+                " let one finish before the other begins"
             )
 
     def copied(self, array: Array) -> None:
@@ -183,8 +184,15 @@ class Trace:
         self.left_gradient(leaf, cleared=False)
 
     def refused(self, what: str) -> None:
-        """Raise `TraceError`: the function does what a replay cannot."""
-        raise TraceError(f"jit: {what}")
+        """Raise `TraceError`: the function does what a replay cannot.
+
+        Again at its end if it goes on, as it does something else then than without
+        `jit`; not if only a log or a progress bar asked.
+        """
+        error = TraceError(f"jit: {what}")
+        if not self.calls.reporting:
+            self._refusal = error
+        raise error
 
     # Running the function
 
@@ -203,9 +211,12 @@ class Trace:
         kwargs = {name: give(each, name) for name, each in kwargs.items()}
         try:
             with listening(self), apart(), self.calls:
-                return function(*args, **kwargs)
+                result = function(*args, **kwargs)
         finally:
             self.passed.hand_over()
+        if self._refusal is not None:
+            raise self._refusal
+        return result
 
     def _stand_in(self, tensor: Tensor) -> None:
         shape, strides, offset = tensor.layout

@@ -1,6 +1,9 @@
 """Traces: what is collected, what is refused, what stays."""
 
+import logging
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -229,3 +232,47 @@ def test_changes_that_ask_nothing_of_a_device_are_made(
         np.testing.assert_array_equal(x.numpy(), y.numpy())
         y.add_(1)
         assert (x.numpy() == y.numpy() - 1).all()
+
+
+def reads(x: fw.Tensor) -> object:
+    return float(x.sum())
+
+
+def changes(x: fw.Tensor) -> object:
+    return x.add_(1)
+
+
+@pytest.mark.parametrize("asks", [reads, changes])
+def test_what_is_refused_is_an_error_though_it_is_caught(
+    x: fw.Tensor, asks: Callable[[fw.Tensor], object]
+) -> None:
+    def function(x: fw.Tensor) -> fw.Tensor:
+        with suppress(Exception):
+            asks(x)
+        return x * 2
+
+    step = fw.jit(function)
+    for _ in range(2):
+        with pytest.raises(TraceError, match=r"is read on the host|changed in place"):
+            step(x)
+    assert x.tolist() == [1, 2]
+
+
+def test_a_log_may_ask_in_vain(x: fw.Tensor) -> None:
+    class Formatting(logging.Handler):
+        """Swallows what goes wrong, as handlers do."""
+
+        def emit(self, record: logging.LogRecord) -> None:
+            with suppress(Exception):
+                record.getMessage()
+
+    logger = logging.Logger("trace")
+    logger.addHandler(Formatting())
+
+    def function(x: fw.Tensor) -> fw.Tensor:
+        logger.warning("x is %s", x)
+        return x * 2
+
+    step = fw.jit(function)
+    assert [step(x).tolist() for _ in range(3)] == [[2, 4]] * 3
+    assert step.replays == 2
