@@ -77,6 +77,32 @@ def counted():
     global count
     count += 1
     return count
+import operator, contextvars, collections, struct
+import numpy as np
+SEEN, TAGS, ROW, LAST = [], set(), np.zeros(1), collections.deque()
+PLACE, WORDS, TURN = {}, bytearray(8), contextvars.ContextVar("TURN", default=0)
+def extended():
+    seen = SEEN
+    seen += [1]
+    return len(seen)
+def united():
+    tags = TAGS
+    tags |= {len(tags)}
+    return len(tags)
+def summed(): return float(np.add(ROW, 1, out=ROW)[0])
+def queued(): return len(operator.iadd(LAST, [1]))
+def placed():
+    dict.__setitem__(PLACE, len(PLACE), 1)
+    return len(PLACE)
+def packed():
+    struct.pack_into("d", WORDS, 0, struct.unpack_from("d", WORDS)[0] + 1)
+    return WORDS[7] + WORDS[6]
+def mapped():
+    list(map(SEEN.append, [1]))
+    return len(SEEN)
+def turned():
+    TURN.set(TURN.get() + 1)
+    return TURN.get()
 """
 
 
@@ -260,6 +286,14 @@ estimator | s = Ridge(alpha=1.0) | s.alpha | s.set_params(alpha=k)
 estimator_fitted | s = Ridge(); X = np.arange(4.0)[:, None]; s.fit(X, X[:, 0]) | float(s.predict(X)[2]) | s.fit(X, X[:, 0] * k)
 counter | s = types.SimpleNamespace(n=0) | bumped(s) | pass | it changes `n`
 counter_of_package | | I.counted() | pass | it changes `count`
+list_of_package | | I.extended() | pass | it changes what a list holds
+set_of_package | | I.united() | pass | it changes what a set holds
+array_of_package | | I.summed() | pass | it changes what an array holds
+deque_of_package | | I.queued() | pass | it changes what a deque holds
+dict_of_package | | I.placed() | pass | it changes what a dict holds
+bytes_of_package | | I.packed() | pass | it changes what a bytearray holds
+mapped_of_package | | I.mapped() | pass | it changes what a list holds
+variable_of_package | | I.turned() | pass | it changes
 clock | | 1.0 + I.stamp() % 1e-9 * 0 | pass | it asks the clock by `time`
 clock_elsewhere | | 1.0 + datetime.datetime.now().year * 0 | pass | it asks the clock by `now`
 chance | | I.draw() | pass | it draws numbers on the host
@@ -346,6 +380,7 @@ def installed() -> types.ModuleType:
     """Return a package as if it were installed."""
     module = types.ModuleType("stale_installed")
     file = str(Path("/site-packages/stale_installed.py"))
+    module.__file__ = file
     exec(compile(INSTALLED, file, "exec"), vars(module))
     sys.modules["stale_installed"] = module
     return module

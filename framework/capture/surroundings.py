@@ -151,10 +151,23 @@ class Surroundings(AttributePlaces):
             met = {key for key, _ in before._seen}
             found = {(key, name) for key, name in found if key in met}
             changed, stored = set(), stored - {WHOLE}
+        else:
+            met = before.held()
+            for key, kind in self.held().items():
+                if key not in met:
+                    # It may have changed in a way that nobody hears of.
+                    return f"what a {kind} holds"
         for key, name in found:
             if name in stored or key in changed:
                 return "what a container holds" if name == WHOLE else f"`{name}`"
         return ""
+
+    def held(self) -> dict[int, str]:
+        """Return what may change and is looked at, by number: the names of classes."""
+        found = [array for array, _, _ in self._arrays]
+        found += [each for each, _, _ in self._holders if each is not sys.modules]
+        found += self._calls.asked
+        return {id(each): type(each).__name__ for each in found}
 
     def release(self) -> None:
         """Hold no longer what only had to be told apart."""
