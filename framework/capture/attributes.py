@@ -6,6 +6,7 @@ import builtins
 import copyreg
 import functools
 import sys
+import threading
 from collections.abc import Hashable, Iterator, Mapping
 from io import BytesIO, StringIO
 from types import FunctionType, MemberDescriptorType, ModuleType
@@ -58,6 +59,9 @@ class AttributePlaces(Places):
         if name in (WHOLE, "__dict__"):
             self._look_at_whole(owner)
             return attributes_of(owner)
+        if is_kind(owner, threading.local):
+            # Its dictionary is another one in each thread.
+            return self._look_at_native(owner, name)
         if is_kind(owner, ModuleType):
             if not is_standard(vars(owner).get("__name__")):
                 self._kinds[id(owner)] = owner, type(owner)
@@ -119,6 +123,7 @@ class AttributePlaces(Places):
                 self._sizes[id(kind)] = vars(kind)
         space = attributes_of(value)
         ours = str(type(value).__module__).startswith("vkbackend")
+        ours = ours or is_kind(value, threading.local)
         if type(space) is dict and not ours and not says(value):
             self._sizes[id(space)] = space
 
@@ -166,6 +171,10 @@ class AttributePlaces(Places):
         if (id(owner), WHOLE) in self.taken:
             return
         self.taken.add((id(owner), WHOLE))
+        if is_kind(owner, threading.local):
+            ask = functools.partial(_items, owner)
+            self._look(self.ask(f"a {type(owner).__name__}", ask))
+            return
         own = space is not NO_ATTRIBUTES
         if own and not is_kind(owner, type) and not says(owner):
             self._look_in_holder(space)
@@ -282,6 +291,11 @@ def answer(owner: Any, name: str) -> object:
         return getattr(owner, name, MISSING)
     except Exception:  # As an object that is no longer there may raise.
         return MISSING
+
+
+def _items(owner: Any) -> object:
+    """Return the attributes that an object has in this thread."""
+    return tuple(attributes_of(owner).items())
 
 
 def decimal_context() -> object:

@@ -102,14 +102,24 @@ class Jitted(Generic[P, R]):
                             self._programs.move_to_end(key)
                         self.replays += 1
                         return cast(R, program.replay(fed))
-            if _profiled():
-                return self._function(*args, **kwargs)
-            return self._at_length(quick, args, kwargs)
+            answer = _PLAIN
+            if not _profiled():
+                answer = self._at_length(quick, args, kwargs)
+        if answer is _PLAIN:
+            # Without the lock, as calls in other threads may be waited for.
+            return self._function(*args, **kwargs)
+        return cast(R, answer)
 
     def _at_length(
         self, quick: object, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> R:
-        """Find or make the trace of a call by its whole signature."""
+    ) -> object:
+        """Find or make the trace of a call by its whole signature.
+
+        Returns
+        -------
+        object
+            What the call returns; `_PLAIN` if the function is to run as it is.
+        """
         call = take_apart(args, kwargs, self._ordered)
         program = self._programs.get(call.key)
         if program is not None:
@@ -122,7 +132,7 @@ class Jitted(Generic[P, R]):
                     self._programs.move_to_end(call.key)
                     self._kinds.replayed(call.key)
                     self.replays += 1
-                    return cast(R, program.replay(call.fed))
+                    return program.replay(call.fed)
             # In this order an interrupt leaves nothing that is known and forgotten.
             self._quick.clear()
             self._programs.pop(call.key)
@@ -140,7 +150,7 @@ class Jitted(Generic[P, R]):
         if said:
             self._say(said)
         if plain:
-            return self._function(*args, **kwargs)
+            return _PLAIN
         return self._trace(kind, call, args, kwargs)
 
     def _trace(
@@ -286,6 +296,9 @@ class Jitted(Generic[P, R]):
             self._kinds.clear()
 
 
+_PLAIN = object()
+"""Instead of a result: the function runs as it is."""
+
 _METHODS = "jitted methods"
 """Where an object keeps them: no attribute that a program may name."""
 
@@ -409,6 +422,9 @@ def jit(function: Any = None, /, *, max_traces: int = 8) -> Any:
     other attributes are read by name; memory that C structures point to. What a trace
     looks at stays alive with it, but for what a weak reference is to. Other Python
     side effects, such as printing, happen when tracing only.
+
+    Threads may share a function; while one traces, the calls of the others wait, so a
+    function must not wait for another call of itself.
 
     While a device is profiled the function runs as it is, and a profile of Python
     leaves out the calls that trace. Gradients left on parameters are written again by

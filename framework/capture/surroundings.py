@@ -152,9 +152,9 @@ class Surroundings(AttributePlaces):
             found = {(key, name) for key, name in found if key in met}
             changed, stored = set(), stored - {WHOLE}
         else:
-            met = before.held()
+            there = before.held()
             for key, kind in self.held().items():
-                if key not in met:
+                if key not in there:
                     # It may have changed in a way that nobody hears of.
                     return f"what a {kind} holds"
         for key, name in found:
@@ -164,7 +164,7 @@ class Surroundings(AttributePlaces):
 
     def held(self) -> dict[int, str]:
         """Return what may change and is looked at, by number: the names of classes."""
-        found = [array for array, _, _ in self._arrays]
+        found: list[Any] = [array for array, _, _ in self._arrays]
         found += [each for each, _, _ in self._holders if each is not sys.modules]
         found += self._calls.asked
         return {id(each): type(each).__name__ for each in found}

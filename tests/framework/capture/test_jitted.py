@@ -3,7 +3,9 @@
 import copy
 import pickle
 import threading
+import warnings
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from types import MethodType, SimpleNamespace
 from typing import Any
@@ -380,6 +382,50 @@ def test_threads_share_a_function(gpu: GpuDevice) -> None:
         thread.join()
     assert found == {n: [2 * (n + k) + 2 for k in range(20)] for n in range(4)}
     assert step.traces == 1
+
+
+def test_calls_that_are_not_replayed_may_wait_for_each_other(gpu: GpuDevice) -> None:
+    met = threading.Barrier(2, timeout=60)
+    calls: list[int] = []
+
+    def function(x: fw.Tensor) -> fw.Tensor:
+        calls.append(0)
+        if len(calls) > MOST_ATTEMPTS:
+            met.wait()
+        return x * 2
+
+    step, x = fw.jit(function), tensor(gpu, [1.0])
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "jit: .* it changes what a list holds")
+        for _ in range(MOST_ATTEMPTS):
+            step(x)
+    with ThreadPoolExecutor(2) as pool:
+        results = [pool.submit(lambda: step(x).tolist()) for _ in range(2)]
+        assert [each.result() for each in results] == [[2], [2]]
+
+
+def test_each_thread_has_its_own_attributes(gpu: GpuDevice) -> None:
+    class Levels(threading.local):
+        """Has numbers of its own in each thread."""
+
+        level = 0.0
+
+    levels, options = Levels(), threading.local()
+    step = fw.jit(lambda x: x * (levels.level + getattr(options, "a", 1.0)))
+    x = tensor(gpu, [1.0])
+
+    def run(level: float) -> list[float]:
+        found = [float(step(x))]
+        levels.level = options.a = level
+        return found + [float(step(x)) for _ in range(3)]
+
+    expected = [[1.0, *[2.0 * level] * 3] for level in (1, 2, 3)]
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "jit: .* is another one in each call")
+        for level in (1, 2, 3):
+            with ThreadPoolExecutor(1) as pool:
+                assert pool.submit(run, level).result() == expected[level - 1]
+        assert float(step(x)) == 1
 
 
 def test_without_a_device_it_is_the_function() -> None:
