@@ -77,6 +77,32 @@ def counted():
     global count
     count += 1
     return count
+import operator, contextvars, collections, struct
+import numpy as np
+SEEN, TAGS, ROW, LAST = [], set(), np.zeros(1), collections.deque()
+PLACE, WORDS, TURN = {}, bytearray(8), contextvars.ContextVar("TURN", default=0)
+def extended():
+    seen = SEEN
+    seen += [1]
+    return len(seen)
+def united():
+    tags = TAGS
+    tags |= {len(tags)}
+    return len(tags)
+def summed(): return float(np.add(ROW, 1, out=ROW)[0])
+def queued(): return len(operator.iadd(LAST, [1]))
+def placed():
+    dict.__setitem__(PLACE, len(PLACE), 1)
+    return len(PLACE)
+def packed():
+    struct.pack_into("d", WORDS, 0, struct.unpack_from("d", WORDS)[0] + 1)
+    return WORDS[7] + WORDS[6]
+def mapped():
+    list(map(SEEN.append, [1]))
+    return len(SEEN)
+def turned():
+    TURN.set(TURN.get() + 1)
+    return TURN.get()
 """
 
 
@@ -212,6 +238,43 @@ pickled | s = I.Plain() | pickle.loads(pickle.dumps(s)).alpha | s.alpha = k
 printed | s = types.SimpleNamespace(a=1) | len(repr(s)) | s.a = 10 ** int(k)
 log_level | s = logging.getLogger("stale"); s.setLevel(9) | s.getEffectiveLevel() | s.setLevel(int(k))
 logger_by_name | logging.getLogger("stale").setLevel(30) | 2.0 if logging.getLogger("stale").isEnabledFor(10) else 3.0 | logging.getLogger("stale").setLevel(10)
+function_held | s = types.SimpleNamespace(f=lambda: 1.0) | s.f() | s.f = lambda: k
+function_in_c_held | s = I.Plain(); s.f = math.sin | s.f(1.0) | s.f = math.cos if k % 2 else math.tan
+op_held | s = I.Plain(); s.f = fw.relu | x * s.f(x) | s.f = fw.tanh if k % 2 else fw.sigmoid
+op_held_by_a_layer | s = nn.ReLU(); s.f = fw.relu | s.f(x) | s.f = fw.tanh if k % 2 else fw.sigmoid
+method_of_an_object | s = I.Plain() | s.compute() | s.compute = lambda: k
+module_held_another | A = types.ModuleType("a"); A.v = 1.0; s = I.Plain(); s.m = A | s.m.v | s.m = types.ModuleType("b"); s.m.v = k
+module_imported_another | | imported() | m = types.ModuleType("b"); m.alpha = k; sys.modules["stale_module"] = m
+module_answers_otherwise | m = types.ModuleType("m"); m.__getattr__ = lambda n: 1.0 | m.q | m.__getattr__ = lambda n: k
+module_of_another_class | C, D = (type("C", (types.ModuleType,), {"q": q}) for q in (1.0, 5.0)); m = C("m") | m.q | m.__class__ = D
+key_attribute | o = I.Plain(); s = {o: 1.0} | sum(q.alpha for q in s) | o.alpha = k
+key_of_another_type | s = {1: 1.0} | len(str(list(s)[0])) | s.clear(); s[1.0] = 1.0
+key_minus_zero | s = {0.0: 1.0} | len(str(list(s)[0])) | s.clear(); s[-0.0] = 1.0
+default_of_a_dict | s = collections.defaultdict(lambda: 1.0) | (s["q"], s.pop("q"))[0] | s.default_factory = lambda: k
+number_of_a_class | C = type("C", (int,), {"w": 1.0, "get": lambda q: q.w}); s = C(1) | s.get() | s.w = k
+number_of_a_changed_class | C = type("C", (int,), {"w": 1.0, "get": lambda q: q.w}); s = C(1) | s.get() | C.w = k
+absent_in_a_helper | s = I.Plain() | absent(s) | s.later = k
+absent_in_a_class | s = I.Plain() | absent(s) | I.Plain.later = k
+operator_replaced | C = type("C", (), {"__rmul__": lambda q, o: o * 1.0}); s = C() | 1.0 * s | C.__rmul__ = lambda q, o: k
+operator_added | C = type("C", (), {}); s = C() | 2.0 if s else 1.0 | C.__bool__ = lambda q: False
+iteration_replaced | C = type("C", (), {"__iter__": lambda q: iter([1.0])}); s = C() | sum(s) | C.__iter__ = lambda q: iter([k])
+init_replaced | C = type("C", (), {"__init__": lambda q: setattr(q, "v", 1.0)}) | C().v | C.__init__ = lambda q: setattr(q, "v", k)
+getattr_replaced | C = type("C", (), {"__getattr__": lambda q, n: 1.0}); s = C() | s.zz | C.__getattr__ = lambda q, n: k
+getattribute_added | C = type("C", (), {"zz": 1.0}); s = C() | s.zz | C.__getattribute__ = lambda q, n: k
+metaclass_getattr_replaced | M = type("M", (type,), {"__getattr__": lambda c, n: 1.0}); C = M("C", (), {}) | C.zz | M.__getattr__ = lambda c, n: k
+descriptor_replaced | D = type("D", (), {"__get__": lambda d, o, c: 1.0}); C = type("C", (), {"v": D()}); s = C() | s.v | D.__get__ = lambda d, o, c: k
+class_name | C = type("C", (), {}) | len(C.__name__) | C.__name__ = "C" * int(k)
+function_name | f = lambda: 1.0; f.__name__ = "a" | len(f.__name__) | f.__name__ = "a" * int(k)
+function_cell | v = 1.0; f = lambda: v | f.__closure__[0].cell_contents | f.__closure__[0].cell_contents = k
+function_defaults | f = lambda a=1.0: a | f.__defaults__[0] | f.__defaults__ = (k,)
+function_wrapped | f = functools.wraps(I.level)(lambda: 1.0); f.__wrapped__ = lambda: 1.0 | f.__wrapped__() | f.__wrapped__ = lambda: k
+function_globals | | I.level.__globals__["LEVEL"] | I.LEVEL = k
+standard_replaced | o = math.sqrt; math.sqrt = lambda v: 9.0 | math.sqrt(4.0) | math.sqrt = o
+standard_of_numpy | o = np.sinh; np.sinh = lambda v: 7.0 | float(np.sinh(0.5)) | np.sinh = o
+op_replaced | o = fw.sigmoid; fw.sigmoid = lambda v: v * 9 | fw.sigmoid(x) | fw.sigmoid = o
+forward_replaced | o = nn.Tanh.forward; nn.Tanh.forward = lambda q, v: v * 9; s = nn.Tanh() | s(x) | nn.Tanh.forward = o
+weakly_gone | h = [I.Plain()]; s = weakref.ref(h[0]) | 1.0 if s() is None else 2.0 | h.clear()
+decimals_trapped | c = decimal.getcontext(); c.traps[decimal.Inexact] = False | 2.0 if inexact() else 1.0 | c.traps[decimal.Inexact] = True
 seed | fw.manual_seed(1) | fw.initial_seed() | fw.manual_seed(int(k))
 tensor_in_slots | s = I.Slots(); s.alpha = fw.ones(2, device=gpu) | s.alpha | s.alpha = fw.full((2,), k, device=gpu)
 tensor_on_host | s = fw.ones(2) | s.to(gpu) | s.add_(1)
@@ -223,6 +286,14 @@ estimator | s = Ridge(alpha=1.0) | s.alpha | s.set_params(alpha=k)
 estimator_fitted | s = Ridge(); X = np.arange(4.0)[:, None]; s.fit(X, X[:, 0]) | float(s.predict(X)[2]) | s.fit(X, X[:, 0] * k)
 counter | s = types.SimpleNamespace(n=0) | bumped(s) | pass | it changes `n`
 counter_of_package | | I.counted() | pass | it changes `count`
+list_of_package | | I.extended() | pass | it changes what a list holds
+set_of_package | | I.united() | pass | it changes what a set holds
+array_of_package | | I.summed() | pass | it changes what an array holds
+deque_of_package | | I.queued() | pass | it changes what a deque holds
+dict_of_package | | I.placed() | pass | it changes what a dict holds
+bytes_of_package | | I.packed() | pass | it changes what a bytearray holds
+mapped_of_package | | I.mapped() | pass | it changes what a list holds
+variable_of_package | | I.turned() | pass | it changes
 clock | | 1.0 + I.stamp() % 1e-9 * 0 | pass | it asks the clock by `time`
 clock_elsewhere | | 1.0 + datetime.datetime.now().year * 0 | pass | it asks the clock by `now`
 chance | | I.draw() | pass | it draws numbers on the host
@@ -251,6 +322,15 @@ other_chance | | float(torch.rand(1)) | pass | it asks `torch` by `rand`
 tree_in_c | s = DecisionTreeRegressor(); X = np.arange(4.0)[:, None]; s.fit(X, X[:, 0]) | float(s.predict(X)[2]) | s.fit(X, X[:, 0] * k) | it looks at a Tree
 database | s = sqlite3.connect(":memory:") | s.execute("select 1").fetchone()[0] | pass | it looks at a Connection
 objects_alive | | len(gc.get_objects()) * 0 + 1.0 | pass | it asks the interpreter by `get_objects`
+cache_info | f = functools.lru_cache(lambda v: v); f(1) | f.cache_info().hits + 1.0 | f(1) | it asks a cache by `cache_info`
+references_counted | o = I.Plain(); h = [] | weakref.getweakrefcount(o) + 1.0 | h.append(weakref.ref(o, print)) | it asks the interpreter by `getweakrefcount`
+digits_of_text | sys.set_int_max_str_digits(1000) | sys.get_int_max_str_digits() | sys.set_int_max_str_digits(1000 * int(k)) | it asks the interpreter by `get_int_max_str_digits`
+error_that_is_handled | | 1.0 + (sys.exc_info()[0] is not None) | pass | it asks the interpreter by `exc_info`
+lock_taken | s = threading.Lock() | 2.0 if s.acquire(blocking=False) else 1.0 | pass | it leaves a lock otherwise
+locale | locale.setlocale(locale.LC_ALL, "C") | len(locale.setlocale(locale.LC_ALL)) | locale.setlocale(locale.LC_ALL, "C.UTF-8") | it asks the system by `setlocale`
+line_of_a_file | p = tempfile.mktemp(); Path(p).write_text("1") | float(linecache.getline(p, 1)) | Path(p).write_text(str(k)); linecache.checkcache() | a dict holds
+callers | | float(len(inspect.stack()) > 0) | pass | it asks the interpreter by `stack`
+seed_of_numpy | | (np.random.seed(3), 1.0)[1] | pass | it seeds numbers of the host
 state_of_optimizer | s = optim.SGD([nn.Parameter(fw.ones(1, device=gpu))], lr=1.0) | s.state_dict()["param_groups"][0]["lr"] | s.param_groups[0]["lr"] = k | the state of SGD is read
 """  # noqa: E501 - a row is a line
 )
@@ -258,7 +338,8 @@ state_of_optimizer | s = optim.SGD([nn.Parameter(fw.ones(1, device=gpu))], lr=1.
 _IMPORTS = """
 import abc, argparse, builtins, collections, contextvars, copy, csv, ctypes
 import dataclasses, datetime, decimal, enum, functools, gc, importlib, inspect, io
-import itertools, logging, mmap, operator, os, pickle, queue, signal, sqlite3, sys
+import itertools, linecache, locale, logging, math, mmap, operator, os, pickle
+import queue, signal, sqlite3, sys
 import tempfile, threading, types, typing, uuid, weakref
 from pathlib import Path
 import numpy as np, torch
@@ -274,6 +355,14 @@ def imported():
 def last(node):
     while node.n is not None: node = node.n
     return node
+
+def absent(owner):
+    try: return owner.later
+    except AttributeError: return 1.0
+
+def inexact():
+    try: return decimal.Decimal(1) / decimal.Decimal(3)
+    except decimal.Inexact: return 0
 
 def bumped(owner):
     owner.n += 1
@@ -291,6 +380,7 @@ def installed() -> types.ModuleType:
     """Return a package as if it were installed."""
     module = types.ModuleType("stale_installed")
     file = str(Path("/site-packages/stale_installed.py"))
+    module.__file__ = file
     exec(compile(INSTALLED, file, "exec"), vars(module))
     sys.modules["stale_installed"] = module
     return module

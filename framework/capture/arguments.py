@@ -44,8 +44,10 @@ class Call(NamedTuple):
     on_host: list[str]
 
 
-def take_apart(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
-    """Return the signature of a call.
+def take_apart(
+    args: tuple[Any, ...], kwargs: dict[str, Any], ordered: bool = False
+) -> Call:
+    """Return the signature of a call, also by the order of names if that counts.
 
     Raises
     ------
@@ -56,6 +58,8 @@ def take_apart(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
     keys = [_key(value, str(k), call) for k, value in enumerate(args)]
     for name in sorted(kwargs):
         keys += [name, _key(kwargs[name], name, call)]
+    if ordered:
+        keys += kwargs
     return call._replace(key=(is_grad_enabled(), autocast_dtype(), *keys))
 
 
@@ -79,6 +83,8 @@ def _key(value: Any, place: str, call: Call) -> object:
     if isinstance(value, Tensor):
         return _tensor_key(value, place, call)
     if isinstance(value, SIMPLE) and not has_attributes(value):
+        if not is_standard(type(value).__module__):
+            call.kept.append(type(value))
         return mark(value)
     fields: dict[str, object] = {}
     if isinstance(value, tuple | list) and not isinstance(value, SIMPLE):

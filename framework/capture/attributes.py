@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import builtins
+import copyreg
 import functools
 import sys
+import threading
 from collections.abc import Hashable, Iterator, Mapping
 from io import BytesIO, StringIO
 from types import FunctionType, MemberDescriptorType, ModuleType
@@ -35,6 +37,7 @@ class AttributePlaces(Places):
     def __init__(self) -> None:
         super().__init__()
         self.taken: set[tuple[int, str]] = set()
+        self._weak: set[int] = set()
 
     def _look(self, value: Any, owner: object = None) -> None:
         raise NotImplementedError
@@ -45,15 +48,27 @@ class AttributePlaces(Places):
     def _look_at_global(self, space: Mapping[str, Any], name: str) -> object:
         raise NotImplementedError
 
+    def _look_in_signature(self, function: FunctionType, name: str) -> object:
+        raise NotImplementedError
+
     def _look_at(self, owner: Any, name: str) -> object:
         """Look at an attribute of an object; return what it is, if that is known."""
         if is_kind(owner, _WITHOUT) and not attributes_of(owner):
-            return MISSING
+            if is_standard(type(owner).__module__):
+                return MISSING
         if name in (WHOLE, "__dict__"):
             self._look_at_whole(owner)
             return attributes_of(owner)
+        if is_kind(owner, threading.local):
+            # Its dictionary is another one in each thread.
+            return self._look_at_native(owner, name)
         if is_kind(owner, ModuleType):
-            return self._look_at_global(vars(owner), name)
+            if not is_standard(vars(owner).get("__name__")):
+                self._kinds[id(owner)] = owner, type(owner)
+            if type(owner) is ModuleType:
+                return self._look_at_global(vars(owner), name)
+        if is_kind(owner, FunctionType) and name.startswith("__"):
+            return self._look_in_signature(owner, name)
         space = attributes_of(owner)
         kind = owner if is_kind(owner, type) else type(owner)
         place, found = in_classes(kind, name)
@@ -81,8 +96,10 @@ class AttributePlaces(Places):
             if not is_standard(each.__module__):
                 self._note(each, vars(each), name, MISSING)
         self._note(place, vars(place), name, found)
-        if owner is not place and not callable(found):
+        if owner is not place and not name.startswith("__"):
             self._look_for_own(owner, name)
+        if owner is not kind and name in ("__name__", "__qualname__"):
+            self.ask(name, functools.partial(answer, owner, name))
         self._look(found, owner)
         return MISSING if hasattr(type(found), "__get__") else found
 
@@ -95,7 +112,20 @@ class AttributePlaces(Places):
         """Note of which class an object is, as that may be assigned to."""
         kind = type(value)
         if not is_standard(kind.__module__) and not is_kind(value, type):
-            self._kinds[id(value)] = value, kind
+            if id(value) not in self._weak:
+                self._kinds[id(value)] = value, kind
+
+    def _look_at_sizes(self, value: Any) -> None:
+        """Note how many attributes an object has, and its classes: not one more."""
+        for kind in (value if is_kind(value, type) else type(value)).__mro__:
+            if not is_standard(kind.__module__):
+                _remember_slots(kind)
+                self._sizes[id(kind)] = vars(kind)
+        space = attributes_of(value)
+        ours = str(type(value).__module__).startswith("vkbackend")
+        ours = ours or is_kind(value, threading.local)
+        if type(space) is dict and not ours and not says(value):
+            self._sizes[id(space)] = space
 
     def _look_at_own(self, owner: Any, space: Mapping[str, Any], name: str) -> object:
         found = space.get(name, MISSING)
@@ -141,6 +171,10 @@ class AttributePlaces(Places):
         if (id(owner), WHOLE) in self.taken:
             return
         self.taken.add((id(owner), WHOLE))
+        if is_kind(owner, threading.local):
+            ask = functools.partial(_items, owner)
+            self._look(self.ask(f"a {type(owner).__name__}", ask))
+            return
         own = space is not NO_ATTRIBUTES
         if own and not is_kind(owner, type) and not says(owner):
             self._look_in_holder(space)
@@ -167,13 +201,19 @@ class AttributePlaces(Places):
         if (id(place), name) in self.taken:
             return
         self.taken.add((id(place), name))
-        if is_kind(found, ModuleType):
-            return
-        # Functions and classes of the standard library stay what they are.
-        where = space.get("__name__", None) or space.get("__module__", None)
-        if callable(found) and is_standard(where):
-            return
+        # Special methods of the library's classes stay what they are.
+        if name.startswith("__") and callable(found):
+            if is_kind(place, type) and is_standard(place.__module__):
+                return
         (self._said if said else self._entries).append((space, name, found))
+
+
+def _remember_slots(kind: Any) -> None:
+    """Let a class have the attribute that `copy` and `pickle` would give it later."""
+    try:
+        vars(copyreg)["_slotnames"](kind)
+    except Exception:  # A metaclass may answer as it likes.
+        return
 
 
 def is_kind(value: object, kinds: Any) -> bool:
@@ -253,10 +293,17 @@ def answer(owner: Any, name: str) -> object:
         return MISSING
 
 
+def _items(owner: Any) -> object:
+    """Return the attributes that an object has in this thread."""
+    return tuple(attributes_of(owner).items())
+
+
 def decimal_context() -> object:
-    """Return how decimal numbers are rounded in this thread."""
+    """Return how decimal numbers are rounded in this thread, and what is an error."""
     context = sys.modules["decimal"].getcontext()
-    return context.prec, context.rounding
+    traps = tuple([bool(each) for each in context.traps.values()])
+    rounded = context.prec, context.rounding, context.Emin, context.Emax
+    return *rounded, context.capitals, context.clamp, traps
 
 
 def partial_parts(value: Any) -> object:

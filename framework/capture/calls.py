@@ -55,7 +55,8 @@ But for what they are given, or the functions that are named next.
 """
 
 _ANSWERING = frozenset(
-    {"isEnabledFor", "getEffectiveLevel", "hasHandlers", "getLogger", "import_module"}
+    "isEnabledFor getEffectiveLevel hasHandlers getLogger import_module"
+    " getline getlines".split()
 )
 """What these answer all the same."""
 
@@ -81,19 +82,27 @@ _READING = frozenset(
     "getbuffer getvalue peek read read1 readable readall readinto readinto1 readline"
     " readlines tell __next__".split()
 )
+_LOCKING = {"acquire": 1, "release": -1, "locked": 0}
 _INTERPRETER = frozenset(
     "_current_frames _getframe getallocatedblocks getprofile getrecursionlimit"
     " getrefcount getswitchinterval gettrace get_asyncgen_hooks get_count get_objects"
     " get_referents get_referrers get_stats get_threshold isenabled"
-    " get_traced_memory".split()
+    " get_traced_memory get_int_max_str_digits exc_info exception".split()
 )
+_COUNTED = frozenset("getweakrefcount getweakrefs".split())
+_LOCALE = frozenset("localeconv nl_langinfo setlocale strcoll strxfrm".split())
+_STACK = frozenset(
+    "currentframe extract_stack format_stack print_stack stack trace walk_stack".split()
+)
+"""What `inspect` and `traceback` say of callers."""
 _SETTINGS = frozenset("field_size_limit get_dialect list_dialects stack_size".split())
 """What `csv` and threads are set to."""
 _THREAD = frozenset(
     "getcontext get_ident get_native_id _get_extobj_dict _extobj_contextvar".split()
 )
 _RUNNING = frozenset(
-    "get_ident get_native_id _getframe getprofile getrecursionlimit gettrace".split()
+    "get_ident get_native_id _getframe getprofile getrecursionlimit gettrace"
+    " exc_info exception".split()
 )
 """What runs, which the standard library asks to guard itself, and to name callers."""
 
@@ -155,6 +164,7 @@ class Calls:
         self.named: set[str] = set()
         self.imported: set[str] = set()
         self.reason = ""
+        self._locked = 0
         self._reporting: FrameType | None = None
         self._collecting: frozenset[CodeType] = frozenset()
         self._before: Any = None
@@ -175,6 +185,13 @@ class Calls:
         if enable is not None:
             enable()
         self._before = self._reporting = None
+        if self._locked:
+            self.reason = "it leaves a lock otherwise, which a replay would not"
+
+    @property
+    def reporting(self) -> bool:
+        """Whether what runs is a log or a progress bar."""
+        return self._reporting is not None
 
     def _hear(self, frame: FrameType, event: str, given: Any) -> None:
         if self._reporting is not None:
@@ -198,6 +215,8 @@ class Calls:
                 self._note_wholes(frame, code)
                 if code.co_name == "import_module":
                     self._hear_import(frame)
+                if code.co_name in _STACK and self._counts(frame, kind):
+                    self.reason = _refusal("the interpreter", code.co_name)
             if kind == REPORTS and code.co_name not in _ANSWERING:
                 self._reporting = frame
             elif kind != OURS and listener() is not None and self._counts(frame, kind):
@@ -217,7 +236,7 @@ class Calls:
     def _hear_module(self, module: object, name: str) -> None:
         """Note what a function of the standard library asks that no name tells."""
         if module == "ctypes" and name in ("string_at", "wstring_at"):
-            self.reason = f"it asks memory by `{name}`, which a replay would not"
+            self.reason = _refusal("memory", name)
 
     def _counts(self, frame: FrameType, kind: int) -> bool:
         """Whether a function works for the user, and not for the library."""
@@ -251,8 +270,12 @@ class Calls:
             what = _asked_of_class(owner, name)
         elif isinstance(owner, IOBase):
             what = "a file" if name in _READING else ""
-        elif type(owner).__module__ == "_thread" and name == "locked":
-            what = "a lock"
+        elif type(owner).__module__ == "_thread" and name in _LOCKING:
+            # What the standard library waits with is its own.
+            self._locked += _LOCKING[name] if kind == USERS else 0
+            what = "" if name in ("acquire", "release") else "a lock"
+        elif type(owner).__name__ == "_lru_cache_wrapper":
+            what = "a cache" if name == "cache_info" else ""
         elif type(owner).__module__ in _OUTSIDE:
             what = _OUTSIDE[type(owner).__module__]
         elif isinstance(owner, str):
@@ -266,7 +289,11 @@ class Calls:
         if what is _CHANCE:
             self.reason = "it draws numbers on the host, which a replay would not"
         elif what:
-            self.reason = f"it asks {what} by `{name}`, which a replay would not"
+            self.reason = _refusal(what, name)
+
+
+def _refusal(what: str, name: str) -> str:
+    return f"it asks {what} by `{name}`, which a replay would not"
 
 
 def _code_of(called: Any) -> CodeType | None:
@@ -294,10 +321,14 @@ def _asked_of_module(module: str, name: str) -> str:
         return _OUTSIDE[module]
     if module in ("_signal", "signal"):
         return "the system" if name in _SIGNALS else ""
+    if module == "_weakref" and name in _COUNTED:
+        return "the interpreter"
     if module in ("_csv", "_thread") and name in _SETTINGS:
         return "the interpreter"
     if module.startswith("numpy") and name == "fromfile":
         return "a file"
+    if module == "_locale" and name in _LOCALE:
+        return "the system"
     if name in _THREAD:
         return "the thread"
     top = module.partition(".")[0]

@@ -7,7 +7,8 @@ import inspect
 import threading
 import warnings
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from types import MethodType
 from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 
 from vkbackend import forking
@@ -20,13 +21,14 @@ from ..errors import TraceError
 from ..shape import Layout
 from ..tensor import Tensor
 from ..tracing import listener
+from . import results
 from .arguments import Call, quick_key, take_apart
 from .calls import Calls
 from .kinds import MOST_ATTEMPTS, Kind, Kinds
 from .program import Program
+from .results import filled
 from .surroundings import Surroundings
-from .trace import Trace, filled
-from .values import exchanged
+from .trace import Trace
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -49,6 +51,7 @@ class Jitted(Generic[P, R]):
         self.traces = 0
         self.replays = 0
         self._function = function
+        self._ordered = _takes_any_name(function)
         self._most = max_traces
         self._programs: OrderedDict[object, Program] = OrderedDict()
         self._kinds = Kinds(max_traces)
@@ -58,14 +61,27 @@ class Jitted(Generic[P, R]):
         forking.renew(self, "_lock", threading.RLock)
         functools.update_wrapper(self, function)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A copy traces for itself, and belongs to the copy of what it is a method of.
+        return Jitted, (self._function, self._most)
+
     def __get__(self, instance: object, owner: type | None = None) -> Any:
         if instance is None:
             return self
-        bound = Jitted(self._function.__get__(instance, owner), self._most)
-        name = getattr(self._function, "__name__", "")
-        if hasattr(instance, "__dict__") and name:
-            # The next look-up finds it, so an instance has its own traces.
-            instance.__dict__[name] = bound
+        if tracing.running and listener() is not None:
+            return self._function.__get__(instance, owner)
+        space = getattr(instance, "__dict__", None)
+        if not isinstance(space, dict):
+            # Of a class, or an object with slots: it shares the traces of all others.
+            return MethodType(self, instance)
+        methods = space.get(_METHODS)
+        if methods is None or methods.instance is not instance:
+            # None, or those of the object of which this one is a copy.
+            methods = space[_METHODS] = _Methods(instance)
+        bound = methods.made.get(self)
+        if bound is None:
+            bound = Jitted(self._function.__get__(instance, owner), self._most)
+            bound = methods.made.setdefault(self, bound)
         return bound
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -86,15 +102,25 @@ class Jitted(Generic[P, R]):
                             self._programs.move_to_end(key)
                         self.replays += 1
                         return cast(R, program.replay(fed))
-            if _profiled():
-                return self._function(*args, **kwargs)
-            return self._at_length(quick, args, kwargs)
+            answer = _PLAIN
+            if not _profiled():
+                answer = self._at_length(quick, args, kwargs)
+        if answer is _PLAIN:
+            # Without the lock, as calls in other threads may be waited for.
+            return self._function(*args, **kwargs)
+        return cast(R, answer)
 
     def _at_length(
         self, quick: object, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> R:
-        """Find or make the trace of a call by its whole signature."""
-        call = take_apart(args, kwargs)
+    ) -> object:
+        """Find or make the trace of a call by its whole signature.
+
+        Returns
+        -------
+        object
+            What the call returns; `_PLAIN` if the function is to run as it is.
+        """
+        call = take_apart(args, kwargs, self._ordered)
         program = self._programs.get(call.key)
         if program is not None:
             with program.device.lock:
@@ -106,7 +132,7 @@ class Jitted(Generic[P, R]):
                     self._programs.move_to_end(call.key)
                     self._kinds.replayed(call.key)
                     self.replays += 1
-                    return cast(R, program.replay(call.fed))
+                    return program.replay(call.fed)
             # In this order an interrupt leaves nothing that is known and forgotten.
             self._quick.clear()
             self._programs.pop(call.key)
@@ -124,7 +150,7 @@ class Jitted(Generic[P, R]):
         if said:
             self._say(said)
         if plain:
-            return self._function(*args, **kwargs)
+            return _PLAIN
         return self._trace(kind, call, args, kwargs)
 
     def _trace(
@@ -169,7 +195,7 @@ class Jitted(Generic[P, R]):
                 trace.once("it sets whether gradients are recorded afterwards")
             if trace.nodes:
                 _check_host(call, trace)
-                exchanged(result[0], _check_result)
+                results.check(result[0], trace.makes)
                 self._check_changes(before, trace, call)
         except BaseException:
             self._kinds.undone(kind)
@@ -270,6 +296,30 @@ class Jitted(Generic[P, R]):
             self._kinds.clear()
 
 
+_PLAIN = object()
+"""Instead of a result: the function runs as it is."""
+
+_METHODS = "jitted methods"
+"""Where an object keeps them: no attribute that a program may name."""
+
+
+class _Methods:
+    """The jitted methods of one object, each of which has its own traces."""
+
+    def __init__(self, instance: object) -> None:
+        self.instance = instance
+        self.made: dict[Jitted[Any, Any], Jitted[Any, Any]] = {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Methods, (None,)
+
+
+def _takes_any_name(function: Callable[..., Any]) -> bool:
+    """Whether a function may find out in which order names are passed."""
+    code = getattr(getattr(function, "__func__", function), "__code__", None)
+    return code is None or bool(code.co_flags & inspect.CO_VARKEYWORDS)
+
+
 def _levels() -> int:
     """Return how many calls of this module's functions are between here and a user."""
     frame = inspect.currentframe()
@@ -302,24 +352,6 @@ def _check_host(call: Call, trace: Trace) -> None:
         )
 
 
-def _check_result(part: Any) -> Any:
-    """Raise `TraceError` for an object that may hold tensors where none is looked for.
-
-    A replay would return the same object again.
-    """
-    made_of = getattr(part, "__dict__", {})
-    unknown = not hasattr(part, "_fingerprint") and any(
-        isinstance(each, Tensor) for each in made_of.values()
-    )
-    if unknown or isinstance(part, Iterator | Awaitable | AsyncIterator):
-        raise TraceError(
-            f"jit: the result holds a {type(part).__name__}, of which a replay cannot"
-            " make another one; return tensors, or sequences, mappings or data classes"
-            " of them"
-        )
-    return part
-
-
 @overload
 def jit(function: Callable[P, R], /, *, max_traces: int = 8) -> Jitted[P, R]: ...
 
@@ -350,7 +382,10 @@ def jit(function: Any = None, /, *, max_traces: int = 8) -> Any:
     Returns
     -------
     Jitted
-        Called like the function. Its results are off the tape.
+        Called like the function. Its results are off the tape and share elements with
+        nothing: not with an argument or a variable that the function returns, nor is
+        one result a view of another. Arrays of the host that it makes are made anew
+        for each call; other objects without tensors are the same in each.
 
     Raises
     ------
@@ -379,12 +414,17 @@ def jit(function: Any = None, /, *, max_traces: int = 8) -> Any:
     not by which object they are: a replay does not see that another one is equal.
 
     Not seen is what nothing in Python tells of: hidden state that an operator of a C
-    extension reads, as `numpy.seterr` sets; built-in functions that were replaced;
-    what other threads, logs, warnings and progress bars read for the function; what
-    became of a cache's results beyond 1000; attributes that only C code reads of an
-    object whose other attributes are read by name; memory that C structures point to.
-    Other Python side effects, such as
-    printing, happen when tracing only.
+    extension reads, as `numpy.seterr` sets; names of `builtins` that were replaced, and
+    what was replaced inside the library or as a method of its tensors; attributes of a
+    network's modules that are written past them (`vars(module)["p"] = 1`); what other
+    threads, logs, warnings and progress bars read for the function; what became of a
+    cache's results beyond 1000; attributes that only C code reads of an object whose
+    other attributes are read by name; memory that C structures point to. What a trace
+    looks at stays alive with it, but for what a weak reference is to. Other Python
+    side effects, such as printing, happen when tracing only.
+
+    Threads may share a function; while one traces, the calls of the others wait, so a
+    function must not wait for another call of itself.
 
     While a device is profiled the function runs as it is, and a profile of Python
     leaves out the calls that trace. Gradients left on parameters are written again by

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from operator import attrgetter, is_
+from operator import attrgetter, eq, is_
 from types import CellType, FunctionType, MappingProxyType
 from typing import Any
 
@@ -29,6 +29,8 @@ _order = attrgetter("__mro__")
 
 MAPPINGS = (dict, MappingProxyType)
 
+_Keys = tuple[object, ...] | None
+
 
 class Places:
     """Rows of places and what was there; made by `Surroundings`.
@@ -47,7 +49,7 @@ class Places:
         self._on_host: list[tuple[Array, Value]] = []
         self._cells: list[tuple[str, CellType, object]] = []
         self._entries: list[tuple[Mapping[str, Any], str, object]] = []
-        self._holders: list[tuple[Any, object, tuple[object, ...]]] = []
+        self._holders: list[tuple[Any, _Keys, tuple[object, ...]]] = []
         self._answers: list[tuple[str, Callable[[], object], object]] = []
         self._tensors: list[tuple[Tensor, bool, object, object]] = []
         self._plain: list[tuple[Tensor, bool, object, object]] = []
@@ -55,6 +57,7 @@ class Places:
         self._keyword_defaults: list[tuple[FunctionType, object]] = []
         self._kinds: dict[int, tuple[object, type]] = {}
         self._orders: dict[int, tuple[type, tuple[type, ...]]] = {}
+        self._sizes: dict[int, Mapping[str, Any]] = {}
 
     def settle(self) -> None:
         """Put in rows what is compared the fastest so; call it once all is there."""
@@ -74,6 +77,8 @@ class Places:
         kinds, orders = self._kinds.values(), self._orders.values()
         self._objects = [each for each, _ in kinds], [kind for _, kind in kinds]
         self._bases = [each for each, _ in orders], [order for _, order in orders]
+        spaces = list(self._sizes.values())
+        self._lengths = spaces, [*map(len, spaces)]
         # Parameters say it when they no longer require a gradient; see `switched`.
         self._plain = [row for row in self._tensors if type(row[0]) is Tensor]
 
@@ -86,6 +91,9 @@ class Places:
             found = mapping.get(name, MISSING)
             if found is not value and not alike(found, value):
                 return True
+        spaces, lengths = self._lengths
+        if spaces and not all(map(eq, map(len, spaces), lengths)):
+            return True
         for holder, keys, held in self._holders:
             if not _holds(holder, keys, held):
                 return True
@@ -129,7 +137,13 @@ class Places:
         for kind, order in self._orders.values():
             if _order(kind) is not order:
                 return f"the bases of {kind.__name__}"
-        return self._changed_content()
+        return self._changed_content() or self._changed_size()
+
+    def _changed_size(self) -> str:
+        for space, length in zip(*self._lengths):
+            if len(space) != length:
+                return f"which attributes there are beside {_some(space)}"
+        return ""
 
     def _same_cells(self) -> bool:
         """Return whether variables of closures hold the very same objects."""
@@ -177,6 +191,18 @@ class Places:
         """Look at one more place."""
         self._entries.append((mapping, name, mapping.get(name, MISSING)))
 
+    def hold(self, holder: list[Any]) -> None:
+        """Look at what one more list holds."""
+        self._holders.append((holder, None, tuple(holder)))
+
+    def knows(self, value: object) -> bool:
+        """Return whether an array or container was there, and is looked at."""
+        if isinstance(value, Tensor):
+            return any(row[0] is value.array for row in self._on_host)
+        if isinstance(value, np.ndarray) and isinstance(value.base, np.ndarray):
+            return self.knows(value.base)
+        return any(row[0] is value for row in (*self._arrays, *self._holders))
+
     def ask(self, name: str, ask: Callable[[], object]) -> object:
         """Look at what a function answers, and return that."""
         answer = ask()
@@ -199,10 +225,19 @@ def content(cell: CellType) -> object:
         return MISSING
 
 
-def _holds(holder: Any, keys: object, held: tuple[object, ...]) -> bool:
+def _some(space: Mapping[str, Any]) -> str:
+    """Return the name of an attribute."""
+    return next((f"`{name}`" for name in space if name[:2] != "__"), "none")
+
+
+def _holds(holder: Any, keys: _Keys, held: tuple[object, ...]) -> bool:
     """Whether a container holds what it held."""
-    if len(holder) != len(held) or (keys is not None and tuple(holder) != keys):
+    if len(holder) != len(held):
         return False
+    if keys is not None and not all(map(is_, holder, keys)):
+        # 1 and True are equal, and so may be objects of which one has changed.
+        if not all(map(_equal, holder, keys)):
+            return False
     found = holder if keys is None else holder.values()
     return all(map(is_, found, held)) or all(map(_unchanged, found, held))
 

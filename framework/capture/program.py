@@ -18,8 +18,9 @@ from ..tensor import Tensor
 from ..tracing import Structure
 from .arguments import Call
 from .build import State, build
+from .results import Slot, filled
 from .surroundings import Surroundings
-from .trace import ANY, Slot, Trace, filled
+from .trace import ANY, Trace
 from .values import same
 
 if TYPE_CHECKING:
@@ -66,6 +67,12 @@ class Program:
         for owner in trace.owners:
             for mapping, name in getattr(owner, "_places", list)():
                 self._surroundings.add(mapping, name)
+            if hasattr(owner, "param_groups"):
+                groups = owner.param_groups
+                self._surroundings.add(vars(owner), "param_groups")
+                self._surroundings.hold(groups)
+                for group in groups:
+                    self._surroundings.hold(group["params"])
         self._changes = Structure.changes
         self._fingerprints = [(owner, owner._fingerprint()) for owner in trace.owners]
         self._entries = [(leaf, entry) for leaf, entry in leaves if entry is not ANY]

@@ -22,7 +22,7 @@ import sys
 import weakref
 from abc import get_cache_token
 from array import array as number_array
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping, ValuesView
 from io import IOBase
 from operator import attrgetter, methodcaller
@@ -42,6 +42,7 @@ from ..tensor import Tensor
 from .attributes import (
     BUILTINS,
     AttributePlaces,
+    answer,
     can_be_read,
     decimal_context,
     functions_of,
@@ -76,6 +77,9 @@ _METHODS = ("__call__", "forward")
 _MAKERS = ("__init__", "__post_init__")
 """What calling a class runs."""
 
+_TOLD = ("__name__", "__qualname__", "__doc__", "__module__", "__annotations__")
+"""What can be set of a function beside what it does."""
+
 _HOLDERS = (*MAPPINGS, list, tuple, set, frozenset, deque, number_array, bytearray)
 _VIEWS = (KeysView, ValuesView, ItemsView)
 
@@ -83,6 +87,7 @@ MOST_CACHED = 1000
 """Of the results that `functools.lru_cache` remembers, more are not looked at."""
 
 _DRAWN = ("random.", "numpy.random.")
+_DRAWING, _SEEDING = ("numpy.random", "numpy.random.mtrand"), ("seed", "set_state")
 _DRAWS = (random.Random, np.random.Generator, np.random.RandomState)
 
 
@@ -146,10 +151,23 @@ class Surroundings(AttributePlaces):
             met = {key for key, _ in before._seen}
             found = {(key, name) for key, name in found if key in met}
             changed, stored = set(), stored - {WHOLE}
+        else:
+            there = before.held()
+            for key, kind in self.held().items():
+                if key not in there:
+                    # It may have changed in a way that nobody hears of.
+                    return f"what a {kind} holds"
         for key, name in found:
             if name in stored or key in changed:
                 return "what a container holds" if name == WHOLE else f"`{name}`"
         return ""
+
+    def held(self) -> dict[int, str]:
+        """Return what may change and is looked at, by number: the names of classes."""
+        found: list[Any] = [array for array, _, _ in self._arrays]
+        found += [each for each, _, _ in self._holders if each is not sys.modules]
+        found += self._calls.asked
+        return {id(each): type(each).__name__ for each in found}
 
     def release(self) -> None:
         """Hold no longer what only had to be told apart."""
@@ -162,7 +180,7 @@ class Surroundings(AttributePlaces):
     def _look(self, value: Any, owner: object = None) -> None:
         """Take note of what `value`, perhaps a method of `owner`, is made of."""
         key = id(value), id(owner)
-        if key in self._seen or (is_kind(value, SIMPLE) and not has_attributes(value)):
+        if key in self._seen or (is_kind(value, SIMPLE) and _is_bare(value)):
             return
         # Held, as another object could get the same number.
         self._seen[key] = value, owner
@@ -238,7 +256,8 @@ class Surroundings(AttributePlaces):
         elif is_kind(value, property):
             self._look(value.fget, owner)
         elif type(value).__name__ == "cython_function_or_method":
-            pass
+            if value.__module__ in _DRAWING and value.__name__ in _SEEDING:
+                self.reason = "it seeds numbers of the host, which a replay would not"
         elif is_kind(value, attrgetter | methodcaller):
             for each in value.__reduce__()[1]:
                 self._named.update(str(each).split("."))
@@ -246,13 +265,21 @@ class Surroundings(AttributePlaces):
             self._look_in_cache(value)
             self._look(attributes_of(value).get("__wrapped__"), owner)
         elif is_kind(value, weakref.ref):
-            self._look(self.ask("a weak reference", value))
+            self._look_through(value)
         elif type(value).__name__ == "ContextVar":
             found = self.ask(value.name, functools.partial(value.get, MISSING))
             self._look(found)
         else:
             return False
         return True
+
+    def _look_through(self, reference: Any) -> None:
+        """Look at what a weak reference is to, which it must not keep alive."""
+        found = reference()
+        self.ask("a weak reference", lambda: reference() is not None)
+        if found is not None:
+            self._weak.add(id(found))
+            self._look(found)
 
     def _look_in_cache(self, cached: Any) -> None:
         """Look at the results that a function remembers."""
@@ -278,7 +305,7 @@ class Surroundings(AttributePlaces):
         if not isinstance(holder, tuple | frozenset):
             self.taken.add((id(holder), WHOLE))
             self._holders.append((holder, tuple(holder) if named else None, held))
-        for each in held:
+        for each in (*holder, *held) if named else held:
             self._look(each)
 
     def _look_in_object(self, value: Any, owner: object) -> None:
@@ -289,6 +316,9 @@ class Surroundings(AttributePlaces):
             self._imported.append(value)
             return
         self._owners.append(value)
+        self._look_at_sizes(value)
+        if is_kind(value, defaultdict):
+            self._look_at(value, "default_factory")
         if not says(value):
             self._look_at_class(value)
         if is_pointer(value):
@@ -334,15 +364,21 @@ class Surroundings(AttributePlaces):
 
     def _methods(self, value: Any) -> Iterator[Any]:
         """Yield what ran of the functions that the classes of an object define."""
-        for kind in (value if is_kind(value, type) else type(value)).__mro__:
+        kinds = type(value).__mro__
+        for kind in (*value.__mro__, *kinds) if is_kind(value, type) else kinds:
             if kind not in self._ran_in:
-                self._ran_in[kind] = [
-                    each
-                    for found in tuple(vars(kind).values())
-                    for each in functions_of(found)
-                    if each.__code__ in self._calls.codes
-                ]
+                self._ran_in[kind] = self._methods_of(kind)
             yield from self._ran_in[kind]
+
+    def _methods_of(self, kind: type) -> list[FunctionType]:
+        """Return what ran of the functions in a class, and note where they are."""
+        ran = []
+        for name, found in tuple(vars(kind).items()):
+            for each in functions_of(found):
+                if each.__code__ in self._calls.codes:
+                    ran.append(each)
+                    self._note(kind, vars(kind), name, found)
+        return ran
 
     def _look_in_function(self, function: FunctionType, owner: object) -> None:
         code = function.__code__
@@ -366,11 +402,24 @@ class Surroundings(AttributePlaces):
         if function.__kwdefaults__:
             self._look(function.__kwdefaults__)
 
-    def _look_in_signature(self, function: FunctionType) -> None:
+    def _look_in_signature(self, function: FunctionType, name: str = "") -> object:
         """Look at what can be asked of a function that is not called."""
         self._functions.append(function)
         self._look_in_defaults(function)
         self._look(function.__annotations__)
+        if name == "__globals__":
+            self._look(function.__globals__)
+        elif name == "__closure__":
+            for free, cell in zip(
+                function.__code__.co_freevars, function.__closure__ or ()
+            ):
+                self._cells.append((free, cell, content(cell)))
+                self._look(content(cell))
+        elif name in function.__dict__:
+            return self._look_at_own(function, function.__dict__, name)
+        elif name in _TOLD:
+            self.ask(name, functools.partial(answer, function, name))
+        return MISSING
 
     def _look_in_code(
         self,
@@ -418,6 +467,8 @@ class Surroundings(AttributePlaces):
             if name in ("globals", "eval", "exec"):
                 self._look(space)
             self._note(space, space, name, MISSING)
+            if "__getattr__" in space:
+                self._look_at_global(space, "__getattr__")
             found = getattr(builtins, name, MISSING)
             if name not in BUILTINS and found is not MISSING:
                 self._note(builtins, vars(builtins), name, found)
@@ -436,6 +487,8 @@ class Surroundings(AttributePlaces):
         for path in (name, inside):
             module = sys.modules.get(path)
             if module is not None:
+                if not is_standard(space.get("__name__")):
+                    self._note(sys.modules, sys.modules, path, module)
                 top = sys.modules.get(path.partition(".")[0], module)
                 self._imported += [module, top]
                 return module
@@ -504,3 +557,8 @@ class Surroundings(AttributePlaces):
         for code in unreached:
             self._look_in_code(code, self._calls.codes[code], {}, {})
         return True
+
+
+def _is_bare(value: Any) -> bool:
+    """Whether a number or text has no attributes, nor a class of a user's."""
+    return is_standard(type(value).__module__) and not has_attributes(value)

@@ -22,7 +22,8 @@ from ..traced import TracedArray, divert
 from ..tracing import Changing, StreamWord, listening
 from .calls import Calls
 from .passed import Passed
-from .values import exchanged, same, with_tensors
+from .results import Copied, Slot, can_be_copied
+from .values import exchanged, same
 
 if TYPE_CHECKING:
     from ..device import GpuDevice
@@ -87,6 +88,7 @@ class Trace:
         self._modules: list[tuple[Any, list[Any]]] = []
         self.leaves: dict[int, tuple[Tensor, object]] = {}
         self.reasons: list[str] = []
+        self._refusal: TraceError | None = None
         self.changes_host = False
         self.calls = Calls()
         self.surroundings: Surroundings | None = None
@@ -103,9 +105,9 @@ class Trace:
         if self.device is None:
             self.device = device
         elif self.device is not device:
-            raise TraceError(
-                f"jit: operations are on {self.device} and on {device}; one function"
-                " may use one device"
+            self.refused(
+                f"operations are on {self.device} and on {device}; one function may use"
+                " one device"
             )
         self.nodes.append(node)
         self._made.update(id(value) for value in node.outputs)
@@ -116,9 +118,9 @@ class Trace:
             self.changes_host = True
             return
         if any(array is fed for fed in self._fed_arrays):
-            raise TraceError(
-                "jit: an argument is changed in place; return the new tensor, or let"
-                " the function reach it without passing it"
+            self.refused(
+                "an argument is changed in place; return the new tensor, or let the"
+                " function reach it without passing it"
             )
         if id(before) in self._made or array in self._copies:
             return
@@ -126,9 +128,9 @@ class Trace:
             self.rebound_arrays.setdefault(id(array), (array, before))
             divert(array, self)
         elif id(array) not in self.rebound_arrays:
-            raise TraceError(
-                "jit: a tensor is changed in place that another thread's trace is"
-                " changing; let one finish before the other begins"
+            self.refused(
+                "a tensor is changed in place that another thread's trace is changing;"
+                " let one finish before the other begins"
             )
 
     def copied(self, array: Array) -> None:
@@ -182,8 +184,15 @@ class Trace:
         self.left_gradient(leaf, cleared=False)
 
     def refused(self, what: str) -> None:
-        """Raise `TraceError`: the function does what a replay cannot."""
-        raise TraceError(f"jit: {what}")
+        """Raise `TraceError`: the function does what a replay cannot.
+
+        Again at its end if it goes on, as it does something else then than without
+        `jit`; not if only a log or a progress bar asked.
+        """
+        error = TraceError(f"jit: {what}")
+        if not self.calls.reporting:
+            self._refusal = error
+        raise error
 
     # Running the function
 
@@ -202,9 +211,12 @@ class Trace:
         kwargs = {name: give(each, name) for name, each in kwargs.items()}
         try:
             with listening(self), apart(), self.calls:
-                return function(*args, **kwargs)
+                result = function(*args, **kwargs)
         finally:
             self.passed.hand_over()
+        if self._refusal is not None:
+            raise self._refusal
+        return result
 
     def _stand_in(self, tensor: Tensor) -> None:
         shape, strides, offset = tensor.layout
@@ -227,6 +239,14 @@ class Trace:
 
     def _swap(self, tensor: Tensor) -> Tensor:
         return self._fed.get(id(tensor), tensor)
+
+    def makes(self, tensor: Tensor) -> bool:
+        """Return whether each replay computes a tensor, or is fed it."""
+        array = tensor.array
+        if any(array is fed for fed in self._fed_arrays):
+            return True
+        there = id(array) in self.rebound_arrays
+        return id(array.value) in self._made and not there
 
     def changed_module(self) -> str:
         """Return a module that is not what it was when it was called; empty if none."""
@@ -318,14 +338,19 @@ class Trace:
             Those tensors, off the tape, each over a value that nothing else holds.
         """
         tensors: list[Tensor] = []
+        slots: dict[int, Slot] = {}
 
-        def number(tensor: Tensor) -> Any:
-            if not tensor.is_gpu:
-                return tensor.detach()
-            tensors.append(tensor.detach())
-            return Slot(len(tensors) - 1)
+        def number(part: Any) -> Any:
+            if isinstance(part, Tensor) and part.is_gpu:
+                if id(part) not in slots:
+                    slots[id(part)] = Slot(len(tensors))
+                    tensors.append(part.detach())
+                return slots[id(part)]
+            found = part.detach() if isinstance(part, Tensor) else part
+            known = self.surroundings is not None and self.surroundings.knows(found)
+            return found if known or not can_be_copied(found) else Copied(found)
 
-        result = with_tensors(result, number)
+        result = exchanged(result, number)
         with listening(self), no_grad():
             taken: set[int] = set()
             for array, _ in self.rebound_arrays.values():
@@ -340,20 +365,6 @@ class Trace:
                     tensors[k] = ops.copy(tensor)
                 taken.add(id(tensors[k].array.value))
         return result, tensors
-
-
-class Slot:
-    """Stands in a result for a tensor that each replay returns anew."""
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-
-
-def filled(result: Any, tensors: list[Tensor]) -> Any:
-    """Return a result with tensors in the place of slots."""
-    return exchanged(
-        result, lambda each: tensors[each.number] if type(each) is Slot else each
-    )
 
 
 def _copied(value: Value, device: Any) -> Tensor:

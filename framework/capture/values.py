@@ -11,8 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from ..tensor import Tensor
-
 PLAIN = frozenset(
     (bool, int, float, complex, str, bytes, type(None), tuple, list, dict)
 )
@@ -132,13 +130,6 @@ def elements_of(value: Any) -> list[Any]:
     if isinstance(value, Mapping):
         return [value[key] for key in value]
     return list(value) if isinstance(value, tuple | list | set | frozenset) else []
-
-
-def with_tensors(value: Any, swap: Callable[[Tensor], Any]) -> Any:
-    """Return nested sequences, mappings and records with each tensor exchanged."""
-    return exchanged(
-        value, lambda each: swap(each) if isinstance(each, Tensor) else each
-    )
 
 
 def exchanged(value: Any, swap: Callable[[Any], Any]) -> Any:

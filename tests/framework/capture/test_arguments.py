@@ -51,6 +51,21 @@ def test_names_count_and_their_order_does_not() -> None:
     assert key(a=1) != key(b=1)
 
 
+def test_their_order_counts_for_functions_that_take_any_name(gpu: GpuDevice) -> None:
+    def first(x: fw.Tensor, **names: float) -> fw.Tensor:
+        return x * next(iter(names.values()))
+
+    def named(x: fw.Tensor, *, a: float, b: float) -> fw.Tensor:
+        return x * a
+
+    x, wrapped, plain = fw.ones(1, device=gpu), fw.jit(first), fw.jit(named)
+    for _ in range(2):
+        assert wrapped(x, a=2.0, b=3.0).tolist() == [2]
+        assert wrapped(x, b=3.0, a=2.0).tolist() == [3]
+        assert plain(x, a=2.0, b=3.0).tolist() == plain(x, b=3.0, a=2.0).tolist()
+    assert (wrapped.traces, plain.traces) == (2, 1)
+
+
 def test_whether_gradients_are_recorded_counts() -> None:
     recorded = key(1)
     with fw.no_grad():

@@ -1,9 +1,13 @@
 """Steps under `jit` beside the same steps without it: the same to the last bit."""
 
+import copy
+import pickle
 import threading
+import warnings
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from types import SimpleNamespace
+from types import MethodType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -380,6 +384,50 @@ def test_threads_share_a_function(gpu: GpuDevice) -> None:
     assert step.traces == 1
 
 
+def test_calls_that_are_not_replayed_may_wait_for_each_other(gpu: GpuDevice) -> None:
+    met = threading.Barrier(2, timeout=60)
+    calls: list[int] = []
+
+    def function(x: fw.Tensor) -> fw.Tensor:
+        calls.append(0)
+        if len(calls) > MOST_ATTEMPTS:
+            met.wait()
+        return x * 2
+
+    step, x = fw.jit(function), tensor(gpu, [1.0])
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "jit: .* it changes what a list holds")
+        for _ in range(MOST_ATTEMPTS):
+            step(x)
+    with ThreadPoolExecutor(2) as pool:
+        results = [pool.submit(lambda: step(x).tolist()) for _ in range(2)]
+        assert [each.result() for each in results] == [[2], [2]]
+
+
+def test_each_thread_has_its_own_attributes(gpu: GpuDevice) -> None:
+    class Levels(threading.local):
+        """Has numbers of its own in each thread."""
+
+        level = 0.0
+
+    levels, options = Levels(), threading.local()
+    step = fw.jit(lambda x: x * (levels.level + getattr(options, "a", 1.0)))
+    x = tensor(gpu, [1.0])
+
+    def run(level: float) -> list[float]:
+        found = [float(step(x))]
+        levels.level = options.a = level
+        return found + [float(step(x)) for _ in range(3)]
+
+    expected = [[1.0, *[2.0 * level] * 3] for level in (1, 2, 3)]
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "jit: .* is another one in each call")
+        for level in (1, 2, 3):
+            with ThreadPoolExecutor(1) as pool:
+                assert pool.submit(run, level).result() == expected[level - 1]
+        assert float(step(x)) == 1
+
+
 def test_without_a_device_it_is_the_function() -> None:
     calls = []
 
@@ -406,6 +454,87 @@ def test_methods_have_traces_of_their_own(gpu: GpuDevice) -> None:
         assert (float(two.apply(x)), float(three.apply(x))) == (10, 15)
     two.factor = 4.0
     assert float(two.apply(x)) == 20
+
+
+class Doubling:
+    """Has a jitted method, which classes derived from it may call."""
+
+    factor = 2.0
+
+    @fw.jit
+    def apply(self, x: fw.Tensor) -> fw.Tensor:
+        return x * self.factor
+
+
+class DoublingMore(Doubling):
+    def apply(self, x: fw.Tensor) -> fw.Tensor:  # type: ignore[override]
+        return super().apply(x) + 1
+
+
+def through_pickle(value: Any) -> Any:
+    return pickle.loads(pickle.dumps(value))
+
+
+class Slotted:
+    """Has no dictionary to keep traces in."""
+
+    __slots__ = ("factor",)
+
+    @fw.jit
+    def apply(self, x: fw.Tensor) -> fw.Tensor:
+        return x * self.factor
+
+
+def test_the_method_of_a_base_does_not_take_the_place_of_another(
+    gpu: GpuDevice, monkeypatch: Any
+) -> None:
+    x = fw.full((1,), 5.0, device=gpu)
+    more = DoublingMore()
+    assert [more.apply(x).tolist() for _ in range(4)] == [[11]] * 4
+    assert [n for n in vars(more) if n.isidentifier()] == []
+    one = Doubling()
+    assert [one.apply(x).tolist() for _ in range(3)] == [[10]] * 3
+    monkeypatch.setattr(Doubling, "apply", lambda self, x: x * 7)
+    assert one.apply(x).tolist() == [35]
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, through_pickle])
+def test_a_copy_has_jitted_methods_of_its_own(
+    gpu: GpuDevice, copied: Callable[[Any], Any]
+) -> None:
+    x, one = fw.full((1,), 5.0, device=gpu), Doubling()
+    assert [one.apply(x).tolist() for _ in range(3)] == [[10]] * 3
+    other = copied(one)
+    other.factor = 3.0
+    assert [other.apply(x).tolist() for _ in range(3)] == [[15]] * 3
+    assert one.apply(x).tolist() == [10]
+    assert (one.apply.traces, other.apply.traces) == (1, 1)
+
+
+def test_a_copy_of_what_holds_a_jitted_method_is_whole(gpu: GpuDevice) -> None:
+    x, one = fw.full((1,), 5.0, device=gpu), SimpleNamespace(factor=2.0)
+    one.step = fw.jit(MethodType(lambda self, x: x * self.factor, one))
+    assert one.step(x).tolist() == [10]
+    other = copy.deepcopy(one)
+    other.factor = 3.0
+    assert (one.step(x).tolist(), other.step(x).tolist()) == ([10], [15])
+
+
+def test_methods_of_classes_and_of_objects_with_slots_are_replayed(
+    gpu: GpuDevice,
+) -> None:
+    class Classy:
+        factor = 2.0
+        apply = classmethod(fw.jit(lambda kind, x: x * kind.factor))
+
+    x, slotted = fw.full((1,), 5.0, device=gpu), Slotted()
+    for factor in (2.0, 3.0):
+        slotted.factor = Classy.factor = factor
+        for _ in range(3):
+            assert slotted.apply(x).tolist() == [5 * factor]
+            assert Classy.apply(x).tolist() == [5 * factor]
+    assert Slotted.apply.traces == 2
+    assert Slotted.apply.replays == 4
 
 
 def test_a_profile_sees_the_dispatches(gpu: GpuDevice) -> None:

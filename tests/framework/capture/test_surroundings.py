@@ -391,6 +391,33 @@ def test_options_other_than_the_learning_rate_trace_again(gpu: GpuDevice) -> Non
     assert one.step.traces == 3
 
 
+def test_other_groups_of_an_optimizer_trace_again(gpu: GpuDevice) -> None:
+    def trained(wrap: Callable[[Any], Any]) -> list[Any]:
+        weights = [nn.Parameter(fw.ones(1, device=gpu)) for _ in range(2)]
+        optimizer = optim.SGD(weights, lr=0.5)
+
+        def function(x: fw.Tensor) -> fw.Tensor:
+            optimizer.zero_grad()
+            loss = (x * weights[0] * weights[1]).sum()
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        step, found = wrap(function), []
+        for k in range(12):
+            step(fw.full((1,), 0.1, device=gpu))
+            found += [each.tolist() for each in weights]
+            if k == 2:
+                optimizer.param_groups = [dict(optimizer.param_groups[0], lr=0.25)]
+            if k == 5:
+                optimizer.param_groups[0] = dict(optimizer.param_groups[0], lr=0.125)
+            if k == 8:
+                optimizer.param_groups[0]["params"].pop()
+        return found
+
+    assert trained(fw.jit) == trained(lambda function: function)
+
+
 def test_steps_in_turn_with_and_without_and_of_two_sizes(gpu: GpuDevice) -> None:
     one, other = (Training(gpu, "AdamW", jitted) for jitted in (True, False))
     for each in (one, other):

@@ -1,6 +1,9 @@
 """Traces: what is collected, what is refused, what stays."""
 
+import logging
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -8,7 +11,8 @@ import pytest
 
 import vkbackend.framework as fw
 from vkbackend.framework import nn, optim, tracing
-from vkbackend.framework.capture.trace import ANY, Slot, Trace, filled
+from vkbackend.framework.capture.results import Slot, filled
+from vkbackend.framework.capture.trace import ANY, Trace
 from vkbackend.framework.device import GpuDevice
 from vkbackend.framework.errors import TraceError
 from vkbackend.framework.nn.parameter import zero_gradient
@@ -64,11 +68,11 @@ def test_results_get_values_of_their_own(x: fw.Tensor) -> None:
 
     def both(y: fw.Tensor) -> list[fw.Tensor]:
         twice.append(y * 2)
-        return [twice[0], y, x, twice[0]]
+        return [twice[0], y, x, twice[0], twice[0].detach()]
 
     trace, result = run(both, x)
     tree, tensors = trace.settle(result)
-    assert [slot.number for slot in tree] == [0, 1, 2, 3]
+    assert [slot.number for slot in tree] == [0, 1, 2, 0, 3]
     assert len({id(each.array.value) for each in tensors}) == 4
     trace.run_now()
     assert [each.tolist() for each in tensors] == [[2, 4], [1, 2], [1, 2], [2, 4]]
@@ -228,3 +232,47 @@ def test_changes_that_ask_nothing_of_a_device_are_made(
         np.testing.assert_array_equal(x.numpy(), y.numpy())
         y.add_(1)
         assert (x.numpy() == y.numpy() - 1).all()
+
+
+def reads(x: fw.Tensor) -> object:
+    return float(x.sum())
+
+
+def changes(x: fw.Tensor) -> object:
+    return x.add_(1)
+
+
+@pytest.mark.parametrize("asks", [reads, changes])
+def test_what_is_refused_is_an_error_though_it_is_caught(
+    x: fw.Tensor, asks: Callable[[fw.Tensor], object]
+) -> None:
+    def function(x: fw.Tensor) -> fw.Tensor:
+        with suppress(Exception):
+            asks(x)
+        return x * 2
+
+    step = fw.jit(function)
+    for _ in range(2):
+        with pytest.raises(TraceError, match=r"is read on the host|changed in place"):
+            step(x)
+    assert x.tolist() == [1, 2]
+
+
+def test_a_log_may_ask_in_vain(x: fw.Tensor) -> None:
+    class Formatting(logging.Handler):
+        """Swallows what goes wrong, as handlers do."""
+
+        def emit(self, record: logging.LogRecord) -> None:
+            with suppress(Exception):
+                record.getMessage()
+
+    logger = logging.Logger("trace")
+    logger.addHandler(Formatting())
+
+    def function(x: fw.Tensor) -> fw.Tensor:
+        logger.warning("x is %s", x)
+        return x * 2
+
+    step = fw.jit(function)
+    assert [step(x).tolist() for _ in range(3)] == [[2, 4]] * 3
+    assert step.replays == 2

@@ -1,6 +1,7 @@
 """Numbers, containers and records, and others like them."""
 
 from collections import OrderedDict, UserDict, defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -10,11 +11,17 @@ import pytest
 import vkbackend.framework as fw
 from vkbackend.framework.capture.values import (
     drop_attribute,
+    exchanged,
     own_attributes,
     remade,
     set_attribute,
-    with_tensors,
 )
+
+
+def with_tensors(value: Any, swap: Callable[[fw.Tensor], Any]) -> Any:
+    return exchanged(
+        value, lambda each: swap(each) if isinstance(each, fw.Tensor) else each
+    )
 
 
 @dataclass(frozen=True)
