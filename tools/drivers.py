@@ -101,11 +101,11 @@ def environment(name: str) -> dict[str, str]:
             for manifest in sorted(folder.glob(driver.manifest)):
                 return _variables(manifest)
     folder = config.cache_folder() / "drivers" / name
-    if not folder.exists():
-        try:
+    try:
+        if not folder.exists():
             _fetch(driver, folder)
-        except (DriverError, OSError) as error:
-            raise DriverError(f"{name}: cannot fetch the driver: {error}") from error
+    except (DriverError, OSError) as error:
+        raise DriverError(f"{name}: cannot fetch the driver: {error}") from error
     return _variables(folder / "icd.json", libraries=folder / "lib")
 
 

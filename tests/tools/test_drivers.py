@@ -46,6 +46,15 @@ def test_no_apt_is_a_clear_error(cache: Path, monkeypatch: pytest.MonkeyPatch) -
     assert list(cache.iterdir()) == []
 
 
+def test_a_cache_out_of_reach_is_a_clear_error(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As the home of another user, which root may look into: hence a name too long.
+    monkeypatch.setenv(config.CACHE.name, str(cache / ("x" * 300)))
+    with pytest.raises(drivers.DriverError, match="swiftshader: cannot fetch the dr"):
+        drivers.environment("swiftshader")
+
+
 def test_sources_are_the_machines_mirrors(monkeypatch: pytest.MonkeyPatch) -> None:
     listed = (
         "http://mirror/debian/ bookworm main\n"

@@ -129,7 +129,9 @@ def test_no_path_of_the_user_is_printed(
     hidden = doctor("--no-tests", VKBACKEND_CACHE=cache)
     assert hidden.status == 0, hidden.text
     assert "Jane" not in hidden.text
-    assert str(Path.home()) not in hidden.text
+    home = Path.home()
+    # A user without a home has the root for it, which is part of every path.
+    assert home == home.parent or str(home) not in hidden.text
     assert max(map(len, hidden.text.splitlines())) <= 80
     shown = doctor(*NO_TESTS, "--paths", VKBACKEND_CACHE=cache)
     assert shown.report["caches"]["value"]["folder"] == cache
