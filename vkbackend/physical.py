@@ -12,7 +12,7 @@ import threading
 from typing import Any
 
 from . import config, features, forking
-from .errors import NoVulkanError, VulkanError
+from .errors import ArgumentError, NoVulkanError, VulkanError
 from .info import DeviceInfo, FlexibleMatrix, Heap, MatrixShape, QueueFamily
 from .instance import Instance, instance, no_driver
 from .vk import generated as vk
@@ -343,12 +343,19 @@ def choose(selector: str | int | None = None) -> PhysicalDevice:
 
     Raises
     ------
+    ArgumentError
+        If the selector is neither a name nor a whole number.
     NoVulkanError
         If none matches, or the one that does lacks something required.
     """
-    rows = devices()
     if selector is None:
         selector = config.DEVICE.read() or 0
+    if not hasattr(selector, "__index__") and not isinstance(selector, str):
+        raise ArgumentError(
+            f"open_device: selector is {selector!r}; it must be part of a device's"
+            " name, or its number"
+        )
+    rows = devices()
     chosen = _match(rows, selector)
     if chosen is None:
         listed = ", ".join(f"{row.info.name!r} ({i})" for i, row in enumerate(rows))
@@ -369,7 +376,7 @@ def choose(selector: str | int | None = None) -> PhysicalDevice:
 def _match(
     rows: tuple[PhysicalDevice, ...], selector: str | int
 ) -> PhysicalDevice | None:
-    if isinstance(selector, str) and not selector.isdigit():
+    if isinstance(selector, str) and not selector.isdecimal():
         wanted = selector.lower()
         return next((row for row in rows if wanted in row.info.name.lower()), None)
     index = int(selector)

@@ -379,10 +379,19 @@ def one_hot(x: Tensor, num_classes: int = -1, dtype: DType = int64) -> Tensor:
     Raises
     ------
     ShapeError
-        If, on the host, a class is not from 0 to `num_classes` - 1.
+        If, on the host, a class is not from 0 to `num_classes` - 1; if `num_classes` is
+        less than -1, or -1 where there is no class.
     """
     num_classes = as_int("one_hot: num_classes", num_classes)
-    if num_classes < 0:
+    if num_classes < -1:
+        raise ShapeError(
+            f"one_hot: num_classes is {num_classes}; it must be at least 0, or -1"
+        )
+    if num_classes == -1:
+        if not x.numel():
+            raise ShapeError(
+                f"one_hot: x of shape {x.shape} has no class; give num_classes"
+            )
         num_classes = int(x.numpy().max(initial=-1)) + 1
     if not x.is_gpu and x.numel() and (least := int(x.numpy().min())) < 0:
         raise ShapeError(f"one_hot: a class is {least}; it must be at least 0")

@@ -10,7 +10,7 @@ import pytest
 
 import vkbackend
 from vkbackend import config, physical
-from vkbackend.errors import NoVulkanError, VulkanError
+from vkbackend.errors import ArgumentError, NoVulkanError, VulkanError
 from vkbackend.info import DeviceInfo, FlexibleMatrix
 from vkbackend.physical import choose, devices
 from vkbackend.vk import generated as vk
@@ -67,6 +67,19 @@ def test_choose_lists_what_is_there(
         match=r"there are 'Big GPU' \(0\), 'Small GPU' \(1\), 'Old GPU' \(2\); give",
     ):
         choose(selector)
+
+
+@pytest.mark.parametrize("selector", [float("inf"), 0.0, [0], b"llvmpipe"])
+def test_choose_refuses_what_names_nothing(
+    selector: Any, pretended: tuple[Pretended, ...]
+) -> None:
+    with pytest.raises(ArgumentError, match=r"^open_device: selector is "):
+        choose(selector)
+
+
+def test_choose_takes_no_other_digits(pretended: tuple[Pretended, ...]) -> None:
+    with pytest.raises(NoVulkanError, match=r"^open_device: no device matches"):
+        choose("\u00b2")
 
 
 def test_choose_refuses_what_lacks_something(pretended: tuple[Pretended, ...]) -> None:

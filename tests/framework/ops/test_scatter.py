@@ -167,6 +167,12 @@ def test_one_hot(place: Device) -> None:
     with pytest.raises(ShapeError) as raised:
         ops.one_hot(fw.tensor([-1]), 3)
     assert str(raised.value) == "one_hot: a class is -1; it must be at least 0"
+    with pytest.raises(ShapeError, match=r"^one_hot: num_classes is -5; "):
+        ops.one_hot(x, -5)
+    nothing = fw.zeros(0, dtype=fw.int64, device=place)
+    assert ops.one_hot(nothing, 3).shape == (0, 3)
+    with pytest.raises(ShapeError, match=r"^one_hot: x of shape \(0,\) has no class"):
+        ops.one_hot(nothing)
 
 
 Call = Callable[[fw.Tensor, fw.Tensor], object]
