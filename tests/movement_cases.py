@@ -225,7 +225,8 @@ MOVEMENT = {
             Bad(
                 lambda ones: ones(3).expand(1),
                 ShapeError,
-                "expand: (3,) does not expand to (1,)",
+                "expand: (3,) does not expand to (1,); each size is 0 or more, or -1"
+                " where there is one to keep",
             ),
         ),
     ),

@@ -5,6 +5,7 @@ constants, the least that every device offers. Which bytes mean what comes from 
 SPIR-V of the kernel (`interface.accept`).
 """
 
+import contextlib
 import math
 import struct
 import weakref
@@ -23,6 +24,9 @@ from .vk import generated as vk
 from .vk import runtime
 
 _COOPERATIVE_MATRIX = 6022  # SPIR-V's capability CooperativeMatrixKHR
+
+# What `struct` raises of values that do not fit.
+_UNFIT = (struct.error, TypeError, OverflowError)
 
 # How each kind of scalar is packed; the size of a specialization constant follows it.
 _FORMATS = {
@@ -107,7 +111,9 @@ class Pipeline:
         pack = self._format.pack
         pick = _reorder(names, fields)
         kind_of = {field.name: field.kind for field in self.arguments.fields}
+        kinds = [kind_of[name] for name in names]
 
+        # It must not call itself, or it would hold itself, and its kernel with it.
         def packed(*values: object) -> bytes:
             try:
                 if pick is None:
@@ -115,12 +121,13 @@ class Pipeline:
                 if len(values) != len(names):
                     raise TypeError("wrong number of values")
                 return pack(*pick(values))
-            except (struct.error, TypeError, OverflowError) as error:
-                rounded = _rounded([kind_of[name] for name in names], values)
-                if rounded is None:
-                    message = self._value_error(names, values, error)
-                    raise ArgumentError(message) from None
-            return packed(*rounded)
+            except _UNFIT as error:
+                message = self._value_error(names, values, error)
+            rounded = _rounded(kinds, values)
+            if rounded is not None:
+                with contextlib.suppress(*_UNFIT):
+                    return pack(*(rounded if pick is None else pick(rounded)))
+            raise ArgumentError(message)
 
         return packed
 
@@ -154,15 +161,16 @@ class Pipeline:
         def packed(*values: object) -> bytes:
             try:
                 return form.pack(*values)
-            except (struct.error, TypeError, OverflowError) as error:
-                fields = [*self.arguments.fields, *[*rows.fields] * count]
-                rounded = _rounded([field.kind for field in fields], values)
-                if rounded is None:
-                    raise ArgumentError(
-                        f"{self.name}: {count} rows of arguments cannot be packed"
-                        f" ({error})"
-                    ) from None
-            return packed(*rounded)
+            except _UNFIT as error:
+                message = (
+                    f"{self.name}: {count} rows of arguments cannot be packed ({error})"
+                )
+            fields = [*self.arguments.fields, *[*rows.fields] * count]
+            rounded = _rounded([field.kind for field in fields], values)
+            if rounded is not None:
+                with contextlib.suppress(*_UNFIT):
+                    return form.pack(*rounded)
+            raise ArgumentError(message)
 
         return packed
 
