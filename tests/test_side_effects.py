@@ -1,6 +1,8 @@
 """Functions that change, or take from, what a replay would leave alone."""
 
+import locale
 import random
+import sys
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -30,6 +32,15 @@ MOST_TRACES = 3
 Function = Callable[[fw.Tensor], fw.Tensor]
 Made = tuple[Function, Callable[[int], object]]
 """A function, and what is done between its calls."""
+
+
+@pytest.fixture
+def settings() -> Iterator[None]:
+    """Let what rows set of the interpreter be as it was for the tests that follow."""
+    digits, local = sys.get_int_max_str_digits(), locale.setlocale(locale.LC_ALL)
+    yield
+    sys.set_int_max_str_digits(digits)
+    locale.setlocale(locale.LC_ALL, local)
 
 
 def nothing(_: int) -> None:
@@ -360,6 +371,7 @@ OF_PACKAGES = ("estimator_fitted", "tree_in_c")
 """Rows that may be refused, or in other words: what packages do differs by version."""
 
 
+@pytest.mark.usefixtures("settings")
 @pytest.mark.filterwarnings("ignore:Setting the:DeprecationWarning")
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 def test_no_row_is_stale(gpu: GpuDevice, row: Row) -> None:
