@@ -392,7 +392,7 @@ def one_hot(x: Tensor, num_classes: int = -1, dtype: DType = int64) -> Tensor:
             raise ShapeError(
                 f"one_hot: x of shape {x.shape} has no class; give num_classes"
             )
-        num_classes = int(x.numpy().max(initial=-1)) + 1
+        num_classes = int(x.numpy().max()) + 1
     if not x.is_gpu and x.numel() and (least := int(x.numpy().min())) < 0:
         raise ShapeError(f"one_hot: a class is {least}; it must be at least 0")
     places = flat_places(reshape(x, (1, x.numel(), 1)), num_classes)
