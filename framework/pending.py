@@ -6,6 +6,8 @@ through an `Array`; views of one storage share one array. A value that no array 
 when the graph is flushed never needs memory of its own.
 """
 
+# Longer than most: nodes, values and arrays count each other, in one order throughout.
+
 from __future__ import annotations
 
 import math
