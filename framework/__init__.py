@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from . import data as data, graph as graph, nn as nn, ops as ops, optim as optim
-from .autograd import (
+from .autograd.engine import (
     enable_grad as enable_grad,
     is_grad_enabled as is_grad_enabled,
     no_grad as no_grad,
     set_grad_enabled as set_grad_enabled,
 )
-from .capture import jit as jit
-from .core import evaluate as _evaluate
-from .creation import (
+from .jit import jit as jit
+from .eager.base_tensor import evaluate as _evaluate
+from .tensor.factories import (
     arange as arange,
     empty as empty,
     empty_like as empty_like,
@@ -29,8 +29,8 @@ from .creation import (
     zeros as zeros,
     zeros_like as zeros_like,
 )
-from .device import device as device, devices as devices
-from .dtype import (
+from .base.device import device as device, devices as devices
+from .base.dtype import (
     bfloat16 as bfloat16,
     bool_ as bool_,
     can_cast as can_cast,
@@ -227,15 +227,15 @@ from .ops import (
     vstack as vstack,
     where as where,
 )
-from .ops.matrix_units import (
+from .kernels.tensor_cores import (
     allow_float16_accumulation as allow_float16_accumulation,
     get_float32_matmul_precision as get_float32_matmul_precision,
     set_float32_matmul_precision as set_float32_matmul_precision,
 )
-from .optim.scaler import GradScaler as GradScaler
-from .precision import autocast as autocast, is_autocast_enabled as is_autocast_enabled
-from .profiling import profile as profile
-from .random import (
+from .optim.grad_scaler import GradScaler as GradScaler
+from .base.modes import autocast as autocast, is_autocast_enabled as is_autocast_enabled
+from .debug.profiler import profile as profile
+from .tensor.random import (
     normal as normal,
     rand as rand,
     rand_like as rand_like,
@@ -245,16 +245,19 @@ from .random import (
     randn_like as randn_like,
     randperm as randperm,
 )
-from .report import FusionReport as FusionReport, fusion_report as fusion_report
-from .rng import (
+from .debug.fusion_report import (
+    FusionReport as FusionReport,
+    fusion_report as fusion_report,
+)
+from .base.philox import (
     Generator as Generator,
     get_rng_state as get_rng_state,
     initial_seed as initial_seed,
     manual_seed as manual_seed,
     set_rng_state as set_rng_state,
 )
-from .serialize import load as load, save as save
-from .tensor import Tensor as Tensor
-from .tuning import autotune as autotune
+from .io.safetensors import load as load, save as save
+from .tensor.tensor import Tensor as Tensor
+from .autotune.autotune import autotune as autotune
 
 eval = _evaluate

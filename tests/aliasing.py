@@ -18,7 +18,7 @@ import torch
 import vkbackend.framework as fw
 from tests.alias_calls import CALLS, Shape
 from vkbackend.framework import nn, ops
-from vkbackend.framework.device import Device
+from vkbackend.framework.base.device import Device
 
 DTYPES = ("float32", "int32", "bool")
 

@@ -10,8 +10,8 @@ import vkbackend.framework as fw
 from tests.case import Bad, Case, Sample, sample
 from tests.norm_cases import statistic
 from vkbackend.framework import ops
-from vkbackend.framework.errors import DTypeError, ShapeError
-from vkbackend.framework.op import REGISTRY
+from vkbackend.framework.base.errors import DTypeError, ShapeError
+from vkbackend.framework.dispatch.op import REGISTRY
 
 NAME = "scaled_dot_product_attention"
 SCALE = 0.25

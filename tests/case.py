@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import vkbackend.framework as fw
-from vkbackend.framework.dtype import DTYPES
+from vkbackend.framework.base.dtype import DTYPES
 
 Oracle = Callable[..., Any] | None
 

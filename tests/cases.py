@@ -1,8 +1,8 @@
 """The op table: for each op what to call it with, what it must answer, what it refuses.
 
 One row drives the comparison with NumPy and PyTorch, the gradient checks and the error
-texts, on the host and on the device; `tests/framework/test_op.py` runs it. Sizes are
-primes, 1 and 0, and one multiple of four.
+texts, on the host and on the device; `tests/framework/dispatch/test_op.py` runs it.
+Sizes are primes, 1 and 0, and one multiple of four.
 """
 
 from tests.attention_cases import ATTENTION

@@ -23,9 +23,10 @@ import pytest
 
 import vkbackend
 import vkbackend.framework as fw
-from vkbackend import instance, shader
 from vkbackend.config import CACHE
-from vkbackend.framework.device import GpuDevice
+from vkbackend.driver import instance
+from vkbackend.framework.base.device import GpuDevice
+from vkbackend.shader import compiler
 
 TIERS = ("null", "device", "gpu")
 # It uses no optional feature, so all of its tests are for every driver.
@@ -76,7 +77,7 @@ def _device_line() -> str:
 
 def _compiler_line() -> str:
     try:
-        found = shader.compiler()
+        found = compiler.compiler()
     except vkbackend.NoCompilerError as error:
         return f"compiler: {error}"
     return f"compiler: {found.name} {found.version}"

@@ -7,10 +7,10 @@ import torch.nn.functional as F  # noqa: N812 - its own documentation's name
 
 from tests.case import Bad, Case, Sample, sample
 from vkbackend.framework import ops
-from vkbackend.framework.errors import ShapeError
-from vkbackend.framework.op import REGISTRY
-from vkbackend.framework.ops.conv_call import Convolution
-from vkbackend.framework.ops.window import Window
+from vkbackend.framework.base.errors import ShapeError
+from vkbackend.framework.dispatch.op import REGISTRY
+from vkbackend.framework.kernels.conv.problem import Convolution
+from vkbackend.framework.kernels.conv.window import Window
 
 MOVED = {
     "kernel_size": (3, 2),

@@ -9,9 +9,9 @@ import torch.nn.functional as F  # noqa: N812 - its own documentation's name
 
 from tests.case import Bad, Case, Draw, Oracle, Sample, sample
 from vkbackend.framework import ops
-from vkbackend.framework.dtype import DTYPES, convert, float32
-from vkbackend.framework.errors import DTypeError, ShapeError
-from vkbackend.framework.op import REGISTRY
+from vkbackend.framework.base.dtype import DTYPES, convert, float32
+from vkbackend.framework.base.errors import DTypeError, ShapeError
+from vkbackend.framework.dispatch.op import REGISTRY
 
 FLOATS = "accepted: float16, bfloat16, float32, float64; call x.float() first"
 SHAPES = ((7, 11), (4, 8), (), (0, 3), (3, 1, 5))

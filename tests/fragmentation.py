@@ -12,14 +12,14 @@ from collections.abc import Callable
 import numpy as np
 
 import vkbackend.framework as fw
-from tests.vkbackend.test_pool import MIB, FakeQueue, make_pool, point, release
+from tests.vkbackend.memory.test_pool import MIB, FakeQueue, make_pool, point, release
 from vkbackend import Device
+from vkbackend.driver.physical_device import choose
 from vkbackend.framework import nn, optim
-from vkbackend.framework.device import GpuDevice
+from vkbackend.framework.base.device import GpuDevice
 from vkbackend.framework.examples import digits
-from vkbackend.physical import choose
-from vkbackend.pool import Pool
-from vkbackend.span import Span
+from vkbackend.memory.pool import Pool
+from vkbackend.memory.span import Span
 
 LIVE = 320 * MIB
 """Bytes that are alive at most."""

@@ -6,10 +6,10 @@ import torch
 import vkbackend.framework as fw
 from tests.case import Bad, Case, Draw, Sample, sample
 from vkbackend.framework import ops
-from vkbackend.framework.errors import DTypeError, ShapeError
-from vkbackend.framework.op import REGISTRY
-from vkbackend.framework.ops.accumulate import order_of
-from vkbackend.framework.ops.masking import true_places
+from vkbackend.framework.base.errors import DTypeError, ShapeError
+from vkbackend.framework.dispatch.op import REGISTRY
+from vkbackend.framework.ops.indexing.masked import true_places
+from vkbackend.framework.ops.indexing.segment_sum import order_of
 
 
 def summed(index: np.ndarray, source: np.ndarray, rows: int) -> np.ndarray:

@@ -29,8 +29,8 @@ import vkbackend
 import vkbackend.framework as fw
 from tests.training import Training
 from tests.vulkan_shim import MEMORIES, Case, Shim, installed
-from vkbackend import opening
-from vkbackend.framework.device import GpuDevice
+from vkbackend import open_devices
+from vkbackend.framework.base.device import GpuDevice
 from vkbackend.vk import generated as vk
 
 STEPS = 3
@@ -95,7 +95,7 @@ def reference(name: str | int) -> list[State]:
 
 def outcome(case: Case, name: str | int, expected: list[State]) -> dict[str, Any]:
     """Run one case; return what happened and what was wrong."""
-    opening.close_all()
+    open_devices.close_all()
     shim = Shim(case)
     job = Job(name)
     wrong: list[str] = []
@@ -114,16 +114,16 @@ def outcome(case: Case, name: str | int, expected: list[State]) -> dict[str, Any
             wrong += _aftermath(job, lost, expected)
         job.trainings.clear()
         # What fails nothing before may make the closing fail.
-        wrong += _attempt("close", opening.close_all, again=True)
+        wrong += _attempt("close", open_devices.close_all, again=True)
         calls = dict(shim.calls)
         shim.failing = False
-        wrong += _attempt("close again", opening.close_all)
+        wrong += _attempt("close again", open_devices.close_all)
         wrong += [f"left: {shim.left()}"] if shim.left() else []
         again: list[list[State]] = []
         wrong += _attempt("reopen", lambda: again.append(reference(name)))
         wrong += ["reopened: wrong numbers"] if again and again[0] != expected else []
         job.gpu = None
-        wrong += _attempt("last close", opening.close_all)
+        wrong += _attempt("last close", open_devices.close_all)
     return {
         "injected": shim.injected,
         "said": said,
@@ -248,10 +248,10 @@ def serve(device: str) -> None:
         for line in sys.stdin:
             case = Case(**json.loads(line))
             if case.memory not in expected:
-                opening.close_all()
+                open_devices.close_all()
                 with installed(Shim(Case(case.memory))):
                     expected[case.memory] = reference(name)
-                    opening.close_all()
+                    open_devices.close_all()
             found = outcome(case, name, expected[case.memory])
             out.write(json.dumps(found) + "\n")
             out.flush()

@@ -23,7 +23,7 @@ from tests.inplace_program import InPlaceProgram, function, in_torch, is_small
 from tests.inplace_steps import inplace_programs
 from tests.program import Step, call
 from tests.search import compare_devices
-from vkbackend.framework.device import Device, GpuDevice
+from vkbackend.framework.base.device import Device, GpuDevice
 
 CALLS = 3
 """Calls of a function under `jit`: one is traced, the others are replayed."""

@@ -6,7 +6,7 @@ import numpy as np
 
 import vkbackend.framework as fw
 from vkbackend.framework import nn, optim
-from vkbackend.framework.device import Device
+from vkbackend.framework.base.device import Device
 
 State = dict[str, np.ndarray]
 

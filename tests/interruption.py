@@ -28,7 +28,7 @@ import numpy as np
 import vkbackend
 from tests.vkbackend.kernels import add_affine, affine, filled, words
 from vkbackend import Device
-from vkbackend.physical import choose
+from vkbackend.driver.physical_device import choose
 
 DEVICE_LAYER = str(Path(vkbackend.__file__).parent)
 

@@ -32,7 +32,7 @@ import vkbackend
 import vkbackend.framework as fw
 from tests.interrupted_job import STEPS, Job, Reference, wrong
 from tests.tree import FOLDERS
-from vkbackend.framework.device import Device
+from vkbackend.framework.base.device import Device
 
 Place = tuple[str, int]
 

@@ -6,7 +6,7 @@ from contextlib import contextmanager, suppress
 import pytest
 
 from vkbackend import Device, OutOfDeviceMemory
-from vkbackend.memory import Memory
+from vkbackend.memory.memory import Memory
 
 _PIECE = 1 << 20
 

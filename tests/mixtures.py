@@ -25,9 +25,9 @@ import torch
 
 import vkbackend.framework as fw
 from vkbackend.framework import ops
-from vkbackend.framework.device import Device
-from vkbackend.framework.dtype import FLOAT, INT, DType
-from vkbackend.framework.errors import DTypeError
+from vkbackend.framework.base.device import Device
+from vkbackend.framework.base.dtype import FLOAT, INT, DType
+from vkbackend.framework.base.errors import DTypeError
 
 COMMON = (fw.bool_, fw.uint8, *INT, *FLOAT)
 """What PyTorch promotes too."""

@@ -7,11 +7,12 @@ import torch
 
 import vkbackend.framework as fw
 from tests.case import Bad, Case, sample
-from vkbackend.framework import ops, rng
-from vkbackend.framework.core import strided
-from vkbackend.framework.errors import DTypeError, ShapeError
-from vkbackend.framework.op import REGISTRY
-from vkbackend.framework.shape import Layout
+from vkbackend.framework import ops
+from vkbackend.framework.base import philox
+from vkbackend.framework.base.errors import DTypeError, ShapeError
+from vkbackend.framework.base.shape import Layout
+from vkbackend.framework.dispatch.op import REGISTRY
+from vkbackend.framework.eager.base_tensor import strided
 
 STREAM = (1, 2, 3, 4)
 SHAPES = ((7, 11), (), (0, 3), (37,))
@@ -103,11 +104,11 @@ CREATION = {
         band,
         gradient=False,
     ),
-    "uniform_like": drawn("uniform_like", rng.uniform, exact=True),
+    "uniform_like": drawn("uniform_like", philox.uniform, exact=True),
     # Rounding of a logarithm and a root of float32, of numbers up to 6.
-    "normal_like": drawn("normal_like", rng.normal, 4, device_dtypes=SINGLE),
+    "normal_like": drawn("normal_like", philox.normal, 4, device_dtypes=SINGLE),
     "exponential_like": drawn(
-        "exponential_like", rng.exponential, 4, device_dtypes=SINGLE
+        "exponential_like", philox.exponential, 4, device_dtypes=SINGLE
     ),
     "integers_like": Case(
         lambda x, low, span: REGISTRY["integers_like"](
@@ -118,14 +119,14 @@ CREATION = {
             sample((37,), low=5, span=0),
         ),
         lambda x, low, span: (
-            rng.integers(x.size, STREAM, span or 1 << 32)
+            philox.integers(x.size, STREAM, span or 1 << 32)
             .astype(x.dtype)
             .reshape(x.shape)
             + x.dtype.type(low)
         ),
         gradient=False,
     ),
-    "bits_like": drawn("bits_like", rng.bits),
+    "bits_like": drawn("bits_like", philox.bits),
 }
 
 INNER = Layout((2, 3), (11, 2), 13)

@@ -6,9 +6,9 @@ import torch.nn.functional as F  # noqa: N812 - its own documentation's name
 import vkbackend.framework as fw
 from tests.case import Bad, Case, Draw, Sample, sample
 from vkbackend.framework import ops
-from vkbackend.framework.errors import DTypeError, ShapeError
-from vkbackend.framework.op import REGISTRY
-from vkbackend.framework.ops.square_sums import CHUNK, MOST_TENSORS
+from vkbackend.framework.base.errors import DTypeError, ShapeError
+from vkbackend.framework.dispatch.op import REGISTRY
+from vkbackend.framework.ops.reduce.multi_tensor_norm import CHUNK, MOST_TENSORS
 
 
 def moments(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

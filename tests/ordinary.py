@@ -19,7 +19,7 @@ import numpy as np
 
 import vkbackend.framework as fw
 from vkbackend.framework import nn, optim
-from vkbackend.framework.device import GpuDevice
+from vkbackend.framework.base.device import GpuDevice
 
 Step = Callable[[fw.Tensor], Any]
 

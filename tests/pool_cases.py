@@ -8,11 +8,17 @@ import torch.nn.functional as F  # noqa: N812 - its own documentation's name
 
 from tests.case import Bad, Case, Draw, Sample, sample
 from vkbackend.framework import ops
-from vkbackend.framework.errors import DTypeError, ShapeError
-from vkbackend.framework.op import REGISTRY
-from vkbackend.framework.ops.resample import resampled_rows
-from vkbackend.framework.ops.taps import Averages, Linear, Rule, Shares, Smoothed
-from vkbackend.framework.ops.window import Window
+from vkbackend.framework.base.errors import DTypeError, ShapeError
+from vkbackend.framework.dispatch.op import REGISTRY
+from vkbackend.framework.kernels.conv.window import Window
+from vkbackend.framework.ops.pool.filter_weights import (
+    Averages,
+    Linear,
+    Rule,
+    Shares,
+    Smoothed,
+)
+from vkbackend.framework.ops.pool.resample import resampled_rows
 
 
 def scattered(

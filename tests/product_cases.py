@@ -6,7 +6,7 @@ import torch.nn.functional as F  # noqa: N812 - its own documentation's name
 
 from tests.case import Bad, Case, sample
 from vkbackend.framework import ops
-from vkbackend.framework.errors import DTypeError, ShapeError
+from vkbackend.framework.base.errors import DTypeError, ShapeError
 
 PRODUCTS = {
     "linear": Case(

@@ -18,7 +18,7 @@ import torch
 import vkbackend.framework as fw
 from tests.compare import TOLERANCES
 from vkbackend.framework import ops
-from vkbackend.framework.device import Device
+from vkbackend.framework.base.device import Device
 
 NOISE = 1e-6
 """Relative change of each number: some roundings of float32."""

@@ -9,8 +9,8 @@ import torch
 import vkbackend.framework as fw
 from tests.case import Bad, Case, Draw, Sample, sample
 from vkbackend.framework import ops
-from vkbackend.framework.errors import DTypeError, ShapeError
-from vkbackend.framework.op import REGISTRY
+from vkbackend.framework.base.errors import DTypeError, ShapeError
+from vkbackend.framework.dispatch.op import REGISTRY
 
 REDUCED = (
     sample((7, 11), dim=1),

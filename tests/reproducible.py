@@ -24,15 +24,15 @@ from tests.program_steps import programs
 from tests.reproducible_chains import chains
 from tests.reproducible_models import MODELS, Size, train
 from tests.search import parser, search_on
-from vkbackend.framework import schedule
-from vkbackend.framework.device import Device
-from vkbackend.framework.errors import DTypeError
+from vkbackend.framework.base.device import Device
+from vkbackend.framework.base.errors import DTypeError
+from vkbackend.framework.scheduler import scheduler
 
 Answer = Sequence[np.ndarray | None]
 
 
 class RandomLimit:
-    """Stands for `schedule.MAX_PENDING`: reached now and then, whatever is pending."""
+    """Stands for `scheduler.MAX_PENDING`: reached now and then, whatever is pending."""
 
     def __init__(self, chance: float, number: int) -> None:
         self._chance = chance
@@ -45,12 +45,12 @@ class RandomLimit:
 @contextmanager
 def cutting(limit: object) -> Iterator[None]:
     """Submit the pending graph where a limit says so."""
-    usual = schedule.MAX_PENDING
-    schedule.MAX_PENDING = limit  # type: ignore[assignment]
+    usual = scheduler.MAX_PENDING
+    scheduler.MAX_PENDING = limit  # type: ignore[assignment]
     try:
         yield
     finally:
-        schedule.MAX_PENDING = usual
+        scheduler.MAX_PENDING = usual
 
 
 CUTS: dict[str, Callable[[int], object]] = {

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 import vkbackend.framework as fw
-from vkbackend.framework.device import Device
+from vkbackend.framework.base.device import Device
 from vkbackend.framework.nn import functional as F  # noqa: N812  PyTorch's habit
 
 Function = Callable[..., list[fw.Tensor]]

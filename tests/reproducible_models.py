@@ -10,7 +10,7 @@ import numpy as np
 
 import vkbackend.framework as fw
 from vkbackend.framework import nn, optim
-from vkbackend.framework.device import Device
+from vkbackend.framework.base.device import Device
 from vkbackend.framework.nn import functional as F  # noqa: N812  PyTorch's habit
 
 Loss = Callable[..., fw.Tensor]

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis.strategies import SearchStrategy
 
 import vkbackend.framework as fw
-from vkbackend.framework.device import Device
+from vkbackend.framework.base.device import Device
 
 AT_A_TIME = 100
 """Programs of one search; each ends at its first failure."""

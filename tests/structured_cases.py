@@ -6,8 +6,8 @@ from tests.case import Case, sample
 from tests.conv_cases import CONVOLUTION
 from tests.pool_cases import POOLING
 from tests.product_cases import PRODUCTS
-from vkbackend.framework.op import REGISTRY
-from vkbackend.framework.rng import uniform
+from vkbackend.framework.base.philox import uniform
+from vkbackend.framework.dispatch.op import REGISTRY
 
 DROPOUT = {
     "dropout": Case(

@@ -12,9 +12,10 @@ from tests.alias_calls import CALLS, Call
 from tests.aliasing import Namespace, Ours, Theirs, Try, compare
 from tests.cases import CASES
 from vkbackend.framework import nn, ops
-from vkbackend.framework.device import Device
-from vkbackend.framework.op import REGISTRY
-from vkbackend.framework.primitive import Movement
+from vkbackend.framework.base.device import Device
+from vkbackend.framework.base.errors import DTypeError
+from vkbackend.framework.dispatch.op import REGISTRY
+from vkbackend.framework.dispatch.primitive import Movement
 
 # What makes tensors of numbers alone, and what answers with none.
 NO_OPERAND = {
@@ -62,7 +63,7 @@ def test_only_views_share() -> None:
         x = [fw.ones(each.shape, each.dtype or "float32") for each in given.draws]
         try:
             out = case.call(*x, **given.keywords)
-        except fw.errors.DTypeError:
+        except DTypeError:
             continue
         results = out if isinstance(out, tuple) else (out,)
         op = REGISTRY[name]

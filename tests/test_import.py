@@ -4,7 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from .work import COUNT
+from tests.work import COUNT
 
 MOST_LINES = 650_000
 """Lines of Python that importing may run, without NumPy's: 490,000 do."""

@@ -10,7 +10,7 @@ from tests.inplace_programs import check
 from tests.inplace_steps import inplace_programs
 from tests.program import Ref, Step
 from tests.search import search
-from vkbackend.framework.device import CPU
+from vkbackend.framework.base.device import CPU
 
 PROGRAMS = 30
 

@@ -141,7 +141,13 @@ def reduction(
         constants["GREATEST"] = int(operation == "argmax")
         results = {"values": values, "indices": ((chunks, *shape), np.int32)}
         return run(
-            device, "reduce/extreme", grid, results, constants, inputs, defines=defines
+            device,
+            "reduce/argminmax",
+            grid,
+            results,
+            constants,
+            inputs,
+            defines=defines,
         )[1]
     constants["OPERATION"] = OPERATIONS.index(operation)
     inputs["scale"] = scale
@@ -248,7 +254,7 @@ def test_reduce_over_more_outputs_than_one_grid_row(device: Device) -> None:
 HEAD = """#version 460
 #extension GL_EXT_buffer_reference : require
 #include "lib/index.glsl"
-#include "lib/random.glsl"
+#include "lib/philox.glsl"
 layout(buffer_reference, std430, buffer_reference_align = 4) buffer Words {
     uint at[];
 };

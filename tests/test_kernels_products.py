@@ -72,9 +72,9 @@ def test_matmul(
 ) -> None:
     a = random(batch, m, k)
     b = random(1, k, n)
-    kernels = ("matmul/tiled", "matmul/subgroup")
+    kernels = ("matmul/gemm_tiled", "matmul/gemm_subgroup")
     kernel, groups, constants = product(device, kernels, tile, m, n)
-    if kernel == "matmul/tiled":
+    if kernel == "matmul/gemm_tiled":
         constants |= {"A_ALONG_K": "a" not in turned, "B_ALONG_K": "b" in turned}
     arguments = {
         "a": a.swapaxes(1, 2) if "a" in turned else a,
@@ -170,7 +170,9 @@ def run_convolution(
     chunks: int = 1,
     **constants: int,
 ) -> Array:
-    kernel, groups, sizes = product(device, (kernel, f"{kernel}_subgroup"), tile, m, n)
+    kernel, groups, sizes = product(
+        device, (kernel, kernel.replace("tiled", "subgroup")), tile, m, n
+    )
     if "ROWS" in tile:
         constants = {k: v for k, v in constants.items() if not k.endswith("ALONG_K")}
     (out,) = run(
@@ -192,7 +194,7 @@ def test_conv2d(device: Device, tile: dict[str, int], case: Any) -> None:
     arguments = {"x": it.x, "weight": it.weight, "bias": it.bias}
     options = {"HAS_BIAS": 1, "A_ALONG_K": 1}
     out = run_convolution(
-        device, tile, it, "conv/conv2d", m, n, it.grad, arguments, **options
+        device, tile, it, "conv/igemm_tiled", m, n, it.grad, arguments, **options
     )
     close(out, it.out(), it.depth)
 
@@ -204,7 +206,7 @@ def test_conv2d_input_vjp(device: Device, tile: dict[str, int], case: Any) -> No
     n = it.x[:, 0].size
     arguments = {"grad": it.grad, "weight": it.weight}
     out = run_convolution(
-        device, tile, it, "conv/conv2d_input_vjp", m, n, it.x, arguments, A_ALONG_K=1
+        device, tile, it, "conv/igemm_tiled_dgrad", m, n, it.x, arguments, A_ALONG_K=1
     )
     close(out, it.grad_x(), it.weight.size)
 
@@ -229,7 +231,7 @@ def test_conv2d_weight_vjp(
         device,
         tile,
         it,
-        "conv/conv2d_weight_vjp",
+        "conv/igemm_tiled_wgrad",
         m,
         it.depth,
         it.weight,

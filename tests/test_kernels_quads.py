@@ -62,7 +62,7 @@ def test_softmax(
     sizes = {"rows": rows, "count": count}
     outputs = {"out_": (shape, np.float32)}
     (out,) = run(
-        device, "reduce/softmax_quads", grid, outputs, constants, {"x": x, **sizes}
+        device, "norm/softmax_registers", grid, outputs, constants, {"x": x, **sizes}
     )
     expected = softmax(x)
     with np.errstate(divide="ignore"):
@@ -74,7 +74,7 @@ def test_softmax(
     grad, y = random(*shape, seed=1), random(*shape, seed=2)
     (out,) = run(
         device,
-        "reduce/softmax_vjp_quads",
+        "norm/softmax_vjp_registers",
         grid,
         outputs,
         constants,
@@ -97,7 +97,7 @@ def test_softmax_of_what_is_no_number(
     constants, per_workgroup = tile(device, 101, subgroups)
     (out,) = run(
         device,
-        "reduce/softmax_quads",
+        "norm/softmax_registers",
         linear(-(-4 // per_workgroup)),
         {"out_": (x.shape, np.float32)},
         constants,
@@ -120,7 +120,7 @@ def test_row_norm(
     sizes = {"rows": rows, "count": count}
     out, mean, inverse_std = run(
         device,
-        "norm/row_norm_quads",
+        "norm/layer_norm_registers",
         linear(-(-rows // per_workgroup)),
         {"out_": (shape, np.float32), "mean": each, "inverse_std": each},
         constants,
@@ -149,7 +149,7 @@ def test_row_norm_vjp(device: Device, subgroups: int, centred: int, turns: int) 
     partial = ((turns, count), np.float32)
     out, products, sums = run(
         device,
-        "norm/row_norm_vjp_quads",
+        "norm/layer_norm_vjp_registers",
         (turns, 1, 1),
         {"out_": (x.shape, np.float32), "products": partial, "sums": partial},
         constants,

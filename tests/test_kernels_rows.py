@@ -19,7 +19,7 @@ def test_batch_norm(device: Device, shape: tuple[int, int, int]) -> None:
     exact = x.astype(np.float64)
     mean, variance = run(
         device,
-        "norm/batch_norm_moments",
+        "norm/batch_norm_stats",
         linear(channels),
         {"mean": each, "variance": each},
         {"LOCAL_X": 64},
@@ -32,7 +32,7 @@ def test_batch_norm(device: Device, shape: tuple[int, int, int]) -> None:
     inverse_std = (1 / np.sqrt(variance + 1e-5)).astype(np.float32)
     sums = run(
         device,
-        "norm/batch_norm_vjp_sums",
+        "norm/batch_norm_vjp",
         linear(channels),
         {"sum_grad": each, "sum_grad_normalized": each},
         {"LOCAL_X": 64},

@@ -1,4 +1,4 @@
-"""Imports point down: each module has its place in an order, lowest first."""
+"""Imports point down: the folders have an order, lowest first."""
 
 import ast
 from collections.abc import Iterator
@@ -8,85 +8,59 @@ import pytest
 
 from tests.tree import FOLDERS, MODULES, folder_of
 
-# A new module needs its place here; those of one line may import each other. The file
-# of the folder itself, with its public names, is `__init__`.
+# A new folder, or a module beside the folders, needs its place here; those of one line
+# may import each other. The file of the folder itself, with its public names, is
+# `__init__`. A folder within a folder counts as a part of it unless it has a place.
 ORDER = {
     "vkbackend": """
-        errors config counters whole_file forking
+        errors config counters atomic_file fork_safety
         disk_cache
+        tuning_cache
         vk
-        suballocator hazards spirv_binary spirv spirv_size float_controls info
-        include glslang compiler shader
-        features interface instance
-        physical
-        logical
-        command_buffer
-        timeline
+        driver
         memory
-        span
-        pool
-        buffer
-        arena host_allocator
-        pipeline_cache pipeline
-        command profile verdicts
-        batch
-        transfer prelude replay
+        shader
+        command
         device
-        opening
-        futures batch_kernels
-        kernel_cache batch_queue
-        command_batch
+        open_devices
+        arrays
         __init__
     """,
     "vkbackend.framework": """
-        errors scope
-        arguments dtype
-        shape tracing
-        pending dispatch rng limits addresses
-        traced
-        device flight tuning
-        fusion memory_plan
-        epilogue launch
-        plan
-        execution
-        tuner
-        schedule report_svg
-        report
-        core parts precision
-        repeat
+        base
+        ir
+        autotune
+        codegen/ir
+        codegen/glsl
+        codegen
+        scheduler
+        eager
         autograd
-        rewalk
-        conversion
-        tape
-        op
-        recurring
-        composite
-        pointwise
-        primitive
+        dispatch
+        kernels
         ops
-        inplace
-        methods
         tensor
-        creation random profiling
-        graph fused_graph
-        capture gradcheck
-        nn optim data serialize
+        debug graph
+        jit
+        nn
+        optim
+        io data
         __init__
         examples
     """,
     "vkbackend.glsl": "__init__",
     "vkbackend.tools": """
         __init__
-        outcome script
-        drivers bindings spirv doctor ulp optable fusion tune bench
+        exit_status run_script
+        drivers bindings spirv doctor ulp op_table fusion_report autotune bench
         check
     """,
 }
 # What the framework may know of the device layer.
 PUBLIC = (
     *("vkbackend", "vkbackend.config", "vkbackend.errors"),
-    "vkbackend.forking",
-    "vkbackend.whole_file",
+    "vkbackend.fork_safety",
+    "vkbackend.atomic_file",
 )
 # What may hold an import; an expression never does.
 STATEMENTS = (ast.stmt, ast.excepthandler, ast.match_case)
@@ -94,15 +68,26 @@ STATEMENTS = (ast.stmt, ast.excepthandler, ast.match_case)
 FOREIGN = ("tests", "torch", "sklearn", "matplotlib")
 
 
-def rank(module: str) -> tuple[int, int]:
-    """Return a module's folder and line in `ORDER`."""
+def place_of(module: str) -> str:
+    """Return the entry of `ORDER` that a module belongs to: the innermost folder's."""
     folder = folder_of(module)
-    layer = list(ORDER).index(folder)
-    name = module.removeprefix(folder).strip(".").partition(".")[0] or "__init__"
-    for number, line in enumerate(ORDER[folder].splitlines()):
-        if name in line.split():
-            return layer, number
-    pytest.fail(f"{module} has no place in the order; add it in {__file__}")
+    parts = module.removeprefix(folder).strip(".").split(".")
+    names = ["/".join(parts[:count]) for count in range(len(parts), 0, -1)]
+    places = ORDER[folder].split()
+    found = next((name for name in names if name in places), None)
+    if found is None and names == [""]:
+        found = "__init__"
+    if found is None:
+        pytest.fail(f"{module} has no place in the order; add it in {__file__}")
+    return found
+
+
+def rank(module: str) -> tuple[int, int]:
+    """Return a module's top folder, and the line of its place in `ORDER`."""
+    folder, place = folder_of(module), place_of(module)
+    lines = ORDER[folder].splitlines()
+    line = next(number for number, text in enumerate(lines) if place in text.split())
+    return list(ORDER).index(folder), line
 
 
 def imports(module: str, path: Path) -> Iterator[str]:
@@ -147,8 +132,23 @@ def test_imports_point_down(module: str) -> None:
     assert [text for text in found if text] == []
 
 
+def cycles(folder: str) -> list[list[str]]:
+    """Return groups of a folder's modules that import each other."""
+    inside = [name for name in MODULES if folder_of(name) == folder]
+    graph = {name: set(imports(name, MODULES[name])) & set(inside) for name in inside}
+    while leaves := [name for name, found in graph.items() if not found & graph.keys()]:
+        for name in leaves:
+            del graph[name]
+    return sorted([name, *sorted(graph[name] & graph.keys())] for name in graph)
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_no_modules_import_each_other(folder: str) -> None:
+    assert cycles(folder) == []
+
+
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_each_place_in_the_order_is_taken(folder: str) -> None:
-    places = (f"{folder}.{name}" for name in ORDER[folder].split())
+    places = {f"{folder}.{name}".replace("/", ".") for name in ORDER[folder].split()}
     missing = {place.removesuffix(".__init__") for place in places} - MODULES.keys()
     assert missing == set()

@@ -2,7 +2,7 @@
 
 Devices take 65,535 workgroups along x and y; beyond that a grid is folded. Here it is
 folded after two, so that small tensors show whether shaders count in both directions.
-`tests/framework/test_plan.py` goes beyond the real limit once.
+`tests/framework/scheduler/test_plan.py` goes beyond the real limit once.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,9 +14,11 @@ import pytest
 import vkbackend
 import vkbackend.framework as fw
 from tests.compare import assert_close
-from vkbackend.framework import dispatch, ops
-from vkbackend.framework.device import Device, GpuDevice
-from vkbackend.framework.ops import gemm, linalg
+from vkbackend.framework import ops
+from vkbackend.framework.base.device import Device, GpuDevice
+from vkbackend.framework.ir import kernel_call
+from vkbackend.framework.kernels.gemm import select
+from vkbackend.framework.ops.matmul import matmul
 
 FEW = 2
 SEED = 7
@@ -102,8 +104,8 @@ def folding(
     gpu = fw.device(device.info.name)
     assert isinstance(gpu, GpuDevice)
     gpu.plans.clear()
-    monkeypatch.setattr(dispatch, "MAX_GROUPS", FEW)
-    for module in (gemm, linalg):
+    monkeypatch.setattr(kernel_call, "MAX_GROUPS", FEW)
+    for module in (select, matmul):
         monkeypatch.setattr(module, "MAX_GROUPS", FEW)
     yield gpu
     fw.eval()

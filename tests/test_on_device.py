@@ -16,10 +16,10 @@ from tests.case import Case
 from tests.cases import CASES
 from vkbackend import Counters
 from vkbackend.framework import ops
-from vkbackend.framework.autograd import backward
-from vkbackend.framework.device import GpuDevice
-from vkbackend.framework.errors import DTypeError
-from vkbackend.framework.op import REGISTRY
+from vkbackend.framework.autograd.engine import backward
+from vkbackend.framework.base.device import GpuDevice
+from vkbackend.framework.base.errors import DTypeError
+from vkbackend.framework.dispatch.op import REGISTRY
 
 SEED = 3
 READERS = ("true_places", "move")

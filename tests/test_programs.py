@@ -12,7 +12,7 @@ from tests.program import Input, Program, Ref, Step, check, last_uses
 from tests.program_steps import programs
 from tests.search import search
 from vkbackend.framework import ops
-from vkbackend.framework.device import CPU
+from vkbackend.framework.base.device import CPU
 
 PARTS = 3
 PROGRAMS_OF_A_PART = 50

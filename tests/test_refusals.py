@@ -12,8 +12,9 @@ import pytest
 
 import vkbackend
 import vkbackend.framework as fw
-from vkbackend.framework import dtype, ops
-from vkbackend.framework.errors import DTypeError, ShapeError
+from vkbackend.framework import ops
+from vkbackend.framework.base import dtype
+from vkbackend.framework.base.errors import DTypeError, ShapeError
 
 DATA = Path(__file__).parent / "data"
 ERRORS = {

@@ -8,8 +8,8 @@ from tests.reproducible import RandomLimit, check_program, check_ways, differing
 from tests.reproducible_chains import CHAINS, Chain
 from tests.reproducible_models import Size, train
 from tests.search import search
-from vkbackend.framework import schedule
-from vkbackend.framework.device import GpuDevice
+from vkbackend.framework.base.device import GpuDevice
+from vkbackend.framework.scheduler import scheduler
 
 SHAPES = {
     "over_two": (5, 42),  # four neighbours are not all in one run
@@ -40,14 +40,16 @@ def test_sums_taken_otherwise_are_found(
     gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # As if a reduction alone had another kernel than one that is fused.
-    monkeypatch.setattr("vkbackend.framework.plan._Builder._is_generated", _elementwise)
+    monkeypatch.setattr(
+        "vkbackend.framework.scheduler.plan._Builder._is_generated", _elementwise
+    )
     chain = Chain("layer_norm", (40, 384), "float32")
     ways = check_ways(lambda jitted: chain.run(gpu, jitted))
     gpu.plans.clear()
     assert any(way.startswith("cut after each operation") for way in ways)
 
 
-def _elementwise(self: object, node: schedule.Node) -> bool:
+def _elementwise(self: object, node: scheduler.Node) -> bool:
     return node.op.is_elementwise
 
 

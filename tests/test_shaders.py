@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.tree import FOLDERS
-from vkbackend import shader
+from vkbackend.shader import compiler
 
 GLSL = FOLDERS["vkbackend.glsl"]
 KERNELS = sorted(
@@ -28,15 +28,15 @@ def text_of(folder: Path, *patterns: str) -> str:
 
 @pytest.mark.parametrize("name", KERNELS)
 def test_kernel_compiles_and_is_valid(name: str) -> None:
-    source, path = shader.load_kernel_source(name)
-    words = shader.compile_glsl(source, name=f"glsl/{name}.comp")
+    source, path = compiler.load_kernel_source(name)
+    words = compiler.compile_glsl(source, name=f"glsl/{name}.comp")
     assert path.is_file()
-    assert shader.validate_spirv(words) is None
+    assert compiler.validate_spirv(words) is None
 
 
 @pytest.mark.parametrize("name", KERNELS)
 def test_kernel_says_what_it_is(name: str) -> None:
-    source, _ = shader.load_kernel_source(name)
+    source, _ = compiler.load_kernel_source(name)
     header = re.match(r"(//.*\n)+", source)
     assert header, "the first line is a comment"
     # `in` and `out` may share a line.

@@ -19,8 +19,8 @@ from tests.ordinary import SIZE, STEPS
 from tests.stale_rows import ROWS, Row
 from tests.stale_rows import results as rows_of
 from vkbackend.framework import nn
-from vkbackend.framework.capture import jit
-from vkbackend.framework.device import GpuDevice
+from vkbackend.framework.base.device import GpuDevice
+from vkbackend.framework.jit import jit
 
 pytestmark = pytest.mark.device
 

@@ -8,7 +8,7 @@ import pytest
 import vkbackend
 import vkbackend.framework as fw
 from vkbackend.framework import nn, optim
-from vkbackend.framework.device import Device
+from vkbackend.framework.base.device import Device
 
 pytestmark = pytest.mark.core
 

@@ -7,7 +7,7 @@ import numpy as np
 
 import vkbackend.framework as fw
 from vkbackend.framework import nn, optim
-from vkbackend.framework.device import GpuDevice
+from vkbackend.framework.base.device import GpuDevice
 
 OPTIMIZERS: dict[str, Callable[[Any], optim.Optimizer]] = {
     "SGD": lambda p: optim.SGD(p, lr=0.1),

@@ -38,7 +38,7 @@ INSTALLED = ("tests/vkbackend", "tests/tools", "tests/framework/examples")
 # Tables of every shader do not depend on the installation.
 TABLES = tuple(
     f"--ignore=tests/tools/spirv/test_{name}.py"
-    for name in ("lint", "report", "assembly", "rules", "text")
+    for name in ("lint", "report", "disassemble", "lint_rules", "render")
 )
 OTHER_DRIVERS = ("lavapipe25", "swiftshader")
 # Whatever the user's environment says, Python keeps what it compiled: some tests start

@@ -26,9 +26,9 @@ import numpy as np
 
 import vkbackend.framework as fw
 from vkbackend.framework import ops
-from vkbackend.framework.device import Device, GpuDevice
+from vkbackend.framework.base.device import Device, GpuDevice
 
-from .outcome import outcome
+from .exit_status import outcome
 
 CUDA = {
     "exp": 2, "exp2": 2, "expm1": 1, "log": 1, "log2": 1, "log10": 2, "log1p": 1,

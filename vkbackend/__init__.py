@@ -11,12 +11,18 @@ Examples
 b'abcd'
 """
 
-from .batch import Batch
-from .buffer import Buffer
-from .command_batch import CommandBatch, batch
-from .counters import Counters
-from .device import Device
-from .errors import (
+from vkbackend.arrays.command_batch import CommandBatch, batch
+from vkbackend.arrays.kernel_cache import KernelCache
+from vkbackend.command.batch import Batch
+from vkbackend.command.futures import future_of
+from vkbackend.command.recording import Recording
+from vkbackend.command.timestamps import Profile, Span
+from vkbackend.counters import Counters
+from vkbackend.device import Device
+from vkbackend.driver.device_info import DeviceInfo
+from vkbackend.driver.physical_device import PhysicalDevice, devices
+from vkbackend.driver.queue import TimelinePoint
+from vkbackend.errors import (
     ArgumentError,
     DeviceLost,
     Error,
@@ -27,16 +33,10 @@ from .errors import (
     ShaderError,
     VulkanError,
 )
-from .futures import future_of
-from .info import DeviceInfo
-from .kernel_cache import KernelCache
-from .opening import open_device
-from .physical import PhysicalDevice, devices
-from .pipeline import Pipeline
-from .profile import Profile, Span
-from .replay import Recording
-from .timeline import TimelinePoint
-from .verdicts import Verdict, Verdicts, verdict_file
+from vkbackend.memory.buffer import Buffer
+from vkbackend.open_devices import open_device
+from vkbackend.shader.pipeline import Pipeline
+from vkbackend.tuning_cache import Verdict, Verdicts, verdict_file
 
 __version__ = "0.1.0"
 

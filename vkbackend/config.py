@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from .errors import ArgumentError
+from vkbackend.errors import ArgumentError
 
 _ON = ("1", "yes", "on", "true")
 _OFF = ("", "0", "no", "off", "false")

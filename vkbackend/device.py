@@ -14,25 +14,26 @@ from operator import attrgetter
 from typing import Any
 from weakref import WeakValueDictionary
 
-from . import config, forking
-from .arena import Arena
-from .batch import Batch
-from .buffer import Buffer
-from .counters import Counters
-from .errors import ArgumentError, DeviceLost
-from .float_controls import forbid_contraction
-from .info import DeviceInfo
-from .interface import Constant
-from .logical import LogicalDevice
-from .memory import Memory, Use, gibibytes
-from .physical import PhysicalDevice
-from .pipeline import Pipeline, PipelineBuilder
-from .pool import Pool
-from .profile import Profile
-from .replay import Recording
-from .shader import find_or_compile, load_kernel_source
-from .timeline import Queue
-from .transfer import Transfer
+from vkbackend.command.batch import Batch
+from vkbackend.command.recording import Recording
+from vkbackend.command.timestamps import Profile
+from vkbackend.command.transfer import Transfer
+from vkbackend.counters import Counters
+from vkbackend.driver.device_info import DeviceInfo
+from vkbackend.driver.logical_device import LogicalDevice
+from vkbackend.driver.physical_device import PhysicalDevice
+from vkbackend.driver.queue import Queue
+from vkbackend.errors import ArgumentError, DeviceLost
+from vkbackend.memory.buffer import Buffer
+from vkbackend.memory.memory import Memory, Use, gibibytes
+from vkbackend.memory.pool import Pool
+from vkbackend.memory.staging_arena import Arena
+from vkbackend.shader.compiler import find_or_compile, load_kernel_source
+from vkbackend.shader.float_controls import forbid_contraction
+from vkbackend.shader.interface import Constant
+from vkbackend.shader.pipeline import Pipeline, PipelineBuilder
+
+from . import config, fork_safety
 
 _KEPT = 512
 """Kernels, the latest, that stay ready when nobody holds them; a software device takes
@@ -65,7 +66,7 @@ class Device:
         self.logical = LogicalDevice(chosen)
         self.counters: Counters = self.logical.counters
         self._building = threading.RLock()
-        forking.renew(self, "_building", threading.RLock)
+        fork_safety.renew(self, "_building", threading.RLock)
         self._closed = ""
         self._whole = False
         self.at_close: list[Callable[[], object]] = []
@@ -262,7 +263,7 @@ class Device:
         Parameters
         ----------
         kernel : str
-            Name of a library kernel, as `matmul/tiled`; with `source`, a name for
+            Name of a library kernel, as `matmul/gemm_tiled`; with `source`, a name for
             messages.
         source : str, optional
             GLSL.

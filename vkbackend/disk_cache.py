@@ -7,6 +7,8 @@ leads elsewhere. Where a folder may lie does not matter then. Systems without ow
 and modes, as Windows, keep the user's folder private by themselves.
 """
 
+from __future__ import annotations
+
 import contextlib
 import functools
 import operator
@@ -16,17 +18,20 @@ import time
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from . import config
-from .errors import ArgumentError
-from .whole_file import (
+from vkbackend import config
+from vkbackend.atomic_file import (
     UNFINISHED,
     is_abandoned,
     leftovers,
     remove_leftovers,
     write_whole,
 )
+from vkbackend.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from vkbackend.driver.device_info import DeviceInfo
 
 _LAST = "tuning"
 KINDS = ("spirv", "pipelines", _LAST)
@@ -110,7 +115,7 @@ def write(path: Path, content: bytes, *, durable: bool = False) -> None:
     content : bytes
         All of it.
     durable : bool, default False
-        As for `whole_file.write_whole`.
+        As for `atomic_file.write_whole`.
 
     Raises
     ------
@@ -366,3 +371,12 @@ def _warn_refused(reason: Refused) -> None:
 def _warn_once(message: str) -> None:
     """Warn of something that costs time only, once per process."""
     warnings.warn(message, RuntimeWarning, stacklevel=4)
+
+
+def cache_file(info: DeviceInfo) -> Path:
+    """Return where the cache of a device and its driver version is kept."""
+    name = (
+        f"{info.vendor_id:04x}-{info.device_id:04x}-{info.driver_version:08x}"
+        f"-{info.pipeline_cache_uuid}.bin"
+    )
+    return config.cache_folder() / "pipelines" / name

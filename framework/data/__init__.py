@@ -1,8 +1,8 @@
 """Datasets, and loaders that make batches of them."""
 
 from .collate import collate
+from .dataloader import DataLoader
 from .dataset import Dataset, Subset, TensorDataset, random_split
-from .loader import DataLoader
 
 __all__ = [
     "DataLoader",

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ShapeError
-from ..tensor import Tensor
+from ..base.errors import ShapeError
+from ..tensor.tensor import Tensor
 
 
 def collate(samples: Sequence[Any]) -> Any:

@@ -8,9 +8,9 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from ..errors import ShapeError
-from ..rng import Generator, default_generator, uniform
-from ..tensor import Tensor
+from ..base.errors import ShapeError
+from ..base.philox import Generator, default_generator, uniform
+from ..tensor.tensor import Tensor
 
 Sample = TypeVar("Sample", covariant=True)
 

@@ -22,8 +22,8 @@ import vkbackend.framework as fw
 from vkbackend import Error
 from vkbackend.framework import data, nn, optim
 
-from ..device import Device
-from ..tensor import Tensor
+from ..base.device import Device
+from ..tensor.tensor import Tensor
 
 BATCH_SIZE = 64
 LEARNING_RATE = 1e-3

@@ -25,6 +25,7 @@ from .activation import (
     Tanh,
 )
 from .attention import MultiheadAttention
+from .batchnorm import BatchNorm1d, BatchNorm2d
 from .container import ModuleList, Sequential
 from .conv import Conv1d, Conv2d
 from .conv_transpose import ConvTranspose1d, ConvTranspose2d
@@ -34,6 +35,7 @@ from .flatten import Flatten, Unflatten
 from .fold import Fold, Unfold
 from .group_norm import GroupNorm
 from .instance_norm import InstanceNorm1d, InstanceNorm2d
+from .layer_norm import LayerNorm, RMSNorm
 from .linear import Identity, Linear
 from .loss import (
     BCELoss,
@@ -49,7 +51,6 @@ from .loss import (
     SmoothL1Loss,
 )
 from .module import Module
-from .normalize import BatchNorm1d, BatchNorm2d
 from .padding import (
     ConstantPad1d,
     ConstantPad2d,
@@ -61,7 +62,7 @@ from .padding import (
     ZeroPad2d,
 )
 from .parameter import Parameter
-from .pool import (
+from .pooling import (
     AdaptiveAvgPool1d,
     AdaptiveAvgPool2d,
     AdaptiveMaxPool1d,
@@ -71,7 +72,6 @@ from .pool import (
     MaxPool1d,
     MaxPool2d,
 )
-from .row_norm import LayerNorm, RMSNorm
 from .upsample import Upsample
 
 __all__ = [

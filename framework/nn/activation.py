@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Literal
 
 from .. import ops
-from ..creation import full
-from ..tensor import Tensor
-from .applied import Applied
+from ..tensor.factories import full
+from ..tensor.tensor import Tensor
+from .functional_module import Applied
 from .init import constant_
 from .module import Module
 from .parameter import Parameter

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 
 from .. import ops
-from ..arguments import as_int
-from ..creation import zeros
-from ..dtype import bool_
-from ..errors import ShapeError
-from ..tensor import Tensor
+from ..base.dtype import bool_
+from ..base.errors import ShapeError
+from ..base.validation import as_int
+from ..tensor.factories import zeros
+from ..tensor.tensor import Tensor
 from . import functional, init
 from .linear import Linear
 from .module import Module

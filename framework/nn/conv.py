@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from .. import ops
-from ..arguments import as_int
-from ..creation import zeros
-from ..errors import ShapeError
-from ..ops.window import pair
-from ..shape import Shape
-from .applied import Applied
+from ..base.errors import ShapeError
+from ..base.shape import Shape
+from ..base.validation import as_int
+from ..kernels.conv.window import pair
+from ..tensor.factories import zeros
+from .functional_module import Applied
 from .linear import init_like_pytorch
 from .parameter import Parameter
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .. import ops
-from ..shape import Shape
+from ..base.shape import Shape
 from .conv import Convolution
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from .. import ops
-from ..errors import ShapeError
-from ..tensor import Tensor
+from ..base.errors import ShapeError
+from ..tensor.tensor import Tensor
 from .module import Module
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from .. import ops
-from ..arguments import as_int
-from ..autograd import no_grad
-from ..creation import zeros
-from ..errors import ShapeError
-from ..tensor import Tensor
+from ..autograd.engine import no_grad
+from ..base.errors import ShapeError
+from ..base.validation import as_int
+from ..tensor.factories import zeros
+from ..tensor.tensor import Tensor
 from . import init
 from .module import Module
 from .parameter import Parameter

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .. import ops
-from ..arguments import as_ints
-from ..tensor import Tensor
-from .applied import Applied
+from ..base.validation import as_ints
+from ..tensor.tensor import Tensor
+from .functional_module import Applied
 from .module import Module
 
 

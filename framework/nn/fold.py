@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from .. import ops
-from ..shape import Shape
-from .applied import Applied
+from ..base.shape import Shape
+from .functional_module import Applied
 
 
 class Unfold(Applied, function=ops.im2col):

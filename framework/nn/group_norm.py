@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from .. import ops
-from ..arguments import as_int
-from ..creation import ones, zeros
-from ..errors import ShapeError
-from ..tensor import Tensor
+from ..base.errors import ShapeError
+from ..base.validation import as_int
+from ..tensor.factories import ones, zeros
+from ..tensor.tensor import Tensor
 from . import init
 from .module import Module
 from .parameter import Parameter

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 
-from ..autograd import no_grad
-from ..errors import ShapeError
-from ..random import rand, randn
-from ..tensor import Tensor
+from ..autograd.engine import no_grad
+from ..base.errors import ShapeError
+from ..tensor.random import rand, randn
+from ..tensor.tensor import Tensor
 
 
 def calculate_gain(nonlinearity: str, param: float = 0.01) -> float:

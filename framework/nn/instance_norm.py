@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from .. import ops
-from ..tensor import Tensor
-from .normalize import RunningStatistics
+from ..tensor.tensor import Tensor
+from .batchnorm import RunningStatistics
 
 
 class _InstanceNorm(RunningStatistics):

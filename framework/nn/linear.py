@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
-from ..arguments import as_int
-from ..creation import zeros
-from ..tensor import Tensor
+from ..base.validation import as_int
+from ..tensor.factories import zeros
+from ..tensor.tensor import Tensor
 from . import functional, init
 from .module import Module
 from .parameter import Parameter

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from .. import ops
-from ..ops.loss import REDUCTIONS, check_reduction
-from ..tensor import Tensor
-from .applied import Applied
+from ..ops.loss.elementwise import REDUCTIONS, check_reduction
+from ..tensor.tensor import Tensor
+from .functional_module import Applied
 
 
 class _Loss(Applied):

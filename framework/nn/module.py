@@ -6,14 +6,14 @@ import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeVar
 
-from .. import tracing
-from ..autograd import no_grad
-from ..core import evaluate
-from ..device import Device
-from ..dtype import DTYPES, DType, DTypeLike
-from ..tensor import Tensor
+from ..autograd.engine import no_grad
+from ..base import trace_hooks
+from ..base.device import Device
+from ..base.dtype import DTYPES, DType, DTypeLike
+from ..eager.base_tensor import evaluate
+from ..tensor.tensor import Tensor
 from .parameter import Parameter, zero_gradient
-from .state import IncompatibleKeys, load_state
+from .state_dict import IncompatibleKeys, load_state
 
 Self = TypeVar("Self", bound="Module")
 
@@ -60,23 +60,23 @@ class Module:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call `forward`."""
-        if tracing.running:
+        if trace_hooks.running:
             self._tell()
         return self.forward(*args, **kwargs)
 
     def _tell(self) -> None:
         """Tell a trace that it depends on what the module consists of."""
-        trace = tracing.listener()
+        trace = trace_hooks.listener()
         if trace is not None:
             trace.called(self)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if vars(self).get(name, tracing) is not value:
-            tracing.structure_changed()
+        if vars(self).get(name, trace_hooks) is not value:
+            trace_hooks.structure_changed()
         super().__setattr__(name, value)
 
     def __delattr__(self, name: str) -> None:
-        tracing.structure_changed()
+        trace_hooks.structure_changed()
         super().__delattr__(name)
 
     def _fingerprint(self) -> list[object]:
@@ -115,7 +115,7 @@ class Module:
 
     def named_children(self) -> Iterator[tuple[str, Module]]:
         """Yield the modules among the attributes, with the attributes' names."""
-        if tracing.running:
+        if trace_hooks.running:
             self._tell()
         for name, value in vars(self).items():
             if isinstance(value, Module):
@@ -169,14 +169,14 @@ class Module:
             yield buffer
 
     def _own_parameters(self) -> Iterator[tuple[str, Parameter]]:
-        if tracing.running:
+        if trace_hooks.running:
             self._tell()
         for name, value in vars(self).items():
             if isinstance(value, Parameter):
                 yield name, value
 
     def _own_buffers(self) -> Iterator[tuple[str, Tensor, _Buffer]]:
-        if tracing.running:
+        if trace_hooks.running:
             self._tell()
         for name, buffer in self._buffers.items():
             value = getattr(self, name)

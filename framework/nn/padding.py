@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from .. import ops
-from ..arguments import as_int_or_ints
-from ..errors import ShapeError
-from ..tensor import Tensor
+from ..base.errors import ShapeError
+from ..base.validation import as_int_or_ints
+from ..tensor.tensor import Tensor
 from .module import Module
 
 

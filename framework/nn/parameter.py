@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import tracing
-from ..autograd import no_grad
-from ..core import TensorCore
-from ..tensor import Tensor
+from ..autograd.engine import no_grad
+from ..base import trace_hooks
+from ..eager.base_tensor import TensorCore
+from ..tensor.tensor import Tensor
 
 
 class Parameter(Tensor):
@@ -48,7 +48,7 @@ class Parameter(Tensor):
     @requires_grad.setter
     def requires_grad(self, flag: bool) -> None:
         if getattr(self, "requires_grad", None) is not flag:
-            tracing.structure_changed()
+            trace_hooks.structure_changed()
         _flag.__set__(self, flag)
 
     def __repr__(self) -> str:
@@ -60,7 +60,7 @@ _flag: Any = TensorCore.__dict__["requires_grad"]
 
 def zero_gradient(tensor: Tensor, set_to_none: bool) -> None:
     """Drop a tensor's gradient, or set it to zero."""
-    trace = tracing.listener()
+    trace = trace_hooks.listener()
     if trace is not None:
         trace.left_gradient(tensor, cleared=set_to_none)
     if set_to_none or tensor.grad is None:

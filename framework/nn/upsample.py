@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from .. import ops
-from ..shape import Shape
-from ..tensor import Tensor
+from ..base.shape import Shape
+from ..tensor.tensor import Tensor
 from .module import Module
 
 

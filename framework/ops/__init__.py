@@ -1,7 +1,7 @@
 """Every operation, by family; `REGISTRY` lists what is declared."""
 
-from ..op import REGISTRY as REGISTRY
-from . import slice_vjp  # noqa: F401  # declares the gradient rule of slices
+from ..dispatch.op import REGISTRY as REGISTRY
+from .movement import slice_vjp  # noqa: F401  # declares the gradient rule of slices
 from .activation import (
     celu as celu,
     elu as elu,
@@ -19,14 +19,14 @@ from .activation import (
     softplus as softplus,
     softsign as softsign,
 )
-from .attention import scaled_dot_product_attention as scaled_dot_product_attention
-from .average_pool import (
+from .attention.sdpa import scaled_dot_product_attention as scaled_dot_product_attention
+from .pool.avg_pool import (
     adaptive_avg_pool1d as adaptive_avg_pool1d,
     adaptive_avg_pool2d as adaptive_avg_pool2d,
     avg_pool1d as avg_pool1d,
     avg_pool2d as avg_pool2d,
 )
-from .binary import (
+from .elementwise.binary import (
     add as add,
     addcdiv as addcdiv,
     addcmul as addcmul,
@@ -39,7 +39,7 @@ from .binary import (
     remainder as remainder,
     sub as sub,
 )
-from .bitwise import (
+from .elementwise.bitwise import (
     bitwise_and as bitwise_and,
     bitwise_left_shift as bitwise_left_shift,
     bitwise_not as bitwise_not,
@@ -47,8 +47,8 @@ from .bitwise import (
     bitwise_right_shift as bitwise_right_shift,
     bitwise_xor as bitwise_xor,
 )
-from .cast import cast as cast, result_type as result_type
-from .compare import (
+from .elementwise.cast import cast as cast, result_type as result_type
+from .elementwise.compare import (
     clamp as clamp,
     clamp_max as clamp_max,
     clamp_min as clamp_min,
@@ -70,36 +70,36 @@ from .compare import (
     ne as ne,
     where as where,
 )
-from .convolve import (
+from .conv.conv import (
     conv1d as conv1d,
     conv2d as conv2d,
     conv_transpose1d as conv_transpose1d,
     conv_transpose2d as conv_transpose2d,
 )
-from .creation import (
+from .source import (
     band_like as band_like,
     fill_like as fill_like,
     line_like as line_like,
     ramp_like as ramp_like,
     random_uniform as random_uniform,
 )
-from .cross_entropy import cross_entropy as cross_entropy
-from .diagonal import (
+from .loss.cross_entropy import cross_entropy as cross_entropy
+from .matmul.diagonal import (
     diag as diag,
     diag_embed as diag_embed,
     diagonal as diagonal,
     trace as trace,
 )
-from .dropout import (
+from .random.dropout import (
     dropout as dropout,
     dropout1d as dropout1d,
     dropout2d as dropout2d,
     dropout3d as dropout3d,
 )
-from .einsum import einsum as einsum, tensordot as tensordot
-from .embedding import embedding as embedding
-from .error_function import erf as erf, erfc as erfc
-from .exponential import (
+from .matmul.einsum import einsum as einsum, tensordot as tensordot
+from .indexing.embedding import embedding as embedding
+from .elementwise.special import erf as erf, erfc as erfc
+from .elementwise.exponential import (
     exp as exp,
     exp2 as exp2,
     expm1 as expm1,
@@ -112,7 +112,7 @@ from .exponential import (
     pow as pow,
     sigmoid as sigmoid,
 )
-from .extreme import (
+from .reduce.minmax import (
     ValuesIndices as ValuesIndices,
     all as all,
     amax as amax,
@@ -123,23 +123,23 @@ from .extreme import (
     max as max,
     min as min,
 )
-from .flat import masked_scatter as masked_scatter, put as put, take as take
+from .selection.take import masked_scatter as masked_scatter, put as put, take as take
 from .gate import glu as glu, swiglu as swiglu
-from .group_norm import group_norm as group_norm, instance_norm as instance_norm
-from .histogram import bincount as bincount, histc as histc
-from .indexing import index_put as index_put, slice_ as slice_
-from .integer_product import int_mm as int_mm
-from .interpolate import interpolate as interpolate
-from .join import (
+from .norm.group_norm import group_norm as group_norm, instance_norm as instance_norm
+from .selection.histogram import bincount as bincount, histc as histc
+from .indexing.getitem import index_put as index_put, slice_ as slice_
+from .matmul.int_mm import int_mm as int_mm
+from .pool.interpolate import interpolate as interpolate
+from .movement.concat import (
     cat as cat,
     hstack as hstack,
     meshgrid as meshgrid,
     stack as stack,
     vstack as vstack,
 )
-from .likelihood import nll_loss as nll_loss
-from .linalg import bmm as bmm, matmul as matmul
-from .loss import (
+from .loss.nll import nll_loss as nll_loss
+from .matmul.matmul import bmm as bmm, matmul as matmul
+from .loss.elementwise import (
     binary_cross_entropy as binary_cross_entropy,
     binary_cross_entropy_with_logits as binary_cross_entropy_with_logits,
     hinge_embedding_loss as hinge_embedding_loss,
@@ -150,21 +150,21 @@ from .loss import (
     mse_loss as mse_loss,
     smooth_l1_loss as smooth_l1_loss,
 )
-from .masking import (
+from .indexing.masked import (
     masked_fill as masked_fill,
     masked_select as masked_select,
     nonzero as nonzero,
     tril as tril,
     triu as triu,
 )
-from .max_pool import (
+from .pool.max_pool import (
     adaptive_max_pool1d as adaptive_max_pool1d,
     adaptive_max_pool2d as adaptive_max_pool2d,
     max_pool1d as max_pool1d,
     max_pool2d as max_pool2d,
     max_pool2d_with_indices as max_pool2d_with_indices,
 )
-from .moment import (
+from .reduce.variance import (
     cosine_similarity as cosine_similarity,
     norm as norm,
     std as std,
@@ -172,7 +172,7 @@ from .moment import (
     var as var,
     var_mean as var_mean,
 )
-from .movement import (
+from .view import (
     broadcast_to as broadcast_to,
     expand as expand,
     flatten as flatten,
@@ -186,10 +186,10 @@ from .movement import (
     unflatten as unflatten,
     unsqueeze as unsqueeze,
 )
-from .near import allclose as allclose, equal as equal, isclose as isclose
-from .normalize import batch_norm as batch_norm, normalize as normalize
-from .patches import col2im as col2im, im2col as im2col
-from .products import (
+from .reduce.isclose import allclose as allclose, equal as equal, isclose as isclose
+from .norm.batch_norm import batch_norm as batch_norm, normalize as normalize
+from .conv.im2col import col2im as col2im, im2col as im2col
+from .matmul.blas import (
     addmm as addmm,
     baddbmm as baddbmm,
     dot as dot,
@@ -199,7 +199,7 @@ from .products import (
     outer as outer,
     vdot as vdot,
 )
-from .random import (
+from .random.distributions import (
     bernoulli as bernoulli,
     draw_exponential as draw_exponential,
     draw_integers as draw_integers,
@@ -209,7 +209,7 @@ from .random import (
     multinomial as multinomial,
     normal as normal,
 )
-from .rearrange import (
+from .movement.rearrange import (
     flip as flip,
     pad as pad,
     repeat as repeat,
@@ -217,7 +217,7 @@ from .rearrange import (
     rot90 as rot90,
     tile as tile,
 )
-from .reduce import (
+from .reduce.sum import (
     count_nonzero as count_nonzero,
     mean as mean,
     nanmean as nanmean,
@@ -225,7 +225,7 @@ from .reduce import (
     prod as prod,
     sum as sum,
 )
-from .region import (
+from .movement.slice import (
     chunk as chunk,
     narrow as narrow,
     place as place,
@@ -234,10 +234,10 @@ from .region import (
     tensor_split as tensor_split,
     unbind as unbind,
 )
-from .rope import rope as rope
-from .row_norm import layer_norm as layer_norm, rms_norm as rms_norm
-from .scan import cumprod as cumprod, cumsum as cumsum, diff as diff
-from .scatter import (
+from .attention.rope import rope as rope
+from .norm.layer_norm import layer_norm as layer_norm, rms_norm as rms_norm
+from .reduce.scan import cumprod as cumprod, cumsum as cumsum, diff as diff
+from .indexing.scatter import (
     gather as gather,
     index_add as index_add,
     index_copy as index_copy,
@@ -250,13 +250,13 @@ from .scatter import (
     take_along_dim as take_along_dim,
     unfold as unfold,
 )
-from .scatter_reduce import scatter_reduce as scatter_reduce
-from .softmax import (
+from .indexing.scatter_reduce import scatter_reduce as scatter_reduce
+from .norm.softmax import (
     log_softmax as log_softmax,
     logsumexp as logsumexp,
     softmax as softmax,
 )
-from .sort import (
+from .selection.sort import (
     argsort as argsort,
     bucketize as bucketize,
     kthvalue as kthvalue,
@@ -265,7 +265,7 @@ from .sort import (
     sort as sort,
     topk as topk,
 )
-from .trigonometric import (
+from .elementwise.trigonometric import (
     acos as acos,
     acosh as acosh,
     asin as asin,
@@ -281,7 +281,7 @@ from .trigonometric import (
     tan as tan,
     tanh as tanh,
 )
-from .unary import (
+from .elementwise.unary import (
     abs as abs,
     ceil as ceil,
     copy as copy,
@@ -296,7 +296,7 @@ from .unary import (
     square as square,
     trunc as trunc,
 )
-from .unique import unique as unique
+from .selection.unique import unique as unique
 
 NAMES = tuple(
     sorted(

@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from ..conversion import in_float32, lowered
-from ..dtype import FLOAT, NUMERIC, SINGLE
-from ..errors import ShapeError
-from ..primitive import elementwise
-from .compare import where
-from .element import check_float
-from .error_function import host_erfc
-from .exponential import exp, sigmoid
-from .movement import reshape
-from .trigonometric import tanh
-from .unary import abs, square
+from ..base.dtype import FLOAT, NUMERIC, SINGLE
+from ..base.errors import ShapeError
+from ..dispatch.autocast_policy import in_float32, lowered
+from ..dispatch.primitive import elementwise
+from ..kernels.shader_types import check_float
+from .elementwise.compare import where
+from .elementwise.exponential import exp, sigmoid
+from .elementwise.special import host_erfc
+from .elementwise.trigonometric import tanh
+from .elementwise.unary import abs, square
+from .view import reshape
 
 if TYPE_CHECKING:
-    from ..tensor import Tensor
+    from ..tensor.tensor import Tensor
 
 # Klambauer et al., Self-Normalizing Neural Networks, 2017: mean 0 and variance 1 stay.
 SELU_SCALE = 1.0507009873554805

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..errors import ShapeError
-from ..shape import broadcast_shapes, normalize_dim
+from ..base.errors import ShapeError
+from ..base.shape import broadcast_shapes, normalize_dim
 from .activation import silu
-from .exponential import sigmoid
-from .region import narrow
+from .elementwise.exponential import sigmoid
+from .movement.slice import narrow
 
 if TYPE_CHECKING:
-    from ..tensor import Tensor
+    from ..tensor.tensor import Tensor
 
 
 def swiglu(gate: Tensor, x: Tensor) -> Tensor:

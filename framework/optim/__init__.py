@@ -1,10 +1,10 @@
 """Optimizers, learning-rate schedulers, gradient clipping."""
 
 from .adam import Adam, AdamW
-from .clip import clip_grad_norm_
+from .clip_grad import clip_grad_norm_
+from .grad_scaler import GradScaler
+from .lr_scheduler import CosineAnnealingLR, LRScheduler, StepLR
 from .optimizer import Optimizer
-from .scaler import GradScaler
-from .scheduler import CosineAnnealingLR, LRScheduler, StepLR
 from .sgd import SGD
 from .trainer import Trainer
 

@@ -8,14 +8,19 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar
 
-from .. import tracing
-from ..creation import zeros, zeros_like
-from ..ops.descent import adam_step, adam_step_by, approach, blend_square
-from ..tensor import Tensor
-from .loading import Remembered
+from ..base import trace_hooks
+from ..ops.elementwise.optimizer_step import (
+    adam_step,
+    adam_step_by,
+    approach,
+    blend_square,
+)
+from ..tensor.factories import zeros, zeros_like
+from ..tensor.tensor import Tensor
+from .foreach import become_each
+from .found_inf import SKIPPED
 from .optimizer import Cohort, Group, Optimizer, Update
-from .replace import become_each
-from .skipping import SKIPPED
+from .state_dict import Remembered
 
 Numbers = tuple[Any, ...]
 """What decay leaves of a parameter, the root's factor and the step's size.
@@ -106,7 +111,7 @@ class Adam(Optimizer):
             _descend(values, numbers, group["eps"])
 
     def _fresh(self, parameter: Tensor) -> dict[str, Any]:
-        tracing.once(f"{self._name} makes room for its moments")
+        trace_hooks.once(f"{self._name} makes room for its moments")
         return {
             "step": 0,
             "exp_avg": zeros_like(parameter),
@@ -117,7 +122,7 @@ class Adam(Optimizer):
         """Return where parameters that join in this step count skipped ones."""
         if self._joining is None:
             assert self.skip is not None
-            tracing.once(f"{self._name} makes room to count what it skips")
+            trace_hooks.once(f"{self._name} makes room to count what it skips")
             self._joining = zeros((), device=self.skip.device)
         return self._joining
 
@@ -149,7 +154,7 @@ class Adam(Optimizer):
     def _read_factors(
         self, factors: Callable[..., tuple[float, ...]], group: Group, step: int
     ) -> tuple[Cohort | None, tuple[float, ...]]:
-        trace = tracing.listener()
+        trace = trace_hooks.listener()
         if trace is None:
             return None, factors(self, group, step)
         cohort = self.new_cohort(self._turn)
@@ -167,7 +172,7 @@ class Adam(Optimizer):
                 cohort.factors = factors(own, group, cohort.step())
             return cohort.factors[number]
 
-        numbers = [tracing.changing(partial(factor, k)) for k in range(3)]
+        numbers = [trace_hooks.changing(partial(factor, k)) for k in range(3)]
         cohort.members.clear()
         return cohort, tuple(numbers)
 

@@ -10,18 +10,18 @@ from contextlib import contextmanager, suppress
 from operator import is_
 from typing import Any, ClassVar
 
-from .. import tracing
-from ..autograd import no_grad
-from ..core import evaluate
-from ..device import GpuDevice
-from ..inplace import all_or_nothing
+from ..autograd.engine import no_grad
+from ..base import trace_hooks
+from ..base.device import GpuDevice
+from ..eager.base_tensor import evaluate
+from ..ir.lazy_graph import Array, Failed
 from ..nn.parameter import zero_gradient
-from ..pending import Array, Failed
-from ..schedule import flush
-from ..tensor import Tensor
-from .loading import Loaded, Remembered
-from .prepared import Observer, Prepared, Unfit
-from .skipping import SKIPPED, counted, undone_where
+from ..scheduler.scheduler import flush
+from ..tensor.inplace import all_or_nothing
+from ..tensor.tensor import Tensor
+from .found_inf import SKIPPED, counted, undone_where
+from .state_dict import Loaded, Remembered
+from .step_plan import Observer, Prepared, Unfit
 
 Group = dict[str, Any]
 """Options of some parameters, and the list itself as "params"."""
@@ -114,12 +114,12 @@ class _Again:
 
     def run(self, optimizer: Optimizer) -> bool:
         """Make the step, or return False if another one is to be made."""
-        if tracing.running or not self._fits(optimizer) or not self._kernels.run():
+        if trace_hooks.running or not self._fits(optimizer) or not self._kernels.run():
             return False
         if optimizer.exposed:
             optimizer.settle(None)
         if optimizer.cohorts > self._cohorts:
-            tracing.structure_changed()
+            trace_hooks.structure_changed()
         return True
 
     def _fits(self, optimizer: Optimizer) -> bool:
@@ -181,7 +181,7 @@ class Optimizer:
     """
 
     replayable = False
-    """Whether `update` reads numbers that change through `tracing.changing`."""
+    """Whether `update` reads numbers that change through `trace_hooks.changing`."""
 
     remembered: ClassVar[Remembered | None] = None
     """What a state has of each parameter; None does not say, so states pass unseen."""
@@ -307,7 +307,7 @@ class Optimizer:
         """Note that groups or state are others: nothing known of steps holds."""
         self._forget()
         self._attempts = 0
-        tracing.structure_changed()
+        trace_hooks.structure_changed()
 
     def begin(self) -> None:
         """Get ready for a step that is done at length."""
@@ -322,7 +322,7 @@ class Optimizer:
             return
         self._begin_at_length()
         device = self.param_groups[0]["params"][0].device
-        on_gpu = isinstance(device, GpuDevice) and not tracing.running
+        on_gpu = isinstance(device, GpuDevice) and not trace_hooks.running
         if on_gpu and self.replayable and self._attempts < MOST_ATTEMPTS:
             self._attempts += 1
             self._prepare(device)
@@ -336,13 +336,13 @@ class Optimizer:
         self._forget()
         self._drop_lost()
         self.begin()
-        trace = tracing.listener()
+        trace = trace_hooks.listener()
         if trace is not None:
             trace.called(self)
             if not self.replayable:
                 trace.once(f"{self._name} does not say that it can be replayed")
         elif self._cohorts:
-            tracing.structure_changed()
+            trace_hooks.structure_changed()
 
     def step_unless(self, skip: Tensor) -> None:
         """Make a step, or none if the device finds that there should be none.
@@ -369,7 +369,7 @@ class Optimizer:
         """Make a step as usual, and keep ready what it runs if that can be repeated."""
         flush(device)
         observer = Observer(device)
-        with tracing.listening(observer):
+        with trace_hooks.listening(observer):
             changed = self._change()
         params = [each for group in self.param_groups for each in group["params"]]
         with device.lock, self._taken_back(changed):
@@ -486,7 +486,7 @@ class Optimizer:
             "state": what is remembered, by the parameter's number; "param_groups": the
             groups, whose "params" are numbers counted through all groups.
         """
-        tracing.once(f"the state of {self._name} is read, which a replay would not")
+        trace_hooks.once(f"the state of {self._name} is read, which a replay would not")
         numbers: dict[int, int] = {}
         groups = []
         for group in self.param_groups:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
-from .. import tracing
-from ..ops.descent import blend, descend
-from ..tensor import Tensor
-from .loading import Remembered
+from ..base import trace_hooks
+from ..ops.elementwise.optimizer_step import blend, descend
+from ..tensor.tensor import Tensor
+from .foreach import become_each
 from .optimizer import Group, Optimizer, Update
-from .replace import become_each
+from .state_dict import Remembered
 
 
 class SGD(Optimizer):
@@ -83,7 +83,7 @@ class SGD(Optimizer):
             updates = [(value, grad + value * decay) for value, grad in updates]
         if group["momentum"]:
             updates = self._directions(updates, group)
-        lr = tracing.changing(lambda: group["lr"])
+        lr = trace_hooks.changing(lambda: group["lr"])
         become_each(descend, updates, (lr,))
 
     def _directions(self, updates: Sequence[Update], group: Group) -> Sequence[Update]:
@@ -92,7 +92,7 @@ class SGD(Optimizer):
         for parameter, grad in updates:
             state = self._state.get(parameter)
             if state is None:
-                tracing.once("SGD remembers its first direction")
+                trace_hooks.once("SGD remembers its first direction")
                 state = self._state[parameter] = {"momentum_buffer": grad.clone()}
             else:
                 rows.append((state["momentum_buffer"], grad))

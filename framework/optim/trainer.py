@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from .. import tracing
-from ..autograd import no_grad
-from ..capture import jit
-from ..creation import zeros
-from ..device import Device
-from ..tensor import Tensor
-from .clip import clip_grad_norm_
+from ..autograd.engine import no_grad
+from ..base import trace_hooks
+from ..base.device import Device
+from ..jit import jit
+from ..tensor.factories import zeros
+from ..tensor.tensor import Tensor
+from .clip_grad import clip_grad_norm_
+from .grad_scaler import GradScaler
 from .optimizer import Optimizer
-from .scaler import GradScaler
 
 Closure = Callable[..., Tensor]
 
@@ -144,7 +144,7 @@ class Trainer:
         scaler.update()
         with no_grad():
             self._total.add_(loss.detach())
-        tracing.each_time(self._made)
+        trace_hooks.each_time(self._made)
         return loss.detach()
 
     def epoch_avg_loss(self) -> float:

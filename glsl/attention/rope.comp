@@ -9,7 +9,7 @@
 // source  Su et al., RoFormer, arXiv:2104.09864
 #version 460
 #extension GL_EXT_buffer_reference : require
-#include "lib/element.glsl"
+#include "lib/dtype.glsl"
 #include "lib/index.glsl"
 
 layout(constant_id = 3) const uint INTERLEAVED = 0;

@@ -6,7 +6,7 @@
 // source  the transpose of conv/im2col.comp, gathered: the same sum every time
 #version 460
 #extension GL_EXT_buffer_reference : require
-#include "lib/element.glsl"
+#include "lib/dtype.glsl"
 #include "lib/index.glsl"
 #include "lib/window.glsl"
 

@@ -10,7 +10,7 @@
 #version 460
 #extension GL_EXT_buffer_reference : require
 #include "lib/index.glsl"
-#include "lib/word.glsl"
+#include "lib/word_copy.glsl"
 
 layout(constant_id = 4) const uint MODE = 0;
 

@@ -7,7 +7,7 @@
 // source  through shared memory, so that reads and writes both run along memory
 #version 460
 #extension GL_EXT_buffer_reference : require
-#include "lib/element.glsl"
+#include "lib/dtype.glsl"
 #include "lib/index.glsl"
 
 #if BYTES < 4

@@ -11,12 +11,12 @@
 // lint    scalar-load: rows begin at any element, so nothing is aligned to 16 bytes
 #version 460
 #extension GL_EXT_buffer_reference : require
-#include "lib/element.glsl"
+#include "lib/dtype.glsl"
 #include "lib/index.glsl"
-#include "lib/types.glsl"
-#include "lib/label.glsl"
+#include "lib/index_buffers.glsl"
+#include "loss/label.glsl"
 layout(constant_id = 3) const uint GROUP = 1;
-#include "lib/tree.glsl"
+#include "lib/group_sum.glsl"
 
 layout(push_constant, std430) uniform Push {
     In logits;

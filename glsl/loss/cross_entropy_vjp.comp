@@ -10,10 +10,10 @@
 // source  derivative of the definition in loss/cross_entropy.comp
 #version 460
 #extension GL_EXT_buffer_reference : require
-#include "lib/element.glsl"
+#include "lib/dtype.glsl"
 #include "lib/index.glsl"
-#include "lib/types.glsl"
-#include "lib/label.glsl"
+#include "lib/index_buffers.glsl"
+#include "loss/label.glsl"
 
 layout(constant_id = 3) const uint SHARED = 0;
 

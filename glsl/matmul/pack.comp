@@ -12,12 +12,12 @@
 #version 460
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_control_flow_attributes : require
-#include "lib/element.glsl"
+#include "lib/dtype.glsl"
 #include "lib/index.glsl"
 #include "lib/bfloat16.glsl"
 #ifdef WIDE_LOADS
 #extension GL_EXT_buffer_reference_uvec2 : require
-#include "lib/shifted.glsl"
+#include "lib/unaligned_load.glsl"
 #endif
 
 layout(constant_id = 3) const uint ALONG_K = 1;

@@ -7,10 +7,10 @@
 // lint    scalar-load: a window begins at any element
 #version 460
 #extension GL_EXT_buffer_reference : require
-#include "lib/element.glsl"
+#include "lib/dtype.glsl"
 #include "lib/index.glsl"
-#include "lib/types.glsl"
-#include "lib/part.glsl"
+#include "lib/index_buffers.glsl"
+#include "pool/adaptive_bounds.glsl"
 
 layout(push_constant, std430) uniform Push {
     In grad;

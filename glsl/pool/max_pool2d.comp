@@ -6,9 +6,9 @@
 // source  PyTorch's rules: the first of equals, but the last NaN
 #version 460
 #extension GL_EXT_buffer_reference : require
-#include "lib/element.glsl"
+#include "lib/dtype.glsl"
 #include "lib/index.glsl"
-#include "lib/types.glsl"
+#include "lib/index_buffers.glsl"
 #include "lib/window.glsl"
 
 layout(push_constant, std430) uniform Push {

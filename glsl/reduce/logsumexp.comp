@@ -1,20 +1,20 @@
 // The logarithm of the sum of exponentials of a strided tensor's parts
 // grid    linear in workgroups of LOCAL_X / GROUP outputs; z: chunk of the elements
-// in      x of T, as lib/reduction.glsl walks it, or states with the macro MERGE
+// in      x of T, as reduce/body.glsl walks it, or states with the macro MERGE
 // out     out_ (outputs) T; with the macro PARTIAL instead states (chunks, outputs)
-// consts  those of lib/group.glsl and lib/reduction.glsl
+// consts  those of lib/group_reduce.glsl and reduce/body.glsl
 // source  Milakov and Gimelshein, Online normalizer calculation for softmax,
 //         arXiv:1805.02867
 #version 460
 #extension GL_EXT_buffer_reference : require
-#include "lib/element.glsl"
+#include "lib/dtype.glsl"
 #include "lib/index.glsl"
 #include "lib/math/exponential.glsl"
-#include "lib/exponential_sum.glsl"
+#include "lib/online_softmax.glsl"
 
 #define RESULTS Out out_;
-#include "lib/states.glsl"
-#include "lib/reduction.glsl"
+#include "reduce/partial_states.glsl"
+#include "reduce/body.glsl"
 
 #ifndef MERGE
 State element(ACC value, uint index) { return State(value, ACC(1)); }

@@ -1,9 +1,9 @@
 // A reduction of a strided tensor to sums, products or extremes
 // grid    linear in workgroups of LOCAL_X / GROUP outputs; z: chunk of the elements
-// in      x of T, as lib/reduction.glsl walks it
+// in      x of T, as reduce/body.glsl walks it
 // out     out_ (chunks, outputs) of T, or of int64 with the macro WIDE; times scale
-// consts  OPERATION; MAP: what is first made of each element; those of lib/group.glsl
-//         and lib/reduction.glsl
+// consts  OPERATION; MAP: what is first made of each element; those of lib/group_reduce.glsl
+//         and reduce/body.glsl
 // source  NumPy's rules: NaN is both greatest and least
 #version 460
 #extension GL_EXT_buffer_reference : require
@@ -13,7 +13,7 @@
 #ifdef WIDE
 #extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
 #endif
-#include "lib/element.glsl"
+#include "lib/dtype.glsl"
 #include "lib/index.glsl"
 
 layout(constant_id = 3) const uint OPERATION = 0;
@@ -53,7 +53,7 @@ State merge(State old, State new) {
 #define TURNS
 #define SOURCE In
 #define RESULTS RESULT out_; VALUE scale;
-#include "lib/reduction.glsl"
+#include "reduce/body.glsl"
 
 #ifdef SHUFFLES
 State shuffled(State state, uint mask) {

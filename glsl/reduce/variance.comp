@@ -1,15 +1,15 @@
 // The variance of a strided tensor's parts: squared distances from their mean, scaled
 // grid    linear in workgroups of LOCAL_X / GROUP outputs; z: chunk of the elements
-// in      x of T, as lib/reduction.glsl walks it, or states with the macro MERGE
+// in      x of T, as reduce/body.glsl walks it, or states with the macro MERGE
 // out     out_ (outputs) T, times scale; with the macro PARTIAL instead states (chunks,
 //         outputs)
-// consts  those of lib/group.glsl and lib/reduction.glsl
+// consts  those of lib/group_reduce.glsl and reduce/body.glsl
 // source  Chan, Golub and LeVeque, Updating Formulae and a Pairwise Algorithm for
 //         Computing Sample Variances, 1979
 // lint    integer-division: only where elements are integers, which nobody asks for
 #version 460
 #extension GL_EXT_buffer_reference : require
-#include "lib/element.glsl"
+#include "lib/dtype.glsl"
 #include "lib/index.glsl"
 
 struct State {
@@ -27,8 +27,8 @@ State merge(State old, State new) {
 }
 
 #define RESULTS Out out_; ACC scale;
-#include "lib/states.glsl"
-#include "lib/reduction.glsl"
+#include "reduce/partial_states.glsl"
+#include "reduce/body.glsl"
 
 #ifndef MERGE
 State element(ACC value, uint index) { return State(value, ACC(0), ACC(1)); }

@@ -10,7 +10,7 @@
 // lint    scalar-load: weights and elements of a line begin anywhere
 #version 460
 #extension GL_EXT_buffer_reference : require
-#include "lib/element.glsl"
+#include "lib/dtype.glsl"
 #include "lib/index.glsl"
 
 layout(push_constant, std430) uniform Push {

@@ -8,7 +8,7 @@
 // source  Blelloch, Prefix Sums and Their Applications, 1990
 #version 460
 #extension GL_EXT_buffer_reference : require
-#include "lib/element.glsl"
+#include "lib/dtype.glsl"
 #include "lib/index.glsl"
 
 layout(constant_id = 3) const uint TOTALS = 0;

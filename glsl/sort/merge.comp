@@ -8,10 +8,10 @@
 // source  merging by rank; the left run's of equal elements come first
 #version 460
 #extension GL_EXT_buffer_reference : require
-#include "lib/element.glsl"
+#include "lib/dtype.glsl"
 #include "lib/index.glsl"
-#include "lib/order.glsl"
-#include "lib/types.glsl"
+#include "sort/compare.glsl"
+#include "lib/index_buffers.glsl"
 
 layout(constant_id = 3) const uint DESCENDING = 0;
 layout(constant_id = 4) const uint LAST = 0;

@@ -12,9 +12,9 @@ import vkbackend
 import vkbackend.framework as fw
 from tests.hardware import as_hardware, skip_where_it_crashes
 from vkbackend import config
-from vkbackend.framework import tuning
-from vkbackend.framework.device import Device, GpuDevice
-from vkbackend.framework.ops import row_tile
+from vkbackend.framework.autotune import autotune
+from vkbackend.framework.base.device import Device, GpuDevice
+from vkbackend.framework.kernels import rowwise
 
 SEED = 20
 
@@ -51,7 +51,7 @@ def registers(gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch) -> Iterator[GpuDe
     if not gpu.gpu.info.subgroup_arithmetic:
         pytest.skip("the device has no subgroup arithmetic")
     skip_where_it_crashes(gpu.gpu.info)
-    monkeypatch.setattr(row_tile, "holds_rows", lambda info: True)
+    monkeypatch.setattr(rowwise, "holds_rows", lambda info: True)
     gpu.plans.clear()
     yield gpu
     fw.eval()
@@ -63,8 +63,8 @@ def untuned(
     tmp_path: Path, gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[None]:
     """Start without settings, verdicts and schedules, and leave none."""
-    monkeypatch.setattr(tuning, "_settings", None)
-    monkeypatch.setattr(tuning, "measured", [])
+    monkeypatch.setattr(autotune, "_settings", None)
+    monkeypatch.setattr(autotune, "measured", [])
     monkeypatch.setenv(config.CACHE.name, str(tmp_path))
     monkeypatch.delenv(config.AUTOTUNE.name, raising=False)
     gpu.plans.clear()

@@ -10,10 +10,11 @@ import pytest
 
 import vkbackend
 import vkbackend.framework as fw
-from vkbackend import Device, instance
+from vkbackend import Device
+from vkbackend.driver import instance
+from vkbackend.driver.physical_device import choose
 from vkbackend.framework import ops
-from vkbackend.framework.device import GpuDevice
-from vkbackend.physical import choose
+from vkbackend.framework.base.device import GpuDevice
 
 pytestmark = pytest.mark.core
 

@@ -9,8 +9,8 @@ import pytest
 
 import vkbackend.framework as fw
 from vkbackend.framework import ops
-from vkbackend.framework.device import CPU, GpuDevice
-from vkbackend.framework.op import REGISTRY
+from vkbackend.framework.base.device import CPU, GpuDevice
+from vkbackend.framework.dispatch.op import REGISTRY
 from vkbackend.tools import ulp
 
 ONE, TWO = ulp.one_number(), ulp.two_numbers()

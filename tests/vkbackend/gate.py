@@ -5,7 +5,7 @@ import ctypes
 import threading
 from collections.abc import Iterator
 
-from vkbackend.timeline import Queue, TimelinePoint
+from vkbackend.driver.queue import Queue, TimelinePoint
 from vkbackend.vk import generated as vk
 from vkbackend.vk import runtime
 

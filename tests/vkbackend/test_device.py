@@ -12,16 +12,9 @@ import numpy as np
 import pytest
 
 import vkbackend
-from tests.vkbackend.kernels import (
-    AFFINE,
-    add_affine,
-    affine,
-    filled,
-    run_slow,
-    words,
-)
+from tests.vkbackend.kernels import AFFINE, add_affine, affine, filled, run_slow, words
 from vkbackend import ArgumentError, Device, config, open_device
-from vkbackend.physical import choose
+from vkbackend.driver.physical_device import choose
 
 SIZE = {"LOCAL_X": 64}
 

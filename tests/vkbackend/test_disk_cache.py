@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from vkbackend import config, disk_cache, whole_file
+from vkbackend import atomic_file, config, disk_cache
+from vkbackend.atomic_file import UNFINISHED
 from vkbackend.disk_cache import read, refusal, remove, trim, write
-from vkbackend.whole_file import UNFINISHED
 
 CONTENT = b"content"
 OTHER = 1234
@@ -447,7 +447,7 @@ def test_without_owners_everything_is_reached_by_path(
     base: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(disk_cache, "_HAS_OWNERS", False)
-    monkeypatch.setattr(whole_file, "fcntl", None)
+    monkeypatch.setattr(atomic_file, "fcntl", None)
     paths = filled(base, 12)
     monkeypatch.setenv(config.CACHE_SIZE.name, "10K")
     left = base / "spirv" / f"{UNFINISHED}{'0' * 16}"

@@ -4,6 +4,6 @@
 for each to `results/`.
 """
 
-from .command import main
+from .cli import main
 
 __all__ = ["main"]

@@ -14,8 +14,8 @@ import vkbackend
 import vkbackend.framework as fw
 from vkbackend.framework import Tensor
 
+from .baseline import Peer
 from .clock import device_seconds, wall_seconds
-from .peer import Peer
 from .workload import Bench, Case, Workload
 
 _BATCH_SECONDS = 0.02

@@ -12,7 +12,7 @@ import numpy as np
 import vkbackend.framework as fw
 from vkbackend.framework import Tensor
 
-from .peer import Peer
+from .baseline import Peer
 
 _BLOCK = 5_000_011
 """Random numbers that are drawn; larger inputs repeat them, out of step with rows."""

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from . import emission, manifest, registry, selection
+from . import closure, emit, manifest, registry
 from .manifest import Manifest, ManifestError
 from .registry import Registry, RegistryError
 
@@ -31,4 +31,4 @@ def generate(registry_path: Path, wanted: Manifest | None = None) -> str:
             f"{registry_path}: header version is {known.header_version};"
             f" the manifest pins {wanted.header_version}"
         )
-    return emission.emit(known, selection.select(known, wanted), wanted)
+    return emit.emit(known, closure.select(known, wanted), wanted)

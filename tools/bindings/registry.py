@@ -1,7 +1,7 @@
 """Read the Vulkan registry (vk.xml) into plain records.
 
 Only the `vulkan` API is read: entries marked for Vulkan SC alone, disabled extensions
-and everything they add are left out. Nothing is chosen here; see `selection`.
+and everything they add are left out. Nothing is chosen here; see `closure`.
 """
 
 import gzip

@@ -10,9 +10,9 @@ from pathlib import PurePath
 from typing import Any
 
 from vkbackend import config
-from vkbackend.compiler import REMEDY as COMPILER_REMEDY
+from vkbackend.shader.find_compiler import REMEDY as COMPILER_REMEDY
 
-from . import needs
+from . import requirements
 
 Json = dict[str, Any]
 
@@ -193,7 +193,7 @@ def _hardware(report: Json) -> Iterator[Problem]:
 
 def _limits(report: Json) -> Iterator[Problem]:
     device = chosen_device(report) or {}
-    for row in needs.LIMITS:
+    for row in requirements.LIMITS:
         if row.wanted and device and device[row.name] < row.wanted:
             detail = f"{row.name} is {device[row.name]}; {row.wanted} would be right"
             yield Problem("note", f"little {row.meaning}", detail, "update the driver")
@@ -211,9 +211,9 @@ def _compiler(report: Json) -> Iterator[Problem]:
     remedy = COMPILER_REMEDY
     if report["switches"][config.GLSLANG.name]:
         remedy += f" and unset {config.GLSLANG.name}"
-    serves = {row.name: row.serves for row in needs.EXTENSIONS}
+    serves = {row.name: row.serves for row in requirements.EXTENSIONS}
     unknown = [row["name"] for row in report["extensions"] if not row["value"]]
-    needed = [name for name in unknown if name in needs.REQUIRED_EXTENSIONS]
+    needed = [name for name in unknown if name in requirements.REQUIRED_EXTENSIONS]
     if unknown:
         lost = ", ".join(f"{name} ({serves[name]})" for name in needed or unknown)
         level = "error" if needed else "warning"

@@ -10,13 +10,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from vkbackend import NoVulkanError, config, disk_cache, features, instance, physical
-from vkbackend.pipeline_cache import cache_file, damage
-from vkbackend.shader import cached_module, compiler
+from vkbackend import NoVulkanError, config, disk_cache
+from vkbackend.atomic_file import UNFINISHED
+from vkbackend.disk_cache import cache_file
+from vkbackend.driver import features, instance, physical_device
+from vkbackend.shader.compiler import cached_module, compiler
+from vkbackend.shader.pipeline_cache import damage
 from vkbackend.vk import runtime
-from vkbackend.whole_file import UNFINISHED
 
-from . import needs
+from . import requirements
 
 Json = dict[str, Any]
 
@@ -93,7 +95,7 @@ def driver(manifest: str) -> Json:
         said["problem"] = f"its library cannot be loaded: {error}"
         return said
     try:
-        said["devices"] = [row.info.name for row in physical.devices()]
+        said["devices"] = [row.info.name for row in physical_device.devices()]
     except NoVulkanError:
         pass  # A driver without its hardware is not at fault.
     return said
@@ -101,10 +103,10 @@ def driver(manifest: str) -> Json:
 
 def devices() -> Json:
     """Return every device as the library ranks them, and which one it takes."""
-    said: Json = {"devices": [_device(row) for row in physical.devices()]}
+    said: Json = {"devices": [_device(row) for row in physical_device.devices()]}
     try:
-        chosen = physical.choose()
-        said["chosen"] = physical.devices().index(chosen)
+        chosen = physical_device.choose()
+        said["chosen"] = physical_device.devices().index(chosen)
         said["refusal"] = ""
     except NoVulkanError as error:
         said["chosen"] = None
@@ -112,11 +114,11 @@ def devices() -> Json:
     return said
 
 
-def _device(row: physical.PhysicalDevice) -> Json:
+def _device(row: physical_device.PhysicalDevice) -> Json:
     info = row.info
     flags = [feature.flag for feature in features.FEATURES]
     have = {flag: flag in info.supported for flag in flags}
-    for name in needs.LOSSES.keys() - have.keys():
+    for name in requirements.LOSSES.keys() - have.keys():
         have[name] = bool(getattr(info, name))
     fields = {field.name for field in dataclasses.fields(info)} - {"supported"}
     values = dataclasses.asdict(info)
@@ -145,7 +147,7 @@ def glsl_compiler() -> Json:
 
 def extension(name: str) -> bool:
     """Return whether the compiler takes a shader that uses a GLSL extension."""
-    (row,) = (row for row in needs.EXTENSIONS if row.name == name)
+    (row,) = (row for row in requirements.EXTENSIONS if row.name == name)
     lines = ("#version 460", f"#extension {name} : require", row.declares)
     source = "\n".join((*lines, f"void main() {{ {row.use} }}", ""))
     words, _ = compiler().compile(source, (1, 6))
@@ -192,7 +194,7 @@ def _unwritable(folder: Path) -> str:
 
 def pipeline_cache() -> Json:
     """Return size and health of the pipeline cache of the device that is taken."""
-    info = physical.choose().info
+    info = physical_device.choose().info
     content = disk_cache.read(cache_file(info))
     if content is None:
         return {"bytes": 0, "damage": ""}

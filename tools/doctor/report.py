@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import vkbackend
-from vkbackend import config, instance
+from vkbackend import config
+from vkbackend.driver import instance
 
-from . import needs, selftest, widths
-from .isolation import Outcome, Request, ask
+from . import dtype_cases, requirements, selftest
+from .subprocess_runner import Outcome, Request, ask
 
 Json = dict[str, Any]
 Progress = Callable[[str], None]
@@ -120,7 +121,7 @@ def _system(options: Options, progress: Progress) -> Json:
     system: Json = dict(zip(names, found, strict=True))
     system["extensions"] = []
     if system["compiler"]["status"] == "ok":
-        known = [row.name for row in needs.EXTENSIONS]
+        known = [row.name for row in requirements.EXTENSIONS]
         requests = [Request("extension", {"name": name}) for name in known]
         answers = _ask(requests, options, progress)
         system["extensions"] = [
@@ -173,9 +174,9 @@ def _test_requests(device: Json, index: int) -> list[tuple[str, Request]]:
     where = {"device": index}
     rows = [(name, Request(name, where)) for name in selftest.PLAIN]
     rows += [
-        (name, Request("width", {**where, "name": name})) for name in widths.WIDTHS
+        (name, Request("width", {**where, "name": name})) for name in dtype_cases.WIDTHS
     ]
-    shapes = {widths.matrix_name(row): row for row in device["cooperative_matrix"]}
+    shapes = {dtype_cases.matrix_name(row): row for row in device["cooperative_matrix"]}
     rows += [
         (name, Request("matrix", {**where, "shape": shape}))
         for name, shape in shapes.items()

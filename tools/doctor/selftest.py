@@ -15,9 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 import vkbackend
-from vkbackend import Buffer, Device, instance, open_device
+from vkbackend import Buffer, Device, open_device
+from vkbackend.driver import instance
 
-from . import kernels, widths
+from . import dtype_cases, kernels
 
 WORKGROUP = 64
 CORE = ("open", "allocation", "copy", "arithmetic", "atomics", "timeline", "close")
@@ -274,7 +275,7 @@ def _sizes(group: NDArray[np.uint32]) -> str:
 def width(device: int, name: str) -> str:
     """Read, compute and write one type."""
     opened = open_device(device)
-    row = widths.WIDTHS[name]
+    row = dtype_cases.WIDTHS[name]
     require(opened, *row.needs)
     count = 1009
     x, expected = row.values(count)
@@ -289,15 +290,15 @@ def width(device: int, name: str) -> str:
 def matrix(device: int, shape: dict[str, Any]) -> str:
     """Multiply two cooperative matrices by one subgroup."""
     opened = open_device(device)
-    unknown = widths.unknown_matrix(shape)
+    unknown = dtype_cases.unknown_matrix(shape)
     if unknown:
         raise Skipped(unknown)
-    a, b, c, expected = widths.matrix_values(shape)
+    a, b, c, expected = dtype_cases.matrix_values(shape)
     y = opened.allocate(c.nbytes)
     arguments = {"a": filled(opened, a), "b": filled(opened, b)}
     arguments |= {"c": filled(opened, c), "y": y}
     variant = {
-        "defines": widths.matrix_defines(shape),
+        "defines": dtype_cases.matrix_defines(shape),
         "constants": {"LOCAL_X": opened.info.subgroup_size},
     }
     run(opened, "matrix", kernels.MATRIX, 1, arguments, **variant)

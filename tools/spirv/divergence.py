@@ -5,11 +5,11 @@ differs, or from a variable that is written where only some invocations are. The
 holds for every call of a function at once, so it errs towards `differs`.
 """
 
-from vkbackend.spirv_binary import Instruction
+from vkbackend.shader.spirv_reader import Instruction
 
-from . import code
-from .flow import Block, Function
-from .program import Program
+from . import instruction
+from .control_flow import Block, Function
+from .module import Program
 
 MAX_PASSES = 64
 """Most times that the module is gone through; after that everything differs."""
@@ -43,8 +43,8 @@ class Divergence:
         self._outer = {
             number
             for number, row in program.defined.items()
-            if code.operation(row.opcode) == "Variable"
-            and code.enumerant("StorageClass", row.operands[2]) != "Function"
+            if instruction.operation(row.opcode) == "Variable"
+            and instruction.enumerant("StorageClass", row.operands[2]) != "Function"
         }
         for number in program.defined:
             if program.operation(number) == "Variable":
@@ -66,7 +66,7 @@ class Divergence:
         for function in program.functions.values():
             self.blocks |= function.blocks.keys()
             for _, row in function.instructions():
-                if code.result_at(row.opcode) == 1:
+                if instruction.result_at(row.opcode) == 1:
                     self.values.add(row.operands[1])
 
     def partial(self, function: Function, block: Block) -> bool:
@@ -75,7 +75,7 @@ class Divergence:
 
     def _look(self, function: Function, block: Block, row: Instruction) -> None:
         """Enter what one instruction makes differ."""
-        operation = code.operation(row.opcode)
+        operation = instruction.operation(row.opcode)
         operands = row.operands
         if operation == "Store":
             root = self._root(operands[0])
@@ -97,8 +97,8 @@ class Divergence:
     def _inputs_of(self, row: Instruction) -> tuple[int, ...]:
         """Return the ids that an instruction uses, without its type and literals."""
         if row.offset not in self._inputs:
-            operands = code.decode(row, {})[2:]
-            ids = (op.words[0] for op in operands if op.kind in code.IDS)
+            operands = instruction.decode(row, {})[2:]
+            ids = (op.words[0] for op in operands if op.kind in instruction.IDS)
             self._inputs[row.offset] = tuple(ids)
         return self._inputs[row.offset]
 
@@ -121,7 +121,7 @@ class Divergence:
     def _root(self, pointer: int) -> int:
         for _ in range(64):
             row = self.program.defined.get(pointer)
-            if row is None or code.operation(row.opcode) not in _POINTERS:
+            if row is None or instruction.operation(row.opcode) not in _POINTERS:
                 break
             pointer = row.operands[2]
         return pointer
@@ -133,7 +133,7 @@ class Divergence:
             if left:
                 self.blocks.add(label)
             end = block.terminator
-            operation = code.operation(end.opcode)
+            operation = instruction.operation(end.opcode)
             partial = label in self.blocks
             if operation in ("Return", "ReturnValue", "Kill") and partial:
                 left = True
@@ -159,5 +159,5 @@ class Divergence:
 
 def _matters(row: Instruction) -> bool:
     """Return whether an instruction may make anything differ."""
-    is_typed = code.result_at(row.opcode) == 1
-    return is_typed or code.operation(row.opcode) in ("Store", "ReturnValue")
+    is_typed = instruction.result_at(row.opcode) == 1
+    return is_typed or instruction.operation(row.opcode) in ("Store", "ReturnValue")

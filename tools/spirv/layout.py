@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 
-from vkbackend.spirv_binary import Instruction
+from vkbackend.shader.spirv_reader import Instruction
 
-from . import code
-from .cost import storage
-from .program import Program
-from .value import Values
+from . import instruction
+from .abstract_interpreter import Values
+from .cost_model import storage
+from .module import Program
 
 _ALIGNED = 2
 
@@ -82,7 +82,7 @@ _QUALIFIERS = {
 
 def alignment(program: Program, row: Instruction) -> int:
     """Return the alignment that a load or store states, in bytes; 0 if none."""
-    at = 3 if code.operation(row.opcode) == "Load" else 2
+    at = 3 if instruction.operation(row.opcode) == "Load" else 2
     masks = row.operands[at:]
     return masks[1] if len(masks) > 1 and masks[0] & _ALIGNED else 0
 
@@ -92,7 +92,7 @@ def buffer_of(values: Values, pointer: int) -> int:
     program = values.program
     root, _ = values.root(pointer)
     declared = program.defined.get(program.type_id(root))
-    if declared is None or code.operation(declared.opcode) != "TypePointer":
+    if declared is None or instruction.operation(declared.opcode) != "TypePointer":
         return 0
     return declared.operands[2]
 
@@ -102,19 +102,21 @@ def buffer_types(values: Values) -> tuple[BufferType, ...]:
     program = values.program
     found: dict[int, tuple[list[int], set[int]]] = {}
     for row in program.rows:
-        if code.operation(row.opcode) == "TypePointer":
+        if instruction.operation(row.opcode) == "TypePointer":
             _, where, target = row.operands
-            physical = code.enumerant("StorageClass", where) == "PhysicalStorageBuffer"
+            physical = (
+                instruction.enumerant("StorageClass", where) == "PhysicalStorageBuffer"
+            )
             if physical and program.type(target).operation == "Struct":
                 if program.decoration(target, "Block") is not None:
                     found.setdefault(target, ([0, 0], set()))
     for function in program.functions.values():
         for _, row in function.instructions():
-            if code.operation(row.opcode) not in ("Load", "Store"):
+            if instruction.operation(row.opcode) not in ("Load", "Store"):
                 continue
             if storage(program, row) != "device":
                 continue
-            is_load = code.operation(row.opcode) == "Load"
+            is_load = instruction.operation(row.opcode) == "Load"
             target = buffer_of(values, row.operands[2 if is_load else 0])
             if target in found:
                 counts, alignments = found[target]
@@ -158,9 +160,9 @@ def shared_variables(program: Program) -> tuple[Variable, ...]:
     """Return the variables in shared memory with their sizes."""
     found = []
     for number, row in program.defined.items():
-        if code.operation(row.opcode) != "Variable":
+        if instruction.operation(row.opcode) != "Variable":
             continue
-        if code.enumerant("StorageClass", row.operands[2]) == "Workgroup":
+        if instruction.enumerant("StorageClass", row.operands[2]) == "Workgroup":
             kind = program.type(program.type_of(number).element)
             found.append(Variable(program.name_of(number), kind.name, kind.size))
     return tuple(found)

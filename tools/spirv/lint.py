@@ -9,10 +9,10 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from . import code
-from .program import Constant, Program
+from . import instruction
+from .lint_rules import RULES, Rule, Subject
+from .module import Constant, Program
 from .report import analyse
-from .rules import RULES, Rule, Subject
 
 OPEN_SIZE = 64
 """Invocations of a workgroup whose size is left to the host and not given."""
@@ -116,7 +116,7 @@ def _places(program: Program, sources: Sequence[tuple[str, str]]) -> dict[int, s
         name = program.name_of(function.id).partition("(")[0]
         line = 0
         for _, row in function.instructions():
-            operation = code.operation(row.opcode)
+            operation = instruction.operation(row.opcode)
             if operation == "Line":
                 line = row.operands[1]
             elif operation == "NoLine":

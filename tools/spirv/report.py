@@ -5,15 +5,15 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from vkbackend.interface import PUSH_SIZE
-from vkbackend.spirv import BlockLayout
+from vkbackend.shader.interface import PUSH_SIZE
+from vkbackend.shader.reflection import BlockLayout
 
-from . import code, requirement
-from .cost import Nest, Step, Tally, classify, nests, walk
+from . import instruction, requirement
+from .abstract_interpreter import Values
+from .cost_model import Nest, Step, Tally, classify, nests, walk
 from .layout import buffer_types, shared_variables
-from .program import Constant, Program, read_program
+from .module import Constant, Program, read_program
 from .requirement import Possessions
-from .value import Values
 
 SHARED_MINIMUM = 16384
 """Bytes of shared memory that every Vulkan device has."""
@@ -146,7 +146,9 @@ def _shared(program: Program, has: Possessions | None) -> Report:
 def _counts(program: Program) -> Report:
     """Return how often each operation occurs in the module, and each class in it."""
     opcodes = Counter(row.opcode for row in program.rows)
-    operations = {f"Op{code.operation(n)}": count for n, count in opcodes.items()}
+    operations = {
+        f"Op{instruction.operation(n)}": count for n, count in opcodes.items()
+    }
     classes: Counter[str] = Counter()
     for function in program.functions.values():
         for _, row in function.instructions():
@@ -186,7 +188,7 @@ def _tally(tally: Tally) -> Report:
 
 def _structure(program: Program, nest: Nest) -> Report:
     blocks = [b for f in program.functions.values() for b in f.blocks.values()]
-    ends = Counter(code.operation(block.terminator.opcode) for block in blocks)
+    ends = Counter(instruction.operation(block.terminator.opcode) for block in blocks)
     return {
         "functions": len(program.functions),
         "blocks": len(blocks),
@@ -202,7 +204,7 @@ def _structure(program: Program, nest: Nest) -> Report:
 
 
 def _is_branch(opcode: int) -> bool:
-    return code.operation(opcode) == "BranchConditional"
+    return instruction.operation(opcode) == "BranchConditional"
 
 
 def _depth(nest: Nest) -> int:

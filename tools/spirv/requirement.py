@@ -1,15 +1,15 @@
 """What a capability or extension of SPIR-V asks of a Vulkan device.
 
 Which SPIR-V capability needs which feature is in Vulkan's appendix "Vulkan Environment
-for SPIR-V"; those that the library uses are in `vkbackend.features`.
+for SPIR-V"; those that the library uses are in `vkbackend.driver.features`.
 """
 
 from dataclasses import dataclass
 
-from vkbackend.features import FEATURES
-from vkbackend.info import DeviceInfo
+from vkbackend.driver.device_info import DeviceInfo
+from vkbackend.driver.features import FEATURES
 
-from . import code
+from . import instruction
 
 _OPERATIONS = "VkPhysicalDeviceVulkan11Properties.subgroupSupportedOperations"
 _V11 = "VkPhysicalDeviceVulkan11Features"
@@ -123,7 +123,7 @@ class Possessions:
 
 def of_capability(number: int, has: Possessions | None) -> Requirement:
     """Return what a capability asks for."""
-    name = code.enumerant("Capability", number)
+    name = instruction.enumerant("Capability", number)
     for row in FEATURES:
         if row.capability == number:
             present = None if has is None else row.flag in has.info.supported

@@ -5,12 +5,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from vkbackend.device import Device
-from vkbackend.float_controls import forbid_contraction
-from vkbackend.pipeline import Pipeline
-from vkbackend.shader import load_kernel_source
+from vkbackend.shader.compiler import load_kernel_source
+from vkbackend.shader.float_controls import forbid_contraction
+from vkbackend.shader.pipeline import Pipeline
 
-from ..script import run_as_main
-from .program import Constant
+from ..run_script import run_as_main
+from .module import Constant
 from .target import Target, of_source
 
 

@@ -5,13 +5,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from vkbackend.compiler import compiler
 from vkbackend.errors import ShaderError
-from vkbackend.glslang import SlangGlslang
-from vkbackend.include import Source, expand
-from vkbackend.shader import compile_glsl, glsl_folder, load_kernel_source
+from vkbackend.shader.compiler import compile_glsl, glsl_folder, load_kernel_source
+from vkbackend.shader.find_compiler import compiler
+from vkbackend.shader.glslang import SlangGlslang
+from vkbackend.shader.preprocessor import Source, expand
 
-from .program import Constant
+from .module import Constant
 
 _LINE = re.compile(r"\s*#\s*line (\d{1,9}) (\d{1,9})\b")
 _SPIRV_1_5, _SPIRV_1_6 = (1, 5), (1, 6)

@@ -10,8 +10,9 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias, TypeVar
 
-from .. import config
-from ..errors import DeviceLost, NoVulkanError, OutOfDeviceMemory, VulkanError
+from vkbackend import config
+from vkbackend.errors import DeviceLost, NoVulkanError, OutOfDeviceMemory, VulkanError
+
 from . import generated as vk
 
 LIBRARIES = {

@@ -1,6 +1,6 @@
 // Quotients that do not depend on denormal numbers, which some devices take for 0
 
-#include "lib/unknown.glsl"
+#include "lib/opaque_zero.glsl"
 
 // Such a device makes 0 of 1 / y, and so of x / y, for the largest y.
 float divided(float x, float y) {

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import vkbackend.framework as fw
+from vkbackend.framework.base.errors import ShapeError
 from vkbackend.framework.data.collate import collate, map_arrays
-from vkbackend.framework.errors import ShapeError
 
 
 @pytest.mark.parametrize(

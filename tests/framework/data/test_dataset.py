@@ -7,8 +7,8 @@ import pytest
 
 import vkbackend.framework as fw
 from vkbackend.framework import data
-from vkbackend.framework.errors import ShapeError
-from vkbackend.framework.rng import Generator
+from vkbackend.framework.base.errors import ShapeError
+from vkbackend.framework.base.philox import Generator
 
 
 def test_tensor_dataset() -> None:

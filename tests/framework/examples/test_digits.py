@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import vkbackend.framework as fw
-from vkbackend.framework.device import Device, GpuDevice
+from vkbackend.framework.base.device import Device, GpuDevice
 from vkbackend.framework.examples import digits
 
 

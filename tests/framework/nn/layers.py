@@ -8,7 +8,7 @@ import torch
 import vkbackend.framework as fw
 from tests.compare import assert_close
 from vkbackend.framework import nn
-from vkbackend.framework.device import Device
+from vkbackend.framework.base.device import Device
 
 
 def compare(

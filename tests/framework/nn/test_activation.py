@@ -6,7 +6,7 @@ import torch
 
 from tests.framework.nn.layers import compare
 from vkbackend.framework import nn
-from vkbackend.framework.device import Device
+from vkbackend.framework.base.device import Device
 
 
 @pytest.mark.parametrize(

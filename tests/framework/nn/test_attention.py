@@ -9,8 +9,8 @@ import torch
 import vkbackend.framework as fw
 from tests.compare import assert_close
 from vkbackend.framework import nn
-from vkbackend.framework.device import Device
-from vkbackend.framework.errors import ShapeError
+from vkbackend.framework.base.device import Device
+from vkbackend.framework.base.errors import ShapeError
 
 SIZE, HEADS = 12, 3
 

@@ -5,8 +5,8 @@ import pytest
 
 import vkbackend.framework as fw
 from vkbackend.framework import nn
-from vkbackend.framework.device import Device
-from vkbackend.framework.errors import ShapeError
+from vkbackend.framework.base.device import Device
+from vkbackend.framework.base.errors import ShapeError
 
 
 def test_training_drops_and_scales(place: Device) -> None:

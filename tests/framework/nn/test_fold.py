@@ -5,7 +5,7 @@ import torch
 
 from tests.framework.nn.layers import compare
 from vkbackend.framework import nn
-from vkbackend.framework.device import Device
+from vkbackend.framework.base.device import Device
 
 
 def test_unfold(place: Device, rng: np.random.Generator) -> None:

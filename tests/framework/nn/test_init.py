@@ -9,8 +9,8 @@ import torch
 
 import vkbackend.framework as fw
 from tests.compare import assert_close
-from vkbackend.framework.device import GpuDevice
-from vkbackend.framework.errors import ShapeError
+from vkbackend.framework.base.device import GpuDevice
+from vkbackend.framework.base.errors import ShapeError
 from vkbackend.framework.nn import init
 
 SHAPE = (61, 37, 3, 3)

@@ -9,10 +9,10 @@ import torch
 import vkbackend.framework as fw
 from tests.compare import assert_close
 from tests.framework.nn.layers import compare
-from tests.framework.nn.test_normalize import pair
+from tests.framework.nn.test_batchnorm import pair
 from vkbackend.framework import nn
-from vkbackend.framework.device import Device
-from vkbackend.framework.errors import ShapeError
+from vkbackend.framework.base.device import Device
+from vkbackend.framework.base.errors import ShapeError
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ import torch
 import vkbackend.framework as fw
 from tests.framework.nn.layers import compare
 from vkbackend.framework import nn
-from vkbackend.framework.device import Device
-from vkbackend.framework.errors import ShapeError
+from vkbackend.framework.base.device import Device
+from vkbackend.framework.base.errors import ShapeError
 
 
 @pytest.mark.parametrize("bias", [True, False])

@@ -9,7 +9,7 @@ import torch
 import vkbackend.framework as fw
 from tests.compare import assert_close
 from vkbackend.framework import nn
-from vkbackend.framework.device import GpuDevice
+from vkbackend.framework.base.device import GpuDevice
 from vkbackend.framework.nn.module import Module
 
 

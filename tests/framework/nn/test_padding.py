@@ -8,8 +8,8 @@ import torch
 
 from tests.framework.nn.layers import compare
 from vkbackend.framework import nn
-from vkbackend.framework.device import Device
-from vkbackend.framework.errors import ShapeError
+from vkbackend.framework.base.device import Device
+from vkbackend.framework.base.errors import ShapeError
 
 SIGNAL, IMAGE = (2, 3, 7), (2, 3, 5, 4)
 

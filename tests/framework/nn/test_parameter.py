@@ -6,8 +6,8 @@ import pytest
 import vkbackend.framework as fw
 from tests.compare import assert_close
 from vkbackend.framework import nn
-from vkbackend.framework.device import Device
-from vkbackend.framework.errors import GradError
+from vkbackend.framework.base.device import Device
+from vkbackend.framework.base.errors import GradError
 from vkbackend.framework.nn.parameter import zero_gradient
 
 

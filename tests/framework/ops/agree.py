@@ -9,9 +9,9 @@ import torch
 
 import vkbackend.framework as fw
 from tests.compare import assert_close
-from vkbackend.framework.device import Device, GpuDevice
-from vkbackend.framework.dtype import DTYPES as KINDS
-from vkbackend.framework.dtype import bool_
+from vkbackend.framework.base.device import Device, GpuDevice
+from vkbackend.framework.base.dtype import DTYPES as KINDS
+from vkbackend.framework.base.dtype import bool_
 
 DTYPES = ("float32", "float16", "uint8", "int64", "bool")
 Call = Callable[..., Any]

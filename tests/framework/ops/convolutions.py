@@ -14,13 +14,13 @@ import vkbackend.framework as fw
 from tests.framework.ops.large import forget_plans, relative_error
 from vkbackend import DeviceInfo
 from vkbackend.framework import ops
-from vkbackend.framework.device import GpuDevice
-from vkbackend.framework.dispatch import Dispatch
-from vkbackend.framework.dtype import DType, float32
-from vkbackend.framework.ops.conv_call import Call, Convolution
-from vkbackend.framework.ops.product_tile import PLAIN, UNITS
-from vkbackend.framework.ops.window import Window
-from vkbackend.framework.shape import TensorSpec
+from vkbackend.framework.base.device import GpuDevice
+from vkbackend.framework.base.dtype import DType, float32
+from vkbackend.framework.base.shape import TensorSpec
+from vkbackend.framework.ir.kernel_call import Dispatch
+from vkbackend.framework.kernels.conv.problem import Call, Convolution
+from vkbackend.framework.kernels.conv.window import Window
+from vkbackend.framework.kernels.gemm.tiles import PLAIN, UNITS
 
 Convolved = tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]
 """Shapes of images and filters, and how the filters move."""

@@ -11,10 +11,10 @@ import pytest
 import vkbackend.framework as fw
 from tests.hardware import as_hardware
 from vkbackend import DeviceInfo
-from vkbackend.framework.device import Device, opened_devices
-from vkbackend.framework.dispatch import Dispatch
-from vkbackend.framework.ops import linalg
-from vkbackend.info import FlexibleMatrix
+from vkbackend.driver.device_info import FlexibleMatrix
+from vkbackend.framework.base.device import Device, opened_devices
+from vkbackend.framework.ir.kernel_call import Dispatch
+from vkbackend.framework.ops.matmul import matmul
 
 Rule = Callable[..., list[Dispatch] | None]
 
@@ -30,7 +30,7 @@ SIZES = [
 
 
 def as_discrete(
-    monkeypatch: pytest.MonkeyPatch, name: str, rule: Rule, module: ModuleType = linalg
+    monkeypatch: pytest.MonkeyPatch, name: str, rule: Rule, module: ModuleType = matmul
 ) -> Iterator[list[str]]:
     """Let a module use a rule for discrete devices; yield the kernels it answers."""
     kernels: list[str] = []

@@ -8,8 +8,8 @@ import pytest
 
 import vkbackend.framework as fw
 from tests.compare import assert_close
-from vkbackend.framework.device import Device, GpuDevice
-from vkbackend.framework.dtype import DType
+from vkbackend.framework.base.device import Device, GpuDevice
+from vkbackend.framework.base.dtype import DType
 
 INF, NAN = np.inf, np.nan
 SPECIAL = np.array(

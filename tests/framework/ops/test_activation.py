@@ -14,7 +14,7 @@ from tests.compare import assert_close
 from tests.elementwise_cases import gelu_slope
 from tests.framework.ops.twin import as_in_torch
 from vkbackend.framework import ops
-from vkbackend.framework.device import Device, GpuDevice
+from vkbackend.framework.base.device import Device, GpuDevice
 
 Make = Callable[..., fw.Tensor]
 

@@ -8,7 +8,7 @@ import torch
 
 import vkbackend.framework as fw
 from tests.compare import assert_close
-from vkbackend.framework.device import GpuDevice
+from vkbackend.framework.base.device import GpuDevice
 
 Make = Callable[..., fw.Tensor]
 

@@ -9,7 +9,7 @@ import torch
 import vkbackend.framework as fw
 from tests.compare import assert_close
 from vkbackend.framework import optim
-from vkbackend.framework.device import Device
+from vkbackend.framework.base.device import Device
 
 STEPS = 20
 SHAPES = ((3, 7), (11,), ())

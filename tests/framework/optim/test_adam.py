@@ -9,7 +9,7 @@ import torch
 import vkbackend.framework as fw
 from tests.framework.optim.against_torch import STEPS, compare
 from vkbackend.framework import optim
-from vkbackend.framework.device import Device, GpuDevice
+from vkbackend.framework.base.device import Device, GpuDevice
 
 OPTIONS: list[dict[str, Any]] = [
     {},

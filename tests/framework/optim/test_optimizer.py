@@ -10,8 +10,8 @@ import vkbackend
 import vkbackend.framework as fw
 from tests.compare import assert_close
 from vkbackend.framework import nn, optim
-from vkbackend.framework.device import Device, GpuDevice
-from vkbackend.framework.errors import StateError
+from vkbackend.framework.base.device import Device, GpuDevice
+from vkbackend.framework.base.errors import StateError
 
 
 def leaf(value: float = 1.0) -> fw.Tensor:

@@ -9,7 +9,7 @@ import torch
 import vkbackend.framework as fw
 from tests.framework.optim.against_torch import compare
 from vkbackend.framework import optim
-from vkbackend.framework.device import Device
+from vkbackend.framework.base.device import Device
 
 
 @pytest.mark.parametrize(

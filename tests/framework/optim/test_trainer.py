@@ -7,10 +7,10 @@ import pytest
 
 import vkbackend
 import vkbackend.framework as fw
-from vkbackend import memory
 from vkbackend.framework import nn, optim
-from vkbackend.framework.device import Device, GpuDevice
+from vkbackend.framework.base.device import Device, GpuDevice
 from vkbackend.framework.optim.trainer import FRESH_CLOSURES
+from vkbackend.memory import memory
 
 
 def data(count: int = 5) -> list[tuple[np.ndarray, np.ndarray]]:

@@ -6,7 +6,7 @@ import pytest
 
 import vkbackend
 import vkbackend.framework as fw
-from vkbackend.tools.bench.peer import Peer
+from vkbackend.tools.bench.baseline import Peer
 from vkbackend.tools.bench.workload import Bench
 
 

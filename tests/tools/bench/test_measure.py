@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from vkbackend.tools.bench.baseline import Peer
 from vkbackend.tools.bench.measure import measure
-from vkbackend.tools.bench.peer import Peer
 from vkbackend.tools.bench.workload import Bench, Case, Workload
 
 

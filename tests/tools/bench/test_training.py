@@ -6,10 +6,10 @@ import pytest
 
 import vkbackend.framework as fw
 from vkbackend import OutOfDeviceMemory
-from vkbackend.framework.capture import program
+from vkbackend.framework.jit import compiled
 from vkbackend.tools.bench import training
+from vkbackend.tools.bench.baseline import Peer
 from vkbackend.tools.bench.measure import measure
-from vkbackend.tools.bench.peer import Peer
 from vkbackend.tools.bench.workload import WORKLOADS, Workload
 
 SMALL = [
@@ -35,6 +35,6 @@ def test_what_is_not_replayed_is_not_timed_as_if_it_were(
 
     x = fw.ones(4, device=place)
     assert training._replayed(lambda: [x + 1])()[0].tolist() == [2] * 4
-    monkeypatch.setattr(program, "build", fails)
+    monkeypatch.setattr(compiled, "build", fails)
     with pytest.raises(UserWarning, match="no room for the plan"):
         training._replayed(lambda: [x + 1])

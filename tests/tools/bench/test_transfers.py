@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from vkbackend.tools.bench import transfers
+from vkbackend.tools.bench.baseline import Peer
 from vkbackend.tools.bench.measure import measure
-from vkbackend.tools.bench.peer import Peer
 from vkbackend.tools.bench.workload import WORKLOADS, Workload
 
 SMALL = [

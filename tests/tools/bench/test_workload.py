@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from vkbackend.tools.bench import command
+from vkbackend.tools.bench import cli
 from vkbackend.tools.bench.workload import SIZES, WORKLOADS, Bench, Workload
 
 # Of the figures measured with PyTorch on an H200, those that have a workload.
@@ -53,6 +53,6 @@ def test_choose_takes_what_the_peer_can(bench: Bench) -> None:
 
 @pytest.mark.device
 def test_listing_needs_no_measurement(capsys: pytest.CaptureFixture[str]) -> None:
-    assert command.main(["--list", "--size", "full", "--only", "softmax_81"]) == 0
+    assert cli.main(["--list", "--size", "full", "--only", "softmax_81"]) == 0
     names = capsys.readouterr().out.split()
     assert names[0] == "softmax_8192x8192"

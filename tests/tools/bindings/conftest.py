@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from vkbackend.tools.bindings import emission, manifest, registry, selection
+from vkbackend.tools.bindings import closure, emit, manifest, registry
 
 DATA = Path(__file__).parent / "data"
 
@@ -43,7 +43,7 @@ def generate(tiny_text: str) -> Callable[[str], str]:
     def generate(wanted: str) -> str:
         known = registry.parse(tiny_text)
         chosen = manifest.parse(f"header_version = 7\n{wanted}")
-        return emission.emit(known, selection.select(known, chosen), chosen)
+        return emit.emit(known, closure.select(known, chosen), chosen)
 
     return generate
 

@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
-from vkbackend import config, features
+from vkbackend import config
+from vkbackend.driver import features
 from vkbackend.tools import drivers
-from vkbackend.tools.doctor import needs
+from vkbackend.tools.doctor import requirements
 
 DEVICE: dict[str, Any] = {
     "name": "Big GPU",
@@ -25,7 +26,7 @@ DEVICE: dict[str, Any] = {
     "vendor_id": 0x1002,
     "score": 5,
     "lacks": [],
-    "features": dict.fromkeys(needs.LOSSES, True),
+    "features": dict.fromkeys(requirements.LOSSES, True),
     "cooperative_matrix": [],
     "max_push_size": 128,
     "max_shared_memory": 49152,
@@ -77,7 +78,9 @@ HEALTHY: dict[str, Any] = {
     "compiler": answer(
         {"name": "glslang", "version": "16.2", "path": "/usr/lib/g.so", "in_process": 1}
     ),
-    "extensions": [{"name": row.name, **answer(True)} for row in needs.EXTENSIONS],
+    "extensions": [
+        {"name": row.name, **answer(True)} for row in requirements.EXTENSIONS
+    ],
     "caches": answer(
         {
             "folder": "/home/alice/.cache/vkbackend",

@@ -2,8 +2,8 @@
 
 import pytest
 
-from vkbackend import shader
-from vkbackend.tools.doctor import kernels, widths
+from vkbackend.shader import compiler
+from vkbackend.tools.doctor import dtype_cases, kernels
 
 SHAPE = {"m": 16, "n": 8, "k": 16, "scope": "subgroup", "saturating": False}
 TYPES = (
@@ -23,13 +23,13 @@ VARIANTS = [
     ("swap", kernels.SUBGROUP, {"OPERATION": "subgroupShuffleXor(value, 1)"}),
     *(
         (name, kernels.WIDTH, {"T": row.stored, "C": row.computed})
-        for name, row in widths.WIDTHS.items()
+        for name, row in dtype_cases.WIDTHS.items()
     ),
     *(
         (
             f"matrix {a} {c}",
             kernels.MATRIX,
-            widths.matrix_defines({**SHAPE, "a": a, "b": a, "c": c}),
+            dtype_cases.matrix_defines({**SHAPE, "a": a, "b": a, "c": c}),
         )
         for a, c in TYPES
     ),
@@ -41,5 +41,5 @@ VARIANTS = [
     [pytest.param(source, defines, id=name) for name, source, defines in VARIANTS],
 )
 def test_kernel_is_valid(source: str, defines: dict[str, str]) -> None:
-    words = shader.compile_glsl(source, name="doctor", defines=defines)
-    assert shader.validate_spirv(words) is None
+    words = compiler.compile_glsl(source, name="doctor", defines=defines)
+    assert compiler.validate_spirv(words) is None

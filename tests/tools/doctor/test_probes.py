@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from vkbackend import config
-from vkbackend.tools.doctor import needs, probes
+from vkbackend.tools.doctor import probes, requirements
 
 
 def test_hardware_is_what_the_kernel_shows(tmp_path: Path) -> None:
@@ -52,12 +52,12 @@ def test_a_library_that_cannot_be_loaded(library: str, tmp_path: Path) -> None:
 
 
 def test_every_extension_is_tried() -> None:
-    assert all(probes.extension(row.name) for row in needs.EXTENSIONS)
+    assert all(probes.extension(row.name) for row in requirements.EXTENSIONS)
 
 
 def test_an_extension_that_nobody_knows(monkeypatch: pytest.MonkeyPatch) -> None:
-    row = needs.Extension("GL_EXT_nobody_knows", "", "nothing")
-    monkeypatch.setattr(needs, "EXTENSIONS", (row,))
+    row = requirements.Extension("GL_EXT_nobody_knows", "", "nothing")
+    monkeypatch.setattr(requirements, "EXTENSIONS", (row,))
     assert probes.extension(row.name) is False
 
 

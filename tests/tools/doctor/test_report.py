@@ -5,7 +5,7 @@ import json
 import pytest
 
 from vkbackend import config
-from vkbackend.tools.doctor import diagnosis, needs, selftest
+from vkbackend.tools.doctor import diagnosis, requirements, selftest
 from vkbackend.tools.doctor.report import Options, gather
 
 
@@ -15,10 +15,10 @@ def test_report_is_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     report = gather(Options(), told.append)
     assert json.loads(json.dumps(report)) == report
     assert report["loader"]["value"]["version"][:2] >= [1, 1]
-    assert len(report["extensions"]) == len(needs.EXTENSIONS)
+    assert len(report["extensions"]) == len(requirements.EXTENSIONS)
     device = diagnosis.chosen_device(report)
     assert device is not None
-    assert device["features"].keys() == needs.LOSSES.keys()
+    assert device["features"].keys() == requirements.LOSSES.keys()
     broken = [row for row in report["tests"] if row["status"] in diagnosis.BROKEN]
     assert broken == []
     assert {row["name"] for row in report["tests"] if row["required"]} == {

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 import vkbackend
-from vkbackend.tools.doctor import child, kernels, report, selftest, widths
+from vkbackend.tools.doctor import dtype_cases, kernels, report, selftest, worker
 from vkbackend.tools.doctor.selftest import Skipped, Wrong
 
 # `close` would close the device of the other tests; it is run in a process of its own.
-PLAIN = [*selftest.PLAIN, *widths.WIDTHS]
+PLAIN = [*selftest.PLAIN, *dtype_cases.WIDTHS]
 
 
 def position(device: vkbackend.Device) -> int:
@@ -22,9 +22,9 @@ def position(device: vkbackend.Device) -> int:
 def test_passes_or_is_skipped(name: str, device: vkbackend.Device) -> None:
     arguments: dict[str, Any] = {"device": position(device)}
     test = selftest.PLAIN.get(name, selftest.width)
-    if name in widths.WIDTHS:
+    if name in dtype_cases.WIDTHS:
         arguments["name"] = name
-    said = child.answer(test, arguments)
+    said = worker.answer(test, arguments)
     if said["status"] == "skipped":
         assert name not in selftest.CORE
         assert said["reason"].startswith("the device lacks ")
@@ -37,7 +37,7 @@ def test_matrices(device: vkbackend.Device) -> None:
     index = position(device)
     for shape in device.info.cooperative_matrix:
         values: dict[str, Any] = dataclasses.asdict(shape)
-        if not widths.unknown_matrix(values):
+        if not dtype_cases.unknown_matrix(values):
             assert selftest.matrix(index, values) == "agrees with NumPy"
     with pytest.raises(Skipped, match="cooperative"):
         selftest.no_matrix(index)

@@ -4,14 +4,14 @@ import functools
 import random
 from importlib import import_module
 
-from tests.framework.fusion.graphs import apply, memory, result
-from vkbackend.framework.dtype import DTYPES, float32, int32
-from vkbackend.framework.fusion.build import build_kernel
-from vkbackend.framework.fusion.emit import emit
-from vkbackend.framework.op import REGISTRY
-from vkbackend.framework.pending import Node, Operand
-from vkbackend.framework.shape import Layout
-from vkbackend.shader import compile_glsl
+from tests.framework.codegen.graphs import apply, memory, result
+from vkbackend.framework.base.dtype import DTYPES, float32, int32
+from vkbackend.framework.base.shape import Layout
+from vkbackend.framework.codegen.glsl.elementwise import emit
+from vkbackend.framework.codegen.lower_elementwise import build_kernel
+from vkbackend.framework.dispatch.op import REGISTRY
+from vkbackend.framework.ir.lazy_graph import Node, Operand
+from vkbackend.shader.compiler import compile_glsl
 
 FUSED = 60
 _UNARY = ("neg", "abs", "exp", "relu", "sqrt", "tanh", "sin", "log")

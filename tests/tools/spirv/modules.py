@@ -3,7 +3,7 @@
 import struct
 from collections.abc import Sequence
 
-from vkbackend.spirv_binary import MAGIC
+from vkbackend.shader.spirv_reader import MAGIC
 
 Row = tuple[int, Sequence[int]]
 

@@ -14,7 +14,7 @@ import time
 from collections.abc import Sequence
 
 from vkbackend import ShaderError
-from vkbackend.tools.spirv import assembly
+from vkbackend.tools.spirv import disassemble
 from vkbackend.tools.spirv.lint import lint
 from vkbackend.tools.spirv.report import report
 
@@ -75,7 +75,7 @@ def inspect(words: bytes) -> str:
     try:
         report("mutated", words)
         lint(words)
-        assembly.listing(words)
+        disassemble.listing(words)
     except ShaderError as error:
         return str(error)
     return "whole"

@@ -2,7 +2,7 @@
 
 import functools
 
-from vkbackend.shader import compile_glsl
+from vkbackend.shader.compiler import compile_glsl
 
 HEAD = """#version 460
 #extension GL_EXT_buffer_reference : require

@@ -1,8 +1,8 @@
 import pytest
 
-from vkbackend.tools.spirv import code
+from vkbackend.tools.spirv import instruction
 from vkbackend.tools.spirv.divergence import Divergence
-from vkbackend.tools.spirv.program import read_program
+from vkbackend.tools.spirv.module import read_program
 
 from .shaders import compiled, main_of
 
@@ -14,7 +14,7 @@ def stored_differs(words: bytes) -> bool:
     stores = [
         row
         for _, row in program.entry.instructions()
-        if code.operation(row.opcode) == "Store"
+        if instruction.operation(row.opcode) == "Store"
     ]
     return stores[-1].operands[1] in divergence.values
 

@@ -1,11 +1,11 @@
+from vkbackend.tools.spirv.abstract_interpreter import Values
 from vkbackend.tools.spirv.layout import (
     Member,
     Variable,
     buffer_types,
     shared_variables,
 )
-from vkbackend.tools.spirv.program import read_program
-from vkbackend.tools.spirv.value import Values
+from vkbackend.tools.spirv.module import read_program
 
 from .shaders import compiled
 

@@ -2,9 +2,9 @@ import functools
 
 import pytest
 
-from vkbackend.tools.spirv.command import complaints
+from vkbackend.tools.spirv.cli import complaints
 from vkbackend.tools.spirv.lint import Complaint, lint, reasons
-from vkbackend.tools.spirv.rules import RULES
+from vkbackend.tools.spirv.lint_rules import RULES
 from vkbackend.tools.spirv.target import Target
 
 from .shaders import compiled, main_of

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
+from tests.work import COUNT
 from vkbackend import ShaderError
 from vkbackend.tools.spirv.report import analyse, report
 
-from ...work import COUNT
 from . import modules
 from .generated import fused
 from .listing import Listing, known, listing, needs_spirv_dis
@@ -119,7 +119,7 @@ def test_the_largest_shader_is_inspected_at_little_cost(tmp_path: Any) -> None:
     program = (
         f"import sys\n{COUNT}"
         "sys.settrace(count)\n"
-        "from vkbackend.tools.spirv.command import main\n"
+        "from vkbackend.tools.spirv.cli import main\n"
         "main([sys.argv[1]])\n"
         "sys.settrace(None)\n"
         "print(lines, file=sys.stderr)\n"

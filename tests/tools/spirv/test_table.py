@@ -1,9 +1,9 @@
-from vkbackend.tools.spirv import code, table
+from vkbackend.tools.spirv import instruction, table
 
 
 def test_it_knows_what_the_library_uses() -> None:
     assert table.REVISION >= (1, 6, 7)
-    names = {shape.name for shape in code.shapes().values()}
+    names = {shape.name for shape in instruction.shapes().values()}
     assert {
         "CooperativeMatrixMulAddKHR",
         "CooperativeMatrixLoadTensorNV",
@@ -11,8 +11,8 @@ def test_it_knows_what_the_library_uses() -> None:
         "TypeTensorLayoutNV",
         "AtomicFAddEXT",
     } <= names
-    assert "BFloat16TypeKHR" in code.enumerations()["Capability"].names.values()
-    assert code.enumerant("FPEncoding", 0) == "BFloat16KHR"
+    assert "BFloat16TypeKHR" in instruction.enumerations()["Capability"].names.values()
+    assert instruction.enumerant("FPEncoding", 0) == "BFloat16KHR"
 
 
 def test_every_operand_has_a_kind() -> None:
@@ -22,15 +22,15 @@ def test_every_operand_has_a_kind() -> None:
         "LiteralSpecConstantOpInteger",
     }
     pairs = {"PairLiteralIntegerIdRef", "PairIdRefLiteralInteger", "PairIdRefIdRef"}
-    known = {*code.enumerations(), *code.IDS, *literals, *pairs}
+    known = {*instruction.enumerations(), *instruction.IDS, *literals, *pairs}
     used = {
         operand.rstrip("?*")
-        for shape in code.shapes().values()
+        for shape in instruction.shapes().values()
         for operand in shape.operands
     }
     used |= {
         parameter.rstrip("?*")
-        for kind in code.enumerations().values()
+        for kind in instruction.enumerations().values()
         for parameters in kind.parameters.values()
         for parameter in parameters
     }
@@ -38,5 +38,5 @@ def test_every_operand_has_a_kind() -> None:
 
 
 def test_names_are_unique() -> None:
-    names = [shape.name for shape in code.shapes().values()]
+    names = [shape.name for shape in instruction.shapes().values()]
     assert len(set(names)) == len(names)

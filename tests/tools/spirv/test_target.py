@@ -42,15 +42,15 @@ def test_glsl_with_includes_and_lines(shader: Path) -> None:
 
 
 def test_a_kernel_and_its_variants() -> None:
-    plain = find("matmul/tiled")
-    assert plain.name == "matmul/tiled"
-    half = find("matmul/tiled", dtype="float16")
-    assert half.name == "matmul/tiled float16"
+    plain = find("matmul/gemm_tiled")
+    assert plain.name == "matmul/gemm_tiled"
+    half = find("matmul/gemm_tiled", dtype="float16")
+    assert half.name == "matmul/gemm_tiled float16"
     buffers = report("", half.words)["buffers"]
     assert buffers[0]["members"][0]["type"] == "uint16[]"
-    wide = find("copy/place", dtype="float64")
+    wide = find("copy/slice_update", dtype="float64")
     assert wide.constants == {"SIZE": 8}
-    assert wide.words == find("copy/place").words
+    assert wide.words == find("copy/slice_update").words
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,11 @@ def test_a_kernel_and_its_variants() -> None:
     [
         ("no/kernel", "", r"kernel 'no/kernel': there is no file"),
         ("no.comp", "", r"no.comp: cannot be read: No such file"),
-        ("matmul/tiled", "complex64", r"it has no variant for 'complex64'; there are"),
+        (
+            "matmul/gemm_tiled",
+            "complex64",
+            r"it has no variant for 'complex64'; there are",
+        ),
         ("random", "", r"kernel 'random'"),
     ],
 )

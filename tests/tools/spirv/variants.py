@@ -5,9 +5,9 @@ import zlib
 from collections.abc import Sequence
 
 from vkbackend.errors import ShaderError
-from vkbackend.include import expand
-from vkbackend.shader import glsl_folder, load_kernel_source
-from vkbackend.tools.spirv.command import kernels
+from vkbackend.shader.compiler import glsl_folder, load_kernel_source
+from vkbackend.shader.preprocessor import expand
+from vkbackend.tools.spirv.cli import kernels
 from vkbackend.tools.spirv.target import Target, dtypes, find
 
 ALIKE = (
@@ -19,7 +19,7 @@ ALIKE = (
 )
 """Dtypes whose variants differ little: in types, or in the conversions of an element.
 
-Both are those of `lib/element.glsl`, the same in all kernels.
+Both are those of `lib/dtype.glsl`, the same in all kernels.
 """
 
 

@@ -1,0 +1,158 @@
+"""What an op's gradient rule keeps of a call, worked out once and not for each call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from ..base.shape import TensorSpec
+from ..eager.base_tensor import TensorCore
+from ..eager.node_recorder import OWN
+from .engine import Edge, GradNode, Saved, save
+
+INPUT, OUTPUT, ARGUMENT, NEEDS, SPEC = range(5)
+"""Where an argument of a rule comes from."""
+
+# Quicker than the constructors of named tuples, which are written in Python.
+_tuple: Any = tuple.__new__
+
+
+class Keeping(NamedTuple):
+    """How to leave a tape entry of one op, called with tensors in certain places.
+
+    Attributes
+    ----------
+    name : str
+        The op.
+    rule : callable
+        Its gradient rule, which answers for the tensors that were given.
+    saves : tuple of (str, int, int)
+        For each argument of the rule its name, where it comes from, and its number
+        there.
+    present : tuple of int
+        For each tensor parameter its number among the tensors given, or -1.
+    own : bool
+        Whether the rule is the library's, which answers by its arguments alone.
+    """
+
+    name: str
+    rule: Callable[..., Any]
+    saves: tuple[tuple[str, int, int], ...]
+    present: tuple[int, ...]
+    own: bool
+
+    def leave(
+        self,
+        arguments: Sequence[Any],
+        tensors: Sequence[TensorCore],
+        outputs: Sequence[TensorCore],
+        specs: tuple[TensorSpec, ...],
+        kind: object = None,
+    ) -> None:
+        """Make the first output a result of the op on the tape.
+
+        Parameters
+        ----------
+        arguments : sequence
+            Every argument of the call in the order of the op's parameters.
+        tensors : sequence of TensorCore
+            Those that are tensors.
+        outputs : sequence of TensorCore
+            Results.
+        specs : tuple of TensorSpec
+            Of `tensors`.
+        kind : object or None
+            What the call was known by; see `GradNode`.
+        """
+        # What `edge_of` and `save` do, written out because it is done for each entry.
+        edges: list[Edge | None] = []
+        for each in tensors:
+            if each.requires_grad:
+                node = each.grad_node
+                where = (each, 0) if node is None else (node, each.grad_index)
+                edges.append(_tuple(Edge, where))
+            else:
+                edges.append(None)
+        saved: dict[str, Any] = {}
+        for name, source, at in self.saves:
+            if source == INPUT:
+                each = tensors[at]
+                array = each.array
+                place = array, each.layout, each.device, each.results
+                saved[name] = _tuple(Saved, (*place, array.version, at))
+            elif source == OUTPUT:
+                saved[name] = save(outputs[at], -1 if at else None)
+            elif source == ARGUMENT:
+                saved[name] = arguments[at]
+            elif source == SPEC:
+                saved[name] = specs[at] if at >= 0 else None
+            else:
+                saved[name] = tuple(
+                    [at >= 0 and edges[at] is not None for at in self.present]
+                )
+        first = outputs[0]
+        first.requires_grad = True
+        first.grad_node = GradNode(
+            self.name,
+            self.rule,
+            tuple(edges),
+            specs,
+            saved,
+            kind if self.own else None,
+        )
+
+
+def keeping(
+    name: str,
+    rule: tuple[Callable[..., Any], Sequence[str]],
+    parameters: tuple[Sequence[str], Sequence[str], Sequence[str]],
+    given: Sequence[str],
+) -> Keeping:
+    """Return how an op leaves tape entries.
+
+    Parameters
+    ----------
+    name : str
+        The op.
+    rule : (callable, sequence of str)
+        Its gradient rule and the names that it takes.
+    parameters : (sequence of str, sequence of str, sequence of str)
+        Names of the op's parameters, of those that are tensors, and of its outputs.
+    given : sequence of str
+        Tensor parameters that a tensor is given for, in order.
+    """
+    function, wanted = rule
+    names, tensors, outputs = (list(each) for each in parameters)
+    order = list(given)
+    saves = []
+    for each in wanted:
+        if each in order:
+            saves.append((each, INPUT, order.index(each)))
+        elif each in names:
+            saves.append((each, ARGUMENT, names.index(each)))
+        elif each in outputs:
+            saves.append((each, OUTPUT, outputs.index(each)))
+        elif each == "needs":
+            saves.append((each, NEEDS, 0))
+        elif each.endswith("_spec"):
+            tensor = each.removesuffix("_spec")
+            saves.append((each, SPEC, order.index(tensor) if tensor in order else -1))
+    present = tuple(order.index(each) if each in order else -1 for each in tensors)
+    own = getattr(function, "__module__", "").startswith(OWN)
+    if -1 in present:
+        function = _without_absent(function, present)
+    return Keeping(name, function, tuple(saves), present, own)
+
+
+def _without_absent(
+    rule: Callable[..., Any], present: tuple[int, ...]
+) -> Callable[..., Any]:
+    """Drop the answers for tensor parameters that were given no tensor."""
+
+    def answers(**arguments: Any) -> tuple[Any, ...]:
+        result = rule(**arguments)
+        if not isinstance(result, tuple):
+            result = (result,)
+        return tuple(answer for answer, at in zip(result, present) if at >= 0)
+
+    return answers

@@ -1,0 +1,1 @@
+"""Autotuning: settings, keys and cached results."""

@@ -1,0 +1,1 @@
+"""What every layer above stands on: errors, dtypes, shapes, devices, modes."""

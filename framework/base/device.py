@@ -1,0 +1,249 @@
+"""Devices that tensors live on: the host, and every Vulkan device."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import warnings
+from collections import OrderedDict
+from collections.abc import Callable
+from types import FrameType
+from typing import TYPE_CHECKING, Protocol
+
+import vkbackend
+from vkbackend import config, fork_safety
+from vkbackend.errors import NoVulkanError, ReentrantError
+
+if TYPE_CHECKING:
+    from ..ir.lazy_graph import Node
+    from ..scheduler.plan import Plan
+
+KEPT_PLANS = 256
+"""Schedules kept per device; the least recently used one goes first."""
+
+
+class Device:
+    """Where a tensor's elements are; compare devices with `is` or `==`.
+
+    Attributes
+    ----------
+    name : str
+        "cpu" for the host, otherwise the name that the driver reports.
+    is_gpu : bool
+        Whether operations run through Vulkan.
+    lock : RLock
+        Held where what tensors hold must not change.
+    """
+
+    name = "cpu"
+    is_gpu = False
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        fork_safety.renew(self, "lock", threading.RLock)
+
+    def __repr__(self) -> str:
+        return f"device({self.name!r})"
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Flight(Protocol):
+    """A submission, and what is to be noted once it is known to have been taken."""
+
+    def settle(self) -> None:
+        """Note it, or that it was not taken; may be called again if interrupted."""
+
+
+class GpuDevice(Device):
+    """A Vulkan device with the work that is pending on it.
+
+    Attributes
+    ----------
+    gpu : vkbackend.Device
+        The device layer's object.
+    pending : list of Node
+        Operations asked for and not yet run, in order.
+    flight : Flight or None
+        The last submission, as long as it has not been settled.
+    running : frame or None
+        The call that submits now; or one that did, if an interrupt ended it.
+    reads : int
+        Reads since all was submitted that left something pending.
+    left : int
+        Nodes, the first of `pending`, that the last read left.
+    plans : OrderedDict
+        Schedules by graph structure.
+    walks : OrderedDict
+        Backward passes by the tape's structure; see `autograd.backward_cache`.
+    missed_walks : int
+        Backward passes in a row that were not known.
+    fusing : bool
+        Whether operations may join one kernel.
+    """
+
+    is_gpu = True
+
+    def __init__(self, gpu: vkbackend.Device) -> None:
+        super().__init__()
+        self.gpu = gpu
+        self.name = gpu.info.name
+        self.pending: list[Node] = []
+        self.flight: Flight | None = None
+        self.running: FrameType | None = None
+        self.reads = 0
+        self.left = 0
+        self.plans: OrderedDict[object, Plan] = OrderedDict()
+        self.walks: OrderedDict[object, object] = OrderedDict()
+        self.missed_walks = 0
+        self.fusing = True
+
+    def begin(self) -> None:
+        """Begin a call that submits: the caller, which sets `running` to None at last.
+
+        The lock is held, here and by everyone who submits. It does not keep out signal
+        handlers and finalizers of the same thread, of which one may come between what
+        the call has found pending and what it notes of that.
+
+        Raises
+        ------
+        ReentrantError
+            Within such a call.
+        """
+        if self.running is not None and self.within():
+            raise ReentrantError(
+                f"{self.name}: a submission is asked for within another one of the same"
+                " thread, by a signal handler or a finalizer; let it set a flag, and"
+                " read or evaluate tensors once it has returned"
+            )
+        self.running = sys._getframe(1)
+        if self.flight is not None:
+            self.finish()
+
+    def within(self) -> bool:
+        """Return whether the caller runs within a call that submits."""
+        frame = None if self.running is None else sys._getframe(1)
+        while frame is not None and frame is not self.running:
+            frame = frame.f_back
+        return frame is not None
+
+    def settle(self) -> None:
+        """Finish what an interrupt left of the last submission; not within one."""
+        if self.flight is not None and not self.within():
+            self.finish()
+
+    def finish(self) -> None:
+        """Note what became of the submission that was made, or tried, last."""
+        if self.flight is not None:
+            self.flight.settle()
+            self.flight = None
+
+    def __str__(self) -> str:
+        info = self.gpu.info
+        return f"{info.name} ({info.driver_name} {info.driver_info})"
+
+
+CPU = Device()
+
+_lock = threading.Lock()
+fork_safety.renew(sys.modules[__name__], "_lock", threading.Lock)
+_opened: dict[vkbackend.Device, GpuDevice] = {}
+_keepers: list[Callable[[], object]] = []
+_said: set[str] = set()
+
+
+def device(selector: str | int | Device | None = None) -> Device:
+    """Return a device.
+
+    Parameters
+    ----------
+    selector : str, int, Device or None
+        "cpu" is the host; a number counts the Vulkan devices, best first; any other
+        text is part of a device's name. None, or "gpu", takes the environment variable
+        `VKBACKEND_DEVICE`, and without it the best Vulkan device.
+
+    Returns
+    -------
+    Device
+        The same for the same selector, until the device is closed or lost. With None
+        the host device, with one warning, when there is no usable Vulkan device.
+
+    Raises
+    ------
+    NoVulkanError
+        If a device was asked for, also by "gpu", and there is none such.
+    """
+    if isinstance(selector, Device):
+        return selector
+    wanted = config.DEVICE.read() if selector in (None, "gpu") else selector
+    if wanted == "cpu":
+        return CPU
+    if wanted not in (None, ""):
+        return _wrap(vkbackend.open_device(wanted))
+    try:
+        gpu = vkbackend.open_device()
+    except NoVulkanError as error:
+        if selector == "gpu":
+            raise
+        _say_once(f"no Vulkan device is usable, so the host computes: {error}")
+        return CPU
+    if gpu.info.kind == "software":
+        _say_once(f"{gpu.info.name} is a software device: no GPU driver was found")
+    return _wrap(gpu)
+
+
+def devices() -> list[str]:
+    """Return the names of the Vulkan devices, best first, then "cpu"."""
+    try:
+        found = [physical.info.name for physical in vkbackend.devices()]
+    except NoVulkanError:
+        found = []
+    return [*found, "cpu"]
+
+
+def opened_devices() -> list[GpuDevice]:
+    """Return the Vulkan devices in use."""
+    with _lock:
+        _forget_unusable()
+        return list(_opened.values())
+
+
+def _wrap(gpu: vkbackend.Device) -> GpuDevice:
+    with _lock:
+        _forget_unusable()
+        found = _opened.get(gpu)
+        if found is None:
+            found = GpuDevice(gpu)
+            if gpu.usable:
+                _opened[gpu] = found
+                gpu.at_close.append(_forget_unusable)
+        return found
+
+
+def _forget_unusable() -> None:
+    """Let go of devices that are closed or lost, with what is kept for them."""
+    gone = [gpu for gpu in list(_opened) if not gpu.usable]
+    if gone:
+        for forget in _keepers:
+            forget()
+    # Last, for what an interrupt leaves of it is done another time.
+    for gpu in gone:
+        _opened.pop(gpu, None)
+
+
+def when_one_is_gone(forget: Callable[[], object]) -> None:
+    """Call a function after a device has been closed, or lost.
+
+    It is to forget what is kept for devices, which would keep that one, with its plans
+    and kernels.
+    """
+    _keepers.append(forget)
+
+
+def _say_once(message: str) -> None:
+    with _lock:
+        known = message in _said
+        _said.add(message)
+    if not known:
+        warnings.warn(f"vkbackend: {message}", stacklevel=3)

@@ -1,0 +1,208 @@
+"""Random numbers: Philox4x32-10, counter-based, the same stream on host and device.
+
+A draw is named by four words: the 64-bit key (the seed) and the 64-bit number of the
+call. Element `i` of a call takes word `i % 4` of the block with counter
+(i // 4, call), so draws depend neither on the device nor on how work is scheduled.
+Bits, integers and uniform draws are the same to the last bit everywhere; normal and
+exponential draws up to rounding, because devices round divisions and square roots
+differently.
+Source: Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3", SC 2011.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+
+import numpy as np
+
+from vkbackend import fork_safety
+
+from . import trace_hooks
+
+Stream = tuple[int, int, int, int]
+"""Key (low, high) and call number (low, high), each a 32-bit word."""
+
+_WORD = 0xFFFFFFFF
+_MULTIPLIERS = (np.uint64(0xD2511F53), np.uint64(0xCD9E8D57))
+_WEYL = (np.uint32(0x9E3779B9), np.uint32(0xBB67AE85))
+
+
+class Generator:
+    """A seeded sequence of streams.
+
+    Parameters
+    ----------
+    seed : int or None
+        64 bits; None takes one from the operating system.
+
+    Examples
+    --------
+    >>> generator = Generator(7)
+    >>> state = generator.get_state()
+    >>> first = generator.stream()
+    >>> generator.set_state(state)
+    >>> generator.stream() == first
+    True
+    """
+
+    def __init__(self, seed: int | None = None) -> None:
+        self._lock = threading.Lock()
+        fork_safety.renew(self, "_lock", threading.Lock)
+        self._read = False
+        self.manual_seed(secrets.randbits(64) if seed is None else seed)
+
+    def manual_seed(self, seed: int) -> Generator:
+        """Start again from `seed` and return self."""
+        self.set_state((seed & (1 << 64) - 1, 0))
+        return self
+
+    def initial_seed(self) -> int:
+        """Return the seed."""
+        trace = trace_hooks.listener()
+        if trace is not None:
+            self._read = True
+            trace.called(self)
+        return self.seed
+
+    def _fingerprint(self) -> list[object]:
+        """Return what a trace depends on that has asked for the seed."""
+        return [self.seed]
+
+    def get_state(self) -> tuple[int, int]:
+        """Return the seed and the number of calls so far."""
+        trace_hooks.once("the state of a generator is read, which each draw changes")
+        with self._lock:
+            return self.seed, self.calls
+
+    def set_state(self, state: tuple[int, int]) -> None:
+        """Go on from a state that `get_state` returned."""
+        trace_hooks.refuse(
+            "a generator is seeded inside, which happens once; seed outside"
+        )
+        with self._lock:
+            self.seed, self.calls = state
+        if self._read:
+            trace_hooks.structure_changed()
+
+    def stream(self) -> Stream:
+        """Return the next call's stream."""
+        call = self.reserve(1)
+        words = self.seed & _WORD, self.seed >> 32, call & _WORD, call >> 32
+        trace = trace_hooks.listener()
+        return words if trace is None else trace.drawn(self, words)
+
+    def reserve(self, count: int) -> int:
+        """Take the streams of so many calls and return the number of the first."""
+        with self._lock:
+            call = self.calls
+            self.calls += count
+        return call
+
+    def give_back(self, state: tuple[int, int], count: int) -> None:
+        """Go back to a state if so many streams, and no others, were taken since."""
+        with self._lock:
+            if (self.seed, self.calls) == (state[0], state[1] + count):
+                self.calls = state[1]
+
+
+default_generator = Generator()
+
+
+def manual_seed(seed: int) -> Generator:
+    """Seed the default generator, so that what follows can be repeated; return it."""
+    return default_generator.manual_seed(seed)
+
+
+def initial_seed() -> int:
+    """Return the seed of the default generator."""
+    return default_generator.initial_seed()
+
+
+def get_rng_state() -> tuple[int, int]:
+    """Return the state of the default generator."""
+    return default_generator.get_state()
+
+
+def set_rng_state(state: tuple[int, int]) -> None:
+    """Set the state of the default generator."""
+    default_generator.set_state(state)
+
+
+def wrapped(value: int, bits: int) -> int:
+    """Return the signed integer of so many bits that is `value` modulo 2^bits."""
+    return (value + (1 << bits - 1)) % (1 << bits) - (1 << bits - 1)
+
+
+def philox(counters: np.ndarray, key: tuple[int, int]) -> np.ndarray:
+    """Return Philox4x32-10 blocks.
+
+    Parameters
+    ----------
+    counters : numpy.ndarray, shape (n, 4), uint32
+        One counter per block.
+    key : tuple of int
+        Two 32-bit words.
+
+    Returns
+    -------
+    numpy.ndarray, shape (n, 4), uint32
+    """
+    c0, c1, c2, c3 = (counters[:, k].astype(np.uint64) for k in range(4))
+    k0, k1 = np.uint32(key[0]), np.uint32(key[1])
+    with np.errstate(over="ignore"):
+        for _ in range(10):
+            p0, p1 = c0 * _MULTIPLIERS[0], c2 * _MULTIPLIERS[1]
+            c0, c1, c2, c3 = (
+                (p1 >> np.uint64(32)) ^ c1 ^ np.uint64(k0),
+                p1 & np.uint64(_WORD),
+                (p0 >> np.uint64(32)) ^ c3 ^ np.uint64(k1),
+                p0 & np.uint64(_WORD),
+            )
+            k0, k1 = k0 + _WEYL[0], k1 + _WEYL[1]
+    return np.stack([c0, c1, c2, c3], axis=1).astype(np.uint32)
+
+
+def bits(count: int, stream: Stream) -> np.ndarray:
+    """Return `count` draws of 32 bits, as uint32."""
+    blocks = -(-count // 4)
+    counters = np.zeros((blocks, 4), np.uint32)
+    counters[:, 0] = np.arange(blocks, dtype=np.uint32)
+    counters[:, 1], counters[:, 2] = stream[2], stream[3]
+    return philox(counters, stream[:2]).reshape(-1)[:count]
+
+
+def uniform(count: int, stream: Stream) -> np.ndarray:
+    """Return `count` float32 draws from [0, 1), multiples of 2^-24."""
+    words = bits(count, stream)
+    return (words >> np.uint32(8)).astype(np.float32) * np.float32(2.0**-24)
+
+
+def exponential(count: int, stream: Stream) -> np.ndarray:
+    """Return `count` float32 draws from the exponential distribution of mean 1."""
+    draws: np.ndarray = -np.log1p(-uniform(count, stream))
+    return draws
+
+
+def normal(count: int, stream: Stream) -> np.ndarray:
+    """Return `count` float32 standard normal draws; none is beyond 5.77.
+
+    Source: Box and Muller, "A Note on the Generation of Random Normal Deviates", 1958.
+    """
+    draws = uniform(-(-count // 2) * 2, stream).astype(np.float64)
+    radius = np.sqrt(-2.0 * np.log1p(-draws[0::2]))
+    angle = 2.0 * np.pi * draws[1::2]
+    pairs = np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1)
+    kept: np.ndarray = pairs.reshape(-1)[:count]
+    return kept.astype(np.float32)
+
+
+def integers(count: int, stream: Stream, span: int) -> np.ndarray:
+    """Return `count` draws from [0, span), for a span up to 2^32, as int64.
+
+    Source: Lemire, "Fast Random Integer Generation in an Interval", 2019, without the
+    rejection: probabilities are off by less than span / 2^32.
+    """
+    products = bits(count, stream).astype(np.uint64) * np.uint64(span)
+    upper: np.ndarray = products >> np.uint64(32)
+    return upper.astype(np.int64)

@@ -1,0 +1,242 @@
+"""Shape rules: broadcasting, strides, views and dimension collapsing; pure integers."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from .dtype import DType
+from .errors import ShapeError
+from .validation import as_int, as_int_or_ints
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """Shape and dtype of a tensor: all that a shape rule may look at."""
+
+    shape: Shape
+    dtype: DType
+
+    @property
+    def numel(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self.shape)
+
+
+class Layout(NamedTuple):
+    """Where the elements of a tensor lie in its storage, counted in elements."""
+
+    shape: Shape
+    strides: tuple[int, ...]
+    offset: int = 0
+
+    @staticmethod
+    @functools.lru_cache(maxsize=4096)
+    def contiguous(shape: Shape) -> Layout:
+        """Return the layout of a fresh row-major tensor."""
+        return interned(Layout(shape, contiguous_strides(shape)))
+
+    @property
+    def numel(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def is_contiguous(self) -> bool:
+        """Whether the elements lie one after the other in row-major order."""
+        expected = 1
+        for size, stride in zip(reversed(self.shape), reversed(self.strides)):
+            if size != 1 and stride != expected:
+                return False
+            expected *= size
+        return True
+
+    def expand(self, shape: Shape) -> Layout:
+        """Return the layout broadcast to `shape`, which must be compatible."""
+        if shape == self.shape:
+            return self
+        added = len(shape) - len(self.shape)
+        strides = (0,) * added + tuple(
+            0 if size == 1 and wanted != 1 else stride
+            for size, wanted, stride in zip(self.shape, shape[added:], self.strides)
+        )
+        return Layout(shape, strides, self.offset)
+
+    def permute(self, dims: Sequence[int]) -> Layout:
+        """Return the layout with its dimensions in the order `dims`."""
+        return Layout(
+            tuple(self.shape[dim] for dim in dims),
+            tuple(self.strides[dim] for dim in dims),
+            self.offset,
+        )
+
+    def reshape(self, shape: Shape) -> Layout | None:
+        """Return the same elements in `shape`, or None if that needs a copy."""
+        if self.is_contiguous or self.numel == 0:
+            return Layout(shape, contiguous_strides(shape), self.offset)
+        groups = collapse(self.shape, [self.strides])
+        strides: list[int] = []
+        remaining = list(shape)
+        for size, stride in zip(groups.shape, groups.strides[0]):
+            taken: list[int] = []
+            while math.prod(taken) < size and remaining:
+                taken.append(remaining.pop(0))
+            if math.prod(taken) != size:
+                return None
+            strides.extend(stride * step for step in contiguous_strides(tuple(taken)))
+        strides.extend(0 for _ in remaining)
+        return Layout(shape, tuple(strides), self.offset)
+
+
+MOST_INTERNED = 1 << 14
+_interned: dict[Layout, Layout] = {}
+
+
+def interned(layout: Layout) -> Layout:
+    """Return the one object that stands for equal layouts.
+
+    Caches look layouts up by identity. Past `MOST_INTERNED` all are forgotten, after
+    which an equal layout is another object: such caches miss then, no more.
+    """
+    if len(_interned) >= MOST_INTERNED:
+        _interned.clear()
+    return _interned.setdefault(layout, layout)
+
+
+@functools.lru_cache(maxsize=4096)
+def spec_of(shape: Shape, dtype: DType) -> TensorSpec:
+    """Return a spec; the same object for the same arguments while it is remembered."""
+    return TensorSpec(shape, dtype)
+
+
+def contiguous_strides(shape: Shape) -> tuple[int, ...]:
+    """Return row-major strides in elements."""
+    strides = []
+    step = 1
+    for size in reversed(shape):
+        strides.append(step)
+        step *= size
+    return tuple(reversed(strides))
+
+
+def broadcast_shapes(name: str, *shapes: Shape) -> Shape:
+    """Return the common shape of operands under NumPy's broadcasting rule.
+
+    Raises
+    ------
+    ShapeError
+        If two sizes of one dimension differ and neither is 1; the message starts
+        with `name`.
+    """
+    if shapes.count(shapes[0]) == len(shapes):
+        return shapes[0]
+    result: list[int] = []
+    for position in range(1, max(map(len, shapes)) + 1):
+        sizes = {s[-position] for s in shapes if len(s) >= position} - {1}
+        if len(sizes) > 1:
+            listed = ", ".join(str(shape) for shape in shapes)
+            raise ShapeError(
+                f"{name}: shapes do not broadcast: {listed}; dimension -{position} has"
+                f" sizes {sorted(sizes)}, which must be equal or 1"
+            )
+        result.append(sizes.pop() if sizes else 1)
+    return tuple(reversed(result))
+
+
+def normalize_dim(name: str, dim: int, ndim: int) -> int:
+    """Return `dim` counted from the front.
+
+    Raises
+    ------
+    ShapeError
+        If a tensor of `ndim` dimensions has no such dimension.
+    TypeError
+        If it is no whole number.
+    """
+    dim = as_int(f"{name}: dim", dim)
+    if not -ndim <= dim < ndim:
+        raise ShapeError(
+            f"{name}: there is no dimension {dim}: the tensor has {ndim};"
+            f" dim must be from {-ndim} to {ndim - 1}"
+        )
+    return dim % ndim
+
+
+def normalize_dims(
+    name: str, dim: int | Sequence[int] | None, ndim: int
+) -> tuple[int, ...]:
+    """Return the dimensions sorted and counted from the front; None means all.
+
+    Raises
+    ------
+    ShapeError
+        If one does not exist or is named twice.
+    """
+    if dim is None:
+        return tuple(range(ndim))
+    given = as_int_or_ints(f"{name}: dim", dim)
+    if isinstance(given, int):
+        return (normalize_dim(name, given, ndim),)
+    dims = sorted(normalize_dim(name, each, ndim) for each in given)
+    if len(set(dims)) != len(dims):
+        raise ShapeError(f"{name}: a dimension is named twice: {given}")
+    return tuple(dims)
+
+
+class Collapsed(NamedTuple):
+    """An iteration space with as few dimensions as its operands allow."""
+
+    shape: Shape
+    strides: tuple[tuple[int, ...], ...]
+
+
+def collapse(shape: Shape, strides: Sequence[tuple[int, ...]]) -> Collapsed:
+    """Merge neighbouring dimensions that every operand walks in one stride.
+
+    Parameters
+    ----------
+    shape : Shape
+        The iteration shape.
+    strides : sequence of tuple of int
+        Strides of each operand over that shape.
+
+    Returns
+    -------
+    Collapsed
+        At least one dimension, none of size 1 except when all are.
+    """
+    sizes: list[int] = []
+    merged: list[list[int]] = [[] for _ in strides]
+    for dim, size in enumerate(shape):
+        if size == 1:
+            continue
+        joins = bool(sizes) and all(
+            walked[-1] == operand[dim] * size
+            for walked, operand in zip(merged, strides)
+        )
+        if joins:
+            sizes[-1] *= size
+            for walked, operand in zip(merged, strides):
+                walked[-1] = operand[dim]
+        else:
+            sizes.append(size)
+            for walked, operand in zip(merged, strides):
+                walked.append(operand[dim])
+    if not sizes:
+        return Collapsed((1,), tuple((0,) for _ in strides))
+    return Collapsed(tuple(sizes), tuple(tuple(walked) for walked in merged))
+
+
+def ceil_div(value: int, divisor: int) -> int:
+    """Return `value / divisor` rounded up."""
+    return -(-value // divisor)

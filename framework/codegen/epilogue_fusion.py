@@ -1,0 +1,244 @@
+"""Which element-wise kernels of a plan become the epilogue of a product.
+
+A matrix product or convolution whose result is read by one element-wise kernel alone,
+element by element, hands it on in registers: bias, activation, residual, scale and cast
+cost no memory traffic of their own, and the product itself is never stored.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..autotune import autotune
+from ..base.dtype import bfloat16, float16, float32
+from ..base.shape import Layout
+from ..base.trace_hooks import Changing, StreamWord
+from ..ir.kernel_call import At, Dispatch
+from ..ir.lazy_graph import Node, Value
+from .glsl.epilogue import epilogue_size, takes_epilogue, with_epilogue
+from .ir.program import Program
+from .lower_elementwise import FusedKernel, build_kernel
+
+if TYPE_CHECKING:
+    from vkbackend import DeviceInfo
+
+MAX_PUSH = 128
+"""Bytes of push constants that every device has (Vulkan 1.0 limits table)."""
+
+Answer = Callable[[Node], Sequence[Dispatch]]
+
+
+class Arguments(NamedTuple):
+    """The arguments of an epilogue by name.
+
+    Attributes
+    ----------
+    used, written : dict of str to (int, int)
+        Slot and offset in bytes of each operand, and of each result.
+    words : dict of str to number
+    scalars : dict of str to (int, int)
+        Node, and position among its numbers.
+    """
+
+    used: dict[str, tuple[int, int]]
+    written: dict[str, tuple[int, int]]
+    words: dict[str, float]
+    scalars: dict[str, tuple[int, int]]
+
+
+NO_EPILOGUE = Arguments({}, {}, {}, {})
+
+
+class Joined(NamedTuple):
+    """A product and its epilogue.
+
+    Attributes
+    ----------
+    product : int
+        The node that multiplies.
+    unit : list of int
+        The element-wise nodes.
+    dispatches : sequence of Dispatch
+        Of the product; the last one takes the epilogue.
+    kernel : FusedKernel
+        The element-wise nodes as a kernel.
+    source : str
+        GLSL of the last dispatch.
+    """
+
+    product: int
+    unit: list[int]
+    dispatches: Sequence[Dispatch]
+    kernel: FusedKernel
+    source: str
+
+    def arguments(self, slots: Mapping[int, int]) -> Arguments:
+        """Return what the epilogue adds to the arguments of the product's kernel.
+
+        Parameters
+        ----------
+        slots : mapping of int to int
+            Number of each value, by `id`.
+        """
+        kernel = self.kernel
+        return Arguments(
+            {f"epilogue.{n}": (slots[id(v)], at) for n, v, at in kernel.inputs},
+            {f"epilogue.{n}": (slots[id(v)], 0) for n, v in kernel.outputs},
+            {f"epilogue.{n}": count for n, count in kernel.words if n != "quads"},
+            {
+                f"epilogue.s{k}": (self.unit[member], at)
+                for k, (member, at) in enumerate(kernel.scalars)
+            },
+        )
+
+
+def join_products(
+    gpu: DeviceInfo,
+    nodes: Sequence[Node],
+    units: Sequence[list[int]],
+    wanted: set[int],
+    held: Collection[int],
+    state: Collection[int],
+) -> dict[int, Joined]:
+    """Return the products that take a unit as their epilogue, by its first node.
+
+    The product then runs in the unit's place, which is always possible, since nothing
+    else reads it.
+
+    Parameters
+    ----------
+    gpu : DeviceInfo
+        Where they run.
+    nodes : sequence of Node
+    units : sequence of list of int
+        Which nodes share a kernel.
+    wanted : set of int
+        Values that leave their kernel, by `id`.
+    held, state : collection of int
+        Values, by `id`, that somebody holds, and that a replay may write over.
+    """
+    unit_of = {number: unit[0] for unit in units for number in unit}
+    readers: dict[int, set[int]] = {}
+    for number in unit_of:
+        for value in nodes[number].values:
+            readers.setdefault(id(value), set()).add(unit_of[number])
+    found = {}
+    for unit in units:
+        members = [nodes[number] for number in unit]
+        if not all(node.op.is_elementwise for node in members):
+            continue
+        if _replaces(members, wanted, state):
+            continue
+        for product in _products(nodes, units, unit, readers):
+            if id(nodes[product].outputs[0]) in held:
+                continue
+            joined = _joined(gpu, nodes, product, unit, wanted)
+            if joined is not None:
+                found[unit[0]] = joined
+                break
+    return found
+
+
+def _replaces(
+    members: Sequence[Node], wanted: Collection[int], state: Collection[int]
+) -> bool:
+    """Return whether a result may lie where an operand does, were it no epilogue."""
+    sizes = {
+        (value.numel, value.dtype.itemsize)
+        for node in members
+        for value in node.outputs
+        if id(value) in wanted
+    }
+    return any(
+        id(value) in state and (value.numel, value.dtype.itemsize) in sizes
+        for node in members
+        for value in node.values
+    )
+
+
+def _products(
+    nodes: Sequence[Node],
+    units: Sequence[list[int]],
+    unit: list[int],
+    readers: Mapping[int, set[int]],
+) -> list[int]:
+    """Return the products that a unit alone reads, in row-major order; latest first."""
+    read = {id(value) for number in unit for value in nodes[number].values}
+    return [
+        other[0]
+        for other in reversed(units)
+        if len(other) == 1
+        and nodes[other[0]].op.line_dims
+        and id(nodes[other[0]].outputs[0]) in read
+        and readers[id(nodes[other[0]].outputs[0])] == {unit[0]}
+        and _in_order(nodes, unit, nodes[other[0]].outputs[0])
+    ]
+
+
+def _in_order(nodes: Sequence[Node], unit: list[int], value: Value) -> bool:
+    """Return whether a unit reads a value element by element, and so all of it."""
+    shape = nodes[unit[0]].layouts[0].shape
+    return value.dtype in (float32, float16, bfloat16) and all(
+        operand.layout == Layout.contiguous(shape)
+        for number in unit
+        for operand in nodes[number].inputs
+        if operand.value is value
+    )
+
+
+def _joined(
+    gpu: DeviceInfo,
+    nodes: Sequence[Node],
+    product: int,
+    unit: list[int],
+    wanted: set[int],
+) -> Joined | None:
+    node = nodes[product]
+    if math.prod(node.layouts[0].shape[-node.op.line_dims :]) % 4:
+        return None  # the four neighbours of an epilogue lie in one line
+    dispatches = _with_place(gpu, node)
+    writers = [row for row in dispatches if "out" in map(_memory, row.push.values())]
+    last = dispatches[-1]
+    if writers != [last] or last.push["out_"] not in ("out", At("out", 0)):
+        return None
+    if not takes_epilogue(last.kernel):
+        return None
+    members = [nodes[number] for number in unit]
+    kernel = build_kernel(members, wanted, product=node.outputs[0])
+    assert isinstance(kernel.program, Program)
+    # Replays could not change what is pushed.
+    changing = Changing | StreamWord
+    numbers = [members[member].numbers[at] for member, at in kernel.scalars]
+    if any(isinstance(number, changing) for number in numbers):
+        return None
+    if _push_size(last) + epilogue_size(kernel.program) > MAX_PUSH:
+        return None
+    source = with_epilogue(last.kernel, kernel.program)
+    return Joined(product, unit, dispatches, kernel, source)
+
+
+def _with_place(gpu: DeviceInfo, node: Node) -> Sequence[Dispatch]:
+    """Return a product's kernels, of which the last takes an epilogue if one can.
+
+    What was measured quickest alone may have no place for one; the op's own rule then
+    saves a kernel, and all that is written and read in between.
+    """
+    placed, params = node.op.placed(node), dict(node.params)
+    found = node.op.dispatches(gpu, placed, params)
+    question = node.op.question(node)
+    if question is None or takes_epilogue(found[-1].kernel):
+        return found
+    with autotune.forcing(question, autotune.DEFAULT):
+        return node.op.dispatches(gpu, placed, params)
+
+
+def _memory(value: object) -> object:
+    return value.memory if isinstance(value, At) else value
+
+
+def _push_size(dispatch: Dispatch) -> int:
+    """Return the bytes of a kernel's own arguments: addresses, and words of 4 bytes."""
+    words = sum(isinstance(value, int | float) for value in dispatch.push.values())
+    return 8 * (len(dispatch.push) - words) + (4 * words + 7) // 8 * 8

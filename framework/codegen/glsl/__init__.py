@@ -1,0 +1,1 @@
+"""GLSL text of kernel programs."""

@@ -1,0 +1,165 @@
+"""GLSL that combines values: two of them, and those of a group of invocations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...base.dtype import DTYPES
+from ..ir.row_program import COMBINE, Fold, RowProgram
+
+SHUFFLED = ("float", "int", "uint")
+"""Types that every subgroup can exchange."""
+
+
+def folding(program: RowProgram) -> list[str]:
+    """Declare `combine_how` of two values, and `group_n` for each fold of a program.
+
+    Every invocation of a workgroup must call the latter, each once.
+    """
+    folds = dict(_folds(program))
+    pairs = {(fold.combine, _type(fold)) for fold in folds.values()}
+    lines = [
+        f"{kind} combine_{how}({kind} old, {kind} new)"
+        f" {{ return {_combined(how, kind)}; }}"
+        for how, kind in sorted(pairs)
+    ]
+    if program.group == 1:
+        return lines
+    for kind in sorted({_type(f) for f in folds.values() if not _shuffles(program, f)}):
+        lines.append(f"shared {kind} shared_{kind}[gl_WorkGroupSize.x];")
+    for number, fold in folds.items():
+        made = _over_subgroups if _shuffles(program, fold) else _over_memory
+        made = _over_vectors if folds_as_blocks(program, fold) else made
+        lines += made(program, number, fold)
+    return lines
+
+
+_ZEROS = {"max": "&", "min": "|"}
+"""What keeps the greater, and the lesser, of a positive and a negative zero."""
+
+
+def _combined(how: str, kind: str) -> str:
+    """Return the expression that combines two values of a type.
+
+    Of zeros of both signs max and min choose by the sign: by their order, invocations
+    of a group would not agree.
+    """
+    if how not in _ZEROS or kind != "float":
+        return COMBINE[how]
+    bits = f"floatBitsToUint(new) {_ZEROS[how]} floatBitsToUint(old)"
+    return f"new == old ? uintBitsToFloat({bits}) : {COMBINE[how]}"
+
+
+def uses_subgroups(program: RowProgram) -> bool:
+    """Whether a fold of the program passes values within subgroups."""
+    return any(_shuffles(program, fold) for _, fold in _folds(program))
+
+
+def place_in_workgroup(program: RowProgram) -> str:
+    """Return the number of an invocation, such that those of a subgroup follow."""
+    if uses_subgroups(program):
+        return "gl_SubgroupID * gl_SubgroupSize + gl_SubgroupInvocationID"
+    return "gl_LocalInvocationIndex"
+
+
+def _folds(program: RowProgram) -> Iterator[tuple[int, Fold]]:
+    for number, step in enumerate(program.instructions):
+        if isinstance(step, Fold):
+            yield number, step
+
+
+def _type(fold: Fold) -> str:
+    return DTYPES[fold.result].glsl
+
+
+def _shuffles(program: RowProgram, fold: Fold) -> bool:
+    return program.subgroup > 0 and program.group > 1 and _type(fold) in SHUFFLED
+
+
+def folds_as_blocks(program: RowProgram, fold: Fold) -> bool:
+    """Whether `group_n` takes four values, and combines them as blocks would be."""
+    return program.as_blocks and _shuffles(program, fold)
+
+
+def _over_vectors(program: RowProgram, number: int, fold: Fold) -> list[str]:
+    """Fold four values of each invocation as if they had been read in vectors.
+
+    A subgroup has read four vectors: invocation `part` has elements 4 * part to
+    4 * part + 3 of them. Those at the same place of the vectors are combined first.
+    """
+    kind, lanes, how = _type(fold), program.subgroup, fold.combine
+    of_vectors = [lanes // 4, lanes // 2]
+    of_places = _halves(lanes // 4)
+    lines = [
+        f"    {name} = combine_{how}({name}, subgroupShuffleXor({name}, {distance}u));"
+        for name in "xyzw"
+        for distance in (*of_vectors, *of_places)
+    ]
+    parameters = ", ".join(f"{kind} {name}" for name in "xyzw")
+    return [
+        f"{kind} group_{number}({parameters}) {{",
+        *lines,
+        f"    return combine_{how}(combine_{how}(x, z), combine_{how}(y, w));",
+        "}",
+    ]
+
+
+def _over_memory(program: RowProgram, number: int, fold: Fold) -> list[str]:
+    """Fold in a tree; a barrier at the end leaves the memory to the next fold."""
+    kind = _type(fold)
+    other = f"shared_{kind}[at + half_size]"
+    return [
+        f"{kind} group_{number}({kind} value) {{",
+        f"    uint at = {place_in_workgroup(program)}, part = at % GROUP;",
+        f"    shared_{kind}[at] = value;",
+        "    for (uint half_size = GROUP / 2; half_size > 0; half_size /= 2) {",
+        "        barrier();",
+        "        if (part < half_size) {",
+        f"            value = combine_{fold.combine}(value, {other});",
+        f"            shared_{kind}[at] = value;",
+        "        }",
+        "    }",
+        "    barrier();",
+        f"    value = shared_{kind}[at - part];",
+        "    barrier();",
+        "    return value;",
+        "}",
+    ]
+
+
+def _over_subgroups(program: RowProgram, number: int, fold: Fold) -> list[str]:
+    """Fold within subgroups, then what these found, through memory of its own."""
+    kind, size = _type(fold), program.subgroup
+    inner = min(program.group, size)
+    lines = [
+        f"{kind} group_{number}({kind} value) {{",
+        *_exchanges(fold, inner),
+        "    return value;",
+        "}",
+    ]
+    subgroups = program.group // size
+    if subgroups <= 1:
+        return lines
+    first = f"gl_SubgroupID / {subgroups}u * {subgroups}u"
+    lines[-2:-2] = [
+        f"    if (subgroupElect()) shared_{number}[gl_SubgroupID] = value;",
+        "    barrier();",
+        f"    uint other = {first} + gl_SubgroupInvocationID % {subgroups}u;",
+        f"    value = shared_{number}[other];",
+        *_exchanges(fold, subgroups),
+    ]
+    return [f"shared {kind} shared_{number}[gl_WorkGroupSize.x / {size}u];", *lines]
+
+
+def _exchanges(fold: Fold, count: int) -> list[str]:
+    """Combine values of `count` neighbours, a power of two, so that each has all."""
+    how = fold.combine
+    return [
+        f"    value = combine_{how}(value, subgroupShuffleXor(value, {distance}u));"
+        for distance in _halves(count)
+    ]
+
+
+def _halves(count: int) -> list[int]:
+    """Return `count` / 2, / 4 and so on down to 1, for a power of two."""
+    return [count >> k for k in range(1, count.bit_length())]

@@ -1,0 +1,73 @@
+"""GLSL that finds where the operands of a program over rows lie in memory."""
+
+from __future__ import annotations
+
+from ..ir.row_program import RowPattern, RowProgram
+from .packing import LANES
+
+
+def row_offsets(program: RowProgram) -> list[str]:
+    """Find where each pattern's row begins: b{k}."""
+    if not program.patterns:
+        return []
+    lines = _divided("row", program.row_rank, "known", "r")
+    for k, pattern in enumerate(program.patterns):
+        terms = [f"p{k}_offset"] if pattern.offset else []
+        terms += _terms(k, "row", pattern.rows, "r")
+        lines.append(f"uint b{k} = {' + '.join(terms) or '0u'};")
+    return lines
+
+
+def column_offsets(program: RowProgram, used: set[int]) -> list[str]:
+    """Find where four elements of each pattern are: o{k}_0 to o{k}_3."""
+    if not used:
+        return []
+    lines = []
+    for lane in LANES[:1] if program.quads else LANES:
+        number = "4u * column" if program.quads else f"column_{lane}"
+        lines += _divided("column", program.column_rank, number, "c", str(lane))
+        for k in sorted(used):
+            steps = program.patterns[k].columns
+            terms = [f"b{k}", *_terms(k, "column", steps, f"c{lane}")]
+            lines.append(f"uint o{k}_{lane} = {' + '.join(terms)};")
+    if program.quads:
+        lines += [
+            f"uint o{k}_{lane} = o{k}_0{_next(k, program.patterns[k], lane)};"
+            for k in sorted(used)
+            for lane in LANES[1:]
+        ]
+    return lines
+
+
+def _next(k: int, pattern: RowPattern, lane: int) -> str:
+    """Return what `lane` adds to the offset of the first of four elements."""
+    last = pattern.columns[-1]
+    if last == "0":
+        return ""
+    stride = f" * p{k}_column{len(pattern.columns) - 1}" if last == "s" else ""
+    return f" + {lane}u{stride}"
+
+
+def _divided(
+    side: str, rank: int, number: str, names: str, suffix: str = ""
+) -> list[str]:
+    """Split a number into coordinates of one side of the iteration space."""
+    rest = f"{names}{suffix}_rest"
+    lines = [f"uint {rest} = {number};"]
+    for dim in range(rank - 1, 0, -1):
+        size = f"{side}_size{dim}"
+        quotient = f"{names}{suffix}_q{dim}"
+        lines += [
+            f"uint {quotient} = divide({rest}, {side}_magic{dim}, {side}_shift{dim});",
+            f"uint {names}{suffix}_{dim} = {rest} - {quotient} * {size};",
+            f"{rest} = {quotient};",
+        ]
+    return [*lines, f"uint {names}{suffix}_0 = {rest};"]
+
+
+def _terms(k: int, side: str, steps: tuple[str, ...], names: str) -> list[str]:
+    return [
+        f"{names}_{dim}" + (f" * p{k}_{side}{dim}" if step == "s" else "")
+        for dim, step in enumerate(steps)
+        if step != "0"
+    ]

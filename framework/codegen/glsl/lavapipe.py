@@ -1,0 +1,102 @@
+"""GLSL that moves whole vectors on software devices, whose compilers gather otherwise.
+
+Lavapipe (Mesa 22.3 and 25.0, read and measured) loads from memory lane by lane, in a
+loop of some five cycles for each. Only where it can see that an address is the same for
+all lanes, and no branch is open, does it load once and spread the value. Of such loads
+from neighbouring words, each kept by one lane, LLVM makes one load of a vector. It sees
+constants and what is read from push constants, but not the number of a workgroup;
+`told` therefore reads the digits of that from the push block. What is loaded so costs
+next to nothing; stores stay a loop over lanes, and take words of 64 bits.
+
+Elements have four bytes. A vector is one of them for each lane, and a block is a run of
+vectors that is numbered like the workgroup that handles it.
+"""
+
+from __future__ import annotations
+
+from ...base.dtype import DTYPES
+from .packing import ALIGNMENT, LANES, XYZW, decode, encode
+
+BLOCK_EXTENSIONS = ("GL_KHR_shader_subgroup_basic", "GL_KHR_shader_subgroup_shuffle")
+
+DIGITS = 8
+MOST_TOLD = DIGITS**DIGITS
+"""Values of a digit, of which there are as many; numbers that can be told."""
+
+DIGIT_FIELD = (f"digit[{DIGITS}]", "uint")
+DIGIT_BYTES = 4 * DIGITS
+DIGIT_WORDS = [(f"digit[{value}]", value) for value in range(DIGITS)]
+"""The field of the push block, its size, and the arguments that fill it."""
+
+_BITS = DIGITS.bit_length() - 1
+_TOLD = " | ".join(
+    f"args.digit[number >> {_BITS * k}u & {DIGITS - 1}u] << {_BITS * k}u"
+    for k in range(DIGITS)
+)
+
+
+def block_functions(lanes: int, vectors: int) -> list[str]:
+    """Declare blocks of some vectors, and what `load_vectors` and the like call.
+
+    `told(number)` is the number, seen to be the same for all lanes. `pick` of an
+    element for each lane is the own one. `pair` of two vectors is the own word of the
+    two, one behind the other.
+    """
+    given = ", ".join(f"uvec4 four{k}" for k in range(lanes // 4))
+    elements = [f"four{k // 4}.{XYZW[k % 4]}" for k in range(lanes)]
+    chosen = elements[-1]
+    for k in reversed(range(lanes - 1)):
+        chosen = f"lane == {k}u ? {elements[k]} : {chosen}"
+    return [
+        f"struct Block {{ uvec4 four[{lanes * vectors // 4}]; }};",
+        "layout(buffer_reference, std430, buffer_reference_align ="
+        f" {ALIGNMENT['uvec4']}) restrict readonly buffer Blocks {{ Block at[]; }};",
+        "layout(buffer_reference, std430, buffer_reference_align ="
+        f" {ALIGNMENT['uint64_t']}) restrict writeonly buffer Words"
+        " { uint64_t at[]; };",
+        f"uint told(uint number) {{ return {_TOLD}; }}",
+        f"uint pick({given}) {{",
+        "    uint lane = gl_SubgroupInvocationID;",
+        f"    return {chosen};",
+        "}",
+        "uint64_t pair(uint low, uint high) {",
+        "    uint lane = gl_SubgroupInvocationID;",
+        f"    uint place = 2u * lane & {lanes - 1}u;",
+        "    uint low_first = subgroupShuffle(low, place);",
+        "    uint low_second = subgroupShuffle(low, place + 1u);",
+        "    uint high_first = subgroupShuffle(high, place);",
+        "    uint high_second = subgroupShuffle(high, place + 1u);",
+        f"    bool lower = lane < {lanes // 2}u;",
+        "    return packUint2x32(uvec2(lower ? low_first : high_first,",
+        "                              lower ? low_second : high_second));",
+        "}",
+    ]
+
+
+def load_vectors(k: int, dtype: str, block: str, number: int, lanes: int) -> list[str]:
+    """Read x{k}_0 to x{k}_3 from four vectors of a block, from vector `number` on.
+
+    No branch may be open around it.
+    """
+    lines = []
+    for j in LANES:
+        fours = range((number + j) * lanes // 4, (number + j + 1) * lanes // 4)
+        words = ", ".join(f"{block}.four[{four}]" for four in fours)
+        lines.append(
+            f"{DTYPES[dtype].glsl} x{k}_{j} = {decode(dtype, f'pick({words})')};"
+        )
+    return lines
+
+
+def store_vectors(k: int, dtype: str, first: str, lanes: int) -> list[str]:
+    """Write y{k}_0 to y{k}_3 into four vectors, from word number `first` on.
+
+    Each address is computed alone, in 32 bits: one that two stores share is kept for
+    every lane, in 64 bits.
+    """
+    words = [encode(dtype, f"y{k}_{lane}") for lane in LANES]
+    return [
+        f"words{k}.at[{first} + {j * lanes}u + gl_SubgroupInvocationID]"
+        f" = pair({words[2 * j]}, {words[2 * j + 1]});"
+        for j in range(2)
+    ]

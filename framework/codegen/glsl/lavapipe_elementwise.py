@@ -1,0 +1,112 @@
+"""The GLSL text of a fused element-wise program that reads blocks: see `lavapipe`."""
+
+from __future__ import annotations
+
+from ..ir.program import Program, push_fields
+from .elementwise import (
+    PACK_WORDS,
+    buffer_types,
+    compute,
+    compute_quad,
+    extensions,
+    functions,
+    includes,
+    interface,
+    load,
+    quad_lines,
+)
+from .lavapipe import (
+    BLOCK_EXTENSIONS,
+    DIGIT_FIELD,
+    block_functions,
+    load_vectors,
+    store_vectors,
+)
+
+
+def emit_blocks(program: Program, lanes: int, rounds: int) -> str:
+    """Return the compute shader of a program, for a software device.
+
+    Elements have four bytes. Those past the last whole block are one workgroup's, which
+    finds each four of them alone.
+
+    Parameters
+    ----------
+    program : Program
+        What to compute; its operands are read in order, or are scalars.
+    lanes : int
+        Invocations of a subgroup, and of a workgroup.
+    rounds : int
+        How often an invocation takes four elements.
+    """
+    return "\n".join(
+        [
+            "#version 460",
+            "#extension GL_EXT_buffer_reference : require",
+            *(f"#extension {name} : require" for name in BLOCK_EXTENSIONS),
+            *extensions(program, wide=True),
+            *includes(program),
+            *interface(
+                [*push_fields(program), DIGIT_FIELD], buffer_types(program, wide=True)
+            ),
+            *PACK_WORDS,
+            *block_functions(lanes, 4 * rounds),
+            *functions(program),
+            *compute(program),
+            "void main() {",
+            *(f"    {line}" for line in _main(program, lanes, rounds)),
+            "}",
+            "",
+        ]
+    )
+
+
+def _main(program: Program, lanes: int, rounds: int) -> list[str]:
+    kinds = buffer_types(program, wide=True)
+    lines = [
+        f"{kinds.get(name, kind)} {name} = args.{name};"
+        for name, kind in push_fields(program)
+    ]
+    linear = [k for k, access in enumerate(program.accesses) if access.kind == "linear"]
+    for k, access in enumerate(program.accesses):
+        lines += (
+            [f"Blocks blocks{k} = Blocks(in{k});"]
+            if k in linear
+            else load(k, access, wide=True)
+        )
+    for k in range(len(program.outputs)):
+        lines.append(f"Words words{k} = Words(out{k});")
+    lines += [
+        f"uint number = linear_workgroup(), whole = quads / {lanes * rounds}u;",
+        "bool inside = number < whole;",
+        # The last workgroup may read a block of another, but writes nothing of it.
+        "uint block = told(min(number, whole - 1u));",
+    ]
+    for number in range(rounds):
+        body = _round(program, lanes, number, rounds)
+        lines += ["{", *(f"    {line}" for line in body), "}"]
+    return [
+        *lines,
+        "if (!inside) {",
+        f"    uint i = whole * {lanes * rounds}u + gl_SubgroupInvocationID;",
+        f"    for (; i < quads; i += {lanes}u) {{",
+        *(f"        {line}" for line in quad_lines(program, True, linear)),
+        "    }",
+        "}",
+    ]
+
+
+def _round(program: Program, lanes: int, number: int, rounds: int) -> list[str]:
+    """Load, compute and store four elements a lane."""
+    lines = []
+    for k, access in enumerate(program.accesses):
+        if access.kind == "linear":
+            block = f"blocks{k}.at[block]"
+            lines += load_vectors(k, access.dtype, block, 4 * number, lanes)
+    lines += compute_quad(program)
+    lines.append("if (inside) {")
+    first = f"number * {2 * lanes * rounds}u + {2 * lanes * number}u"
+    for k, output in enumerate(program.outputs):
+        stored = store_vectors(k, output.dtype, first, lanes)
+        lines += [f"    {line}" for line in stored]
+    return [*lines, "}"]

@@ -1,0 +1,438 @@
+"""The GLSL text of a fused program over rows.
+
+A group of invocations shares a row; each takes four elements a round. A pass walks over
+the row: it loads, computes, folds and writes. What folds give is known to the whole
+group before the next pass begins.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from ...base.dtype import DTYPES
+from ..ir.program import MADE, Program, Reference
+from ..ir.row_program import (
+    Fold,
+    Pass,
+    Passes,
+    RowProgram,
+    identity,
+    passes,
+    row_fields,
+)
+from .elementwise import (
+    PACK_WORDS,
+    argument,
+    emit,
+    extensions,
+    function_names,
+    functions,
+    includes,
+    interface,
+)
+from .group_reduce import folding, folds_as_blocks, place_in_workgroup, uses_subgroups
+from .indexing import column_offsets, row_offsets
+from .lavapipe import DIGIT_FIELD, block_functions
+from .lavapipe_elementwise import emit_blocks
+from .lavapipe_rowwise import block_operands, vector_rounds
+from .packing import (
+    LANES,
+    QUAD_WORDS,
+    SINGLE_WORD,
+    WIDE,
+    element,
+    load_quad,
+    store_element,
+    store_quad,
+    unpack,
+)
+from .wide import emit_pairs
+
+
+def emit_any(
+    program: Program | RowProgram,
+    wide: bool = False,
+    rounds: int = 1,
+    lanes: int = 0,
+    siblings: bool = False,
+) -> str:
+    """Return the compute shader of a program of any kind."""
+    if isinstance(program, RowProgram):
+        return emit_rows(program, wide, lanes)
+    if program.pairs:
+        return emit_pairs(program, siblings)
+    if lanes:
+        return emit_blocks(program, lanes, rounds)
+    return emit(program, wide, rounds, siblings)
+
+
+def emit_rows(program: RowProgram, wide: bool = False, lanes: int = 0) -> str:
+    """Return the compute shader of a program over rows.
+
+    Parameters
+    ----------
+    program : RowProgram
+        What to compute.
+    wide : bool, default False
+        Move memory in 64-bit words; see `elementwise.emit`.
+    lanes : int, default 0
+        Invocations of a workgroup that reads a row as a whole block, see `lavapipe`.
+    """
+    schedule = passes(program, keep=program.rounds > 0)
+    fields = [*row_fields(program), *([DIGIT_FIELD] if lanes else [])]
+    return "\n".join(
+        [
+            "#version 460",
+            "#extension GL_EXT_buffer_reference : require",
+            *extensions(program, wide),
+            *_row_extensions(program, lanes),
+            *includes(program),
+            f"const uint GROUP = {program.group}u;",
+            *interface(fields, _buffer_types(program, wide)),
+            *(PACK_WORDS if wide else ()),
+            *(block_functions(lanes, 4 * program.rounds) if lanes else ()),
+            *functions(program),
+            *folding(program),
+            *_globals(program),
+            *_pass_functions(program, schedule),
+            "void main() {",
+            *(f"    {line}" for line in _main(program, schedule, wide, lanes)),
+            "}",
+            "",
+        ]
+    )
+
+
+def _row_extensions(program: RowProgram, lanes: int) -> list[str]:
+    names = {1: "GL_EXT_shader_8bit_storage", 2: "GL_EXT_shader_16bit_storage"}
+    alone = {
+        DTYPES[output.dtype].itemsize
+        for output in program.outputs
+        if not program.quads or program.per_row[output.instruction]
+    }
+    needed = [names[size] for size in sorted(alone & names.keys())]
+    if program.rounds > 1 and not lanes:
+        needed.append("GL_EXT_control_flow_attributes")
+    if uses_subgroups(program):
+        needed += ["GL_KHR_shader_subgroup_basic", "GL_KHR_shader_subgroup_shuffle"]
+    return [f"#extension {name} : require" for name in needed]
+
+
+def _buffer_types(program: RowProgram, wide: bool) -> dict[str, str]:
+    """Return the buffer type of each operand that is in memory, by argument name."""
+    kinds = {}
+    for k, access in enumerate(program.accesses):
+        words = "uint"
+        if access.kind == "quad" or (access.kind == "linear" and program.quads):
+            words = QUAD_WORDS[DTYPES[access.dtype].itemsize][0]
+            words = WIDE.get(words, words) if wide else words
+        if access.kind not in MADE:
+            kinds[f"in{k}"] = f"In_{words}"
+    for k, output in enumerate(program.outputs):
+        size = DTYPES[output.dtype].itemsize
+        words = SINGLE_WORD[size]
+        if program.quads and not program.per_row[output.instruction]:
+            words = QUAD_WORDS[size][0]
+            words = WIDE.get(words, words) if wide else words
+        kinds[f"out{k}"] = f"Out_{words}"
+    return kinds
+
+
+def _type(program: RowProgram, reference: Reference) -> str:
+    source, number = reference
+    if source == "in":
+        return DTYPES[program.accesses[number].dtype].glsl
+    return DTYPES[program.instructions[number].result].glsl
+
+
+def _globals(program: RowProgram) -> list[str]:
+    """Declare what is the same for all elements of a row."""
+    lines = [f"{kind} s{k};" for k, kind in enumerate(program.scalars)]
+    lines += [f"{kind} factor{k};" for k, kind in enumerate(program.factors)]
+    for k, access in enumerate(program.accesses):
+        if access.per_row:
+            lines.append(f"{DTYPES[access.dtype].glsl} x{k};")
+    for n, step in enumerate(program.instructions):
+        if program.per_row[n]:
+            lines.append(f"{DTYPES[step.result].glsl} v{n};")
+    return lines
+
+
+def _step(program: RowProgram, number: int) -> str:
+    """Return the call that computes a step."""
+    step = program.instructions[number]
+    assert not isinstance(step, Fold)
+    arguments = ", ".join(
+        argument(program, DTYPES[kind], reference, step.glsl == "x")
+        for kind, reference in zip(step.types, step.arguments)
+    )
+    name = function_names(program)[step._replace(arguments=())]
+    return f"v{number} = {name}({arguments});"
+
+
+def _name(reference: Reference) -> str:
+    return f"{'x' if reference.source == 'in' else 'v'}{reference.number}"
+
+
+class _Signature:
+    """What the function of a pass takes, and what it answers, by name and type."""
+
+    def __init__(self, program: RowProgram, schedule: Passes, number: int) -> None:
+        walk = schedule.passes[number]
+        loads = [Reference("in", k) for k in walk.loads]
+        self.takes = {_name(key): _type(program, key) for key in (*loads, *walk.kept)}
+        # A value that is folded, written or kept leaves under a name of its own.
+        self.answers: dict[str, tuple[str, str]] = {}
+        for n in walk.folds:
+            step = program.instructions[n]
+            kind = DTYPES[step.types[0]]
+            taken = argument(program, kind, step.arguments[0])
+            self.answers[f"t{n}"] = (kind.glsl, taken)
+        for k in walk.outputs:
+            output = program.outputs[k]
+            kind = DTYPES[output.dtype]
+            self.answers[f"y{k}"] = (kind.glsl, f"v{output.instruction}")
+        for key in schedule.kept:
+            if key.source == "op" and key.number in walk.steps:
+                self.answers[f"h{key.number}"] = (_type(program, key), _name(key))
+
+
+def _pass_functions(program: RowProgram, schedule: Passes) -> list[str]:
+    """Return for each pass the function over one element."""
+    lines = []
+    for number, walk in enumerate(schedule.passes):
+        signature = _Signature(program, schedule, number)
+        parameters = [f"{kind} {name}" for name, kind in signature.takes.items()]
+        parameters += [
+            f"out {kind} {name}" for name, (kind, _) in signature.answers.items()
+        ]
+        lines.append(f"void pass{number}({', '.join(parameters)}) {{")
+        for n in walk.steps:
+            kind = DTYPES[program.instructions[n].result].glsl
+            lines.append(f"    {kind} {_step(program, n)}")
+        for name, (_, value) in signature.answers.items():
+            lines.append(f"    {name} = {value};")
+        lines.append("}")
+    return lines
+
+
+def _main(program: RowProgram, schedule: Passes, wide: bool, lanes: int) -> list[str]:
+    kinds = _buffer_types(program, wide)
+    globals_ = {f"s{k}" for k in range(len(program.scalars))}
+    globals_ |= {f"factor{k}" for k in range(len(program.factors))}
+    lines = []
+    for name, kind in row_fields(program):
+        declared = "" if name in globals_ else f"{kinds.get(name, kind)} "
+        lines.append(f"{declared}{name} = args.{name};")
+    known = "min(row, rows - 1u)"
+    lines += [
+        f"uint at = {place_in_workgroup(program)}, part = at % GROUP;",
+        "uint row = linear_workgroup() * (gl_WorkGroupSize.x / GROUP) + at / GROUP;",
+        f"uint known = {f'told({known})' if lanes else known};",
+        "uint first = known * columns;",
+        "bool leads = part == 0u && row < rows;",
+        *row_offsets(program),
+        *(block_operands(program) if lanes else ()),
+    ]
+    for k, access in enumerate(program.accesses):
+        if access.per_row:
+            lines.append(f"x{k} = {_one(program, k, 'known', f'b{access.pattern}')};")
+    lines += _row_steps(program, schedule.before)
+    for key in schedule.kept:
+        size = 4 * program.rounds
+        lines.append(f"{_type(program, key)} kept_{_name(key)}[{size}];")
+    for number in range(len(schedule.passes)):
+        lines += _pass(program, schedule, number, wide, lanes)
+    return lines
+
+
+def _row_steps(program: RowProgram, numbers: Iterable[int]) -> list[str]:
+    """Compute steps of the row, and write those that are outputs."""
+    lines = []
+    for n in numbers:
+        step = program.instructions[n]
+        if isinstance(step, Fold):
+            how, lanes = step.combine, [f"a{n}_{lane}" for lane in LANES]
+            if folds_as_blocks(program, step):
+                value = f"group_{n}({', '.join(lanes)})"
+            else:
+                pairs = [f"combine_{how}({lanes[j]}, {lanes[j + 1]})" for j in (0, 2)]
+                value = f"combine_{how}({', '.join(pairs)})"
+                value = value if program.group == 1 else f"group_{n}({value})"
+            lines.append(f"v{n} = {value};")
+        else:
+            lines.append(_step(program, n))
+        for k, output in enumerate(program.outputs):
+            if output.instruction == n:
+                stored = store_element(k, output.dtype, f"v{n}", "row")
+                lines.append(f"if (leads) {stored}")
+    return lines
+
+
+def _one(program: RowProgram, k: int, number: str, place: str) -> str:
+    """Return one element of an access: the `number`-th of a draw, or by its place."""
+    access = program.accesses[k]
+    if access.kind in MADE:
+        return f"{_draw(program, k, f'({number} >> 2)')}[{number} & 3u]"
+    return element(access.dtype, k, "0u" if access.kind == "single" else place)
+
+
+def _draw(program: RowProgram, k: int, number: str) -> str:
+    """Return four elements that are in no memory."""
+    access = program.accesses[k]
+    made = re.sub(r"\bi\b", number, MADE[access.kind])
+    if access.kind == "index":
+        return made
+    words = [f"s{access.pattern + word}" for word in range(4)]
+    made = made.replace("key", f"uvec2({words[0]}, {words[1]})")
+    return made.replace("call", f"uvec2({words[2]}, {words[3]})")
+
+
+def _pass(
+    program: RowProgram, schedule: Passes, number: int, wide: bool, lanes: int
+) -> list[str]:
+    """Walk over the row once, then compute what follows from it."""
+    walk = schedule.passes[number]
+    lines = []
+    for n in walk.folds:
+        step = program.instructions[n]
+        assert isinstance(step, Fold)
+        kind = DTYPES[step.result].glsl
+        for lane in LANES:
+            lines.append(f"{kind} a{n}_{lane} = {identity(step.combine, kind)};")
+    applied = _apply(program, schedule, number)
+    if lanes:
+        lines += vector_rounds(program, walk, applied, lanes)
+        return lines + _row_steps(program, walk.after)
+    body = [*_place(program), *_load(program, walk, wide), *applied]
+    body += _store(program, walk, wide)
+    lines += [_loop(program), *(f"    {line}" for line in body), "}"]
+    return lines + _row_steps(program, walk.after)
+
+
+def _loop(program: RowProgram) -> str:
+    if program.rounds == 1:
+        return "{ const uint round_ = 0u;"
+    if program.rounds:
+        return (
+            "[[unroll]] for (uint round_ = 0u;"
+            f" round_ < {program.rounds}u; ++round_) {{"
+        )
+    each = "GROUP" if program.quads else "(4u * GROUP)"
+    rounds = f"(columns - 1u) / {each} + 1u"
+    return f"for (uint round_ = 0u, rounds = {rounds}; round_ < rounds; ++round_) {{"
+
+
+def _place(program: RowProgram) -> list[str]:
+    """Find the columns of four elements, and whether they are in the row."""
+    if program.quads:
+        lines = ["uint column = round_ * GROUP + part;"]
+        if not program.exact:
+            lines.append("bool inside = column < columns;")
+            lines.append("column = min(column, columns - 1u);")
+        return [*lines, "uint i = first + column;"]
+    lines = []
+    for lane in LANES:
+        at = f"(4u * round_ + {lane}u) * GROUP + part"
+        if program.neighbours:
+            at = f"4u * (round_ * GROUP + part) + {lane}u"
+        lines.append(f"uint column_{lane} = {at};")
+        if not program.exact:
+            lines.append(f"bool inside_{lane} = column_{lane} < columns;")
+            lines.append(f"column_{lane} = min(column_{lane}, columns - 1u);")
+        lines.append(f"uint e_{lane} = first + column_{lane};")
+    return lines
+
+
+def _load(program: RowProgram, walk: Pass, wide: bool) -> list[str]:
+    """Read four elements of each operand of a pass."""
+    used = {
+        program.accesses[k].pattern
+        for k in walk.loads
+        if program.accesses[k].kind in ("quad", "gather")
+    }
+    lines = column_offsets(program, used)
+    for k in walk.loads:
+        access = program.accesses[k]
+        kind = DTYPES[access.dtype].glsl
+        if access.kind == "quad" or (access.kind == "linear" and program.quads):
+            place = "i" if access.kind == "linear" else f"(o{access.pattern}_0 >> 2)"
+            lines += load_quad(k, DTYPES[access.dtype].itemsize, place, wide)
+            values = [unpack(access.dtype, k, lane) for lane in LANES]
+        elif access.kind in MADE and program.quads:
+            vector = "vec4" if kind == "float" else "uvec4"
+            lines.append(f"{vector} d{k} = {_draw(program, k, 'i')};")
+            values = [f"d{k}[{lane}]" for lane in LANES]
+        else:
+            linear = access.kind == "linear"
+            values = [
+                _one(
+                    program,
+                    k,
+                    f"e_{lane}",
+                    f"e_{lane}" if linear else f"o{access.pattern}_{lane}",
+                )
+                for lane in LANES
+            ]
+        lines += [f"{kind} x{k}_{lane} = {values[lane]};" for lane in LANES]
+    return lines
+
+
+def _apply(program: RowProgram, schedule: Passes, number: int) -> list[str]:
+    """Compute a pass for each of four elements, fold, and keep what is kept."""
+    walk = schedule.passes[number]
+    signature = _Signature(program, schedule, number)
+    kept = {_name(key) for key in walk.kept}
+    lines = []
+    for lane in LANES:
+        at = f"[4u * round_ + {lane}u]"
+        for name, (kind, _) in signature.answers.items():
+            lines.append(f"{kind} {name}_{lane};")
+        arguments = [
+            f"kept_{name}{at}" if name in kept else f"{name}_{lane}"
+            for name in signature.takes
+        ]
+        arguments += [f"{name}_{lane}" for name in signature.answers]
+        lines.append(f"pass{number}({', '.join(arguments)});")
+        for key in schedule.kept:
+            if key.source == "op" and key.number in walk.steps:
+                lines.append(f"kept_v{key.number}{at} = h{key.number}_{lane};")
+            elif key.source == "in" and key.number in walk.loads:
+                lines.append(f"kept_x{key.number}{at} = x{key.number}_{lane};")
+        inside = _inside(program, lane)
+        for n in walk.folds:
+            step = program.instructions[n]
+            assert isinstance(step, Fold)
+            old = f"a{n}_{lane}"
+            new = f"combine_{step.combine}({old}, t{n}_{lane})"
+            new = f"{inside} ? {new} : {old}" if inside else new
+            lines.append(f"{old} = {new};")
+    return lines
+
+
+def _inside(program: RowProgram, lane: int) -> str:
+    """Return the condition that an element is in the row; nothing if it always is."""
+    if program.exact:
+        return ""
+    return "inside" if program.quads else f"inside_{lane}"
+
+
+def _store(program: RowProgram, walk: Pass, wide: bool) -> list[str]:
+    """Write four elements of each output of a pass."""
+    lines = []
+    if program.quads:
+        for k in walk.outputs:
+            lines += store_quad(k, program.outputs[k].dtype, wide, rounded=True)
+        if not lines:
+            return []
+        condition = "row < rows" if program.exact else "inside && row < rows"
+        return [f"if ({condition}) {{", *(f"    {line}" for line in lines), "}"]
+    for k in walk.outputs:
+        for lane in LANES:
+            inside = _inside(program, lane)
+            condition = f"{inside} && row < rows" if inside else "row < rows"
+            dtype = program.outputs[k].dtype
+            stored = store_element(k, dtype, f"y{k}_{lane}", f"e_{lane}")
+            lines.append(f"if ({condition}) {stored}")
+    return lines

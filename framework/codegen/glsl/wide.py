@@ -1,0 +1,219 @@
+"""The GLSL text of a fused element-wise program whose invocations take more elements.
+
+That is two groups of four, "apart" by as many groups as there are invocations in a
+workgroup, so that neighbours still read neighbouring memory; "four" such groups; or two
+"joined": side by side, so that 16 bytes of 2-byte elements move at once. All groups are
+read before the first is computed with. A measurement chooses it: see
+`elementwise_variants`.
+"""
+
+from __future__ import annotations
+
+from ...base.dtype import DTYPES
+from ..ir.horizontal import INVOCATION
+from ..ir.program import Program, push_fields
+from .elementwise import (
+    buffer_types,
+    compute,
+    compute_quad,
+    declarations,
+    extensions,
+    functions,
+    includes,
+    interface,
+    load,
+    load_words,
+    offsets,
+    unpack_words,
+)
+from .packing import QUAD_WORDS, quad_words
+
+PAIR_WORDS = {1: "uvec2", 2: "uvec4"}
+"""GLSL type that holds eight neighbouring elements, by the size of one."""
+
+_HALVES = {1: ("x", "y"), 2: ("xy", "zw")}
+
+GROUPS = {"apart": 2, "four": 4, "joined": 2}
+"""Groups of four elements that an invocation takes."""
+
+
+def _places(program: Program) -> list[str]:
+    """Return the number of each group, and those that may be read in their place."""
+    count = GROUPS[program.pairs]
+    if program.pairs == "joined":
+        lines = ["uint i_0 = 2u * number;", "uint i_1 = i_0 + 1u;"]
+    else:
+        # Workgroups take `count` times as many groups as they have invocations.
+        width = "gl_WorkGroupSize.x"
+        lines = [f"uint i_0 = number / {width} * {count - 1}u * {width} + number;"]
+        for group in range(1, count):
+            lines.append(f"uint i_{group} = i_{group - 1} + {width};")
+    lines.append("if (i_0 >= quads) return;")
+    for group in range(1, count):
+        # A group that there is not is read and computed as the first.
+        lines += [
+            f"bool has_{group} = i_{group} < quads;",
+            f"uint j_{group} = has_{group} ? i_{group} : i_0;",
+        ]
+    return lines
+
+
+def _groups(program: Program) -> list[tuple[int, str]]:
+    """Return each group's number, and where it is read."""
+    return [(k, f"j_{k}" if k else "i_0") for k in range(GROUPS[program.pairs])]
+
+
+def emit_pairs(program: Program, siblings: bool = False) -> str:
+    """Return the compute shader of a program with `pairs`.
+
+    Parameters
+    ----------
+    program : Program
+        What to compute. If `pairs` is "joined", operands of narrow elements that are
+        read in order begin at multiples of eight elements.
+    siblings : bool, default False
+        Run it for several sets of arguments at once; see `ir.horizontal`.
+    """
+    kinds = buffer_types(program, wide=False)
+    pairs = {
+        f"pair_{side}{k}": f"{side.capitalize()}_{PAIR_WORDS[size]}"
+        for side, k, size in _joined(program)
+    }
+    return "\n".join(
+        [
+            "#version 460",
+            "#extension GL_EXT_buffer_reference : require",
+            *extensions(program, wide=False),
+            *includes(program),
+            *interface(push_fields(program), kinds | pairs, siblings),
+            *functions(program),
+            *compute(program),
+            "void main() {",
+            *(f"    {line}" for line in _main(program, siblings)),
+            "}",
+            "",
+        ]
+    )
+
+
+def _joined(program: Program) -> list[tuple[str, int, int]]:
+    """Return what moves eight elements at once: "in" or "out", number, element size."""
+    if program.pairs != "joined":
+        return []
+    moved = [
+        ("in", k, DTYPES[access.dtype].itemsize)
+        for k, access in enumerate(program.accesses)
+        if access.kind == "linear"
+    ]
+    moved += [
+        ("out", k, DTYPES[output.dtype].itemsize)
+        for k, output in enumerate(program.outputs)
+    ]
+    return [each for each in moved if each[2] in PAIR_WORDS]
+
+
+def _main(program: Program, siblings: bool) -> list[str]:
+    joined = _joined(program)
+    whole = {k: size for side, k, size in joined if side == "in"}
+    written = {k for side, k, _ in joined if side == "out"}
+    lines = declarations(program, False, siblings)
+    for k, access in enumerate(program.accesses):
+        if access.kind == "scalar":
+            lines += load(k, access, wide=False)
+    lines += [
+        f"uint number = {INVOCATION if siblings else 'linear_invocation()'};",
+        *_places(program),
+        *_read(program, whole),
+    ]
+    groups = _groups(program)
+    for k, output in enumerate(program.outputs):
+        lines += _held("t", k, DTYPES[output.dtype].itemsize, len(groups))
+    for group, place in groups:
+        body = _computed(program, group)
+        lines += [f"{{ uint i = {place};", *(f"    {line}" for line in body), "}"]
+    for k, output in enumerate(program.outputs):
+        size = DTYPES[output.dtype].itemsize
+        lines += _written(k, size, k in written, len(groups))
+    return lines
+
+
+def _held(name: str, k: int, size: int, groups: int) -> list[str]:
+    """Declare the words of groups of four elements."""
+    words, count = QUAD_WORDS[size]
+    held = [f"{name}{k}_{p}_{group}" for group in range(groups) for p in range(count)]
+    return [f"{words} {', '.join(held)};"]
+
+
+def _by_groups(program: Program, whole: dict[int, int]) -> list[int]:
+    """Return the operands that are read four elements at a time."""
+    return [
+        k
+        for k, access in enumerate(program.accesses)
+        if access.kind in ("linear", "row") and k not in whole
+    ]
+
+
+def _read(program: Program, whole: dict[int, int]) -> list[str]:
+    """Read what lies in order, before anything is computed."""
+    grouped, groups = _by_groups(program, whole), _groups(program)
+    lines = []
+    for k in (*whole, *grouped):
+        size = DTYPES[program.accesses[k].dtype].itemsize
+        lines += _held("h", k, size, len(groups))
+    first, second = [], []
+    for k, size in whole.items():
+        low, high = _HALVES[size]
+        words = PAIR_WORDS[size]
+        first += [
+            f"{words} pair{k} = In_{words}(in{k}).at[number];",
+            f"h{k}_0_0 = pair{k}.{low}, h{k}_0_1 = pair{k}.{high};",
+        ]
+        second.append(f"h{k}_0_0 = h{k}_0_1 = in{k}.at[i_0];")
+    if whole:
+        lines += ["if (has_1) {", *(f"    {line}" for line in first), "} else {"]
+        lines += [*(f"    {line}" for line in second), "}"]
+    for group, place in groups if grouped else ():
+        body = offsets(program)
+        for k in grouped:
+            access = program.accesses[k]
+            body += load_words(k, access, wide=False)
+            _, count = QUAD_WORDS[DTYPES[access.dtype].itemsize]
+            body += [f"h{k}_{part}_{group} = w{k}_{part};" for part in range(count)]
+        lines += [f"{{ uint i = {place};", *(f"    {line}" for line in body), "}"]
+    return lines
+
+
+def _computed(program: Program, group: int) -> list[str]:
+    """Compute the words of the results of one group."""
+    lines = offsets(program)
+    for k, access in enumerate(program.accesses):
+        if access.kind in ("linear", "row"):
+            words, count = QUAD_WORDS[DTYPES[access.dtype].itemsize]
+            for part in range(count):
+                lines.append(f"{words} w{k}_{part} = h{k}_{part}_{group};")
+            lines += unpack_words(k, access)
+        elif access.kind != "scalar":
+            lines += load(k, access, wide=False)
+    lines += compute_quad(program)
+    for k, output in enumerate(program.outputs):
+        for part, words in enumerate(quad_words(k, output.dtype)):
+            lines.append(f"t{k}_{part}_{group} = {words};")
+    return lines
+
+
+def _written(k: int, size: int, whole: bool, groups: int) -> list[str]:
+    """Write what the groups gave."""
+    if whole:
+        words = PAIR_WORDS[size]
+        return [
+            f"if (has_1) Out_{words}(out{k}).at[number] = {words}(t{k}_0_0, t{k}_0_1);",
+            f"else out{k}.at[i_0] = t{k}_0_0;",
+        ]
+    _, count = QUAD_WORDS[size]
+    lines = []
+    for group in range(groups):
+        condition = f"if (has_{group}) " if group else ""
+        for part in range(count):
+            place = f"{count}u * i_{group} + {part}u" if count > 1 else f"i_{group}"
+            lines.append(f"{condition}out{k}.at[{place}] = t{k}_{part}_{group};")
+    return lines

@@ -1,0 +1,1 @@
+"""Kernel programs as plain hashable values."""

@@ -1,0 +1,138 @@
+"""What each reduction is made of, so that a fused kernel can compute it.
+
+An op whose `reduction` names one of `RECIPES` takes a tensor `x` and `dims`. A recipe
+is a list of steps; each takes named values, "x" or what an earlier step made, and makes
+a value for each element, or for each row.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from ...base.dtype import DType, float32, float64, int32, uint32
+from ...base.shape import Shape
+
+
+class Made(NamedTuple):
+    """A step: its name, and an expression over values; or how they are folded.
+
+    Attributes
+    ----------
+    name : str
+    glsl : str
+        Expression, or for a fold one of "add", "mul", "max" and "min".
+    over : tuple of str
+        The values that it takes, by the names that the expression has for them.
+    fold : bool
+    per_row : bool
+        Whether there is one value for a row.
+    """
+
+    name: str
+    glsl: str
+    over: tuple[str, ...] = ("x",)
+    fold: bool = False
+    per_row: bool = False
+
+
+def _fold(name: str, combine: str, x: str = "x") -> Made:
+    return Made(name, combine, (x,), fold=True, per_row=True)
+
+
+def _of_row(name: str, glsl: str, *over: str) -> Made:
+    return Made(name, glsl, over, per_row=True)
+
+
+_MAPS = {"abs": "x < 0 ? -x : x", "square": "x * x", "nonzero": "x != 0 ? 1 : 0"}
+
+RECIPES: dict[str, tuple[Made, ...]] = {
+    combine: (_fold("out", combine),) for combine in ("add", "mul", "max", "min")
+}
+RECIPES |= {
+    f"add {name}": (Made("each", glsl), _fold("out", "add", "each"))
+    for name, glsl in _MAPS.items()
+}
+RECIPES["variance"] = (
+    _fold("total", "add"),
+    _of_row("mean", "total * per_count", "total", "per_count"),
+    Made("square", "(x - mean) * (x - mean)", ("x", "mean")),
+    _fold("out", "add", "square"),
+)
+RECIPES["logsumexp"] = (
+    _fold("greatest", "max"),
+    # Of infinities no difference is taken.
+    _of_row("shift", "isinf(greatest) ? 0.0 : greatest", "greatest"),
+    Made("power", "precise_exp(x - shift)", ("x", "shift")),
+    _fold("total", "add", "power"),
+    _of_row("out", "precise_log(total) + shift", "total", "shift"),
+)
+"""The steps of each reduction; `per_count` is 1 over the number of columns."""
+
+
+class Reduction(NamedTuple):
+    """A recipe with what a node's arguments make of it.
+
+    Attributes
+    ----------
+    steps : tuple of Made
+        The last one is "out", which is multiplied with `scale`.
+    scale : float
+    compute : DType
+        What is computed in.
+    """
+
+    steps: tuple[Made, ...]
+    scale: float
+    compute: DType
+
+
+def reduction(
+    name: str, x: DType, out: DType, params: Mapping[str, object]
+) -> Reduction:
+    """Return what a node of an op computes.
+
+    Parameters
+    ----------
+    name : str
+        The op's `reduction`.
+    x, out : DType
+        Of its input and its result.
+    params : mapping of str to object
+        The node's.
+    """
+    mapping = params.get("mapping")
+    steps = RECIPES[f"{name} {mapping}" if mapping else name]
+    scale = params.get("scale", 1.0)
+    if "divisor" in params:
+        divisor = params["divisor"]
+        assert isinstance(divisor, int | float)
+        scale = 1.0 / divisor if divisor else math.inf
+    assert isinstance(scale, int | float)
+    if x.is_float:
+        compute = float64 if out is float64 else float32
+    elif out.itemsize < 4:
+        compute = int32 if out.kind == "int" else uint32
+    else:
+        compute = out
+    return Reduction(steps, scale, compute)
+
+
+def split_of(shape: Shape, dims: tuple[int, ...]) -> int | None:
+    """Return how many leading dimensions a reduction of rows keeps.
+
+    None if it does not take the last dimensions, or only one element of them. Those of
+    size 1 do not count, and the answer is the least one possible.
+    """
+    split = len(shape)
+    while split and (split - 1 in dims or shape[split - 1] == 1):
+        split -= 1
+    columns = math.prod(shape[split:])
+    taken = math.prod(shape[dim] for dim in dims)
+    return split if columns > 1 and columns == taken else None
+
+
+def is_row_shape(shape: Shape, whole: Shape, split: int) -> bool:
+    """Whether a shape has one element for each row of `whole`."""
+    return shape[:split] == whole[:split] and math.prod(shape[split:]) == 1

@@ -1,0 +1,464 @@
+"""From the nodes of one kernel over rows to its program and its run-time words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..base.dtype import DTYPES
+from ..base.shape import Layout, Shape, ceil_div, collapse
+from ..ir.kernel_call import fold_grid
+from .glsl.lavapipe import DIGIT_WORDS, MOST_TOLD
+from .glsl.lavapipe_rowwise import fits_blocks
+from .ir.program import Instruction, Output, Reference
+from .ir.reductions import Made, Reduction, reduction, split_of
+from .ir.row_program import Fold, RowAccess, RowPattern, RowProgram, passes
+from .lower_elementwise import (
+    LEAST_BLOCKED,
+    FusedKernel,
+    Wiring,
+    is_linear,
+    is_scalar,
+    size_words,
+)
+
+if TYPE_CHECKING:
+    from vkbackend import DeviceInfo
+
+    from ..ir.lazy_graph import Node, Operand, Value
+
+WORKGROUP = 128
+SOFTWARE_WORKGROUP = 8
+"""Invocations per workgroup, unless one row takes more."""
+
+SOFTWARE_ROWS = 32
+"""Rows from which on a software device gives each one invocation, which is quickest."""
+
+MOST_GROUP = 1024
+COMFORTABLE_GROUP = 512
+"""Invocations that share a row of a GPU at most, if they can hold it.
+
+Of 1024 fewer workgroups run side by side: softmax 8192 x 8192 on an NVIDIA H200, driver
+580.159.04, took 0.1460 ms with them and 0.1327 with 512 (2026-11-21).
+"""
+
+WANTED_ROUNDS = 2
+MOST_ROUNDS = 8
+"""Times that an invocation of a GPU takes four elements of a row it holds."""
+
+SMALL = 32768
+"""Elements that are reduced at once, however few rows there are."""
+
+ENOUGH_ROWS = 64
+MOST_COLUMNS = 65536
+SOFTWARE_COLUMNS = 8192
+"""Longest rows, whose loops are short enough for software devices: `ir.kernel_call`."""
+
+BLOCKS_TOGETHER = 4
+"""Rows of a workgroup that reads them as blocks: it costs 0.1 us to start one."""
+
+LEAST_BLOCK = 128
+MOST_BLOCK = 1024
+"""Columns of rows that a software device reads as blocks; more compile for long."""
+
+MOST_KEPT = 96
+MOST_KEPT_TOGETHER = 40960
+"""32-bit registers for elements, of an invocation and of a workgroup."""
+
+
+class Space(NamedTuple):
+    """The shape of elements, and how many leading dimensions number the rows."""
+
+    shape: Shape
+    split: int
+
+    @property
+    def rows(self) -> int:
+        """Number of rows."""
+        return math.prod(self.shape[: self.split])
+
+    @property
+    def columns(self) -> int:
+        """Elements of a row."""
+        return math.prod(self.shape[self.split :])
+
+
+class Tile(NamedTuple):
+    """Invocations that share a row, invocations in a workgroup, and their rounds."""
+
+    group: int
+    workgroup: int
+    rounds: int
+
+
+def row_tile(gpu: DeviceInfo, rows: int, columns: int) -> Tile:
+    """Return how rows are divided among invocations.
+
+    Parameters
+    ----------
+    gpu : DeviceInfo
+    rows, columns : int
+    """
+    fours = ceil_div(columns, 4)
+    if gpu.kind == "software":
+        if rows >= SOFTWARE_ROWS or not subgroup_of(gpu):
+            return Tile(1, SOFTWARE_WORKGROUP, 0)
+        return Tile(gpu.subgroup_size, gpu.subgroup_size, 0)
+    wanted = max(ceil_div(fours, WANTED_ROUNDS), min(fours, 32))
+    group = min(most_group(gpu), 1 << (wanted - 1).bit_length())
+    if fours <= MOST_ROUNDS * COMFORTABLE_GROUP:
+        group = min(group, COMFORTABLE_GROUP)
+    return tile_of(gpu, group, columns)
+
+
+def most_group(gpu: DeviceInfo) -> int:
+    """Return how many invocations of a GPU may share a row."""
+    most = min(MOST_GROUP, gpu.max_workgroup_invocations)
+    return min(most, gpu.subgroup_size**2) if subgroup_of(gpu) else most
+
+
+def tile_of(gpu: DeviceInfo, group: int, columns: int) -> Tile:
+    """Return the tile of a GPU's `group`, which holds its row if it can."""
+    rounds = ceil_div(ceil_div(columns, 4), group)
+    workgroup = max(group, min(most_group(gpu), WORKGROUP))
+    return Tile(group, workgroup, 0 if rounds > MOST_ROUNDS else rounds)
+
+
+def subgroup_of(gpu: DeviceInfo) -> int:
+    """Return the size of subgroups if they are all alike and can shuffle, else 0."""
+    alike = gpu.min_subgroup_size == gpu.max_subgroup_size == gpu.subgroup_size
+    return gpu.subgroup_size if gpu.subgroup_shuffle and alike else 0
+
+
+def build_rows(
+    nodes: Sequence[Node],
+    wanted: set[int],
+    gpu: DeviceInfo,
+    lanes: int = 0,
+    tile: Tile | None = None,
+) -> FusedKernel:
+    """Return the kernel that runs `nodes` and writes the values in `wanted`.
+
+    Parameters
+    ----------
+    nodes : sequence of Node
+        Reductions over the same rows, and element-wise nodes of their elements or of
+        their results, in order.
+    wanted : set of int
+        `id` of each value that must reach memory.
+    gpu : DeviceInfo
+        Where it runs.
+    lanes : int, default 0
+        Size of the subgroups of a software device that may read rows as blocks, see
+        `glsl.lavapipe`; 0 if it may not.
+    tile : Tile or None
+        How rows are divided, without blocks; None chooses.
+    """
+    space = space_of_all(nodes)
+    group = subgroup_of(gpu)
+    if tile or not _worth_blocks(space, gpu):
+        tile = tile or row_tile(gpu, space.rows, space.columns)
+        return _RowBuild(nodes, wanted, space, tile, gpu).kernel()
+    whole = Tile(group, BLOCKS_TOGETHER * group, space.columns // (4 * group))
+    if lanes:
+        built = _RowBuild(nodes, wanted, space, whole, gpu).kernel()
+        assert isinstance(built.program, RowProgram)
+        if fits_blocks(built.program):
+            return built._replace(words=[*built.words, *DIGIT_WORDS], lanes=lanes)
+    # What blocks are read for depends on what is fused; the order of sums must not.
+    walked = whole._replace(rounds=0)
+    return _RowBuild(nodes, wanted, space, walked, gpu, as_blocks=True).kernel()
+
+
+def _worth_blocks(space: Space, gpu: DeviceInfo) -> bool:
+    """Whether rows are whole vectors of a software device, and of a fitting length.
+
+    Shorter ones gain nothing, longer ones compile for long.
+    """
+    lanes = subgroup_of(gpu)
+    return (
+        gpu.kind == "software"
+        and lanes >= 4
+        and space.columns % (4 * lanes) == 0
+        and LEAST_BLOCK <= space.columns <= MOST_BLOCK
+        and space.rows * space.columns >= LEAST_BLOCKED
+        and space.rows <= MOST_TOLD
+    )
+
+
+def space_of(node: Node) -> Space | None:
+    """Return the space that a reduction walks, if it reduces rows."""
+    if node.op.reduction is None:
+        return None
+    shape, dims = node.inputs[0].layout.shape, dict(node.params)["dims"]
+    assert isinstance(dims, tuple)
+    split = split_of(shape, dims)
+    return None if split is None else Space(shape, split)
+
+
+def space_of_all(nodes: Sequence[Node]) -> Space:
+    """Return the space that the reductions among nodes of one kernel walk."""
+    return next(space for space in map(space_of, nodes) if space)
+
+
+def fuses_rows(gpu: DeviceInfo) -> bool:
+    """Whether a device has kernels over rows.
+
+    The compiler of SwiftShader, the software device without 64-bit integers, takes
+    minutes for functions with branches that are called in a loop.
+    """
+    return gpu.kind != "software" or gpu.shader_int64
+
+
+def row_space(node: Node, gpu: DeviceInfo) -> Space | None:
+    """Return the space of a reduction of rows that one kernel should do; else None.
+
+    Long rows are for a kernel only if there are enough of them to occupy the device.
+    """
+    space = space_of(node)
+    if space is None or not fuses_rows(gpu):
+        return None
+    rows, columns = space.rows, space.columns
+    if gpu.kind == "software":
+        fits = columns <= SOFTWARE_COLUMNS and (
+            rows >= SOFTWARE_ROWS or rows * columns <= SMALL
+        )
+    else:
+        fits = columns <= MOST_COLUMNS and (
+            rows >= ENOUGH_ROWS or rows * columns <= SMALL
+        )
+    return space if fits else None
+
+
+class _RowBuild(Wiring):
+    def __init__(
+        self,
+        nodes: Sequence[Node],
+        wanted: set[int],
+        space: Space,
+        tile: Tile,
+        gpu: DeviceInfo,
+        as_blocks: bool = False,
+    ) -> None:
+        super().__init__(nodes)
+        self.as_blocks = as_blocks
+        self.nodes = nodes
+        self.wanted = wanted
+        self.space = space
+        self.tile = tile
+        self.software = gpu.kind == "software"
+        self.subgroup = subgroup_of(gpu)
+        self.steps: list[Instruction | Fold] = []
+        self.per_row: list[bool] = []
+        self.accesses: list[RowAccess] = []
+        self.patterns: dict[tuple[RowPattern, tuple[int, ...], int], int] = {}
+        self.inputs: list[tuple[str, Value, int]] = []
+        self.factors: dict[tuple[str, float], int] = {}
+
+    def kernel(self) -> FusedKernel:
+        self._read_operands()
+        for k, node in enumerate(self.nodes):
+            if node.op.reduction is None:
+                self._add(self.instruction(k, node), self._is_of_row(node))
+            else:
+                self._reduce(node)
+            self.made[id(node.outputs[0])] = len(self.steps) - 1
+        values = [node.outputs[0] for node in self.nodes]
+        kept = [value for value in values if id(value) in self.wanted]
+        group, workgroup, _ = self.tile
+        return FusedKernel(
+            name="_".join(node.op.name for node in self.nodes)[:80],
+            program=self._program(kept),
+            grid=fold_grid(ceil_div(self.space.rows, workgroup // group)),
+            inputs=self.inputs,
+            outputs=[(f"out{k}", value) for k, value in enumerate(kept)],
+            words=self._words(),
+            scalars=self.scalars,
+            workgroup=workgroup,
+        )
+
+    def _program(self, kept: Sequence[Value]) -> RowProgram:
+        group, _, rounds = self.tile
+        whole = 4 * group * rounds if rounds else 4 * group if group == 1 else 0
+        exact = whole > 0 and self.space.columns % whole == 0
+        program = RowProgram(
+            row_rank=len(self.sizes[0]),
+            column_rank=len(self.sizes[1]),
+            neighbours=self.space.columns % 4 == 0,
+            quads=self.quads,
+            as_blocks=self.as_blocks,
+            group=group,
+            subgroup=self.subgroup,
+            rounds=rounds,
+            exact=exact,
+            patterns=tuple(pattern for pattern, _, _ in self.patterns),
+            accesses=tuple(self.accesses),
+            scalars=tuple(self.scalar_types),
+            factors=tuple(kind for kind, _ in self.factors),
+            instructions=tuple(self.steps),
+            per_row=tuple(self.per_row),
+            outputs=tuple(Output(self.made[id(v)], v.dtype.name) for v in kept),
+        )
+        registers = rounds * 4 * _registers(program)
+        # Software devices have as many as they like.
+        if not self.software and registers > min(
+            MOST_KEPT, MOST_KEPT_TOGETHER // self.tile.workgroup
+        ):
+            return program._replace(rounds=0, exact=False)
+        return program
+
+    def _is_of_row(self, node: Node) -> bool:
+        return node.layouts[0].shape != self.space.shape
+
+    def _add(self, step: Instruction | Fold, per_row: bool) -> Reference:
+        self.steps.append(step)
+        self.per_row.append(per_row)
+        return Reference("op", len(self.steps) - 1)
+
+    def _dtype(self, reference: Reference) -> str:
+        if reference.source == "in":
+            return self.accesses[reference.number].dtype
+        return self.steps[reference.number].result
+
+    def _reduce(self, node: Node) -> None:
+        """Add the steps of a reduction."""
+        (source,), (out,) = node.inputs, node.outputs
+        assert node.op.reduction is not None
+        params = dict(node.params)
+        made = reduction(node.op.reduction, source.value.dtype, out.dtype, params)
+        values = {"x": self.reference(source)}
+        for step in made.steps:
+            values[step.name] = self._made_step(step, made, values)
+        scale = [] if made.scale == 1 else [self._factor(made.scale, made)]
+        if scale or made.compute is not out.dtype:
+            self._add(
+                Instruction(
+                    "x * y" if scale else "x",
+                    ("x", "y") if scale else ("x",),
+                    (made.compute.name,) * (1 + len(scale)),
+                    (values["out"], *scale),
+                    out.dtype.name,
+                ),
+                True,
+            )
+
+    def _made_step(
+        self, step: Made, made: Reduction, values: dict[str, Reference]
+    ) -> Reference:
+        name = made.compute.name
+        if "per_count" in step.over and "per_count" not in values:
+            values["per_count"] = self._factor(1 / self.space.columns, made)
+        arguments = tuple(values[each] for each in step.over)
+        if step.fold:
+            return self._add(Fold(step.glsl, (name,), (arguments[0],), name), True)
+        types = (name,) * len(arguments)
+        new = Instruction(step.glsl, step.over, types, arguments, name)
+        return self._add(new, step.per_row)
+
+    def _factor(self, value: float, made: Reduction) -> Reference:
+        """Return a number that depends on sizes, as an argument of the kernel."""
+        key = (made.compute.glsl, value)
+        return Reference("factor", self.factors.setdefault(key, len(self.factors)))
+
+    def draw(self, node: Node, kind: str, dtype: str, first: int) -> Reference:
+        self.accesses.append(RowAccess(kind, dtype, self._is_of_row(node), first))
+        return Reference("in", len(self.accesses) - 1)
+
+    def _sides(self, layout: Layout) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Return strides over rows and over columns."""
+        split, shape = self.space.split, self.space.shape
+        inner = layout.strides[split:]
+        if layout.shape != shape:
+            inner = (0,) * (len(shape) - split)
+        return layout.strides[:split], inner
+
+    def _read_operands(self) -> None:
+        """Decide how each operand is read, collapsing dimensions over all of them."""
+        shape, split = self.space
+        walked = {
+            key: self._sides(operand.layout)
+            for key, operand in self.operands.items()
+            if not self._is_linear(operand.layout) and not is_scalar(operand)
+        }
+        rows = collapse(shape[:split], [row for row, _ in walked.values()])
+        columns = collapse(shape[split:], [column for _, column in walked.values()])
+        self.sizes = (rows.shape, columns.shape)
+        self.quads = columns.shape[-1] % 4 == 0
+        walks = dict(zip(walked, zip(rows.strides, columns.strides)))
+        for k, (key, operand) in enumerate(self.operands.items()):
+            access, offset = self._access(operand, walks.get(key))
+            self.accesses.append(access)
+            size = operand.value.dtype.itemsize
+            self.inputs.append((f"in{k}", operand.value, offset * size))
+
+    def _is_linear(self, layout: Layout) -> bool:
+        return layout.shape == self.space.shape and is_linear(layout)
+
+    def _access(
+        self,
+        operand: Operand,
+        walk: tuple[tuple[int, ...], tuple[int, ...]] | None,
+    ) -> tuple[RowAccess, int]:
+        """Return the access, and the start offset that goes into the address."""
+        dtype, start = operand.value.dtype, operand.layout.offset
+        if walk is None:
+            if is_scalar(operand):
+                return RowAccess("single", dtype.name, True), start
+            return RowAccess("linear", dtype.name, False), start
+        row, column = walk
+        per_row = all(
+            step == 0 or size == 1 for step, size in zip(column, self.sizes[1])
+        )
+        outer = (*row, *column[:-1], start)
+        aligned = self.quads and all(step % 4 == 0 for step in outer)
+        kind = "quad" if aligned and column[-1] == 1 else "gather"
+        pushed = 0 if dtype.itemsize >= 4 or kind == "quad" else start
+        pattern = RowPattern(_steps(row), _steps(column), pushed > 0)
+        key = (pattern, (*row, *column), pushed)
+        index = self.patterns.setdefault(key, len(self.patterns))
+        return RowAccess(kind, dtype.name, per_row, index), start - pushed
+
+    def _words(self) -> list[tuple[str, float]]:
+        columns = self.space.columns // 4 if self.quads else self.space.columns
+        words: list[tuple[str, float]] = [("rows", self.space.rows)]
+        words.append(("columns", columns))
+        words += [(f"factor{k}", value) for (_, value), k in self.factors.items()]
+        if self.patterns:
+            words += size_words("row_", self.sizes[0])
+            words += size_words("column_", self.sizes[1])
+        for k, (pattern, strides, start) in enumerate(self.patterns):
+            if pattern.offset:
+                words.append((f"p{k}_offset", start))
+            names = [f"row{dim}" for dim in range(len(pattern.rows))]
+            names += [f"column{dim}" for dim in range(len(pattern.columns))]
+            words += [
+                (f"p{k}_{name}", stride)
+                for name, stride in zip(names, strides)
+                if stride > 1
+            ]
+        return words
+
+
+def _steps(strides: tuple[int, ...]) -> tuple[str, ...]:
+    return tuple(str(step) if step in (0, 1) else "s" for step in strides)
+
+
+def _registers(program: RowProgram) -> int:
+    """Return the most 32-bit words of an element that stay from one pass to another."""
+    walks = passes(program, keep=True).passes
+    most = 0
+    for number in range(1, len(walks)):
+        later = {key for other in walks[number:] for key in other.kept}
+        for other in walks[number:]:
+            later -= {Reference("in", k) for k in other.loads}
+            later -= {Reference("op", n) for n in other.steps}
+        most = max(most, sum(_words_of(program, key) for key in later))
+    return most
+
+
+def _words_of(program: RowProgram, reference: Reference) -> int:
+    source, number = reference
+    if source == "in":
+        return ceil_div(DTYPES[program.accesses[number].dtype].itemsize, 4)
+    return ceil_div(DTYPES[program.instructions[number].result].itemsize, 4)

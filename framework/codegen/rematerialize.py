@@ -1,0 +1,227 @@
+"""Which values a kernel computes again instead of reading them from memory; pure.
+
+A backward pass reads what the forward pass kept. Where that is cheap to compute from
+values that are in memory anyway, doing so moves fewer bytes: the value is not read, and
+not written either if nobody else reads it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
+
+from ..base.shape import Layout, Shape
+from ..ir.lazy_graph import Node
+from .partitioner import MAX_MEMORY_OPERANDS, MAX_OPERATIONS
+
+MOST_AGAIN = 8
+"""Operations that one kernel computes again for one other."""
+
+
+class Read(NamedTuple):
+    """An operand: what makes it, or a negative number from outside, and its bytes."""
+
+    source: int
+    size: int
+    in_order: bool
+    """Whether it is read element by element, as it was made."""
+
+
+class Step(NamedTuple):
+    """One operation as the rule sees it.
+
+    Attributes
+    ----------
+    shape : Shape or None
+        Of an element-wise operation; None for every other one.
+    cheap : bool
+        Whether it may be computed again.
+    size : int
+        Bytes of its result.
+    held : bool
+        Whether somebody holds the result.
+    reads : tuple of Read
+    product : bool
+        Whether its result may go to an epilogue.
+    """
+
+    shape: Shape | None
+    cheap: bool
+    size: int
+    held: bool
+    reads: tuple[Read, ...]
+    product: bool = False
+
+
+def is_cheap(glsl: str | None) -> bool:
+    """Whether an expression has neither calls, other than `bool`, nor divisions."""
+    return glsl is not None and not _CALLS.search(glsl.replace("bool(", ""))
+
+
+_CALLS = re.compile(r"\w\(|/")
+
+
+def again(
+    steps: Mapping[int, Step], units: Sequence[Sequence[int]]
+) -> dict[int, list[int]]:
+    """Return operations that kernels compute again, by the kernel's first operation.
+
+    Parameters
+    ----------
+    steps : mapping of int to Step
+        By number, in an order in which they may run.
+    units : sequence of sequence of int
+        Which operations share a kernel.
+    """
+    return _Choice(steps, units).made()
+
+
+def steps_of(
+    nodes: Sequence[Node],
+    numbers: Sequence[int],
+    producer: Mapping[int, int],
+    held: Collection[int],
+) -> dict[int, Step]:
+    """Return nodes, of these numbers, as the rule sees them.
+
+    Parameters
+    ----------
+    producer : mapping of int to int
+        What makes a value, by its `id`.
+    held : collection of int
+        Values that somebody holds, by `id`.
+    """
+    steps = {}
+    for number in numbers:
+        node = nodes[number]
+        plain = node.op.is_elementwise
+        reads = tuple(
+            Read(
+                producer.get(id(value), -1 - id(value)),
+                value.numel * value.dtype.itemsize,
+                layout == Layout.contiguous(layout.shape),
+            )
+            for value, layout in node.inputs
+        )
+        steps[number] = Step(
+            node.layouts[0].shape if plain else None,
+            plain and is_cheap(node.op.glsl),
+            sum(each.numel * each.dtype.itemsize for each in node.outputs),
+            any(id(value) in held for value in node.outputs),
+            reads,
+            bool(node.op.line_dims),
+        )
+    return steps
+
+
+class _Choice:
+    def __init__(
+        self, steps: Mapping[int, Step], units: Sequence[Sequence[int]]
+    ) -> None:
+        self.steps = steps
+        self.units = units
+        self.unit_of = {at: k for k, unit in enumerate(units) for at in unit}
+        # Who reads a value from memory; changes as values are computed again.
+        self.readers: dict[int, set[int]] = {}
+        for k, unit in enumerate(units):
+            for source in self.outside(unit):
+                self.readers.setdefault(source, set()).add(k)
+
+    def outside(self, unit: Sequence[int]) -> dict[int, int]:
+        """Return what a unit reads from memory, and the bytes of each."""
+        members = set(unit)
+        return {
+            read.source: read.size
+            for at in unit
+            for read in self.steps[at].reads
+            if read.source not in members
+        }
+
+    def made(self) -> dict[int, list[int]]:
+        found = {}
+        for k, unit in enumerate(self.units):
+            if self.plain(unit) and not self.ends_a_product(k, unit):
+                more = self.chosen(k, unit)
+                if more:
+                    found[unit[0]] = sorted(more)
+        return found
+
+    def plain(self, unit: Sequence[int]) -> bool:
+        """Whether a unit is element-wise throughout."""
+        return all(self.steps[at].shape is not None for at in unit)
+
+    def ends_a_product(self, k: int, unit: Sequence[int]) -> bool:
+        """Whether a unit alone reads a product, and so may be its epilogue."""
+        return any(
+            source >= 0 and self.steps[source].product and self.readers[source] == {k}
+            for source in self.outside(unit)
+        )
+
+    def chosen(self, k: int, unit: Sequence[int]) -> set[int]:
+        """Return what one unit computes again."""
+        reads = self.outside(unit)
+        more: set[int] = set()
+        for value in sorted(reads, reverse=True):
+            if not self.fits(value, unit):
+                continue
+            needed, leaves = self.closure(value, reads, more)
+            if leaves is None or len(needed | more) > MOST_AGAIN:
+                continue
+            if len(unit) + len(needed | more) > MAX_OPERATIONS:
+                continue
+            if len(reads) + len(leaves) + len(unit) > MAX_MEMORY_OPERANDS:
+                continue
+            saved = reads[value]
+            if self.readers[value] == {k} and not self.steps[value].held:
+                saved += self.steps[value].size
+            if sum(leaves.values()) < saved:
+                more |= needed
+                del reads[value]
+                self.readers[value].discard(k)
+                for leaf, size in leaves.items():
+                    reads[leaf] = size
+                    self.readers.setdefault(leaf, set()).add(k)
+        return more
+
+    def fits(self, value: int, unit: Sequence[int]) -> bool:
+        """Whether a value is made as this unit would make it, element by element."""
+        if value < 0 or not self.steps[value].cheap:
+            return False
+        shape = self.steps[unit[0]].shape
+        return self.steps[value].shape == shape and all(
+            read.in_order
+            for at in unit
+            for read in self.steps[at].reads
+            if read.source == value
+        )
+
+    def closure(
+        self, value: int, known: Mapping[int, int], more: set[int]
+    ) -> tuple[set[int], dict[int, int] | None]:
+        """Return what must be computed for a value, and what must be read besides.
+
+        The latter is None if something needed is not in memory.
+        """
+        maker, shape = self.unit_of[value], self.steps[value].shape
+        needed, leaves = {value}, {}
+        pending = [value]
+        while pending:
+            for source, size, in_order in self.steps[pending.pop()].reads:
+                if source in known or source in more or source in needed:
+                    continue
+                if source >= 0 and not self.stored(source, maker):
+                    made = self.steps[source]
+                    same = made.cheap and made.shape == shape and in_order
+                    if not same or self.unit_of[source] != maker:
+                        return needed, None
+                    needed.add(source)
+                    pending.append(source)
+                else:
+                    leaves[source] = size
+        return needed, leaves
+
+    def stored(self, source: int, maker: int) -> bool:
+        """Whether a value is in memory, whatever the maker of another one reads."""
+        others = self.readers.get(source, set()) - {maker}
+        return self.steps[source].held or bool(others)

@@ -1,0 +1,86 @@
+"""Which tile a kernel over rows takes, where measuring has chosen: see `autotune`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ..autotune import autotune
+from ..base.dtype import float32
+from ..base.shape import Layout
+from ..ir.kernel_call import Placed
+from .lower_elementwise import FusedKernel
+from .lower_rowwise import (
+    Tile,
+    build_rows,
+    most_group,
+    row_tile,
+    space_of_all,
+    subgroup_of,
+    tile_of,
+)
+
+if TYPE_CHECKING:
+    from vkbackend import DeviceInfo
+
+    from ..ir.lazy_graph import Node
+
+BLOCKS = "rows read as blocks"
+"""What verdicts call the choice of a software device that divides no row."""
+
+SOFTWARE_WORKGROUPS = (8, 32)
+"""Invocations of a workgroup on a software device, each with a row of its own."""
+
+SHARES = (0.25, 0.5, 1, 2)
+"""Invocations of a row on a GPU, beside those that it usually has."""
+
+
+def row_tiles(gpu: DeviceInfo, rows: int, columns: int) -> dict[str, Tile]:
+    """Return ways to divide rows among invocations, by name.
+
+    Parameters
+    ----------
+    gpu : DeviceInfo
+    rows, columns : int
+    """
+    usual = row_tile(gpu, rows, columns)
+    if gpu.kind == "software":
+        lanes = subgroup_of(gpu)
+        # One invocation sums long rows less exactly than several do.
+        alone = [Tile(1, count, 0) for count in SOFTWARE_WORKGROUPS]
+        tiles = alone if usual.group == 1 else []
+        tiles += [Tile(lanes, lanes, 0)] if lanes else []
+    else:
+        most = most_group(gpu)
+        groups = {min(most, max(1, int(usual.group * share))) for share in SHARES}
+        tiles = [tile_of(gpu, group, columns) for group in sorted(groups)]
+        tiles.append(usual._replace(rounds=0))
+    return {
+        f"{group} of {workgroup} invocations a row, {rounds} rounds held": tile
+        for tile in tiles
+        for group, workgroup, rounds in [tile]
+    }
+
+
+def build_chosen_rows(
+    nodes: Sequence[Node], wanted: set[int], gpu: DeviceInfo, lanes: int = 0
+) -> FusedKernel:
+    """Return what `build_rows` does, with the tile of a verdict if there is one."""
+    usual = build_rows(nodes, wanted, gpu, lanes)
+    space = space_of_all(nodes)
+    ways = row_tiles(gpu, space.rows, space.columns)
+    own = BLOCKS
+    if not usual.lanes:
+        tile = row_tile(gpu, space.rows, space.columns)
+        own = next((name for name, each in ways.items() if each == tile), "")
+    others = [name for name in ways if name != own]
+    made = {id(value) for node in nodes for value in node.outputs}
+    results = made & wanted
+    # Of the rows alone: what else a kernel does depends on how the graph is cut, and
+    # the order of sums must not.
+    shape = space.rows, space.columns
+    rows = Placed(shape, float32, Layout.contiguous(shape))
+    question = autotune.question_of("rows", {"x": rows}, {})
+    subject = autotune.Subject(nodes, results, own, others)
+    chosen = ways.get(autotune.choice(gpu, question, subject))
+    return usual if chosen is None else build_rows(nodes, wanted, gpu, 0, chosen)

@@ -1,0 +1,1 @@
+"""Profiling, fusion reports and gradient checks."""

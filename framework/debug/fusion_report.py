@@ -1,0 +1,308 @@
+"""What fusion did: kernels before and after, bytes saved, boundaries, GLSL."""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..autotune import autotune
+from ..base.device import GpuDevice, opened_devices
+from ..codegen.partitioner import OWN_KERNEL
+from ..scheduler.plan import Note, Plan, built_plans, live_plans
+from ..scheduler.scheduler import flush
+from .fusion_svg import Box, Edge, draw
+
+_KIBIBYTE = 1024
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One kernel of a schedule.
+
+    Attributes
+    ----------
+    operations : tuple of str
+        What it computes, as `relu (32, 64) float32`.
+    values_read, values_written : int
+        Values of other kernels, or from outside, that it reads; and those it writes.
+    bytes_saved : int
+        Of results that never reach memory because their readers are in the kernel.
+    glsl : str
+        Its generated source; empty for a hand-written kernel.
+    beside : tuple of int
+        Other kernels of the schedule that run side by side with it, in one dispatch.
+    again : tuple of str
+        What it computes again instead of reading what another kernel has made.
+    """
+
+    operations: tuple[str, ...]
+    values_read: int
+    values_written: int
+    bytes_saved: int
+    glsl: str
+    beside: tuple[int, ...] = ()
+    again: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Boundary:
+    """Two kernels, of which the second reads the first, and why they are not one."""
+
+    first: int
+    second: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """One flush of the pending graph, or one trace: its kernels in order.
+
+    Attributes
+    ----------
+    dispatches : int
+        What the device is asked for: fewer than kernels where some run side by side,
+        more where a hand-written one has several stages.
+    """
+
+    device: str
+    kernels: tuple[Kernel, ...]
+    boundaries: tuple[Boundary, ...]
+    dispatches: int
+
+    @property
+    def operations(self) -> int:
+        """Kernels without fusion."""
+        return sum(len(kernel.operations) for kernel in self.kernels)
+
+    @property
+    def bytes_saved(self) -> int:
+        """Bytes of results that never reach memory."""
+        return sum(kernel.bytes_saved for kernel in self.kernels)
+
+
+@dataclass(frozen=True)
+class FusionReport:
+    """What fusion did, schedule by schedule; print it, or `save` it.
+
+    Attributes
+    ----------
+    schedules : tuple of Schedule
+        In the order in which they were made.
+    """
+
+    schedules: tuple[Schedule, ...]
+
+    @property
+    def kernels_before(self) -> int:
+        """Operations: kernels without fusion."""
+        return sum(schedule.operations for schedule in self.schedules)
+
+    @property
+    def kernels_after(self) -> int:
+        """Kernels."""
+        return sum(len(schedule.kernels) for schedule in self.schedules)
+
+    @property
+    def dispatches(self) -> int:
+        """Dispatches."""
+        return sum(schedule.dispatches for schedule in self.schedules)
+
+    @property
+    def bytes_saved(self) -> int:
+        """Bytes of results that never reach memory."""
+        return sum(schedule.bytes_saved for schedule in self.schedules)
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def text(self, *, glsl: bool = False) -> str:
+        """Return the report as text, with the source of generated kernels if wanted."""
+        lines = [f"fusion: {_summary(self)}"]
+        for number, schedule in enumerate(self.schedules, start=1):
+            lines += [
+                "",
+                f"schedule {number} on {schedule.device}: {_summary(schedule)}",
+            ]
+            for at, kernel in enumerate(schedule.kernels, start=1):
+                lines += _kernel_lines(at, kernel, glsl)
+            lines += [
+                f"  boundary {boundary.first + 1} -> {boundary.second + 1}:"
+                f" {boundary.reason}"
+                for boundary in schedule.boundaries
+            ]
+        return "\n".join(lines)
+
+    def svg(self) -> str:
+        """Return the report as a picture: kernels, what flows between them, and why."""
+        columns = []
+        for number, schedule in enumerate(self.schedules, start=1):
+            boxes = [_box(at, k) for at, k in enumerate(schedule.kernels, start=1)]
+            edges = [Edge(b.first, b.second, b.reason) for b in schedule.boundaries]
+            columns.append((f"schedule {number}: {_summary(schedule)}", boxes, edges))
+        return draw(f"fusion: {_summary(self)}", columns)
+
+    def save(self, path: str | Path) -> None:
+        """Write the picture if the name ends in `.svg`, otherwise the whole text."""
+        target = Path(path)
+        picture = target.suffix == ".svg"
+        text = self.svg() if picture else self.text(glsl=True) + "\n"
+        target.write_text(text, encoding="utf-8")
+
+
+def fusion_report(
+    function: Callable[..., Any] | None = None, *arguments: Any
+) -> FusionReport:
+    """Return what fusion made of the work on Vulkan devices so far, or of a function.
+
+    Parameters
+    ----------
+    function : callable, optional
+        Called with `arguments`; the report then covers what it schedules, its result
+        included whether or not that is read, and again if it is known already; what
+        `jit` has traced before is replayed and schedules nothing. None covers every
+        schedule that is still kept.
+    *arguments
+        What the function takes.
+
+    Returns
+    -------
+    FusionReport
+        Empty if nothing ran on a device.
+
+    Examples
+    --------
+    >>> x = ones(1000, device="gpu")
+    >>> report = fusion_report(lambda: (x * 2 + 1).relu().sum().item())
+    >>> report.kernels_before
+    4
+    """
+    devices = opened_devices()
+    for device in devices:
+        flush(device)
+    if function is None:
+        return _report(live_plans())
+    # What is only measured is not what the function did.
+    with _forgotten(devices), autotune.paused(), built_plans() as found:
+        # Held, as what nobody could read is not computed.
+        result = function(*arguments)
+        for device in opened_devices():
+            flush(device)
+    del result
+    return _report(found)
+
+
+@contextmanager
+def _forgotten(devices: Sequence[GpuDevice]) -> Iterator[None]:
+    """Let devices schedule anew, and remember afterwards what they knew before."""
+    kept = [(device, device.plans) for device in devices]
+    for device in devices:
+        device.plans = OrderedDict()
+    try:
+        yield
+    finally:
+        for device, plans in kept:
+            device.plans = plans
+
+
+def _report(plans: Sequence[Plan]) -> FusionReport:
+    return FusionReport(tuple(map(_schedule, plans)))
+
+
+def _schedule(plan: Plan) -> Schedule:
+    unit_of = {at: number for number, unit in enumerate(plan.units) for at in unit}
+    notes = plan.notes
+    computed = [{*unit, *plan.again.get(unit[0], ())} for unit in plan.units]
+    taken = [
+        {read for at in members for read in notes[at].reads} - members
+        for members in computed
+    ]
+    outside = set().union(*taken)
+    beside = _beside(plan, unit_of)
+    kernels = []
+    for number, unit in enumerate(plan.units):
+        written = [at for at in unit if notes[at].held or at in outside]
+        inside = [notes[at] for at in unit if at not in written]
+        kernels.append(
+            Kernel(
+                tuple(_operation(notes[at]) for at in unit),
+                len(taken[number]),
+                len(written),
+                sum(math.prod(note.shape) * note.dtype.itemsize for note in inside),
+                plan.sources.get(unit[0], ""),
+                beside.get(number, ()),
+                tuple(_operation(notes[at]) for at in plan.again.get(unit[0], ())),
+            )
+        )
+    found = (
+        Boundary(first, second, _reason(plan, first, second, reason))
+        for first, second, reason in plan.boundaries()
+    )
+    dispatches = len(plan.running.steps)
+    return Schedule(plan.device, tuple(kernels), tuple(found), dispatches)
+
+
+def _beside(plan: Plan, unit_of: dict[int, int]) -> dict[int, tuple[int, ...]]:
+    """Return which other units run in the same dispatch as a unit."""
+    makers = {slot: unit_of[at] for at in unit_of for slot in plan.notes[at].slots}
+    found = {}
+    for launch in plan.launches:
+        units = sorted({makers[slot] for slot in launch.writes if slot in makers})
+        for unit in units if len(units) > 1 else ():
+            found[unit] = tuple(other for other in units if other != unit)
+    return found
+
+
+def _reason(plan: Plan, first: int, second: int, reason: str) -> str:
+    """Return a reason with the names of hand-written kernels if they are it."""
+    if reason != OWN_KERNEL:
+        return reason
+    units = plan.units[first], plan.units[second]
+    names = [plan.notes[unit[0]].op for unit in units if unit[0] not in plan.sources]
+    return f"hand-written: {', '.join(dict.fromkeys(names))}"
+
+
+def _operation(note: Note) -> str:
+    return f"{note.op} {note.shape} {note.dtype.name}"
+
+
+def _summary(part: FusionReport | Schedule) -> str:
+    if isinstance(part, FusionReport):
+        before, after = part.kernels_before, part.kernels_after
+    else:
+        before, after = part.operations, len(part.kernels)
+    said = f"{before} -> {after} kernels"
+    if part.dispatches != after:
+        said += f" in {part.dispatches} dispatch{'es' * (part.dispatches != 1)}"
+    return f"{said}, {_size(part.bytes_saved)} never reach memory"
+
+
+def _size(count: int) -> str:
+    return f"{count} bytes" if count < _KIBIBYTE else f"{count / _KIBIBYTE:.1f} KiB"
+
+
+def _kernel_lines(at: int, kernel: Kernel, glsl: bool) -> list[str]:
+    kind = "generated" if kernel.glsl else "hand-written"
+    lines = [
+        f"  kernel {at}, {kind}, reads {kernel.values_read}, writes"
+        f" {kernel.values_written}, saves {_size(kernel.bytes_saved)}"
+    ]
+    if kernel.beside:
+        others = ", ".join(str(other + 1) for other in kernel.beside)
+        lines.append(f"    in one dispatch with kernel {others}")
+    lines += [f"    {operation}" for operation in kernel.operations]
+    lines += [f"    {operation}, computed again" for operation in kernel.again]
+    if glsl and kernel.glsl:
+        lines += [f"    | {line}".rstrip() for line in kernel.glsl.splitlines()]
+    return lines
+
+
+def _box(at: int, kernel: Kernel) -> Box:
+    title = f"kernel {at}"
+    if kernel.bytes_saved:
+        title += f": saves {_size(kernel.bytes_saved)}"
+    return Box(title, kernel.operations, bool(kernel.glsl))

@@ -1,0 +1,321 @@
+"""Element-wise ops: an expression, on a device recorded from what an earlier call left.
+
+What a call must check, and the dtypes and layouts that follow, depend only on how its
+operands lie. The first call of a kind leaves a `Shortcut`; the others look it up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, ParamSpec, TypeVar, cast
+
+import numpy as np
+
+from ..autograd.engine import is_grad_enabled
+from ..autograd.saved_tensors import Keeping
+from ..base import modes
+from ..base.device import Device, GpuDevice
+from ..base.dtype import DType, combined, convert, float32
+from ..base.errors import DTypeError
+from ..base.shape import Layout, TensorSpec, broadcast_shapes
+from ..base.trace_hooks import Changing
+from ..eager.base_tensor import TensorCore, assembled
+from ..ir.lazy_graph import Form, Node, Operand, Value, pending_array
+from ..scheduler.scheduler import append
+from .op import Op, need_feature, submit_node
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Shortcut(NamedTuple):
+    """What a call of an element-wise op comes to, known from one with like operands.
+
+    Attributes
+    ----------
+    form : Form
+        Of its node.
+    compute : DType
+        What numbers are converted to.
+    plain : bool
+        Whether they are floats for a float dtype, which stay as they are.
+    device : GpuDevice
+        Where it runs.
+    keeping : Keeping or None
+        How to leave a tape entry; None if the result has no gradient.
+    specs : tuple of TensorSpec
+        Of the tensors.
+    layouts : tuple of Layout
+        Of the tensors: they are in the key by identity and must outlive it.
+    """
+
+    form: Form
+    compute: DType
+    plain: bool
+    device: GpuDevice
+    keeping: Keeping | None
+    specs: tuple[TensorSpec, ...]
+    layouts: tuple[Layout, ...]
+
+
+MOST_SHORTCUTS = 4096
+"""Shortcuts that an op has at a time; past it, all are forgotten and made afresh."""
+
+
+class Elementwise(Op[P, R]):
+    """An op whose kernel is a GLSL expression over its parameters' names."""
+
+    is_elementwise = True
+
+    def __init__(
+        self,
+        function: Callable[P, R],
+        glsl: str,
+        reference: Callable[..., Any],
+        dtypes: Sequence[DType] | Mapping[str, Sequence[DType]],
+        device_dtypes: Sequence[DType] | None,
+        result: DType | str | None,
+        fractional: bool,
+    ) -> None:
+        super().__init__(function, dtypes)
+        self.device_dtypes = device_dtypes
+        self.fractional = fractional
+        self.glsl = glsl
+        self.numpy_reference = reference
+        self.result = result
+        self.operands = tuple(name for name in self.names if name != result)
+
+        self.shortcuts: dict[tuple[object, ...], Shortcut] = {}
+
+    def forget(self) -> None:
+        """Forget what calls came to."""
+        self.shortcuts.clear()
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Apply the op, in short when a call with operands like these came before."""
+        given = args
+        if kwargs or modes.entered or len(args) != len(self.names):
+            given = self._given(args, kwargs)  # type: ignore[assignment]  # P.args
+        key: list[object] = []
+        tensors: list[TensorCore] = []
+        numbers: tuple[Any, ...] = ()
+        taped = False
+        for argument in given:
+            if isinstance(argument, TensorCore):
+                dtype = argument.array.value.dtype
+                key += (id(argument.layout), dtype, argument.device)
+                tensors.append(argument)
+                taped = taped or argument.requires_grad
+            elif type(argument) is DType:
+                key.append(argument)
+            else:
+                key.append(type(argument))
+                numbers += (argument,)
+        shortcut = self.shortcuts.get(tuple(key))
+        if shortcut is None:
+            return cast(R, self._at_length(given, tuple(key)))
+        form = shortcut.form
+        if numbers and not shortcut.plain:
+            if shortcut.compute.is_float:
+                try:
+                    numbers = tuple(
+                        [
+                            each if type(each) is Changing else float(each)
+                            for each in numbers
+                        ]
+                    )
+                except OverflowError:
+                    numbers = tuple([real(self.name, each) for each in numbers])
+            else:
+                numbers = tuple(
+                    [number(self.name, shortcut.compute, each) for each in numbers]
+                )
+        first, device = tensors[0], shortcut.device
+        with device.lock:
+            # Written out, as it is done for each operation.
+            if len(tensors) == 1:
+                values: tuple[Value, ...] = (first.array.value,)
+            elif len(tensors) == 2:
+                values = first.array.value, tensors[1].array.value
+            else:
+                values = tuple([each.array.value for each in tensors])
+            node, array = pending_array(form, values, numbers)
+            out = assembled(first.results, array, form.layouts[0], device)
+            append(device, node)
+        if taped and shortcut.keeping is not None and is_grad_enabled():
+            keeping, specs = shortcut.keeping, shortcut.specs
+            keeping.leave(given, tensors, (out,), specs, shortcut)
+        return cast(R, out)
+
+    def _at_length(self, args: tuple[Any, ...], key: tuple[object, ...]) -> Any:
+        """Check a call and apply the op; on a device, leave a shortcut for `key`."""
+        bound = dict(zip(self.names, args))
+        tensors = self._tensors(bound)
+        compute, result = self._result_dtypes(bound, tensors)
+        device = self._checked(tensors, compute)
+        shape = broadcast_shapes(self.name, *(t.shape for t in tensors.values()))
+        numbers = {
+            name: number(self.name, compute, bound[name])
+            for name in self.operands
+            if name not in tensors
+        }
+        if not isinstance(device, GpuDevice):
+            out = self._on_host(tensors, numbers, compute, result)
+            self._record(bound, tensors, (out,))
+            return out
+        for dtype in (compute, *(tensor.dtype for tensor in tensors.values())):
+            need_feature(self.name, dtype, device)
+        self._check_compute(compute, device)
+        views = [each.layout.expand(shape) for each in tensors.values()]
+        with device.lock:
+            values = [each.array.value for each in tensors.values()]
+            node = Node.of(
+                self,
+                tuple(map(Operand, values, views)),
+                (Layout.contiguous(shape),),
+                (result,),
+                (("compute", compute), ("tensors", tuple(tensors))),
+                tuple(numbers.items()),
+            )
+            (out,) = submit_node(next(iter(tensors.values())), node)
+        self._record(bound, tensors, (out,))
+        if node.outputs[0].numel:
+            if len(self.shortcuts) >= MOST_SHORTCUTS:
+                self.shortcuts.clear()
+            self.shortcuts[key] = Shortcut(
+                node.form,
+                compute,
+                compute.is_float
+                and all(type(bound[name]) is float for name in numbers),
+                device,
+                self.keeping(tuple(tensors)) if result.is_float else None,
+                tuple(tensor.spec for tensor in tensors.values()),
+                tuple(tensor.layout for tensor in tensors.values()),
+            )
+        return out
+
+    def _checked(self, tensors: dict[str, Any], compute: DType) -> Device:
+        """Return the device of the tensors after checking all dtypes."""
+        accepted = None if isinstance(self.dtypes, Mapping) else self.dtypes
+        passing = None if accepted is None else compute
+        mixed = self.fractional or (
+            passing in (accepted or ())
+            and any(tensor.dtype in (accepted or ()) for tensor in tensors.values())
+        )
+        device = self._check(tensors, passing, mixed)
+        if accepted is not None and compute not in accepted:
+            raise DTypeError(
+                f"{self.name}: the operands combine to {compute.name}; accepted:"
+                f" {', '.join(dtype.name for dtype in accepted)}"
+            )
+        return device
+
+    def _check_compute(self, compute: DType, device: GpuDevice) -> None:
+        """Raise `DTypeError` if the expression is not for this dtype on a device."""
+        accepted = self.device_dtypes
+        assert not isinstance(accepted, Mapping)
+        if accepted is not None and compute not in accepted:
+            raise DTypeError(
+                f"{self.name}: the operands combine to {compute.name}, which the kernel"
+                f" for {device.name} does not take; accepted there:"
+                f" {', '.join(dtype.name for dtype in accepted)}"
+            )
+
+    def _result_dtypes(
+        self, bound: dict[str, Any], tensors: dict[str, Any]
+    ) -> tuple[DType, DType]:
+        """Return the dtypes to compute in and to answer with."""
+        if isinstance(self.result, str):
+            return bound[self.result], bound[self.result]
+        given = tensors.values()
+        compute = combined(
+            [each.dtype for each in given if each.ndim],
+            [each.dtype for each in given if not each.ndim],
+            [bound[name] for name in self.tensors if name not in tensors],
+        )
+        if self.fractional and not compute.is_float:
+            compute = float32
+        return compute, compute if self.result is None else self.result
+
+    def _on_host(
+        self,
+        tensors: dict[str, Any],
+        numbers: dict[str, float],
+        compute: DType,
+        result: DType,
+    ) -> TensorCore:
+        with np.errstate(all="ignore"):
+            arguments = [
+                operand_as(compute, tensors[name].host_view())
+                if name in tensors
+                else compute.arithmetic.type(numbers[name])
+                for name in self.operands
+            ]
+            answer = np.asarray(self.numpy_reference(*arguments))
+            first: TensorCore = next(iter(tensors.values()))
+            return type(first).from_host(answer, first.device, result)
+
+
+def operand_as(dtype: DType, array: np.ndarray) -> np.ndarray:
+    """Return an operand of any dtype as an operation of `dtype` computes with it.
+
+    What is wider than a 2-byte float, an operand without dimensions, is not rounded.
+    """
+    if dtype.itemsize == 2 and dtype.is_float and array.dtype.kind == "f":
+        return array.astype(dtype.arithmetic, copy=False)
+    return taken_as(dtype, array)
+
+
+def taken_as(dtype: DType, array: np.ndarray) -> np.ndarray:
+    """Return an operand's elements as an operation of `dtype` computes with them."""
+    if array.dtype == dtype.arithmetic:
+        return array
+    return convert(array, dtype).astype(dtype.arithmetic, copy=False)
+
+
+def real(name: str, value: Any) -> float:
+    """Return a Python number as a kernel of floats takes it.
+
+    Raises
+    ------
+    DTypeError
+        If it is an integer beyond all floats.
+    """
+    if type(value) is Changing:
+        return value
+    try:
+        return float(value)
+    except OverflowError:
+        raise DTypeError(
+            f"{name}: an integer of {value.bit_length()} bits is beyond every float;"
+            " they hold less than 2^1024"
+        ) from None
+
+
+def number(name: str, dtype: DType, value: Any) -> float:
+    """Return a Python number as a kernel of `dtype` takes it.
+
+    As bool all but 0 is true.
+
+    Raises
+    ------
+    TypeError
+        If it is no number.
+    DTypeError
+        If `dtype` is an integer one that cannot hold it.
+    """
+    if not isinstance(value, int | float | np.number | np.bool_):
+        raise TypeError(
+            f"{name}: {value!r} is no operand; use a tensor or a real number"
+        )
+    if dtype.is_float:
+        return real(name, value)
+    if dtype.kind == "bool":
+        return int(value != 0)
+    low, high = dtype.limits
+    if not low <= value <= high:
+        raise DTypeError(
+            f"{name}: {value} is no {dtype.name}, which holds {low} to {high};"
+            " cast the tensor to a wider dtype first"
+        )
+    return int(value)

@@ -1,0 +1,344 @@
+"""The machinery that every declared operation shares: binding, checks, tape entries."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast
+
+from ..autograd.engine import is_grad_enabled
+from ..autograd.saved_tensors import Keeping, keeping
+from ..base import modes
+from ..base.device import Device, GpuDevice, when_one_is_gone
+from ..base.dtype import DType, bool_, float32
+from ..base.errors import DeviceMismatchError, DTypeError, GradError
+from ..base.shape import Layout
+from ..base.size_limits import check_value, check_walks
+from ..eager.base_tensor import TensorCore
+from ..ir.kernel_call import Dispatch, Placed
+from ..ir.lazy_graph import Array, Node, Value
+from ..scheduler.scheduler import append
+from .autocast_policy import Policy, converted
+
+if TYPE_CHECKING:
+    from vkbackend import DeviceInfo
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Rule = TypeVar("Rule", bound=Callable[..., Any])
+
+REGISTRY: dict[str, Op[..., Any]] = {}
+"""Every declared op by name."""
+
+
+class Op(Generic[P, R]):
+    """A declared operation; call it like the function it was declared with.
+
+    Attributes
+    ----------
+    name : str
+        The function's name.
+    tensors : tuple of str
+        Parameters that are tensors.
+    dtypes : tuple of DType or mapping of str to tuple
+        What the tensors may be, for all of them or by parameter.
+    line_dims : int
+        Trailing dimensions of the result of a product along which its kernel makes
+        neighbours, so that element-wise work may join it; 0 for every other op.
+    operands : tuple of str
+        Parameters that an element-wise expression is over.
+    source : (str, DType) or None
+        What an element-wise op without operands in memory starts from: one of
+        `codegen.ir.program.MADE`, and its dtype; `operands` then names it first.
+    reduction : str or None
+        What a primitive that reduces a tensor `x` over `dims`, which stay with size 1,
+        computes: one of `codegen.ir.reductions.RECIPES`. Element-wise work then joins
+        it.
+    policy : callable or None
+        What it computes in within `autocast`; see `autocast_policy`.
+    output_names : tuple of str
+        "out", or the names of several outputs. Gradients flow through the first.
+    """
+
+    is_elementwise = False
+    line_dims = 0
+    glsl: str | None = None
+    operands: tuple[str, ...] = ()
+    source: tuple[str, DType] | None = None
+    reduction: str | None = None
+    policy: Policy | None = None
+
+    def __init__(
+        self,
+        function: Callable[P, R],
+        dtypes: Sequence[DType] | Mapping[str, Sequence[DType]],
+        outputs: Sequence[str] = ("out",),
+    ) -> None:
+        self.name = function.__name__.lstrip("_")
+        self.function = function
+        self.__name__ = self.name
+        self.__doc__ = function.__doc__
+        self.__module__ = function.__module__
+        self.__wrapped__ = function
+        self.parameters = inspect.signature(function).parameters
+        self.names = tuple(self.parameters)
+        self.tensors = tuple(
+            name
+            for name, parameter in self.parameters.items()
+            if "Tensor" in str(parameter.annotation)
+        )
+        self.dtypes = dtypes
+        self.device_dtypes: Sequence[DType] | Mapping[str, Sequence[DType]] | None = (
+            None
+        )
+        self.output_names = tuple(outputs)
+        self.rule: Callable[..., Any] = self._no_rule
+        self.rule_names: tuple[str, ...] = ()
+        self._keeping: dict[tuple[str, ...], Keeping] = {}
+        if self.name in REGISTRY:
+            raise TypeError(f"{self.name}: an op of this name is already declared")
+        REGISTRY[self.name] = self
+
+    def __repr__(self) -> str:
+        return f"<op {self.name}>"
+
+    def forget(self) -> None:
+        """Forget what calls came to, which may be known for a device that is gone."""
+
+    def vjp(self, rule: Rule) -> Rule:
+        """Declare the gradient rule; see `primitive` for its parameters."""
+        names = tuple(inspect.signature(rule).parameters)
+        if "grad" in self.names or "needs" in self.names:
+            raise TypeError(f"{self.name}.vjp: `grad` and `needs` are the rule's own")
+        known = {"grad", "needs", *self.names, *self.output_names}
+        known.update(f"{name}_spec" for name in self.tensors)
+        unknown = [name for name in names if name not in known]
+        if unknown:
+            raise TypeError(
+                f"{self.name}.vjp: unknown parameters: {', '.join(unknown)};"
+                f" a rule may take {', '.join(sorted(known))}"
+            )
+        self.rule = rule
+        self.rule_names = names
+        self._keeping.clear()
+        return rule
+
+    def _no_rule(self, grad: Any) -> Any:
+        raise GradError(
+            f"backward: {self.name} has no gradient rule;"
+            " use its result under no_grad() or .detach() it"
+        )
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Apply the op."""
+        bound = dict(zip(self.names, self._given(args, kwargs)))
+        tensors = self._tensors(bound)
+        outputs = self._apply(bound, tensors)
+        self._record(bound, tensors, outputs)
+        return cast(R, outputs[0] if len(self.output_names) == 1 else outputs)
+
+    def _given(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+        """Return every argument in order, as the op takes it in this thread."""
+        if modes.entered and self.policy is not None:
+            args, kwargs = converted(self.policy, args, kwargs)
+        if kwargs or len(args) != len(self.names):
+            bound = self._bind(args, kwargs)
+            args = tuple([bound[name] for name in self.names])
+        return args
+
+    def _tensors(self, bound: dict[str, Any]) -> dict[str, Any]:
+        """Return the arguments that are tensors, of parameters that may be."""
+        return {
+            name: bound[name]
+            for name in self.tensors
+            if isinstance(bound[name], TensorCore)
+        }
+
+    def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        """Return every argument by name, as Python itself would bind them."""
+        bound = dict(zip(self.names, args))
+        for name, parameter in self.parameters.items():
+            if name not in bound and name not in kwargs:
+                if parameter.default is inspect.Parameter.empty:
+                    raise TypeError(f"{self.name}: the argument `{name}` is missing")
+                bound[name] = parameter.default
+        for name, value in kwargs.items():
+            if name not in self.parameters or name in self.names[: len(args)]:
+                raise TypeError(
+                    f"{self.name}: unexpected argument `{name}`;"
+                    f" it takes ({', '.join(self.names)})"
+                )
+            bound[name] = value
+        if len(args) > len(self.names):
+            raise TypeError(
+                f"{self.name}: {len(args)} arguments given;"
+                f" it takes ({', '.join(self.names)})"
+            )
+        return bound
+
+    def _apply(
+        self, bound: dict[str, Any], tensors: dict[str, Any]
+    ) -> tuple[TensorCore, ...]:
+        raise NotImplementedError
+
+    def _record(
+        self,
+        bound: dict[str, Any],
+        tensors: dict[str, Any],
+        outputs: tuple[TensorCore, ...],
+    ) -> None:
+        """Leave a tape entry when a gradient may be wanted."""
+        if not is_grad_enabled() or not outputs[0].dtype.is_float:
+            return
+        if not any(tensor.requires_grad for tensor in tensors.values()):
+            return
+        arguments = [bound[name] for name in self.names]
+        present = tuple(tensors)
+        specs = tuple(tensor.spec for tensor in tensors.values())
+        given = list(tensors.values())
+        self.keeping(present).leave(arguments, given, outputs, specs)
+
+    def keeping(self, present: tuple[str, ...]) -> Keeping:
+        """Return how to leave tape entries when tensors are given for `present`."""
+        found = self._keeping.get(present)
+        if found is None:
+            parameters = self.names, self.tensors, self.output_names
+            rule = self.rule, self.rule_names
+            found = keeping(self.name, rule, parameters, present)
+            self._keeping[present] = found
+        return found
+
+    def _check(
+        self,
+        tensors: Mapping[str, Any],
+        compute: DType | None = None,
+        mixed: bool = False,
+    ) -> Device:
+        """Return the common device of the tensors after checking their dtypes.
+
+        A bool tensor passes as the dtype that it is promoted to, if that is given; so
+        does every tensor if they are `mixed`.
+        """
+        device: Device | None = None
+        for name, tensor in tensors.items():
+            allowed = (
+                self.dtypes[name] if isinstance(self.dtypes, Mapping) else self.dtypes
+            )
+            promoted = tensor.dtype
+            if compute is not None and (mixed or promoted is bool_):
+                promoted = compute
+            if promoted not in allowed:
+                hint = "; call x.float() first" if float32 in allowed else ""
+                raise DTypeError(
+                    f"{self.name}: `{name}` is {tensor.dtype.name}; accepted:"
+                    f" {', '.join(dtype.name for dtype in allowed)}{hint}"
+                )
+            if device is not None and tensor.device is not device:
+                places = ", ".join(f"`{n}` on {t.device}" for n, t in tensors.items())
+                raise DeviceMismatchError(
+                    f"{self.name}: tensors are on different devices: {places};"
+                    " move them with .to()"
+                )
+            device = tensor.device
+        if device is None:
+            raise TypeError(
+                f"{self.name}: no argument is a tensor;"
+                f" one of {', '.join(self.tensors)} must be"
+            )
+        return device
+
+    def _check_device(self, tensors: dict[str, Any], device: GpuDevice) -> None:
+        """Raise `DTypeError` for what the kernels on a Vulkan device do not take."""
+        accepted = self.device_dtypes
+        if accepted is None:
+            return
+        for name, tensor in tensors.items():
+            allowed = accepted.get(name) if isinstance(accepted, Mapping) else accepted
+            if allowed is not None and tensor.dtype not in allowed:
+                raise DTypeError(
+                    f"{self.name}: `{name}` is {tensor.dtype.name}, which the kernel"
+                    f" for {device.name} does not take; accepted there:"
+                    f" {', '.join(dtype.name for dtype in allowed)}"
+                )
+
+    def tensor_names(self, params: tuple[tuple[str, object], ...]) -> tuple[str, ...]:
+        """Return the names of a node's inputs, in order."""
+        names = dict(params)["tensors"]
+        assert isinstance(names, tuple)
+        return names
+
+    def placed(self, node: Node) -> dict[str, Placed]:
+        """Return a node's inputs by name, as `dispatches` takes them."""
+        return {
+            name: Placed(layout.shape, value.dtype, layout)
+            for name, (value, layout) in zip(
+                self.tensor_names(node.params), node.inputs
+            )
+        }
+
+    def dispatches(
+        self, gpu: DeviceInfo, placed: Mapping[str, Placed], params: dict[str, object]
+    ) -> Sequence[Dispatch]:
+        """Return the kernels that compute a node; for ops that are not element-wise."""
+        raise NotImplementedError
+
+    def question(self, node: Node) -> str | None:
+        """Return what may be asked about the kernels of a node; see `autotune`."""
+        return None
+
+    def candidate_names(self, gpu: DeviceInfo, node: Node) -> tuple[str, list[str]]:
+        """Return the name of the op's own choice for a node, and the other ways."""
+        return "", []
+
+
+def _forget_calls() -> None:
+    for op in list(REGISTRY.values()):
+        op.forget()
+
+
+when_one_is_gone(_forget_calls)
+
+
+def need_feature(
+    name: str, dtype: DType, device: GpuDevice, *, typed: bool = False
+) -> None:
+    """Raise `DTypeError` if shaders of a device cannot compute in a dtype.
+
+    `typed` says that they declare buffers of it, instead of reading whole words.
+    """
+    feature = dtype.storage_feature if typed else dtype.feature
+    if feature is not None and not getattr(device.gpu.info, feature):
+        raise DTypeError(
+            f"{name}: {device.name} has no {feature}, which {dtype.name} needs;"
+            " use a 32-bit dtype there, or the cpu device"
+        )
+
+
+def _output(like: TensorCore, value: Value, shape: tuple[int, ...]) -> TensorCore:
+    return type(like).make(Array(value), Layout.contiguous(shape), like.device)
+
+
+def submit_node(like: TensorCore, node: Node) -> tuple[TensorCore, ...]:
+    """Make a node pending on `like`'s device and return its outputs as tensors.
+
+    Outputs without elements are never computed: they get their memory at once. Sizes
+    that the device cannot hold or count are refused; see `size_limits`. The device's
+    lock is to be held, as by `append`.
+    """
+    device = like.device
+    assert isinstance(device, GpuDevice)
+    for value, layout in zip(node.outputs, node.layouts):
+        check_value(node.op.name, layout.shape, value.dtype, device)
+    if not node.op.is_elementwise:
+        check_walks(node.op.name, (layout for _, layout in node.inputs))
+    # Held before the graph is flushed, which appending may do.
+    outputs = tuple(
+        _output(like, value, layout.shape)
+        for value, layout in zip(node.outputs, node.layouts)
+    )
+    if any(value.numel for value in node.outputs):
+        append(device, node)
+    else:
+        for value in node.outputs:
+            value.node, value.buffer = None, device.gpu.allocate(0)
+    return outputs

@@ -1,0 +1,474 @@
+"""How an operation is declared: one op, one screen.
+
+`@elementwise` takes the GLSL expression, which is the kernel, alone or fused.
+`@primitive` takes rules: `spec` (shapes and dtypes), `kernel` (shader, constants,
+grid), `reference` (NumPy) and, where measuring may choose better, `candidates`.
+`@movement` takes a `layout` rule.
+`@composite` is written with other ops but has its own gradient rule. All of them take a
+`vjp`, whose parameter names decide what the tape keeps:
+
+========== ==========================================================================
+`grad`     gradient of the first output
+`x`        the argument `x`, a tensor (kept) or not
+`out`      the first output, or any output by its declared name (kept)
+`x_spec`   shape and dtype of the tensor argument `x` (keeps no memory)
+`needs`    one bool per tensor argument: whether its gradient is wanted
+========== ==========================================================================
+
+A vjp may answer in the broadcast shape, and with None where there is no gradient.
+`REGISTRY` lists every op by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
+
+import numpy as np
+
+from ..autograd.engine import is_grad_enabled, no_grad
+from ..autotune import autotune
+from ..base import modes
+from ..base.device import GpuDevice
+from ..base.dtype import DType, bool_
+from ..base.errors import ShapeError
+from ..base.shape import Layout, TensorSpec, interned
+from ..eager.base_tensor import TensorCore, assembled
+from ..ir.kernel_call import SOFTWARE_ROUNDS, Dispatch, Placed
+from ..ir.lazy_graph import Key, Node, Operand, lazy_copy
+from .call_cache import MOST_KNOWN, KnownNode, KnownView, key_of
+from .composite import Composite
+from .elementwise import Elementwise, taken_as
+from .op import REGISTRY, Op, need_feature, submit_node
+
+if TYPE_CHECKING:
+    from vkbackend import DeviceInfo
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Rule = TypeVar("Rule", bound=Callable[..., Any])
+
+QUAD_ALIGNMENT = 16
+"""Bytes to which hand-written kernels may assume that their inputs are aligned."""
+
+
+class Primitive(Op[P, R]):
+    """An op with a hand-written kernel."""
+
+    def __init__(
+        self,
+        function: Callable[P, R],
+        dtypes: Sequence[DType] | Mapping[str, Sequence[DType]],
+        device_dtypes: Sequence[DType] | Mapping[str, Sequence[DType]] | None,
+        outputs: Sequence[str],
+        strided: bool,
+        typed: str | None,
+        reduction: str | None,
+    ) -> None:
+        super().__init__(function, dtypes, outputs)
+        self.typed = typed
+        self.reduction = reduction
+        self.device_dtypes = device_dtypes
+        self.strided = strided
+        self.rules: dict[str, Callable[..., Any]] = {}
+        self.known: dict[Key, KnownNode] = {}
+
+    def forget(self) -> None:
+        """Forget what calls came to."""
+        self.known.clear()
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Apply the op, in short when a call with arguments like these came before."""
+        given: tuple[Any, ...] = args
+        if kwargs or modes.entered or len(args) != len(self.names):
+            given = self._given(args, kwargs)
+        key, tensors = key_of(given)
+        known = self.known.get(key)
+        if known is None or known.info is not known.device.gpu.info:
+            outputs = self._at_length(given, key)
+        else:
+            ready = tensors
+            if known.copied:
+                ready = list(tensors)
+                for at in known.copied:
+                    ready[at] = REGISTRY["copy"](tensors[at].detach())
+            outputs = known.again(ready)
+            if known.keeping is not None and is_grad_enabled():
+                if any([each.requires_grad for each in tensors]):
+                    known.keeping.leave(given, tensors, outputs, known.specs, known)
+        return cast(R, outputs[0] if len(self.output_names) == 1 else outputs)
+
+    def _at_length(self, given: tuple[Any, ...], key: Key) -> tuple[TensorCore, ...]:
+        """Check a call and apply the op; remember what came of it for `key`."""
+        bound = dict(zip(self.names, given))
+        tensors = self._tensors(bound)
+        device = self._check(tensors)
+        static = {name: v for name, v in bound.items() if name not in self.tensors}
+        specs = {
+            name: tensors[name].spec if name in tensors else None
+            for name in self.tensors
+        }
+        answer = self.rules["spec"](**specs, **static)
+        wanted = answer if isinstance(answer, tuple) else (answer,)
+        if isinstance(device, GpuDevice):
+            outputs = self._on_device(device, tensors, static, wanted, key)
+        else:
+            first = next(iter(tensors.values()))
+            outputs = self._on_host(first, tensors, static, wanted)
+        self._record(bound, tensors, outputs)
+        return outputs
+
+    def spec(self, rule: Rule) -> Rule:
+        """Declare the shape and dtype rule: from specs and arguments to specs."""
+        self.rules["spec"] = rule
+        return rule
+
+    def kernel(self, rule: Rule) -> Rule:
+        """Declare the kernel choice: from `DeviceInfo`, specs and arguments."""
+        self.rules["kernel"] = rule
+        return rule
+
+    def candidates(self, rule: Rule) -> Rule:
+        """Declare other ways to run the op, one of which may be quicker somewhere.
+
+        The rule takes what `kernel` takes. It answers with a mapping from names, which
+        verdicts on disk keep, to functions that return dispatches as `kernel` does, or
+        None, or raise `ShapeError`, where a way cannot be gone; see `autotune`.
+        """
+        self.rules["candidates"] = rule
+        return rule
+
+    def reference(self, rule: Rule) -> Rule:
+        """Declare the NumPy reference, which is also how the host computes the op."""
+        self.rules["reference"] = rule
+        return rule
+
+    def _on_device(
+        self,
+        device: GpuDevice,
+        tensors: dict[str, Any],
+        static: dict[str, Any],
+        wanted: tuple[TensorSpec, ...],
+        key: Key,
+    ) -> tuple[TensorCore, ...]:
+        """Append the node of a call that has been checked."""
+        self._check_device(tensors, device)
+        if self.typed is not None:
+            need_feature(self.name, tensors[self.typed].dtype, device, typed=True)
+        given = list(tensors.values())
+        # Held until the node is pending: copying one may flush the graph of another.
+        ready = [self._ready(tensor) for tensor in given]
+        with device.lock:
+            node = Node.of(
+                self,
+                tuple(Operand(each.array.value, each.layout) for each in ready),
+                tuple(Layout.contiguous(spec.shape) for spec in wanted),
+                tuple(spec.dtype for spec in wanted),
+                (("tensors", tuple(tensors)), *static.items()),
+            )
+            if any(layout.numel > SOFTWARE_ROUNDS for _, layout in node.inputs):
+                self._check_rounds(node, device.gpu.info)
+            outputs = submit_node(given[0], node)
+        if key and any(value.numel for value in node.outputs):
+            if len(self.known) >= MOST_KNOWN:
+                self.known.clear()
+            self.known[key] = KnownNode(
+                node.form,
+                device,
+                device.gpu.info,
+                tuple(k for k, each in enumerate(given) if ready[k] is not each),
+                self.keeping(tuple(tensors)) if wanted[0].dtype.is_float else None,
+                tuple(each.spec for each in given),
+                tuple(each.layout for each in given),
+            )
+        return outputs
+
+    def _check_rounds(self, node: Node, gpu: DeviceInfo) -> None:
+        """Raise `ShapeError` now, not when the node runs, for what cannot run."""
+        if gpu.kind == "software":
+            self.dispatches(gpu, self.placed(node), dict(node.params))
+
+    def _ready(self, tensor: Any) -> Any:
+        """Return the tensor as the kernel may read it, copied first if it must be."""
+        layout, size = tensor.layout, tensor.dtype.itemsize
+        fits = self.strided or layout.is_contiguous
+        # Shaders that read words cannot start within one.
+        start = size if self.typed else max(size, 4)
+        if not fits or layout.offset * size % (
+            start if self.strided else QUAD_ALIGNMENT
+        ):
+            with no_grad():
+                tensor = REGISTRY["copy"](tensor)
+        return tensor
+
+    def _on_host(
+        self,
+        first: TensorCore,
+        tensors: dict[str, Any],
+        static: dict[str, Any],
+        outputs: tuple[TensorSpec, ...],
+    ) -> tuple[TensorCore, ...]:
+        arrays = {
+            name: taken_as(tensors[name].dtype, tensors[name].host_view())
+            if name in tensors
+            else None
+            for name in self.tensors
+        }
+        with np.errstate(all="ignore"):
+            answers = self.rules["reference"](**arrays, **static)
+        if not isinstance(answers, tuple):
+            answers = (answers,)
+        return tuple(
+            type(first).from_host(
+                np.asarray(answer).reshape(spec.shape), first.device, spec.dtype
+            )
+            for answer, spec in zip(answers, outputs)
+        )
+
+    def dispatches(
+        self, gpu: DeviceInfo, placed: Mapping[str, Placed], params: dict[str, object]
+    ) -> Sequence[Dispatch]:
+        """Return the kernels that compute a node."""
+        if "candidates" in self.rules and autotune.settings().kept:
+            name = autotune.choice(gpu, autotune.question_of(self.name, placed, params))
+            if name != autotune.DEFAULT:
+                ways = self._ask("candidates", gpu, placed, params)
+                found = _gone(ways.get(name))
+                if found:
+                    return found
+        return _listed(self._ask("kernel", gpu, placed, params))
+
+    def question(self, node: Node) -> str | None:
+        """Return what may be asked about the kernels of a node; see `autotune`."""
+        if "candidates" not in self.rules:
+            return None
+        return autotune.question_of(self.name, self.placed(node), dict(node.params))
+
+    def candidate_names(self, gpu: DeviceInfo, node: Node) -> tuple[str, list[str]]:
+        """Return the name of the op's own choice for a node, and the other ways."""
+        placed, params = self.placed(node), dict(node.params)
+        seen = {"": _listed(self._ask("kernel", gpu, placed, params))}
+        own = ""
+        for name, way in self._ask("candidates", gpu, placed, params).items():
+            found = _gone(way)
+            if found and found == seen[""]:
+                own = own or name
+            elif found and found not in seen.values():
+                seen[name] = found
+        return own, [name for name in seen if name]
+
+    def _ask(
+        self,
+        rule: str,
+        gpu: DeviceInfo,
+        placed: Mapping[str, Placed],
+        params: Mapping[str, object],
+    ) -> Any:
+        """Return what a rule that chooses kernels answers."""
+        static = {name: value for name, value in params.items() if name != "tensors"}
+        inputs = {name: placed.get(name) for name in self.tensors}
+        return self.rules[rule](gpu, **inputs, **static)
+
+
+def _listed(answer: Dispatch | Sequence[Dispatch]) -> list[Dispatch]:
+    return [answer] if isinstance(answer, Dispatch) else list(answer)
+
+
+def _gone(way: Callable[[], Any] | None) -> list[Dispatch] | None:
+    """Return the dispatches of a candidate, or None where it cannot be taken."""
+    try:
+        answer = way() if way is not None else None
+    except ShapeError:
+        return None
+    return None if answer is None else _listed(answer)
+
+
+class Movement(Op[P, R]):
+    """An op that only chooses elements: a view, or a copy where none is possible.
+
+    Attributes
+    ----------
+    shares : bool
+        Whether changes in place reach from the view to its operand and back.
+    """
+
+    layout_rule: Callable[..., Layout | None]
+
+    def __init__(
+        self, function: Callable[P, R], dtypes: Sequence[DType], shares: bool
+    ) -> None:
+        super().__init__(function, dtypes)
+        self.shares = shares
+        self.known: dict[Key, KnownView] = {}
+
+    def forget(self) -> None:
+        """Forget what calls came to."""
+        self.known.clear()
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Apply the op, in short when a call with arguments like these came before."""
+        given: tuple[Any, ...] = args
+        if kwargs or modes.entered or len(args) != len(self.names):
+            given = self._given(args, kwargs)
+        key, tensors = key_of(given)
+        known = self.known.get(key)
+        if known is None:
+            return cast(R, self._at_length(given, key))
+        (tensor,) = tensors
+        source = REGISTRY["copy"](tensor.detach()) if known.copied else tensor
+        array = source.array if self.shares else lazy_copy(source.array)
+        out = assembled(tensor.results, array, known.layout, tensor.device)
+        if tensor.requires_grad and known.keeping is not None and is_grad_enabled():
+            known.keeping.leave(given, tensors, (out,), known.specs, known)
+        return cast(R, out)
+
+    def _at_length(self, given: tuple[Any, ...], key: Key) -> TensorCore:
+        """Check a call and apply the op; remember what came of it for `key`."""
+        bound = dict(zip(self.names, given))
+        tensors = self._tensors(bound)
+        (out,) = self._apply(bound, tensors)
+        self._record(bound, tensors, (out,))
+        if key:
+            if len(self.known) >= MOST_KNOWN:
+                self.known.clear()
+            (tensor,) = tensors.values()
+            self.known[key] = KnownView(
+                out.layout,
+                self.shares and out.array is not tensor.array,
+                self.keeping(tuple(tensors)) if out.dtype.is_float else None,
+                (tensor.spec,),
+                (tensor.layout,),
+            )
+        return out
+
+    def layout(self, rule: Rule) -> Rule:
+        """Declare the layout rule.
+
+        It takes the input's `Layout` in place of the tensor and answers with the
+        result's, or with None when the elements must first be copied into row-major
+        order.
+        """
+        self.layout_rule = rule
+        return rule
+
+    def _apply(
+        self, bound: dict[str, Any], tensors: dict[str, Any]
+    ) -> tuple[TensorCore, ...]:
+        self._check(tensors)
+        (name, tensor), *_ = tensors.items()
+        arguments = [value for key, value in bound.items() if key != name]
+        layout = self.layout_rule(tensor.layout, *arguments)
+        if layout is None:
+            with no_grad():
+                tensor = REGISTRY["copy"](tensor)
+            layout = self.layout_rule(tensor.layout, *arguments)
+            assert layout is not None, f"{self.name}: no view of a row-major tensor"
+        array = tensor.array if self.shares else lazy_copy(tensor.array)
+        return (type(tensor).make(array, interned(layout), tensor.device),)
+
+
+def elementwise(
+    *,
+    glsl: str,
+    reference: Callable[..., Any],
+    dtypes: Sequence[DType] | Mapping[str, Sequence[DType]],
+    device_dtypes: Sequence[DType] | None = None,
+    result: DType | str | None = None,
+    fractional: bool = False,
+) -> Callable[[Callable[P, R]], Elementwise[P, R]]:
+    """Declare an element-wise op.
+
+    Parameters
+    ----------
+    glsl : str
+        Expression over the parameters' names, of the promoted dtype's GLSL type.
+    reference : callable
+        The same over NumPy arrays, in the order of the parameters.
+    dtypes : sequence of DType, or mapping of str to sequence
+        What tensors it takes, for all of them or by parameter.
+    device_dtypes : sequence of DType or None
+        What it takes on a Vulkan device, where that is less.
+    result : DType, str or None
+        Dtype of the result, or the parameter that names it; None means the promoted
+        dtype of the operands.
+    fractional : bool, default False
+        Whether operands without a float among them are taken as float32.
+    """
+
+    def declare(function: Callable[P, R]) -> Elementwise[P, R]:
+        return Elementwise(
+            function, glsl, reference, dtypes, device_dtypes, result, fractional
+        )
+
+    return declare
+
+
+def comparison(
+    *, glsl: str, reference: Callable[..., Any], dtypes: Sequence[DType]
+) -> Callable[[Callable[P, R]], Elementwise[P, R]]:
+    """Declare an element-wise op whose result is bool."""
+    return elementwise(glsl=glsl, reference=reference, dtypes=dtypes, result=bool_)
+
+
+def primitive(
+    *,
+    dtypes: Sequence[DType] | Mapping[str, Sequence[DType]],
+    device_dtypes: Sequence[DType] | Mapping[str, Sequence[DType]] | None = None,
+    outputs: Sequence[str] = ("out",),
+    strided: bool = False,
+    typed: str | None = None,
+    reduction: str | None = None,
+) -> Callable[[Callable[P, R]], Primitive[P, R]]:
+    """Declare an op with rules `spec`, `kernel` and `reference`.
+
+    Parameters
+    ----------
+    dtypes : sequence of DType, or mapping of str to sequence
+        What tensors it takes, for all of them or by parameter.
+    device_dtypes : same, or None
+        What its shader takes, where that is less.
+    outputs : sequence of str
+        Names of the outputs, which are the shader's argument names.
+    strided : bool
+        Whether the shader reads inputs through strides; otherwise each arrives in
+        row-major order at a 16-byte boundary, copied if it must be.
+    typed : str or None
+        The tensor whose dtype the shader's `lib/dtype.glsl` has, which the device
+        must be able to store; None means that the shader reads 32-bit words.
+    reduction : str or None
+        See `Op`.
+    """
+
+    def declare(function: Callable[P, R]) -> Primitive[P, R]:
+        return Primitive(
+            function, dtypes, device_dtypes, outputs, strided, typed, reduction
+        )
+
+    return declare
+
+
+def movement(
+    *, dtypes: Sequence[DType], shares: bool = True
+) -> Callable[[Callable[P, R]], Movement[P, R]]:
+    """Declare an op that answers with a view; declare its `layout` rule next.
+
+    `shares` False makes it a copy that takes no kernel; see `Movement`.
+    """
+
+    def declare(function: Callable[P, R]) -> Movement[P, R]:
+        return Movement(function, dtypes, shares)
+
+    return declare
+
+
+def composite(
+    *,
+    dtypes: Sequence[DType] | Mapping[str, Sequence[DType]],
+    outputs: Sequence[str] = ("out",),
+) -> Callable[[Callable[P, R]], Composite[P, R]]:
+    """Declare an op written with other ops, under its own gradient rule."""
+
+    def declare(function: Callable[P, R]) -> Composite[P, R]:
+        return Composite(function, dtypes, outputs)
+
+    return declare

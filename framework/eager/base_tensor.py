@@ -1,0 +1,452 @@
+"""What a tensor is made of, below its operations: storage, layout, host transfers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+import numpy as np
+
+import vkbackend
+
+from ..base import trace_hooks
+from ..base.device import Device, GpuDevice, opened_devices
+from ..base.device import device as get_device
+from ..base.dtype import DType, DTypeLike, as_dtype, decode, encode, float32
+from ..base.errors import DTypeError, GradError, ShapeError
+from ..base.shape import Layout, Shape, TensorSpec, spec_of
+from ..base.size_limits import check_value
+from ..ir.lazy_graph import Array, Value
+from ..scheduler.executor import realised
+from ..scheduler.scheduler import compute, flush, with_room
+
+if TYPE_CHECKING:
+    from ..autograd.engine import GradNode
+
+Self = TypeVar("Self", bound="TensorCore")
+
+
+class TensorCore:
+    """Elements, where they are, and the tape entry that made them.
+
+    `Tensor` adds the operations. Attributes marked "internal" may change.
+
+    Attributes
+    ----------
+    array : Array
+        Internal: the storage, shared with views.
+    layout : Layout
+        Internal: which elements of it, in which order.
+    device : Device
+        Where the elements are.
+    requires_grad : bool
+        Whether `backward` computes a gradient for it.
+    grad : Tensor or None
+        The gradient that `backward` accumulated; for leaves only.
+    own_grad : Tensor or None
+        Internal: the same; a running trace does not hear who reads and sets it.
+    grad_node : GradNode or None
+        Internal: the tape entry whose output `grad_index` this is.
+    hooks : list of callable
+        Internal: called with the gradient when it has been computed.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "array",
+        "device",
+        "grad_index",
+        "grad_node",
+        "hooks",
+        "layout",
+        "own_grad",
+        "requires_grad",
+    )
+
+    array: Array
+    layout: Layout
+    device: Device
+    requires_grad: bool
+    own_grad: Any
+    grad_node: GradNode | None
+    grad_index: int
+    hooks: list[Callable[[Any], Any]] | None
+
+    results: ClassVar[type[Any]]
+    """The class of results of operations on tensors of this class: itself."""
+
+    def __init_subclass__(cls) -> None:
+        if "results" not in cls.__dict__:
+            cls.results = cls
+
+    @classmethod
+    def make(cls: type[Self], array: Array, layout: Layout, device: Device) -> Self:
+        """Return a tensor over existing storage, off the tape."""
+        made: Self = assembled(cls.results, array, layout, device)
+        return made
+
+    @classmethod
+    def from_host(
+        cls: type[Self], data: np.ndarray, device: Device, dtype: DType | None = None
+    ) -> Self:
+        """Return a tensor with a copy of a NumPy array's elements on `device`.
+
+        `dtype` None takes the array's own.
+        """
+        dtype = dtype or as_dtype(data.dtype)
+        layout = Layout.contiguous(data.shape)
+        if isinstance(device, GpuDevice):
+            check_value("tensor", layout.shape, dtype, device)
+        flat = np.array(encode(data, dtype), order="C").reshape(-1)
+        if isinstance(device, GpuDevice):
+            value = upload(flat, dtype, device)
+        else:
+            value = Value(flat.size, dtype, buffer=flat)
+        return cls.make(Array(value), layout, device)
+
+    @property
+    def grad(self) -> Any:
+        """The gradient that `backward` accumulated, or None; for leaves only."""
+        if trace_hooks.running:
+            trace = trace_hooks.listener()
+            if trace is not None:
+                trace.read_gradient(self)
+        return self.own_grad
+
+    @grad.setter
+    def grad(self, grad: Any) -> None:
+        if trace_hooks.running:
+            trace = trace_hooks.listener()
+            if trace is not None:
+                trace.left_gradient(self, cleared=True)
+        self.own_grad = grad
+
+    @property
+    def shape(self) -> Shape:
+        """Sizes of the dimensions."""
+        return self.layout.shape
+
+    @property
+    def dtype(self) -> DType:
+        """Element type."""
+        return self.array.value.dtype
+
+    @property
+    def spec(self) -> TensorSpec:
+        """Shape and dtype."""
+        return spec_of(self.layout.shape, self.array.value.dtype)
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self.layout.shape)
+
+    @property
+    def is_gpu(self) -> bool:
+        """Whether the elements are on a Vulkan device."""
+        return self.device.is_gpu
+
+    def numel(self) -> int:
+        """Return the number of elements."""
+        return self.layout.numel
+
+    def nelement(self) -> int:
+        """Return the number of elements."""
+        return self.layout.numel
+
+    def dim(self) -> int:
+        """Return the number of dimensions."""
+        return len(self.layout.shape)
+
+    def element_size(self) -> int:
+        """Return the size of one element in bytes."""
+        return self.dtype.itemsize
+
+    def is_floating_point(self) -> bool:
+        """Return whether the dtype is a float one."""
+        return self.dtype.is_float
+
+    def view_of(self: Self, layout: Layout) -> Self:
+        """Return another view of the same storage, off the tape."""
+        return type(self).make(self.array, layout, self.device)
+
+    def detach(self: Self) -> Self:
+        """Return the same elements off the tape; changes in place are shared."""
+        return self.view_of(self.layout)
+
+    @property
+    def data(self: Self) -> Self:
+        """The same elements off the tape; see `detach`.
+
+        Setting it gives this tensor the storage of another one, and its shape, dtype
+        and device; what the tape has saved stays what it was.
+
+        Raises
+        ------
+        TypeError
+            If something else than a tensor is set.
+        DTypeError
+            If a gradient is required, and the other one is not of floats.
+        TraceError
+            If a function that `jit` traces sets another storage.
+        """
+        return self.detach()
+
+    @data.setter
+    def data(self, other: TensorCore) -> None:
+        if not isinstance(other, TensorCore):
+            raise TypeError(
+                f"data: a {type(other).__name__} was set; it must be a tensor"
+            )
+        if other.array is self.array and other.layout == self.layout:
+            return  # as x.data += 1 ends
+        if self.requires_grad and not other.dtype.is_float:
+            raise DTypeError(
+                f"data: a tensor of {other.dtype.name} was set on one that requires a"
+                " gradient; only float tensors have gradients"
+            )
+        trace_hooks.refuse(
+            "a tensor's data is set, which a replay does not repeat; change it in"
+            " place with copy_"
+        )
+        trace_hooks.structure_changed()
+        self.array, self.layout, self.device = other.array, other.layout, other.device
+
+    def alias(self: Self) -> Self:
+        """Return the same elements and tape entry; changes in place are not shared."""
+        array = Array.sharing(self.array)
+        tensor = type(self).make(array, self.layout, self.device)
+        tensor.requires_grad = self.requires_grad
+        tensor.grad_node, tensor.grad_index = self.grad_node, self.grad_index
+        return tensor
+
+    def __deepcopy__(self: Self, memo: dict[int, Any]) -> Self:
+        # Elements are never written again, so the copy may share them.
+        if self.grad_node is not None:
+            raise GradError(
+                f"deepcopy: the tensor is a result of {self.grad_node.name};"
+                " only leaves can be copied with their gradient, so detach it first"
+            )
+        array = Array.sharing(self.array)
+        copied = assembled(type(self), array, self.layout, self.device)
+        copied.requires_grad = self.requires_grad
+        copied.grad = deepcopy(self.grad, memo)
+        return copied
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        place = self.dtype, self.device.name
+        data = type(self), self.numpy(), *place, self.requires_grad
+        return _unpickled, data
+
+    def host_view(self) -> np.ndarray:
+        """Return the elements of a host tensor as a NumPy view of its storage.
+
+        Of a bfloat16 tensor, which NumPy cannot view, as a float32 copy.
+        """
+        flat = self.array.value.buffer
+        assert isinstance(flat, np.ndarray)
+        return decode(strided(flat, self.layout), self.dtype)
+
+    def numpy(self) -> np.ndarray:
+        """Return a copy of the elements; submits what they depend on and waits for it.
+
+        What else is pending stays so, unless it has been left by many reads.
+
+        Returns
+        -------
+        numpy.ndarray
+            Same shape and dtype; shares no memory with the tensor. bfloat16, which
+            NumPy does not have, as float32.
+        """
+        if not isinstance(self.device, GpuDevice):
+            return self.host_view().copy()
+        trace_hooks.refuse(
+            f"a tensor of shape {self.shape} on {self.device} is read on the host,"
+            " which a replay cannot do; return it and read it outside, or choose with"
+            " where() instead of a Python branch"
+        )
+        found = self._download(self.device)
+        return found if found.flags.c_contiguous else found.copy()
+
+    def _download(self, device: GpuDevice) -> np.ndarray:
+        """Read the range of storage that the layout touches."""
+        shape, strides, offset = self.layout
+        if self.layout.numel == 0:
+            return np.empty(shape, self.dtype.numpy)
+        last = sum((size - 1) * stride for size, stride in zip(shape, strides))
+        size = self.dtype.itemsize
+        while True:
+            with device.lock:
+                # First, as it may give the storage other content.
+                device.settle()
+                value = self.array.value
+                # Held, or another thread's flush could drop it, or put a result there.
+                kept = Array(value) if type(value) is Value else None
+                compute(device, value)
+                buffer = realised(value)
+            place = buffer, offset * size, (last + 1) * size
+            data = with_room(device, device.gpu.read, *place)
+            del kept
+            # If another thread's replay moved it, that may have written there; a replay
+            # is submitted before what it moved is known, but under the lock.
+            with device.lock:
+                device.settle()
+                if value.buffer is buffer:
+                    break
+        flat = np.frombuffer(data, self.dtype.storage)
+        return decode(strided(flat, Layout(shape, strides)), self.dtype)
+
+    def __dlpack__(self, **options: Any) -> Any:
+        """Return a DLPack capsule of the elements, in host memory.
+
+        A host tensor gives its own memory, which the receiver must not write to,
+        because other tensors may share it. A tensor on a device is read, which waits
+        for it, and gives the copy.
+        """
+        return (self.numpy() if self.is_gpu else self.host_view()).__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """Return DLPack's name of the host, (1, 0)."""
+        return 1, 0
+
+    def item(self) -> float | int | bool:
+        """Return the only element as a Python number; waits for it.
+
+        Raises
+        ------
+        ShapeError
+            If the tensor has not exactly one element.
+        """
+        if self.layout.numel != 1:
+            raise ShapeError(
+                f"item: the tensor has shape {self.shape}; it must have one element"
+            )
+        number: float | int | bool = self.numpy().item()
+        return number
+
+    def tolist(self) -> Any:
+        """Return the elements as nested Python lists; waits for them."""
+        return self.numpy().tolist()
+
+
+_new = object.__new__
+
+
+def assembled(kind: type[Self], array: Array, layout: Layout, device: Device) -> Self:
+    """Return a tensor of exactly this class, where `make` may choose a plainer one."""
+    tensor = _new(kind)
+    tensor.array = array
+    tensor.layout = layout
+    tensor.device = device
+    tensor.requires_grad = False
+    tensor.own_grad = None
+    tensor.grad_node = None
+    tensor.grad_index = 0
+    tensor.hooks = None
+    return tensor
+
+
+def _unpickled(
+    kind: type[Self], data: np.ndarray, dtype: DType, place: str, requires_grad: bool
+) -> Self:
+    """Return a tensor on the device of that name."""
+    plain = kind.from_host(data, get_device(place), dtype)
+    made = assembled(kind, plain.array, plain.layout, plain.device)
+    made.requires_grad = requires_grad
+    return made
+
+
+def host_array(data: Any, dtype: DTypeLike | None) -> tuple[np.ndarray, DType]:
+    """Return `data` as NumPy sees it, and its dtype; Python floats become float32."""
+    if isinstance(data, TensorCore):
+        return data.detach().numpy(), data.dtype if dtype is None else as_dtype(dtype)
+    array = np.asarray(data)
+    if dtype is None and not isinstance(data, np.ndarray | np.generic):
+        dtype = float32 if array.dtype == np.float64 else None
+    kind = as_dtype(array.dtype if dtype is None else dtype)
+    _check_elements(array, kind, isinstance(data, int | list | tuple))
+    return array, kind
+
+
+def _check_elements(array: np.ndarray, dtype: DType, plain: bool) -> None:
+    """Raise `DTypeError` for elements that are no numbers, or that `dtype` cannot hold.
+
+    Of arrays integers wrap; of Python's own, as in PyTorch, negative ones in an
+    unsigned dtype.
+    """
+    kinds = {type(each) for each in array.flat} if array.dtype == object else set()
+    if array.dtype.kind not in "biufO" or not all(map(_is_real, kinds)):
+        raise DTypeError(
+            f"tensor: {array.dtype} elements cannot become {dtype.name}; give real"
+            " numbers"
+        )
+    whole = array.dtype.kind in "iu" or (kinds and kinds <= {int})
+    if plain and whole and array.size and dtype.kind in ("int", "uint"):
+        low, high = dtype.limits
+        least, most = int(array.min()), int(array.max())
+        if least < (low or -high) or most > high:
+            wrong = most if most > high else least
+            raise DTypeError(
+                f"tensor: {wrong} is no {dtype.name}, which holds {low} to {high}; give"
+                " a wider dtype"
+            )
+    elif kinds:
+        try:
+            array.astype(dtype.numpy)
+        except OverflowError:
+            raise DTypeError(
+                f"tensor: an integer is beyond every {dtype.name}; give a wider dtype"
+            ) from None
+
+
+def _is_real(kind: type) -> bool:
+    real = int | float | np.integer | np.floating | np.bool_
+    return issubclass(kind, real)
+
+
+def operand(like: TensorCore, other: object) -> Any:
+    """Return what a binary op takes: tensors and numbers as they are, arrays copied."""
+    if isinstance(other, TensorCore | int | float):
+        return other
+    if isinstance(other, np.generic | np.ndarray):
+        array = np.asarray(other)
+        if array.ndim == 0:
+            return array.item()
+        return type(like).from_host(array, like.device)
+    raise TypeError(
+        f"operand: {type(other).__name__} cannot be combined with a tensor;"
+        " use a tensor, a number or a NumPy array"
+    )
+
+
+def upload(flat: np.ndarray, dtype: DType, device: GpuDevice) -> Value:
+    """Return a value on `device` with the elements of a flat host array."""
+    buffer = with_room(device, _uploaded, flat, device)
+    return Value(flat.size, dtype, buffer=buffer)
+
+
+def _uploaded(flat: np.ndarray, device: GpuDevice) -> vkbackend.Buffer:
+    buffer = device.gpu.allocate(flat.nbytes)
+    if flat.nbytes:
+        device.gpu.upload(flat, buffer)
+    return buffer
+
+
+def strided(flat: np.ndarray, layout: Layout) -> np.ndarray:
+    """Return a NumPy view of flat storage through a layout."""
+    shape, strides, offset = layout
+    return np.lib.stride_tricks.as_strided(
+        flat[offset:], shape, tuple(step * flat.itemsize for step in strides)
+    )
+
+
+def evaluate(*tensors: TensorCore) -> None:
+    """Submit what is pending on the devices of `tensors`; waits for nothing.
+
+    Without arguments, on every device. The next read of a value waits for it.
+    """
+    devices = [tensor.device for tensor in tensors] if tensors else opened_devices()
+    for device in dict.fromkeys(devices):
+        if isinstance(device, GpuDevice):
+            flush(device)

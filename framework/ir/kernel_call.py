@@ -1,0 +1,148 @@
+"""What a kernel rule answers: which shader, which constants, which grid; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..base.errors import ShapeError
+from ..base.shape import Layout, TensorSpec, ceil_div
+
+if TYPE_CHECKING:
+    from vkbackend import DeviceInfo
+
+Grid = tuple[int, int, int]
+
+MAX_GROUPS = 65535
+"""Workgroups that every device takes along x or y (Vulkan 1.0, limits table)."""
+
+
+@dataclass(frozen=True)
+class Placed(TensorSpec):
+    """A kernel's input: its spec and where its elements lie."""
+
+    layout: Layout
+
+
+@dataclass(frozen=True)
+class Scratch:
+    """Memory that lives for one operation only.
+
+    Parameters
+    ----------
+    name : str
+        Dispatches of one operation that say the same name share the memory.
+    size : int
+        Bytes.
+    """
+
+    name: str
+    size: int
+
+
+@dataclass(frozen=True)
+class Lasting:
+    """Memory of one dispatch alone, which is 0 when it first runs and lasts.
+
+    Parameters
+    ----------
+    size : int
+        Bytes.
+    """
+
+    size: int
+
+
+class At(NamedTuple):
+    """A place inside an input, an output or scratch memory.
+
+    Attributes
+    ----------
+    memory : str or Scratch
+        What it lies in.
+    offset : int
+        Bytes from its start.
+    """
+
+    memory: str | Scratch
+    offset: int
+
+
+Argument = int | float | str | Scratch | Lasting | At
+"""A kernel argument: a number, or memory that becomes an address."""
+
+
+@dataclass(frozen=True)
+class Dispatch:
+    """One run of one shader.
+
+    Parameters
+    ----------
+    kernel : str
+        Shader under `glsl/`, without `.comp`.
+    grid : tuple of int
+        Workgroups in x, y and z.
+    push : mapping of str to Argument
+        Every argument by name. A string names an input or output of the operation.
+    constants : mapping of str to number
+        Specialization constants by name.
+    defines : mapping of str to str
+        Macros for types.
+    """
+
+    kernel: str
+    grid: Grid
+    push: Mapping[str, Argument]
+    constants: Mapping[str, int | float | bool] = field(default_factory=dict)
+    defines: Mapping[str, str] = field(default_factory=dict)
+
+
+SOFTWARE_ROUNDS = 32768
+"""Rounds that a shader's loops may make on a software device.
+
+Mesa before 23 ends loops after 65,535 rounds in all, silently.
+"""
+
+
+def device_macros(gpu: DeviceInfo) -> Mapping[str, str]:
+    """Return the macros that every kernel of a device is compiled with.
+
+    See `lib/float16.glsl`; software devices convert to float16 by as many integer
+    operations themselves.
+    """
+    hardware = gpu.kind != "software" and gpu.rounds_to_float16
+    return {"DEVICE_ROUNDING": "1"} if hardware else {}
+
+
+def check_rounds(gpu: DeviceInfo, name: str, rounds: int) -> None:
+    """Raise `ShapeError` where a shader would loop too often on a software device."""
+    if gpu.kind == "software" and rounds > SOFTWARE_ROUNDS:
+        raise ShapeError(
+            f"{name}: one result would take {rounds} rounds of a loop; software devices"
+            f" are trusted with {SOFTWARE_ROUNDS}; use the cpu device for this size"
+        )
+
+
+def linear_grid(invocations: int, workgroup: int) -> Grid:
+    """Return a grid of at least `invocations`, folded into y past the limit in x.
+
+    Shaders find their number with `linear_invocation()` of `lib/index.glsl`.
+    """
+    return fold_grid(ceil_div(invocations, workgroup))
+
+
+def fold_grid(groups: int, batch: int = 1) -> Grid:
+    """Return a grid of at least `groups` workgroups in x and y, and `batch` in z."""
+    rows = max(1, ceil_div(groups, MAX_GROUPS))
+    return ceil_div(groups, rows), rows, batch
+
+
+def divisor(size: int) -> tuple[int, int]:
+    """Return (magic, shift) with which `lib/index.glsl` divides by `size`.
+
+    Exact for every 32-bit dividend. Source: Granlund and Montgomery, "Division by
+    Invariant Integers using Multiplication", PLDI 1994, figure 4.1.
+    """
+    shift = (size - 1).bit_length()
+    return ((1 << 32) * ((1 << shift) - size)) // size + 1, shift

@@ -1,0 +1,328 @@
+"""From a trace to a recording: one plan, memory by lifetimes, arguments that change."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+import vkbackend
+
+from ..base.errors import TraceError
+from ..ir.lazy_graph import Array, Value
+from ..scheduler.dynamic_args import Words
+from ..scheduler.executor import realised
+from ..scheduler.kernel_search import tuned
+from ..scheduler.launch import Launch
+from ..scheduler.memory_planner import (
+    GRANULE,
+    Area,
+    beside,
+    most_alive,
+    place,
+    rounded,
+    waves,
+)
+from ..scheduler.plan import Plan, build_plan
+
+if TYPE_CHECKING:
+    from .tracer import Trace
+
+LIGHT = 16
+"""Workgroups of a dispatch that may wait until there is more to do beside it."""
+
+MOST_KEPT_LONGER = 1 << 16
+"""Bytes of what it reads, which are kept for it."""
+
+Place = tuple[vkbackend.Buffer, int]
+"""A buffer and an offset in bytes."""
+
+
+@dataclass
+class State:
+    """A storage whose content a replay writes, and most often reads.
+
+    Attributes
+    ----------
+    array : callable
+        Returns the storage, or None when nobody has it any longer.
+    buffer : Buffer
+        The memory that replays use for it.
+    value : Value
+        What the storage held after the last replay.
+    """
+
+    array: Callable[[], Array | None]
+    buffer: vkbackend.Buffer
+    value: Value
+
+
+class Feed(NamedTuple):
+    """Where the elements of a tensor that is fed go: a place, and bytes."""
+
+    buffer: vkbackend.Buffer
+    offset: int
+    size: int
+
+
+@dataclass
+class Built:
+    """All that a replay needs of the device.
+
+    Attributes
+    ----------
+    recording : Recording or None
+        None if the function asked for nothing.
+    words : Words
+        Arguments that change.
+    feeds : list of Feed or None
+        By tensor fed; None for what no kernel reads.
+    memory : dict of int to Buffer
+        Where the values are, by `id`, that outlive a replay.
+    constants : list of Value
+        What kernels read and nothing in the trace writes.
+    planned, alive, eager : int
+        Bytes of intermediate results: in the plan, in its fullest wave, and as one
+        allocation each.
+    kept : int
+        Bytes of results that outlive a replay.
+    """
+
+    recording: vkbackend.Recording | None = None
+    words: Words = field(default_factory=Words)
+    feeds: list[Feed | None] = field(default_factory=list)
+    memory: dict[int, vkbackend.Buffer] = field(default_factory=dict)
+    constants: list[Value] = field(default_factory=list)
+    planned: int = 0
+    alive: int = 0
+    eager: int = 0
+    kept: int = 0
+
+
+def build(trace: Trace, state: dict[int, vkbackend.Buffer]) -> Built:
+    """Record what a trace collected.
+
+    Parameters
+    ----------
+    trace : Trace
+        After `settle`; what is still held then outlives each replay.
+    state : dict of int to Buffer
+        By `id` of the first value of a storage that changes, the memory that replays
+        use for it.
+    """
+    assert trace.device is not None
+    return _Build(trace, trace.device.gpu, state).built()
+
+
+class _Build:
+    def __init__(
+        self, trace: Trace, gpu: vkbackend.Device, state: dict[int, vkbackend.Buffer]
+    ) -> None:
+        self.trace = trace
+        self.gpu = gpu
+        self.state = state
+        self.nodes = trace.nodes
+        self.values: dict[int, Value] = {}
+        self.slots: dict[int, int] = {}
+        for node in self.nodes:
+            for value in (*[each.value for each in node.inputs], *node.outputs):
+                self.values[id(value)] = value
+                self.slots.setdefault(id(value), len(self.slots))
+        self.made = {id(value) for node in self.nodes for value in node.outputs}
+        self.result = Built()
+        self.launches: list[Launch] = []
+        self.buffers: dict[int, vkbackend.Buffer] = {}
+        self.offsets: dict[int, int] = {}
+        self.sizes: dict[int, int] = {}
+
+    def built(self) -> Built:
+        plan = tuned(
+            self.gpu,
+            self.nodes,
+            lambda: build_plan(self.gpu, self.nodes, self.slots, state=self.state),
+        )
+        self.launches = self._ordered(plan.launches)
+        if not self.launches:
+            self.result.feeds = [None] * len(self.trace.feeds)
+            self.result.words.fix(bytearray(), self.trace.actions, self.trace.draws)
+            return self.result
+        self._place_outside()
+        late = self._place_state(plan)
+        self._place_kept(plan)
+        self._place_others(plan, late)
+        self._record(plan, late)
+        self._feeds()
+        return self.result
+
+    def _ordered(self, launches: list[Launch]) -> list[Launch]:
+        """Return launches in an order of few barriers, light ones beside heavy ones."""
+        replaced = {
+            self.slots[id(array.value)]: self.slots[id(before)]
+            for array, before in self.trace.rebound_arrays.values()
+            if id(before) in self.slots
+        }
+        accesses = []
+        for launch in launches:
+            # New content may lie where the old does, so readers of that come first.
+            old = [replaced[slot] for slot in launch.writes if slot in replaced]
+            accesses.append((launch.reads, (*launch.writes, *old)))
+        made = [dict(launch.allocate) for launch in launches]
+        sizes = {slot: size for each in made for slot, size in each.items()}
+        for value in self.trace.feeds:
+            if id(value) in self.slots:
+                size = value.numel * value.dtype.itemsize
+                sizes[self.slots[id(value)]] = size
+        loads = [math.prod(launch.grid) for launch in launches]
+        light = [
+            load <= LIGHT
+            and sum(sizes.get(slot, 0) for slot in launch.reads) <= MOST_KEPT_LONGER
+            for load, launch in zip(loads, launches)
+        ]
+        found = beside(accesses, loads, light)
+        return [
+            launches[k] for k in sorted(range(len(launches)), key=found.__getitem__)
+        ]
+
+    def _place_outside(self) -> None:
+        """Find the memory of what the trace reads but does not make."""
+        fed = {id(value) for value in self.trace.feeds}
+        for key, value in self.values.items():
+            if key in self.made or key in fed:
+                continue
+            if value.node is not None:
+                raise TraceError(
+                    "jit: a tensor is used that another trace is making; let one"
+                    " finish before the other uses its results"
+                )
+            slot = self.slots[key]
+            if key in self.state:
+                self.buffers[slot] = self.state[key]
+            else:
+                self.buffers[slot] = realised(value)
+                self.result.constants.append(value)
+
+    def _place_state(self, plan: Plan) -> list[tuple[int, vkbackend.Buffer, int]]:
+        """Put new content of storages in their own memory where nothing forbids it.
+
+        Returns
+        -------
+        list of (int, Buffer, int)
+            Slots that must be copied at the end, where to, and their size.
+        """
+        late = []
+        for array, before in self.trace.rebound_arrays.values():
+            after = array.value
+            old, new = self.slots.get(id(before)), self.slots[id(after)]
+            buffer = self.state[id(before)]
+            size = after.numel * after.dtype.itemsize
+            self.result.memory[id(after)] = buffer
+            if old is None or _may_overwrite(self.launches, old, new):
+                self.buffers[new] = buffer
+            else:
+                late.append((new, buffer, size))
+        return late
+
+    def _place_kept(self, plan: Plan) -> None:
+        """Give memory of their own to the other results that outlive a replay."""
+        for slot, node, at in plan.outputs:
+            value = self.nodes[node].outputs[at]
+            if id(value) not in self.result.memory:
+                size = value.numel * value.dtype.itemsize
+                buffer = self.gpu.allocate(size, name="result of a replay")
+                self.buffers[slot] = self.result.memory[id(value)] = buffer
+                self.result.kept += rounded(size)
+
+    def _place_others(
+        self, plan: Plan, late: list[tuple[int, vkbackend.Buffer, int]]
+    ) -> None:
+        """Place the rest by lifetimes, in as few pieces of memory as the driver allows.
+
+        Drivers limit an allocation to 2 to 4 GiB; a large model's plan is longer.
+        """
+        launches = self.launches
+        times = waves([(launch.reads, launch.writes) for launch in launches])
+        end = times[-1] + 1
+        for launch in launches:
+            self.sizes.update(launch.allocate)
+        for value in self.trace.feeds:
+            if id(value) in self.slots:
+                size = value.numel * value.dtype.itemsize
+                self.sizes[self.slots[id(value)]] = size
+        lives: dict[int, list[int]] = {}
+        for launch, time in zip(launches, times):
+            for slot in (*launch.reads, *launch.writes):
+                lives.setdefault(slot, [time, time])[1] = time
+        for value in self.trace.feeds:
+            if self.slots.get(id(value)) in lives:
+                lives[self.slots[id(value)]][0] = 0
+        for slot, _, _ in late:
+            lives[slot][1] = end
+        slots = [slot for slot in lives if slot not in self.buffers]
+        areas = [Area(self.sizes[slot], *lives[slot]) for slot in slots]
+        layout = place(areas, self.gpu.info.max_allocation_size // GRANULE * GRANULE)
+        pieces = [
+            self.gpu.allocate(size, name="plan of a replay") for size in layout.sizes
+        ]
+        for slot, piece, offset in zip(slots, layout.pieces, layout.offsets):
+            self.buffers[slot], self.offsets[slot] = pieces[piece], offset
+        self.result.planned = layout.size
+        self.result.alive = most_alive(areas)
+        self.result.eager = sum(rounded(area.size) for area in areas)
+
+    def _range(self, slot: int) -> vkbackend.Buffer | tuple[vkbackend.Buffer, int, int]:
+        if slot not in self.offsets:
+            return self.buffers[slot]
+        return self.buffers[slot], self.offsets[slot], rounded(self.sizes[slot])
+
+    def _record(
+        self, plan: Plan, late: list[tuple[int, vkbackend.Buffer, int]]
+    ) -> None:
+        batch = self.gpu.batch()
+        for launch in self.launches:
+            batch.dispatch(
+                launch.pipeline,
+                launch.grid,
+                self._arguments(launch),
+                [*launch.held, *[self._range(slot) for slot in launch.reads]],
+                [self._range(slot) for slot in launch.writes],
+            )
+        for slot, buffer, size in late:
+            batch.copy(self.buffers[slot], buffer, self.offsets.get(slot, 0), 0, size)
+        recording = self.gpu.record(batch)
+        self.result.recording = recording
+        for launch, start in zip(self.launches, recording.places):
+            for where, (node, at) in zip(launch.scalar_fields, launch.scalars):
+                number = self.nodes[node].scalars[at][1]
+                self.result.words.add(launch.pipeline.name, where, start, number)
+        self.result.words.fix(recording.content, self.trace.actions, self.trace.draws)
+
+    def _arguments(self, launch: Launch) -> bytes:
+        return launch.pack(
+            *[
+                self.buffers[slot].address + self.offsets.get(slot, 0) + offset
+                for slot, offset in launch.addresses
+            ],
+            *launch.words,
+            *[self.nodes[node].scalars[at][1] for node, at in launch.scalars],
+        )
+
+    def _feeds(self) -> None:
+        for value in self.trace.feeds:
+            slot = self.slots.get(id(value))
+            if slot is None or slot not in self.buffers:
+                self.result.feeds.append(None)
+                continue
+            size = value.numel * value.dtype.itemsize
+            place = self.buffers[slot], self.offsets.get(slot, 0)
+            self.result.feeds.append(Feed(*place, size))
+
+
+def _may_overwrite(launches: list[Launch], old: int, new: int) -> bool:
+    """Whether slot `new` may lie where `old` does: every read comes before the write.
+
+    A kernel that reads one element and writes the same may do both.
+    """
+    last = max((k for k, row in enumerate(launches) if old in row.reads), default=-1)
+    first = min(k for k, row in enumerate(launches) if new in row.writes)
+    return last < first or (last == first and (old, new) in launches[last].over)

@@ -1,0 +1,158 @@
+"""What a traced function returns: what a replay makes anew, and what it cannot."""
+
+from __future__ import annotations
+
+import copy
+import functools
+from array import array as number_array
+from collections import deque
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    ItemsView,
+    Iterable,
+    Iterator,
+    KeysView,
+    Mapping,
+    ValuesView,
+)
+from types import BuiltinMethodType, FunctionType, MethodType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from ..base.errors import TraceError
+from ..tensor.tensor import Tensor
+from .guard_sources import content
+from .pytree import SIMPLE, elements_of, exchanged, is_record, own_attributes
+
+MOST_PARTS = 10_000
+"""Of an object with more, the rest is not searched for tensors."""
+
+_COPIED = (np.ndarray, bytearray, deque, number_array)
+_VIEWS = (KeysView, ValuesView, ItemsView)
+
+
+class Slot:
+    """Stands in a result for a tensor that each replay returns anew."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+class Copied:
+    """Stands in a result for an array of the host, of which each replay has a copy."""
+
+    def __init__(self, value: Any) -> None:
+        self._value = copied(value)
+
+    def made(self) -> Any:
+        """Return another copy."""
+        return copied(self._value)
+
+
+def copied(value: Any) -> Any:
+    """Return an array, container or tensor of the host with elements of its own."""
+    return value.detach().clone() if isinstance(value, Tensor) else copy.copy(value)
+
+
+def can_be_copied(value: Any) -> bool:
+    """Whether a part of a result holds elements that a caller may change."""
+    return isinstance(value, (*_COPIED, Tensor))
+
+
+def filled(result: Any, tensors: list[Tensor]) -> Any:
+    """Return a result with tensors in the place of slots."""
+
+    def fill(each: Any) -> Any:
+        if type(each) is Slot:
+            return tensors[each.number]
+        return each.made() if type(each) is Copied else each
+
+    return exchanged(result, fill)
+
+
+def check(result: Any, made: Callable[[Tensor], bool]) -> None:
+    """Raise `TraceError` for an object of which no replay can make another one.
+
+    A replay would return the same object again.
+
+    Parameters
+    ----------
+    result : object
+        What the function returns.
+    made : callable
+        Says whether each replay computes a tensor anew.
+    """
+
+    def look(part: Any) -> Any:
+        if isinstance(part, (Tensor, *SIMPLE)):
+            return part
+        unknown = not hasattr(part, "_fingerprint") and (
+            any(isinstance(each, Tensor) for each in own_attributes(part).values())
+            or any(made(each) for each in _tensors_in(part))
+        )
+        if unknown or isinstance(part, Iterator | Awaitable | AsyncIterator):
+            raise TraceError(
+                f"jit: the result holds a {type(part).__name__}, of which a replay"
+                " cannot make another one; return tensors, or sequences, mappings or"
+                " data classes of them"
+            )
+        return part
+
+    exchanged(result, look)
+    for keys in _keys_of(result):
+        if any(made(each) for each in _tensors_in(keys)):
+            raise TraceError(
+                "jit: the result holds a mapping with tensors for keys, of which a"
+                " replay cannot make another one; let them be its values"
+            )
+
+
+def _keys_of(result: Any) -> Iterable[tuple[Any, ...]]:
+    """Yield the keys of the mappings in a result."""
+    if isinstance(result, Mapping):
+        yield tuple(result)
+    if isinstance(result, tuple | list | set | frozenset | Mapping):
+        for each in elements_of(result):
+            yield from _keys_of(each)
+    elif is_record(result):
+        for each in own_attributes(result).values():
+            yield from _keys_of(each)
+
+
+def _tensors_in(part: Any) -> Iterable[Tensor]:
+    """Yield the tensors that an object holds, at any depth."""
+    todo, seen = [part], dict[int, Any]()
+    while todo and len(seen) < MOST_PARTS:
+        each = todo.pop()
+        if isinstance(each, Tensor):
+            yield each
+        elif id(each) not in seen and not isinstance(each, (*SIMPLE, ModuleType)):
+            # Held, as another object could get the same number.
+            seen[id(each)] = each
+            todo += _parts_of(each)
+
+
+def _parts_of(value: Any) -> list[Any]:
+    """Return what an object holds, without asking its class."""
+    parts = [*own_attributes(value).values()]
+    if isinstance(value, np.ndarray):
+        parts += list(value.ravel()) if value.dtype.hasobject else []
+    elif isinstance(value, dict):
+        parts += [*dict.keys(value), *dict.values(value)]
+    elif isinstance(value, (tuple, list, set, frozenset, deque, *_VIEWS)):
+        parts += list(value)
+    elif isinstance(value, FunctionType):
+        parts += map(content, value.__closure__ or ())
+        parts += [value.__defaults__, value.__kwdefaults__]
+    elif isinstance(value, MethodType):
+        parts += [value.__self__, value.__func__]
+    elif isinstance(value, BuiltinMethodType):
+        parts.append(value.__self__)
+    elif isinstance(value, functools.partial):
+        parts += [value.func, value.args, value.keywords]
+    elif isinstance(value, BaseException):
+        parts += value.args
+    return parts

@@ -1,0 +1,145 @@
+"""What a call is given: its signature, and the tensors that are fed to each replay."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..autograd.engine import is_grad_enabled
+from ..base.errors import TraceError
+from ..base.modes import autocast_dtype
+from ..tensor.tensor import Tensor
+from .attributes import is_standard
+from .pytree import PLAIN, SIMPLE, has_attributes, is_record, mark, own_attributes
+
+
+class Call(NamedTuple):
+    """Arguments taken apart.
+
+    Attributes
+    ----------
+    key : hashable
+        Calls with equal keys may share a trace.
+    fed : list of Tensor
+        Tensors whose elements may differ from call to call, each once: which arguments
+        are the same tensor is part of the key.
+    kept : list of object
+        What the key names by identity.
+    on_host : list of str
+        Tensors on the host, by their place among the arguments.
+    """
+
+    key: object
+    fed: list[Tensor]
+    kept: list[object]
+    on_host: list[str]
+
+
+def take_apart(
+    args: tuple[Any, ...], kwargs: dict[str, Any], ordered: bool = False
+) -> Call:
+    """Return the signature of a call, also by the order of names if that counts.
+
+    Raises
+    ------
+    TraceError
+        If an argument cannot be told from another one, or is on the tape.
+    """
+    call = Call(None, [], [], [])
+    keys = [_key(value, str(k), call) for k, value in enumerate(args)]
+    for name in sorted(kwargs):
+        keys += [name, _key(kwargs[name], name, call)]
+    if ordered:
+        keys += kwargs
+    return call._replace(key=(is_grad_enabled(), autocast_dtype(), *keys))
+
+
+def quick_key(args: tuple[Any, ...]) -> object:
+    """Return what tells apart calls with nothing but tensors that are fed.
+
+    Layouts count by identity, so calls that `take_apart` finds alike may differ here.
+    None where there is anything else, or one tensor twice.
+    """
+    if len(args) > 1 and len({*map(id, args)}) < len(args):
+        return None
+    key: list[object] = [is_grad_enabled(), autocast_dtype()]
+    for value in args:
+        if type(value) is not Tensor or value.requires_grad or not value.is_gpu:
+            return None
+        key += (id(value.layout), value.array.value.dtype, value.device)
+    return tuple(key)
+
+
+def _key(value: Any, place: str, call: Call) -> object:
+    if isinstance(value, Tensor):
+        return _tensor_key(value, place, call)
+    if isinstance(value, SIMPLE) and not has_attributes(value):
+        if not is_standard(type(value).__module__):
+            call.kept.append(type(value))
+        return mark(value)
+    fields: dict[str, object] = {}
+    if isinstance(value, tuple | list) and not isinstance(value, SIMPLE):
+        held = [_key(each, f"{place}[{k}]", call) for k, each in enumerate(value)]
+    elif isinstance(value, Mapping):
+        held = [
+            (_key_of_key(k, call), _key(each, f"{place}[{k!r}]", call))
+            for k, each in value.items()
+        ]
+    elif is_record(value) and not isinstance(value, SIMPLE):
+        fields = {k: getattr(value, k, None) for k in value.__dataclass_fields__}
+        held = [_key(v, f"{place}.{k}", call) for k, v in fields.items()]
+    elif isinstance(value, np.void) and not value.dtype.hasobject:
+        return type(value), value.dtype, value.tobytes()
+    elif isinstance(value, np.ndarray | np.void):
+        raise TraceError(
+            f"jit: argument {place} is a NumPy array of shape {value.shape}, which a"
+            " replay would not see; make it a tensor on the device first"
+        )
+    else:
+        call.kept.append(value)
+        return type(value), id(value)
+    if type(value) in PLAIN:
+        return type(value), tuple(held)
+    if not is_standard(type(value).__module__):
+        # What its methods read belongs to what the function looks at.
+        call.kept.append(type(value))
+    own = own_attributes(value)
+    held += [
+        (name, _key(each, f"{place}.{name}", call))
+        for name, each in own.items()
+        if name not in fields
+    ]
+    return type(value), tuple(held)
+
+
+def _key_of_key(value: object, call: Call) -> object:
+    """Return what tells a key of a mapping from others."""
+    if type(value) is str:
+        return value
+    if type(value) is tuple:
+        return tuple([_key_of_key(each, call) for each in value])
+    if isinstance(value, SIMPLE) and not has_attributes(value):
+        return mark(value)
+    call.kept.append(value)
+    return type(value), id(value)
+
+
+def _tensor_key(tensor: Tensor, place: str, call: Call) -> object:
+    if not tensor.is_gpu:
+        call.on_host.append(place)
+    elif not tensor.requires_grad:
+        for k, known in enumerate(call.fed):
+            if known is tensor:
+                return Tensor, k
+        call.fed.append(tensor)
+        shape, strides, _ = tensor.layout
+        return shape, strides, tensor.dtype, id(tensor.device)
+    elif tensor.grad_node is not None and is_grad_enabled():
+        raise TraceError(
+            f"jit: argument {place} is a result that requires a gradient, and gradients"
+            " do not flow out of a replay; detach it, or compute it inside"
+        )
+    call.kept.append(tensor)
+    return Tensor, id(tensor)

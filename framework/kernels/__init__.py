@@ -1,0 +1,4 @@
+"""Which kernel an operation launches, with what tiles and arguments.
+
+No operation is called from here.
+"""

@@ -1,0 +1,270 @@
+"""Attention of float16 and bfloat16 on matrix units: which calls, and its dispatches.
+
+The kernels rely on where the elements of matrices lie in a subgroup, which no standard
+says. So the first call for a dtype on a device runs a test against NumPy, and what
+fails it goes the way without matrix units.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator, Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from vkbackend.errors import Error
+
+from ...autotune import autotune
+from ...base.device import Device, GpuDevice, when_one_is_gone
+from ...base.dtype import DType, bfloat16, decode, encode, float16, float32
+from ...base.shape import Layout, ceil_div
+from ...dispatch.op import REGISTRY
+from ...dispatch.primitive import Primitive
+from ...eager.base_tensor import upload
+from ...ir.kernel_call import Argument, Dispatch, Placed, fold_grid
+from ...ir.lazy_graph import Array, Node, Operand
+from ...scheduler.scheduler import run_apart
+from ..gemm.tiles import UNITS
+from ..shader_types import storage_defines
+from ..tensor_cores import offers, tested
+
+if TYPE_CHECKING:
+    from vkbackend import DeviceInfo
+
+    from ...tensor.tensor import Tensor
+
+LANES = 32
+"""Invocations of a subgroup of which the kernels know where elements lie."""
+
+MOST_HEAD = 128
+"""Elements of a vector for which the kernels have registers."""
+
+EDGE = 16
+"""Rows and columns of a matrix; vectors have whole matrices."""
+
+WORD = 8
+"""Elements of 16 bytes, in which the kernels access memory."""
+
+
+ATTENTION = "attention"
+"""The name of the test among those of `tensor_cores`."""
+
+# Of the test: heads, heads of the keys, queries, keys and elements of a vector; and the
+# largest relative error (root mean square), three times what an NVIDIA H200 makes.
+_TEST = (2, 1, 150, 170, 64)
+_ERRORS = {float16: 1e-3, bfloat16: 8e-3}
+
+_trusted: dict[tuple[Device, DType], bool] = {}
+when_one_is_gone(_trusted.clear)
+
+
+class Cut(NamedTuple):
+    """What a workgroup computes.
+
+    Attributes
+    ----------
+    subgroups : int
+        Of a workgroup.
+    stripes : int
+        Of 16 vectors, which a subgroup owns.
+    span : int
+        Vectors of the other side in one step.
+    """
+
+    subgroups: int
+    stripes: int
+    span: int
+
+
+KERNELS = {
+    "attention/flash": "attention/flash_coopmat",
+    "attention/flash_dq": "attention/flash_coopmat_dq",
+    "attention/flash_dkv": "attention/flash_coopmat_dkv",
+}
+"""Kernels without matrix units, and those that do the same with them."""
+
+CUTS = {
+    "attention/flash": {64: Cut(4, 2, 64), MOST_HEAD: Cut(8, 1, 64)},
+    "attention/flash_dq": {64: Cut(4, 2, 64), MOST_HEAD: Cut(8, 1, 64)},
+    "attention/flash_dkv": {64: Cut(4, 2, 32), MOST_HEAD: Cut(8, 1, 32)},
+}
+"""By the kernel without matrix units and by the longest vector: the quickest of several
+on an NVIDIA H200 (driver 580.159.04, 2026-11-21)."""
+
+
+def units_dispatch(
+    kernel: str,
+    push: dict[str, Argument],
+    q: Placed,
+    k: Placed,
+    v: Placed,
+    options: dict[str, int],
+) -> Dispatch:
+    """Return the dispatch that does on matrix units what a kernel does without.
+
+    Parameters
+    ----------
+    kernel : str
+        The one without.
+    push : dict of str to Argument
+        Its arguments.
+    q, k, v : Placed
+    options : dict of str to int
+        Constants of both kernels.
+    """
+    batch, heads, queries, head = q.shape
+    key_heads, keys = k.shape[1:3]
+    cut = next(cut for most, cut in CUTS[kernel].items() if head <= most)
+    words = {
+        f"{name}_{label}": stride // WORD
+        for name, x in (("q", q), ("k", k), ("v", v))
+        for label, stride in zip(("batch", "head", "row"), x.layout.strides)
+    }
+    by_keys = "grad_k" in push
+    block = cut.subgroups * cut.stripes * EDGE
+    rows, groups = (keys, key_heads) if by_keys else (queries, heads)
+    constants = {"LOCAL_X": cut.subgroups * LANES, "HEAD": head, "SPAN": cut.span}
+    constants |= {"STRIPES": cut.stripes} | options
+    defines = dict(storage_defines(q.dtype))
+    if q.dtype is float16:
+        defines["DEVICE_ROUNDING"] = "1"
+    grid = fold_grid(ceil_div(rows, block) * groups * batch)
+    return Dispatch(KERNELS[kernel], grid, push | words, constants, defines)
+
+
+def fits(vectors: Sequence[Placed], scale: float) -> bool:
+    """Return whether the kernels can compute with vectors, all of one size."""
+    sizes = {x.shape[3] for x in vectors}
+    head = max(sizes)
+    equal = len(sizes) == 1 and head % EDGE == 0 and 0 < head <= MOST_HEAD
+    return equal and 0.0 < scale < math.inf and all(map(in_words, vectors))
+
+
+def wants_units(q: Tensor, v: Tensor, scale: float) -> bool:
+    """Return whether a call is to run on matrix units, with vectors that `fits` asks.
+
+    Short ones are padded; where that doubles the work or more, it is not worth it.
+    """
+    longest, shortest = max(q.shape[3], v.shape[3]), min(q.shape[3], v.shape[3])
+    padded = ceil_div(longest, EDGE) * EDGE
+    return (
+        padded <= MOST_HEAD
+        and 2 * shortest > padded
+        and 0.0 < scale < math.inf
+        and trusts_units(q.device, q.dtype)
+    )
+
+
+def in_words(x: Placed) -> bool:
+    """Return whether the vectors of a tensor lie in whole words of 16 bytes."""
+    *outer, last = x.layout.strides
+    outer = [stride for size, stride in zip(x.shape, outer) if size > 1]
+    return last == 1 and not any(step % WORD for step in (x.layout.offset, *outer))
+
+
+def trusts_units(device: Device, dtype: DType) -> bool:
+    """Return whether attention of a dtype runs on a device's matrix units."""
+    key = device, dtype
+    found = _trusted.get(key)
+    if found is None:
+        found = _trusted[key] = (
+            dtype in _ERRORS
+            and isinstance(device, GpuDevice)
+            and _holds(device.gpu.info)
+            and offers(device.gpu.info, dtype, UNITS)
+            and tested(device, dtype, ATTENTION, passes)
+        )
+    return found
+
+
+def _holds(gpu: DeviceInfo) -> bool:
+    """Return whether a device has the subgroups and the memory of the kernels."""
+    most = max(
+        2 * max(cut.subgroups * cut.stripes * EDGE, 2 * cut.span) * (longest + WORD)
+        + 2 * 4 * cut.span
+        for cuts in CUTS.values()
+        for longest, cut in cuts.items()
+    )
+    operations = gpu.subgroup_shuffle and gpu.subgroup_arithmetic
+    return operations and gpu.subgroup_size == LANES and most <= gpu.max_shared_memory
+
+
+def passes(device: GpuDevice, dtype: DType, mode: str = ATTENTION) -> bool:
+    """Return whether attention on matrix units, and its gradients, are right.
+
+    Parameters
+    ----------
+    device : GpuDevice
+    dtype : DType
+        float16 or bfloat16.
+    mode : str
+        The name of the test.
+    """
+    try:
+        return all(error <= _ERRORS[dtype] for error in _errors(device, dtype))
+    except Error:
+        return False
+
+
+def _errors(device: GpuDevice, dtype: DType) -> Iterator[float]:
+    """Compute on the device; yield the relative errors of results."""
+    heads, key_heads, queries, keys, head = _TEST
+    random = np.random.default_rng(0)
+    sizes = {"q": (heads, queries), "k": (key_heads, keys), "v": (key_heads, keys)}
+    given = {
+        name: random.standard_normal((1, *size, head)) for name, size in sizes.items()
+    }
+    given = {name: _rounded(x, dtype) for name, x in given.items()}
+    out, logsumexp = yield from _compare(device, dtype, "flash_attention", given)
+    out = out.swapaxes(1, 2)
+    incoming = _rounded(random.standard_normal(out.shape), dtype)
+    given |= {"incoming": incoming, "logsumexp": logsumexp}
+    given["delta"] = (incoming * out).sum(3)
+    for name in ("flash_query_grad", "flash_key_grad"):
+        yield from _compare(device, dtype, name, given)
+
+
+def _rounded(x: np.ndarray, dtype: DType) -> np.ndarray:
+    """Return numbers that the dtype has, in float64."""
+    return decode(encode(x, dtype), dtype).astype(np.float64)
+
+
+def _compare(
+    device: GpuDevice, dtype: DType, name: str, given: dict[str, np.ndarray]
+) -> Generator[float, None, tuple[np.ndarray, ...]]:
+    """Yield the relative errors of an op's results; return what they should be."""
+    op = REGISTRY[name]
+    assert isinstance(op, Primitive)
+    options = {"scale": given["q"].shape[3] ** -0.5, "causal": True}
+    options |= {"dropout": 0.0, "units": True}
+    missing = {"mask": None, "seed": None}
+    answer = op.rules["reference"](**given, **missing, **options)
+    expected = answer if isinstance(answer, tuple) else (answer,)
+
+    def stored(x: np.ndarray) -> DType:
+        return dtype if x.ndim == 4 else float32
+
+    node = Node.of(
+        op,
+        tuple(
+            Operand(
+                upload(encode(x, stored(x)).reshape(-1), stored(x), device),
+                Layout.contiguous(x.shape),
+            )
+            for x in given.values()
+        ),
+        tuple(Layout.contiguous(x.shape) for x in expected),
+        tuple(stored(x) for x in expected),
+        (("tensors", tuple(given)), *options.items()),
+    )
+    held = [Array(value) for value in node.outputs]
+    with autotune.paused():
+        run_apart(device, [node])
+    for array, wanted in zip(held, expected):
+        buffer = array.value.buffer
+        assert buffer is not None
+        data = np.frombuffer(device.gpu.read(buffer), stored(wanted).storage)  # type: ignore[arg-type]  # a Buffer
+        found = decode(data, stored(wanted)).reshape(wanted.shape).astype(np.float64)
+        yield float(np.sqrt(np.mean((found - wanted) ** 2) / np.mean(wanted**2)))
+    return expected

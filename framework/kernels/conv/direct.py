@@ -1,0 +1,90 @@
+"""Convolutions of groups with few channels, as depthwise ones: not as products.
+
+A product of a few rows would leave most of each tile of the other kernels idle. Here an
+invocation computes one result, or one of a workgroup that share a filter's gradient,
+from loads alone, which the caches serve; that is as much work for each multiplication
+whatever the number of rows.
+"""
+
+from __future__ import annotations
+
+import math
+
+from ...base.shape import TensorSpec, ceil_div
+from ...ir.kernel_call import Argument, Dispatch, Scratch, fold_grid, linear_grid
+from ..reduce import sum_rows
+from ..shader_types import acc_size, storage_defines
+from .problem import Call, divisors
+
+WORKGROUP = 256
+
+MOST_ROWS = 8
+"""Channels of a group's result from which tiles are quicker."""
+
+MOST_TAPS = 64
+"""Sums that an invocation keeps for a filter's gradient."""
+
+WANTED_GROUPS = 1056
+"""Workgroups that keep a GPU busy while filters' gradients sum over all pixels."""
+
+MIN_PART = 4096
+"""Pixels that are worth a workgroup."""
+
+MAX_PARTS = 64
+
+
+def forward(call: Call) -> Dispatch | None:
+    """Return the dispatch of a convolution that is quicker so, otherwise None."""
+    bias = "bias" if call.bias else "weight"
+    push: dict[str, Argument] = {"x": "x", "weight": "weight", "bias": bias}
+    return _of_results(call, call.out, push, {"FOR_INPUT": 0})
+
+
+def input_vjp(call: Call) -> Dispatch | None:
+    """Return the dispatch of its gradient by the images, or None."""
+    push: dict[str, Argument] = {"x": "grad_out", "weight": "weight", "bias": "weight"}
+    return _of_results(call, call.x, push, {"FOR_INPUT": 1})
+
+
+def weight_vjp(call: Call) -> list[Dispatch] | None:
+    """Return the dispatches of its gradient by the filters, or None."""
+    weight, taps = call.weight, math.prod(call.window.kernel)
+    filters = math.prod(weight.shape[:2])
+    pixels = call.x.shape[0] * math.prod(call.places)
+    few = _is_few(call, weight.shape[0]) and taps <= MOST_TAPS
+    if not few or filters * pixels == 0:
+        return None
+    parts = min(ceil_div(WANTED_GROUPS, filters), pixels // MIN_PART, MAX_PARTS)
+    share = ceil_div(pixels, max(1, parts))
+    parts = ceil_div(pixels, share)
+    partial = Scratch("partial", acc_size(weight.dtype) * weight.numel * parts)
+    push: dict[str, Argument] = {
+        "x": "x", "grad": "grad_out", "out_": "out" if parts == 1 else partial,
+        **call.sizes(), "share": share, **divisors(call.places),
+    }  # fmt: skip
+    constants = {**call.window.constants(), "LOCAL_X": WORKGROUP}
+    defines = storage_defines(weight.dtype, out_acc=parts > 1)
+    kernel = "conv/depthwise_wgrad"
+    first = Dispatch(kernel, fold_grid(filters, parts), push, constants, defines)
+    if parts == 1:
+        return [first]
+    return [first, sum_rows(call.gpu, partial, weight, parts, weight.numel)]
+
+
+def _is_few(call: Call, channels: int) -> bool:
+    """Return whether the groups of a result are many, with few channels."""
+    groups = call.how.groups
+    return call.gpu.kind != "software" and 1 < groups and channels <= MOST_ROWS * groups
+
+
+def _of_results(
+    call: Call, out: TensorSpec, push: dict[str, Argument], constants: dict[str, int]
+) -> Dispatch | None:
+    """Return the dispatch of images that are computed one by one, or None."""
+    if not _is_few(call, out.shape[1]):
+        return None
+    push |= {"out_": "out", **call.sizes(), **divisors((out.shape[2], out.shape[3]))}
+    constants |= {**call.window.constants(), "LOCAL_X": WORKGROUP}
+    constants["HAS_BIAS"] = int(call.bias)
+    grid = linear_grid(out.numel, WORKGROUP)
+    return Dispatch("conv/depthwise", grid, push, constants, storage_defines(out.dtype))

@@ -1,0 +1,83 @@
+"""Convolutions with filters of one pixel: products with images as they lie in memory.
+
+Of each image the filters, one line for each channel, are multiplied with its channels,
+lines of pixels: a batch of products that share an operand. Nothing is copied where
+lines of pixels are whole vectors.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+
+from ...base.shape import Layout, Shape, TensorSpec
+from ...ir.kernel_call import Argument, At, Dispatch, Placed
+from ..gemm.select import large_product
+from .problem import Call
+from .window import Window
+
+LEAST_PIXELS = 128
+"""Pixels of an image that fill the columns of a tile."""
+
+
+def forward(call: Call) -> list[Dispatch] | None:
+    """Return the dispatches of a convolution that is such a product, otherwise None.
+
+    It is of one group.
+    """
+    rows, depth = call.weight.shape[:2]
+    filters = _view(call.weight, (call.x.shape[0], rows, depth), (0, depth, 1))
+    found = _product(call, filters, call.x, "x")
+    if found is None or not call.bias:
+        return found
+    *copies, product = found
+    if product.push["out_"] != "out":
+        return None
+    push = {**product.push, "bias": "bias"}
+    defines = {**product.defines, "BIAS": "1"}
+    return [*copies, dataclasses.replace(product, push=push, defines=defines)]
+
+
+def input_vjp(call: Call) -> list[Dispatch] | None:
+    """Return the dispatches of its gradient by the images, or None."""
+    if call.size != call.places:
+        return None
+    depth, rows = call.weight.shape[:2]
+    filters = _view(call.weight, (call.x.shape[0], rows, depth), (0, 1, rows))
+    return _product(call, filters, call.out, "grad_out")
+
+
+def _product(
+    call: Call, filters: Placed, images: TensorSpec, source: str
+) -> list[Dispatch] | None:
+    """Return the product of filters with images that the op calls `source`."""
+    pixels = math.prod(images.shape[2:])
+    whole = pixels % (16 // images.dtype.itemsize) == 0 and pixels >= LEAST_PIXELS
+    pixel = Window((1, 1), (1, 1), (0, 0), call.window.dilation)
+    if call.window != pixel or not whole:
+        return None
+    shape = (*images.shape[:2], pixels)
+    columns = _view(images, shape, Layout.contiguous(shape).strides)
+    found = large_product(call.gpu, filters, columns, call.how.mode)
+    # A copy of images may as well have its channels last; see `implicit_gemm`.
+    if found is None or any(row.push.get("x") == At("b", 0) for row in found):
+        return None
+    names = {"a": "weight", "b": source}
+    return [
+        dataclasses.replace(
+            row, push={key: _renamed(value, names) for key, value in row.push.items()}
+        )
+        for row in found
+    ]
+
+
+def _renamed(value: Argument, names: Mapping[str, str]) -> Argument:
+    """Return an argument by what the op, not `large_product`, calls its inputs."""
+    if isinstance(value, At) and isinstance(value.memory, str):
+        return At(names.get(value.memory, value.memory), value.offset)
+    return names.get(value, value) if isinstance(value, str) else value
+
+
+def _view(x: TensorSpec, shape: Shape, strides: Shape) -> Placed:
+    return Placed(shape, x.dtype, Layout(shape, strides))

@@ -1,0 +1,96 @@
+"""What a convolution and its gradients are called with, for all their kernels alike."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from ...base.shape import TensorSpec
+from ...ir.kernel_call import divisor
+from .window import Pair, Window
+
+if TYPE_CHECKING:
+    from vkbackend import DeviceInfo
+
+
+class Convolution(NamedTuple):
+    """How images of any size are convolved.
+
+    Attributes
+    ----------
+    window : Window
+    groups : int
+    mode : str
+        What `tensor_cores.convolution_mode` says.
+    """
+
+    window: Window
+    groups: int
+    mode: str
+
+    def out(self, x: TensorSpec, weight: TensorSpec) -> TensorSpec:
+        """Return the result of images and filters."""
+        size = self.window.output(*x.shape[2:])
+        return TensorSpec((x.shape[0], weight.shape[0], *size), x.dtype)
+
+    def x(self, out: TensorSpec, weight: TensorSpec, size: Pair) -> TensorSpec:
+        """Return the images, of a size, that a result comes from."""
+        channels = weight.shape[1] * self.groups
+        return TensorSpec((out.shape[0], channels, *size), out.dtype)
+
+    def weight(self, out: TensorSpec, x: TensorSpec) -> TensorSpec:
+        """Return the filters that make a result of images."""
+        channels = x.shape[1] // self.groups
+        return TensorSpec((out.shape[1], channels, *self.window.kernel), out.dtype)
+
+
+class Call(NamedTuple):
+    """A convolution on a device, to be computed or differentiated.
+
+    Attributes
+    ----------
+    gpu : DeviceInfo
+    how : Convolution
+    x, weight, out : TensorSpec
+        Images, filters and result. A gradient takes that of `out`, and `x` or `weight`
+        is what it is of.
+    bias : bool, default False
+        Whether one is added to the result.
+    """
+
+    gpu: DeviceInfo
+    how: Convolution
+    x: TensorSpec
+    weight: TensorSpec
+    out: TensorSpec
+    bias: bool = False
+
+    @property
+    def window(self) -> Window:
+        """How the filters move."""
+        return self.how.window
+
+    @property
+    def size(self) -> Pair:
+        """The size of an image."""
+        return self.x.shape[2], self.x.shape[3]
+
+    @property
+    def places(self) -> Pair:
+        """How many places the window has in an image."""
+        return self.out.shape[2], self.out.shape[3]
+
+    def sizes(self) -> dict[str, int]:
+        """Return the sizes that kernels take which read images as they lie."""
+        images = ("batch", "in_channels", "in_height", "in_width")
+        results = ("out_channels", "out_height", "out_width")
+        return {
+            **dict(zip(images, self.x.shape)),
+            **dict(zip(results, self.out.shape[1:])),
+            "groups": self.how.groups,
+        }
+
+
+def divisors(size: Pair) -> dict[str, int]:
+    """Return what kernels divide by the pixels of images, and by those of a line."""
+    names = ("plane_magic", "plane_shift", "width_magic", "width_shift")
+    return dict(zip(names, (*divisor(size[0] * size[1]), *divisor(size[1]))))

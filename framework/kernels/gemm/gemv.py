@@ -1,0 +1,159 @@
+"""Products of a few rows, or columns, with a matrix: each is read once, in vectors."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, NamedTuple
+
+from ...base.dtype import DType, bfloat16, float16, float32, int8
+from ...base.shape import TensorSpec, ceil_div
+from ...ir.kernel_call import MAX_GROUPS, Argument, Dispatch, Placed, Scratch, fold_grid
+from ..reduce import sum_rows
+from ..shader_types import storage_defines
+from .pack import VECTOR_SIZE, Side, fits, vectors
+
+if TYPE_CHECKING:
+    from vkbackend import DeviceInfo
+
+DTYPES = (float32, float16, bfloat16, int8)
+
+MOST_ROWS = 8
+
+SMALLEST = 1 << 16
+"""Elements of a matrix below which it is not worth a kernel of its own."""
+
+
+class _Shape(NamedTuple):
+    """How a workgroup goes through a matrix; its lanes share the depth.
+
+    Attributes
+    ----------
+    workgroup : int
+        Invocations.
+    across : int
+        Groups of columns, one to a lane: vectors, or where the matrix lies along the
+        depth `columns` of them.
+    columns : int
+    steps : int
+        Vectors of the depth that a lane takes in a round.
+    """
+
+    workgroup: int
+    across: int
+    columns: int
+    steps: int
+
+
+WANTED_GROUPS = 256
+"""Workgroups that keep enough loads in flight on an NVIDIA H200."""
+
+MIN_PART = 256
+"""Least depth of a part, where the depth is cut to have so many."""
+
+
+def _shape(rows: int, width: int, along_k: bool) -> _Shape:
+    """Return the quickest on an NVIDIA H200 (driver 580.159.04, 2026-11-21).
+
+    Sums of vectors of 16 columns by 512 invocations would take more shared memory than
+    every device has.
+    """
+    if not along_k:
+        return _Shape(512 if width < 16 else 256, 8 if rows <= 2 else 16, 1, 1)
+    return _Shape(256, 4, 1, 8) if rows == 1 else _Shape(128, 4, 4, 2)
+
+
+def few_rows(
+    gpu: DeviceInfo, a: Placed, b: Placed, dtype: DType
+) -> list[Dispatch] | None:
+    """Return the dispatches of a product with at most 8 rows or columns, or None.
+
+    Parameters
+    ----------
+    gpu : DeviceInfo
+    a : Placed, shape (batch, m, k)
+    b : Placed, shape (batch, k, n)
+    dtype : DType
+        Of the result: that of the operands, or of their sums.
+    """
+    m, n = a.shape[1], b.shape[2]
+    by_column = m > MOST_ROWS
+    matrix = Side("a", a, 1, 2) if by_column else Side("b", b, 2, 1)
+    width = VECTOR_SIZE // a.dtype.itemsize
+    batch, _, k = a.shape
+    if gpu.kind == "software" or a.dtype not in DTYPES:
+        return None
+    if min(m, n) > MOST_ROWS or batch > MAX_GROUPS or matrix.outer * k < SMALLEST:
+        return None
+    if k % width or not (fits(matrix, width, 1, k) or _is_shifted(matrix, width)):
+        return None
+    return _dispatches(gpu, a, b, matrix, dtype)
+
+
+def _is_shifted(matrix: Side, width: int) -> bool:
+    """Return whether only where it starts keeps a matrix from being read in vectors.
+
+    It is packed then: where a tensor lies must not decide in which order sums are
+    taken. Those of integers are the same in any order.
+    """
+    x = matrix.x
+    start = dataclasses.replace(x, layout=x.layout._replace(offset=0))
+    k = x.shape[matrix.k_dim]
+    return x.dtype is not int8 and fits(matrix._replace(x=start), width, 1, k)
+
+
+def _dispatches(
+    gpu: DeviceInfo, a: Placed, b: Placed, matrix: Side, dtype: DType
+) -> list[Dispatch]:
+    width = VECTOR_SIZE // a.dtype.itemsize
+    batch, m, k = a.shape
+    n = b.shape[2]
+    rows = n if matrix.name == "a" else m
+    x, x_row, x_k = (b, 2, 1) if matrix.name == "a" else (a, 1, 2)
+    shape = _shape(rows, width, matrix.along_k)
+    columns = shape.across * (shape.columns if matrix.along_k else width)
+    groups = ceil_div(matrix.outer, columns)
+    parts = _parts(groups * batch, k, width)
+    out: str | Scratch = "out"
+    if parts > 1:
+        out = Scratch("partial", 4 * parts * batch * m * n)
+    operand = vectors(matrix, width, 1, k)
+    push: dict[str, Argument] = {"x": "b" if matrix.name == "a" else "a"}
+    push |= {"matrix": operand.memory, "out_": out, "n": matrix.outer, "k": k // parts}
+    push |= {"batches": batch, "x_row": x.layout.strides[x_row]}
+    push |= {"x_column": x.layout.strides[x_k], "x_batch": x.layout.strides[0]}
+    push |= {"line": operand.line, "matrix_batch": operand.batch}
+    push |= {"out_row": n if x is a else 1, "out_column": 1 if x is a else n}
+    push |= {"out_batch": m * n}
+    constants = {"LOCAL_X": shape.workgroup, "ROWS": rows, "ACROSS": shape.across}
+    constants |= {"ALONG_K": int(matrix.along_k)}
+    constants |= {"STEPS": shape.steps, "COLUMNS": shape.columns}
+    whole = x.layout.strides[x_k] == 1 and not any(
+        number % width
+        for number in (x.layout.offset, x.layout.strides[0], x.layout.strides[x_row])
+    )
+    constants |= {"X_VECTORS": int(whole)}
+    sums = parts > 1 or dtype is not a.dtype
+    defines = dict(storage_defines(a.dtype, out_acc=sums))
+    if a.dtype is int8 and "integer_dot_product" in gpu.supported:
+        defines["INTEGER_DOT"] = "1"
+    grid = fold_grid(groups, batch * parts)
+    product = Dispatch("matmul/gemv", grid, push, constants, defines)
+    found = [*operand.packing, product]
+    if parts > 1:
+        assert isinstance(out, Scratch)
+        result = TensorSpec((batch, m, n), dtype)
+        found.append(sum_rows(gpu, out, result, parts, batch * m * n))
+    return found
+
+
+def _parts(groups: int, k: int, width: int) -> int:
+    """Return into how many equal parts of whole vectors the depth is cut."""
+    parts = 1
+    while (
+        groups * parts * 2 <= WANTED_GROUPS
+        and k % (2 * parts * width) == 0
+        and k // (2 * parts) >= MIN_PART
+        and groups * parts * 2 <= MAX_GROUPS
+    ):
+        parts *= 2
+    return parts

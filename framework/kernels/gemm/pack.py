@@ -1,0 +1,239 @@
+"""Operands of a large matrix product, as vectors of 16 bytes that need no bounds.
+
+The kernels in `glsl/matmul/` that are built for speed load whole vectors along an
+operand's contiguous dimension, whichever that is, and whole tiles. An operand that is
+not like that (odd sizes, other strides, less than a tile) is copied into scratch memory
+first, padded with zeros; that takes a few percent of the time of a large product.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ...base.dtype import int8
+from ...base.shape import ceil_div
+from ...ir.kernel_call import (
+    Argument,
+    At,
+    Dispatch,
+    Placed,
+    Scratch,
+    divisor,
+    linear_grid,
+)
+from ..shader_types import storage_defines
+
+VECTOR_SIZE = 16
+"""Bytes."""
+
+WORKGROUP = 256
+
+PAIR_BLOCK = 32
+"""Elements of the depth between high and low parts of float32; see pack.comp."""
+
+
+MOST_APART = 1 << 29
+"""Elements between those that are read wherever they lie."""
+
+
+class Side(NamedTuple):
+    """One operand of a product (batch, outer, k), before it is placed in vectors.
+
+    Attributes
+    ----------
+    name : str
+        What the op calls it.
+    x : Placed
+    outer_dim, k_dim : int
+        Which of its dimensions is which.
+    """
+
+    name: str
+    x: Placed
+    outer_dim: int
+    k_dim: int
+
+    @property
+    def outer(self) -> int:
+        """Rows of the left operand, or columns of the right one."""
+        return self.x.shape[self.outer_dim]
+
+    @property
+    def along_k(self) -> bool:
+        """Whether neighbours in memory lie along the depth."""
+        strides = self.x.layout.strides
+        return strides[self.k_dim] == 1 or strides[self.outer_dim] != 1
+
+
+class Vectors(NamedTuple):
+    """An operand as a kernel reads it.
+
+    Attributes
+    ----------
+    memory : str or Scratch
+        Where it is.
+    along_k : bool
+        Whether lines run along the depth.
+    line, batch : int
+        Strides, in vectors.
+    padded : int
+        Rows or columns that are there to be read.
+    packing : tuple of Dispatch
+        What must run first.
+    """
+
+    memory: str | Scratch
+    along_k: bool
+    line: int
+    batch: int
+    padded: int
+    packing: tuple[Dispatch, ...] = ()
+
+    def last(self, block: int) -> int:
+        """Return where the last tile of `block` rows or columns starts."""
+        return self.padded - block
+
+
+def vectors(
+    side: Side,
+    width: int,
+    block: int,
+    depth: int,
+    *,
+    split: bool = False,
+    along_k: bool = False,
+    wide: bool = False,
+) -> Vectors:
+    """Return an operand in vectors, packed where it must be.
+
+    Parameters
+    ----------
+    side : Side
+    width : int
+        Elements of a vector.
+    block : int
+        Rows or columns of a tile.
+    depth : int
+        What the depth is padded to.
+    split : bool, default False
+        Whether float32 becomes pairs of bfloat16.
+    along_k : bool, default False
+        Whether lines must run along the depth.
+    wide : bool, default False
+        Whether what is packed is read 16 bytes at a time where it lies side by side.
+    """
+    turned = along_k and not side.along_k
+    if not split and not turned and fits(side, width, block, depth):
+        layout = side.x.layout
+        dim = side.outer_dim if side.along_k else side.k_dim
+        line, batch = layout.strides[dim] // width, layout.strides[0] // width
+        return Vectors(side.name, side.along_k, line, batch, side.outer)
+    return _packed(side, width, block, depth, split=split, turned=turned, wide=wide)
+
+
+def fits(side: Side, width: int, block: int, depth: int) -> bool:
+    """Return whether an operand can be read where it is."""
+    layout, along = side.x.layout, side.along_k
+    inner, line = (
+        (side.k_dim, side.outer_dim) if along else (side.outer_dim, side.k_dim)
+    )
+    return (
+        layout.strides[inner] == 1
+        and layout.strides[line] % width == 0
+        and layout.strides[0] % width == 0
+        and layout.offset * side.x.dtype.itemsize % VECTOR_SIZE == 0
+        and side.x.shape[side.k_dim] == depth
+        and side.outer >= block
+        and (along or side.outer % width == 0)
+    )
+
+
+def in_lines(side: Side) -> Vectors | None:
+    """Return an operand in place, distances in elements, wherever they lie.
+
+    None where neither its outer dimension nor the depth lies side by side, or a kernel
+    cannot count what is between its elements.
+    """
+    strides, along = side.x.layout.strides, side.along_k
+    last = sum((size - 1) * step for size, step in zip(side.x.shape, strides))
+    inner, line = (
+        (side.k_dim, side.outer_dim) if along else (side.outer_dim, side.k_dim)
+    )
+    if strides[inner] != 1 or last >= MOST_APART:
+        return None
+    return Vectors(side.name, along, strides[line], strides[0], side.outer)
+
+
+def _packed(
+    side: Side,
+    width: int,
+    block: int,
+    depth: int,
+    *,
+    split: bool,
+    turned: bool,
+    wide: bool,
+) -> Vectors:
+    """Return an operand in scratch memory, one copy of what the batch repeats."""
+    layout, k = side.x.layout, side.x.shape[side.k_dim]
+    along = side.along_k or turned
+    batch = side.x.shape[0] if layout.strides[0] else 1
+    padded = side.outer if along else ceil_div(side.outer, width) * width
+    padded = max(padded, block)
+    lines, elements = (padded, depth) if along else (depth, padded)
+    per_line = elements // width
+    halves = 2 if split else 1
+    size = VECTOR_SIZE * batch * lines * per_line * halves
+    scratch = Scratch(f"packed {side.name}", size)
+    outer_stride, k_stride = (layout.strides[d] for d in (side.outer_dim, side.k_dim))
+    quads = turned and _lies_in_quads(side)
+    line_blocks = ceil_div(lines, 32)
+    magic, shift = divisor(line_blocks if quads else lines if turned else per_line)
+    push: dict[str, Argument] = {
+        "x": At(side.name, 0),
+        "vectors": At(scratch, 0),
+        "lines": side.outer if along else k,
+        "elements": k if along else side.outer,
+        "line_stride": outer_stride if along else k_stride,
+        "element_stride": k_stride if along else outer_stride,
+        "batch_stride": layout.strides[0],
+        "padded_lines": lines,
+        "padded_vectors": per_line,
+        "inner_magic": magic,
+        "inner_shift": shift,
+    }
+    count = line_blocks * ceil_div(per_line, 4) * 32 if quads else lines * per_line
+    x, y, _ = linear_grid(count, WORKGROUP)
+    defines = dict(storage_defines(side.x.dtype))
+    if split:
+        defines["SPLIT"] = "1"
+    elif quads:
+        defines["QUADS"] = "1"
+    elif wide and push["element_stride"] == 1:
+        defines["WIDE_LOADS"] = "1"
+    packing = Dispatch(
+        "matmul/pack",
+        (x, y, batch),
+        push,
+        {"LOCAL_X": WORKGROUP, "ALONG_K": int(along), "LINES_FIRST": int(turned)},
+        defines,
+    )
+    return Vectors(
+        scratch,
+        along,
+        per_line * (halves if along else 1),
+        lines * per_line * halves if batch > 1 else 0,
+        padded,
+        (packing,),
+    )
+
+
+def _lies_in_quads(side: Side) -> bool:
+    """Return whether words hold bytes of four lines, at the same depth."""
+    layout = side.x.layout
+    apart = layout.strides[0], layout.strides[side.k_dim], layout.offset
+    return (
+        side.x.dtype is int8
+        and layout.strides[side.outer_dim] == 1
+        and all(step % 4 == 0 for step in apart)
+    )

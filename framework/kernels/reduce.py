@@ -1,0 +1,392 @@
+"""How reductions are cut into workgroups and launched."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..base.dtype import (
+    DType,
+    bfloat16,
+    float16,
+    float32,
+    int32,
+    int64,
+    uint32,
+)
+from ..base.errors import ShapeError
+from ..base.shape import Collapsed, Layout, Shape, TensorSpec, ceil_div, collapse
+from ..ir.kernel_call import (
+    SOFTWARE_ROUNDS,
+    Argument,
+    At,
+    Dispatch,
+    Lasting,
+    Placed,
+    Scratch,
+    check_rounds,
+    divisor,
+    fold_grid,
+)
+from .shader_types import acc_size, shuffle_defines, storage_defines
+
+if TYPE_CHECKING:
+    from vkbackend import DeviceInfo
+
+
+OPERATIONS = ("SUM", "PROD", "MAX", "MIN")
+MAPS = ("", "abs", "square", "nonzero")
+"""What the shader makes of each element first; both in the order of its numbers."""
+
+MAX_DIMS = 4
+"""Kept, and reduced, dimensions that the shader walks."""
+
+MOST_ELEMENTS = 1 << 32
+"""Elements that shaders count, and places that they reach, in 32 bits."""
+
+QUAD_DTYPES = (float32, float16, bfloat16, int32, uint32)
+QUAD = 4
+"""Neighbouring elements that a device reads at once, and of which dtypes."""
+
+WORKGROUP = 256
+SOFTWARE_WORKGROUP = 64
+"""Invocations per workgroup where they share nothing."""
+
+# A reduction with fewer workgroups than wanted is cut into chunks, which are combined
+# later, as long as a chunk keeps enough elements to be worth a workgroup.
+WANTED_GROUPS = 528
+SOFTWARE_WANTED_GROUPS = 32
+MIN_CHUNK = 4096
+PASSED_AHEAD = 16
+"""Bytes before the states in `Passed` of `reduce/body.glsl`, at most."""
+
+MOST_ALONE = 32
+"""Elements that an invocation may sum alone, where measuring chooses."""
+
+
+class Step(NamedTuple):
+    """One of the dispatches of a reduction: what it adds to the walk over elements."""
+
+    push: Mapping[str, Argument]
+    constants: Mapping[str, int]
+    defines: Mapping[str, str]
+
+
+class Reduction(NamedTuple):
+    """A kernel built on `reduce/body.glsl`, alone and in two passes.
+
+    Attributes
+    ----------
+    kernel : str
+    state_size : int
+        Bytes that a chunk passes on.
+    partial : str
+        The argument that takes them.
+    only, first, second : Step
+        For all elements at once; for chunks; for what chunks passed on.
+    """
+
+    kernel: str
+    state_size: int
+    partial: str
+    only: Step
+    first: Step
+    second: Step
+
+
+def sum_like(
+    operation: str, x: DType, out: DType, scale: float = 1, mapping: str = ""
+) -> Reduction:
+    """Return the reduction to a sum, product or extreme.
+
+    Parameters
+    ----------
+    operation : str
+        One of `OPERATIONS`.
+    x, out : DType
+        The result's is that of `x`, float32 for a 2-byte float, or int64 for an
+        integer.
+    scale : float, default 1
+        Factor of the result.
+    mapping : str
+        One of `MAPS`.
+    """
+    constants = {"OPERATION": OPERATIONS.index(operation), "MAP": MAPS.index(mapping)}
+    wide = {"WIDE": "1"} if out is int64 and x is not int64 else {}
+    grows = x.is_float and out is not x
+    plain = storage_defines(out) if wide or grows else storage_defines(x, in_acc=True)
+    results: dict[str, Argument] = {"out_": "out", "scale": scale}
+    return Reduction(
+        "reduce/reduce",
+        8 if wide else acc_size(x),
+        "out_",
+        Step(results, constants, {**storage_defines(x, out_acc=grows), **wide}),
+        Step({"scale": 1}, constants, {**storage_defines(x, out_acc=True), **wide}),
+        Step(results, {**constants, "MAP": 0}, plain),
+    )
+
+
+def stateful(
+    kernel: str,
+    x: DType,
+    fields: int,
+    results: Mapping[str, Argument],
+    constants: Mapping[str, int],
+) -> Reduction:
+    """Return a reduction whose chunks pass on a state of several `fields`."""
+    defines = storage_defines(x)
+    return Reduction(
+        kernel,
+        fields * acc_size(x),
+        "states",
+        Step(results, constants, defines),
+        Step({}, constants, {**defines, "PARTIAL": "1"}),
+        Step(results, constants, {**defines, "MERGE": "1"}),
+    )
+
+
+def sharing_workgroup(gpu: DeviceInfo) -> int:
+    """Return the size of a workgroup whose invocations share one result.
+
+    Barriers between subgroups are dear on software devices (a tree of 64 costs them
+    several times its loads, measured on lavapipe 22.3), so there it is one subgroup.
+    """
+    return gpu.subgroup_size if gpu.kind == "software" else WORKGROUP
+
+
+def split_dims(layout: Layout, dims: tuple[int, ...]) -> tuple[Collapsed, Collapsed]:
+    """Return the kept and the reduced dimensions, each collapsed."""
+    sides = []
+    for wanted in (False, True):
+        chosen = [dim for dim in range(len(layout.shape)) if (dim in dims) == wanted]
+        part = layout.permute(chosen)
+        sides.append(collapse(part.shape, [part.strides]))
+    return sides[0], sides[1]
+
+
+def kept_shape(shape: Shape, dims: tuple[int, ...]) -> Shape:
+    """Return the shape with 1 in place of the reduced dimensions."""
+    return tuple(1 if dim in dims else size for dim, size in enumerate(shape))
+
+
+def dropped_shape(shape: Shape, dims: tuple[int, ...]) -> Shape:
+    """Return the shape without the reduced dimensions."""
+    return tuple(size for dim, size in enumerate(shape) if dim not in dims)
+
+
+def need_countable(name: str, x: Placed) -> None:
+    """Raise `ShapeError` if a shader cannot reach every element in 32 bits."""
+    steps = zip(x.layout.shape, x.layout.strides)
+    reach = 1 + sum((size - 1) * stride for size, stride in steps)
+    if max(reach, x.numel) > MOST_ELEMENTS:
+        raise ShapeError(
+            f"{name}: shape {x.shape} has {x.numel} elements, which reach"
+            f" {reach} places far; devices take at most {MOST_ELEMENTS} of each"
+        )
+
+
+def reduce_dispatches(
+    gpu: DeviceInfo,
+    reduction: Reduction,
+    x: Placed,
+    dims: tuple[int, ...],
+    wanted: int | None = None,
+) -> list[Dispatch]:
+    """Return the dispatches that reduce `x` over `dims`, one or two.
+
+    Where elements are read four at a time one dispatch also combines the chunks of a
+    single result: of 64 Mi floats the second costs an NVIDIA H200 2 us.
+
+    Parameters
+    ----------
+    gpu : DeviceInfo
+        Where they run.
+    reduction : Reduction
+    x : Placed
+        At least one element along the reduced dimensions.
+    dims : tuple of int
+        Reduced dimensions.
+    wanted : int or None
+        Workgroups for which elements are cut into chunks; None chooses.
+    """
+    need_countable(reduction.kernel, x)
+    kept, reduced = split_dims(x.layout, dims)
+    outputs, count = math.prod(kept.shape), math.prod(reduced.shape)
+    side = output_tile(gpu, kept, reduced)[1]
+    groups = ceil_div(outputs, side)
+    share = count if gpu.kind == "software" else count * min(side, outputs)
+    wanted = wanted or wanted_groups(gpu, outputs)
+    chunks = max(1, min(ceil_div(wanted, groups), share // MIN_CHUNK))
+    if gpu.kind == "software":
+        chunks = max(chunks, ceil_div(count, SOFTWARE_ROUNDS))
+    in_quads = lies_in_quads(gpu, x, kept, reduced)
+    if in_quads:
+        reduction = _by_quads(reduction, apart=x.layout.offset % QUAD != 0)
+    kernel = reduction.kernel
+    if chunks == 1:
+        return [_dispatch(gpu, kernel, reduction.only, {"x": "x"}, kept, reduced)]
+    if in_quads and outputs == 1:
+        passed = Lasting(PASSED_AHEAD + chunks * reduction.state_size)
+        places: dict[str, Argument] = {"x": "x", "passed": passed}
+        once = _with_macro(reduction.only, "ONCE")
+        return [_dispatch(gpu, kernel, once, places, kept, reduced, chunks)]
+    partial = Scratch("partial", outputs * chunks * reduction.state_size)
+    sources: dict[str, Argument] = {"x": "x", reduction.partial: partial}
+    first = _dispatch(gpu, kernel, reduction.first, sources, kept, reduced, chunks)
+    return [first, _combine(gpu, reduction, partial, chunks, outputs)]
+
+
+def wanted_groups(gpu: DeviceInfo, outputs: int) -> int:
+    """Return for how many workgroups elements are cut into chunks."""
+    wanted = WANTED_GROUPS if outputs > 1 else 2 * WANTED_GROUPS
+    return SOFTWARE_WANTED_GROUPS if gpu.kind == "software" else wanted
+
+
+def lies_in_quads(
+    gpu: DeviceInfo, x: Placed, kept: Collapsed, reduced: Collapsed
+) -> bool:
+    """Return whether the elements of each output are taken four at a time.
+
+    Also where they begin within a quad, and are read one by one: where a tensor lies
+    must not decide in which order they are summed.
+    """
+    if gpu.kind == "software" or x.dtype not in QUAD_DTYPES:
+        return False
+    steps = kept.strides[0] if math.prod(kept.shape) > 1 else ()
+    one_run = reduced.strides == ((1,),) and reduced.shape[0] % QUAD == 0
+    return one_run and all(step % QUAD == 0 for step in steps)
+
+
+def _by_quads(reduction: Reduction, apart: bool) -> Reduction:
+    """Return the reduction with what reads the tensor itself reading quads.
+
+    `apart` says that they do not begin at multiples of four elements.
+    """
+    macros = ("QUADS", "APART") if apart else ("QUADS",)
+    steps = reduction.only, reduction.first
+    for macro in macros:
+        steps = _with_macro(steps[0], macro), _with_macro(steps[1], macro)
+    return reduction._replace(only=steps[0], first=steps[1])
+
+
+def _with_macro(step: Step, name: str) -> Step:
+    return step._replace(defines={**step.defines, name: "1"})
+
+
+def _combine(
+    gpu: DeviceInfo, reduction: Reduction, partial: Scratch, chunks: int, outputs: int
+) -> Dispatch:
+    """Return the dispatch that merges the states (chunks, outputs) of chunks."""
+    kept, reduced = Collapsed((outputs,), ((1,),)), Collapsed((chunks,), ((outputs,),))
+    push: dict[str, Argument] = {"x": partial}
+    return _dispatch(gpu, reduction.kernel, reduction.second, push, kept, reduced)
+
+
+def sum_rows(
+    gpu: DeviceInfo,
+    rows: Scratch,
+    x: TensorSpec,
+    count: int,
+    numel: int,
+    result: str | At = "out",
+) -> Dispatch:
+    """Return the dispatch that sums `count` rows of `numel` partial sums.
+
+    `result` is the output of the operation that they go to, or a place in it.
+    """
+    reduction = sum_like("SUM", x.dtype, x.dtype)
+    step = reduction.second
+    step = step._replace(push={**step.push, "out_": result})
+    return _combine(gpu, reduction._replace(second=step), rows, count, numel)
+
+
+def group_tile(
+    gpu: DeviceInfo, outputs: int, count: int, side_by_side: bool
+) -> tuple[int, int, int]:
+    """Return invocations per output, outputs per workgroup, 1 if those are adjacent.
+
+    The invocations of an output share its `count` elements; neighbours take what lies
+    side by side in memory, so that loads are coalesced.
+    """
+    if gpu.kind == "software" and (outputs >= SOFTWARE_WORKGROUP or count < 8):
+        return 1, SOFTWARE_WORKGROUP, int(side_by_side)
+    size = sharing_workgroup(gpu)
+    most = size // min(32, size, _power_of_two(outputs)) if side_by_side else size
+    group = min(_power_of_two(max(1, count // 4)), most)
+    return group, size // group, int(side_by_side)
+
+
+def group_tiles(
+    gpu: DeviceInfo, rows: int, count: int
+) -> dict[str, tuple[int, int, int]]:
+    """Return what `group_tile` may answer for rows, by name, to choose by measuring.
+
+    The longer an invocation sums alone, the larger the error: none sums much longer
+    than is usual.
+    """
+    usual, size = group_tile(gpu, rows, count, False), sharing_workgroup(gpu)
+    tiles = [(size // rows, rows, 0) for rows in (1, 4, 8) if size % rows == 0]
+    if gpu.kind == "software":
+        tiles = [(1, SOFTWARE_WORKGROUP, 0), (size, 1, 0)]
+    most = max(MOST_ALONE, ceil_div(count, usual[0]))
+    return {
+        f"{tile[0]} invocations walk a row": tile
+        for tile in [*tiles, usual]
+        if ceil_div(count, tile[0]) <= most
+    }
+
+
+def output_tile(
+    gpu: DeviceInfo, kept: Collapsed, reduced: Collapsed
+) -> tuple[int, int, int]:
+    """Return what `group_tile` does for these dimensions."""
+    outputs, count = math.prod(kept.shape), math.prod(reduced.shape)
+    return group_tile(gpu, outputs, count, kept.strides[0][-1] == 1 and outputs > 1)
+
+
+def _power_of_two(value: int) -> int:
+    """Return the largest power of two that is at most `value`."""
+    return 1 << (value.bit_length() - 1)
+
+
+def _dispatch(
+    gpu: DeviceInfo,
+    kernel: str,
+    step: Step,
+    places: Mapping[str, Argument],
+    kept: Collapsed,
+    reduced: Collapsed,
+    chunks: int = 1,
+) -> Dispatch:
+    outputs = math.prod(kept.shape)
+    group, per_workgroup, side_by_side = output_tile(gpu, kept, reduced)
+    count = math.prod(reduced.shape)
+    check_rounds(gpu, kernel, ceil_div(count, group * chunks))
+    push: dict[str, Argument] = {**places, **step.push}
+    push |= {"outputs": outputs, "count": count}
+    for name, side in (("kept", kept), ("reduced", reduced)):
+        # Innermost first; the size of the outermost is not needed.
+        sizes = side.shape[::-1] + (1,) * MAX_DIMS
+        strides = side.strides[0][::-1] + (0,) * MAX_DIMS
+        for dim in range(MAX_DIMS):
+            push[f"{name}_stride[{dim}]"] = strides[dim]
+        for dim in range(MAX_DIMS - 1):
+            push[f"{name}_size[{dim}]"] = sizes[dim]
+            if name == "reduced":
+                magic, shift = divisor(sizes[dim])
+                push[f"reduced_magic[{dim}]"] = magic
+                push[f"reduced_shift[{dim}]"] = shift
+    constants = {
+        "LOCAL_X": group * per_workgroup,
+        "GROUP": group,
+        "OUTPUTS_FAST": side_by_side,
+        "KEPT_DIMS": len(kept.shape),
+        "REDUCED_DIMS": len(reduced.shape),
+    }
+    grid = fold_grid(ceil_div(outputs, per_workgroup), chunks)
+    defines = dict(step.defines)
+    if kernel == "reduce/reduce" and 1 in (per_workgroup, outputs):
+        defines |= shuffle_defines(gpu, defines, group)
+        constants["LOCAL_X"] = group if "SHUFFLES" in defines else constants["LOCAL_X"]
+    return Dispatch(kernel, grid, push, {**constants, **step.constants}, defines)

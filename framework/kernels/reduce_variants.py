@@ -1,0 +1,82 @@
+"""The ways to cut a reduction into workgroups that measuring chooses from."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ..ir.kernel_call import Dispatch, Placed
+from .reduce import (
+    MOST_ALONE,
+    WORKGROUP,
+    Reduction,
+    lies_in_quads,
+    output_tile,
+    reduce_dispatches,
+    split_dims,
+    wanted_groups,
+)
+
+if TYPE_CHECKING:
+    from vkbackend import DeviceInfo
+
+WANTED_SHARES = (0.25, 0.5, 1, 2, 4)
+"""How many workgroups may be wanted, of those that usually are, for measuring."""
+
+LEAST_WHOLE = 1 << 22
+"""Elements of one result from which measuring chooses among `WHOLE_WAYS`."""
+
+WHOLE_WAYS = (
+    *((1024, groups, quads) for groups in (264, 528) for quads in (2, 4, 8)),
+    *((WORKGROUP, groups, 8) for groups in (528, 1056, 2112)),
+)
+"""Invocations of a workgroup, workgroups, and quads that an invocation asks for."""
+
+
+def reduce_candidates(
+    gpu: DeviceInfo, reduction: Reduction, x: Placed, dims: tuple[int, ...]
+) -> dict[str, Callable[[], list[Dispatch]]]:
+    """Return the ways to reduce `x` over `dims`, for measuring to choose from.
+
+    Parameters as those of `reduce_dispatches`. With fewer chunks each has more work,
+    with more the device has more of them at once.
+    """
+    kept, reduced = split_dims(x.layout, dims)
+    usual = wanted_groups(gpu, math.prod(kept.shape))
+    alone = math.prod(reduced.shape) // output_tile(gpu, kept, reduced)[0]
+    # Not in one piece what would be summed in long turns.
+    few = [1] if alone <= 8 * MOST_ALONE else []
+    return {
+        f"chunks for {wanted} workgroups": functools.partial(
+            reduce_dispatches, gpu, reduction, x, dims, wanted
+        )
+        for wanted in (*few, *(int(usual * share) for share in WANTED_SHARES))
+    } | _whole_candidates(gpu, reduction, x, dims)
+
+
+def _whole_candidates(
+    gpu: DeviceInfo, reduction: Reduction, x: Placed, dims: tuple[int, ...]
+) -> dict[str, Callable[[], list[Dispatch]]]:
+    """Return more ways to reduce many elements to one result."""
+    kept, reduced = split_dims(x.layout, dims)
+    count, most = math.prod(reduced.shape), gpu.max_workgroup_invocations
+    alone = math.prod(kept.shape) == 1 and count >= LEAST_WHOLE
+    if not alone or not lies_in_quads(gpu, x, kept, reduced):
+        return {}
+
+    def whole(workgroup: int, groups: int, quads: int) -> list[Dispatch]:
+        (only,) = reduce_dispatches(gpu, reduction, x, dims, groups)
+        constants = {**only.constants, "LOCAL_X": workgroup, "GROUP": workgroup}
+        defines = {**only.defines, "IN_FLIGHT": str(quads)}
+        return [dataclasses.replace(only, constants=constants, defines=defines)]
+
+    return {
+        f"{way[1]} workgroups of {way[0]}, {way[2]} quads at once": functools.partial(
+            whole, *way
+        )
+        for way in WHOLE_WAYS
+        if way[0] <= most
+    }

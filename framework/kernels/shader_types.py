@@ -1,0 +1,81 @@
+"""What a shader that declares elements in their own dtype is compiled with.
+
+`glsl/lib/dtype.glsl` gives such a shader the types T, as elements are stored, and
+ACC, as it computes. Small elements then need a feature of the device, which shaders
+that read whole words, as the fused ones do, do not need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from ..base.dtype import FLOAT, DType, float32, float64
+from ..base.errors import DTypeError
+from ..base.shape import TensorSpec
+
+if TYPE_CHECKING:
+    from vkbackend import DeviceInfo
+
+    from ..tensor.tensor import Tensor
+
+
+def storage_defines(
+    dtype: DType, *, in_acc: bool = False, out_acc: bool = False
+) -> Mapping[str, str]:
+    """Return the macros that choose the dtype of `lib/dtype.glsl`.
+
+    `in_acc` and `out_acc` say that what the shader calls In, or Out, is ACC in memory:
+    partial sums.
+    """
+    defines = {} if dtype is float32 else {"DTYPE": f"DTYPE_{dtype.name.upper()}"}
+    if acc_size(dtype) != dtype.itemsize:
+        defines |= {"IN_ACC": "1"} if in_acc else {}
+        defines |= {"OUT_ACC": "1"} if out_acc else {}
+    return defines
+
+
+def shuffle_defines(
+    gpu: DeviceInfo, defines: Mapping[str, str], workgroup: int
+) -> Mapping[str, str]:
+    """Return the macro with which subgroups of a GPU merge states by shuffling them.
+
+    Parameters
+    ----------
+    gpu : DeviceInfo
+    defines : mapping of str to str
+        The shader's others; states of 64 bits would need one more feature.
+    workgroup : int
+        Invocations, of which subgroups must be full.
+    """
+    wide = "WIDE" in defines or defines.get("DTYPE", "").endswith("64")
+    hardware = gpu.kind != "software" and gpu.subgroup_shuffle
+    full = workgroup % gpu.max_subgroup_size == 0
+    return {"SHUFFLES": "1"} if hardware and full and not wide else {}
+
+
+def acc_size(dtype: DType) -> int:
+    """Return the bytes of one ACC, of which partial sums are."""
+    return max(4, dtype.itemsize)
+
+
+def statistic_dtype(dtype: DType) -> DType:
+    """Return the dtype of a float's statistics, which is ACC in `lib/dtype.glsl`."""
+    return float64 if dtype is float64 else float32
+
+
+def check_float(name: str, x: TensorSpec | Tensor) -> None:
+    """Raise `DTypeError` if `x` is not of a float dtype."""
+    if not x.dtype.is_float:
+        raise DTypeError(
+            f"{name}: `x` is {x.dtype.name}; accepted:"
+            f" {', '.join(dtype.name for dtype in FLOAT)}; call x.float() first"
+        )
+
+
+def check_same_dtype(name: str, **operands: TensorSpec | None) -> None:
+    """Raise `DTypeError` if operands that a shader reads as one dtype differ in it."""
+    present = {key: spec for key, spec in operands.items() if spec is not None}
+    if len({spec.dtype for spec in present.values()}) > 1:
+        said = ", ".join(f"{key} is {spec.dtype.name}" for key, spec in present.items())
+        raise DTypeError(f"{name}: {said}; they must be the same")

@@ -1,0 +1,254 @@
+"""Whether products run on matrix units, and how exactly: settings and a self-test.
+
+A driver may list cooperative matrices and get them wrong, or be slower with them than
+without. So the first product of a dtype on a device runs a test: a product of 1024 rows
+against NumPy, and its time against that of the kernel without matrix units. A device
+and driver that passed are trusted by later processes; see `autotune`. Matrices of a
+whole workgroup pass the same test before they are measured as candidates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from vkbackend import Verdict
+from vkbackend.errors import Error
+
+from ..autotune import autotune
+from ..base.device import Device, GpuDevice, when_one_is_gone
+from ..base.dtype import DType, bfloat16, decode, encode, float16, float32, int8, int32
+from ..base.shape import Layout
+from ..dispatch.op import REGISTRY
+from ..eager.base_tensor import upload
+from ..ir.lazy_graph import Array, Node, Operand
+from ..scheduler.executor import seconds_of
+from ..scheduler.scheduler import run_apart
+from .gemm.nv_coopmat2 import offers_workgroups
+from .gemm.tiles import (
+    DOTS,
+    HALF_SUMS,
+    INTEGERS,
+    PAIRS,
+    PLAIN,
+    UNITS,
+    WORKGROUP,
+    integer_depth,
+)
+
+if TYPE_CHECKING:
+    from vkbackend import DeviceInfo
+
+PRECISIONS = ("highest", "high")
+
+_TEST_SIZE = 1024
+_TEST_ROWS = 16
+
+# Largest relative errors that the test accepts: of sums by mode, about twice what was
+# measured on an NVIDIA H200, and of results by dtype, the rounding of one.
+_SUM_ERRORS = {UNITS: 3e-6, HALF_SUMS: 5e-3, PAIRS: 2e-5, INTEGERS: 0.0}
+_SUM_ERRORS[WORKGROUP] = _SUM_ERRORS[UNITS]
+_ROUNDINGS = {float32: 0.0, float16: 2**-11, bfloat16: 2**-8, int8: 0.0}
+
+# How much slower than without matrix units a product may be, for times are noisy.
+_SLOWER = 1.5
+
+Test = Callable[[GpuDevice, DType, str], bool]
+
+_settings = {"float32": "highest", "float16": False}
+_modes: dict[tuple[Device, DType], str] = {}
+_verdicts: dict[tuple[Device, DType, str], bool] = {}
+when_one_is_gone(_modes.clear)
+when_one_is_gone(_verdicts.clear)
+
+
+def set_float32_matmul_precision(precision: str) -> None:
+    """Choose how exactly float32 matrix products are computed.
+
+    Parameters
+    ----------
+    precision : str
+        "highest", the default: with float32 products and sums. "high": large products
+        may be computed on the device's matrix units, from each number as a pair of
+        bfloat16; relative errors (root mean square) stay below 4e-5, and the exponents
+        are those of float32. Products with an infinity become NaN.
+
+    Raises
+    ------
+    ValueError
+        If it is neither.
+    """
+    if precision not in PRECISIONS:
+        raise ValueError(
+            f"set_float32_matmul_precision: {precision!r} is no precision; use"
+            f" {' or '.join(map(repr, PRECISIONS))}"
+        )
+    _settings["float32"] = precision
+    _modes.clear()
+    autotune.begin_era()
+
+
+def get_float32_matmul_precision() -> str:
+    """Return what `set_float32_matmul_precision` has chosen."""
+    return str(_settings["float32"])
+
+
+def allow_float16_accumulation(allowed: bool) -> None:
+    """Choose whether products of float16 may be summed in float16, which is faster.
+
+    Relative errors are then about 2e-3 at a depth of 4096, and sums beyond 65504 become
+    infinite. Not allowed by default.
+    """
+    _settings["float16"] = bool(allowed)
+    _modes.clear()
+    autotune.begin_era()
+
+
+def product_mode(device: Device, dtype: DType) -> str:
+    """Return how products of a dtype are computed on a device: see `gemm.select`."""
+    found = _modes.get((device, dtype))
+    if found is None:
+        found = _modes[device, dtype] = _mode(device, dtype)
+    if (
+        found == UNITS
+        and isinstance(device, GpuDevice)
+        and autotune.measures(device.gpu)
+    ):
+        _trusts(device, dtype, WORKGROUP)
+    return found
+
+
+def convolution_mode(device: Device, dtype: DType) -> str:
+    """Return how convolutions of a dtype are computed: see `conv.implicit_gemm`."""
+    on_units = dtype in (float16, bfloat16) and _trusts(device, dtype, UNITS)
+    return UNITS if on_units else PLAIN
+
+
+def passed(gpu: DeviceInfo, dtype: DType, mode: str) -> bool:
+    """Return whether a kept verdict says that a mode passed its test on a device."""
+    verdict = autotune.verdicts(gpu).get(_question(dtype, mode))
+    return verdict is not None and verdict.choice == mode
+
+
+def integer_mode(device: Device) -> str:
+    """Return how products of int8 with sums in int32 are computed on a device."""
+    return INTEGERS if _trusts(device, int8, INTEGERS) else DOTS
+
+
+def _mode(device: Device, dtype: DType) -> str:
+    modes = (mode for mode in _wanted(dtype) if _trusts(device, dtype, mode))
+    return next(modes, PLAIN)
+
+
+def _trusts(device: Device, dtype: DType, mode: str) -> bool:
+    """Return whether a device offers a mode, and passed its test."""
+    key = device, dtype, mode
+    found = _verdicts.get(key)
+    if found is None:
+        found = _verdicts[key] = (
+            isinstance(device, GpuDevice)
+            and offers(device.gpu.info, dtype, mode)
+            and tested(device, dtype, mode, _passes)
+        )
+    return found
+
+
+def tested(device: GpuDevice, dtype: DType, mode: str, test: Test) -> bool:
+    """Return whether a mode passes a test, or did so in an earlier process."""
+    kept = autotune.settings().kept
+    if kept and passed(device.gpu.info, dtype, mode):
+        return True
+    passes = test(device, dtype, mode)
+    # What failed may have met a busy moment, and is tested again next time.
+    if passes and kept:
+        table = autotune.verdicts(device.gpu.info)
+        table.keep(_question(dtype, mode), Verdict(mode, {}))
+    return passes
+
+
+def _question(dtype: DType, mode: str) -> str:
+    return f"matrix units {dtype.name} {mode}"
+
+
+def _wanted(dtype: DType) -> tuple[str, ...]:
+    if dtype is float32:
+        return (PAIRS,) if _settings["float32"] == "high" else ()
+    if dtype is float16 and _settings["float16"]:
+        return HALF_SUMS, UNITS
+    return (UNITS,) if dtype in (float16, bfloat16) else ()
+
+
+def offers(gpu: DeviceInfo, dtype: DType, mode: str) -> bool:
+    """Return whether a device lists the matrices and features that a mode needs."""
+    flags = {"vulkan_memory_model", "subgroup_size_control"}
+    flags |= {"full_subgroups", "cooperative_matrices"}
+    if mode == INTEGERS:
+        flags |= {"storage_8bit", "shader_int8"}
+        return flags <= gpu.supported and integer_depth(gpu) > 0
+    factors = "bfloat16" if mode == PAIRS else dtype.name
+    sums = "float16" if mode == HALF_SUMS else "float32"
+    flags |= {"storage_16bit"}
+    if factors == "bfloat16":
+        flags |= {"bfloat16", "bfloat16_cooperative_matrix"}
+    else:
+        flags |= {"shader_float16"}
+    if mode == WORKGROUP:
+        return flags <= gpu.supported and offers_workgroups(gpu, dtype)
+    return flags <= gpu.supported and any(
+        (row.m, row.n, row.k) == (16, 16, 16)
+        and (row.a, row.b, row.c, row.result) == (factors, factors, sums, sums)
+        and row.scope == "subgroup"
+        and not row.saturating
+        for row in gpu.cooperative_matrix
+    )
+
+
+def _passes(device: GpuDevice, dtype: DType, mode: str) -> bool:
+    """Return whether a mode is right on a device, and no slower than without units."""
+    random = np.random.default_rng(0)
+    shape = 1, _TEST_SIZE, _TEST_SIZE
+    largest = 127 if dtype is int8 else 1
+    a, b = (
+        random.uniform(-largest, largest, shape).astype(dtype.numpy) for _ in range(2)
+    )
+    operands = tuple(
+        Operand(
+            upload(encode(x, dtype).reshape(-1), dtype, device),
+            Layout.contiguous(x.shape),
+        )
+        for x in (a, b)
+    )
+    without = DOTS if dtype is int8 else PLAIN
+    try:
+        out, seconds = _timed(device, operands, dtype, mode)
+        _, seconds_without = _timed(device, operands, dtype, without)
+    except Error:
+        return False
+    exact = (decode(encode(x, dtype), dtype).astype(np.float64) for x in (a, b))
+    left, right = exact
+    want = left[0, :: _TEST_SIZE // _TEST_ROWS] @ right[0]
+    got = out.reshape(a.shape)[0, :: _TEST_SIZE // _TEST_ROWS]
+    error = np.sqrt(np.mean((got - want) ** 2) / np.mean(want**2))
+    bound = _SUM_ERRORS[mode] + _ROUNDINGS[dtype]
+    return bool(error <= bound and seconds <= _SLOWER * seconds_without)
+
+
+def _timed(
+    device: GpuDevice, operands: tuple[Operand, ...], dtype: DType, mode: str
+) -> tuple[np.ndarray, float]:
+    """Return a product, and the shortest of a few times that it took."""
+    layout = Layout.contiguous((1, _TEST_SIZE, _TEST_SIZE))
+    params = (("tensors", ("a", "b")), ("mode", mode))
+    op, result = ("int_mm", int32) if dtype is int8 else ("bmm", dtype)
+    node = Node.of(REGISTRY[op], operands, (layout,), (result,), params)
+    held = Array(node.outputs[0])
+    with autotune.paused():
+        shortest = min(
+            seconds_of(device.gpu, lambda: run_apart(device, [node])) for _ in range(4)
+        )
+    buffer = held.value.buffer
+    assert buffer is not None
+    data = np.frombuffer(device.gpu.read(buffer), result.storage)  # type: ignore[arg-type]  # a Buffer
+    return decode(data, result).astype(np.float64), shortest

@@ -1,0 +1,54 @@
+"""Layers that are a function and its options."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from ..tensor.tensor import Tensor
+from .module import Module
+
+
+class Applied(Module):
+    """A layer that calls a function with its own attributes as options.
+
+    Subclasses name the function in the class statement. What their `__init__` takes are
+    the options, unless they list others: it keeps each under its name, which is the
+    function's name for it.
+
+    Examples
+    --------
+    >>> class Cut(Applied, function=ops.clamp_max):
+    ...     def __init__(self, max: float) -> None:
+    ...         self.max = max
+    >>> Cut(2.0), Cut(2.0)(fw.tensor([1.0, 3.0])).tolist()
+    (Cut(max=2.0), [1.0, 2.0])
+    """
+
+    options: ClassVar[tuple[str, ...]] = ()
+    """Names of the options."""
+
+    shown: ClassVar[tuple[str, ...] | None] = None
+    """Those that `repr` shows; None means all."""
+
+    _function: ClassVar[Callable[..., Tensor]]
+
+    def __init_subclass__(
+        cls, function: Callable[..., Tensor] | None = None, **options: Any
+    ) -> None:
+        super().__init_subclass__(**options)
+        if function is not None:
+            cls._function = staticmethod(function)
+        if "__init__" in vars(cls) and "options" not in vars(cls):
+            cls.options = tuple(inspect.signature(cls.__init__).parameters)[1:]
+
+    def forward(self, *inputs: Tensor) -> Tensor:
+        """Return what the function makes of the inputs."""
+        options = {name: getattr(self, name) for name in self.options}
+        return type(self)._function(*inputs, **options)
+
+    def extra_repr(self) -> str:
+        """Return the arguments that `repr` shows."""
+        names = self.options if self.shown is None else self.shown
+        return ", ".join(f"{name}={getattr(self, name)!r}" for name in names)

@@ -1,0 +1,413 @@
+"""The kernels of attention, which keep no matrix of weights."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from ...base.dtype import FLOAT, SINGLE, float32, float64, uint32
+from ...base.philox import philox
+from ...base.shape import TensorSpec, ceil_div
+from ...dispatch.primitive import primitive
+from ...ir.kernel_call import Argument, Dispatch, Placed, check_rounds, fold_grid
+from ...kernels.attention.coopmat import fits, units_dispatch
+from ...kernels.reduce import need_countable
+from ...kernels.shader_types import statistic_dtype, storage_defines
+
+if TYPE_CHECKING:
+    from vkbackend import DeviceInfo
+
+    from ...tensor.tensor import Tensor
+
+MOST_HEAD = 256
+"""Elements of a vector for which the kernels have registers."""
+
+GPU_TILE = {"LOCAL_X": 128, "LANES": 32, "ROWS": 8, "TILE": 2, "STAGED": 1}
+"""Four teams of eight rows, and 64 vectors of the other side."""
+
+
+class QuadTile(NamedTuple):
+    """What a workgroup computes where vectors are whole quads.
+
+    Attributes
+    ----------
+    invocations, lanes : int
+        Of a workgroup, and of a team.
+    rows, tile : int
+        Own vectors of a team, and those of the other side of an invocation.
+    """
+
+    invocations: int
+    lanes: int
+    rows: int
+    tile: int
+
+    @property
+    def shared_memory(self) -> int:
+        """Bytes of it at most."""
+        block, pitch = (
+            self.invocations // self.lanes * self.rows,
+            self.tile * self.lanes + 4,
+        )
+        return 4 * ((block + SLAB) * pitch + self.invocations + block)
+
+    def constants(self) -> dict[str, int]:
+        """Return the specialization constants that say so."""
+        names = ("LOCAL_X", "LANES", "ROWS", "TILE")
+        return {**dict(zip(names, self)), "STAGED": 1}
+
+
+QUAD = 4
+"""Elements of vectors that are read together."""
+
+SLAB = 16
+"""Elements of vectors that are in shared memory at a time."""
+
+QUAD_TILES = {
+    "attention/flash": {128: QuadTile(64, 8, 8, 8)},
+    "attention/flash_dq": {
+        64: QuadTile(64, 8, 8, 8),
+        128: QuadTile(128, 16, 8, 8),
+    },
+    "attention/flash_dkv": {64: QuadTile(128, 16, 8, 8)},
+}
+"""By the longest vector, the quickest of several on an NVIDIA H200 (driver 580.159.04,
+2026-11-21)."""
+
+SMALL_QUAD_TILE = QuadTile(128, 16, 4, 4)
+"""For longer vectors, which leave few registers, and devices with little memory."""
+
+SOFTWARE_ROWS = 8
+SOFTWARE_TILE = 4
+"""One subgroup is one team: barriers between subgroups are dear there. Of long vectors
+it takes half the rows, for the driver compiles a line for each sum."""
+
+_INPUTS = {"q": FLOAT, "k": FLOAT, "v": FLOAT, "mask": FLOAT, "seed": (uint32,)}
+_DEVICE_INPUTS = {name: SINGLE for name in ("q", "k", "v", "mask")}
+_SAVED = {
+    "incoming": FLOAT,
+    "logsumexp": (float32, float64),
+    "delta": (float32, float64),
+}
+
+
+# Everything that these ops take is (batch, heads, rows, columns), with columns side by
+# side except in the mask. `k` and `v` have one head for several of `q`; the mask is
+# added to the scores; `seed` is two words that decide what `dropout` drops; `units`
+# says that the device's matrix units may be used.
+@primitive(
+    dtypes=_INPUTS,
+    device_dtypes=_DEVICE_INPUTS,
+    outputs=("out", "logsumexp"),
+    strided=True,
+    typed="q",
+)
+def flash_attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: Tensor | None,
+    seed: Tensor | None,
+    scale: float,
+    causal: bool,
+    dropout: float,
+    units: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """Return softmax(q k^T * scale + mask) v, and logarithms of the sums within.
+
+    The first is (batch, rows, heads, columns): so what follows takes the heads of a row
+    side by side without a copy.
+    """
+
+
+@flash_attention.spec
+def flash_attention_spec(
+    q: TensorSpec, v: TensorSpec, **_: object
+) -> tuple[TensorSpec, TensorSpec]:
+    rows = TensorSpec(q.shape[:3], statistic_dtype(q.dtype))
+    batch, heads, queries = q.shape[:3]
+    return TensorSpec((batch, queries, heads, v.shape[3]), q.dtype), rows
+
+
+@flash_attention.kernel
+def flash_attention_kernel(
+    gpu: DeviceInfo,
+    q: Placed,
+    k: Placed,
+    v: Placed,
+    mask: Placed | None,
+    seed: Placed | None,
+    scale: float,
+    causal: bool,
+    dropout: float,
+    units: bool,
+) -> Dispatch:
+    own: dict[str, Argument] = {"out_": "out", "logsumexp": "logsumexp"}
+    rest = (mask, seed, scale, causal, dropout, units)
+    return _dispatch(gpu, "attention/flash", own, None, q, k, v, *rest)
+
+
+def _dispatch(
+    gpu: DeviceInfo,
+    kernel: str,
+    push: dict[str, Argument],
+    incoming: Placed | None,
+    q: Placed,
+    k: Placed,
+    v: Placed,
+    mask: Placed | None,
+    seed: Placed | None,
+    scale: float,
+    causal: bool,
+    dropout: float,
+    units: bool,
+) -> Dispatch:
+    """Return the dispatch of a kernel built on `attention/flash_body.glsl`.
+
+    With `units` it is the one for matrix units, if that can compute the call.
+    """
+    batch, heads, queries, head = q.shape
+    key_heads, keys = k.shape[1:3]
+    push |= {"q": "q", "k": "k", "v": "v", "mask": "mask" if mask else "q"}
+    push |= {"seed": "seed" if seed else "q", "batch": batch, "heads": heads}
+    push |= {"group": heads // key_heads, "queries": queries, "keys": keys}
+    push |= {"scale": scale, "dropout": dropout}
+    for name, x in (("q", q), ("k", k), ("v", v), ("mask", mask)):
+        push |= _strides(kernel, name, x)
+    options = {"CAUSAL": int(causal), "HAS_MASK": int(mask is not None)}
+    options["DROPOUT"] = int(seed is not None)
+    vectors = [q, k, v] if incoming is None else [q, k, v, incoming]
+    if units and fits(vectors, scale):
+        return units_dispatch(kernel, push, q, k, v, options)
+    constants, defines = _tile(gpu, kernel, vectors)
+    block = constants["ROWS"] * constants["LOCAL_X"] // constants["LANES"]
+    span = constants["TILE"] * constants["LANES"]
+    by_keys = "grad_k" in push
+    own, other = (keys, queries * heads // key_heads) if by_keys else (queries, keys)
+    # The loops of the kernels take elements two or four at a time.
+    rounds = head + v.shape[3] + span if "grad" in push else (head + span) // 2 + span
+    check_rounds(gpu, kernel, ceil_div(other, span) * rounds)
+    constants |= {"HEAD": head, "VALUE_HEAD": v.shape[3]} | options
+    groups = ceil_div(own, block) * batch * (key_heads if by_keys else heads)
+    return Dispatch(kernel, fold_grid(groups), push, constants, defines)
+
+
+def _strides(kernel: str, name: str, x: Placed | None) -> dict[str, int]:
+    """Return the strides of a tensor as arguments; vectors are contiguous."""
+    if x is not None:
+        need_countable(kernel, x)
+    strides = (0,) * 4 if x is None else x.layout.strides
+    labels = ("batch", "head", "row", "column")[: 4 if name == "mask" else 3]
+    return {f"{name}_{label}": stride for label, stride in zip(labels, strides)}
+
+
+def _tile(
+    gpu: DeviceInfo, kernel: str, vectors: Sequence[Placed]
+) -> tuple[dict[str, int], dict[str, str]]:
+    """Return the constants and macros that say what a workgroup computes."""
+    defines = dict(storage_defines(vectors[0].dtype))
+    longest = max(x.shape[3] for x in vectors)
+    if gpu.kind == "software":
+        size = gpu.subgroup_size
+        rows = SOFTWARE_ROWS if vectors[0].shape[3] <= 64 else SOFTWARE_ROWS // 2
+        found = {"LOCAL_X": size, "LANES": size, "TILE": SOFTWARE_TILE, "STAGED": 0}
+        return found | {"ROWS": min(size, rows)}, defines
+    if all(map(in_quads, vectors)):
+        tile = _quad_tile(gpu, kernel, longest)
+        return tile.constants(), defines | {"QUADS": "1"}
+    return dict(GPU_TILE), defines
+
+
+def in_quads(x: Placed) -> bool:
+    """Return whether the vectors of a tensor are whole quads of elements in memory."""
+    steps = (x.shape[3], x.layout.offset, *x.layout.strides[:3])
+    return not any(step % QUAD for step in steps)
+
+
+def _quad_tile(gpu: DeviceInfo, kernel: str, head: int) -> QuadTile:
+    """Return what a workgroup computes, that there be registers and memory."""
+    for most, tile in QUAD_TILES[kernel].items():
+        if head <= most and tile.shared_memory <= gpu.max_shared_memory:
+            return tile
+    return SMALL_QUAD_TILE
+
+
+def _heads_of(x: np.ndarray, q: np.ndarray) -> np.ndarray:
+    """Return keys or values with a head for each of the queries'."""
+    return np.repeat(x, q.shape[1] // x.shape[1], axis=1)
+
+
+def _scores(
+    q: np.ndarray, k: np.ndarray, mask: np.ndarray | None, scale: float, causal: bool
+) -> np.ndarray:
+    """Return scores (batch, heads, queries, keys)."""
+    scores = q @ _heads_of(k, q).swapaxes(2, 3) * scale
+    if mask is not None:
+        scores = scores + mask
+    if causal:
+        queries, keys = scores.shape[2:]
+        future = np.arange(keys) > np.arange(queries)[:, None]
+        scores = np.where(future, -np.inf, scores)
+    return scores
+
+
+def _kept(scores: np.ndarray, seed: np.ndarray | None, dropout: float) -> np.ndarray:
+    """Return the factors that dropout gives the weights."""
+    if seed is None:
+        return np.ones_like(scores)
+    keys = scores.shape[3]
+    counters = np.zeros((scores.size, 4), np.uint32)
+    counters[:, 1], counters[:, 0] = np.divmod(np.arange(scores.size), keys)
+    bits = philox(counters, (int(seed[0]), int(seed[1])))[:, 0]
+    draws = (bits >> np.uint32(8)).astype(np.float32) * np.float32(2.0**-24)
+    scaled = np.where(draws >= dropout, 1 / max(1 - dropout, 2.0**-24), 0)
+    return scaled.reshape(scores.shape).astype(scores.dtype)
+
+
+def _weights(scores: np.ndarray, logsumexp: np.ndarray) -> np.ndarray:
+    """Return the weights, 0 for a query that sees no key."""
+    finite = np.where(np.isinf(logsumexp), 0, logsumexp)
+    return np.exp(scores - finite[..., None])
+
+
+@flash_attention.reference
+def flash_attention_reference(
+    q: np.ndarray,
+    k: np.ndarray,
+    v: np.ndarray,
+    mask: np.ndarray | None,
+    seed: np.ndarray | None,
+    scale: float,
+    causal: bool,
+    dropout: float,
+    units: bool,
+) -> tuple[np.ndarray, np.ndarray]:
+    scores = _scores(q, k, mask, scale, causal)
+    greatest = scores.max(axis=3)
+    finite = np.where(np.isneginf(greatest), 0, greatest)
+    total = np.exp(scores - finite[..., None]).sum(axis=3)
+    logsumexp = finite + np.log(total)
+    weights = _weights(scores, logsumexp) * _kept(scores, seed, dropout)
+    return (weights @ _heads_of(v, q)).swapaxes(1, 2), logsumexp
+
+
+@primitive(
+    dtypes=_INPUTS | _SAVED, device_dtypes=_DEVICE_INPUTS, strided=True, typed="q"
+)
+def flash_query_grad(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: Tensor | None,
+    seed: Tensor | None,
+    incoming: Tensor,
+    logsumexp: Tensor,
+    delta: Tensor,
+    scale: float,
+    causal: bool,
+    dropout: float,
+    units: bool = False,
+) -> Tensor:
+    """Return the gradient by `q`; `incoming` and the rest are in row-major order.
+
+    `delta` has the sums of the gradient times the result.
+    """
+
+
+@flash_query_grad.spec
+def flash_query_grad_spec(q: TensorSpec, **_: object) -> TensorSpec:
+    return q
+
+
+@flash_query_grad.kernel
+def flash_query_grad_kernel(
+    gpu: DeviceInfo, incoming: Placed, logsumexp: Placed, delta: Placed, **rest: Any
+) -> Dispatch:
+    own: dict[str, Argument] = {"grad": "incoming", "out_": "out"}
+    own |= {"logsumexp": "logsumexp", "delta": "delta"}
+    return _dispatch(gpu, "attention/flash_dq", own, incoming, **rest)
+
+
+def _score_grads(
+    q: np.ndarray,
+    k: np.ndarray,
+    v: np.ndarray,
+    mask: np.ndarray | None,
+    seed: np.ndarray | None,
+    incoming: np.ndarray,
+    logsumexp: np.ndarray,
+    delta: np.ndarray,
+    scale: float,
+    causal: bool,
+    dropout: float,
+    units: bool,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return gradients by the products of q and k, and the weights with dropout."""
+    scores = _scores(q, k, mask, scale, causal)
+    weights, kept = _weights(scores, logsumexp), _kept(scores, seed, dropout)
+    products = incoming @ _heads_of(v, q).swapaxes(2, 3) * kept
+    return weights * (products - delta[..., None]) * scale, weights * kept
+
+
+@flash_query_grad.reference
+def flash_query_grad_reference(q: np.ndarray, k: np.ndarray, **rest: Any) -> np.ndarray:
+    return _score_grads(q, k, **rest)[0] @ _heads_of(k, q)
+
+
+@primitive(
+    dtypes=_INPUTS | _SAVED,
+    device_dtypes=_DEVICE_INPUTS,
+    outputs=("grad_k", "grad_v"),
+    strided=True,
+    typed="q",
+)
+def flash_key_grad(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: Tensor | None,
+    seed: Tensor | None,
+    incoming: Tensor,
+    logsumexp: Tensor,
+    delta: Tensor,
+    scale: float,
+    causal: bool,
+    dropout: float,
+    units: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """Return the gradients by `k` and `v`; arguments as in `flash_query_grad`."""
+
+
+@flash_key_grad.spec
+def flash_key_grad_spec(
+    k: TensorSpec, v: TensorSpec, **_: object
+) -> tuple[TensorSpec, TensorSpec]:
+    return k, v
+
+
+@flash_key_grad.kernel
+def flash_key_grad_kernel(
+    gpu: DeviceInfo, incoming: Placed, logsumexp: Placed, delta: Placed, **rest: Any
+) -> Dispatch:
+    own: dict[str, Argument] = {"grad": "incoming", "grad_k": "grad_k"}
+    own |= {"grad_v": "grad_v", "logsumexp": "logsumexp", "delta": "delta"}
+    return _dispatch(gpu, "attention/flash_dkv", own, incoming, **rest)
+
+
+@flash_key_grad.reference
+def flash_key_grad_reference(
+    q: np.ndarray, k: np.ndarray, v: np.ndarray, incoming: np.ndarray, **rest: Any
+) -> tuple[np.ndarray, np.ndarray]:
+    score_grads, weights = _score_grads(q, k, v, incoming=incoming, **rest)
+    return (
+        _sum_heads(score_grads.swapaxes(2, 3) @ q, k),
+        _sum_heads(weights.swapaxes(2, 3) @ incoming, v),
+    )
+
+
+def _sum_heads(grad: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """Return the sums over the heads that share one of `x`."""
+    batch, heads = x.shape[:2]
+    return grad.reshape(batch, heads, -1, *x.shape[2:]).sum(axis=2)

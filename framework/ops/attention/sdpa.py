@@ -1,0 +1,333 @@
+"""Attention."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ...autograd.engine import is_grad_enabled
+from ...base.device import GpuDevice
+from ...base.dtype import bool_, uint32
+from ...base.errors import DTypeError, GradError, ShapeError
+from ...base.philox import default_generator
+from ...base.shape import Shape, broadcast_shapes
+from ...dispatch.autocast_policy import lowered
+from ...ir.kernel_call import Placed
+from ...kernels.attention.coopmat import EDGE, in_words, wants_units
+from ...kernels.shader_types import statistic_dtype
+from ..elementwise.compare import where
+from ..elementwise.unary import copy
+from ..indexing.scatter import repeat_interleave
+from ..matmul.matmul import matmul
+from ..movement.rearrange import pad
+from ..movement.slice import narrow
+from ..norm.softmax import softmax
+from ..random.dropout import dropout as drop
+from ..reduce.common import as_dtype_of, in_storage
+from ..reduce.minmax import amax
+from ..reduce.sum import sum
+from ..source import band_like, bits_like
+from ..view import expand, reshape, transpose
+from .flash import (
+    MOST_HEAD,
+    QUAD,
+    flash_attention,
+    flash_key_grad,
+    flash_query_grad,
+    in_quads,
+)
+
+if TYPE_CHECKING:
+    from ...tensor.tensor import Tensor
+
+LEAST_MATRIX = 1 << 14
+MOST_MATRIX = 1 << 23
+"""Weights of which software devices compute the matrix, as products are several times
+faster there than the kernels that avoid it (lavapipe 22.3: 14 and 2 GFLOP/s)."""
+
+NAME = "scaled_dot_product_attention"
+
+
+@flash_attention.vjp
+def flash_attention_vjp(
+    grad: Tensor,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: Tensor | None,
+    seed: Tensor | None,
+    out: Tensor,
+    logsumexp: Tensor,
+    scale: float,
+    causal: bool,
+    dropout: float,
+    units: bool,
+    needs: tuple[bool, ...],
+) -> tuple[Tensor | None, ...]:
+    grad, out = transpose(grad, 1, 2), transpose(out, 1, 2)
+    if is_grad_enabled():
+        if seed is not None:
+            raise GradError(f"{NAME}: with dropout the gradient has no gradient")
+        return (*_differentiable_vjp(grad, q, k, v, mask, scale, causal), None, None)
+    wide = statistic_dtype(q.dtype)
+    delta = sum(as_dtype_of(grad, wide) * as_dtype_of(out, wide), 3)
+    given = (q, k, v, mask, seed, _in_order(grad), logsumexp, delta)
+    options = (scale, causal, dropout, units)
+    grad_q, grad_k, grad_v = None, None, None
+    if needs[0]:
+        grad_q = flash_query_grad(*given, *options)
+    if needs[1] or needs[2]:
+        grad_k, grad_v = flash_key_grad(*given, *options)
+    return grad_q, grad_k, grad_v, None, None
+
+
+def _in_order(x: Tensor) -> Tensor:
+    """Return the tensor in row-major order."""
+    return x if x.layout.is_contiguous else copy(x)
+
+
+def _differentiable_vjp(
+    grad: Tensor,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: Tensor | None,
+    scale: float,
+    causal: bool,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the gradients by ops that have gradients themselves."""
+    group = q.shape[1] // k.shape[1]
+    all_k, all_v = _repeated(k, group), _repeated(v, group)
+    weights = _weights(q, all_k, mask, scale, causal)
+    products = matmul(grad, transpose(all_v, 2, 3))
+    scores = weights * (products - sum(products * weights, 3, keepdim=True)) * scale
+    grad_k = matmul(transpose(scores, 2, 3), q)
+    grad_v = matmul(transpose(weights, 2, 3), grad)
+    shared = (*k.shape[:2], group)
+    return (
+        matmul(scores, all_k),
+        sum(reshape(grad_k, (*shared, *k.shape[2:])), 2),
+        sum(reshape(grad_v, (*shared, *v.shape[2:])), 2),
+    )
+
+
+def _weights(
+    q: Tensor, k: Tensor, mask: Tensor | None, scale: float, causal: bool
+) -> Tensor:
+    """Return the weights, the whole matrix; 0 for a query that sees no key."""
+    scores = matmul(q, transpose(k, -2, -1)) * scale
+    if mask is not None:
+        scores = scores + mask
+    if causal:
+        queries, keys = scores.shape[-2:]
+        size = (queries, keys)
+        past = band_like(q, size, queries, keys, -queries, 0, bool_)
+        scores = where(past, scores, -math.inf)
+    if mask is None or 0 in scores.shape:
+        return softmax(scores, -1)
+    seen = amax(scores, -1, keepdim=True).detach() > -math.inf
+    return where(seen, softmax(where(seen, scores, 0.0), -1), 0.0)
+
+
+@lowered
+def scaled_dot_product_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    """Return softmax(query key^T * scale + attn_mask) value for each head.
+
+    Parameters
+    ----------
+    query : Tensor, shape (..., heads, queries, head), float
+    key : Tensor, shape (..., heads, keys, head)
+    value : Tensor, shape (..., heads, keys, value_head)
+        Leading dimensions broadcast.
+    attn_mask : Tensor or None
+        Of a shape that broadcasts to (..., heads, queries, keys): bool, false where a
+        query does not see a key, or float, added to the scores.
+    dropout_p : float, default 0
+        Probability of a weight to become 0, in [0, 1]; the others are scaled by
+        1 / (1 - dropout_p). It applies whenever it is not 0.
+    is_causal : bool, default False
+        Query i sees the keys 0 to i only; not together with a mask.
+    scale : float or None
+        None is 1 / sqrt(head).
+    enable_gqa : bool, default False
+        Several heads of the query share one of key and value, in order.
+
+    Returns
+    -------
+    Tensor, shape (..., heads, queries, value_head)
+        Of the dtype of `query`; computed in float32 if that is smaller. 0 for a query
+        that sees no key.
+
+    Raises
+    ------
+    ShapeError
+        If shapes or options do not fit together.
+    DTypeError
+        If the dtypes differ.
+
+    Notes
+    -----
+    Memory grows with queries and keys, not with their product: weights are computed
+    again for the gradient. The exceptions compute the matrix: a mask that requires a
+    gradient, vectors longer than 256, gradients of gradients, and software devices up
+    to 2^23 weights, where it is faster. Source: Dao et al., arXiv:2205.14135; Dao,
+    arXiv:2307.08691.
+    """
+    if not 0.0 <= dropout_p <= 1.0:
+        raise ShapeError(f"{NAME}: dropout_p is {dropout_p}; it must be from 0 to 1")
+    if is_causal and attn_mask is not None:
+        raise ShapeError(f"{NAME}: is_causal and attn_mask exclude each other")
+    q, k, v, lead = _heads(query, key, value, enable_gqa)
+    mask = None
+    if attn_mask is not None:
+        mask = _scores_mask(attn_mask, q, (*lead, *q.shape[1:3], k.shape[2]))
+    scale = 1 / math.sqrt(max(1, q.shape[3])) if scale is None else scale
+    if _wants_matrix(q, k, v, mask, dropout_p):
+        out = _by_ops(q, k, v, mask, scale, is_causal, dropout_p)
+    else:
+        q, k, v = (_side_by_side(in_storage(x)) for x in (q, k, v))
+        mask = None if mask is None else in_storage(mask)
+        seed = None
+        if dropout_p:
+            seed = bits_like(q, default_generator.stream(), (2,), uint32)
+        units = wants_units(q, v, scale)
+        width = v.shape[3]
+        if units:
+            q, k, v = (_in_words(x, max(q.shape[3], width)) for x in (q, k, v))
+        elif any(x.layout.offset % QUAD for x in (q, k, v)):
+            q, k, v = _in_quads(q, k, v)
+        rest = (scale, is_causal, dropout_p, units)
+        rows, _ = flash_attention(q, k, v, mask, seed, *rest)
+        out = narrow(transpose(rows, 1, 2), 3, 0, width)
+    single = max(query.ndim, key.ndim, value.ndim) == 2
+    shape = out.shape[2:] if single else (*lead, *out.shape[1:])
+    return as_dtype_of(reshape(out, shape), query.dtype)
+
+
+def _wants_matrix(
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropout: float
+) -> bool:
+    """Return whether the matrix of weights is to be computed whole."""
+    if 0 in (*q.shape, *k.shape, *v.shape) or max(q.shape[3], v.shape[3]) > MOST_HEAD:
+        return True
+    if mask is not None and mask.requires_grad:
+        return True
+    device = q.device
+    if not isinstance(device, GpuDevice) or device.gpu.info.kind != "software":
+        return False
+    # The host draws for dropout as the kernels do.
+    weights = q.numel() // q.shape[3] * k.shape[2]
+    return not dropout and LEAST_MATRIX <= weights <= MOST_MATRIX
+
+
+def _heads(
+    query: Tensor, key: Tensor, value: Tensor, shared: bool
+) -> tuple[Tensor, Tensor, Tensor, Shape]:
+    """Return what is given as (batch, heads, rows, columns), and the batch's shape."""
+    given = (query, key, value)
+    shapes = f"query is {query.shape}, key {key.shape}, value {value.shape}"
+    fit = min(x.ndim for x in given) >= 2 and query.shape[-1] == key.shape[-1]
+    if not fit or key.shape[-2] != value.shape[-2]:
+        raise ShapeError(
+            f"{NAME}: {shapes}; they must be (..., queries, head), (..., keys, head)"
+            " and (..., keys, value_head)"
+        )
+    if not query.dtype is key.dtype is value.dtype:
+        names = ", ".join(x.dtype.name for x in given)
+        raise DTypeError(
+            f"{NAME}: query, key and value are {names}; they must be the same"
+        )
+    most = max(3, *(x.ndim for x in given))
+    whole = [reshape(x, (*(1,) * (most - x.ndim), *x.shape)) for x in given]
+    heads = [x.shape[-3] for x in whole]
+    if shared:
+        if heads[1] != heads[2] or heads[1] == 0 or heads[0] % heads[1]:
+            raise ShapeError(
+                f"{NAME}: {shapes}; key and value must have as many heads, and those of"
+                " query must be a multiple"
+            )
+    else:
+        heads = [broadcast_shapes(NAME, *((each,) for each in heads))[0]] * 3
+    lead = broadcast_shapes(NAME, *(x.shape[:-3] for x in whole))
+    q, k, v = (
+        reshape(
+            expand(x, (*lead, count, *x.shape[-2:])),
+            (math.prod(lead), count, *x.shape[-2:]),
+        )
+        for x, count in zip(whole, heads)
+    )
+    return q, k, v, lead
+
+
+def _scores_mask(mask: Tensor, q: Tensor, scores: Shape) -> Tensor:
+    """Return what is added to the scores as (batch, heads, queries, keys)."""
+    if broadcast_shapes(NAME, mask.shape, scores) != scores:
+        raise ShapeError(
+            f"{NAME}: attn_mask is {mask.shape}; it must broadcast to {scores}"
+        )
+    if mask.dtype is bool_:
+        mask = where(mask, 0.0, -math.inf)
+    if not mask.dtype.is_float:
+        raise DTypeError(
+            f"{NAME}: attn_mask is {mask.dtype.name}; it must be bool or a float dtype"
+        )
+    whole = expand(as_dtype_of(mask, q.dtype), scores)
+    return reshape(whole, (q.shape[0], *scores[-3:]))
+
+
+def _side_by_side(x: Tensor) -> Tensor:
+    """Return the tensor with the columns of each row side by side."""
+    return x if x.layout.strides[-1] == 1 or x.shape[-1] == 1 else copy(x)
+
+
+def _in_words(x: Tensor, width: int) -> Tensor:
+    """Return vectors as matrix units take them, with zeros up to a multiple of 16."""
+    missing = -(-width // EDGE) * EDGE - x.shape[3]
+    if missing:
+        return pad(x, (0, missing))
+    return x if in_words(Placed(x.shape, x.dtype, x.layout)) else copy(x)
+
+
+def _in_quads(*vectors: Tensor) -> Sequence[Tensor]:
+    """Return vectors, copied where only their start keeps them from whole quads.
+
+    Where a tensor lies must not decide which kernel sums, and so in which order.
+    """
+    device = vectors[0].device
+    starts = [Placed(x.shape, x.dtype, x.layout._replace(offset=0)) for x in vectors]
+    software = not isinstance(device, GpuDevice) or device.gpu.info.kind == "software"
+    if software or not all(map(in_quads, starts)):
+        return vectors
+    return [copy(x) if x.layout.offset % QUAD else x for x in vectors]
+
+
+def _by_ops(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: Tensor | None,
+    scale: float,
+    causal: bool,
+    dropout: float,
+) -> Tensor:
+    """Return the result by ops on the whole matrix of weights."""
+    group = q.shape[1] // max(1, k.shape[1])
+    weights = _weights(q, _repeated(k, group), mask, scale, causal)
+    weights = drop(weights, dropout) if dropout else weights
+    return matmul(weights, _repeated(v, group))
+
+
+def _repeated(x: Tensor, group: int) -> Tensor:
+    """Return keys or values with each head as often as queries share it."""
+    return x if group == 1 else repeat_interleave(x, group, 1)

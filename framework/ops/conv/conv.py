@@ -1,0 +1,299 @@
+"""Convolution over signals and images, and its transpose, as users call it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...base.errors import ShapeError
+from ...base.shape import Shape
+from ...base.validation import as_int
+from ...dispatch.autocast_policy import lowered
+from ...ir.kernel_call import MAX_GROUPS
+from ...kernels.conv.problem import Convolution
+from ...kernels.conv.window import Pair, Window, pair
+from ...kernels.tensor_cores import convolution_mode
+from ..images import as_given, check_fit, check_images, images
+from ..view import reshape
+from .conv2d import _conv2d, _conv2d_input_vjp
+
+if TYPE_CHECKING:
+    from ...tensor.tensor import Tensor
+
+
+@lowered
+def conv1d(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: int | Shape = 1,
+    padding: int | Shape | str = 0,
+    dilation: int | Shape = 1,
+    groups: int = 1,
+) -> Tensor:
+    """Return the cross-correlation of signals with filters.
+
+    Parameters
+    ----------
+    x : Tensor, shape (batch, in_channels, length) or (in_channels, length)
+        Float.
+    weight : Tensor, shape (out_channels, in_channels / groups, kernel), same dtype
+        Filters.
+    bias, stride, padding, dilation, groups
+        As in `conv2d`.
+
+    Returns
+    -------
+    Tensor, shape (batch, out_channels, out) or (out_channels, out)
+
+    Raises
+    ------
+    ShapeError
+        If shapes do not fit each other or the window does not fit the signal.
+    """
+    return _convolved("conv1d", 1, x, weight, bias, stride, padding, dilation, groups)
+
+
+@lowered
+def conv2d(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: int | Shape = 1,
+    padding: int | Shape | str = 0,
+    dilation: int | Shape = 1,
+    groups: int = 1,
+) -> Tensor:
+    """Return the cross-correlation of images with filters.
+
+    Parameters
+    ----------
+    x : Tensor, shape (batch, in_channels, height, width) or without batch
+        Float.
+    weight : Tensor, shape (out_channels, in_channels / groups, kernel_h, kernel_w)
+        Filters, of the same dtype.
+    bias : Tensor, shape (out_channels,), or None
+        Added to each output channel.
+    stride, dilation : int or (int, int)
+        Of height and width.
+    padding : int or (int, int), "valid" or "same"
+        Zeros at each side; "valid" is none, and "same" as many as keep the size, the
+        odd one at the end, for a stride of 1.
+    groups : int, default 1
+        Blocks of channels that are convolved separately.
+
+    Returns
+    -------
+    Tensor, shape (batch, out_channels, out_h, out_w) or without batch
+        out = (size + 2 padding - dilation (kernel - 1) - 1) // stride + 1.
+
+    Raises
+    ------
+    ShapeError
+        If shapes do not fit each other or the window does not fit the image.
+    """
+    return _convolved("conv2d", 2, x, weight, bias, stride, padding, dilation, groups)
+
+
+def _convolved(
+    name: str,
+    dims: int,
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    stride: int | Shape,
+    padding: int | Shape | str,
+    dilation: int | Shape,
+    groups: int,
+) -> Tensor:
+    groups = _check_filters(name, x, weight, dims, groups)
+    out_channels, group_channels = weight.shape[:2]
+    if x.shape[-dims - 1] != group_channels * groups or out_channels % groups:
+        raise ShapeError(
+            f"{name}: x has {x.shape[-dims - 1]} channels, weight is {weight.shape},"
+            f" groups {groups}; x must have weight.shape[1] * groups ="
+            f" {group_channels * groups} channels, and groups must divide"
+            " weight.shape[0]"
+        )
+    _check_bias(name, bias, out_channels)
+    pixels, filters = images(x, dims), images(weight, dims)
+    window = _window(name, filters, stride, padding, dilation, dims)
+    check_fit(name, pixels, window)
+    how = Convolution(window, groups, convolution_mode(x.device, x.dtype))
+    return as_given(_conv2d(pixels, filters, bias, how), x, dims)
+
+
+def _check_filters(name: str, x: Tensor, weight: Tensor, dims: int, groups: int) -> int:
+    """Return the number of groups, checked as the filters are."""
+    check_images(name, x, dims)
+    if weight.ndim != dims + 2:
+        raise ShapeError(f"{name}: weight is {weight.shape}; it must be {dims + 2}-D")
+    groups = as_int(f"{name}: groups", groups)
+    if not 1 <= groups <= MAX_GROUPS:
+        raise ShapeError(
+            f"{name}: groups is {groups}; it must be from 1 to {MAX_GROUPS}"
+        )
+    return groups
+
+
+def _check_bias(name: str, bias: Tensor | None, channels: int) -> None:
+    if bias is not None and bias.shape != (channels,):
+        raise ShapeError(f"{name}: bias is {bias.shape}; it must be ({channels},)")
+
+
+def _window(
+    name: str,
+    filters: Tensor,
+    stride: int | Shape,
+    padding: int | Shape | str,
+    dilation: int | Shape,
+    dims: int,
+) -> Window:
+    kernel = (filters.shape[2], filters.shape[3])
+    steps = pair(f"{name}: stride", stride, 1, dims)
+    gaps = pair(f"{name}: dilation", dilation, 1, dims)
+    if not isinstance(padding, str):
+        zeros = pair(f"{name}: padding", padding, 0, dims)
+        return Window(kernel, steps, zeros, gaps)
+    if padding == "valid":
+        return Window(kernel, steps, (0, 0), gaps)
+    if padding != "same" or steps != (1, 1):
+        raise ShapeError(
+            f"{name}: padding is {padding!r} with stride {stride}; it must be numbers,"
+            " 'valid', or 'same' with a stride of 1"
+        )
+    total = [size - 1 for size in Window(kernel, steps, (0, 0), gaps).reach]
+    half = (total[0] // 2, total[1] // 2)
+    return Window(kernel, steps, half, gaps, (total[0] % 2, total[1] % 2))
+
+
+@lowered
+def conv_transpose1d(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: int | Shape = 1,
+    padding: int | Shape = 0,
+    output_padding: int | Shape = 0,
+    groups: int = 1,
+    dilation: int | Shape = 1,
+) -> Tensor:
+    """Return the transpose of `conv1d`; see `conv_transpose2d`.
+
+    Parameters
+    ----------
+    x : Tensor, shape (batch, in_channels, length) or (in_channels, length)
+        Float.
+    weight : Tensor, shape (in_channels, out_channels / groups, kernel), same dtype
+    bias, stride, padding, output_padding, groups, dilation
+        As in `conv_transpose2d`.
+
+    Returns
+    -------
+    Tensor, shape (batch, out_channels, out) or (out_channels, out)
+    """
+    return _transposed(
+        "conv_transpose1d",
+        1, x, weight, bias, stride, padding, output_padding, groups, dilation,
+    )  # fmt: skip
+
+
+@lowered
+def conv_transpose2d(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: int | Shape = 1,
+    padding: int | Shape = 0,
+    output_padding: int | Shape = 0,
+    groups: int = 1,
+    dilation: int | Shape = 1,
+) -> Tensor:
+    """Return the transpose of `conv2d`: each pixel spreads over a window of the result.
+
+    It is the gradient of `conv2d` with respect to its images, and that is its kernel.
+
+    Parameters
+    ----------
+    x : Tensor, shape (batch, in_channels, height, width) or without batch
+        Float.
+    weight : Tensor, shape (in_channels, out_channels / groups, kernel_h, kernel_w)
+        Filters, of the same dtype.
+    bias : Tensor, shape (out_channels,), or None
+        Added to each output channel.
+    stride, padding, dilation : int or (int, int)
+        Of the convolution that this is the transpose of.
+    output_padding : int or (int, int), default 0
+        Size added to the result at one side; below `stride` or `dilation`.
+    groups : int, default 1
+        Blocks of channels that are treated separately.
+
+    Returns
+    -------
+    Tensor, shape (batch, out_channels, out_h, out_w) or without batch
+        out = (size - 1) stride - 2 padding + dilation (kernel - 1) + output_padding
+        + 1.
+
+    Raises
+    ------
+    ShapeError
+        If shapes do not fit each other, or nothing is left of the result.
+    """
+    return _transposed(
+        "conv_transpose2d",
+        2, x, weight, bias, stride, padding, output_padding, groups, dilation,
+    )  # fmt: skip
+
+
+def _transposed(
+    name: str,
+    dims: int,
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    stride: int | Shape,
+    padding: int | Shape,
+    output_padding: int | Shape,
+    groups: int,
+    dilation: int | Shape,
+) -> Tensor:
+    groups = _check_filters(name, x, weight, dims, groups)
+    if x.shape[-dims - 1] != weight.shape[0] or weight.shape[0] % groups:
+        raise ShapeError(
+            f"{name}: x has {x.shape[-dims - 1]} channels, weight is {weight.shape},"
+            f" groups {groups}; x must have weight.shape[0] = {weight.shape[0]}"
+            " channels, which groups must divide"
+        )
+    _check_bias(name, bias, weight.shape[1] * groups)
+    pixels, filters = images(x, dims), images(weight, dims)
+    window = _window(name, filters, stride, padding, dilation, dims)
+    added = pair(f"{name}: output_padding", output_padding, 0, dims)
+    limits = tuple(map(max, window.stride, window.dilation))
+    if any(more >= limit for more, limit in zip(added, limits)):
+        raise ShapeError(
+            f"{name}: output_padding is {added}; it must be below {limits}, the larger"
+            " of stride and dilation"
+        )
+    # The convolution back from the result must not see what was added.
+    window = window._replace(extra=(-added[0], -added[1]))
+    size = _spread(window, pixels.shape[2:])
+    if min(size) < 1:
+        raise ShapeError(
+            f"{name}: the result for an image of {pixels.shape[2:]} would be of size"
+            f" {size}; padding {window.padding} is too much for it"
+        )
+    how = Convolution(window, groups, convolution_mode(x.device, x.dtype))
+    out = _conv2d_input_vjp(pixels, filters, size, how)
+    if bias is not None:
+        out = out + reshape(bias, (bias.numel(), 1, 1))
+    return as_given(out, x, dims)
+
+
+def _spread(window: Window, size: Shape) -> Pair:
+    """Return the size of images of which a window has `size` places."""
+    height, width = (
+        (places - 1) * step + reach - 2 * pad - extra
+        for places, step, reach, pad, extra in zip(
+            size, window.stride, window.reach, window.padding, window.extra
+        )
+    )
+    return height, width

@@ -1,0 +1,338 @@
+"""Convolution over images, in NCHW order: the kernels, each the gradient of another."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...base.dtype import FLOAT
+from ...base.shape import TensorSpec, ceil_div
+from ...dispatch.primitive import primitive
+from ...ir.kernel_call import SOFTWARE_ROUNDS, Argument, Dispatch, Placed, Scratch
+from ...kernels.conv import direct as conv_direct
+from ...kernels.conv import implicit_gemm, pointwise
+from ...kernels.conv.problem import Call, Convolution, divisors
+from ...kernels.conv.window import Pair
+from ...kernels.gemm.small import Product, product_dispatch, tile_count
+from ...kernels.gemm.tiles import Cut
+from ...kernels.reduce import sum_rows
+from ...kernels.shader_types import acc_size, check_same_dtype
+from ..reduce.sum import sum
+
+if TYPE_CHECKING:
+    from vkbackend import DeviceInfo
+
+    from ...tensor.tensor import Tensor
+
+# The gradient of a filter sums over a whole batch but has few elements, so the batch is
+# cut into chunks until there are tiles for every core.
+SOFTWARE_TILES = 32
+GPU_TILES = 512
+MIN_CHUNK = 256
+
+Found = Dispatch | Sequence[Dispatch]
+Ways = dict[str, Callable[[], Found | None]]
+TILES, DIRECT = "tiles of images as they lie", "each result alone"
+IN_PLACE, COPIED = "products of images as they lie", "channels last, "
+"""What measuring calls the ways to compute a convolution; see `kernels.conv`."""
+
+
+@primitive(dtypes=FLOAT, typed="x")
+def _conv2d(x: Tensor, weight: Tensor, bias: Tensor | None, how: Convolution) -> Tensor:
+    """Cross-correlate images with filters; `conv2d` checks the arguments."""
+
+
+_conv2d.line_dims = 2
+
+
+@_conv2d.spec
+def _conv2d_spec(
+    x: TensorSpec, weight: TensorSpec, bias: TensorSpec | None, how: Convolution
+) -> TensorSpec:
+    check_same_dtype("conv2d", x=x, weight=weight, bias=bias)
+    return how.out(x, weight)
+
+
+@_conv2d.vjp
+def _conv2d_vjp(
+    grad: Tensor,
+    x: Tensor,
+    weight: Tensor,
+    how: Convolution,
+    needs: tuple[bool, bool, bool],
+) -> tuple[Tensor | None, ...]:
+    height, width = x.shape[2:]
+    return (
+        _conv2d_input_vjp(grad, weight, (height, width), how) if needs[0] else None,
+        _conv2d_weight_vjp(grad, x, how) if needs[1] else None,
+        sum(grad, (0, 2, 3)) if needs[2] else None,
+    )
+
+
+@_conv2d.reference
+def _conv2d_reference(
+    x: np.ndarray, weight: np.ndarray, bias: np.ndarray | None, how: Convolution
+) -> np.ndarray:
+    patches = _grouped(how.window.patches(x, 0), how.groups)
+    filters = weight.reshape(how.groups, -1, *weight.shape[1:])
+    out = np.einsum("bgchwij,gocij->bgohw", patches, filters, optimize=True)
+    out = out.reshape(x.shape[0], weight.shape[0], *out.shape[3:])
+    return out if bias is None else out + bias[:, None, None]
+
+
+@_conv2d.kernel
+def _conv2d_kernel(
+    gpu: DeviceInfo, x: Placed, weight: Placed, bias: Placed | None, how: Convolution
+) -> Found:
+    call = _forward_call(gpu, x, weight, bias, how)
+    found = (
+        pointwise.forward(call) or implicit_gemm.forward(call)
+        if how.groups == 1
+        else conv_direct.forward(call)
+    )
+    return found or _conv2d_tiles(call)
+
+
+@_conv2d.candidates
+def _conv2d_candidates(
+    gpu: DeviceInfo, x: Placed, weight: Placed, bias: Placed | None, how: Convolution
+) -> Ways:
+    call = _forward_call(gpu, x, weight, bias, how)
+    ways = _ways(call, _conv2d_tiles, conv_direct.forward)
+    if how.groups == 1:
+        ways[IN_PLACE] = functools.partial(pointwise.forward, call)
+        cuts = implicit_gemm.forward_cuts(call)
+        ways |= _copied(call, implicit_gemm.forward, cuts)
+    return ways
+
+
+def _forward_call(
+    gpu: DeviceInfo, x: Placed, weight: Placed, bias: Placed | None, how: Convolution
+) -> Call:
+    return Call(gpu, how, x, weight, how.out(x, weight), bias is not None)
+
+
+def _ways(
+    call: Call,
+    tiles: Callable[[Call], Found],
+    direct: Callable[[Call], Found | None],
+) -> Ways:
+    """Return the ways that copy nothing, by name."""
+    ways: Ways = {TILES: functools.partial(tiles, call)}
+    if call.how.groups > 1:
+        ways[DIRECT] = functools.partial(direct, call)
+    return ways
+
+
+def _copied(
+    call: Call, product: Callable[[Call, Cut], Found | None], cuts: Mapping[str, Cut]
+) -> Ways:
+    """Return the ways by a product of copies, by name."""
+    return {
+        COPIED + name: functools.partial(product, call, cut)
+        for name, cut in cuts.items()
+    }
+
+
+def _conv2d_tiles(call: Call) -> Dispatch:
+    product = Product(
+        call.weight.shape[0] // call.how.groups,
+        call.x.shape[0] * math.prod(call.places),
+        math.prod(call.weight.shape[1:]),
+        call.x.dtype,
+    )
+    # Without a bias its address is not read; any will do.
+    push: dict[str, Argument] = {
+        "x": "x", "weight": "weight", "out_": "out",
+        "bias": "bias" if call.bias else "weight",
+        **call.sizes(),
+    }  # fmt: skip
+    constants = {**call.window.constants(), "HAS_BIAS": int(call.bias)}
+    kernel = ("conv/igemm_tiled", "conv/igemm_subgroup")
+    return product_dispatch(call.gpu, kernel, product, call.how.groups, push, constants)
+
+
+def _grouped(x: np.ndarray, groups: int) -> np.ndarray:
+    """Split the channel dimension into (groups, channels of a group)."""
+    return x.reshape(x.shape[0], groups, x.shape[1] // groups, *x.shape[2:])
+
+
+@primitive(dtypes=FLOAT, typed="grad_out")
+def _conv2d_input_vjp(
+    grad_out: Tensor, weight: Tensor, size: Pair, how: Convolution
+) -> Tensor:
+    """Return the gradient of a convolution with respect to its images."""
+
+
+@_conv2d_input_vjp.spec
+def _conv2d_input_vjp_spec(
+    grad_out: TensorSpec, weight: TensorSpec, size: Pair, how: Convolution
+) -> TensorSpec:
+    check_same_dtype("conv2d_input_vjp", grad_out=grad_out, weight=weight)
+    return how.x(grad_out, weight, size)
+
+
+@_conv2d_input_vjp.vjp
+def _conv2d_input_vjp_vjp(
+    grad: Tensor,
+    grad_out: Tensor,
+    weight: Tensor,
+    how: Convolution,
+    needs: tuple[bool, bool],
+) -> tuple[Tensor | None, Tensor | None]:
+    return (
+        _conv2d(grad, weight, None, how) if needs[0] else None,
+        _conv2d_weight_vjp(grad_out, grad, how) if needs[1] else None,
+    )
+
+
+@_conv2d_input_vjp.kernel
+def _conv2d_input_vjp_kernel(
+    gpu: DeviceInfo, grad_out: Placed, weight: Placed, size: Pair, how: Convolution
+) -> Found:
+    call = Call(gpu, how, how.x(grad_out, weight, size), weight, grad_out)
+    found = (
+        pointwise.input_vjp(call) or implicit_gemm.input_vjp(call)
+        if how.groups == 1
+        else conv_direct.input_vjp(call)
+    )
+    return found or _conv2d_input_vjp_tiles(call)
+
+
+@_conv2d_input_vjp.candidates
+def _conv2d_input_vjp_candidates(
+    gpu: DeviceInfo, grad_out: Placed, weight: Placed, size: Pair, how: Convolution
+) -> Ways:
+    call = Call(gpu, how, how.x(grad_out, weight, size), weight, grad_out)
+    ways = _ways(call, _conv2d_input_vjp_tiles, conv_direct.input_vjp)
+    if how.groups == 1:
+        ways[IN_PLACE] = functools.partial(pointwise.input_vjp, call)
+        cuts = implicit_gemm.input_cuts(call)
+        ways |= _copied(call, implicit_gemm.input_vjp, cuts)
+    return ways
+
+
+def _conv2d_input_vjp_tiles(call: Call) -> Dispatch:
+    product = Product(
+        call.weight.shape[1],
+        call.x.shape[0] * math.prod(call.size),
+        call.weight.shape[0] // call.how.groups * math.prod(call.window.kernel),
+        call.weight.dtype,
+    )
+    push: dict[str, Argument] = {
+        "grad": "grad_out", "weight": "weight", "out_": "out", **call.sizes(),
+    }  # fmt: skip
+    kernel = ("conv/igemm_tiled_dgrad", "conv/igemm_subgroup_dgrad")
+    constants = call.window.constants()
+    return product_dispatch(call.gpu, kernel, product, call.how.groups, push, constants)
+
+
+@_conv2d_input_vjp.reference
+def _conv2d_input_vjp_reference(
+    grad_out: np.ndarray, weight: np.ndarray, size: Pair, how: Convolution
+) -> np.ndarray:
+    filters = weight.reshape(how.groups, -1, *weight.shape[1:])
+    grad = _grouped(grad_out, how.groups)
+    patches = np.einsum("bgohw,gocij->bgchwij", grad, filters, optimize=True)
+    channels = weight.shape[1] * how.groups
+    shape = (grad_out.shape[0], channels, *grad_out.shape[2:], *how.window.kernel)
+    return how.window.added_up(patches.reshape(shape), size)
+
+
+@primitive(dtypes=FLOAT, typed="grad_out")
+def _conv2d_weight_vjp(grad_out: Tensor, x: Tensor, how: Convolution) -> Tensor:
+    """Return the gradient of a convolution with respect to its filters."""
+
+
+@_conv2d_weight_vjp.spec
+def _conv2d_weight_vjp_spec(
+    grad_out: TensorSpec, x: TensorSpec, how: Convolution
+) -> TensorSpec:
+    check_same_dtype("conv2d_weight_vjp", grad_out=grad_out, x=x)
+    return how.weight(grad_out, x)
+
+
+@_conv2d_weight_vjp.vjp
+def _conv2d_weight_vjp_vjp(
+    grad: Tensor,
+    grad_out: Tensor,
+    x: Tensor,
+    how: Convolution,
+    needs: tuple[bool, bool],
+) -> tuple[Tensor | None, Tensor | None]:
+    height, width = x.shape[2:]
+    return (
+        _conv2d(x, grad, None, how) if needs[0] else None,
+        _conv2d_input_vjp(grad_out, grad, (height, width), how) if needs[1] else None,
+    )
+
+
+@_conv2d_weight_vjp.kernel
+def _conv2d_weight_vjp_kernel(
+    gpu: DeviceInfo, grad_out: Placed, x: Placed, how: Convolution
+) -> Found:
+    call = Call(gpu, how, x, how.weight(grad_out, x), grad_out)
+    found = (
+        implicit_gemm.weight_vjp(call)
+        if how.groups == 1
+        else conv_direct.weight_vjp(call)
+    )
+    return found or _conv2d_weight_vjp_tiles(call)
+
+
+@_conv2d_weight_vjp.candidates
+def _conv2d_weight_vjp_candidates(
+    gpu: DeviceInfo, grad_out: Placed, x: Placed, how: Convolution
+) -> Ways:
+    call = Call(gpu, how, x, how.weight(grad_out, x), grad_out)
+    ways = _ways(call, _conv2d_weight_vjp_tiles, conv_direct.weight_vjp)
+    if how.groups == 1:
+        cuts = implicit_gemm.weight_cuts(call)
+        ways |= _copied(call, implicit_gemm.weight_vjp, cuts)
+    return ways
+
+
+def _conv2d_weight_vjp_tiles(call: Call) -> list[Dispatch]:
+    gpu, weight, groups = call.gpu, call.weight, call.how.groups
+    depth = call.x.shape[0] * math.prod(call.places)
+    rows, columns = weight.shape[0] // groups, math.prod(weight.shape[1:])
+    product = Product(rows, columns, depth, weight.dtype, b_along_k=True)
+    wanted = SOFTWARE_TILES if gpu.kind == "software" else GPU_TILES
+    tiles = tile_count(gpu, product) * groups
+    chunks = max(1, min(ceil_div(wanted, tiles), depth // MIN_CHUNK))
+    if gpu.kind == "software":
+        chunks = max(chunks, ceil_div(depth, SOFTWARE_ROUNDS))
+    numel = weight.numel
+    partial = Scratch("partial", acc_size(weight.dtype) * numel * chunks)
+    push: dict[str, Argument] = {
+        "x": "x", "grad": "grad_out", "out_": "out" if chunks == 1 else partial,
+        **call.sizes(), "chunks": chunks, **divisors(call.places),
+    }  # fmt: skip
+    kernel = ("conv/igemm_tiled_wgrad", "conv/igemm_subgroup_wgrad")
+    first = product_dispatch(
+        gpu,
+        kernel,
+        product,
+        groups * chunks,
+        push,
+        call.window.constants(),
+        depth=ceil_div(depth, chunks),
+        partial=chunks > 1,
+    )
+    if chunks == 1:
+        return [first]
+    return [first, sum_rows(gpu, partial, weight, chunks, numel)]
+
+
+@_conv2d_weight_vjp.reference
+def _conv2d_weight_vjp_reference(
+    grad_out: np.ndarray, x: np.ndarray, how: Convolution
+) -> np.ndarray:
+    patches = _grouped(how.window.patches(x, 0), how.groups)
+    grad = _grouped(grad_out, how.groups)
+    out = np.einsum("bgohw,bgchwij->gocij", grad, patches, optimize=True)
+    return out.reshape(-1, *out.shape[2:])

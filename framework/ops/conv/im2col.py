@@ -1,0 +1,195 @@
+"""The windows of images as columns, and columns back into images."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...base.dtype import FLOAT
+from ...base.errors import ShapeError
+from ...base.shape import Shape, TensorSpec
+from ...dispatch.primitive import primitive
+from ...ir.kernel_call import Dispatch, Placed, check_rounds, linear_grid
+from ...kernels.conv.window import Pair, Window, pair
+from ...kernels.reduce import WORKGROUP
+from ...kernels.shader_types import storage_defines
+from ..images import check_fit, check_images, images
+from ..view import reshape
+
+if TYPE_CHECKING:
+    from vkbackend import DeviceInfo
+
+    from ...tensor.tensor import Tensor
+
+
+@primitive(dtypes=FLOAT, typed="x")
+def _im2col(x: Tensor, window: Window) -> Tensor:
+    """Return (batch, channels, taps, places): the window at each place of images."""
+
+
+@_im2col.spec
+def _im2col_spec(x: TensorSpec, window: Window) -> TensorSpec:
+    places = math.prod(window.output(*x.shape[2:]))
+    return TensorSpec((*x.shape[:2], math.prod(window.kernel), places), x.dtype)
+
+
+@_im2col.kernel
+def _im2col_kernel(gpu: DeviceInfo, x: Placed, window: Window) -> Dispatch:
+    count = math.prod(_im2col_spec(x, window).shape)
+    return _dispatch("conv/im2col", x, x.shape, window, count)
+
+
+def _dispatch(
+    kernel: str, x: Placed, image: Shape, window: Window, count: int
+) -> Dispatch:
+    batch, channels, *size = image
+    names = ("planes", "in_height", "in_width", "out_height", "out_width")
+    sizes = (batch * channels, *size, *window.output(*size))
+    return Dispatch(
+        kernel,
+        linear_grid(count, WORKGROUP),
+        {"x": "x", "out_": "out", **dict(zip(names, sizes))},
+        {"LOCAL_X": WORKGROUP, **window.constants()},
+        storage_defines(x.dtype),
+    )
+
+
+@_im2col.vjp
+def _im2col_vjp(grad: Tensor, x_spec: TensorSpec, window: Window) -> Tensor:
+    height, width = x_spec.shape[2:]
+    return _col2im(grad, (height, width), window)
+
+
+@_im2col.reference
+def _im2col_reference(x: np.ndarray, window: Window) -> np.ndarray:
+    return window.patches(x, 0).transpose(0, 1, 4, 5, 2, 3)
+
+
+@primitive(dtypes=FLOAT, typed="x")
+def _col2im(x: Tensor, size: Pair, window: Window) -> Tensor:
+    """Return images: each pixel is the sum of what lies over it in the windows."""
+
+
+@_col2im.spec
+def _col2im_spec(x: TensorSpec, size: Pair, window: Window) -> TensorSpec:
+    return TensorSpec((*x.shape[:2], *size), x.dtype)
+
+
+@_col2im.kernel
+def _col2im_kernel(gpu: DeviceInfo, x: Placed, size: Pair, window: Window) -> Dispatch:
+    check_rounds(gpu, "col2im", math.prod(window.kernel))
+    shape = (*x.shape[:2], *size)
+    return _dispatch("conv/col2im", x, shape, window, math.prod(shape))
+
+
+@_col2im.vjp
+def _col2im_vjp(grad: Tensor, window: Window) -> Tensor:
+    return _im2col(grad, window)
+
+
+@_col2im.reference
+def _col2im_reference(x: np.ndarray, size: Pair, window: Window) -> np.ndarray:
+    places = window.output(*size)
+    columns = x.reshape(*x.shape[:2], *window.kernel, *places)
+    return window.added_up(columns.transpose(0, 1, 4, 5, 2, 3), size)
+
+
+def im2col(
+    x: Tensor,
+    kernel_size: int | Shape,
+    dilation: int | Shape = 1,
+    padding: int | Shape = 0,
+    stride: int | Shape = 1,
+) -> Tensor:
+    """Return the window at each place of images as a column.
+
+    PyTorch calls it `torch.nn.functional.unfold`.
+
+    Parameters
+    ----------
+    x : Tensor, shape (batch, channels, height, width) or without batch
+        Float.
+    kernel_size : int or (int, int)
+        Size of the window.
+    dilation, padding, stride : int or (int, int)
+        As in `conv2d`.
+
+    Returns
+    -------
+    Tensor, shape (batch, channels * kernel_h * kernel_w, places) or without batch
+
+    Raises
+    ------
+    ShapeError
+        If `x` is no image or the window does not fit it.
+    """
+    check_images("im2col", x, 2)
+    pixels = images(x, 2)
+    window = _window("im2col", kernel_size, dilation, padding, stride)
+    check_fit("im2col", pixels, window)
+    columns = _im2col(pixels, window)
+    _, channels, taps, places = columns.shape
+    return reshape(columns, (*x.shape[:-3], channels * taps, places))
+
+
+def _window(
+    name: str,
+    kernel_size: int | Shape,
+    dilation: int | Shape,
+    padding: int | Shape,
+    stride: int | Shape,
+) -> Window:
+    return Window(
+        pair(f"{name}: kernel_size", kernel_size, 1),
+        pair(f"{name}: stride", stride, 1),
+        pair(f"{name}: padding", padding, 0),
+        pair(f"{name}: dilation", dilation, 1),
+    )
+
+
+def col2im(
+    x: Tensor,
+    output_size: int | Shape,
+    kernel_size: int | Shape,
+    dilation: int | Shape = 1,
+    padding: int | Shape = 0,
+    stride: int | Shape = 1,
+) -> Tensor:
+    """Return images: each pixel is the sum of what the columns have over it.
+
+    The transpose of `im2col`; PyTorch calls it `torch.nn.functional.fold`.
+
+    Parameters
+    ----------
+    x : Tensor, shape (batch, channels * kernel_h * kernel_w, places) or without batch
+        Float.
+    output_size : int or (int, int)
+        Height and width of the images.
+    kernel_size, dilation, padding, stride : int or (int, int)
+        As in `im2col`.
+
+    Returns
+    -------
+    Tensor, shape (batch, channels, *output_size) or without batch
+
+    Raises
+    ------
+    ShapeError
+        If the columns are not those of such images.
+    """
+    size = pair("col2im: output_size", output_size, 1)
+    window = _window("col2im", kernel_size, dilation, padding, stride)
+    places, taps = window.output(*size), math.prod(window.kernel)
+    count = math.prod(places) if min(places) > 0 else 0
+    if x.ndim not in (2, 3) or x.shape[-2] % taps or x.shape[-1] != count:
+        raise ShapeError(
+            f"col2im: x is {x.shape}; for images of {size} and windows of"
+            f" {window.kernel} it must be (batch, channels * {taps}, {count}), or"
+            " without batch"
+        )
+    batch = x.shape[0] if x.ndim == 3 else 1
+    channels = x.shape[-2] // taps
+    out = _col2im(reshape(x, (batch, channels, taps, count)), size, window)
+    return reshape(out, (*x.shape[:-2], channels, *size))

@@ -1,0 +1,281 @@
+"""Element-wise arithmetic of two and three tensors, broadcast with each other.
+
+Integers wrap. Where an operand is a number, it takes the dtype of the tensors.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from ...base.dtype import FLOAT, INTEGER, NUMERIC, SINGLE
+from ...dispatch.primitive import elementwise
+from .unary import flat, sign, trunc
+
+if TYPE_CHECKING:
+    from ...tensor.tensor import Tensor
+
+# What `glsl/lib/math/arithmetic.glsl` divides with an exact remainder.
+DIVIDED = (*INTEGER, *SINGLE)
+
+
+@elementwise(glsl="x + y", reference=np.add, dtypes=NUMERIC)
+def add(x: Tensor | float, y: Tensor | float) -> Tensor:
+    """Return the sum of two tensors, or of a tensor and a number."""
+
+
+@add.vjp
+def add_vjp(grad: Tensor) -> tuple[Tensor, Tensor]:
+    return grad, grad
+
+
+@elementwise(glsl="x - y", reference=np.subtract, dtypes=NUMERIC)
+def sub(x: Tensor | float, y: Tensor | float) -> Tensor:
+    """Return the difference of two tensors, or of a tensor and a number."""
+
+
+@sub.vjp
+def sub_vjp(grad: Tensor, needs: tuple[bool, bool]) -> tuple[Tensor, Tensor | None]:
+    return grad, -grad if needs[1] else None
+
+
+@elementwise(glsl="x * y", reference=np.multiply, dtypes=NUMERIC)
+def mul(x: Tensor | float, y: Tensor | float) -> Tensor:
+    """Return the product of two tensors, or of a tensor and a number."""
+
+
+@mul.vjp
+def mul_vjp(
+    grad: Tensor, x: Tensor, y: Tensor, needs: tuple[bool, bool]
+) -> tuple[Tensor | None, Tensor | None]:
+    return grad * y if needs[0] else None, grad * x if needs[1] else None
+
+
+@elementwise(
+    glsl="divided(x, y)", reference=np.true_divide, dtypes=FLOAT, fractional=True
+)
+def _quotient(x: Tensor | float, y: Tensor | float) -> Tensor:
+    """Return the quotient, of integers as float32."""
+
+
+@_quotient.vjp
+def _quotient_vjp(
+    grad: Tensor, y: Tensor | float, out: Tensor, needs: tuple[bool, bool]
+) -> tuple[Tensor, Tensor | None]:
+    scaled = grad / y
+    return scaled, -scaled * out if needs[1] else None
+
+
+def div(
+    x: Tensor | float,
+    y: Tensor | float,
+    *,
+    rounding_mode: Literal["floor", "trunc"] | None = None,
+) -> Tensor:
+    """Return the quotient of two tensors, or of a tensor and a number.
+
+    Parameters
+    ----------
+    x, y : Tensor or number
+        Dividend and divisor.
+    rounding_mode : str or None
+        None divides integers by integers as float32, as in PyTorch; "floor" and "trunc"
+        round the quotient down or towards zero and keep the dtype.
+
+    Notes
+    -----
+    Division by zero gives infinities, and NaN for 0 / 0; rounded, of integers 0.
+    """
+    if rounding_mode == "floor":
+        return floor_divide(x, y)
+    if rounding_mode == "trunc":
+        return _truncated_quotient(x, y)
+    if rounding_mode is not None:
+        raise ValueError(
+            f"div: rounding_mode is {rounding_mode!r};"
+            ' it must be None, "floor" or "trunc"'
+        )
+    return _quotient(x, y)
+
+
+def _whole_quotient(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    if x.dtype.kind == "f":
+        return np.trunc(x / y)
+    floored = np.floor_divide(x, y)
+    return floored + ((floored < 0) & (floored * y != x))
+
+
+@elementwise(
+    glsl="truncated_quotient(x, y)",
+    reference=_whole_quotient,
+    dtypes=NUMERIC,
+    device_dtypes=DIVIDED,
+)
+def _truncated_quotient(x: Tensor | float, y: Tensor | float) -> Tensor:
+    """Return the quotient rounded towards zero; of an integer by 0 it is 0."""
+
+
+@_truncated_quotient.vjp
+def _truncated_quotient_vjp(grad: Tensor) -> tuple[Tensor, Tensor]:
+    return flat(grad), flat(grad)
+
+
+@elementwise(
+    glsl="floored_quotient(x, y)",
+    reference=np.floor_divide,
+    dtypes=NUMERIC,
+    device_dtypes=DIVIDED,
+)
+def floor_divide(x: Tensor | float, y: Tensor | float) -> Tensor:
+    """Return the exact quotient rounded down, as `//` in Python.
+
+    Division by zero gives infinities, and NaN for 0 / 0; of integers 0.
+    """
+
+
+@floor_divide.vjp
+def floor_divide_vjp(grad: Tensor) -> tuple[Tensor, Tensor]:
+    return flat(grad), flat(grad)
+
+
+@elementwise(
+    glsl="floored_remainder(x, y)",
+    reference=np.remainder,
+    dtypes=NUMERIC,
+    device_dtypes=DIVIDED,
+)
+def remainder(x: Tensor | float, y: Tensor | float) -> Tensor:
+    """Return the remainder of `floor_divide`, with the sign of `y`, as `%` in Python.
+
+    Exact. By zero it is NaN; of integers 0.
+    """
+
+
+@remainder.vjp
+def remainder_vjp(
+    grad: Tensor, x: Tensor, y: Tensor, needs: tuple[bool, bool]
+) -> tuple[Tensor, Tensor | None]:
+    return grad, -grad * floor_divide(x, y) if needs[1] else None
+
+
+@elementwise(
+    glsl="truncated_remainder(x, y)",
+    reference=np.fmod,
+    dtypes=NUMERIC,
+    device_dtypes=DIVIDED,
+)
+def fmod(x: Tensor | float, y: Tensor | float) -> Tensor:
+    """Return the remainder of the quotient rounded towards zero, with the sign of `x`.
+
+    Exact. By zero it is NaN; of integers 0.
+    """
+
+
+@fmod.vjp
+def fmod_vjp(
+    grad: Tensor, x: Tensor, y: Tensor, needs: tuple[bool, bool]
+) -> tuple[Tensor, Tensor | None]:
+    return grad, -grad * trunc(x / y) if needs[1] else None
+
+
+@elementwise(
+    glsl="with_sign_of(x, y)", reference=np.copysign, dtypes=FLOAT, fractional=True
+)
+def copysign(x: Tensor | float, y: Tensor | float) -> Tensor:
+    """Return `x` with the sign of `y`, also of a zero or NaN; integers as float32."""
+
+
+@copysign.vjp
+def copysign_vjp(
+    grad: Tensor, x: Tensor, y: Tensor | float, needs: tuple[bool, bool]
+) -> tuple[Tensor | None, Tensor | None]:
+    if not needs[0]:
+        return None, flat(grad)
+    sign_y = math.copysign(1.0, y) if isinstance(y, int | float) else copysign(1.0, y)
+    return grad * sign(x) * sign_y, flat(grad) if needs[1] else None
+
+
+def _lerp(x: np.ndarray, end: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    step = end - x
+    return np.where(np.abs(weight) < 0.5, x + weight * step, end - step * (1 - weight))
+
+
+@elementwise(
+    glsl="abs(weight) < 0.5 ? x + weight * (end - x) : end - (end - x) * (1 - weight)",
+    reference=_lerp,
+    dtypes=FLOAT,
+)
+def lerp(x: Tensor, end: Tensor, weight: Tensor | float) -> Tensor:
+    """Return the element at `weight` on the way from `x` to `end`.
+
+    Exactly `x` at 0 and exactly `end` at 1.
+    """
+
+
+@lerp.vjp
+def lerp_vjp(
+    grad: Tensor,
+    x: Tensor,
+    end: Tensor,
+    weight: Tensor | float,
+    needs: tuple[bool, bool, bool],
+) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+    return (
+        grad * (1.0 - weight) if needs[0] else None,
+        grad * weight if needs[1] else None,
+        grad * (end - x) if needs[2] else None,
+    )
+
+
+@elementwise(
+    glsl="x + value * a * b",
+    reference=lambda x, a, b, value: x + value * a * b,
+    dtypes=NUMERIC,
+)
+def _addcmul(x: Tensor, a: Tensor, b: Tensor, value: float) -> Tensor:
+    """Return x + value * a * b."""
+
+
+@_addcmul.vjp
+def _addcmul_vjp(
+    grad: Tensor,
+    a: Tensor,
+    b: Tensor,
+    value: float,
+    needs: tuple[bool, bool, bool],
+) -> tuple[Tensor, Tensor | None, Tensor | None]:
+    scaled = grad * value
+    return grad, scaled * b if needs[1] else None, scaled * a if needs[2] else None
+
+
+def addcmul(x: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1) -> Tensor:
+    """Return x + value * tensor1 * tensor2."""
+    return _addcmul(x, tensor1, tensor2, value)
+
+
+@elementwise(
+    glsl="x + divided(value * a, b)",
+    reference=lambda x, a, b, value: x + value * a / b,
+    dtypes=FLOAT,
+)
+def _addcdiv(x: Tensor, a: Tensor, b: Tensor, value: float) -> Tensor:
+    """Return x + value * a / b."""
+
+
+@_addcdiv.vjp
+def _addcdiv_vjp(
+    grad: Tensor,
+    a: Tensor,
+    b: Tensor,
+    value: float,
+    needs: tuple[bool, bool, bool],
+) -> tuple[Tensor, Tensor | None, Tensor | None]:
+    scaled = grad * value / b
+    return grad, scaled if needs[1] else None, -scaled * a / b if needs[2] else None
+
+
+def addcdiv(x: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1) -> Tensor:
+    """Return x + value * tensor1 / tensor2."""
+    return _addcdiv(x, tensor1, tensor2, value)

@@ -1,0 +1,62 @@
+"""Conversion between dtypes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...base.dtype import ANY, DType, combined, promote
+from ...base.shape import TensorSpec
+from ...dispatch.primitive import elementwise
+from ...eager.base_tensor import TensorCore
+
+if TYPE_CHECKING:
+    from ...tensor.tensor import Tensor
+
+
+@elementwise(glsl="x", reference=lambda x: x, dtypes=ANY, result="dtype")
+def cast(x: Tensor, dtype: DType) -> Tensor:
+    """Return the elements converted to `dtype`.
+
+    A float becomes an integer by cutting it towards zero; beyond the integer's range
+    it gives the nearest end, and NaN gives 0, on every device. Integers wrap. Rounding
+    to a narrower float is to nearest, ties to even. As bool, all but 0 is true.
+    """
+
+
+@cast.vjp
+def cast_vjp(grad: Tensor, x_spec: TensorSpec) -> Tensor:
+    return cast(grad, x_spec.dtype)
+
+
+def result_type(*operands: Tensor | float) -> DType:
+    """Return the dtype that an operation on tensors and Python numbers computes in.
+
+    Tensors without dimensions count only where their kind (bool, integer, float) is
+    higher than that of those with dimensions, and numbers where theirs is higher still:
+    `half_vector * float32_scalar_tensor` is float16, `int_vector * 0.5` float32.
+
+    Raises
+    ------
+    DTypeError
+        For uint64 with a signed integer, which no integer type can hold.
+    TypeError
+        If there are no operands.
+    """
+    if not operands:
+        raise TypeError("result_type: there is no operand; give tensors or numbers")
+    tensors = [each for each in operands if isinstance(each, TensorCore)]
+    return combined(
+        [each.dtype for each in tensors if each.ndim],
+        [each.dtype for each in tensors if not each.ndim],
+        [each for each in operands if not isinstance(each, TensorCore)],
+    )
+
+
+def at_least(x: Tensor, dtype: DType) -> Tensor:
+    """Return an operand as a float dtype that a rule computes in, or as it is if wider.
+
+    Numbers, which rules take for tensors, stay as they are.
+    """
+    if not isinstance(x, TensorCore):
+        return x
+    return x if promote(x.dtype, dtype) is x.dtype else cast(x, dtype)

@@ -1,0 +1,241 @@
+"""Element-wise comparisons, tests, logic, and choices by them."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...base.dtype import ANY, BOOL, NUMERIC
+from ...dispatch.primitive import comparison, elementwise
+from .unary import lazy_copy
+
+if TYPE_CHECKING:
+    from ...tensor.tensor import Tensor
+
+LARGEST = {
+    "float16": 65504.0,
+    "bfloat16": (2 - 2**-7) * 2.0**127,
+    "float32": (2 - 2**-23) * 2.0**127,
+    "float64": (2 - 2**-52) * 2.0**1023,
+}
+"""The largest finite number of each float dtype."""
+
+
+@comparison(glsl="x == y", reference=np.equal, dtypes=ANY)
+def eq(x: Tensor, y: Tensor | float) -> Tensor:
+    """Return whether elements are equal; NaN equals nothing."""
+
+
+@comparison(glsl="x != y", reference=np.not_equal, dtypes=ANY)
+def ne(x: Tensor, y: Tensor | float) -> Tensor:
+    """Return whether elements differ; NaN differs from everything."""
+
+
+@comparison(glsl="x < y", reference=np.less, dtypes=NUMERIC)
+def lt(x: Tensor, y: Tensor | float) -> Tensor:
+    """Return whether elements of `x` are smaller."""
+
+
+@comparison(glsl="x <= y", reference=np.less_equal, dtypes=NUMERIC)
+def le(x: Tensor, y: Tensor | float) -> Tensor:
+    """Return whether elements of `x` are smaller or equal."""
+
+
+@comparison(glsl="x > y", reference=np.greater, dtypes=NUMERIC)
+def gt(x: Tensor, y: Tensor | float) -> Tensor:
+    """Return whether elements of `x` are larger."""
+
+
+@comparison(glsl="x >= y", reference=np.greater_equal, dtypes=NUMERIC)
+def ge(x: Tensor, y: Tensor | float) -> Tensor:
+    """Return whether elements of `x` are larger or equal."""
+
+
+@comparison(glsl="x != x", reference=np.isnan, dtypes=NUMERIC)
+def isnan(x: Tensor) -> Tensor:
+    """Return whether elements are NaN; integers never are."""
+
+
+@comparison(glsl="is_infinite(x)", reference=np.isinf, dtypes=NUMERIC)
+def isinf(x: Tensor) -> Tensor:
+    """Return whether elements are infinite; integers never are."""
+
+
+@comparison(glsl="!is_infinite(x) && x == x", reference=np.isfinite, dtypes=NUMERIC)
+def isfinite(x: Tensor) -> Tensor:
+    """Return whether elements are neither infinite nor NaN."""
+
+
+@comparison(glsl="!bool(x)", reference=np.logical_not, dtypes=ANY)
+def logical_not(x: Tensor) -> Tensor:
+    """Return whether elements are zero."""
+
+
+@comparison(glsl="bool(x) && bool(y)", reference=np.logical_and, dtypes=ANY)
+def logical_and(x: Tensor, y: Tensor | float) -> Tensor:
+    """Return whether both elements are not zero; NaN is not zero."""
+
+
+@comparison(glsl="bool(x) || bool(y)", reference=np.logical_or, dtypes=ANY)
+def logical_or(x: Tensor, y: Tensor | float) -> Tensor:
+    """Return whether at least one of two elements is not zero; NaN is not zero."""
+
+
+@comparison(glsl="bool(x) != bool(y)", reference=np.logical_xor, dtypes=ANY)
+def logical_xor(x: Tensor, y: Tensor | float) -> Tensor:
+    """Return whether exactly one of two elements is not zero; NaN is not zero."""
+
+
+def _where(condition: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    return np.where(condition != 0, x, y)
+
+
+@elementwise(
+    glsl="bool(condition) ? x : y",
+    reference=_where,
+    dtypes={"condition": BOOL, "x": ANY, "y": ANY},
+)
+def where(condition: Tensor, x: Tensor | float, y: Tensor | float) -> Tensor:
+    """Return elements of `x` where the condition holds, otherwise of `y`."""
+
+
+@where.vjp
+def where_vjp(
+    grad: Tensor, condition: Tensor, needs: tuple[bool, bool, bool]
+) -> tuple[None, Tensor | None, Tensor | None]:
+    return (
+        None,
+        where(condition, grad, 0.0) if needs[1] else None,
+        where(condition, 0.0, grad) if needs[2] else None,
+    )
+
+
+@elementwise(
+    glsl="x > y || x != x ? x : y",
+    reference=np.maximum,
+    dtypes=NUMERIC,
+)
+def maximum(x: Tensor, y: Tensor | float) -> Tensor:
+    """Return the larger of two elements; NaN if either is NaN."""
+
+
+@maximum.vjp
+def maximum_vjp(
+    grad: Tensor, x: Tensor, y: Tensor, needs: tuple[bool, bool]
+) -> tuple[Tensor | None, Tensor | None]:
+    return _share(grad, x < y, x > y, x == y, needs)
+
+
+@elementwise(
+    glsl="x < y || x != x ? x : y",
+    reference=np.minimum,
+    dtypes=NUMERIC,
+)
+def minimum(x: Tensor, y: Tensor | float) -> Tensor:
+    """Return the smaller of two elements; NaN if either is NaN."""
+
+
+@minimum.vjp
+def minimum_vjp(
+    grad: Tensor, x: Tensor, y: Tensor, needs: tuple[bool, bool]
+) -> tuple[Tensor | None, Tensor | None]:
+    return _share(grad, x > y, x < y, x == y, needs)
+
+
+def _share(
+    grad: Tensor, loses: Tensor, wins: Tensor, ties: Tensor, needs: tuple[bool, bool]
+) -> tuple[Tensor | None, Tensor | None]:
+    """Give the gradient to the element chosen, half to each where they are equal.
+
+    Where one is NaN both get all of it, as in PyTorch.
+    """
+    kept = where(ties, grad * 0.5, grad)
+    return (
+        where(loses, 0.0, kept) if needs[0] else None,
+        where(wins, 0.0, kept) if needs[1] else None,
+    )
+
+
+@elementwise(glsl="x > min || x != x ? x : min", reference=np.maximum, dtypes=NUMERIC)
+def clamp_min(x: Tensor, min: Tensor | float) -> Tensor:
+    """Return each element, or the bound where that is larger; NaN stays NaN."""
+
+
+@clamp_min.vjp
+def clamp_min_vjp(
+    grad: Tensor, x: Tensor, min: Tensor | float, needs: tuple[bool, bool]
+) -> tuple[Tensor | None, Tensor | None]:
+    return _bounded(grad, x >= min, x < min, needs)
+
+
+@elementwise(glsl="x < max || x != x ? x : max", reference=np.minimum, dtypes=NUMERIC)
+def clamp_max(x: Tensor, max: Tensor | float) -> Tensor:
+    """Return each element, or the bound where that is smaller; NaN stays NaN."""
+
+
+@clamp_max.vjp
+def clamp_max_vjp(
+    grad: Tensor, x: Tensor, max: Tensor | float, needs: tuple[bool, bool]
+) -> tuple[Tensor | None, Tensor | None]:
+    return _bounded(grad, x <= max, x > max, needs)
+
+
+def _bounded(
+    grad: Tensor, within: Tensor, beyond: Tensor, needs: tuple[bool, bool]
+) -> tuple[Tensor | None, Tensor | None]:
+    """Give the gradient to the element within its bound, otherwise to the bound."""
+    return (
+        where(within, grad, 0.0) if needs[0] else None,
+        where(beyond, grad, 0.0) if needs[1] else None,
+    )
+
+
+def clamp(
+    x: Tensor, min: Tensor | float | None = None, max: Tensor | float | None = None
+) -> Tensor:
+    """Return each element, or the nearest bound where it is beyond one.
+
+    Parameters
+    ----------
+    x : Tensor
+        Any dtype but bool.
+    min, max : Tensor, number or None
+        Bounds, which broadcast with `x`; None stands for no bound. Where `min` is
+        larger than `max` the result is `max`.
+
+    Raises
+    ------
+    TypeError
+        If both bounds are None.
+    """
+    if min is None and max is None:
+        raise TypeError("clamp: min and max are both None; give at least one of them")
+    bounded = x if min is None else clamp_min(x, min)
+    return bounded if max is None else clamp_max(bounded, max)
+
+
+def nan_to_num(
+    x: Tensor,
+    nan: float = 0.0,
+    posinf: float | None = None,
+    neginf: float | None = None,
+) -> Tensor:
+    """Return a copy of `x` with NaN and infinities replaced.
+
+    Parameters
+    ----------
+    x : Tensor
+        Integers stay as they are.
+    nan : float, default 0
+        For NaN.
+    posinf, neginf : float or None
+        For the infinities; None means the largest and smallest finite number.
+    """
+    if not x.dtype.is_float:
+        return lazy_copy(x)
+    most = LARGEST[x.dtype.name]
+    out = where(isnan(x), nan, x)
+    out = where(eq(x, math.inf), most if posinf is None else posinf, out)
+    return where(eq(x, -math.inf), -most if neginf is None else neginf, out)

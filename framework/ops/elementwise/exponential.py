@@ -1,0 +1,205 @@
+"""Exponentials, logarithms, powers and the logistic function, element by element.
+
+On a device they are computed in float32 by `glsl/lib/math/exponential.glsl`, to 2 ulp.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...base.dtype import FLOAT, INTEGER, SINGLE
+from ...base.shape import broadcast_shapes
+from ...dispatch.autocast_policy import as_given, in_float32
+from ...dispatch.primitive import elementwise
+from ...eager.base_tensor import TensorCore
+from .cast import at_least
+from .compare import eq, logical_and, maximum, where
+from .unary import abs, flat
+
+if TYPE_CHECKING:
+    from ...tensor.tensor import Tensor
+
+
+@in_float32
+@elementwise(
+    glsl="precise_exp(x)", reference=np.exp, dtypes=FLOAT, device_dtypes=SINGLE
+)
+def exp(x: Tensor) -> Tensor:
+    """Return *e* raised to each element."""
+
+
+@exp.vjp
+def exp_vjp(grad: Tensor, out: Tensor) -> Tensor:
+    return grad * out
+
+
+@elementwise(
+    glsl="precise_exp2(x)", reference=np.exp2, dtypes=FLOAT, device_dtypes=SINGLE
+)
+def exp2(x: Tensor) -> Tensor:
+    """Return 2 raised to each element."""
+
+
+@exp2.vjp
+def exp2_vjp(grad: Tensor, out: Tensor) -> Tensor:
+    return grad * out * math.log(2)
+
+
+@in_float32
+@elementwise(
+    glsl="precise_expm1(x)", reference=np.expm1, dtypes=FLOAT, device_dtypes=SINGLE
+)
+def expm1(x: Tensor) -> Tensor:
+    """Return exp(x) - 1, accurate for small elements too."""
+
+
+@expm1.vjp
+def expm1_vjp(grad: Tensor, out: Tensor) -> Tensor:
+    return grad * (out + 1.0)
+
+
+@in_float32
+@elementwise(
+    glsl="precise_log(x)", reference=np.log, dtypes=FLOAT, device_dtypes=SINGLE
+)
+def log(x: Tensor) -> Tensor:
+    """Return the natural logarithm; log(0) is -inf, of a negative number NaN."""
+
+
+@log.vjp
+def log_vjp(grad: Tensor, x: Tensor) -> Tensor:
+    return grad / x
+
+
+@in_float32
+@elementwise(
+    glsl="precise_log2(x)", reference=np.log2, dtypes=FLOAT, device_dtypes=SINGLE
+)
+def log2(x: Tensor) -> Tensor:
+    """Return the logarithm to base 2; of 0 -inf, of a negative number NaN."""
+
+
+@log2.vjp
+def log2_vjp(grad: Tensor, x: Tensor) -> Tensor:
+    return grad / (x * math.log(2))
+
+
+@in_float32
+@elementwise(
+    glsl="precise_log10(x)", reference=np.log10, dtypes=FLOAT, device_dtypes=SINGLE
+)
+def log10(x: Tensor) -> Tensor:
+    """Return the logarithm to base 10; of 0 -inf, of a negative number NaN."""
+
+
+@log10.vjp
+def log10_vjp(grad: Tensor, x: Tensor) -> Tensor:
+    return grad / (x * math.log(10))
+
+
+@in_float32
+@elementwise(
+    glsl="precise_log1p(x)", reference=np.log1p, dtypes=FLOAT, device_dtypes=SINGLE
+)
+def log1p(x: Tensor) -> Tensor:
+    """Return log(1 + x), accurate for small elements too; of -1 -inf, below NaN."""
+
+
+@log1p.vjp
+def log1p_vjp(grad: Tensor, x: Tensor) -> Tensor:
+    return grad / (x + 1.0)
+
+
+def _logistic(x: np.ndarray) -> np.ndarray:
+    small = np.exp(-np.abs(x))
+    return np.where(x >= 0, 1, small) / (1 + small)
+
+
+@elementwise(
+    glsl="logistic(x)", reference=_logistic, dtypes=FLOAT, device_dtypes=SINGLE
+)
+def sigmoid(x: Tensor) -> Tensor:
+    """Return 1 / (1 + exp(-x)), computed so that nothing overflows."""
+
+
+@sigmoid.vjp
+def sigmoid_vjp(grad: Tensor, out: Tensor) -> Tensor:
+    return grad * out * (1.0 - out)
+
+
+def _log_sigmoid(x: np.ndarray) -> np.ndarray:
+    return np.minimum(x, 0) - np.log1p(np.exp(-np.abs(x)))
+
+
+@elementwise(
+    glsl="log_logistic(x)", reference=_log_sigmoid, dtypes=FLOAT, device_dtypes=SINGLE
+)
+def log_sigmoid(x: Tensor) -> Tensor:
+    """Return the logarithm of the sigmoid; close to `x` where that is very small."""
+
+
+@log_sigmoid.vjp
+def log_sigmoid_vjp(grad: Tensor, x: Tensor) -> Tensor:
+    return grad * sigmoid(-x)
+
+
+def _power(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    x, y = np.broadcast_arrays(x, y)
+    if y.dtype.kind != "i":
+        return np.power(x, y)
+    # NumPy refuses negative exponents; 1 / x is cut to 0 unless x is 1 or -1.
+    odd = np.where(y & 1, x, 1)
+    inverse = np.where((x == 1) | (x == -1), odd, 0)
+    return np.where(y < 0, inverse, np.power(x, np.maximum(y, 0)))
+
+
+@in_float32
+@elementwise(
+    glsl="power(x, y)",
+    reference=_power,
+    dtypes=(*INTEGER, *FLOAT),
+    device_dtypes=(*INTEGER, *SINGLE),
+)
+def pow(x: Tensor | float, y: Tensor | float) -> Tensor:
+    """Return `x` raised to `y`.
+
+    Of floats, a negative base needs a whole exponent, else the result is NaN. Integers
+    wrap; a negative exponent gives 0, unless the base is 1 or -1.
+    """
+
+
+@pow.vjp
+def pow_vjp(
+    grad: Tensor, x: Tensor, y: Tensor, out: Tensor, needs: tuple[bool, bool]
+) -> tuple[Tensor | None, Tensor | None]:
+    grad_x, grad_y = None, None
+    if needs[0] and isinstance(y, int | float):
+        # x ** 0 is 1 everywhere, also at 0, where the general rule says 0 * inf.
+        grad_x = grad * y * pow(x, y - 1.0) if y else flat(grad)
+    elif needs[0]:
+        grad_x = where(y == 0.0, 0.0, grad * (y * pow(x, y - 1.0)))
+    if needs[1] and isinstance(x, int | float):
+        # A negative base has no slope.
+        slope = math.log(x) if x > 0 else math.nan if x else -math.inf
+        grad_y = grad * (out * slope)
+        grad_y = grad_y if x else where(y >= 0.0, 0.0, grad_y)
+    elif needs[1]:
+        base = at_least(x, grad.dtype)
+        # 0 ** y is flat for y >= 0.
+        flat_there = logical_and(x == 0.0, y >= 0.0)
+        grad_y = where(flat_there, 0.0, grad * (out * log(base)))
+    return grad_x, grad_y
+
+
+@as_given
+def logaddexp(x: Tensor, y: Tensor) -> Tensor:
+    """Return log(exp(x) + exp(y)), which does not overflow."""
+    for name, each in (("x", x), ("y", y)):
+        if not isinstance(each, TensorCore):
+            raise TypeError(f"logaddexp: {name} is {each!r}; it must be a tensor")
+    broadcast_shapes("logaddexp", x.shape, y.shape)
+    apart = where(eq(x, y), 0.0, x - y)
+    return maximum(x, y) + log1p(exp(-abs(apart)))

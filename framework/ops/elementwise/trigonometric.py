@@ -1,0 +1,215 @@
+"""Circular and hyperbolic functions and their inverses, element by element.
+
+On a device they are computed in float32 by `glsl/lib/math/`, to 4 ulp for arguments of
+any size.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...base.dtype import FLOAT, SINGLE
+from ...dispatch.autocast_policy import in_float32
+from ...dispatch.primitive import elementwise
+from .cast import at_least
+from .compare import where
+from .unary import rsqrt, square
+
+if TYPE_CHECKING:
+    from ...tensor.tensor import Tensor
+
+
+@elementwise(
+    glsl="precise_sin(x)", reference=np.sin, dtypes=FLOAT, device_dtypes=SINGLE
+)
+def sin(x: Tensor) -> Tensor:
+    """Return the sine of each element, in radians; of an infinity NaN."""
+
+
+@sin.vjp
+def sin_vjp(grad: Tensor, x: Tensor) -> Tensor:
+    return grad * cos(x)
+
+
+@elementwise(
+    glsl="precise_cos(x)", reference=np.cos, dtypes=FLOAT, device_dtypes=SINGLE
+)
+def cos(x: Tensor) -> Tensor:
+    """Return the cosine of each element, in radians; of an infinity NaN."""
+
+
+@cos.vjp
+def cos_vjp(grad: Tensor, x: Tensor) -> Tensor:
+    return -grad * sin(x)
+
+
+@in_float32
+@elementwise(
+    glsl="precise_tan(x)", reference=np.tan, dtypes=FLOAT, device_dtypes=SINGLE
+)
+def tan(x: Tensor) -> Tensor:
+    """Return the tangent of each element, in radians; of an infinity NaN."""
+
+
+@tan.vjp
+def tan_vjp(grad: Tensor, out: Tensor) -> Tensor:
+    return grad * (square(out) + 1.0)
+
+
+@in_float32
+@elementwise(
+    glsl="precise_asin(x)", reference=np.arcsin, dtypes=FLOAT, device_dtypes=SINGLE
+)
+def asin(x: Tensor) -> Tensor:
+    """Return the angle, from -pi/2 to pi/2, of a sine; NaN beyond -1 and 1."""
+
+
+@asin.vjp
+def asin_vjp(grad: Tensor, x: Tensor) -> Tensor:
+    return grad * rsqrt(1.0 - square(x))
+
+
+@in_float32
+@elementwise(
+    glsl="precise_acos(x)", reference=np.arccos, dtypes=FLOAT, device_dtypes=SINGLE
+)
+def acos(x: Tensor) -> Tensor:
+    """Return the angle, from 0 to pi, of a cosine; NaN beyond -1 and 1."""
+
+
+@acos.vjp
+def acos_vjp(grad: Tensor, x: Tensor) -> Tensor:
+    return -grad * rsqrt(1.0 - square(x))
+
+
+@elementwise(
+    glsl="precise_atan(x)", reference=np.arctan, dtypes=FLOAT, device_dtypes=SINGLE
+)
+def atan(x: Tensor) -> Tensor:
+    """Return the angle, from -pi/2 to pi/2, of a tangent."""
+
+
+@atan.vjp
+def atan_vjp(grad: Tensor, x: Tensor) -> Tensor:
+    return grad / (square(x) + 1.0)
+
+
+@in_float32
+@elementwise(
+    glsl="precise_sinh(x)", reference=np.sinh, dtypes=FLOAT, device_dtypes=SINGLE
+)
+def sinh(x: Tensor) -> Tensor:
+    """Return the hyperbolic sine of each element."""
+
+
+@sinh.vjp
+def sinh_vjp(grad: Tensor, x: Tensor) -> Tensor:
+    return grad * cosh(x)
+
+
+@in_float32
+@elementwise(
+    glsl="precise_cosh(x)", reference=np.cosh, dtypes=FLOAT, device_dtypes=SINGLE
+)
+def cosh(x: Tensor) -> Tensor:
+    """Return the hyperbolic cosine of each element."""
+
+
+@cosh.vjp
+def cosh_vjp(grad: Tensor, x: Tensor) -> Tensor:
+    return grad * sinh(x)
+
+
+@elementwise(
+    glsl="precise_tanh(x)", reference=np.tanh, dtypes=FLOAT, device_dtypes=SINGLE
+)
+def tanh(x: Tensor) -> Tensor:
+    """Return the hyperbolic tangent of each element."""
+
+
+@tanh.vjp
+def tanh_vjp(grad: Tensor, out: Tensor) -> Tensor:
+    return grad * (1.0 - out * out)
+
+
+@elementwise(
+    glsl="precise_asinh(x)", reference=np.arcsinh, dtypes=FLOAT, device_dtypes=SINGLE
+)
+def asinh(x: Tensor) -> Tensor:
+    """Return the inverse of the hyperbolic sine."""
+
+
+@asinh.vjp
+def asinh_vjp(grad: Tensor, x: Tensor) -> Tensor:
+    return grad * rsqrt(square(x) + 1.0)
+
+
+@elementwise(
+    glsl="precise_acosh(x)", reference=np.arccosh, dtypes=FLOAT, device_dtypes=SINGLE
+)
+def acosh(x: Tensor) -> Tensor:
+    """Return the inverse of the hyperbolic cosine; NaN below 1."""
+
+
+@acosh.vjp
+def acosh_vjp(grad: Tensor, x: Tensor) -> Tensor:
+    return grad * rsqrt(square(x) - 1.0)
+
+
+@elementwise(
+    glsl="precise_atanh(x)", reference=np.arctanh, dtypes=FLOAT, device_dtypes=SINGLE
+)
+def atanh(x: Tensor) -> Tensor:
+    """Return the inverse of the hyperbolic tangent; NaN beyond -1 and 1."""
+
+
+@atanh.vjp
+def atanh_vjp(grad: Tensor, x: Tensor) -> Tensor:
+    return grad / (1.0 - square(x))
+
+
+@elementwise(
+    glsl="precise_atan2(y, x)",
+    reference=np.arctan2,
+    dtypes=FLOAT,
+    device_dtypes=SINGLE,
+    fractional=True,
+)
+def atan2(y: Tensor | float, x: Tensor | float) -> Tensor:
+    """Return the angle, from -pi to pi, of the point with coordinates `x` and `y`.
+
+    Signs of zeros count: atan2(0, -1) is pi, atan2(-0.0, -1) is -pi. The gradient at
+    (0, 0) is 0. Integers are taken as float32.
+    """
+
+
+@atan2.vjp
+def atan2_vjp(
+    grad: Tensor, y: Tensor, x: Tensor, needs: tuple[bool, bool]
+) -> tuple[Tensor | None, Tensor | None]:
+    # Squares of integers may wrap.
+    x, y = at_least(x, grad.dtype), at_least(y, grad.dtype)
+    squares = x * x + y * y
+    # At the origin, where there is no slope, the gradient is 0 as in PyTorch.
+    scaled = grad / where(squares == 0.0, 1.0, squares)
+    return scaled * x if needs[0] else None, -scaled * y if needs[1] else None
+
+
+@elementwise(
+    glsl="precise_hypot(x, y)",
+    reference=np.hypot,
+    dtypes=FLOAT,
+    device_dtypes=SINGLE,
+)
+def hypot(x: Tensor | float, y: Tensor | float) -> Tensor:
+    """Return sqrt(x * x + y * y) without overflow; infinite if either number is."""
+
+
+@hypot.vjp
+def hypot_vjp(
+    grad: Tensor, x: Tensor, y: Tensor, out: Tensor, needs: tuple[bool, bool]
+) -> tuple[Tensor | None, Tensor | None]:
+    scaled = grad / out
+    return scaled * x if needs[0] else None, scaled * y if needs[1] else None

@@ -1,0 +1,201 @@
+"""Element-wise operations of one tensor: signs, rounding, roots.
+
+Each is its GLSL expression, compiled alone or as part of a fused kernel, so the two
+cannot differ; functions that GLSL does not have are in `glsl/lib/math/`. The 2-byte
+floats compute in float32. Results on special values (NaN, infinities, signed zeros,
+integer wrap) are NumPy's unless a docstring says otherwise.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...base.dtype import ANY, FLOAT, NUMERIC
+from ...base.shape import Layout
+from ...dispatch.autocast_policy import in_float32
+from ...dispatch.primitive import elementwise, movement
+from ..source import fill_like
+
+if TYPE_CHECKING:
+    from ...tensor.tensor import Tensor
+
+
+@elementwise(glsl="-x", reference=np.negative, dtypes=NUMERIC)
+def neg(x: Tensor) -> Tensor:
+    """Return each element with its sign changed; integers wrap."""
+
+
+@neg.vjp
+def neg_vjp(grad: Tensor) -> Tensor:
+    return -grad
+
+
+@elementwise(glsl="magnitude(x)", reference=np.abs, dtypes=NUMERIC)
+def abs(x: Tensor) -> Tensor:
+    """Return each element without its sign; the smallest integer stays as it is."""
+
+
+@abs.vjp
+def abs_vjp(grad: Tensor, x: Tensor) -> Tensor:
+    return grad * sign(x)
+
+
+def _sign(x: np.ndarray) -> np.ndarray:
+    return (x > 0).astype(x.dtype) - (x < 0).astype(x.dtype)
+
+
+@elementwise(glsl="signum(x)", reference=_sign, dtypes=NUMERIC)
+def sign(x: Tensor) -> Tensor:
+    """Return -1, 0 or 1 by the sign of each element; 0 for NaN, unlike NumPy."""
+
+
+@sign.vjp
+def sign_vjp(grad: Tensor) -> Tensor:
+    return flat(grad)
+
+
+def flat(grad: Tensor) -> Tensor:
+    """Return the gradient of a function that is constant almost everywhere."""
+    zeros: Tensor = fill_like(grad, grad.shape, 0, grad.dtype)
+    return zeros
+
+
+@in_float32
+@elementwise(glsl="x * x", reference=np.square, dtypes=NUMERIC)
+def square(x: Tensor) -> Tensor:
+    """Return each element multiplied by itself; integers wrap."""
+
+
+@square.vjp
+def square_vjp(grad: Tensor, x: Tensor) -> Tensor:
+    return grad * (x * 2.0)
+
+
+# Compilers may take no root for negative: neither -0.0 nor its -infinity below.
+@elementwise(glsl="x == 0 ? x : sqrt(x)", reference=np.sqrt, dtypes=FLOAT)
+def sqrt(x: Tensor) -> Tensor:
+    """Return the square root; of a negative number NaN."""
+
+
+@sqrt.vjp
+def sqrt_vjp(grad: Tensor, out: Tensor) -> Tensor:
+    return grad * 0.5 / out
+
+
+@in_float32
+@elementwise(
+    glsl="x == 0 ? divided(1, x) : inversesqrt(x)",
+    reference=lambda x: np.reciprocal(np.sqrt(x)),
+    dtypes=FLOAT,
+)
+def rsqrt(x: Tensor) -> Tensor:
+    """Return one over the square root."""
+
+
+@rsqrt.vjp
+def rsqrt_vjp(grad: Tensor, out: Tensor) -> Tensor:
+    return grad * -0.5 * out * out * out
+
+
+@in_float32
+@elementwise(glsl="divided(1, x)", reference=np.reciprocal, dtypes=FLOAT)
+def reciprocal(x: Tensor) -> Tensor:
+    """Return one over each element."""
+
+
+@reciprocal.vjp
+def reciprocal_vjp(grad: Tensor, out: Tensor) -> Tensor:
+    return -grad * out * out
+
+
+@elementwise(glsl="floor(x)", reference=np.floor, dtypes=FLOAT)
+def floor(x: Tensor) -> Tensor:
+    """Return the largest whole number that is not above each element."""
+
+
+@floor.vjp
+def floor_vjp(grad: Tensor) -> Tensor:
+    return flat(grad)
+
+
+@elementwise(glsl="ceil(x)", reference=np.ceil, dtypes=FLOAT)
+def ceil(x: Tensor) -> Tensor:
+    """Return the smallest whole number that is not below each element."""
+
+
+@ceil.vjp
+def ceil_vjp(grad: Tensor) -> Tensor:
+    return flat(grad)
+
+
+@elementwise(glsl="roundEven(x)", reference=np.rint, dtypes=FLOAT)
+def round(x: Tensor) -> Tensor:
+    """Return the nearest whole number, the even one of two that are as near."""
+
+
+@round.vjp
+def round_vjp(grad: Tensor) -> Tensor:
+    return flat(grad)
+
+
+@elementwise(glsl="trunc(x)", reference=np.trunc, dtypes=FLOAT)
+def trunc(x: Tensor) -> Tensor:
+    """Return each element without its fraction."""
+
+
+@trunc.vjp
+def trunc_vjp(grad: Tensor) -> Tensor:
+    return flat(grad)
+
+
+@elementwise(glsl="x - trunc(x)", reference=lambda x: x - np.trunc(x), dtypes=FLOAT)
+def frac(x: Tensor) -> Tensor:
+    """Return the fraction of each element, with its sign; of an infinity NaN."""
+
+
+@frac.vjp
+def frac_vjp(grad: Tensor) -> Tensor:
+    return grad
+
+
+@elementwise(glsl="x", reference=lambda x: x, dtypes=ANY)
+def copy(x: Tensor) -> Tensor:
+    """Return the same elements in fresh row-major storage."""
+
+
+@copy.vjp
+def copy_vjp(grad: Tensor) -> Tensor:
+    return grad
+
+
+@movement(dtypes=ANY, shares=False)
+def _lazy_copy(x: Tensor) -> Tensor:
+    """Return the same elements in another storage, without a kernel."""
+
+
+@_lazy_copy.layout
+def _lazy_copy_layout(layout: Layout) -> Layout:
+    return layout
+
+
+@_lazy_copy.vjp
+def _lazy_copy_vjp(grad: Tensor) -> Tensor:
+    return grad
+
+
+def lazy_copy(x: Tensor) -> Tensor:
+    """Return the same elements in row-major storage of their own.
+
+    A kernel copies them only where `x` is not the whole of its storage in that order.
+    """
+    layout = x.layout
+    if layout.numel == x.array.value.numel and layout.is_contiguous:
+        return _lazy_copy(x)
+    return copy(x)
+
+
+def unshared(out: Tensor, x: Tensor) -> Tensor:
+    """Return a result, copied if it lies in the storage of its operand `x`."""
+    return lazy_copy(out) if out.array is x.array else out

@@ -1,0 +1,325 @@
+"""Elements by index along one dimension, read and written.
+
+Tensors are seen as (outer, rows, inner), the rows being what is indexed. Indices are
+one per row, or one per element. On the host an index that names no row is an error. A
+device does not know in time: there the index reads NaN (0 if the dtype has none), and
+writes nothing; no other memory is touched.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...base.dtype import ANY, INTEGER, NUMERIC, encode, int32, int64, uint32, uint64
+from ...base.errors import DTypeError, ShapeError
+from ...base.shape import TensorSpec
+from ...dispatch.primitive import composite, primitive
+from ...ir.kernel_call import Argument, Dispatch, Placed, Scratch, linear_grid
+from ..elementwise.binary import add
+from ..elementwise.cast import cast
+from ..elementwise.compare import eq, where
+from ..elementwise.unary import lazy_copy
+from ..movement.slice import WORKGROUP, words_of
+from ..source import fill_like, ramp_like
+from ..view import expand, flatten, reshape
+from .segment_sum import add_sorted, order_of, sum_dtype
+
+if TYPE_CHECKING:
+    from vkbackend import DeviceInfo
+
+    from ...tensor.tensor import Tensor
+
+INDEX = (int32, uint32, int64, uint64)
+"""Dtypes of indices that the shaders read, as words."""
+
+NO_ROW = -(1 << 31)
+"""Stands for an index that names no row."""
+
+
+def index_constants(index: TensorSpec) -> dict[str, int]:
+    """Return how the shaders read indices."""
+    return {
+        "INDEX_WORDS": index.dtype.itemsize // 4,
+        "INDEX_SIGNED": int(index.dtype.kind == "int"),
+    }
+
+
+def readable_index(name: str, index: Tensor) -> Tensor:
+    """Return indices in a dtype that the shaders read.
+
+    Raises
+    ------
+    DTypeError
+        If they are no integers.
+    """
+    if index.dtype not in INTEGER:
+        raise DTypeError(
+            f"{name}: the indices are {index.dtype.name}; they must be integers"
+        )
+    return cast(index, int32) if index.dtype.itemsize < 4 else index
+
+
+def checked_rows(index: np.ndarray, rows: int) -> np.ndarray:
+    """Return indices as int64, counted from the front.
+
+    Raises
+    ------
+    ShapeError
+        If one names no row.
+    """
+    wide = index.astype(np.int64)
+    bad = (wide < -rows) | (wide >= rows)
+    if index.dtype == np.uint64:
+        bad |= index >= rows
+    if bad.any():
+        raise ShapeError(
+            f"index: {index[bad].flat[0]} is out of range: the dimension has size"
+            f" {rows}"
+        )
+    return np.where(wide < 0, wide + rows, wide)
+
+
+def rows_of(x: Tensor, dim: int) -> Tensor:
+    """Return the tensor as (outer, rows, inner) around a dimension."""
+    outer, inner = math.prod(x.shape[:dim]), math.prod(x.shape[dim + 1 :])
+    return reshape(x, (outer, x.shape[dim], inner))
+
+
+@primitive(dtypes=INDEX)
+def _flat_places(index: Tensor, rows: int) -> Tensor:
+    """Return where the element of each index is in (outer, rows, inner), as int32.
+
+    `index` is (outer, entries, inner). `NO_ROW` stands for what names no row.
+    """
+
+
+@_flat_places.spec
+def _flat_places_spec(index: TensorSpec, rows: int) -> TensorSpec:
+    outer, _, inner = index.shape
+    if outer * rows * inner > 1 << 31:
+        raise ShapeError(
+            f"index: {outer * rows * inner} elements are more than an int32 counts"
+        )
+    return TensorSpec(index.shape, int32)
+
+
+@_flat_places.kernel
+def _flat_places_kernel(gpu: DeviceInfo, index: Placed, rows: int) -> Dispatch:
+    _, entries, inner = index.shape
+    push: dict[str, int | str] = {"indices": "index", "out_": "out"}
+    push |= {"count": index.numel, "rows": rows, "entries": entries, "inner": inner}
+    constants = {"LOCAL_X": WORKGROUP, **index_constants(index)}
+    return Dispatch(
+        "index/flat_offset", linear_grid(index.numel, WORKGROUP), push, constants
+    )
+
+
+@_flat_places.reference
+def _flat_places_reference(index: np.ndarray, rows: int) -> np.ndarray:
+    outer, _, inner = np.indices(index.shape)
+    return (outer * rows + checked_rows(index, rows)) * index.shape[2] + inner
+
+
+def flat_places(index: Tensor, rows: int) -> Tensor:
+    """Return flat places of indices, which may have any integer dtype."""
+    return _flat_places(readable_index("index", index), rows)
+
+
+@primitive(dtypes={"x": ANY, "index": INDEX})
+def _take(x: Tensor, index: Tensor) -> Tensor:
+    """Return rows of (outer, rows, inner) by index: (entries) or one per element."""
+
+
+@_take.spec
+def _take_spec(x: TensorSpec, index: TensorSpec) -> TensorSpec:
+    outer, _, inner = x.shape
+    shape = (outer, *index.shape, inner) if index.ndim == 1 else index.shape
+    return TensorSpec(shape, x.dtype)
+
+
+def _take_dispatch(
+    x: TensorSpec, index: TensorSpec, out: TensorSpec, push: dict[str, Argument]
+) -> Dispatch:
+    """Return the dispatch that takes rows, or `base` if `push` names one."""
+    missing = np.asarray(math.nan if x.dtype.is_float else 0, x.dtype.numpy)
+    bits = int.from_bytes(encode(missing, x.dtype).tobytes(), "little")
+    has_base = "base" in push
+    sizes = {"count": out.numel, "rows": x.shape[1]}
+    sizes |= {"entries": out.shape[1], "inner": out.shape[2]}
+    fill = {"fill[0]": bits & 0xFFFFFFFF, "fill[1]": bits >> 32}
+    push = {"x": "x", "indices": "index", "base": "x", "out_": "out", **push}
+    words_of("take", x)
+    if x.shape[1] >= 1 << 31:
+        raise ShapeError(f"take: {x.shape[1]} rows are more than an int32 counts")
+    constants = {"LOCAL_X": WORKGROUP, "SIZE": x.dtype.itemsize}
+    constants |= {"EACH": int(index.ndim == 3), "HAS_BASE": int(has_base)}
+    grid = linear_grid(words_of("take", out), WORKGROUP)
+    return Dispatch(
+        "index/gather", grid, push | sizes | fill, constants | index_constants(index)
+    )
+
+
+@_take.kernel
+def _take_kernel(gpu: DeviceInfo, x: Placed, index: Placed) -> Dispatch:
+    return _take_dispatch(x, index, _take_spec(x, index), {})
+
+
+@_take.vjp
+def _take_vjp(grad: Tensor, index: Tensor, x_spec: TensorSpec) -> Tensor:
+    return sum_at(index, grad, x_spec.shape[1])
+
+
+@_take.reference
+def _take_reference(x: np.ndarray, index: np.ndarray) -> np.ndarray:
+    rows = checked_rows(index, x.shape[1])
+    if index.ndim == 1:
+        return x[:, rows]
+    return np.take_along_axis(x, rows, 1)
+
+
+@composite(dtypes={"index": INDEX, "source": NUMERIC})
+def sum_at(index: Tensor, source: Tensor, rows: int) -> Tensor:
+    """Return (outer, rows, inner) with rows of `source` added up where they go.
+
+    Shapes as in `_put`. The 2-byte floats are added up in float32. Indices are sorted
+    and sums taken in order, so the result is the same in each run.
+    """
+    outer, _, inner = source.shape
+    sizes = outer, rows, inner
+    each = index.ndim == 3
+    places = _flat_places(index if each else reshape(index, (1, -1, 1)), rows)
+    compute = sum_dtype(source.dtype)
+    parts = source if compute is source.dtype else cast(source, compute)
+    if each:
+        parts, rows = reshape(parts, (1, -1, 1)), outer * rows * inner
+    places = flatten(places)
+    out = add_sorted(places, order_of(places), parts, rows)
+    return reshape(out if compute is source.dtype else cast(out, source.dtype), sizes)
+
+
+@sum_at.vjp
+def sum_at_vjp(grad: Tensor, index: Tensor) -> tuple[None, Tensor]:
+    return None, _take(grad, index)
+
+
+@primitive(dtypes={"base": ANY, "index": INDEX, "source": ANY})
+def _put(base: Tensor, index: Tensor, source: Tensor) -> Tensor:
+    """Return `base` with rows replaced by those of `source`; the last one wins.
+
+    `base` is (outer, rows, inner), `source` (outer, entries, inner), and `index`
+    (entries) or one per element of `source`.
+    """
+
+
+@_put.spec
+def _put_spec(base: TensorSpec, index: TensorSpec, source: TensorSpec) -> TensorSpec:
+    if base.dtype is not source.dtype:
+        raise DTypeError(
+            f"put: base is {base.dtype.name} and source {source.dtype.name};"
+            " they must be the same"
+        )
+    return base
+
+
+@_put.kernel
+def _put_kernel(
+    gpu: DeviceInfo, base: Placed, index: Placed, source: Placed
+) -> list[Dispatch]:
+    outer, rows, inner = base.shape
+    if index.ndim == 1:
+        outer, inner = 1, 1
+    entries, targets = source.shape[1], outer * rows * inner
+    places = Scratch("places", index.numel * 4)
+    last = Scratch("last", targets * 4)
+    constants = {"LOCAL_X": WORKGROUP}
+    push: dict[str, Argument] = {"entries": entries, "inner": inner}
+    numbered = push | {"indices": "index", "out_": places, "rows": rows}
+    marked = push | {"places": places, "out_": last}
+    winner = TensorSpec((targets,) if index.ndim == 1 else base.shape, int32)
+    chosen = _take_dispatch(
+        source, winner, base, {"x": "source", "indices": last, "base": "base"}
+    )
+    # An entry that is not there is -1, which must not count from the end.
+    unsigned = {**chosen.constants, "INDEX_SIGNED": 0}
+    return [
+        Dispatch(
+            "index/flat_offset",
+            linear_grid(index.numel, WORKGROUP),
+            numbered | {"count": index.numel},
+            constants | index_constants(index),
+        ),
+        Dispatch(
+            "index/last_writer",
+            linear_grid(targets, WORKGROUP),
+            marked | {"count": targets},
+            constants | {"CLEAR": 1},
+        ),
+        Dispatch(
+            "index/last_writer",
+            linear_grid(index.numel, WORKGROUP),
+            marked | {"count": index.numel},
+            constants | {"CLEAR": 0},
+        ),
+        Dispatch(chosen.kernel, chosen.grid, chosen.push, unsigned),
+    ]
+
+
+@_put.vjp
+def _put_vjp(
+    grad: Tensor, base_spec: TensorSpec, index: Tensor, source_spec: TensorSpec,
+    needs: tuple[bool, bool, bool],
+) -> tuple[Tensor | None, None, Tensor | None]:  # fmt: skip
+    grad_base, grad_source = None, None
+    if needs[0]:
+        zeros = fill_like(grad, source_spec.shape, 0, grad.dtype)
+        grad_base = _put(grad, index, zeros)
+    if needs[2]:
+        # Of entries that name one place only the last was written.
+        entries = source_spec.shape[1]
+        numbers = ramp_like(grad, (1, entries, 1), 0, 1, int32)
+        numbers = expand(numbers, source_spec.shape)
+        nobody = fill_like(grad, base_spec.shape, -1, int32)
+        written = eq(_take(_put(nobody, index, numbers), index), numbers)
+        grad_source = where(written, _take(grad, index), 0.0)
+    return grad_base, None, grad_source
+
+
+@_put.reference
+def _put_reference(
+    base: np.ndarray, index: np.ndarray, source: np.ndarray
+) -> np.ndarray:
+    rows = checked_rows(index, base.shape[1])
+    out = base.copy()
+    for entry in range(source.shape[1]):
+        if index.ndim == 1:
+            out[:, rows[entry]] = source[:, entry]
+        else:
+            np.put_along_axis(out, rows[:, entry, None], source[:, entry, None], 1)
+    return out
+
+
+def take_rows(x: Tensor, index: Tensor) -> Tensor:
+    """Return rows of (outer, rows, inner); indices of any integer dtype."""
+    return _take(x, readable_index("index", index))
+
+
+def put_rows(base: Tensor, index: Tensor, source: Tensor) -> Tensor:
+    """Return `base` with rows replaced; indices of any integer dtype."""
+    if 0 in source.shape:
+        return lazy_copy(base)
+    return _put(base, readable_index("index", index), source)
+
+
+def add_rows(base: Tensor, index: Tensor, source: Tensor) -> Tensor:
+    """Return `base` with rows added; indices of any integer dtype."""
+    if 0 in source.shape:
+        return lazy_copy(base)
+    index = readable_index("index", index)
+    compute = sum_dtype(base.dtype)
+    if compute is base.dtype:
+        return add(base, sum_at(index, source, base.shape[1]))
+    total = sum_at(index, cast(source, compute), base.shape[1])
+    return cast(add(cast(base, compute), total), base.dtype)

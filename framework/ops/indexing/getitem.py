@@ -1,0 +1,451 @@
+"""NumPy's indexing: ints, slices, None, Ellipsis, and arrays of integers or bools.
+
+An index is located in two steps: a view by slices, whose dimensions are those of the
+slices, the new ones, and those that arrays are about; then the arrays, as one index of
+rows. `inplace.set_item` writes through the same two.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from ...base.dtype import bool_
+from ...base.errors import DTypeError, ShapeError
+from ...base.shape import Shape, broadcast_shapes
+from ...dispatch.autocast_policy import widened
+from ...eager.base_tensor import TensorCore
+from ..elementwise.binary import add, mul
+from ..elementwise.compare import lt, minimum, where
+from ..movement.rearrange import flip
+from ..movement.slice import normalize_place, slices
+from ..view import expand, flatten, movedim, permute, reshape
+from .gather import NO_ROW, add_rows, checked_rows, flat_places, put_rows, take_rows
+from .masked import true_places
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ...tensor.tensor import Tensor
+
+
+class Region(NamedTuple):
+    """What the slices of an index select, and where its arrays apply.
+
+    Attributes
+    ----------
+    starts, steps, sizes : Shape
+        A slice of each dimension, with steps above 0.
+    shape : Shape
+        The same without dropped dimensions and with new ones.
+    flips : tuple of int
+        Dimensions of `shape` to reverse.
+    arrays : tuple of (int, array or Tensor)
+        Dimension of `shape`, and what indexes it: integers, or bools for as many
+        dimensions as they have.
+    apart : bool
+        Whether something stands between the arrays, so that NumPy puts their
+        dimensions first.
+    """
+
+    starts: Shape
+    steps: Shape
+    sizes: Shape
+    shape: Shape
+    flips: tuple[int, ...] = ()
+    arrays: tuple[tuple[int, Any], ...] = ()
+    apart: bool = False
+
+
+def region(index: object, shape: Shape) -> Region:
+    """Return what an index selects of a tensor.
+
+    Raises
+    ------
+    ShapeError
+        If there are more indices than dimensions, one is out of range, a slice has a
+        step of 0, a mask has another shape, or an index is of another kind.
+    """
+    entries = [
+        _entry(each) for each in (index if isinstance(index, tuple) else (index,))
+    ]
+    if sum(entry is Ellipsis for entry in entries) > 1:
+        raise ShapeError("index: only one Ellipsis is possible")
+    consumed = sum(map(_consumed, entries))
+    if consumed > len(shape):
+        raise ShapeError(f"index: {consumed} indices for a tensor of shape {shape}")
+    if not any(entry is Ellipsis for entry in entries):
+        entries.append(Ellipsis)
+    walk = _Walk(shape)
+    for entry in entries:
+        if entry is Ellipsis:
+            walk.skip(len(shape) - consumed)
+        else:
+            walk.add(entry)
+    return walk.region()
+
+
+def _entry(entry: Any) -> Any:
+    """Return an index as an int, a slice, None, Ellipsis, or an array."""
+    if isinstance(entry, list | range):
+        array = np.asarray(entry)
+        entry = array.astype(np.int64) if array.size == 0 else array
+    if isinstance(entry, np.ndarray) and entry.ndim == 0 and entry.dtype.kind in "iu":
+        return int(entry)
+    if isinstance(entry, np.ndarray | TensorCore):
+        name = entry.dtype.name
+        if name == "bool" or name.startswith(("int", "uint")):
+            return entry
+        raise DTypeError(f"index: an array is {name}; it must be of integers or bools")
+    if entry is None or entry is Ellipsis or isinstance(entry, slice):
+        return entry
+    if isinstance(entry, bool | np.bool_) or not hasattr(entry, "__index__"):
+        raise ShapeError(
+            f"index: {entry!r} cannot index; ints, slices, None, Ellipsis and arrays of"
+            " integers or bools can"
+        )
+    return int(entry.__index__())
+
+
+def _is_mask(entry: Any) -> bool:
+    return entry.dtype is bool_ or entry.dtype == np.bool_
+
+
+def _consumed(entry: Any) -> int:
+    """Return how many dimensions an index is about."""
+    if entry is None or entry is Ellipsis:
+        return 0
+    if isinstance(entry, np.ndarray | TensorCore) and _is_mask(entry):
+        return entry.ndim
+    return 1
+
+
+class _Walk:
+    """Goes through the dimensions of a tensor, index by index."""
+
+    def __init__(self, shape: Shape) -> None:
+        self.whole = shape
+        self.slices: list[tuple[int, int, int]] = []
+        self.shape: list[int] = []
+        self.flips: list[int] = []
+        self.arrays: list[tuple[int, Any]] = []
+        self.kinds: list[bool] = []
+
+    def skip(self, dims: int) -> None:
+        """Keep dimensions whole."""
+        for _ in range(dims):
+            self.add(slice(None))
+        if not dims:
+            self.kinds.append(False)
+
+    def add(self, entry: Any) -> None:
+        """Apply one index that is not Ellipsis."""
+        dim = len(self.slices)
+        self.kinds.append(entry is not None and not isinstance(entry, slice))
+        if entry is None:
+            self.shape.append(1)
+        elif isinstance(entry, slice):
+            start, step, size = _positive(entry, self.whole[dim])
+            if step < 0:
+                self.flips.append(len(self.shape))
+                start, step = start + (size - 1) * step if size else 0, -step
+            self.slices.append((start, step, size))
+            self.shape.append(size)
+        elif isinstance(entry, int):
+            place = normalize_place("index", entry, dim, self.whole)
+            self.slices.append((place, 1, 1))
+        else:
+            self._array(entry, dim)
+
+    def _array(self, entry: Any, dim: int) -> None:
+        if _is_mask(entry) and entry.ndim == 0:
+            # It chooses from a new dimension of one.
+            self.arrays.append((len(self.shape), entry.reshape((1,))))
+            self.shape.append(1)
+            return
+        self.arrays.append((len(self.shape), entry))
+        sizes = self.whole[dim : dim + _consumed(entry)]
+        if _is_mask(entry):
+            if tuple(entry.shape) != sizes:
+                raise ShapeError(
+                    f"index: a mask is {tuple(entry.shape)} for dimensions of sizes"
+                    f" {sizes}; they must be equal"
+                )
+        elif isinstance(entry, np.ndarray):
+            checked_rows(entry, self.whole[dim])
+        self.slices.extend((0, 1, size) for size in sizes)
+        self.shape.extend(sizes)
+
+    def region(self) -> Region:
+        """Return what was found."""
+        starts, steps, sizes = zip(*self.slices) if self.slices else ((), (), ())
+        first = self.kinds.index(True) if True in self.kinds else 0
+        last = len(self.kinds) - self.kinds[::-1].index(True) if any(self.kinds) else 0
+        return Region(
+            tuple(starts),
+            tuple(steps),
+            tuple(sizes),
+            tuple(self.shape),
+            tuple(self.flips),
+            tuple(self.arrays),
+            not all(self.kinds[first:last]),
+        )
+
+
+def _positive(entry: slice, size: int) -> tuple[int, int, int]:
+    """Return start, step and number of elements of a slice."""
+    if entry.step == 0:
+        raise ShapeError("index: the step is 0; it must be another number")
+    start, stop, step = entry.indices(size)
+    count = len(range(start, stop, step))
+    # A step from one element to none may be of any size.
+    return start, step if count > 1 else (1 if step > 0 else -1), count
+
+
+def slice_of(x: Tensor, chosen: Region) -> Tensor:
+    """Return the view that the slices of an index choose, not reversed."""
+    return reshape(slices(x, chosen.starts, chosen.steps, chosen.sizes), chosen.shape)
+
+
+class Rows(NamedTuple):
+    """The arrays of an index as one index of rows.
+
+    Attributes
+    ----------
+    dims : tuple of int
+        The view's dimensions in the order (outer, indexed, inner).
+    outer : int
+        Number of dimensions before the indexed ones.
+    indexed : int
+        Number of indexed dimensions.
+    places : Tensor
+        The index, of any shape.
+    target : int
+        Where the dimensions of the index go in the result.
+    """
+
+    dims: tuple[int, ...]
+    outer: int
+    indexed: int
+    places: Tensor
+    target: int
+
+
+def rows_of_arrays(view: Tensor, chosen: Region) -> Rows:
+    """Return the rows that the arrays of an index choose of the view by its slices.
+
+    The number of true elements of a mask on a device is read by the host.
+    """
+    dims: list[int] = []
+    flat: list[Tensor] = []
+    sizes: list[int] = []
+    for dim, array in chosen.arrays:
+        covered = list(range(dim, dim + _consumed(array)))
+        dims += covered
+        sizes.append(math.prod(view.shape[each] for each in covered))
+        flat.append(_integers(view, array))
+    together = dims == list(range(dims[0], dims[0] + len(dims)))
+    outer = list(range(dims[0])) if together else []
+    rest = [dim for dim in range(view.ndim) if dim not in dims and dim not in outer]
+    order = (*outer, *dims, *rest)
+    target = 0 if chosen.apart else len(outer)
+    return Rows(order, len(outer), len(dims), _combined(flat, sizes), target)
+
+
+def _integers(view: Tensor, array: Any) -> Tensor:
+    """Return an array as integer indices on the device of `view`."""
+    if isinstance(array, np.ndarray):
+        if _is_mask(array):
+            array = np.flatnonzero(array).astype(np.int32)
+        return type(view).from_host(array, view.device)
+    index: Tensor = array.to(view.device)
+    return true_places(index) if _is_mask(index) else index
+
+
+def _combined(indices: list[Tensor], sizes: list[int]) -> Tensor:
+    """Return the index into flat rows that several indices together mean."""
+    if len(indices) == 1:
+        return indices[0]
+    shape = broadcast_shapes("index", *(index.shape for index in indices))
+    total, least = None, None
+    for index, size in zip(indices, sizes):
+        place = expand(reshape(_row(index, size), index.shape), shape)
+        total = place if total is None else add(mul(total, size), place)
+        least = place if least is None else minimum(least, place)
+    assert total is not None
+    assert least is not None
+    return where(lt(least, 0), NO_ROW, total)
+
+
+def _row(index: Tensor, size: int) -> Tensor:
+    return flat_places(reshape(index, (1, index.numel(), 1)), size)
+
+
+def taken(view: Tensor, rows: Rows) -> Tensor:
+    """Return the elements of a view that rows choose."""
+    moved = permute(view, rows.dims)
+    out = take_rows(_in_rows(moved, rows), flatten(rows.places))
+    return from_rows(out, moved.shape, rows)
+
+
+def _in_rows(moved: Tensor, rows: Rows) -> Tensor:
+    """Return (outer, rows, inner) of a tensor whose dimensions are in that order."""
+    first, last = rows.outer, rows.outer + rows.indexed
+    sizes = (moved.shape[:first], moved.shape[first:last], moved.shape[last:])
+    return reshape(moved, tuple(map(math.prod, sizes)))
+
+
+def from_rows(out: Tensor, sizes: Shape, rows: Rows) -> Tensor:
+    """Return (outer, entries, inner) in the shape that NumPy gives the result."""
+    first, last = rows.outer, rows.outer + rows.indexed
+    out = reshape(out, (*sizes[:first], *rows.places.shape, *sizes[last:]))
+    count = rows.places.ndim
+    if rows.target == first:
+        return out
+    return movedim(out, list(range(first, first + count)), list(range(count)))
+
+
+def replaced(
+    view: Tensor,
+    rows: Rows,
+    value: Tensor,
+    write: Callable[[Tensor, Tensor, Tensor], Tensor] = put_rows,
+) -> Tensor:
+    """Return a view's elements with those that rows choose taken from `value`.
+
+    `value` broadcasts to the shape of the elements chosen; `write` may add it instead.
+    """
+    moved = permute(view, rows.dims)
+    first, last = rows.outer, rows.outer + rows.indexed
+    outer, inner = moved.shape[:first], moved.shape[last:]
+    inside = rows.places.shape
+    ahead = (*inside, *outer) if rows.target != first else (*outer, *inside)
+    wanted = (*ahead, *inner)
+    if broadcast_shapes("index", value.shape, wanted) != wanted:
+        raise ShapeError(
+            f"index: a value of shape {value.shape} does not fit into {wanted}"
+        )
+    value = expand(value, wanted)
+    if rows.target != first:
+        count = len(inside)
+        value = movedim(value, list(range(count)), list(range(first, first + count)))
+    source = reshape(value, (math.prod(outer), math.prod(inside), math.prod(inner)))
+    out = write(_in_rows(moved, rows), flatten(rows.places), source)
+    back = tuple(int(dim) for dim in np.argsort(rows.dims))
+    return permute(reshape(out, moved.shape), back)
+
+
+def updated(view: Tensor, chosen: Region, value: Tensor) -> Tensor:
+    """Return the view by an index's slices with the elements chosen replaced."""
+    view = flip(view, chosen.flips) if chosen.flips else view
+    if not chosen.arrays:
+        out = expand(value, view.shape)
+    else:
+        masked = _masked(view, chosen, value)
+        if masked is None:
+            masked = replaced(view, rows_of_arrays(view, chosen), value)
+        out = masked
+    return flip(out, chosen.flips) if chosen.flips else out
+
+
+def _masked(view: Tensor, chosen: Region, value: Tensor) -> Tensor | None:
+    """Return the view with a mask's elements replaced, if the value broadcasts."""
+    (dim, mask), *others = chosen.arrays
+    if others or not _is_mask(mask):
+        return None
+    inner = view.shape[dim + mask.ndim :]
+    at = value.ndim - len(inner) - 1
+    if at >= 0 and value.shape[at] != 1:
+        return None
+    if at >= 0:
+        sizes = (*value.shape[:at], *[1] * mask.ndim, *value.shape[at + 1 :])
+        value = reshape(value, sizes)
+    if isinstance(mask, np.ndarray):
+        mask = type(view).from_host(mask, view.device)
+    mask = reshape(mask.to(view.device), (*mask.shape, *[1] * len(inner)))
+    if broadcast_shapes("index", value.shape, view.shape) != view.shape:
+        return None
+    return where(mask, value, view)
+
+
+def slice_(x: Tensor, index: object) -> Tensor:
+    """Return the elements that an index chooses: a view if it has no arrays.
+
+    Parameters
+    ----------
+    x : Tensor
+    index : int, slice, None, Ellipsis, array, or a tuple of these
+        As in NumPy. Arrays are tensors, NumPy arrays or lists, of integers that
+        broadcast together, or of bools in the shape of the dimensions they are for. A
+        slice with a step below 0 gives a copy.
+
+    Returns
+    -------
+    Tensor
+        Dimensions of arrays are where the arrays stand, or first if something stands
+        between two of them. An int beside arrays counts as one, as in NumPy and unlike
+        in PyTorch: `x[0, :, [0, 1]]` of shape (2, 3, 4) is (2, 3), where PyTorch's,
+        `x[0][:, [0, 1]]`, is (3, 2).
+        What an integer tensor on a device chooses out of range is NaN, or 0 for dtypes
+        without NaN. The number of true elements of a bool tensor is read by the host,
+        which waits for it.
+
+    Raises
+    ------
+    ShapeError
+        If the index does not fit the shape; see `region`.
+    """
+    chosen = region(index, x.shape)
+    view = slice_of(x, chosen)
+    if chosen.flips:
+        view = flip(view, chosen.flips)
+    if not chosen.arrays:
+        return view
+    return taken(view, rows_of_arrays(view, chosen))
+
+
+@widened
+def index_put(
+    x: Tensor,
+    indices: Sequence[Tensor | None],
+    values: Tensor,
+    accumulate: bool = False,
+) -> Tensor:
+    """Return `x` with the elements that arrays choose replaced, or added to.
+
+    Parameters
+    ----------
+    x : Tensor
+    indices : sequence of Tensor or None
+        Integers that broadcast together, or bools, for the first dimensions; None takes
+        one whole. Out of range as in `scatter`.
+    values : Tensor of the dtype of `x`
+        Broadcasts to the shape of `x[indices]`.
+    accumulate : bool, default False
+        Add all that go to one place; otherwise the last wins.
+
+    Raises
+    ------
+    ShapeError
+        If the shapes do not fit or, on the host, an index is out of range.
+    DTypeError
+        If the dtypes differ.
+    """
+    entries = [slice(None) if each is None else each for each in indices]
+    arrays = [each for each in entries if isinstance(each, TensorCore)]
+    if not arrays or any(isinstance(each, int) for each in entries):
+        raise ShapeError(
+            f"index_put: indices are {indices}; they must be tensors or None, and one"
+            " a tensor"
+        )
+    if values.dtype is not x.dtype:
+        raise DTypeError(
+            f"index_put: values are {values.dtype.name}, x {x.dtype.name}; they must be"
+            " the same"
+        )
+    chosen = region(tuple(entries), x.shape)
+    if not accumulate:
+        return updated(x, chosen, values)
+    return replaced(x, rows_of_arrays(x, chosen), values, add_rows)

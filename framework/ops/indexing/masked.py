@@ -1,0 +1,182 @@
+"""Masks: where they hold, and what they choose."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, overload
+
+import numpy as np
+
+from ...base.dtype import BOOL, bool_, int32
+from ...base.errors import DTypeError, ShapeError
+from ...base.shape import TensorSpec, broadcast_shapes, ceil_div, contiguous_strides
+from ...base.validation import as_int
+from ...dispatch.elementwise import number
+from ...dispatch.primitive import primitive
+from ...eager.base_tensor import TensorCore
+from ...ir.kernel_call import Argument, Dispatch, Placed, Scratch, linear_grid
+from ..elementwise.binary import floor_divide, remainder
+from ..elementwise.cast import cast
+from ..elementwise.compare import ne, where
+from ..movement.concat import stack
+from ..movement.slice import WORKGROUP, narrow
+from ..source import band_like, fill_like
+from ..view import expand, flatten, reshape
+from .gather import take_rows
+
+if TYPE_CHECKING:
+    from vkbackend import DeviceInfo
+
+    from ...tensor.tensor import Tensor
+
+CHUNK = 64
+"""Elements that one invocation counts: the shader's 16 words."""
+
+
+@primitive(dtypes=BOOL, outputs=("places", "total"))
+def _true_places(mask: Tensor) -> tuple[Tensor, Tensor]:
+    """Return flat places of true elements, in order, and how many there are.
+
+    Only so many of the places are set.
+    """
+
+
+@_true_places.spec
+def _true_places_spec(mask: TensorSpec) -> tuple[TensorSpec, TensorSpec]:
+    if mask.numel >= 1 << 31:
+        raise ShapeError(
+            f"nonzero: {mask.numel} elements are more than an int32 counts"
+        )
+    return TensorSpec((mask.numel,), int32), TensorSpec((1,), int32)
+
+
+@_true_places.kernel
+def _true_places_kernel(gpu: DeviceInfo, mask: Placed) -> list[Dispatch]:
+    chunks = ceil_div(mask.numel, CHUNK)
+    push: dict[str, Argument] = {"mask": "mask", "places": "places", "total": "total"}
+    push |= {"starts": Scratch("starts", 4 * chunks), "count": mask.numel}
+    every = linear_grid(chunks, WORKGROUP)
+    return [
+        Dispatch(
+            "index/nonzero",
+            (1, 1, 1) if number == 1 else every,
+            push,
+            {"LOCAL_X": WORKGROUP, "PASS": number},
+        )
+        for number in range(3)
+    ]
+
+
+@_true_places.reference
+def _true_places_reference(mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    places = np.zeros(mask.size, np.int32)
+    found = np.flatnonzero(mask)
+    places[: len(found)] = found
+    return places, np.array([len(found)], np.int32)
+
+
+def true_places(mask: Tensor) -> Tensor:
+    """Return flat places of true elements, in order, as int32.
+
+    Their number decides the shape, so it is read by the host, which waits for the mask.
+    """
+    if mask.dtype is not bool_:
+        raise DTypeError(f"true_places: `mask` is {mask.dtype.name}; accepted: bool")
+    if mask.numel() == 0:
+        return fill_like(mask, (0,), 0, int32)
+    places, total = _true_places(mask)
+    return narrow(places, 0, 0, int(total.item()))
+
+
+@overload
+def nonzero(x: Tensor, *, as_tuple: Literal[False] = False) -> Tensor: ...
+@overload
+def nonzero(x: Tensor, *, as_tuple: Literal[True]) -> tuple[Tensor, ...]: ...
+def nonzero(x: Tensor, *, as_tuple: bool = False) -> Tensor | tuple[Tensor, ...]:
+    """Return the coordinates of elements that are not zero, in row-major order.
+
+    Their number is read by the host, which waits for it.
+
+    Parameters
+    ----------
+    x : Tensor
+    as_tuple : bool, default False
+        Return a tensor for each dimension, which together index `x`, as NumPy does; a
+        tensor without dimensions counts as one of one element.
+
+    Returns
+    -------
+    Tensor, shape (count, x.ndim), or tuple of Tensor, shape (count,)
+        int32, unlike PyTorch's int64, as `argmax` gives.
+    """
+    places = true_places(x if x.dtype is bool_ else ne(x, 0))
+    columns, rest = [], places
+    for step in contiguous_strides(x.shape):
+        columns.append(floor_divide(rest, max(step, 1)))
+        rest = remainder(rest, max(step, 1))
+    if as_tuple:
+        return tuple(columns) if x.ndim else (places,)
+    if x.ndim == 0:
+        return fill_like(x, (places.numel(), 0), 0, int32)
+    return stack(columns, 1)
+
+
+def masked_fill(x: Tensor, mask: Tensor, value: Tensor | float) -> Tensor:
+    """Return `x` with `value`, a number or a tensor of one, where the mask holds.
+
+    Raises
+    ------
+    ShapeError
+        If the shapes do not broadcast, or the value has several elements.
+    DTypeError
+        If the mask is not bool.
+    """
+    if mask.dtype is not bool_:
+        raise DTypeError(f"masked_fill: `mask` is {mask.dtype.name}; accepted: bool")
+    if isinstance(value, TensorCore):
+        if value.numel() != 1:
+            raise ShapeError(
+                f"masked_fill: value is {value.shape}; it must have one element"
+            )
+        value = cast(reshape(value, ()), x.dtype)
+    else:
+        value = number("masked_fill", x.dtype, value)
+        value = bool(value) if x.dtype is bool_ else value
+    return where(mask, value, x)
+
+
+def masked_select(x: Tensor, mask: Tensor) -> Tensor:
+    """Return the elements where the mask holds, in row-major order.
+
+    Both broadcast. The number of elements is read by the host, which waits for it.
+    """
+    shape = broadcast_shapes("masked_select", x.shape, mask.shape)
+    places = true_places(expand(mask, shape))
+    return flatten(take_rows(reshape(expand(x, shape), (1, -1, 1)), places))
+
+
+def _triangle(x: Tensor, low: int, high: int) -> Tensor:
+    """Return `x` with zeros outside of a band of each matrix."""
+    rows, columns = (max(size, 1) for size in x.shape[-2:])
+    # Beyond a corner all bands are the same.
+    low, high = (max(-rows - 1, min(each, columns + 1)) for each in (low, high))
+    kept = band_like(x, x.shape, rows, columns, low, high, bool_)
+    return where(kept, x, False if x.dtype is bool_ else 0)
+
+
+def _need_matrix(name: str, x: Tensor) -> None:
+    if x.ndim < 2:
+        raise ShapeError(f"{name}: x is {x.shape}; it must have at least 2 dimensions")
+
+
+def tril(x: Tensor, diagonal: int = 0) -> Tensor:
+    """Return the elements on and below a diagonal of each matrix, otherwise 0."""
+    _need_matrix("tril", x)
+    diagonal = as_int("tril: diagonal", diagonal)
+    return _triangle(x, -x.shape[-2], diagonal)
+
+
+def triu(x: Tensor, diagonal: int = 0) -> Tensor:
+    """Return the elements on and above a diagonal of each matrix, otherwise 0."""
+    _need_matrix("triu", x)
+    diagonal = as_int("triu: diagonal", diagonal)
+    return _triangle(x, diagonal, x.shape[-1])

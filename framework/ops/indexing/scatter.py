@@ -1,0 +1,400 @@
+"""Public functions over `gather`: one dimension is indexed, the others keep places."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...base.dtype import ANY, DType, int32, int64
+from ...base.errors import DTypeError, ShapeError
+from ...base.shape import Layout, Shape, TensorSpec, broadcast_shapes, normalize_dim
+from ...base.validation import as_int
+from ...dispatch.autocast_policy import widened
+from ...dispatch.elementwise import number
+from ...dispatch.primitive import movement
+from ...eager.base_tensor import TensorCore
+from ..elementwise.binary import add, mul
+from ..elementwise.cast import cast
+from ..elementwise.compare import eq
+from ..elementwise.unary import unshared
+from ..movement.slice import narrow, place
+from ..source import fill_like, ramp_like
+from ..view import expand, flatten, movedim, reshape, unsqueeze
+from .gather import add_rows, flat_places, put_rows, rows_of, take_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ...tensor.tensor import Tensor
+
+
+def index_select(x: Tensor, dim: int, index: Tensor) -> Tensor:
+    """Return the places along a dimension that the indices name.
+
+    Parameters
+    ----------
+    x : Tensor
+    dim : int
+    index : Tensor, shape (n,) or (), any integer dtype
+        Negative ones count from the end.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `x`, but n in dimension `dim`. What an index out of range gives
+        on a device is NaN, or 0 for dtypes without NaN.
+
+    Raises
+    ------
+    ShapeError
+        If `index` has more dimensions or, on the host, is out of range.
+    """
+    at = normalize_dim("index_select", dim, x.ndim)
+    if index.ndim > 1:
+        raise ShapeError(
+            f"index_select: index is {index.shape}; it must have one dimension"
+        )
+    taken = take_rows(rows_of(x, at), flatten(index))
+    return reshape(taken, (*x.shape[:at], taken.shape[1], *x.shape[at + 1 :]))
+
+
+def along(name: str, x: Tensor, dim: int, index: Tensor) -> tuple[Tensor, Shape]:
+    """Return the part of `x` that indices of every element are about, and its shape.
+
+    Raises
+    ------
+    ShapeError
+        If the indices have another number of dimensions, or are larger than `x` in
+        another dimension than `dim`.
+    """
+    sizes = [
+        size if at == dim else index.shape[at]
+        for at, size in enumerate(x.shape)
+        if index.ndim == x.ndim
+    ]
+    if index.ndim != x.ndim or any(a > b for a, b in zip(sizes, x.shape)):
+        raise ShapeError(
+            f"{name}: index is {index.shape}, x {x.shape}; they must have as many"
+            f" dimensions, and index none larger but dimension {dim}"
+        )
+    for at, size in enumerate(sizes):
+        if size != x.shape[at]:
+            x = narrow(x, at, 0, size)
+    return x, tuple(sizes)
+
+
+def gather(x: Tensor, dim: int, index: Tensor) -> Tensor:
+    """Return, for each index, the element of `x` in its place but at index along `dim`.
+
+    Parameters
+    ----------
+    x : Tensor
+    dim : int
+    index : Tensor, any integer dtype
+        As many dimensions as `x`, none larger except `dim`.
+
+    Returns
+    -------
+    Tensor, shape of `index`
+        Out of range indices as in `index_select`.
+
+    Raises
+    ------
+    ShapeError
+        If the shapes do not fit or, on the host, an index is out of range.
+    """
+    at = normalize_dim("gather", dim, x.ndim)
+    part, _ = along("gather", x, at, index)
+    taken = take_rows(rows_of(part, at), rows_of(index, at))
+    return reshape(taken, index.shape)
+
+
+def take_along_dim(x: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
+    """Return elements along a dimension, as `gather`, with broadcasting around it.
+
+    `dim` None takes from the flat tensor.
+
+    Raises
+    ------
+    ShapeError
+        As in `gather`.
+    """
+    if dim is None:
+        return gather(flatten(x), 0, flatten(indices))
+    at = normalize_dim("take_along_dim", dim, x.ndim)
+    if indices.ndim != x.ndim:
+        raise ShapeError(
+            f"take_along_dim: indices are {indices.shape}, x {x.shape}; they must have"
+            " as many dimensions"
+        )
+    around = [(*t.shape[:at], 1, *t.shape[at + 1 :]) for t in (x, indices)]
+    common = broadcast_shapes("take_along_dim", *around)
+    x, indices = (
+        expand(t, (*common[:at], t.shape[at], *common[at + 1 :])) for t in (x, indices)
+    )
+    return gather(x, at, indices)
+
+
+def written(
+    name: str, x: Tensor, dim: int, index: Tensor, source: Tensor,
+    write: Callable[[Tensor, Tensor, Tensor], Tensor],
+) -> Tensor:  # fmt: skip
+    """Return `x` with elements of `source` written where indices of each say."""
+    at = normalize_dim(name, dim, x.ndim)
+    part, sizes = along(name, x, at, index)
+    if source.dtype is not x.dtype:
+        raise DTypeError(
+            f"{name}: src is {source.dtype.name}, x {x.dtype.name};"
+            " they must be the same"
+        )
+    if source.ndim != x.ndim or any(a > b for a, b in zip(index.shape, source.shape)):
+        raise ShapeError(
+            f"{name}: index is {index.shape}, src {source.shape}; index must not be"
+            " larger"
+        )
+    for each, size in enumerate(index.shape):
+        if size != source.shape[each]:
+            source = narrow(source, each, 0, size)
+    out = write(rows_of(part, at), rows_of(index, at), rows_of(source, at))
+    out = reshape(out, sizes)
+    if sizes == x.shape:
+        return out
+    return place(x, out, Layout.contiguous(x.shape)._replace(shape=sizes))
+
+
+def scatter(x: Tensor, dim: int, index: Tensor, src: Tensor | float) -> Tensor:
+    """Return `x` with elements replaced: those of `src` at their index along `dim`.
+
+    Parameters
+    ----------
+    x : Tensor
+    dim : int
+    index : Tensor, any integer dtype
+        As many dimensions as `x`, none larger than those of `src`, or than those of
+        `x` except `dim`. Where several name one place, the last along `dim` wins. On a
+        device one out of range is ignored.
+    src : Tensor of the dtype of `x`, or number
+
+    Raises
+    ------
+    ShapeError
+        If the shapes do not fit or, on the host, an index is out of range.
+    DTypeError
+        If the dtypes differ.
+    """
+    if isinstance(src, TensorCore):
+        return written("scatter", x, dim, index, src, put_rows)
+    value = number("scatter", x.dtype, src)
+    filled = fill_like(x, index.shape, value, x.dtype)
+    return written("scatter", x, dim, index, filled, put_rows)
+
+
+@widened
+def scatter_add(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
+    """Return `x` with the elements of `src` added at their index along `dim`.
+
+    As `scatter`, but all that name one place are added, in order: the result is the
+    same in each run.
+    """
+    return written("scatter_add", x, dim, index, src, add_rows)
+
+
+def _rows_written(
+    name: str, x: Tensor, dim: int, index: Tensor, source: Tensor,
+    write: Callable[[Tensor, Tensor, Tensor], Tensor],
+) -> Tensor:  # fmt: skip
+    """Return `x` with slices of `source` written where one index for each says."""
+    at = normalize_dim(name, dim, x.ndim)
+    wanted = (*x.shape[:at], index.numel(), *x.shape[at + 1 :])
+    if index.ndim != 1 or source.shape != wanted:
+        raise ShapeError(
+            f"{name}: index is {index.shape}, source {source.shape}; index must have"
+            f" one dimension, and source be {wanted}"
+        )
+    if source.dtype is not x.dtype:
+        raise DTypeError(
+            f"{name}: source is {source.dtype.name}, x {x.dtype.name};"
+            " they must be the same"
+        )
+    return reshape(write(rows_of(x, at), index, rows_of(source, at)), x.shape)
+
+
+def index_add(
+    x: Tensor, dim: int, index: Tensor, source: Tensor, alpha: float = 1
+) -> Tensor:
+    """Return `x` with slices of `source`, times `alpha`, added along `dim`.
+
+    Parameters
+    ----------
+    x : Tensor
+    dim : int
+    index : Tensor, shape (n,), any integer dtype
+        Where each slice goes; out of range as in `scatter`.
+    source : Tensor of the dtype of `x`
+        Of the shape of `x`, but n in dimension `dim`.
+    alpha : float, default 1
+
+    Raises
+    ------
+    ShapeError
+        If the shapes do not fit or, on the host, an index is out of range.
+    DTypeError
+        If the dtypes differ.
+    """
+    scaled = source if alpha == 1 else mul(source, alpha)
+    return _rows_written("index_add", x, dim, index, scaled, add_rows)
+
+
+def index_copy(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
+    """Return `x` with slices replaced by those of `source`; as `index_add`.
+
+    Where several name one place, the last wins.
+    """
+    return _rows_written("index_copy", x, dim, index, source, put_rows)
+
+
+def index_fill(x: Tensor, dim: int, index: Tensor, value: float) -> Tensor:
+    """Return `x` with the slices along `dim` that the indices name set to `value`."""
+    at = normalize_dim("index_fill", dim, x.ndim)
+    sizes = (*x.shape[:at], index.numel(), *x.shape[at + 1 :])
+    return index_copy(x, at, flatten(index), fill_like(x, sizes, value, x.dtype))
+
+
+def unfold(x: Tensor, dimension: int, size: int, step: int) -> Tensor:
+    """Return a view of windows along a dimension, their elements as a last dimension.
+
+    Parameters
+    ----------
+    x : Tensor
+    dimension : int
+    size : int
+        Elements of a window.
+    step : int
+        From one window to the next.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `x`, but the number of windows in `dimension`, and `size` last.
+
+    Raises
+    ------
+    ShapeError
+        If a window does not fit, or `step` is below 1.
+    """
+    at = normalize_dim("unfold", dimension, x.ndim)
+    size, step = as_int("unfold: size", size), as_int("unfold: step", step)
+    if step < 1 or not 0 <= size <= x.shape[at]:
+        raise ShapeError(
+            f"unfold: size {size}, step {step} for dimension {at} of size"
+            f" {x.shape[at]}; the step must be at least 1 and the window fit"
+        )
+    return _unfold(x, at, size, step)
+
+
+@movement(dtypes=ANY)
+def _unfold(x: Tensor, dim: int, size: int, step: int) -> Tensor:
+    """Return a view of windows along a dimension, which may overlap."""
+
+
+@_unfold.layout
+def _unfold_layout(layout: Layout, dim: int, size: int, step: int) -> Layout:
+    shape, strides = list(layout.shape), list(layout.strides)
+    shape[dim] = (shape[dim] - size) // step + 1
+    strides[dim] *= step
+    return Layout((*shape, size), (*strides, layout.strides[dim]), layout.offset)
+
+
+@_unfold.vjp
+def _unfold_vjp(
+    grad: Tensor, x_spec: TensorSpec, dim: int, size: int, step: int
+) -> Tensor:
+    windows = grad.shape[dim]
+    # Window w, element k is place w * step + k.
+    start = ramp_like(grad, (windows, 1), 0, step, int32)
+    places = flatten(add(start, ramp_like(grad, (size,), 0, 1, int32)))
+    source = flatten(movedim(grad, -1, dim + 1), dim, dim + 1)
+    zeros = fill_like(grad, x_spec.shape, 0, x_spec.dtype)
+    return index_add(zeros, dim, places, source)
+
+
+def repeat_interleave(
+    x: Tensor, repeats: int | Tensor, dim: int | None = None
+) -> Tensor:
+    """Return the tensor with each element several times in a row along `dim`.
+
+    Parameters
+    ----------
+    x : Tensor
+    repeats : int or Tensor of integers, shape (n,)
+        How often, for all or for each place along `dim`. A tensor decides the shape of
+        the result, so it is read by the host, which waits for it.
+    dim : int or None
+        None takes the flat tensor.
+
+    Raises
+    ------
+    ShapeError
+        If a number is below 0, or there is not one for each place.
+    """
+    if dim is None:
+        x, dim = flatten(x), 0
+    at = normalize_dim("repeat_interleave", dim, x.ndim)
+    if isinstance(repeats, TensorCore):
+        numbers = repeats.numpy()
+    else:
+        wanted = "an int, or a tensor of as many as there are places"
+        numbers = np.asarray(as_int("repeat_interleave: repeats", repeats, wanted))
+    if numbers.min(initial=0) < 0 or (numbers.ndim and numbers.shape != (x.shape[at],)):
+        raise ShapeError(
+            f"repeat_interleave: repeats are {numbers.tolist()} for dimension {at} of"
+            f" size {x.shape[at]}; one for all or one for each, at least 0, is possible"
+        )
+    if not numbers.ndim:
+        sizes = (*x.shape[: at + 1], int(numbers), *x.shape[at + 1 :])
+        wide = expand(unsqueeze(x, at + 1), sizes)
+        return unshared(flatten(wide, at, at + 1), x)
+    places = np.repeat(np.arange(x.shape[at], dtype=np.int32), numbers)
+    return index_select(x, at, type(x).from_host(places, x.device))
+
+
+def one_hot(x: Tensor, num_classes: int = -1, dtype: DType = int64) -> Tensor:
+    """Return, for each class, a row of zeros with a one in its place.
+
+    Parameters
+    ----------
+    x : Tensor, any integer dtype
+        Classes.
+    num_classes : int, default -1
+        Size of a row; -1 means one more than the largest class, which is then read by
+        the host, which waits for it.
+    dtype : DType, default int64
+
+    Returns
+    -------
+    Tensor, shape (*x.shape, num_classes)
+        A class out of range gives a row of zeros on a device.
+
+    Raises
+    ------
+    ShapeError
+        If, on the host, a class is not from 0 to `num_classes` - 1; if `num_classes` is
+        less than -1, or -1 where there is no class.
+    """
+    num_classes = as_int("one_hot: num_classes", num_classes)
+    if num_classes < -1:
+        raise ShapeError(
+            f"one_hot: num_classes is {num_classes}; it must be at least 0, or -1"
+        )
+    if num_classes == -1:
+        if not x.numel():
+            raise ShapeError(
+                f"one_hot: x of shape {x.shape} has no class; give num_classes"
+            )
+        num_classes = int(x.numpy().max()) + 1
+    if not x.is_gpu and x.numel() and (least := int(x.numpy().min())) < 0:
+        raise ShapeError(f"one_hot: a class is {least}; it must be at least 0")
+    places = flat_places(reshape(x, (1, x.numel(), 1)), num_classes)
+    classes = ramp_like(x, (num_classes,), 0, 1, int32)
+    return cast(eq(reshape(places, (*x.shape, 1)), classes), dtype)

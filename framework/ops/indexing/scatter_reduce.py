@@ -1,0 +1,205 @@
+"""Scattered elements that are combined with what they meet.
+
+Entries are sorted by the place they go to; then neighbours that go to one place are
+joined over distances that double, so that the last of them has what all of them make.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from ...base.dtype import INTEGER, NUMERIC, bool_, float32, float64, int32, uint8
+from ...base.errors import DTypeError, ShapeError
+from ...base.shape import normalize_dim
+from ...dispatch.primitive import composite
+from ..elementwise.binary import div, floor_divide, mul
+from ..elementwise.cast import cast
+from ..elementwise.compare import eq, maximum, minimum, where
+from ..movement.concat import cat
+from ..movement.slice import narrow
+from ..reduce.common import as_dtype_of
+from ..source import fill_like
+from ..view import flatten, reshape
+from .gather import flat_places, put_rows, take_rows
+from .scatter import gather, scatter, scatter_add, written
+from .segment_sum import order_of, sum_dtype
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ...tensor.tensor import Tensor
+
+MODES = ("sum", "prod", "mean", "amax", "amin")
+
+
+def scatter_reduce(
+    x: Tensor,
+    dim: int,
+    index: Tensor,
+    src: Tensor,
+    reduce: str,
+    *,
+    include_self: bool = True,
+) -> Tensor:
+    """Return `x` with the elements of `src` combined at their index along `dim`.
+
+    Parameters
+    ----------
+    x : Tensor
+        Of bools "sum" and "amax" are whether any holds, "prod" and "amin" whether all.
+    dim : int
+    index : Tensor, any integer dtype
+        As for `scatter_add`, also out of range.
+    src : Tensor of the dtype of `x`
+    reduce : str
+        "sum", "prod", "mean" (of integers rounded down), "amax" or "amin".
+    include_self : bool, default True
+        Whether the element of `x` in a place counts too; where nothing goes, it stays.
+
+    Raises
+    ------
+    ShapeError
+        If the shapes do not fit, `reduce` is another or, on the host, an index is out
+        of range.
+    DTypeError
+        If the dtypes differ, or the mean of bools is asked for.
+
+    Notes
+    -----
+    The order of operations is fixed, so the result is the same in each run. The
+    gradient of an extreme is shared evenly among equal elements.
+    """
+    if reduce not in MODES:
+        raise ShapeError(
+            f"scatter_reduce: reduce is {reduce!r}; it must be one of {MODES}"
+        )
+    at = normalize_dim("scatter_reduce", dim, x.ndim)
+    if x.dtype is bool_ and src.dtype is bool_:
+        if reduce == "mean":
+            raise DTypeError("scatter_reduce: x is bool, which has no mean; cast it")
+        counted = cast(x, uint8), dim, index, cast(src, uint8)
+        other = "amin" if reduce in ("prod", "amin") else "amax"
+        return cast(scatter_reduce(*counted, other, include_self=include_self), bool_)
+    if reduce == "prod":
+        return _product(x, at, index, src, include_self)
+    if reduce in ("amax", "amin"):
+        for each, size in enumerate(index.shape[: src.ndim]):
+            if size < src.shape[each]:
+                src = narrow(src, each, 0, size)
+        return _scatter_extreme(x, index, src, at, reduce == "amax", include_self)
+    base = x if include_self else scatter(x, at, index, 0)
+    total = scatter_add(base, at, index, src)
+    if reduce == "sum":
+        return total
+    counts = _counts(x, at, index, include_self)
+    if x.dtype in INTEGER:
+        return as_dtype_of(floor_divide(total, cast(counts, x.dtype)), x.dtype)
+    return as_dtype_of(div(total, counts), x.dtype)
+
+
+def _counts(x: Tensor, dim: int, index: Tensor, include_self: bool) -> Tensor:
+    """Return of how many elements each of a mean is."""
+    whole = float64 if x.dtype is float64 else float32
+    kind = int32 if x.dtype in INTEGER else whole
+    ones = fill_like(x, x.shape, 1, kind)
+    if not include_self:
+        ones = scatter(ones, dim, index, 0)
+    return scatter_add(ones, dim, index, fill_like(x, index.shape, 1, kind))
+
+
+def _product(
+    x: Tensor, dim: int, index: Tensor, src: Tensor, include_self: bool
+) -> Tensor:
+    wide = sum_dtype(x.dtype)
+    base, factors = as_dtype_of(x, wide), as_dtype_of(src, wide)
+    start = fill_like(base, x.shape, 1, wide) if include_self else base
+    out = _scattered(start, dim, index, factors, mul)
+    return as_dtype_of(mul(base, out) if include_self else out, x.dtype)
+
+
+def _scattered(
+    x: Tensor,
+    dim: int,
+    index: Tensor,
+    src: Tensor,
+    join: Callable[[Tensor, Tensor], Tensor],
+) -> Tensor:
+    """Return `x` with its elements replaced by what `join` makes of those of `src`."""
+
+    def write(base: Tensor, rows: Tensor, source: Tensor) -> Tensor:
+        places = flatten(flat_places(rows, base.shape[1]))
+        order = order_of(places)
+        places, values = (_taken(each, order) for each in (places, source))
+        values = _joined(places, values, rows.shape[1], join)
+        out = put_rows(reshape(base, (1, -1, 1)), places, reshape(values, (1, -1, 1)))
+        return reshape(out, base.shape)
+
+    return written("scatter_reduce", x, dim, index, src, write)
+
+
+def _taken(x: Tensor, order: Tensor) -> Tensor:
+    return flatten(take_rows(reshape(x, (1, -1, 1)), order))
+
+
+def _joined(
+    places: Tensor,
+    values: Tensor,
+    most: int,
+    join: Callable[[Tensor, Tensor], Tensor],
+) -> Tensor:
+    """Return values joined with those before them that go to the same place.
+
+    At most `most` go to one. Source: Hillis and Steele, "Data Parallel Algorithms",
+    1986.
+    """
+    count, step = values.numel(), 1
+    while step < most:
+        rest = count - step
+        later, earlier = narrow(values, 0, step, rest), narrow(values, 0, 0, rest)
+        same = eq(narrow(places, 0, step, rest), narrow(places, 0, 0, rest))
+        joined = where(same, join(earlier, later), later)
+        values = cat([narrow(values, 0, 0, step), joined])
+        step *= 2
+    return values
+
+
+@composite(dtypes={"x": NUMERIC, "index": INTEGER, "src": NUMERIC})
+def _scatter_extreme(
+    x: Tensor,
+    index: Tensor,
+    src: Tensor,
+    dim: int,
+    greatest: bool,
+    include_self: bool,
+) -> Tensor:
+    """Return `x` with the largest or smallest elements of `src` that go to each place.
+
+    `src` is of the shape of `index`.
+    """
+    join = maximum if greatest else minimum
+    if not include_self:
+        return _scattered(x, dim, index, src, join)
+    least: float = -math.inf if greatest else math.inf
+    if not x.dtype.is_float:
+        least = x.dtype.limits[0 if greatest else 1]
+    start = fill_like(x, x.shape, least, x.dtype)
+    return join(x, _scattered(start, dim, index, src, join))
+
+
+@_scatter_extreme.vjp
+def _scatter_extreme_vjp(
+    grad: Tensor,
+    x: Tensor,
+    index: Tensor,
+    src: Tensor,
+    out: Tensor,
+    dim: int,
+    include_self: bool,
+) -> tuple[Tensor, None, Tensor]:
+    kept = cast(eq(x, out), grad.dtype)
+    if not include_self:
+        kept = scatter(kept, dim, index, 0)
+    chosen = cast(eq(src, gather(out, dim, index)), grad.dtype)
+    share = grad / scatter_add(kept, dim, index, chosen)
+    return kept * share, None, chosen * gather(share, dim, index)

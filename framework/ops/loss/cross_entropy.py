@@ -1,0 +1,318 @@
+"""Cross entropy of softmax and classes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...autograd.engine import is_grad_enabled
+from ...base.dtype import FLOAT, SINGLE, float32, float64
+from ...base.errors import ShapeError
+from ...base.shape import TensorSpec
+from ...dispatch.autocast_policy import in_float32
+from ...dispatch.primitive import primitive
+from ...ir.kernel_call import Dispatch, Placed
+from ...kernels.shader_types import statistic_dtype
+from ..elementwise.compare import where
+from ..indexing.gather import INDEX
+from ..norm.softmax import log_softmax
+from ..reduce.sum import sum
+from ..view import permute, reshape, unsqueeze
+from .cross_entropy_fused import (
+    differentiable_vjp,
+    grad_dispatch,
+    is_scored,
+    loss_dispatch,
+    scored_loss,
+)
+from .elementwise import check_reduction
+from .nll import check_labels, labels_in_words, nll_losses, per_class
+
+if TYPE_CHECKING:
+    from vkbackend import DeviceInfo
+
+    from ...tensor.tensor import Tensor
+
+_DTYPES = {"logits": FLOAT, "labels": INDEX}
+# The shader takes exponentials, which GLSL has of floats only.
+_DEVICE_DTYPES = {"logits": SINGLE}
+_STATISTIC = (float32, float64)
+
+
+@primitive(
+    dtypes=_DTYPES,
+    device_dtypes=_DEVICE_DTYPES,
+    outputs=("losses", "greatest", "log_total", "counts"),
+    typed="logits",
+)
+def _cross_entropy_rows(
+    logits: Tensor, labels: Tensor, ignore_index: int, label_smoothing: float
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Return of each row the loss, the greatest logit, a logarithm, and 0 or 1.
+
+    The logarithm is that of the sum of the exponentials of logits less the greatest.
+    The last says whether the row counts, which it does unless it is ignored.
+    """
+
+
+@_cross_entropy_rows.spec
+def _cross_entropy_rows_spec(
+    logits: TensorSpec, labels: TensorSpec, ignore_index: int, label_smoothing: float
+) -> tuple[TensorSpec, TensorSpec, TensorSpec, TensorSpec]:
+    rows = TensorSpec(logits.shape[:1], statistic_dtype(logits.dtype))
+    return rows, rows, rows, rows
+
+
+@_cross_entropy_rows.kernel
+def _cross_entropy_rows_kernel(
+    gpu: DeviceInfo,
+    logits: Placed,
+    labels: Placed,
+    ignore_index: int,
+    label_smoothing: float,
+) -> Dispatch:
+    return loss_dispatch(gpu, logits, labels, (ignore_index, label_smoothing))
+
+
+@_cross_entropy_rows.vjp
+def _cross_entropy_rows_vjp(
+    grad: Tensor,
+    logits: Tensor,
+    labels: Tensor,
+    greatest: Tensor,
+    log_total: Tensor,
+    ignore_index: int,
+    label_smoothing: float,
+) -> tuple[Tensor, None]:
+    if is_grad_enabled():
+        return (
+            differentiable_vjp(grad, logits, labels, ignore_index, label_smoothing),
+            None,
+        )
+    return (
+        _cross_entropy_grad(
+            logits, labels, greatest, log_total, grad, ignore_index, label_smoothing
+        ),
+        None,
+    )
+
+
+@_cross_entropy_rows.reference
+def _cross_entropy_rows_reference(
+    logits: np.ndarray, labels: np.ndarray, ignore_index: int, label_smoothing: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    counted = check_labels(labels, logits.shape[1], ignore_index)
+    greatest = logits.max(axis=1, keepdims=True)
+    shifted = logits - greatest
+    log_total = np.log(np.exp(shifted).sum(axis=1))
+    picked = shifted[np.arange(len(labels)), np.where(counted, labels, 0)]
+    losses = log_total - picked
+    if label_smoothing:
+        smooth = log_total - shifted.mean(axis=1)
+        losses = losses + label_smoothing * (smooth - losses)
+    return np.where(counted, losses, 0), greatest, log_total, counted
+
+
+@primitive(
+    dtypes={
+        **_DTYPES,
+        "greatest": _STATISTIC,
+        "log_total": _STATISTIC,
+        "grad_rows": _STATISTIC,
+    },
+    device_dtypes=_DEVICE_DTYPES,
+    typed="logits",
+)
+def _cross_entropy_grad(
+    logits: Tensor,
+    labels: Tensor,
+    greatest: Tensor,
+    log_total: Tensor,
+    grad_rows: Tensor,
+    ignore_index: int,
+    label_smoothing: float,
+) -> Tensor:
+    """Return (softmax - target) * grad of each row, 0 in ignored rows."""
+
+
+@_cross_entropy_grad.spec
+def _cross_entropy_grad_spec(logits: TensorSpec, **_: object) -> TensorSpec:
+    return logits
+
+
+@_cross_entropy_grad.kernel
+def _cross_entropy_grad_kernel(
+    gpu: DeviceInfo,
+    logits: Placed,
+    labels: Placed,
+    greatest: Placed,
+    log_total: Placed,
+    grad_rows: Placed,
+    ignore_index: int,
+    label_smoothing: float,
+) -> Dispatch:
+    options = ignore_index, label_smoothing
+    return grad_dispatch(logits, labels, "grad_rows", options)
+
+
+@_cross_entropy_grad.reference
+def _cross_entropy_grad_reference(
+    logits: np.ndarray,
+    labels: np.ndarray,
+    greatest: np.ndarray,
+    log_total: np.ndarray,
+    grad_rows: np.ndarray,
+    ignore_index: int,
+    label_smoothing: float,
+) -> np.ndarray:
+    rows, columns = logits.shape
+    counted = labels != ignore_index
+    target = np.full((rows, columns), label_smoothing / columns, logits.dtype)
+    target[np.arange(rows), np.where(counted, labels, 0)] += 1 - label_smoothing
+    softmax = np.exp(logits - greatest[:, None] - log_total[:, None])
+    return np.where(counted[:, None], (softmax - target) * grad_rows[:, None], 0)
+
+
+@in_float32
+def cross_entropy(
+    logits: Tensor,
+    labels: Tensor,
+    weight: Tensor | None = None,
+    *,
+    ignore_index: int = -100,
+    label_smoothing: float = 0.0,
+    reduction: str = "mean",
+) -> Tensor:
+    """Return the negative log-probability of classes under softmax(logits).
+
+    Parameters
+    ----------
+    logits : Tensor, shape (classes,), (batch, classes) or (batch, classes, ...)
+        Unnormalised log-probabilities, float.
+    labels : Tensor
+        Class numbers, an integer dtype, in the shape of `logits` without the classes;
+        or a probability for each class, a float dtype, in the shape of `logits`.
+    weight : Tensor, shape (classes,), or None
+        Factor of each class's log-probabilities.
+    ignore_index : int, default -100
+        Rows with this label count nothing.
+    label_smoothing : float, default 0
+        Share of the target spread evenly over the classes, in [0, 1].
+    reduction : str, default "mean"
+        "mean", "sum", or "none". The mean is over the rows that count, by the weights
+        of their labels; of probabilities it is over all rows.
+
+    Returns
+    -------
+    Tensor
+        A scalar, or one loss per row with "none".
+
+    Raises
+    ------
+    ShapeError
+        If shapes do not fit, an option is out of range or, on the host, a label is
+        neither a class nor `ignore_index`.
+
+    Notes
+    -----
+    On a device such a label gives NaN: labels are not read back to be checked. With
+    "mean" and nothing that counts, the result is NaN, as in PyTorch.
+    """
+    check_reduction("cross_entropy", reduction)
+    if not 0.0 <= label_smoothing <= 1.0:
+        raise ShapeError(
+            f"cross_entropy: label_smoothing is {label_smoothing};"
+            " it must be from 0 to 1"
+        )
+    if weight is None and reduction != "none" and is_scored(logits, labels):
+        _check_shapes(logits, labels)
+        rows, flat = _flat(logits, labels)
+        mean = reduction == "mean"
+        loss, _ = scored_loss(rows, flat, ignore_index, label_smoothing, mean)
+        return loss.to(logits.dtype)
+    if logits.ndim == 1 and labels.ndim == labels.dtype.is_float:
+        logits, labels = unsqueeze(logits, 0), unsqueeze(labels, 0)
+        losses, counts = _losses(logits, labels, weight, ignore_index, label_smoothing)
+        losses = reshape(losses, ())
+    else:
+        losses, counts = _losses(logits, labels, weight, ignore_index, label_smoothing)
+    if reduction == "mean":
+        total = sum(losses)
+        losses = total / (sum(counts) if counts is not None else float(_rows(logits)))
+    elif reduction == "sum":
+        losses = sum(losses)
+    return losses.to(logits.dtype)
+
+
+def _rows(logits: Tensor) -> int:
+    return logits.numel() // max(1, logits.shape[1])
+
+
+def _check_shapes(logits: Tensor, labels: Tensor) -> None:
+    expected = (*logits.shape[:1], *logits.shape[2:])
+    if logits.ndim < 2 or labels.shape != expected:
+        raise ShapeError(
+            f"cross_entropy: logits are {logits.shape}, labels {labels.shape};"
+            " logits must be (batch, classes, ...) and labels (batch, ...)"
+        )
+
+
+def _flat(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the logits as rows, and a label for each, as shaders read them."""
+    order = (0, *range(2, logits.ndim), 1)
+    rows = reshape(permute(logits, order), (labels.numel(), logits.shape[1]))
+    return rows, labels_in_words(reshape(labels, (labels.numel(),)))
+
+
+def _losses(
+    logits: Tensor,
+    labels: Tensor,
+    weight: Tensor | None,
+    ignore_index: int,
+    label_smoothing: float,
+) -> tuple[Tensor, Tensor | None]:
+    """Return the loss of each row, and how much it counts, None meaning 1."""
+    if labels.dtype.is_float and labels.shape == logits.shape and logits.ndim > 1:
+        return _probability_losses(logits, labels, weight, label_smoothing), None
+    _check_shapes(logits, labels)
+    if weight is not None:
+        return _weighted_losses(logits, labels, weight, ignore_index, label_smoothing)
+    rows, flat = _flat(logits, labels)
+    losses, _, _, counts = _cross_entropy_rows(
+        rows, flat, ignore_index, label_smoothing
+    )
+    return reshape(losses, labels.shape), counts
+
+
+def _probability_losses(
+    logits: Tensor, target: Tensor, weight: Tensor | None, label_smoothing: float
+) -> Tensor:
+    """Return the cross entropy with probabilities of all classes."""
+    if label_smoothing:
+        even = label_smoothing / logits.shape[1]
+        target = target * (1.0 - label_smoothing) + even
+    terms = log_softmax(logits, 1) * target
+    if weight is not None:
+        terms = terms * per_class("cross_entropy", weight, logits)
+    return -sum(terms, 1)
+
+
+def _weighted_losses(
+    logits: Tensor,
+    labels: Tensor,
+    weight: Tensor,
+    ignore_index: int,
+    label_smoothing: float,
+) -> tuple[Tensor, Tensor]:
+    """Return the losses with class weights, and the weight of each row's label."""
+    likelihoods = log_softmax(logits, 1)
+    losses, counts, counted = nll_losses(
+        "cross_entropy", likelihoods, labels, weight, ignore_index
+    )
+    if label_smoothing:
+        weights = per_class("cross_entropy", weight, logits)
+        smooth = sum(likelihoods * weights, 1) * (-1.0 / logits.shape[1])
+        smooth = where(counted, smooth, 0.0)
+        losses = losses * (1.0 - label_smoothing) + smooth * label_smoothing
+    return losses, counts

@@ -1,0 +1,244 @@
+"""Cross entropy of rows that fit in registers: the loss, and its gradient with it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...autograd.engine import is_grad_enabled
+from ...base.device import GpuDevice
+from ...base.dtype import FLOAT, SINGLE, float32, float64, int32
+from ...base.shape import TensorSpec
+from ...dispatch.primitive import composite, primitive
+from ...ir.kernel_call import Argument, Dispatch, Placed, divisor, linear_grid
+from ...kernels.reduce import (
+    SOFTWARE_WORKGROUP,
+    WORKGROUP,
+    need_countable,
+    sharing_workgroup,
+)
+from ...kernels.rowwise import row_tile
+from ...kernels.shader_types import statistic_dtype, storage_defines
+from ..elementwise.cast import cast
+from ..elementwise.compare import eq, ne, where
+from ..indexing.gather import INDEX
+from ..norm.softmax import softmax
+from ..reduce.sum import sum
+from ..source import fill_like, ramp_like
+from ..view import unsqueeze
+from .nll import IGNORED, check_labels, class_numbers
+
+if TYPE_CHECKING:
+    from vkbackend import DeviceInfo
+
+    from ...tensor.tensor import Tensor
+
+
+def loss_dispatch(
+    gpu: DeviceInfo, logits: Placed, labels: Placed, options: tuple[int, float]
+) -> Dispatch:
+    """Return the dispatch for the losses of rows, in registers if they fit.
+
+    `options` are the label that is ignored, and the smoothing.
+    """
+    need_countable("loss/cross_entropy", logits)
+    rows, columns = logits.shape
+    push: dict[str, Argument] = {"logits": "logits", "labels": "labels"}
+    push |= {"loss": "losses", "counts": "counts"}
+    push |= {"greatest": "greatest", "log_total": "log_total"}
+    push |= {"rows": rows, "columns": columns}
+    push |= {"ignore_index": options[0], "label_smoothing": options[1]}
+    words = {"LABEL_WORDS": labels.dtype.itemsize // 4}
+    defines = storage_defines(logits.dtype)
+    tile = row_tile(gpu, logits.dtype, columns)
+    if tile is not None:
+        # Without a gradient nothing is read or written there.
+        push |= {"share": "logits", "out_": "losses"}
+        constants = {**tile.constants, **words, "SMOOTHED": int(options[1] != 0)}
+        grid = tile.grid(rows)
+        return Dispatch("loss/cross_entropy_registers", grid, push, constants, defines)
+    most = sharing_workgroup(gpu)
+    group = min(1 << max(0, (columns // 8).bit_length() - 1), most)
+    size = most if group > 1 or gpu.kind != "software" else SOFTWARE_WORKGROUP
+    constants = {"LOCAL_X": size, "GROUP": group, **words}
+    grid = linear_grid(rows * group, size)
+    return Dispatch("loss/cross_entropy", grid, push, constants, defines)
+
+
+def grad_dispatch(
+    logits: Placed,
+    labels: Placed,
+    grad: str,
+    options: tuple[int, float],
+    shared: bool = False,
+) -> Dispatch:
+    """Return the dispatch for the gradient by the logits from that by each loss.
+
+    If it is `shared`, `grad` is one number.
+    """
+    rows, columns = logits.shape
+    magic, shift = divisor(columns)
+    push: dict[str, Argument] = {"grad": grad, "out_": "out"}
+    push |= {name: name for name in ("logits", "labels", "greatest", "log_total")}
+    push |= {"rows": rows, "columns": columns}
+    push |= {"columns_magic": magic, "columns_shift": shift}
+    push |= {"ignore_index": options[0], "label_smoothing": options[1]}
+    constants = {"LOCAL_X": WORKGROUP, "LABEL_WORDS": labels.dtype.itemsize // 4}
+    constants["SHARED"] = int(shared)
+    grid = linear_grid(logits.numel, WORKGROUP)
+    defines = storage_defines(logits.dtype)
+    return Dispatch("loss/cross_entropy_vjp", grid, push, constants, defines)
+
+
+def differentiable_vjp(
+    grad: Tensor,
+    logits: Tensor,
+    labels: Tensor,
+    ignore_index: int,
+    label_smoothing: float,
+) -> Tensor:
+    """Return the gradient by ops that have gradients themselves."""
+    columns = logits.shape[1]
+    numbers = unsqueeze(class_numbers(labels, columns, ignore_index), 1)
+    here = eq(ramp_like(logits, (columns,), 0, 1, int32), numbers)
+    even = label_smoothing / columns
+    target = where(here, even + 1.0 - label_smoothing, even)
+    apart = softmax(logits, 1) - target
+    return where(eq(numbers, IGNORED), 0.0, apart * unsqueeze(grad, 1))
+
+
+def is_scored(logits: Tensor, labels: Tensor) -> bool:
+    """Return whether the gradient is computed with the loss.
+
+    That is, if it will be wanted and the device holds whole rows.
+    """
+    device = logits.device
+    if not isinstance(device, GpuDevice) or labels.dtype not in INDEX:
+        return False
+    if logits.ndim < 2 or logits.numel() == 0:
+        return False
+    wanted = is_grad_enabled() and logits.requires_grad
+    return (
+        wanted and row_tile(device.gpu.info, logits.dtype, logits.shape[1]) is not None
+    )
+
+
+@primitive(
+    dtypes={"logits": FLOAT, "labels": INDEX, "share": (float32, float64)},
+    device_dtypes={"logits": SINGLE},
+    outputs=("losses", "greatest", "log_total", "counts", "out"),
+    typed="logits",
+)
+def _scored_rows(
+    logits: Tensor,
+    labels: Tensor,
+    share: Tensor,
+    ignore_index: int,
+    label_smoothing: float,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """Return what `_cross_entropy_rows` does, and `share` times its gradient."""
+
+
+@_scored_rows.spec
+def _scored_rows_spec(
+    logits: TensorSpec, **_: object
+) -> tuple[TensorSpec, TensorSpec, TensorSpec, TensorSpec, TensorSpec]:
+    rows = TensorSpec(logits.shape[:1], statistic_dtype(logits.dtype))
+    return rows, rows, rows, rows, logits
+
+
+@_scored_rows.kernel
+def _scored_rows_kernel(
+    gpu: DeviceInfo,
+    logits: Placed,
+    labels: Placed,
+    share: Placed,
+    ignore_index: int,
+    label_smoothing: float,
+) -> list[Dispatch]:
+    options = ignore_index, label_smoothing
+    first = loss_dispatch(gpu, logits, labels, options)
+    if first.kernel != "loss/cross_entropy_registers":
+        return [first, grad_dispatch(logits, labels, "share", options, shared=True)]
+    push = {**first.push, "share": "share", "out_": "out"}
+    return [replace(first, push=push, constants={**first.constants, "GRAD": 1})]
+
+
+@_scored_rows.reference
+def _scored_rows_reference(
+    logits: np.ndarray,
+    labels: np.ndarray,
+    share: np.ndarray,
+    ignore_index: int,
+    label_smoothing: float,
+) -> tuple[np.ndarray, ...]:
+    counted = check_labels(labels, logits.shape[1], ignore_index)
+    places = np.arange(len(labels)), np.where(counted, labels, 0)
+    target = np.full_like(logits, label_smoothing / logits.shape[1])
+    target[places] += 1 - label_smoothing
+    greatest = logits.max(axis=1)
+    shifted = logits - greatest[:, None]
+    log_total = np.log(np.exp(shifted).sum(axis=1))
+    losses = log_total - (target * shifted).sum(axis=1)
+    apart = np.exp(shifted - log_total[:, None]) - target
+    grad = np.where(counted[:, None], apart * share, 0)
+    return np.where(counted, losses, 0), greatest, log_total, counted, grad
+
+
+@composite(dtypes={"logits": FLOAT, "labels": INDEX}, outputs=("loss", "scored"))
+def scored_loss(
+    logits: Tensor,
+    labels: Tensor,
+    ignore_index: int,
+    label_smoothing: float,
+    mean: bool,
+) -> tuple[Tensor, Tensor]:
+    """Return the sum of the losses of rows, or their mean, and its gradient."""
+    statistic = statistic_dtype(logits.dtype)
+    if mean:
+        count = sum(cast(ne(labels, ignore_index), statistic))
+        share = 1.0 / count
+    else:
+        share = fill_like(logits, (), 1, statistic)
+    losses, _, _, _, scored = _scored_rows(
+        logits, labels, share, ignore_index, label_smoothing
+    )
+    loss = sum(losses)
+    return (loss / count if mean else loss), scored
+
+
+@scored_loss.vjp
+def scored_loss_vjp(
+    grad: Tensor,
+    logits: Tensor,
+    labels: Tensor,
+    scored: Tensor,
+    ignore_index: int,
+    label_smoothing: float,
+    mean: bool,
+) -> tuple[Tensor, None]:
+    if is_grad_enabled():
+        if mean:
+            grad = grad / sum(cast(ne(labels, ignore_index), grad.dtype))
+        return (
+            differentiable_vjp(
+                grad.expand(labels.shape), logits, labels, ignore_index, label_smoothing
+            ),
+            None,
+        )
+    if _is_one(grad):
+        # Changes of the result in place must not reach what is saved.
+        return scored.alias(), None
+    return scored * grad.to(scored.dtype), None
+
+
+def _is_one(x: Tensor) -> bool:
+    """Return whether a pending tensor is the number 1, as `backward` starts with."""
+    node = x.array.value.node
+    return (
+        node is not None
+        and node.op is fill_like
+        and dict(node.scalars).get("value") == 1
+    )

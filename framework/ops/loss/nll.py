@@ -1,0 +1,190 @@
+"""The negative log-likelihood of class labels."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...base.dtype import INTEGER, int32
+from ...base.errors import DTypeError, ShapeError
+from ...base.shape import TensorSpec
+from ...dispatch.autocast_policy import in_float32
+from ...dispatch.primitive import primitive
+from ...ir.kernel_call import Dispatch, Placed, linear_grid
+from ...kernels.shader_types import statistic_dtype
+from ..elementwise.cast import cast
+from ..elementwise.compare import eq, ne, where
+from ..indexing.gather import INDEX
+from ..movement.slice import WORKGROUP
+from ..reduce.sum import sum
+from ..source import ramp_like
+from ..view import reshape, unsqueeze
+from .elementwise import check_reduction
+
+if TYPE_CHECKING:
+    from vkbackend import DeviceInfo
+
+    from ...tensor.tensor import Tensor
+
+BAD_LABEL = -1
+IGNORED = -2
+"""What stands for a label that is no class; as in `loss/label.glsl`."""
+
+
+def labels_in_words(labels: Tensor) -> Tensor:
+    """Return labels in a dtype of 4 or 8 bytes, which shaders read as words."""
+    small = labels.dtype in INTEGER and labels.dtype.itemsize < 4
+    return cast(labels, int32) if small else labels
+
+
+def check_labels(labels: np.ndarray, classes: int, ignore_index: int) -> np.ndarray:
+    """Return where labels are not ignored.
+
+    Raises
+    ------
+    ShapeError
+        If one of these is no class.
+    """
+    counted = labels != ignore_index
+    bad = counted & ((labels < 0) | (labels >= classes))
+    if bad.any():
+        raise ShapeError(
+            f"labels: {labels[bad].flat[0]} is out of range: there are {classes}"
+            f" classes, and {ignore_index} is ignored"
+        )
+    return counted
+
+
+@primitive(dtypes=INDEX)
+def class_numbers(labels: Tensor, classes: int, ignore_index: int) -> Tensor:
+    """Return int32 class numbers; `IGNORED` or `BAD_LABEL` for what is none."""
+
+
+@class_numbers.spec
+def class_numbers_spec(
+    labels: TensorSpec, classes: int, ignore_index: int
+) -> TensorSpec:
+    return TensorSpec(labels.shape, int32)
+
+
+@class_numbers.kernel
+def class_numbers_kernel(
+    gpu: DeviceInfo, labels: Placed, classes: int, ignore_index: int
+) -> Dispatch:
+    push: dict[str, int | str] = {"labels": "labels", "out_": "out"}
+    push |= {"count": labels.numel, "classes": classes, "ignore_index": ignore_index}
+    constants = {"LOCAL_X": WORKGROUP, "LABEL_WORDS": labels.dtype.itemsize // 4}
+    grid = linear_grid(labels.numel, WORKGROUP)
+    return Dispatch("loss/check_labels", grid, push, constants)
+
+
+@class_numbers.reference
+def class_numbers_reference(
+    labels: np.ndarray, classes: int, ignore_index: int
+) -> np.ndarray:
+    counted = check_labels(labels, classes, ignore_index)
+    # Class numbers fit; NumPy 2.5 puts no negative number beside unsigned ones.
+    return np.where(counted, labels.astype(np.int32), IGNORED)
+
+
+def per_class(name: str, weight: Tensor, x: Tensor) -> Tensor:
+    """Return class weights so that they broadcast over (batch, classes, ...).
+
+    Raises
+    ------
+    ShapeError
+        If there is not one for each class.
+    """
+    if weight.shape != x.shape[1:2]:
+        raise ShapeError(
+            f"{name}: weight is {weight.shape}; it must be {x.shape[1:2]}, one for each"
+            " class"
+        )
+    return reshape(weight, (weight.shape[0], *(1,) * (x.ndim - 2)))
+
+
+def nll_losses(
+    name: str, x: Tensor, labels: Tensor, weight: Tensor | None, ignore_index: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the loss of each label, how much it counts, and whether it does at all.
+
+    The class of a label is found by comparing it with all: that takes one pass over
+    `x`, and so does its gradient, which needs no scattered writes.
+    """
+    if labels.dtype not in INTEGER:
+        raise DTypeError(
+            f"{name}: labels are {labels.dtype.name}; they must be integers"
+        )
+    classes = x.shape[1]
+    numbers = class_numbers(labels_in_words(labels), classes, ignore_index)
+    places = reshape(
+        ramp_like(x, (classes,), 0, 1, int32), (classes, *(1,) * (x.ndim - 2))
+    )
+    here = eq(places, unsqueeze(numbers, 1))
+    counted = ne(numbers, IGNORED)
+    if weight is None:
+        counts, picked = cast(counted, statistic_dtype(x.dtype)), x
+    else:
+        weights = cast(per_class(name, weight, x), statistic_dtype(x.dtype))
+        counts, picked = sum(where(here, weights, 0.0), 1), x * weights
+    losses = -sum(where(here, picked, 0.0), 1)
+    losses = where(eq(numbers, BAD_LABEL), float("nan"), losses)
+    return losses, counts, counted
+
+
+@in_float32
+def nll_loss(
+    x: Tensor,
+    labels: Tensor,
+    weight: Tensor | None = None,
+    *,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+) -> Tensor:
+    """Return the negative of what `x` says about the class of each label.
+
+    Parameters
+    ----------
+    x : Tensor, shape (classes,), (batch, classes) or (batch, classes, ...)
+        Log-probabilities, float.
+    labels : Tensor, the shape of `x` without the classes
+        Class numbers, an integer dtype.
+    weight : Tensor, shape (classes,), or None
+        Factor of each class.
+    ignore_index : int, default -100
+        Labels that count nothing.
+    reduction : str, default "mean"
+        "mean" by the weights of the labels, "sum", or "none".
+
+    Returns
+    -------
+    Tensor
+        A scalar, or one loss per label with "none".
+
+    Raises
+    ------
+    ShapeError
+        If shapes do not fit, the reduction is unknown or, on the host, a label is
+        neither a class nor `ignore_index`; on a device it gives NaN.
+    DTypeError
+        If the labels are no integers.
+    """
+    check_reduction("nll_loss", reduction)
+    if x.ndim == 1 and labels.ndim == 0:
+        x, labels = unsqueeze(x, 0), unsqueeze(labels, 0)
+        only = nll_loss(
+            x, labels, weight, ignore_index=ignore_index, reduction=reduction
+        )
+        return reshape(only, ())
+    if x.ndim < 2 or labels.shape != (*x.shape[:1], *x.shape[2:]):
+        raise ShapeError(
+            f"nll_loss: x is {x.shape}, labels are {labels.shape};"
+            " x must be (batch, classes, ...) and labels (batch, ...)"
+        )
+    losses, counts, _ = nll_losses("nll_loss", x, labels, weight, ignore_index)
+    if reduction != "none":
+        losses = sum(cast(losses, counts.dtype))
+    if reduction == "mean":
+        losses = losses / sum(counts)
+    return losses.to(x.dtype)

@@ -1,0 +1,208 @@
+"""Products of vectors and matrices, written with `matmul`."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from ...base.dtype import NUMERIC
+from ...base.errors import ShapeError
+from ...dispatch.autocast_policy import lowered, widened
+from ...dispatch.primitive import composite
+from ..view import reshape, transpose
+from .matmul import bmm, matmul
+
+if TYPE_CHECKING:
+    from ...tensor.tensor import Tensor
+
+
+def _check_dims(name: str, **wanted: tuple[Tensor, int]) -> None:
+    """Raise `ShapeError` for tensors that have not as many dimensions as they must."""
+    for parameter, (x, ndim) in wanted.items():
+        if x.ndim != ndim:
+            raise ShapeError(f"{name}: {parameter} is {x.shape}; it must be {ndim}-D")
+
+
+@lowered
+def mv(matrix: Tensor, vector: Tensor) -> Tensor:
+    """Return the product of a matrix and a vector.
+
+    Parameters
+    ----------
+    matrix : Tensor, shape (m, k)
+    vector : Tensor, shape (k,), same dtype
+
+    Returns
+    -------
+    Tensor, shape (m,)
+    """
+    _check_dims("mv", matrix=(matrix, 2), vector=(vector, 1))
+    return matmul(matrix, vector)
+
+
+@widened
+def dot(a: Tensor, b: Tensor) -> Tensor:
+    """Return the scalar product of two vectors of the same size and dtype."""
+    _check_dims("dot", a=(a, 1), b=(b, 1))
+    return matmul(a, b)
+
+
+@widened
+def vdot(a: Tensor, b: Tensor) -> Tensor:
+    """Return the scalar product of two vectors; the same as `dot` of real numbers."""
+    _check_dims("vdot", a=(a, 1), b=(b, 1))
+    return matmul(a, b)
+
+
+def outer(a: Tensor, b: Tensor) -> Tensor:
+    """Return every product of an element of `a` with one of `b`.
+
+    Parameters
+    ----------
+    a : Tensor, shape (m,)
+    b : Tensor, shape (n,)
+
+    Returns
+    -------
+    Tensor, shape (m, n)
+    """
+    _check_dims("outer", a=(a, 1), b=(b, 1))
+    return reshape(a, (a.numel(), 1)) * b
+
+
+@lowered
+def mm(a: Tensor, b: Tensor) -> Tensor:
+    """Return the product of two matrices; `matmul` also takes batches of them.
+
+    Parameters
+    ----------
+    a : Tensor, shape (m, k)
+    b : Tensor, shape (k, n)
+
+    Returns
+    -------
+    Tensor, shape (m, n)
+    """
+    _check_dims("mm", a=(a, 2), b=(b, 2))
+    return matmul(a, b)
+
+
+@lowered
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """Return `x` times the transposed weight, plus the bias.
+
+    Parameters
+    ----------
+    x : Tensor, shape (..., in_features)
+    weight : Tensor, shape (out_features, in_features) or (in_features,)
+        Read transposed in place.
+    bias : Tensor, shape (out_features,) or (), or None
+
+    Returns
+    -------
+    Tensor, shape (..., out_features) or (...)
+
+    Raises
+    ------
+    ShapeError
+        If sizes do not fit.
+    """
+    if weight.ndim not in (1, 2) or x.ndim == 0 or x.shape[-1] != weight.shape[-1]:
+        raise ShapeError(
+            f"linear: x is {x.shape}, weight {weight.shape}; x must be"
+            " (..., in_features) and weight (out_features, in_features)"
+        )
+    if bias is not None and bias.shape != weight.shape[:-1]:
+        raise ShapeError(
+            f"linear: bias is {bias.shape}; it must be {weight.shape[:-1]}"
+        )
+    out = matmul(x, weight) if weight.ndim == 1 else _linear(x, weight)
+    return out if bias is None else out + bias
+
+
+@composite(dtypes=NUMERIC)
+def _linear(x: Tensor, weight: Tensor) -> Tensor:
+    """Return `x` times the transposed weight, a matrix.
+
+    With a rule of its own, the gradient of the weight lies in the weight's order.
+    """
+    batch = _as_batch(x), transpose(_as_batch(weight), 1, 2)
+    return reshape(bmm(*batch), (*x.shape[:-1], weight.shape[0]))
+
+
+def _as_batch(x: Tensor) -> Tensor:
+    """Return all rows as the only matrix of a batch."""
+    *sizes, columns = x.layout.shape
+    return reshape(x, (1, math.prod(sizes), columns))
+
+
+@_linear.vjp
+def _linear_vjp(
+    grad: Tensor, x: Tensor, weight: Tensor, needs: tuple[bool, bool]
+) -> tuple[Tensor | None, Tensor | None]:
+    rows, grad_x, grad_weight = _as_batch(grad), None, None
+    if needs[0]:
+        grad_x = reshape(bmm(rows, _as_batch(weight)), x.shape)
+    if needs[1]:
+        turned = transpose(rows, 1, 2)
+        grad_weight = reshape(bmm(turned, _as_batch(x)), weight.shape)
+    return grad_x, grad_weight
+
+
+@lowered
+def addmm(
+    x: Tensor, a: Tensor, b: Tensor, *, beta: float = 1, alpha: float = 1
+) -> Tensor:
+    """Return beta * x + alpha * (a @ b).
+
+    Parameters
+    ----------
+    x : Tensor, broadcasts to (m, n)
+        Not read where `beta` is 0, so that its NaN do not matter.
+    a : Tensor, shape (m, k)
+    b : Tensor, shape (k, n)
+    beta, alpha : float, default 1
+        Whole numbers where the dtype is an integer one.
+
+    Returns
+    -------
+    Tensor, shape (m, n)
+    """
+    _check_dims("addmm", a=(a, 2), b=(b, 2))
+    return _added("addmm", x, matmul(a, b), beta, alpha)
+
+
+@lowered
+def baddbmm(
+    x: Tensor, a: Tensor, b: Tensor, *, beta: float = 1, alpha: float = 1
+) -> Tensor:
+    """Return beta * x + alpha * (a @ b) of each pair in two batches.
+
+    Parameters
+    ----------
+    x : Tensor, broadcasts to (batch, m, n)
+        Not read where `beta` is 0, so that its NaN do not matter.
+    a : Tensor, shape (batch, m, k)
+    b : Tensor, shape (batch, k, n)
+    beta, alpha : float, default 1
+        Whole numbers where the dtype is an integer one.
+
+    Returns
+    -------
+    Tensor, shape (batch, m, n)
+    """
+    _check_dims("baddbmm", a=(a, 3), b=(b, 3))
+    return _added("baddbmm", x, bmm(a, b), beta, alpha)
+
+
+def _added(name: str, x: Tensor, product: Tensor, beta: float, alpha: float) -> Tensor:
+    shape = product.shape
+    fits = x.ndim <= len(shape) and all(
+        size in (1, wanted) for size, wanted in zip(x.shape[::-1], shape[::-1])
+    )
+    if not fits:
+        raise ShapeError(f"{name}: x is {x.shape}; it must broadcast to {shape}")
+    scaled = product if alpha == 1 else product * alpha
+    if beta == 0:
+        return scaled
+    return (x if beta == 1 else x * beta) + scaled

@@ -1,0 +1,134 @@
+"""Diagonals of matrices, as views and in matrices of their own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...base.dtype import ANY
+from ...base.errors import ShapeError
+from ...base.shape import Layout, TensorSpec, contiguous_strides, normalize_dim
+from ...base.validation import as_int
+from ...dispatch.autocast_policy import as_given
+from ...dispatch.primitive import movement
+from ..elementwise.unary import copy
+from ..movement.slice import place
+from ..reduce.sum import sum
+from ..source import fill_like
+from ..view import permute
+
+if TYPE_CHECKING:
+    from ...tensor.tensor import Tensor
+
+
+@movement(dtypes=ANY)
+def _diagonal(x: Tensor, start: int, count: int) -> Tensor:
+    """Return a view of a diagonal of the first two dimensions, as the last one."""
+
+
+@_diagonal.layout
+def _diagonal_layout(layout: Layout, start: int, count: int) -> Layout:
+    (down, right, *rest), (_, _, *sizes) = layout.strides, layout.shape
+    offset = layout.offset + (start * right if start >= 0 else -start * down)
+    return Layout((*sizes, count), (*rest, down + right), offset)
+
+
+@_diagonal.vjp
+def _diagonal_vjp(grad: Tensor, x_spec: TensorSpec, start: int, count: int) -> Tensor:
+    zeros = fill_like(grad, x_spec.shape, 0, x_spec.dtype)
+    chosen = _diagonal_layout(Layout.contiguous(x_spec.shape), start, count)
+    return place(zeros, grad, chosen)
+
+
+def diagonal(x: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
+    """Return a view of a diagonal of two dimensions, as a last dimension.
+
+    Parameters
+    ----------
+    x : Tensor
+        At least 2-D.
+    offset : int, default 0
+        Which diagonal: above the main one if positive, below it if negative.
+    dim1, dim2 : int
+        Dimensions of the rows and of the columns.
+
+    Raises
+    ------
+    ShapeError
+        If the two dimensions are one.
+    """
+    first = normalize_dim("diagonal", dim1, x.ndim)
+    second = normalize_dim("diagonal", dim2, x.ndim)
+    offset = as_int("diagonal: offset", offset)
+    if first == second:
+        raise ShapeError(f"diagonal: dim1 and dim2 are both {first}; they must differ")
+    rest = [dim for dim in range(x.ndim) if dim not in (first, second)]
+    rows, columns = x.shape[first], x.shape[second]
+    count = max(0, min(rows + min(offset, 0), columns - max(offset, 0)))
+    return _diagonal(permute(x, (first, second, *rest)), offset if count else 0, count)
+
+
+def diag_embed(x: Tensor, offset: int = 0) -> Tensor:
+    """Return matrices of zeros whose diagonals are the rows of `x`.
+
+    Parameters
+    ----------
+    x : Tensor, shape (..., n)
+    offset : int, default 0
+        Which diagonal; see `diagonal`.
+
+    Returns
+    -------
+    Tensor, shape (..., m, m)
+        With m = n + the absolute offset.
+
+    Raises
+    ------
+    ShapeError
+        If `x` has no dimension.
+    """
+    if x.ndim == 0:
+        raise ShapeError("diag_embed: x is (); it must have at least 1 dimension")
+    offset = as_int("diag_embed: offset", offset)
+    size = x.shape[-1] + abs(offset)
+    shape = (*x.shape[:-1], size, size)
+    if x.numel() == 0:
+        return fill_like(x, shape, 0, x.dtype)
+    *outer, down, right = contiguous_strides(shape)
+    start = offset * right if offset >= 0 else -offset * down
+    return place(
+        fill_like(x, shape, 0, x.dtype),
+        x,
+        Layout(x.shape, (*outer, down + right), start),
+    )
+
+
+def diag(x: Tensor, diagonal: int = 0) -> Tensor:
+    """Return a matrix with the diagonal `x`, or a copy of the diagonal of a matrix.
+
+    Raises
+    ------
+    ShapeError
+        If `x` is neither a vector nor a matrix.
+    """
+    if x.ndim == 1:
+        return diag_embed(x, diagonal)
+    if x.ndim == 2:
+        return copy(_diagonal_of(x, diagonal))
+    raise ShapeError(f"diag: x is {x.shape}; it must have 1 or 2 dimensions")
+
+
+_diagonal_of = diagonal  # the parameter of `diag` hides the name
+
+
+@as_given
+def trace(x: Tensor) -> Tensor:
+    """Return the sum of the main diagonal of a matrix.
+
+    Raises
+    ------
+    ShapeError
+        If `x` is no matrix.
+    """
+    if x.ndim != 2:
+        raise ShapeError(f"trace: x is {x.shape}; it must be 2-D")
+    return sum(diagonal(x))

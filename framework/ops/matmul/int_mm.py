@@ -1,0 +1,100 @@
+"""Products of int8 with sums in int32, as quantized layers need."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...base.dtype import int8, int32
+from ...base.errors import ShapeError
+from ...base.shape import TensorSpec
+from ...dispatch.primitive import primitive
+from ...ir.kernel_call import Dispatch, Placed
+from ...kernels.gemm.gemv import few_rows
+from ...kernels.gemm.select import large_product, likely_cuts
+from ...kernels.tensor_cores import integer_mode
+from .matmul import any_product, broadcast_product
+
+if TYPE_CHECKING:
+    from vkbackend import DeviceInfo
+
+    from ...tensor.tensor import Tensor
+
+
+def int_mm(a: Tensor, b: Tensor) -> Tensor:
+    """Return the matrix product of int8 as int32; `matmul` of int8 is int8.
+
+    Parameters
+    ----------
+    a : Tensor, shape (..., m, k), int8
+    b : Tensor, shape (..., k, n), int8
+        Leading dimensions broadcast. Large products read both along k: a `b` that is
+        the transpose of a row-major matrix is not copied first.
+
+    Returns
+    -------
+    Tensor, shape (..., m, n), int32
+        Exact; sums beyond 32 bits wrap. There is no gradient.
+
+    Raises
+    ------
+    ShapeError
+        If an operand has less than two dimensions, or sizes do not fit.
+    DTypeError
+        If an operand is not int8.
+
+    Notes
+    -----
+    `torch._int_mm`, for batches as well.
+    """
+    if a.ndim < 2 or b.ndim < 2:
+        raise ShapeError(
+            f"int_mm: a is {a.shape}, b is {b.shape}; both need two dimensions or more"
+        )
+    if a.shape[-1] != b.shape[-2]:
+        raise ShapeError(
+            f"int_mm: inner sizes differ: a is {a.shape}, b is {b.shape};"
+            f" a.shape[-1] = {a.shape[-1]} must equal b.shape[-2] = {b.shape[-2]}"
+        )
+    mode = integer_mode(a.device)
+    return broadcast_product(
+        "int_mm", a, b, lambda left, right: _int_mm(left, right, mode)
+    )
+
+
+@primitive(dtypes=(int8,), strided=True, typed="a")
+def _int_mm(a: Tensor, b: Tensor, mode: str) -> Tensor:
+    """Return the product of each pair in two batches; `mode` as in `gemm.select`."""
+
+
+@_int_mm.spec
+def int_mm_spec(a: TensorSpec, b: TensorSpec, mode: str) -> TensorSpec:
+    return TensorSpec((*a.shape[:2], b.shape[2]), int32)
+
+
+@_int_mm.kernel
+def int_mm_kernel(gpu: DeviceInfo, a: Placed, b: Placed, mode: str) -> list[Dispatch]:
+    found = few_rows(gpu, a, b, int32) or large_product(gpu, a, b, mode)
+    return found or any_product(gpu, a, b, int32)
+
+
+@_int_mm.candidates
+def int_mm_candidates(
+    gpu: DeviceInfo, a: Placed, b: Placed, mode: str
+) -> dict[str, Callable[[], list[Dispatch] | None]]:
+    ways: dict[str, Callable[[], list[Dispatch] | None]] = {
+        cut_name: functools.partial(large_product, gpu, a, b, mode, cut)
+        for cut_name, cut in likely_cuts(gpu, a, b, mode).items()
+    }
+    ways["few rows"] = lambda: few_rows(gpu, a, b, int32)
+    return ways | {"any sizes": lambda: any_product(gpu, a, b, int32)}
+
+
+@_int_mm.reference
+def int_mm_reference(a: np.ndarray, b: np.ndarray, mode: str) -> np.ndarray:
+    # Sums of products of 14 bits are exact in float64, which is quick, and then wrap.
+    exact = np.matmul(a.astype(np.float64), b.astype(np.float64))
+    return exact.astype(np.int64).astype(np.int32)

@@ -1,0 +1,361 @@
+"""Tensors joined into one."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from ...base.dtype import ANY, promote
+from ...base.errors import DTypeError, ShapeError
+from ...base.shape import Layout, TensorSpec, collapse, normalize_dim
+from ...dispatch.primitive import primitive
+from ...ir.kernel_call import Dispatch, Placed, linear_grid
+from ...kernels.gemm.pack import VECTOR_SIZE
+from ..elementwise.cast import cast
+from ..elementwise.unary import copy
+from ..view import expand, reshape, unsqueeze
+from .slice import WORKGROUP, narrow, words_of
+
+if TYPE_CHECKING:
+    from vkbackend import DeviceInfo
+
+    from ...tensor.tensor import Tensor
+
+MOST_PARTS = 8
+"""Tensors that the shader joins at once."""
+
+Spec = TensorSpec | None
+
+
+@primitive(dtypes=ANY)
+def _join(
+    part0: Tensor,
+    part1: Tensor,
+    part2: Tensor | None,
+    part3: Tensor | None,
+    part4: Tensor | None,
+    part5: Tensor | None,
+    part6: Tensor | None,
+    part7: Tensor | None,
+    dim: int,
+) -> Tensor:
+    """Return tensors of one dtype joined along a dimension; the last may be missing."""
+
+
+def _parts(*parts: Spec) -> list[TensorSpec]:
+    return [part for part in parts if part is not None]
+
+
+@_join.spec
+def _join_spec(
+    part0: TensorSpec, part1: TensorSpec, part2: Spec, part3: Spec, part4: Spec,
+    part5: Spec, part6: Spec, part7: Spec, dim: int,
+) -> TensorSpec:  # fmt: skip
+    parts = _parts(part0, part1, part2, part3, part4, part5, part6, part7)
+    total = sum(part.shape[dim] for part in parts)
+    if any(part.dtype is not part0.dtype for part in parts):
+        names = ", ".join(part.dtype.name for part in parts)
+        raise DTypeError(f"join: the tensors are {names}; they must be of one dtype")
+    return TensorSpec((*part0.shape[:dim], total, *part0.shape[dim + 1 :]), part0.dtype)
+
+
+@_join.kernel
+def _join_kernel(
+    gpu: DeviceInfo, part0: Placed, part1: Placed, part2: Spec, part3: Spec,
+    part4: Spec, part5: Spec, part6: Spec, part7: Spec, dim: int,
+) -> Dispatch:  # fmt: skip
+    parts = _parts(part0, part1, part2, part3, part4, part5, part6, part7)
+    inner = math.prod(part0.shape[dim + 1 :])
+    ends = list(itertools.accumulate(part.shape[dim] * inner for part in parts))
+    count = math.prod(part0.shape[:dim]) * ends[-1]
+    push: dict[str, int | str] = {"out_": "out", "count": count, "width": ends[-1]}
+    for k in range(MOST_PARTS):
+        push[f"part{k}"] = f"part{k if k < len(parts) else 0}"
+        push[f"end[{k}]"] = ends[k] if k < len(parts) else ends[-1]
+    words = words_of("cat", TensorSpec((count,), part0.dtype))
+    constants = {"LOCAL_X": WORKGROUP, "SIZE": part0.dtype.itemsize}
+    constants |= {"PARTS_JOINED": len(parts)}
+    return Dispatch("copy/concat", linear_grid(words, WORKGROUP), push, constants)
+
+
+@_join.vjp
+def _join_vjp(
+    grad: Tensor, part0_spec: TensorSpec, part1_spec: TensorSpec, part2_spec: Spec,
+    part3_spec: Spec, part4_spec: Spec, part5_spec: Spec, part6_spec: Spec,
+    part7_spec: Spec, dim: int, needs: tuple[bool, ...],
+) -> tuple[Tensor | None, ...]:  # fmt: skip
+    specs = (
+        part0_spec, part1_spec, part2_spec, part3_spec,
+        part4_spec, part5_spec, part6_spec, part7_spec,
+    )  # fmt: skip
+    return _cut(grad, specs, dim, needs)
+
+
+def _cut(
+    grad: Tensor, specs: Sequence[Spec], dim: int, needs: Sequence[bool]
+) -> tuple[Tensor | None, ...]:
+    """Return the parts of a gradient that are needed."""
+    answers: list[Tensor | None] = []
+    start = 0
+    for spec, needed in zip(specs, needs):
+        size = spec.shape[dim] if spec is not None else 0
+        answers.append(narrow(grad, dim, start, size) if needed else None)
+        start += size
+    return tuple(answers)
+
+
+@_join.reference
+def _join_reference(
+    part0: np.ndarray, part1: np.ndarray, part2: np.ndarray | None,
+    part3: np.ndarray | None, part4: np.ndarray | None, part5: np.ndarray | None,
+    part6: np.ndarray | None, part7: np.ndarray | None, dim: int,
+) -> np.ndarray:  # fmt: skip
+    parts = (part0, part1, part2, part3, part4, part5, part6, part7)
+    return np.concatenate([part for part in parts if part is not None], dim)
+
+
+MOST_INTERLEAVED = 4
+"""Tensors that the shader joins at once when it reads them through strides."""
+
+
+@primitive(dtypes=ANY, strided=True)
+def _interleave(
+    part0: Tensor,
+    part1: Tensor,
+    part2: Tensor | None,
+    part3: Tensor | None,
+    dim: int,
+) -> Tensor:
+    """Return tensors joined that lie in memory alike; see `_around`."""
+
+
+@_interleave.spec
+def _interleave_spec(
+    part0: TensorSpec, part1: TensorSpec, part2: Spec, part3: Spec, dim: int
+) -> TensorSpec:
+    return _join_spec(part0, part1, part2, part3, None, None, None, None, dim)
+
+
+@_interleave.kernel
+def _interleave_kernel(
+    gpu: DeviceInfo,
+    part0: Placed,
+    part1: Placed,
+    part2: Placed | None,
+    part3: Placed | None,
+    dim: int,
+) -> Dispatch:
+    parts = [part for part in (part0, part1, part2, part3) if part is not None]
+    out = _interleave_spec(part0, part1, part2, part3, dim)
+    ends = list(itertools.accumulate(part.shape[dim] for part in parts))
+    around = _around(part0.layout, dim)
+    assert around is not None, "interleave: more dimensions than the shader takes"
+    width = VECTOR_SIZE // out.dtype.itemsize
+    if _in_vectors(parts, around, width):
+        around = [(size, stride // width) for size, stride in around]
+        around[-1] = around[-1][0] // width, 1
+    else:
+        width = 1
+    push: dict[str, int | str] = {"out_": "out", "count": out.numel // width}
+    for k in range(MOST_INTERLEAVED):
+        push[f"part{k}"] = f"part{k if k < len(parts) else 0}"
+        push[f"end[{k}]"] = ends[k] if k < len(parts) else ends[-1]
+    for k, (size, stride) in enumerate(around):
+        push |= {f"size[{k}]": size, f"stride[{k}]": stride}
+    push["size[2]"] = ends[-1]
+    constants = {"LOCAL_X": WORKGROUP, "SIZE": out.dtype.itemsize}
+    constants |= {"PARTS_JOINED": len(parts)}
+    words = words_of("cat", out)
+    if width == 1:
+        grid = linear_grid(words, WORKGROUP)
+        return Dispatch("copy/concat_strided", grid, push, constants)
+    grid = linear_grid(out.numel // width, WORKGROUP)
+    return Dispatch("copy/concat_strided", grid, push, constants, {"VECTORS": "1"})
+
+
+def _in_vectors(
+    parts: Sequence[Placed], around: Sequence[tuple[int, int]], width: int
+) -> bool:
+    """Return whether parts lie in whole vectors of so many elements."""
+    *outer, (size, stride) = around
+    steps = [step for count, step in outer if count > 1]
+    steps += [part.layout.offset for part in parts]
+    return stride == 1 and not any(number % width for number in (size, *steps))
+
+
+@_interleave.vjp
+def _interleave_vjp(
+    grad: Tensor, part0_spec: TensorSpec, part1_spec: TensorSpec, part2_spec: Spec,
+    part3_spec: Spec, dim: int, needs: tuple[bool, ...],
+) -> tuple[Tensor | None, ...]:  # fmt: skip
+    specs = part0_spec, part1_spec, part2_spec, part3_spec
+    return _cut(grad, specs, dim, needs)
+
+
+@_interleave.reference
+def _interleave_reference(
+    part0: np.ndarray, part1: np.ndarray, part2: np.ndarray | None,
+    part3: np.ndarray | None, dim: int,
+) -> np.ndarray:  # fmt: skip
+    parts = (part0, part1, part2, part3)
+    return np.concatenate([part for part in parts if part is not None], dim)
+
+
+def _around(layout: Layout, dim: int) -> list[tuple[int, int]] | None:
+    """Return (size, stride) of two dimensions before `dim`, of it, and of two behind.
+
+    Neighbouring dimensions are merged; None if there are more.
+    """
+    found: list[tuple[int, int]] = []
+    for part in (slice(0, dim), slice(dim + 1, None)):
+        merged = collapse(layout.shape[part], [layout.strides[part]])
+        pairs = list(zip(merged.shape, merged.strides[0]))
+        if len(pairs) > 2:
+            return None
+        found += [(1, 0)] * (2 - len(pairs)) + pairs
+    found.insert(2, (layout.shape[dim], layout.strides[dim]))
+    return found
+
+
+def _lie_alike(parts: Sequence[Tensor], dim: int) -> bool:
+    """Return whether tensors are strided, all in the same way, and few."""
+    first = parts[0].layout
+    return (
+        1 < len(parts) <= MOST_INTERLEAVED
+        and not first.is_contiguous
+        and all(each.layout.strides == first.strides for each in parts)
+        and min(first.strides) >= 0
+        and first.numel > 0
+        and _around(first, dim) is not None
+    )
+
+
+def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+    """Return tensors joined along a dimension.
+
+    Parameters
+    ----------
+    tensors : sequence of Tensor
+        At least one; equal sizes in all other dimensions. Dtypes promote.
+    dim : int, default 0
+
+    Raises
+    ------
+    ShapeError
+        If there is none, or sizes differ.
+    """
+    parts = list(tensors)
+    if not parts:
+        raise ShapeError("cat: there are no tensors; at least one is needed")
+    # PyTorch skips tensors of shape (0,), whatever the other shapes.
+    parts = [part for part in parts if part.shape != (0,)] or parts[:1]
+    at = normalize_dim("cat", dim, parts[0].ndim)
+    for part in parts:
+        others = [
+            (*each.shape[:at], *each.shape[at + 1 :]) for each in (parts[0], part)
+        ]
+        if part.ndim != parts[0].ndim or others[0] != others[1]:
+            raise ShapeError(
+                f"cat: shapes {parts[0].shape} and {part.shape} differ outside of"
+                f" dimension {at}; there they must be equal"
+            )
+    dtype = functools.reduce(promote, (each.dtype for each in tensors))
+    parts = [part if part.dtype is dtype else cast(part, dtype) for part in parts]
+    if len(parts) == 1:
+        return copy(parts[0])
+    while len(parts) > 1:
+        groups = [parts[k : k + MOST_PARTS] for k in range(0, len(parts), MOST_PARTS)]
+        parts = [_join_some(group, at) for group in groups]
+    return parts[0]
+
+
+def _join_some(parts: list[Tensor], dim: int) -> Tensor:
+    """Join at most `MOST_PARTS` tensors."""
+    if len(parts) == 1:
+        return parts[0]
+    if _lie_alike(parts, dim):
+        missing = [None] * (MOST_INTERLEAVED - len(parts))
+        alike: Tensor = _interleave(*parts, *missing, dim)  # type: ignore[arg-type, call-arg]  # None fills
+        return alike
+    missing = [None] * (MOST_PARTS - len(parts))
+    joined: Tensor = _join(*parts, *missing, dim)  # type: ignore[arg-type, call-arg]  # None fills
+    return joined
+
+
+def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+    """Return tensors of one shape joined along a new dimension.
+
+    Raises
+    ------
+    ShapeError
+        If there is none, or shapes differ.
+    """
+    parts = list(tensors)
+    if not parts:
+        raise ShapeError("stack: there are no tensors; at least one is needed")
+    at = normalize_dim("stack", dim, parts[0].ndim + 1)
+    for part in parts:
+        if part.shape != parts[0].shape:
+            raise ShapeError(
+                f"stack: shapes {parts[0].shape} and {part.shape} differ; they must be"
+                " equal"
+            )
+    return cat([unsqueeze(part, at) for part in parts], at)
+
+
+def hstack(tensors: Sequence[Tensor]) -> Tensor:
+    """Return tensors joined along the second dimension; those of one dimension flat."""
+    parts = [reshape(part, part.shape or (1,)) for part in tensors]
+    return cat(parts, 0 if parts and parts[0].ndim == 1 else 1)
+
+
+def vstack(tensors: Sequence[Tensor]) -> Tensor:
+    """Return tensors joined along the first dimension; those of one as rows."""
+    return cat(
+        [
+            part if part.ndim > 1 else reshape(part, (1, part.numel()))
+            for part in tensors
+        ]
+    )
+
+
+def meshgrid(
+    *tensors: Tensor | Sequence[Tensor], indexing: Literal["ij", "xy"] = "ij"
+) -> tuple[Tensor, ...]:
+    """Return views of vectors that together name each point of a grid.
+
+    Parameters
+    ----------
+    *tensors : Tensor or sequence of Tensor
+        Of at most one dimension.
+    indexing : str, default "ij"
+        "ij" has the first vector along the first dimension, "xy" along the second.
+
+    Raises
+    ------
+    ShapeError
+        If a tensor is no vector, or `indexing` another word.
+    """
+    listed: list[Tensor] = []
+    for each in tensors:
+        listed.extend(each if isinstance(each, Sequence) else (each,))
+    if indexing not in ("ij", "xy") or any(each.ndim > 1 for each in listed):
+        raise ShapeError(
+            f"meshgrid: indexing is {indexing!r}, shapes {[t.shape for t in listed]};"
+            ' it must be "ij" or "xy", and they have at most one dimension'
+        )
+    order = list(range(len(listed)))
+    if indexing == "xy" and len(listed) > 1:
+        order[:2] = 1, 0
+    sizes = tuple(listed[at].numel() for at in order)
+    grids = []
+    for place, vector in zip(order, listed):
+        wanted = [1] * len(listed)
+        wanted[place] = vector.numel()
+        grids.append(expand(reshape(vector, tuple(wanted)), sizes))
+    return tuple(grids)

@@ -1,0 +1,370 @@
+"""Elements in new places: flip, roll, pad, and what repeats them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from ...base.dtype import ANY, encode
+from ...base.errors import ShapeError
+from ...base.shape import Shape, TensorSpec, normalize_dim, normalize_dims
+from ...base.validation import as_int, as_int_or_ints, as_ints, as_shape, check_numel
+from ...dispatch.elementwise import number
+from ...dispatch.primitive import primitive
+from ...ir.kernel_call import Dispatch, Placed, linear_grid
+from ..elementwise.binary import add
+from ..elementwise.unary import lazy_copy, unshared
+from ..indexing.segment_sum import REMAP_DIMS
+from ..view import expand, flatten, reshape, transpose
+from .slice import WORKGROUP, narrow, words_of
+
+if TYPE_CHECKING:
+    from vkbackend import DeviceInfo
+
+    from ...tensor.tensor import Tensor
+
+MODES = ("constant", "circular", "reflect", "replicate", "flip")
+"""What a place outside of a dimension means, in the order of the shader's numbers."""
+
+
+class Mapped(NamedTuple):
+    """How one dimension of a result is taken from its input's.
+
+    Attributes
+    ----------
+    size : int
+        Of the result.
+    start : int
+        Place in the input of the result's first element; of a flipped dimension the
+        last place.
+    """
+
+    size: int
+    start: int
+
+
+Maps = tuple[Mapped, ...]
+
+
+@primitive(dtypes=ANY)
+def _remap(x: Tensor, maps: Maps, mode: str, fill: float = 0) -> Tensor:
+    """Return elements chosen along each dimension alone."""
+
+
+@_remap.spec
+def _remap_spec(x: TensorSpec, maps: Maps, mode: str, fill: float) -> TensorSpec:
+    return TensorSpec(tuple(each.size for each in maps), x.dtype)
+
+
+def _merged(shape: Shape, maps: Maps) -> list[tuple[int, Mapped]]:
+    """Return (size, map) from the innermost out; runs of dimensions kept are joined."""
+    found: list[tuple[int, Mapped]] = []
+    joins = False
+    for size, each in zip(reversed(shape), reversed(maps)):
+        kept = each == (size, 0)
+        if kept and joins:
+            joined = found[-1][0] * size
+            found[-1] = joined, Mapped(joined, 0)
+        else:
+            found.append((size, each))
+        joins = kept
+    return found
+
+
+@_remap.kernel
+def _remap_kernel(
+    gpu: DeviceInfo, x: Placed, maps: Maps, mode: str, fill: float
+) -> Dispatch:
+    out = TensorSpec(tuple(each.size for each in maps), x.dtype)
+    dims = _merged(x.shape, maps)
+    dims += [(1, Mapped(1, 0))] * (REMAP_DIMS - len(dims))
+    element = encode(np.asarray(fill), x.dtype).tobytes()
+    words = np.frombuffer(element * 2 if len(element) > 2 else element * 4, "<u4")
+    push: dict[str, int | str] = {"x": "x", "out_": "out", "count": out.numel}
+    # An element narrower than a word is in the lowest bits.
+    mask = (1 << 8 * min(4, len(element))) - 1
+    push |= {"fill[0]": int(words[0]) & mask}
+    push |= {"fill[1]": int(words[1 if len(element) == 8 else 0])}
+    for dim, (size, each) in enumerate(dims):
+        push |= {
+            f"in_size[{dim}]": size,
+            f"out_size[{dim}]": each.size,
+            f"start[{dim}]": each.start,
+        }
+    constants = {"LOCAL_X": WORKGROUP, "SIZE": x.dtype.itemsize}
+    constants |= {"MODE": MODES.index(mode)}
+    grid = linear_grid(words_of("remap", out), WORKGROUP)
+    words_of("remap", x)
+    return Dispatch("copy/remap", grid, push, constants)
+
+
+@_remap.vjp
+def _remap_vjp(grad: Tensor, x_spec: TensorSpec, maps: Maps, mode: str) -> Tensor:
+    if mode == "flip":
+        return _remap(grad, maps, mode)
+    back = tuple(Mapped(size, -each.start) for size, each in zip(x_spec.shape, maps))
+    if mode == "constant":
+        return _remap(grad, back, mode)
+    if mode == "circular" and grad.shape == x_spec.shape:
+        back = tuple(Mapped(m.size, m.start % m.size) for m in back)
+        return _remap(grad, back, mode)
+    for dim, (size, each) in enumerate(zip(x_spec.shape, maps)):
+        if each != (size, 0):
+            grad = _unpadded(grad, dim, size, -each.start, mode)
+    return grad
+
+
+def _unpadded(grad: Tensor, dim: int, size: int, before: int, mode: str) -> Tensor:
+    """Add the gradients of padding along one dimension to those of its sources."""
+    after = grad.shape[dim] - size - before
+    total = narrow(grad, dim, before, size)
+    left = narrow(grad, dim, 0, before)
+    right = narrow(grad, dim, before + size, after)
+    if mode == "replicate":
+        left = left.sum(dim, keepdim=True) if before else left
+        right = right.sum(dim, keepdim=True) if after else right
+        places = 0, size - 1
+    elif mode == "reflect":
+        left, right = flip(left, dim), flip(right, dim)
+        places = 1, size - 1 - after
+    else:
+        places = size - before, 0
+    for part, place in zip((left, right), places):
+        if part.shape[dim]:
+            total = add(total, _spread(part, dim, place, size))
+    return total
+
+
+def _spread(x: Tensor, dim: int, start: int, size: int) -> Tensor:
+    """Return zeros of `size` along a dimension, with `x` from `start` on."""
+    maps = [Mapped(each, 0) for each in x.shape]
+    maps[dim] = Mapped(size, -start)
+    return _remap(x, tuple(maps), "constant")
+
+
+@_remap.reference
+def _remap_reference(x: np.ndarray, maps: Maps, mode: str, fill: float) -> np.ndarray:
+    out = x
+    for dim, (size, each) in enumerate(zip(x.shape, maps)):
+        if each == (size, 0):
+            continue
+        at = each.start + np.arange(each.size)
+        if mode == "flip":
+            at = each.start - np.arange(each.size)
+        elif mode == "circular":
+            at = at % size
+        elif mode == "reflect":
+            at = size - 1 - np.abs(size - 1 - np.abs(at))
+        elif mode == "replicate":
+            at = np.clip(at, 0, size - 1)
+        inside = (at >= 0) & (at < size)
+        shape = (*out.shape[:dim], each.size, *out.shape[dim + 1 :])
+        result = np.full(shape, fill, x.dtype)
+        head = (slice(None),) * dim
+        result[(*head, inside)] = out[(*head, at[inside])]
+        out = result
+    return out
+
+
+def _mapped(
+    x: Tensor, changes: dict[int, Mapped], mode: str, fill: float = 0
+) -> Tensor:
+    """Return `x` with some dimensions mapped, in as many passes as the shader needs."""
+    maps = tuple(changes.get(dim, Mapped(size, 0)) for dim, size in enumerate(x.shape))
+    if not changes:
+        return lazy_copy(x)
+    if len(_merged(x.shape, maps)) > REMAP_DIMS:
+        first = dict(list(changes.items())[: len(changes) // 2])
+        rest = {dim: each for dim, each in changes.items() if dim not in first}
+        return _mapped(_mapped(x, first, mode, fill), rest, mode, fill)
+    return _remap(x, maps, mode, fill)
+
+
+def flip(x: Tensor, dims: int | Sequence[int]) -> Tensor:
+    """Return a copy with the order of elements reversed along dimensions."""
+    wanted = normalize_dims("flip", dims, x.ndim)
+    changes = {
+        dim: Mapped(x.shape[dim], x.shape[dim] - 1)
+        for dim in wanted
+        if x.shape[dim] > 1
+    }
+    return _mapped(x, changes, "flip")
+
+
+def rot90(x: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
+    """Return a copy with a plane rotated, its first dimension towards the second.
+
+    Parameters
+    ----------
+    x : Tensor
+        At least 2-D.
+    k : int, default 1
+        Turns; below 0 the other way round.
+    dims : sequence of int, default (0, 1)
+        The two dimensions of the plane.
+
+    Raises
+    ------
+    ShapeError
+        If `dims` are not two different dimensions.
+    """
+    dims, k = as_ints("rot90: dims", dims), as_int("rot90: k", k)
+    plane = [normalize_dim("rot90", dim, x.ndim) for dim in dims]
+    if len(plane) != 2 or plane[0] == plane[1]:
+        raise ShapeError(
+            f"rot90: dims are {dims}; they must be two different dimensions"
+        )
+    turns = k % 4
+    if turns == 0:
+        return lazy_copy(x)
+    if turns == 2:
+        return flip(x, plane)
+    return flip(transpose(x, plane[0], plane[1]), plane[0 if turns == 1 else 1])
+
+
+def roll(
+    x: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] | None = None
+) -> Tensor:
+    """Return a copy with elements moved along dimensions, around the ends.
+
+    Parameters
+    ----------
+    x : Tensor
+    shifts : int or sequence of int
+        How far, towards higher places if positive; one for each of `dims`.
+    dims : int, sequence of int or None
+        None rolls the flat tensor.
+
+    Raises
+    ------
+    ShapeError
+        If there are not as many shifts as dimensions.
+    """
+    if dims is None:
+        return reshape(roll(flatten(x), shifts, 0), x.shape)
+    given = as_int_or_ints("roll: shifts", shifts), as_int_or_ints("roll: dims", dims)
+    pushes, wanted = ((each,) if isinstance(each, int) else each for each in given)
+    if len(pushes) != len(wanted):
+        raise ShapeError(
+            f"roll: {len(pushes)} shifts for {len(wanted)} dimensions; there must be"
+            " one for each"
+        )
+    total: dict[int, int] = {}
+    for push, dim in zip(pushes, wanted):
+        at = normalize_dim("roll", dim, x.ndim)
+        total[at] = total.get(at, 0) + push
+    changes = {
+        dim: Mapped(x.shape[dim], -push % x.shape[dim])
+        for dim, push in total.items()
+        if x.shape[dim] and push % x.shape[dim]
+    }
+    return _mapped(x, changes, "circular")
+
+
+def pad(
+    x: Tensor,
+    pad: Sequence[int],
+    mode: str = "constant",
+    value: float | None = None,
+) -> Tensor:
+    """Return a copy with elements added at, or taken off, both ends of dimensions.
+
+    Parameters
+    ----------
+    x : Tensor
+    pad : sequence of int
+        Elements added before and after, for the last dimension, then the one before
+        it, and so on. Below 0 they are taken off, with `mode` "constant" only.
+    mode : str
+        "constant": `value`; "reflect": the elements within, mirrored at the last one;
+        "replicate": the last one; "circular": those of the other end.
+    value : float or None
+        None means 0.
+
+    Raises
+    ------
+    ShapeError
+        If there are too many paddings, or more elements are added or taken off than
+        there are.
+    DTypeError
+        If the value is beyond an integer dtype.
+    """
+    pad = as_ints("pad: pad", pad)
+    pairs = list(zip(pad[0::2], pad[1::2]))
+    if mode not in MODES[:4]:
+        raise ShapeError(f"pad: mode is {mode!r}; it must be one of {MODES[:4]}")
+    if len(pad) % 2 or len(pairs) > x.ndim:
+        raise ShapeError(
+            f"pad: {len(pad)} paddings for {x.ndim} dimensions; there must be two for"
+            " each, or for the last ones"
+        )
+    changes = {}
+    for back, (before, after) in enumerate(pairs, start=1):
+        dim, size = x.ndim - back, x.shape[-back]
+        _check_padding(mode, dim, size, before, after)
+        if before or after:
+            changes[dim] = Mapped(size + before + after, -before)
+    sizes = dict(enumerate(x.shape)) | {dim: m.size for dim, m in changes.items()}
+    check_numel("pad", tuple(sizes.values()))
+    fill = number("pad", x.dtype, 0 if value is None else value)
+    return _mapped(x, changes, mode, fill)
+
+
+def _check_padding(mode: str, dim: int, size: int, before: int, after: int) -> None:
+    """Raise `ShapeError` if a dimension cannot be padded so."""
+    most = {"reflect": size - 1, "circular": size}.get(mode, max(before, after, 0))
+    least = -size if mode == "constant" else 0
+    enough = size > 0 or mode == "constant" or not (before or after)
+    if min(before, after) < least or max(before, after) > most or not enough:
+        raise ShapeError(
+            f"pad: ({before}, {after}) for dimension {dim} of size {size} in mode"
+            f" {mode!r}; there are not enough elements"
+        )
+    if size + before + after < 0:
+        raise ShapeError(
+            f"pad: ({before}, {after}) takes more than the {size} elements of dimension"
+            f" {dim}"
+        )
+
+
+def repeat(x: Tensor, *repeats: int | Sequence[int]) -> Tensor:
+    """Return copies of the tensor side by side.
+
+    Parameters
+    ----------
+    x : Tensor
+    *repeats : int or sequence of int
+        How often along each dimension; more numbers than dimensions add dimensions in
+        front.
+
+    Raises
+    ------
+    ShapeError
+        If there are fewer numbers than dimensions, or one is below 0.
+    """
+    times = _numbers("repeat: repeats", repeats)
+    if len(times) < x.ndim or min(times, default=0) < 0:
+        raise ShapeError(
+            f"repeat: {times} for a tensor of shape {x.shape}; there must be a number"
+            " of at least 0 for each dimension"
+        )
+    sizes = (1,) * (len(times) - x.ndim) + x.shape
+    if all(each == 1 for each in times):
+        return unshared(reshape(x, sizes), x)
+    # (a, b) -> (1, a, 1, b) -> (m, a, n, b) -> (m a, n b)
+    apart = reshape(x, tuple(n for size in sizes for n in (1, size)))
+    wide = expand(apart, tuple(n for pair in zip(times, sizes) for n in pair))
+    return unshared(reshape(wide, tuple(n * size for n, size in zip(times, sizes))), x)
+
+
+def tile(x: Tensor, *dims: int | Sequence[int]) -> Tensor:
+    """Return copies side by side; missing numbers in front mean 1, as in NumPy."""
+    times = _numbers("tile: dims", dims)
+    return repeat(x, (1,) * (x.ndim - len(times)) + times)
+
+
+def _numbers(where: str, values: tuple[int | Sequence[int], ...]) -> tuple[int, ...]:
+    """Return ints given as several or as one sequence."""
+    return as_ints(where, as_shape(values))

@@ -1,0 +1,333 @@
+"""Parts of a tensor as views, and tensors with a part replaced."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...base.dtype import ANY
+from ...base.errors import DTypeError, ShapeError
+from ...base.shape import (
+    Layout,
+    Shape,
+    TensorSpec,
+    ceil_div,
+    collapse,
+    contiguous_strides,
+    normalize_dim,
+)
+from ...base.validation import as_int, as_int_or_ints
+from ...dispatch.primitive import movement, primitive
+from ...eager.base_tensor import strided
+from ...ir.kernel_call import Dispatch, Placed, linear_grid
+from ..source import fill_like
+from ..view import reshape
+
+if TYPE_CHECKING:
+    from vkbackend import DeviceInfo
+
+    from ...tensor.tensor import Tensor
+
+PLACE_DIMS = 6
+WORKGROUP = 256
+MOST_WORDS = 1 << 32
+"""Words of four bytes, and elements, that the kernels here count in 32 bits."""
+
+
+def words_of(name: str, spec: TensorSpec) -> int:
+    """Return how many 32-bit words hold a tensor.
+
+    Raises
+    ------
+    ShapeError
+        If a kernel cannot count its words or elements in 32 bits.
+    """
+    words = ceil_div(spec.numel * spec.dtype.itemsize, 4)
+    if max(words, spec.numel) >= MOST_WORDS:
+        raise ShapeError(
+            f"{name}: shape {spec.shape} has {spec.numel} elements of"
+            f" {spec.dtype.itemsize} bytes; devices take less than {MOST_WORDS}"
+            " elements and 32-bit words"
+        )
+    return words
+
+
+@movement(dtypes=ANY)
+def _slice(x: Tensor, starts: Shape, steps: Shape, sizes: Shape) -> Tensor:
+    """Return a view of every `steps`-th element from `starts`, `sizes` of them.
+
+    Its gradient rule is in `slice_vjp`.
+    """
+
+
+@_slice.layout
+def _slice_layout(layout: Layout, starts: Shape, steps: Shape, sizes: Shape) -> Layout:
+    offset = sum(start * stride for start, stride in zip(starts, layout.strides))
+    strides = tuple(step * stride for step, stride in zip(steps, layout.strides))
+    return Layout(sizes, strides, layout.offset + offset)
+
+
+@primitive(dtypes=ANY)
+def place(base: Tensor, source: Tensor, layout: Layout) -> Tensor:
+    """Return `base` with the elements that `layout` chooses taken from `source`.
+
+    Parameters
+    ----------
+    base : Tensor
+        Everything else.
+    source : Tensor, shape `layout.shape`, same dtype
+        The new elements.
+    layout : Layout
+        Where they go, over the row-major elements of `base`; no element twice.
+
+    Raises
+    ------
+    ShapeError
+        If elements of the layout overlap, or it has more than 6 dimensions.
+    DTypeError
+        If the dtypes differ.
+    """
+
+
+@place.spec
+def place_spec(base: TensorSpec, source: TensorSpec, layout: Layout) -> TensorSpec:
+    if base.dtype is not source.dtype:
+        raise DTypeError(
+            f"place: base is {base.dtype.name} and source {source.dtype.name};"
+            " they must be the same"
+        )
+    _nested(layout)
+    return base
+
+
+def _nested(layout: Layout) -> list[tuple[int, int, int]]:
+    """Return (size, stride, stride in the source) from the longest stride down.
+
+    Division by each stride in turn then recovers the coordinates from an offset.
+    """
+    if layout.numel == 0:
+        return [(0, 1, 0)]
+    sources = contiguous_strides(layout.shape)
+    merged = collapse(layout.shape, [layout.strides, sources])
+    dims = sorted(
+        (
+            (stride, size, source)
+            for size, stride, source in zip(merged.shape, *merged.strides)
+            if size != 1
+        ),
+        reverse=True,
+    )
+    reach = 0
+    for stride, size, _ in reversed(dims):
+        if stride <= reach:
+            raise ShapeError(
+                f"place: elements of shape {layout.shape} with strides {layout.strides}"
+                " share memory; change a copy instead"
+            )
+        reach += (size - 1) * stride
+    if len(dims) > PLACE_DIMS:
+        raise ShapeError(
+            f"place: the region has {len(dims)} dimensions; at most {PLACE_DIMS} are"
+            " possible"
+        )
+    return [(size, stride, source) for stride, size, source in dims]
+
+
+@place.kernel
+def place_kernel(
+    gpu: DeviceInfo, base: Placed, source: Placed, layout: Layout
+) -> Dispatch:
+    dims = _nested(layout)
+    dims += [(1, 1, 0)] * (PLACE_DIMS - len(dims))
+    push: dict[str, int | str] = {"base": "base", "source": "source", "result": "out"}
+    push |= {"count": base.numel, "offset": layout.offset}
+    for k, (size, stride, step) in enumerate(dims):
+        push |= {f"size[{k}]": size, f"stride[{k}]": stride, f"step[{k}]": step}
+    grid = linear_grid(words_of("place", base), WORKGROUP)
+    constants = {"LOCAL_X": WORKGROUP, "SIZE": base.dtype.itemsize}
+    return Dispatch("copy/slice_update", grid, push, constants)
+
+
+@place.vjp
+def place_vjp(
+    grad: Tensor, source_spec: TensorSpec, layout: Layout
+) -> tuple[Tensor, Tensor]:
+    zeros = fill_like(grad, source_spec.shape, 0, source_spec.dtype)
+    return place(grad, zeros, layout), _restride(grad, layout)
+
+
+@place.reference
+def place_reference(base: np.ndarray, source: np.ndarray, layout: Layout) -> np.ndarray:
+    out = base.copy()
+    strided(out.reshape(-1), layout)[...] = source
+    return out
+
+
+@movement(dtypes=ANY)
+def _restride(x: Tensor, layout: Layout) -> Tensor:
+    """Return a view of the row-major elements of `x` by a layout of their own."""
+
+
+@_restride.layout
+def _restride_layout(own: Layout, layout: Layout) -> Layout | None:
+    if not own.is_contiguous:
+        return None
+    return layout._replace(offset=layout.offset + own.offset)
+
+
+@_restride.vjp
+def _restride_vjp(grad: Tensor, x_spec: TensorSpec, layout: Layout) -> Tensor:
+    return place(fill_like(grad, x_spec.shape, 0, x_spec.dtype), grad, layout)
+
+
+def slices(x: Tensor, starts: Shape, steps: Shape, sizes: Shape) -> Tensor:
+    """Return a view of a slice of every dimension, which must be within it."""
+    if sizes == x.shape:
+        return x
+    return _slice(x, starts, steps, sizes)
+
+
+def narrow(x: Tensor, dim: int, start: int, length: int) -> Tensor:
+    """Return a view of `length` neighbours along one dimension, from `start` on.
+
+    Raises
+    ------
+    ShapeError
+        If the dimension does not have them.
+    """
+    at = normalize_dim("narrow", dim, x.ndim)
+    start, length = as_int("narrow: start", start), as_int("narrow: length", length)
+    first = start + x.shape[at] if start < 0 else start
+    if not (0 <= first and 0 <= length <= x.shape[at] - first):
+        raise ShapeError(
+            f"narrow: {length} elements from {start} on are not within dimension {at},"
+            f" which has size {x.shape[at]}"
+        )
+    starts, sizes = [0] * x.ndim, list(x.shape)
+    starts[at], sizes[at] = first, length
+    return _slice(x, tuple(starts), (1,) * x.ndim, tuple(sizes))
+
+
+def select(x: Tensor, dim: int, index: int) -> Tensor:
+    """Return a view of one place along a dimension, which is dropped.
+
+    Raises
+    ------
+    ShapeError
+        If the dimension does not have it.
+    """
+    at = normalize_dim("select", dim, x.ndim)
+    place = normalize_place("select", index, at, x.shape)
+    part = narrow(x, at, place, 1)
+    return reshape(part, (*x.shape[:at], *x.shape[at + 1 :]))
+
+
+def normalize_place(name: str, index: int, dim: int, shape: Shape) -> int:
+    """Return a place along a dimension counted from the front.
+
+    Raises
+    ------
+    ShapeError
+        If the dimension does not have it.
+    """
+    index = as_int(f"{name}: index", index)
+    if not -shape[dim] <= index < shape[dim]:
+        raise ShapeError(
+            f"{name}: {index} is out of range: dimension {dim} has size {shape[dim]}"
+        )
+    return index % shape[dim]
+
+
+def unbind(x: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
+    """Return views of every place along a dimension, which is dropped."""
+    at = normalize_dim("unbind", dim, x.ndim)
+    return tuple(select(x, at, place) for place in range(x.shape[at]))
+
+
+def split(
+    x: Tensor, split_size: int | Sequence[int], dim: int = 0
+) -> tuple[Tensor, ...]:
+    """Return views of neighbouring parts along a dimension.
+
+    Parameters
+    ----------
+    x : Tensor
+    split_size : int or sequence of int
+        Size of each part, the last of which may be smaller, or the sizes of all.
+    dim : int, default 0
+
+    Raises
+    ------
+    ShapeError
+        If a size is below 0, or sizes do not add up to the dimension's.
+    """
+    at = normalize_dim("split", dim, x.ndim)
+    whole = x.shape[at]
+    each = as_int_or_ints("split: split_size", split_size)
+    if isinstance(each, tuple):
+        sizes = list(each)
+    else:
+        if each < 0 or (each == 0 and whole > 0):
+            raise ShapeError(f"split: split_size is {each}; it must be at least 1")
+        count = max(1, ceil_div(whole, each)) if each else 1
+        sizes = [max(0, min(each, whole - part * each)) for part in range(count)]
+    if math.fsum(sizes) != whole or min(sizes, default=0) < 0:
+        raise ShapeError(
+            f"split: sizes {sizes} do not add up to {whole}, the size of dimension {at}"
+        )
+    ends = np.cumsum(sizes, dtype=np.int64)
+    return tuple(narrow(x, at, int(end) - size, size) for end, size in zip(ends, sizes))
+
+
+def chunk(x: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """Return views of at most `chunks` parts along a dimension, the last one smaller.
+
+    Raises
+    ------
+    ShapeError
+        If `chunks` is below 1.
+    """
+    at = normalize_dim("chunk", dim, x.ndim)
+    chunks = as_int("chunk: chunks", chunks)
+    if chunks < 1:
+        raise ShapeError(f"chunk: chunks is {chunks}; it must be at least 1")
+    if x.shape[at] == 0:
+        return tuple(x for _ in range(chunks))
+    return split(x, ceil_div(x.shape[at], chunks), at)
+
+
+def tensor_split(
+    x: Tensor, indices_or_sections: int | Sequence[int], dim: int = 0
+) -> tuple[Tensor, ...]:
+    """Return views of parts along a dimension, as `numpy.array_split` makes them.
+
+    Parameters
+    ----------
+    x : Tensor
+    indices_or_sections : int or sequence of int
+        Number of parts, the first of which are larger by one where they must be, or
+        where the second and later parts start.
+    dim : int, default 0
+
+    Raises
+    ------
+    ShapeError
+        If the number of parts is below 1.
+    """
+    at = normalize_dim("tensor_split", dim, x.ndim)
+    whole = x.shape[at]
+    parts = as_int_or_ints("tensor_split: indices_or_sections", indices_or_sections)
+    if isinstance(parts, tuple):
+        cuts = [slice(None, place).indices(whole)[1] for place in parts]
+    else:
+        if parts < 1:
+            raise ShapeError(f"tensor_split: {parts} parts; at least 1 is possible")
+        cuts = [
+            part * (whole // parts) + min(part, whole % parts)
+            for part in range(1, parts)
+        ]
+    bounds = zip([0, *cuts], [*cuts, whole])
+    return tuple(narrow(x, at, start, max(0, end - start)) for start, end in bounds)

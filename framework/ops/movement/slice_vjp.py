@@ -1,0 +1,60 @@
+"""The gradient of slices: parts of a gradient, put together where they all are.
+
+It stands apart from `slice`, where slices are declared, because it joins tensors, and
+joining needs slices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ...autograd.partial_grad import Part, Parts
+from ...base.shape import Layout, Shape, TensorSpec
+from ..source import fill_like
+from .concat import cat
+from .slice import _slice, _slice_layout, place
+
+if TYPE_CHECKING:
+    from ...tensor.tensor import Tensor
+
+
+@_slice.vjp
+def _slice_vjp(
+    grad: Tensor, x_spec: TensorSpec, starts: Shape, steps: Shape
+) -> Tensor | Parts:
+    if all(step == 1 for step in steps):
+        return Parts(x_spec, [Part(grad, starts)], _put)
+    return _placed(x_spec, grad, starts, steps)
+
+
+def _placed(spec: TensorSpec, grad: Tensor, starts: Shape, steps: Shape) -> Tensor:
+    """Return zeros with a gradient in its place."""
+    zeros = fill_like(grad, spec.shape, 0, spec.dtype)
+    chosen = _slice_layout(Layout.contiguous(spec.shape), starts, steps, grad.shape)
+    return place(zeros, grad, chosen)
+
+
+def _put(spec: TensorSpec, parts: Sequence[Part]) -> Tensor:
+    """Return the sum of parts: joined, where they are side by side and leave no gap."""
+    for dim in range(len(spec.shape)):
+        ordered = sorted(parts, key=lambda part: part.starts[dim])
+        if _tiles(spec.shape, ordered, dim):
+            return cat([part.grad for part in ordered], dim)
+    ones = (1,) * len(spec.shape)
+    total, *others = (_placed(spec, each.grad, each.starts, ones) for each in parts)
+    for other in others:
+        total = total + other
+    return total
+
+
+def _tiles(shape: Shape, parts: Sequence[Part], dim: int) -> bool:
+    """Return whether parts, in order, follow one another along a dimension."""
+    end = 0
+    for part in parts:
+        sizes = part.grad.shape
+        across = (*shape[:dim], sizes[dim], *shape[dim + 1 :])
+        if sizes != across or part.starts[dim] != end:
+            return False
+        end += sizes[dim]
+    return end == shape[dim]

@@ -1,0 +1,128 @@
+"""Copies of transposed views into row-major order, through shared memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from ...base.device import GpuDevice
+from ...base.dtype import ANY
+from ...base.shape import Layout, TensorSpec, ceil_div, collapse
+from ...dispatch.primitive import primitive
+from ...ir.kernel_call import MAX_GROUPS, Argument, Dispatch, Placed, fold_grid
+from ...kernels.reduce import MOST_ELEMENTS, WORKGROUP
+from ...kernels.shader_types import storage_defines
+from ..elementwise.unary import copy
+from ..reduce.common import in_storage
+
+if TYPE_CHECKING:
+    from vkbackend import DeviceInfo
+
+    from ...tensor.tensor import Tensor
+
+TILE = 64
+"""Elements of a side of the square that a workgroup copies."""
+
+LEAST = 16
+"""Elements of a side below which most of a square would be empty."""
+
+
+class Planes(NamedTuple):
+    """A layout in at most three dimensions, as the shader walks it.
+
+    Attributes
+    ----------
+    planes, rows, columns : int
+        Sizes of the result, row-major.
+    batch, step, line : int
+        Elements from one plane, row and column to the next.
+    """
+
+    planes: int
+    rows: int
+    columns: int
+    batch: int
+    step: int
+    line: int
+
+    @property
+    def is_transposed(self) -> bool:
+        """Whether reading along rows is better, and enough of them are there."""
+        return self.step == 1 < self.line and min(self.rows, self.columns) >= LEAST
+
+    @property
+    def is_of_pairs(self) -> bool:
+        """Whether two neighbours are read, and two written, at once."""
+        apart = self.rows, self.columns, self.line, self.batch
+        return self.step == 1 and all(each % 2 == 0 for each in apart)
+
+
+def planes_of(layout: Layout) -> Planes | None:
+    """Return a layout's planes; None if it has too many dimensions or elements."""
+    sizes, (strides,) = collapse(layout.shape, [layout.strides])
+    missing = 3 - len(sizes)
+    sizes, strides = (1,) * missing + sizes, (0,) * missing + strides
+    reach = 1 + sum((size - 1) * step for size, step in zip(sizes, strides))
+    if missing < 0 or sizes[0] > MAX_GROUPS or max(reach, layout.numel) > MOST_ELEMENTS:
+        return None
+    return Planes(*sizes, *strides)
+
+
+def reads_lines(gpu: DeviceInfo) -> bool:
+    """Return whether a device reads neighbouring elements together."""
+    return gpu.kind != "software"
+
+
+@primitive(dtypes=ANY, strided=True, typed="x")
+def _transposed_copy(x: Tensor) -> Tensor:
+    """Return a transposed view's elements in row-major order."""
+
+
+@_transposed_copy.spec
+def _transposed_copy_spec(x: TensorSpec) -> TensorSpec:
+    return x
+
+
+@_transposed_copy.kernel
+def _transposed_copy_kernel(gpu: DeviceInfo, x: Placed) -> Dispatch:
+    planes = planes_of(x.layout)
+    assert planes is not None, f"transposed_copy: {x.layout} has no planes"
+    push: dict[str, Argument] = {"x": "x", "out_": "out"}
+    push |= {"rows": planes.rows, "columns": planes.columns}
+    push |= {"line": planes.line, "batch": planes.batch}
+    size = min(WORKGROUP, gpu.max_workgroup_invocations)
+    if x.dtype.itemsize == 2 and planes.is_of_pairs and x.layout.offset % 2 == 0:
+        tiles = ceil_div(planes.rows, 2 * TILE) * ceil_div(planes.columns, TILE)
+        grid = fold_grid(tiles, planes.planes)
+        return Dispatch("copy/transpose_16bit", grid, push, {"LOCAL_X": size})
+    push["step"] = planes.step
+    tiles = ceil_div(planes.rows, TILE) * ceil_div(planes.columns, TILE)
+    return Dispatch(
+        "copy/transpose",
+        fold_grid(tiles, planes.planes),
+        push,
+        {"LOCAL_X": size},
+        storage_defines(x.dtype),
+    )
+
+
+@_transposed_copy.vjp
+def _transposed_copy_vjp(grad: Tensor) -> Tensor:
+    return grad
+
+
+@_transposed_copy.reference
+def _transposed_copy_reference(x: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(x)
+
+
+def row_major(x: Tensor) -> Tensor:
+    """Return a copy of the elements in row-major order."""
+    device = x.device
+    if not isinstance(device, GpuDevice) or not reads_lines(device.gpu.info):
+        return copy(x)
+    planes = planes_of(x.layout)
+    if planes is None or not planes.is_transposed or in_storage(x) is not x:
+        return copy(x)
+    return _transposed_copy(x)

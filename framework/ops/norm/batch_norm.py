@@ -1,0 +1,288 @@
+"""Normalisation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...autograd.engine import is_grad_enabled
+from ...base.dtype import FLOAT, float32, float64
+from ...base.errors import ShapeError
+from ...base.shape import TensorSpec, ceil_div
+from ...dispatch.autocast_policy import in_float32
+from ...dispatch.primitive import composite, primitive
+from ...ir.kernel_call import Dispatch, Placed, check_rounds, divisor, fold_grid
+from ...kernels.shader_types import check_float, statistic_dtype, storage_defines
+from ..elementwise.compare import clamp_min
+from ..elementwise.unary import rsqrt, square
+from ..reduce.common import as_dtype_of
+from ..reduce.sum import mean as average
+from ..reduce.sum import sum
+from ..reduce.variance import norm
+from ..source import fill_like
+from ..view import reshape
+
+if TYPE_CHECKING:
+    from vkbackend import DeviceInfo
+
+    from ...tensor.tensor import Tensor
+
+
+CHANNEL_WORKGROUP = 1024
+"""Invocations that share a channel on a GPU: channels are few, so many of them."""
+
+
+@primitive(dtypes=FLOAT, outputs=("mean", "variance"), typed="x")
+def batch_norm_moments(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Return mean and biased variance of each channel.
+
+    Parameters
+    ----------
+    x : Tensor, shape (batch, channels, inner)
+
+    Returns
+    -------
+    tuple of Tensor, shape (channels,)
+        Two passes over the data, so nothing cancels.
+    """
+
+
+@batch_norm_moments.spec
+def batch_norm_moments_spec(x: TensorSpec) -> tuple[TensorSpec, TensorSpec]:
+    channels = TensorSpec((x.shape[1],), statistic_dtype(x.dtype))
+    return channels, channels
+
+
+@batch_norm_moments.kernel
+def batch_norm_moments_kernel(gpu: DeviceInfo, x: Placed) -> Dispatch:
+    push: dict[str, int | str] = {"x": "x", "mean": "mean", "variance": "variance"}
+    return _per_channel(gpu, "norm/batch_norm_stats", x, push)
+
+
+def _per_channel(
+    gpu: DeviceInfo, kernel: str, x: Placed, push: dict[str, int | str]
+) -> Dispatch:
+    """Return a dispatch with one workgroup per channel."""
+    batch, channels, inner = x.shape
+    magic, shift = divisor(inner)
+    push |= {"batch": batch, "channels": channels, "inner": inner}
+    push |= {"inner_magic": magic, "inner_shift": shift}
+    size = gpu.subgroup_size if gpu.kind == "software" else CHANNEL_WORKGROUP
+    check_rounds(gpu, "batch_norm", ceil_div(batch * inner, size))
+    defines = storage_defines(x.dtype)
+    return Dispatch(kernel, fold_grid(channels), push, {"LOCAL_X": size}, defines)
+
+
+@batch_norm_moments.reference
+def batch_norm_moments_reference(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    return x.mean(axis=(0, 2)), x.var(axis=(0, 2))
+
+
+_STATISTIC = (float32, float64)
+
+
+@primitive(
+    dtypes={
+        "grad_out": FLOAT,
+        "x": FLOAT,
+        "mean": _STATISTIC,
+        "inverse_std": _STATISTIC,
+    },
+    outputs=("sum_grad", "sum_grad_normalized"),
+    typed="x",
+)
+def batch_norm_sums(
+    grad_out: Tensor, x: Tensor, mean: Tensor, inverse_std: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Return, per channel, the sums of `grad_out` and of it times normalised `x`."""
+
+
+@batch_norm_sums.spec
+def batch_norm_sums_spec(
+    grad_out: TensorSpec, x: TensorSpec, mean: TensorSpec, inverse_std: TensorSpec
+) -> tuple[TensorSpec, TensorSpec]:
+    return mean, mean
+
+
+@batch_norm_sums.kernel
+def batch_norm_sums_kernel(
+    gpu: DeviceInfo, grad_out: Placed, x: Placed, mean: Placed, inverse_std: Placed
+) -> Dispatch:
+    push: dict[str, int | str] = {"grad": "grad_out"}
+    names = ("x", "mean", "inverse_std", "sum_grad", "sum_grad_normalized")
+    push.update({name: name for name in names})
+    return _per_channel(gpu, "norm/batch_norm_vjp", x, push)
+
+
+@batch_norm_sums.reference
+def batch_norm_sums_reference(
+    grad_out: np.ndarray, x: np.ndarray, mean: np.ndarray, inverse_std: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    normalized = (x - mean[:, None]) * inverse_std[:, None]
+    return grad_out.sum(axis=(0, 2)), (grad_out * normalized).sum(axis=(0, 2))
+
+
+@composite(dtypes=FLOAT, outputs=("out", "mean", "variance", "inverse_std"))
+def _batch_norm_train(
+    x: Tensor, weight: Tensor, bias: Tensor, eps: float
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Normalise (batch, channels, inner) with the batch's own statistics."""
+    mean, variance = batch_norm_moments(x)
+    inverse_std = rsqrt(variance + eps)
+    scale = inverse_std * weight
+    out = (x - _channels(mean)) * _channels(scale) + _channels(bias)
+    return out.to(x.dtype), mean, variance, inverse_std
+
+
+@_batch_norm_train.vjp
+def _batch_norm_train_vjp(
+    grad: Tensor,
+    x: Tensor,
+    weight: Tensor,
+    mean: Tensor,
+    inverse_std: Tensor,
+    eps: float,
+) -> tuple[Tensor, Tensor, Tensor]:
+    if is_grad_enabled():
+        return _differentiable_vjp(grad, x, weight, eps)
+    count = x.shape[0] * x.shape[2]
+    sum_grad, sum_normalized = batch_norm_sums(grad, x, mean, inverse_std)
+    normalized = (x - _channels(mean)) * _channels(inverse_std)
+    centred = grad - _channels(sum_grad * (1.0 / count))
+    centred = centred - normalized * _channels(sum_normalized * (1.0 / count))
+    return centred * _channels(inverse_std * weight), sum_normalized, sum_grad
+
+
+def _differentiable_vjp(
+    grad: Tensor, x: Tensor, weight: Tensor, eps: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the gradients by ops that have gradients themselves."""
+    wide = as_dtype_of(x, statistic_dtype(x.dtype))
+    apart = wide - average(wide, (0, 2), keepdim=True)
+    inverse_std = rsqrt(average(square(apart), (0, 2), keepdim=True) + eps)
+    y = apart * inverse_std
+    centred = grad - average(grad, (0, 2), keepdim=True)
+    centred = centred - y * average(grad * y, (0, 2), keepdim=True)
+    grad_x = centred * inverse_std * _channels(weight)
+    return grad_x, sum(grad * y, (0, 2)), sum(grad, (0, 2))
+
+
+def _channels(x: Tensor) -> Tensor:
+    """Return per-channel numbers so that they broadcast over the inner dimension."""
+    return reshape(x, (x.numel(), 1))
+
+
+def batch_norm(
+    x: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    *,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Return each channel normalised to mean 0 and variance 1, then scaled and shifted.
+
+    Parameters
+    ----------
+    x : Tensor, shape (batch, channels) or (batch, channels, ...)
+        Float. Statistics of 16-bit floats are computed in float32.
+    running_mean, running_var : Tensor, shape (channels,), or None
+        Statistics used when not training; when training they are updated in place by
+        `momentum`, the variance with the unbiased estimate.
+    weight, bias : Tensor, shape (channels,), or None
+        Scale and shift; None means 1 and 0.
+    training : bool, default False
+        Normalise with the batch's statistics.
+    momentum : float, default 0.1
+        Share of the new statistics in the running ones.
+    eps : float, default 1e-5
+        Added to the variance.
+
+    Returns
+    -------
+    Tensor, shape of `x`
+
+    Raises
+    ------
+    ShapeError
+        If `x` has fewer than two dimensions, training sees fewer than two values per
+        channel, or statistics are missing when not training.
+
+    Notes
+    -----
+    Source: Ioffe and Szegedy, arXiv:1502.03167.
+    """
+    if x.ndim < 2:
+        raise ShapeError(
+            f"batch_norm: x is {x.shape}; it must be (batch, channels, ...)"
+        )
+    flat = reshape(x, (x.shape[0], x.shape[1], _inner(x.shape)))
+    channels = x.shape[1]
+    scale = fill_like(x, (channels,), 1, x.dtype) if weight is None else weight
+    shift = fill_like(x, (channels,), 0, x.dtype) if bias is None else bias
+    if not training:
+        if running_mean is None or running_var is None:
+            raise ShapeError(
+                "batch_norm: not training needs running_mean and running_var"
+            )
+        factor = rsqrt(running_var + eps) * scale
+        out = (flat - _channels(running_mean)) * _channels(factor) + _channels(shift)
+        return reshape(out.to(x.dtype), x.shape)
+    count = flat.shape[0] * flat.shape[2]
+    if count < 2:
+        raise ShapeError(
+            "batch_norm: training needs at least two values per channel;"
+            f" x is {x.shape}"
+        )
+    out, mean, variance, _ = _batch_norm_train(flat, scale, shift, eps)
+    unbiased = variance * (count / (count - 1))
+    update_running(running_mean, running_var, mean, unbiased, momentum)
+    return reshape(out, x.shape)
+
+
+def update_running(
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    mean: Tensor,
+    variance: Tensor,
+    momentum: float,
+) -> None:
+    """Move running statistics, where there are some, towards new ones."""
+    for running, new in ((running_mean, mean), (running_var, variance)):
+        if running is not None:
+            running.copy_(running * (1.0 - momentum) + new.detach() * momentum)
+
+
+def _inner(shape: tuple[int, ...]) -> int:
+    size = 1
+    for each in shape[2:]:
+        size *= each
+    return size
+
+
+@in_float32
+def normalize(
+    x: Tensor, p: float = 2.0, dim: int | tuple[int, ...] = 1, eps: float = 1e-12
+) -> Tensor:
+    """Return vectors divided by their norms, so that their norm is 1.
+
+    Parameters
+    ----------
+    x : Tensor, float
+    p : float, default 2
+        Which norm: (sum of abs(x) ** p) ** (1 / p).
+    dim : int or tuple of int, default 1
+        Dimensions along which the vectors lie.
+    eps : float, default 1e-12
+        Least number to divide by.
+
+    Returns
+    -------
+    Tensor, shape and dtype of `x`
+    """
+    check_float("normalize", x)
+    return x / clamp_min(norm(x, p, dim, keepdim=True), eps)

@@ -1,0 +1,358 @@
+"""Softmax, its logarithm, and the logarithm of sums of exponentials."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...base.dtype import FLOAT, SINGLE, DTypeLike, as_dtype
+from ...base.shape import TensorSpec, ceil_div, normalize_dim, normalize_dims
+from ...dispatch.autocast_policy import in_float32
+from ...dispatch.primitive import composite, primitive
+from ...ir.kernel_call import Argument, Dispatch, Placed, check_rounds, fold_grid
+from ...kernels.reduce import (
+    group_tile,
+    group_tiles,
+    kept_shape,
+    need_countable,
+    reduce_dispatches,
+    stateful,
+)
+from ...kernels.rowwise import RowTile, is_composed, least_quads, row_tile, row_tiles
+from ...kernels.shader_types import check_float, statistic_dtype, storage_defines
+from ..elementwise.compare import where
+from ..elementwise.exponential import exp, log
+from ..indexing.gather import rows_of
+from ..reduce.common import as_dtype_of, in_storage, readable
+from ..reduce.minmax import amax
+from ..reduce.sum import Dims, finish, nothing, sum
+from ..view import reshape
+
+if TYPE_CHECKING:
+    from vkbackend import DeviceInfo
+
+    from ...tensor.tensor import Tensor
+
+Ways = dict[str, Callable[[], Dispatch]]
+
+_QUADS = {
+    "norm/softmax": "norm/softmax_registers",
+    "norm/softmax_vjp": "norm/softmax_vjp_registers",
+}
+"""The kernels that hold whole rows, where they fit."""
+
+MOST_KEPT = 16
+"""Elements of a row that an invocation holds in registers; a multiple of four."""
+
+
+def _rows_dispatch(
+    gpu: DeviceInfo,
+    kernel: str,
+    push: dict[str, Argument],
+    x: Placed,
+    logarithm: bool,
+    held: int,
+) -> Dispatch:
+    """Return the dispatch of a kernel over the rows of (outer, count, inner).
+
+    `held` is how many rows it reads for each that it writes.
+    """
+    outer, count, inner = x.shape
+    least = least_quads(x.dtype, count, 2) if held == 1 else 2
+    tile = row_tile(gpu, x.dtype, count, held, least) if inner == 1 else None
+    if tile is not None:
+        return _holding(kernel, push, x, logarithm, tile)
+    groups = group_tile(gpu, outer * inner, count, inner > 1)
+    return _walking(gpu, kernel, push, x, logarithm, groups)
+
+
+def _rows_candidates(
+    gpu: DeviceInfo,
+    kernel: str,
+    push: dict[str, Argument],
+    x: Placed,
+    logarithm: bool,
+    held: int,
+) -> Ways:
+    """Return other dispatches than that of `_rows_dispatch`, by name."""
+    rows, count, inner = x.shape
+    if inner > 1:
+        return {}
+    ways: Ways = {
+        name: functools.partial(_holding, kernel, push, x, logarithm, tile)
+        for name, tile in row_tiles(gpu, x.dtype, count, held).items()
+    }
+    for name, groups in group_tiles(gpu, rows, count).items():
+        ways[name] = functools.partial(
+            _walking, gpu, kernel, push, x, logarithm, groups
+        )
+    return ways
+
+
+def _holding(
+    kernel: str, push: dict[str, Argument], x: Placed, logarithm: bool, tile: RowTile
+) -> Dispatch:
+    """Return the dispatch of the kernel that holds whole rows."""
+    need_countable(kernel, x)
+    rows, count, _ = x.shape
+    return Dispatch(
+        _QUADS[kernel],
+        tile.grid(rows),
+        push | {"rows": rows, "count": count},
+        {**tile.constants, "LOGARITHM": int(logarithm)},
+        storage_defines(x.dtype),
+    )
+
+
+def _walking(
+    gpu: DeviceInfo,
+    kernel: str,
+    push: dict[str, Argument],
+    x: Placed,
+    logarithm: bool,
+    groups: tuple[int, int, int],
+) -> Dispatch:
+    """Return the dispatch of the kernel whose invocations take elements in turn."""
+    need_countable(kernel, x)
+    outer, count, inner = x.shape
+    rows = outer * inner
+    group, per_workgroup, side_by_side = groups
+    rounds = ceil_div(count, group)
+    check_rounds(gpu, kernel, 2 * rounds)
+    kept = 0
+    if gpu.kind != "software" and rounds <= MOST_KEPT:
+        kept = max(4, 1 << (rounds - 1).bit_length())
+    constants = {"LOCAL_X": group * per_workgroup, "GROUP": group, "KEPT": kept}
+    constants |= {"OUTPUTS_FAST": side_by_side, "LOGARITHM": int(logarithm)}
+    words: dict[str, Argument] = {"rows": rows, "count": count, "inner": inner}
+    grid = fold_grid(ceil_div(rows, per_workgroup))
+    return Dispatch(kernel, grid, push | words, constants, storage_defines(x.dtype))
+
+
+# GLSL has no exponential of doubles.
+@primitive(dtypes=FLOAT, device_dtypes=SINGLE, typed="x")
+def _softmax(x: Tensor, logarithm: bool) -> Tensor:
+    """Return softmax along the middle of three dimensions, or its logarithm."""
+
+
+@_softmax.spec
+def _softmax_spec(x: TensorSpec, logarithm: bool) -> TensorSpec:
+    return x
+
+
+@_softmax.kernel
+def _softmax_kernel(gpu: DeviceInfo, x: Placed, logarithm: bool) -> Dispatch:
+    push: dict[str, Argument] = {"x": "x", "out_": "out"}
+    return _rows_dispatch(gpu, "norm/softmax", push, x, logarithm, 1)
+
+
+@_softmax.candidates
+def _softmax_candidates(gpu: DeviceInfo, x: Placed, logarithm: bool) -> Ways:
+    push: dict[str, Argument] = {"x": "x", "out_": "out"}
+    return _rows_candidates(gpu, "norm/softmax", push, x, logarithm, 1)
+
+
+@_softmax.vjp
+def _softmax_vjp(grad: Tensor, out: Tensor, logarithm: bool) -> Tensor:
+    return _softmax_grad(grad, out, logarithm)
+
+
+@composite(dtypes=FLOAT)
+def _composed_softmax(x: Tensor, logarithm: bool) -> Tensor:
+    """Return softmax along the last dimension by ops that become one kernel."""
+    wide = as_dtype_of(x, statistic_dtype(x.dtype))
+    apart = wide - amax(wide, -1, keepdim=True)
+    powers = exp(apart)
+    sums = sum(powers, -1, keepdim=True)
+    return as_dtype_of(apart - log(sums) if logarithm else powers / sums, x.dtype)
+
+
+@_composed_softmax.vjp
+def _composed_softmax_vjp(grad: Tensor, out: Tensor, logarithm: bool) -> Tensor:
+    grad, wide = (as_dtype_of(each, statistic_dtype(out.dtype)) for each in (grad, out))
+    if logarithm:
+        found = grad - exp(wide) * sum(grad, -1, keepdim=True)
+    else:
+        found = wide * (grad - sum(grad * wide, -1, keepdim=True))
+    return as_dtype_of(found, out.dtype)
+
+
+@_softmax.reference
+def _softmax_reference(x: np.ndarray, logarithm: bool) -> np.ndarray:
+    apart = x - x.max(axis=1, keepdims=True)
+    powers = np.exp(apart)
+    sums = powers.sum(axis=1, keepdims=True)
+    return apart - np.log(sums) if logarithm else powers / sums
+
+
+@primitive(dtypes=FLOAT, device_dtypes=SINGLE, typed="y")
+def _softmax_grad(incoming: Tensor, y: Tensor, logarithm: bool) -> Tensor:
+    """Return the gradient of `_softmax`, whose result is `y`."""
+
+
+@_softmax_grad.spec
+def _softmax_grad_spec(
+    incoming: TensorSpec, y: TensorSpec, logarithm: bool
+) -> TensorSpec:
+    return y
+
+
+@_softmax_grad.kernel
+def _softmax_grad_kernel(
+    gpu: DeviceInfo, incoming: Placed, y: Placed, logarithm: bool
+) -> Dispatch:
+    push: dict[str, Argument] = {"grad": "incoming", "y": "y", "out_": "out"}
+    return _rows_dispatch(gpu, "norm/softmax_vjp", push, y, logarithm, 2)
+
+
+@_softmax_grad.candidates
+def _softmax_grad_candidates(
+    gpu: DeviceInfo, incoming: Placed, y: Placed, logarithm: bool
+) -> Ways:
+    push: dict[str, Argument] = {"grad": "incoming", "y": "y", "out_": "out"}
+    return _rows_candidates(gpu, "norm/softmax_vjp", push, y, logarithm, 2)
+
+
+@_softmax_grad.vjp
+def _softmax_grad_vjp(
+    grad: Tensor, incoming: Tensor, y: Tensor, logarithm: bool
+) -> tuple[Tensor, Tensor]:
+    if logarithm:
+        chances = exp(y)
+        whole = sum(incoming, 1, keepdim=True)
+        to_incoming = grad - sum(grad * chances, 1, keepdim=True)
+        return to_incoming, -grad * chances * whole
+    shared = sum(incoming * y, 1, keepdim=True)
+    to_y = grad * (incoming - shared) - incoming * sum(grad * y, 1, keepdim=True)
+    return _softmax_grad(grad, y, logarithm), to_y
+
+
+@_softmax_grad.reference
+def _softmax_grad_reference(
+    incoming: np.ndarray, y: np.ndarray, logarithm: bool
+) -> np.ndarray:
+    if logarithm:
+        return incoming - np.exp(y) * incoming.sum(1, keepdims=True)
+    return y * (incoming - (incoming * y).sum(1, keepdims=True))
+
+
+def _along(
+    name: str, x: Tensor, dim: int, dtype: DTypeLike | None, logarithm: bool
+) -> Tensor:
+    at = normalize_dim(name, dim, x.ndim or 1)
+    source = x if dtype is None else as_dtype_of(x, as_dtype(dtype))
+    check_float(name, source)
+    if x.numel() == 0:
+        return source
+    stored = in_storage(source)
+    if at == x.ndim - 1 and is_composed(stored):
+        out = _composed_softmax(stored, logarithm)
+    else:
+        rows = rows_of(stored, at) if x.ndim else reshape(stored, (1, 1, 1))
+        out = reshape(_softmax(rows, logarithm), x.shape)
+    return as_dtype_of(out, source.dtype)
+
+
+@in_float32
+def softmax(x: Tensor, dim: int = -1, *, dtype: DTypeLike | None = None) -> Tensor:
+    """Return exponentials normalised to sum to one along one dimension.
+
+    Computed as exp(x - max) / sum(exp(x - max)), so it does not overflow.
+
+    Parameters
+    ----------
+    x : Tensor, float
+        Unnormalised log-probabilities.
+    dim : int, default -1
+        Dimension that sums to one.
+    dtype : DType, str or None
+        To cast to first; None keeps that of `x`.
+
+    Returns
+    -------
+    Tensor, shape of `x`
+        Accumulated in float32 if the dtype is smaller.
+
+    Notes
+    -----
+    NaN or infinity in a row makes the row NaN, and so does a row of -inf, as in
+    PyTorch. A device computes no float64.
+    Gradient: y * (g - sum(g * y)). Source: Milakov and Gimelshein, arXiv:1805.02867.
+
+    Examples
+    --------
+    >>> from vkbackend.framework import Tensor
+    >>> softmax(Tensor([0.0, 0.0])).tolist()
+    [0.5, 0.5]
+    """
+    return _along("softmax", x, dim, dtype, logarithm=False)
+
+
+@in_float32
+def log_softmax(x: Tensor, dim: int = -1, *, dtype: DTypeLike | None = None) -> Tensor:
+    """Return the logarithm of `softmax`, which stays finite where that is nearly 0."""
+    return _along("log_softmax", x, dim, dtype, logarithm=True)
+
+
+@primitive(
+    dtypes=FLOAT,
+    device_dtypes=SINGLE,
+    strided=True,
+    typed="x",
+    reduction="logsumexp",
+)
+def _logsumexp(x: Tensor, dims: tuple[int, ...]) -> Tensor:
+    """Return logarithms of sums of exponentials over `dims`, which stay with size 1."""
+
+
+@_logsumexp.spec
+def _logsumexp_spec(x: TensorSpec, dims: tuple[int, ...]) -> TensorSpec:
+    return TensorSpec(kept_shape(x.shape, dims), x.dtype)
+
+
+@_logsumexp.kernel
+def _logsumexp_kernel(
+    gpu: DeviceInfo, x: Placed, dims: tuple[int, ...]
+) -> list[Dispatch]:
+    chosen = stateful("reduce/logsumexp", x.dtype, 2, {"out_": "out"}, {})
+    return reduce_dispatches(gpu, chosen, x, dims)
+
+
+@_logsumexp.vjp
+def _logsumexp_vjp(grad: Tensor, x: Tensor, out: Tensor) -> Tensor:
+    return grad * exp(x - where(out == -math.inf, 0.0, out))
+
+
+@_logsumexp.reference
+def _logsumexp_reference(x: np.ndarray, dims: tuple[int, ...]) -> np.ndarray:
+    greatest = x.max(dims, keepdims=True)
+    shift = np.where(np.isfinite(greatest), greatest, 0)
+    return np.log(np.exp(x - shift).sum(dims, keepdims=True)) + shift
+
+
+@in_float32
+def logsumexp(x: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
+    """Return the logarithm of the sum of exponentials over dimensions.
+
+    Parameters
+    ----------
+    x : Tensor, float
+    dim : int, sequence of int or None
+        None means all.
+    keepdim : bool, default False
+        Keep the dimensions with size 1.
+
+    Notes
+    -----
+    Does not overflow; of no elements, or of -inf alone, it is -inf, as in PyTorch, and
+    gradients to such elements are 0. A device computes no float64.
+    """
+    dims = normalize_dims("logsumexp", dim, x.ndim)
+    if x.numel() == 0:
+        return nothing(x, dims, keepdim, -math.inf, x.dtype)
+    out = _logsumexp(*readable(in_storage(x), dims))
+    return finish(as_dtype_of(out, x.dtype), x.shape, dims, keepdim)

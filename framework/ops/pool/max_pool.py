@@ -1,0 +1,173 @@
+"""Max pooling over signals and images, as users call it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...base.errors import ShapeError
+from ...base.shape import Shape
+from ...kernels.conv.window import Window
+from ..images import as_given, check_images, images, output_size, pooling_window
+from .adaptive_max_pool import MOST_ELEMENTS, _adaptive_max_pool2d
+from .max_pool2d import _max_pool2d
+
+if TYPE_CHECKING:
+    from ...tensor.tensor import Tensor
+
+
+def max_pool1d(
+    x: Tensor,
+    kernel_size: int | Shape,
+    stride: int | Shape | None = None,
+    padding: int | Shape = 0,
+    dilation: int | Shape = 1,
+    ceil_mode: bool = False,
+) -> Tensor:
+    """Return the largest element of each window of signals; see `max_pool2d`.
+
+    Parameters
+    ----------
+    x : Tensor, shape (batch, channels, length) or (channels, length)
+        Float.
+    kernel_size, stride, padding, dilation, ceil_mode
+        As in `max_pool2d`.
+
+    Returns
+    -------
+    Tensor, shape (batch, channels, out) or (channels, out)
+    """
+    window = pooling_window(
+        "max_pool1d", x, kernel_size, stride, padding, dilation, ceil_mode, 1
+    )
+    return as_given(_max_pool2d(images(x, 1), window)[0], x, 1)
+
+
+def max_pool2d(
+    x: Tensor,
+    kernel_size: int | Shape,
+    stride: int | Shape | None = None,
+    padding: int | Shape = 0,
+    dilation: int | Shape = 1,
+    ceil_mode: bool = False,
+) -> Tensor:
+    """Return the largest element of each window.
+
+    Parameters
+    ----------
+    x : Tensor, shape (batch, channels, height, width) or without batch
+        Float. Padding never wins; a NaN in a window does.
+    kernel_size : int or (int, int)
+        Size of the window.
+    stride : int or (int, int), default `kernel_size`
+    padding : int or (int, int), default 0
+        At most half the kernel.
+    dilation : int or (int, int), default 1
+    ceil_mode : bool, default False
+        Whether a window that sticks out at the end counts, unless it starts in the
+        padding.
+
+    Returns
+    -------
+    Tensor, shape (batch, channels, out_h, out_w) or without batch
+        Sizes as in `conv2d`. The gradient goes to the first of equal elements.
+
+    Raises
+    ------
+    ShapeError
+        If `x` is no image, the window does not fit, or padding exceeds half of it.
+    """
+    return max_pool2d_with_indices(
+        x, kernel_size, stride, padding, dilation, ceil_mode
+    )[0]
+
+
+def max_pool2d_with_indices(
+    x: Tensor,
+    kernel_size: int | Shape,
+    stride: int | Shape | None = None,
+    padding: int | Shape = 0,
+    dilation: int | Shape = 1,
+    ceil_mode: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """Return what `max_pool2d` does, and where each element was.
+
+    Parameters
+    ----------
+    x, kernel_size, stride, padding, dilation, ceil_mode
+        As in `max_pool2d`.
+
+    Returns
+    -------
+    tuple of Tensor
+        The elements, and their row-major positions in the plane as int32.
+    """
+    window = pooling_window(
+        "max_pool2d", x, kernel_size, stride, padding, dilation, ceil_mode, 2
+    )
+    out, indices = _max_pool2d(images(x, 2), window)
+    return as_given(out, x, 2), as_given(indices, x, 2)
+
+
+def adaptive_max_pool1d(x: Tensor, output_size: int | Shape) -> Tensor:
+    """Return the largest element of each of the parts that divide signals evenly.
+
+    Parameters
+    ----------
+    x : Tensor, shape (batch, channels, length) or (channels, length)
+        Float.
+    output_size : int
+        Number of parts.
+
+    Returns
+    -------
+    Tensor, shape (batch, channels, output_size) or (channels, output_size)
+    """
+    return _parts("adaptive_max_pool1d", 1, x, output_size)
+
+
+def adaptive_max_pool2d(
+    x: Tensor, output_size: int | tuple[int | None, ...] | None
+) -> Tensor:
+    """Return the largest element of each of the parts that divide images evenly.
+
+    Part i of n covers the elements from floor(i size / n) to before
+    ceil((i + 1) size / n).
+
+    Parameters
+    ----------
+    x : Tensor, shape (batch, channels, height, width) or without batch
+        Float. A NaN wins.
+    output_size : int or (int, int)
+        Parts along height and width; None keeps the size.
+
+    Returns
+    -------
+    Tensor, shape (batch, channels, *output_size) or without batch
+        The gradient goes to the first of equal elements.
+
+    Raises
+    ------
+    ShapeError
+        If `x` is no image, a number is below 1, or a size above 65,536.
+    """
+    return _parts("adaptive_max_pool2d", 2, x, output_size)
+
+
+def _parts(
+    name: str, dims: int, x: Tensor, wanted: int | tuple[int | None, ...] | None
+) -> Tensor:
+    check_images(name, x, dims)
+    pixels = images(x, dims)
+    height, width = pixels.shape[2:]
+    out_h, out_w = output_size(name, wanted, pixels, dims)
+    if not 0 < min(height, width) <= max(height, width, out_h, out_w) <= MOST_ELEMENTS:
+        raise ShapeError(
+            f"{name}: x is {x.shape}, output_size {wanted}; sizes must be from 1 to"
+            f" {MOST_ELEMENTS}"
+        )
+    if height % out_h == 0 and width % out_w == 0:
+        # Parts of the same size are windows side by side.
+        part = (height // out_h, width // out_w)
+        window = Window(part, part, (0, 0), (1, 1))
+        return as_given(_max_pool2d(pixels, window)[0], x, dims)
+    return as_given(_adaptive_max_pool2d(pixels, (out_h, out_w))[0], x, dims)

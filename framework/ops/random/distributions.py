@@ -1,0 +1,210 @@
+"""What is built on random draws; `generator` None means the default one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...base.dtype import DType, float32, int32, int64, uint32
+from ...base.errors import DTypeError, ShapeError
+from ...base.philox import Generator, Stream, default_generator, wrapped
+from ...base.shape import Shape, broadcast_shapes
+from ...base.validation import as_int
+from ..elementwise.cast import cast
+from ..elementwise.compare import eq, maximum, where
+from ..indexing.segment_sum import order_of
+from ..movement.concat import cat
+from ..reduce.minmax import argmax
+from ..source import (
+    bits_like,
+    exponential_like,
+    integers_like,
+    normal_like,
+    ramp_like,
+    random_uniform,
+    uniform_like,
+)
+from ..view import expand, unsqueeze
+
+if TYPE_CHECKING:
+    from ...tensor.tensor import Tensor
+
+UNIFORM_BITS = {"float16": 11, "bfloat16": 8}
+"""Bits of a uniform draw where 24, rounded, could give 1: those of the significand."""
+
+LEAST_DRAW = 2.0**-25
+"""Below every exponential draw but 0."""
+
+MOST_CHOICES = 1 << 32
+"""Integers that a draw of 32 bits can tell apart."""
+
+
+def _stream(generator: Generator | None) -> Stream:
+    return (generator or default_generator).stream()
+
+
+def _need_float(name: str, dtype: DType) -> None:
+    if not dtype.is_float:
+        raise DTypeError(f"{name}: dtype is {dtype.name}; it must be a float dtype")
+
+
+def draw_uniform(
+    like: Tensor, shape: Shape, dtype: DType, generator: Generator | None = None
+) -> Tensor:
+    """Return draws from [0, 1) on the device of `like`."""
+    _need_float("rand", dtype)
+    stream = _stream(generator)
+    if dtype.name not in UNIFORM_BITS:
+        return uniform_like(like, stream, shape, dtype)
+    steps = 1 << UNIFORM_BITS[dtype.name]
+    numbers = cast(uniform_like(like, stream, shape, float32) * steps, int32)
+    return cast(cast(numbers, float32) * (1.0 / steps), dtype)
+
+
+def draw_normal(
+    like: Tensor, shape: Shape, dtype: DType, generator: Generator | None = None
+) -> Tensor:
+    """Return standard normal draws on the device of `like`."""
+    _need_float("randn", dtype)
+    return normal_like(like, _stream(generator), shape, dtype)
+
+
+def draw_exponential(
+    like: Tensor, shape: Shape, dtype: DType, generator: Generator | None = None
+) -> Tensor:
+    """Return draws from the exponential distribution of mean 1."""
+    _need_float("exponential", dtype)
+    return exponential_like(like, _stream(generator), shape, dtype)
+
+
+def draw_integers(
+    like: Tensor,
+    shape: Shape,
+    low: int,
+    high: int,
+    dtype: DType,
+    generator: Generator | None = None,
+) -> Tensor:
+    """Return integers from [low, high) on the device of `like`.
+
+    Raises
+    ------
+    ShapeError
+        If there is no such integer, or there are more than 2^32.
+    DTypeError
+        If `dtype` does not hold them all.
+    """
+    low, high = as_int("randint: low", low), as_int("randint: high", high)
+    if not 0 < high - low <= MOST_CHOICES:
+        raise ShapeError(
+            f"randint: there are {high - low} integers from {low} to before {high};"
+            f" there must be 1 to {MOST_CHOICES}"
+        )
+    if not dtype.is_float:
+        least, most = dtype.limits
+        if low < least or high - 1 > most:
+            raise DTypeError(
+                f"randint: {dtype.name} holds {least} to {most}, not all from {low} to"
+                f" {high - 1}"
+            )
+    compute = int64 if dtype.itemsize == 8 and not dtype.is_float else int32
+    bits = 8 * compute.itemsize
+    start, span = wrapped(low, bits), wrapped(high - low, bits)
+    drawn = integers_like(like, _stream(generator), shape, start, span, compute)
+    return drawn if compute is dtype else cast(drawn, dtype)
+
+
+def draw_order(like: Tensor, n: int, generator: Generator | None = None) -> Tensor:
+    """Return the integers below `n` in random order, as int32."""
+    return order_of(bits_like(like, _stream(generator), (n,), uint32))
+
+
+def bernoulli(x: Tensor, generator: Generator | None = None) -> Tensor:
+    """Return 1 with the probability that each element says, otherwise 0.
+
+    Parameters
+    ----------
+    x : Tensor
+        Float, from 0 to 1.
+    generator : Generator or None
+
+    Returns
+    -------
+    Tensor, shape and dtype of `x`
+        Without a gradient.
+    """
+    _need_float("bernoulli", x.dtype)
+    chosen = random_uniform(x, _stream(generator)) < x.detach()
+    return cast(chosen, x.dtype)
+
+
+def normal(
+    mean: Tensor | float, std: Tensor | float, generator: Generator | None = None
+) -> Tensor:
+    """Return normal draws; at least one of mean and deviation is a tensor.
+
+    Gradients flow to both.
+    """
+    tensors = [each for each in (mean, std) if not isinstance(each, int | float)]
+    shape = broadcast_shapes("normal", *(each.shape for each in tensors))
+    dtype = tensors[0].dtype
+    return draw_normal(tensors[0], shape, dtype, generator) * std + mean
+
+
+def multinomial(
+    x: Tensor,
+    num_samples: int,
+    replacement: bool = False,
+    generator: Generator | None = None,
+) -> Tensor:
+    """Return classes drawn with probabilities in proportion to the weights of a row.
+
+    Each class gets a draw from the exponential distribution, and the greatest quotient
+    of weight and draw wins.
+
+    Parameters
+    ----------
+    x : Tensor, shape (classes,) or (rows, classes)
+        Float weights, at least 0; they need not sum to 1.
+    num_samples : int
+        Draws per row; without replacement at most the number of classes.
+    replacement : bool, default False
+        Whether a class may be drawn again. Without, classes of weight 0 come last.
+    generator : Generator or None
+
+    Returns
+    -------
+    Tensor, shape (num_samples,) or (rows, num_samples), int32
+        int32, unlike PyTorch's int64, as `argmax` gives.
+
+    Raises
+    ------
+    ShapeError
+        If there are not as many classes, or `x` has another number of dimensions.
+    """
+    _need_float("multinomial", x.dtype)
+    if x.ndim not in (1, 2) or x.shape[-1] == 0:
+        raise ShapeError(
+            f"multinomial: x is {x.shape}; it must be (classes,) or (rows, classes)"
+        )
+    num_samples = as_int("multinomial: num_samples", num_samples)
+    if num_samples < 1 or (not replacement and num_samples > x.shape[-1]):
+        raise ShapeError(
+            f"multinomial: {num_samples} draws from {x.shape[-1]} classes; at least 1,"
+            " and without replacement at most as many as classes, are possible"
+        )
+    weights = cast(x.detach(), float32) if x.dtype is not float32 else x.detach()
+    if replacement:
+        weights = expand(
+            unsqueeze(weights, -2), (*x.shape[:-1], num_samples, x.shape[-1])
+        )
+    draws = draw_exponential(x, weights.shape, float32, generator)
+    # A draw of 0 would make NaN of a weight of 0.
+    scores = weights / maximum(draws, LEAST_DRAW)
+    if replacement:
+        return argmax(scores, -1)
+    classes = ramp_like(x, (x.shape[-1],), 0, 1, int32)
+    chosen = [argmax(scores, -1, True)]
+    for _ in range(num_samples - 1):
+        scores = where(eq(classes, chosen[-1]), -1.0, scores)
+        chosen.append(argmax(scores, -1, True))
+    return cat(chosen, -1)

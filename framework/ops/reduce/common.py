@@ -1,0 +1,92 @@
+"""What operations do with tensors before and after a reduction kernel."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...base.device import GpuDevice
+from ...base.dtype import (
+    ANY,
+    DType,
+    float32,
+    int32,
+    int64,
+    uint32,
+    uint64,
+)
+from ...base.errors import ShapeError
+from ...base.shape import Layout, Shape, TensorSpec
+from ...dispatch.primitive import composite
+from ...kernels.reduce import MAX_DIMS, split_dims
+from ..elementwise.cast import cast
+from ..elementwise.unary import copy
+from ..source import fill_like
+from ..view import permute
+
+if TYPE_CHECKING:
+    from ...tensor.tensor import Tensor
+
+
+def whole_dtype(x: Tensor) -> DType:
+    """Return the dtype of sums of integers and of counts: int64 where there is one.
+
+    On a device without 64-bit integers it is int32, and sums wrap there.
+    """
+    if x.dtype is uint64:
+        return uint64
+    device = x.device
+    narrow = isinstance(device, GpuDevice) and not device.gpu.info.shader_int64
+    return int32 if narrow else int64
+
+
+def in_storage(x: Tensor) -> Tensor:
+    """Return the tensor in a dtype that shaders may declare.
+
+    Its own, or the 32-bit one of its kind where the device cannot store it.
+    """
+    feature, device = x.dtype.storage_feature, x.device
+    if x.dtype.itemsize >= 4 or feature is None or not isinstance(device, GpuDevice):
+        return x
+    if getattr(device.gpu.info, feature):
+        return x
+    return cast(x, {"float": float32, "int": int32}.get(x.dtype.kind, uint32))
+
+
+def as_dtype_of(x: Tensor, dtype: DType) -> Tensor:
+    """Return the tensor in a dtype; itself if it has it."""
+    return x if x.dtype is dtype else cast(x, dtype)
+
+
+def readable(x: Tensor, dims: tuple[int, ...]) -> tuple[Tensor, tuple[int, ...]]:
+    """Return `x` as the shader can walk it, and which dimensions are then reduced.
+
+    A tensor with too many separate dimensions is copied, the reduced ones last.
+    """
+    if not x.is_gpu or _fits(x.layout, dims):
+        return x, dims
+    kept = tuple(dim for dim in range(x.ndim) if dim not in dims)
+    return copy(permute(x, kept + dims)), tuple(range(len(kept), x.ndim))
+
+
+def _fits(layout: Layout, dims: tuple[int, ...]) -> bool:
+    few = len(layout.shape) <= MAX_DIMS
+    return few or all(len(side.shape) <= MAX_DIMS for side in split_dims(layout, dims))
+
+
+@composite(dtypes=ANY)
+def of_nothing(x: Tensor, shape: Shape, value: float, dtype: DType) -> Tensor:
+    """Return what is made of a tensor without elements: `value`, everywhere."""
+    return fill_like(x, shape, value, dtype)
+
+
+@of_nothing.vjp
+def of_nothing_vjp(grad: Tensor, x_spec: TensorSpec) -> Tensor:
+    return fill_like(grad, x_spec.shape, 0, x_spec.dtype)
+
+
+def need_elements(name: str, x: TensorSpec, dims: tuple[int, ...]) -> None:
+    """Raise `ShapeError` if there is nothing to reduce."""
+    if any(x.shape[dim] == 0 for dim in dims):
+        raise ShapeError(
+            f"{name}: shape {x.shape} has no elements along {dims}; there is no result"
+        )

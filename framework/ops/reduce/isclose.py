@@ -1,0 +1,70 @@
+"""Whether elements are equal, or nearly."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...base.dtype import float32
+from ...base.shape import broadcast_shapes
+from ..elementwise.binary import add, mul, sub
+from ..elementwise.cast import cast
+from ..elementwise.compare import eq, isfinite, isnan, le, logical_and, logical_or
+from ..elementwise.unary import abs
+from .minmax import all
+
+if TYPE_CHECKING:
+    from ...tensor.tensor import Tensor
+
+
+def isclose(
+    x: Tensor,
+    other: Tensor,
+    rtol: float = 1e-5,
+    atol: float = 1e-8,
+    equal_nan: bool = False,
+) -> Tensor:
+    """Return where |x - other| is at most atol + rtol * |other|, or both are equal.
+
+    Parameters
+    ----------
+    x, other : Tensor
+        Broadcast with each other.
+    rtol, atol : float
+        What may be off, relative to `other` and absolute.
+    equal_nan : bool, default False
+        Whether NaN is close to NaN.
+
+    Returns
+    -------
+    Tensor, bool
+        An infinity is close to itself alone.
+
+    Raises
+    ------
+    ShapeError
+        If the shapes do not broadcast.
+    """
+    broadcast_shapes("isclose", x.shape, other.shape)
+    found = eq(x, other)
+    a, b = (t if t.dtype.is_float else cast(t, float32) for t in (x, other))
+    within = le(abs(sub(a, b)), add(mul(abs(b), rtol), atol))
+    found = logical_or(found, logical_and(within, isfinite(b)))
+    if equal_nan:
+        found = logical_or(found, logical_and(isnan(a), isnan(b)))
+    return found
+
+
+def allclose(
+    x: Tensor,
+    other: Tensor,
+    rtol: float = 1e-5,
+    atol: float = 1e-8,
+    equal_nan: bool = False,
+) -> bool:
+    """Return whether all elements are close; see `isclose`. Waits for them."""
+    return bool(all(isclose(x, other, rtol, atol, equal_nan)).item())
+
+
+def equal(x: Tensor, other: Tensor) -> bool:
+    """Return whether two tensors have one shape and equal elements; waits for them."""
+    return x.shape == other.shape and bool(all(eq(x, other)).item())

@@ -1,0 +1,395 @@
+"""Extremes over dimensions, where they are, and whether all or any elements hold.
+
+Positions are int32 everywhere in the library, unlike PyTorch's int64: not every device
+has 64-bit integers, and they index like any others.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, overload
+
+import numpy as np
+
+from ...base.dtype import ANY, bool_, int32
+from ...base.errors import ShapeError
+from ...base.shape import TensorSpec, normalize_dim, normalize_dims
+from ...dispatch.primitive import primitive
+from ...eager.base_tensor import TensorCore
+from ...ir.kernel_call import Argument, Dispatch, Placed
+from ...kernels.reduce import kept_shape, reduce_dispatches, stateful, sum_like
+from ...kernels.reduce_variants import reduce_candidates
+from ..elementwise.cast import cast
+from ..elementwise.compare import eq, maximum, minimum, ne
+from ..elementwise.unary import lazy_copy
+from ..indexing.scatter import scatter
+from ..source import fill_like
+from .common import as_dtype_of, in_storage, need_elements, of_nothing, readable
+from .sum import Dims, finish, nothing, total
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from vkbackend import DeviceInfo
+
+    from ...tensor.tensor import Tensor
+
+MOST_POSITIONS = 1 << 31
+"""Elements that an int32 tells apart."""
+
+
+class ValuesIndices(NamedTuple):
+    """Elements, and where they were along a dimension, as int32."""
+
+    values: Tensor
+    indices: Tensor
+
+
+@primitive(dtypes=ANY, strided=True, typed="x", reduction="max")
+def _amax(x: Tensor, dims: tuple[int, ...]) -> Tensor:
+    """Return the largest elements over `dims`, which stay with size 1."""
+
+
+@primitive(dtypes=ANY, strided=True, typed="x", reduction="min")
+def _amin(x: Tensor, dims: tuple[int, ...]) -> Tensor:
+    """Return the smallest elements over `dims`, which stay with size 1."""
+
+
+@_amax.spec
+@_amin.spec
+def _extreme_spec(x: TensorSpec, dims: tuple[int, ...]) -> TensorSpec:
+    return TensorSpec(kept_shape(x.shape, dims), x.dtype)
+
+
+@_amax.kernel
+def _amax_kernel(gpu: DeviceInfo, x: Placed, dims: tuple[int, ...]) -> list[Dispatch]:
+    return reduce_dispatches(gpu, sum_like("MAX", x.dtype, x.dtype), x, dims)
+
+
+@_amin.kernel
+def _amin_kernel(gpu: DeviceInfo, x: Placed, dims: tuple[int, ...]) -> list[Dispatch]:
+    return reduce_dispatches(gpu, sum_like("MIN", x.dtype, x.dtype), x, dims)
+
+
+@_amax.candidates
+def _amax_candidates(
+    gpu: DeviceInfo, x: Placed, dims: tuple[int, ...]
+) -> dict[str, Callable[[], list[Dispatch]]]:
+    return reduce_candidates(gpu, sum_like("MAX", x.dtype, x.dtype), x, dims)
+
+
+@_amin.candidates
+def _amin_candidates(
+    gpu: DeviceInfo, x: Placed, dims: tuple[int, ...]
+) -> dict[str, Callable[[], list[Dispatch]]]:
+    return reduce_candidates(gpu, sum_like("MIN", x.dtype, x.dtype), x, dims)
+
+
+@_amax.vjp
+@_amin.vjp
+def _extreme_vjp(grad: Tensor, x: Tensor, out: Tensor, dims: tuple[int, ...]) -> Tensor:
+    """Share the gradient evenly among the elements that attain the extreme."""
+    chosen = cast(eq(x, out), grad.dtype)
+    return chosen * (grad / total(chosen, dims, True, grad.dtype))
+
+
+@_amax.reference
+def _amax_reference(x: np.ndarray, dims: tuple[int, ...]) -> np.ndarray:
+    return np.max(x, axis=dims, keepdims=True)
+
+
+@_amin.reference
+def _amin_reference(x: np.ndarray, dims: tuple[int, ...]) -> np.ndarray:
+    return np.min(x, axis=dims, keepdims=True)
+
+
+def _over(
+    name: str, op: Callable[..., Tensor], x: Tensor, dim: Dims, keepdim: bool
+) -> Tensor:
+    """Return an extreme over dimensions; a copy of `x` over none."""
+    dims = normalize_dims(name, dim, x.ndim)
+    need_elements(name, x.spec, dims)
+    if not dims:
+        return lazy_copy(x)
+    if x.numel() == 0:
+        return nothing(x, dims, keepdim, 0, x.dtype)
+    out = op(*readable(in_storage(x), dims))
+    return finish(as_dtype_of(out, x.dtype), x.shape, dims, keepdim)
+
+
+def amax(x: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
+    """Return the largest element over dimensions; NaN if there is one.
+
+    The gradient is shared evenly among equal largest elements.
+
+    Raises
+    ------
+    ShapeError
+        If there are no elements to choose from.
+    """
+    return _over("amax", _amax, x, dim, keepdim)
+
+
+def amin(x: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
+    """Return the smallest element over dimensions; NaN if there is one.
+
+    The gradient is shared evenly among equal smallest elements.
+
+    Raises
+    ------
+    ShapeError
+        If there are no elements to choose from.
+    """
+    return _over("amin", _amin, x, dim, keepdim)
+
+
+def any(x: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
+    """Return whether an element over dimensions is not 0, as bool; NaN is not 0."""
+    return _holds("any", _amax, x, dim, keepdim, False)
+
+
+def all(x: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
+    """Return whether every element over dimensions is not 0, as bool; NaN is not 0."""
+    return _holds("all", _amin, x, dim, keepdim, True)
+
+
+def _holds(
+    name: str,
+    op: Callable[..., Tensor],
+    x: Tensor,
+    dim: Dims,
+    keepdim: bool,
+    otherwise: bool,
+) -> Tensor:
+    """Return an extreme of truth values, or `otherwise` where there are none."""
+    dims = normalize_dims(name, dim, x.ndim)
+    truth = x if x.dtype is bool_ else ne(x, 0)
+    if x.numel() == 0:
+        return nothing(x, dims, keepdim, otherwise, bool_)
+    return _over(name, op, truth, dims, keepdim)
+
+
+def _positions(
+    gpu: DeviceInfo,
+    x: Placed,
+    dims: tuple[int, ...],
+    greatest: bool,
+    results: dict[str, Argument],
+) -> list[Dispatch]:
+    """Return the dispatches that find extremes and where they are."""
+    both = {"values": "out", "indices": "out", **results}
+    constants = {"GREATEST": int(greatest), "VALUES": int("values" in results)}
+    chosen = stateful("reduce/argminmax", x.dtype, 2, both, constants)
+    return reduce_dispatches(gpu, chosen, x, dims)
+
+
+def _need_positions(name: str, x: TensorSpec) -> None:
+    if x.numel > MOST_POSITIONS:
+        raise ShapeError(
+            f"{name}: shape {x.shape} has {x.numel} elements; positions are int32 and"
+            f" tell at most {MOST_POSITIONS} apart"
+        )
+
+
+@primitive(dtypes=ANY, strided=True, typed="x")
+def _argmax(x: Tensor, dims: tuple[int, ...]) -> Tensor:
+    """Return row-major positions of the largest elements over `dims`, as int32."""
+
+
+@primitive(dtypes=ANY, strided=True, typed="x")
+def _argmin(x: Tensor, dims: tuple[int, ...]) -> Tensor:
+    """Return row-major positions of the smallest elements over `dims`, as int32."""
+
+
+@_argmax.spec
+@_argmin.spec
+def _position_spec(x: TensorSpec, dims: tuple[int, ...]) -> TensorSpec:
+    _need_positions("argmax", x)
+    return TensorSpec(kept_shape(x.shape, dims), int32)
+
+
+@_argmax.kernel
+def _argmax_kernel(gpu: DeviceInfo, x: Placed, dims: tuple[int, ...]) -> list[Dispatch]:
+    return _positions(gpu, x, dims, True, {"indices": "out"})
+
+
+@_argmin.kernel
+def _argmin_kernel(gpu: DeviceInfo, x: Placed, dims: tuple[int, ...]) -> list[Dispatch]:
+    return _positions(gpu, x, dims, False, {"indices": "out"})
+
+
+@_argmax.reference
+def _argmax_reference(x: np.ndarray, dims: tuple[int, ...]) -> np.ndarray:
+    return np.argmax(_reduced_last(x, dims), axis=-1)
+
+
+@_argmin.reference
+def _argmin_reference(x: np.ndarray, dims: tuple[int, ...]) -> np.ndarray:
+    return np.argmin(_reduced_last(x, dims), axis=-1)
+
+
+def _reduced_last(x: np.ndarray, dims: tuple[int, ...]) -> np.ndarray:
+    """Return `x` with the dimensions `dims` moved to the end and joined."""
+    kept = [dim for dim in range(x.ndim) if dim not in dims]
+    moved = x.transpose(*kept, *dims)
+    return moved.reshape(*moved.shape[: len(kept)], -1)
+
+
+def _position(
+    name: str, op: Callable[..., Tensor], x: Tensor, dim: int | None, keepdim: bool
+) -> Tensor:
+    dims = normalize_dims(name, dim, x.ndim)
+    need_elements(name, x.spec, dims)
+    if x.numel() == 0:
+        return nothing(x, dims, keepdim, 0, int32)
+    found = op(*readable(in_storage(x), dims))
+    return finish(found, x.shape, dims, keepdim)
+
+
+def argmax(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
+    """Return the position of the largest element along `dim`, or in the flat tensor.
+
+    Returns
+    -------
+    Tensor, int32
+        The first of equal ones; the first NaN if there is one.
+
+    Raises
+    ------
+    ShapeError
+        If there are no elements to choose from.
+    """
+    return _position("argmax", _argmax, x, dim, keepdim)
+
+
+def argmin(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
+    """Return the position of the smallest element along `dim`; see `argmax`."""
+    return _position("argmin", _argmin, x, dim, keepdim)
+
+
+@primitive(dtypes=ANY, outputs=("values", "indices"), strided=True, typed="x")
+def _max(x: Tensor, dims: tuple[int, ...]) -> tuple[Tensor, Tensor]:
+    """Return the largest elements along the one dimension of `dims`, and places."""
+
+
+@primitive(dtypes=ANY, outputs=("values", "indices"), strided=True, typed="x")
+def _min(x: Tensor, dims: tuple[int, ...]) -> tuple[Tensor, Tensor]:
+    """Return the smallest elements along the one dimension of `dims`, and places."""
+
+
+@_max.spec
+@_min.spec
+def _chosen_spec(x: TensorSpec, dims: tuple[int, ...]) -> tuple[TensorSpec, TensorSpec]:
+    _need_positions("max", x)
+    shape = kept_shape(x.shape, dims)
+    return TensorSpec(shape, x.dtype), TensorSpec(shape, int32)
+
+
+_BOTH: dict[str, Argument] = {"values": "values", "indices": "indices"}
+
+
+@_max.kernel
+def _max_kernel(gpu: DeviceInfo, x: Placed, dims: tuple[int, ...]) -> list[Dispatch]:
+    return _positions(gpu, x, dims, True, _BOTH)
+
+
+@_min.kernel
+def _min_kernel(gpu: DeviceInfo, x: Placed, dims: tuple[int, ...]) -> list[Dispatch]:
+    return _positions(gpu, x, dims, False, _BOTH)
+
+
+@_max.vjp
+@_min.vjp
+def _chosen_vjp(
+    grad: Tensor, indices: Tensor, x_spec: TensorSpec, dims: tuple[int, ...]
+) -> Tensor:
+    zeros = fill_like(grad, x_spec.shape, 0, x_spec.dtype)
+    return scatter(zeros, dims[0], indices, grad)
+
+
+@_max.reference
+def _max_reference(
+    x: np.ndarray, dims: tuple[int, ...]
+) -> tuple[np.ndarray, np.ndarray]:
+    return x.max(dims, keepdims=True), x.argmax(dims[0], keepdims=True)
+
+
+@_min.reference
+def _min_reference(
+    x: np.ndarray, dims: tuple[int, ...]
+) -> tuple[np.ndarray, np.ndarray]:
+    return x.min(dims, keepdims=True), x.argmin(dims[0], keepdims=True)
+
+
+def _chosen(
+    name: str,
+    op: Callable[..., tuple[Tensor, Tensor]],
+    x: Tensor,
+    dim: int,
+    keepdim: bool,
+) -> ValuesIndices:
+    at = normalize_dim(name, dim, x.ndim or 1)
+    dims = (at,) if x.ndim else ()
+    need_elements(name, x.spec, dims)
+    shape = kept_shape(x.shape, dims)
+    if not dims:
+        found = lazy_copy(x), fill_like(x, shape, 0, int32)
+    elif x.numel() == 0:
+        found = of_nothing(x, shape, 0, x.dtype), fill_like(x, shape, 0, int32)
+    else:
+        found = op(*readable(in_storage(x), dims))
+    values, indices = (finish(each, x.shape, dims, keepdim) for each in found)
+    return ValuesIndices(as_dtype_of(values, x.dtype), indices)
+
+
+@overload
+def max(x: Tensor) -> Tensor: ...
+@overload
+def max(x: Tensor, dim: Tensor) -> Tensor: ...
+@overload
+def max(x: Tensor, dim: int, keepdim: bool = False) -> ValuesIndices: ...
+def max(
+    x: Tensor, dim: Tensor | int | None = None, keepdim: bool = False
+) -> Tensor | ValuesIndices:
+    """Return the largest element; along a dimension, also where it is.
+
+    Parameters
+    ----------
+    x : Tensor
+    dim : int, Tensor or None
+        None takes all elements. A tensor means `maximum`.
+    keepdim : bool, default False
+        Keep the dimension with size 1.
+
+    Returns
+    -------
+    Tensor, or ValuesIndices
+        With a dimension, (values, indices), the first of equal ones, which then gets
+        the whole gradient; without, it is shared as in `amax`.
+
+    Raises
+    ------
+    ShapeError
+        If there are no elements to choose from.
+    """
+    if isinstance(dim, TensorCore):
+        return maximum(x, dim)
+    if dim is None:
+        return _over("max", _amax, x, None, False)
+    return _chosen("max", _max, x, dim, keepdim)
+
+
+@overload
+def min(x: Tensor) -> Tensor: ...
+@overload
+def min(x: Tensor, dim: Tensor) -> Tensor: ...
+@overload
+def min(x: Tensor, dim: int, keepdim: bool = False) -> ValuesIndices: ...
+def min(
+    x: Tensor, dim: Tensor | int | None = None, keepdim: bool = False
+) -> Tensor | ValuesIndices:
+    """Return the smallest element; along a dimension, also where it is; see `max`."""
+    if isinstance(dim, TensorCore):
+        return minimum(x, dim)
+    if dim is None:
+        return _over("min", _amin, x, None, False)
+    return _chosen("min", _min, x, dim, keepdim)

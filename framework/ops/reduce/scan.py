@@ -1,0 +1,271 @@
+"""Running sums and products along a dimension."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from ...base.dtype import NUMERIC, DType, DTypeLike, as_dtype, bool_, int32
+from ...base.errors import ShapeError
+from ...base.shape import TensorSpec, ceil_div, normalize_dim
+from ...base.validation import as_int
+from ...dispatch.autocast_policy import in_float32
+from ...dispatch.primitive import primitive
+from ...ir.kernel_call import (
+    SOFTWARE_ROUNDS,
+    Argument,
+    Dispatch,
+    Placed,
+    Scratch,
+    linear_grid,
+)
+from ...kernels.reduce import SOFTWARE_WORKGROUP, WORKGROUP, need_countable
+from ...kernels.shader_types import acc_size, storage_defines
+from ..elementwise.binary import sub
+from ..elementwise.cast import cast
+from ..elementwise.compare import eq, logical_and, logical_xor, where
+from ..elementwise.unary import lazy_copy, unshared
+from ..indexing.gather import rows_of
+from ..movement.slice import narrow
+from ..view import reshape
+from .common import as_dtype_of, in_storage, whole_dtype
+
+if TYPE_CHECKING:
+    from vkbackend import DeviceInfo
+
+    from ...tensor.tensor import Tensor
+
+CHUNK = 64
+"""Elements that one invocation adds up where rows are cut."""
+
+SOFTWARE_CHUNK = 4096
+"""The same on software devices, which need few invocations."""
+
+
+class _Scan(NamedTuple):
+    """One scan, at any level.
+
+    Attributes
+    ----------
+    gpu : DeviceInfo
+    x : Placed
+        (outer, count, inner).
+    size : int
+        Elements of a chunk.
+    product, reverse : bool
+        Products instead of sums; from the end to the front.
+    """
+
+    gpu: DeviceInfo
+    x: Placed
+    size: int
+    product: bool
+    reverse: bool
+
+    def memory(self, name: str, rows: int) -> Scratch:
+        """Return scratch memory for so many numbers of each row."""
+        outer, _, inner = self.x.shape
+        return Scratch(f"{name}{rows}", outer * rows * inner * acc_size(self.x.dtype))
+
+    def dispatch(
+        self,
+        level: int,
+        rows: int,
+        source: str | Scratch,
+        target: str | Scratch,
+        carry: str | Scratch | None = None,
+        totals: bool = False,
+    ) -> Dispatch:
+        """Return one dispatch over `rows` of a level; only the lowest is reversed."""
+        outer, _, inner = self.x.shape
+        chunks = ceil_div(rows, self.size)
+        push: dict[str, Argument] = {"x": source, "out_": target}
+        push["carry"] = source if carry is None else carry
+        push |= {"outer": outer, "count": rows, "inner": inner}
+        push |= {"chunks": chunks, "chunk_size": self.size}
+        software = self.gpu.kind == "software"
+        workgroup = SOFTWARE_WORKGROUP if software else WORKGROUP
+        constants = {"LOCAL_X": workgroup, "TOTALS": int(totals)}
+        constants |= {"HAS_CARRY": int(carry is not None), "PRODUCT": int(self.product)}
+        constants |= {"REVERSE": int(self.reverse and level == 0)}
+        inside = level > 0
+        defines = storage_defines(self.x.dtype, in_acc=inside, out_acc=inside or totals)
+        grid = linear_grid(outer * chunks * inner, workgroup)
+        return Dispatch("scan/scan", grid, push, constants, defines)
+
+
+def _scan_dispatches(
+    gpu: DeviceInfo, x: Placed, product: bool, reverse: bool
+) -> list[Dispatch]:
+    """Return the dispatches that scan (outer, count, inner) into "out".
+
+    Rows are cut into chunks; what each comes to is scanned likewise, and carried into
+    the chunk after it.
+    """
+    need_countable("scan", x)
+    outer, count, inner = x.shape
+    size = CHUNK
+    if gpu.kind == "software":
+        enough = outer * inner >= SOFTWARE_WORKGROUP
+        size = SOFTWARE_ROUNDS if enough else SOFTWARE_CHUNK
+    scan = _Scan(gpu, x, size, product, reverse)
+    levels: list[tuple[str | Scratch, int]] = [("x", count)]
+    steps: list[Dispatch] = []
+    while levels[-1][1] > size:
+        source, rows = levels[-1]
+        chunks = ceil_div(rows, size)
+        totals = scan.memory("totals", chunks)
+        steps.append(scan.dispatch(len(levels) - 1, rows, source, totals, totals=True))
+        levels.append((totals, chunks))
+    carry: str | Scratch | None = None
+    for level in reversed(range(len(levels))):
+        source, rows = levels[level]
+        target = scan.memory("scanned", rows) if level else "out"
+        steps.append(scan.dispatch(level, rows, source, target, carry))
+        carry = target
+    return steps
+
+
+def _scanned(x: np.ndarray, scan: np.ufunc, reverse: bool) -> np.ndarray:
+    """Return a scan of (outer, count, inner) in the dtype of `x`."""
+    turned = x[:, ::-1] if reverse else x
+    out = scan.accumulate(turned, axis=1, dtype=x.dtype)
+    return out[:, ::-1] if reverse else out
+
+
+@primitive(dtypes=NUMERIC, typed="x")
+def _cumsum(x: Tensor, reverse: bool) -> Tensor:
+    """Return running sums along the middle of three dimensions."""
+
+
+@_cumsum.spec
+def _cumsum_spec(x: TensorSpec, reverse: bool) -> TensorSpec:
+    return x
+
+
+@_cumsum.kernel
+def _cumsum_kernel(gpu: DeviceInfo, x: Placed, reverse: bool) -> list[Dispatch]:
+    return _scan_dispatches(gpu, x, product=False, reverse=reverse)
+
+
+@_cumsum.vjp
+def _cumsum_vjp(grad: Tensor, reverse: bool) -> Tensor:
+    return _cumsum(grad, not reverse)
+
+
+@_cumsum.reference
+def _cumsum_reference(x: np.ndarray, reverse: bool) -> np.ndarray:
+    return _scanned(x, np.add, reverse)
+
+
+@primitive(dtypes=NUMERIC, typed="x")
+def _cumprod(x: Tensor, reverse: bool) -> Tensor:
+    """Return running products along the middle of three dimensions."""
+
+
+@_cumprod.spec
+def _cumprod_spec(x: TensorSpec, reverse: bool) -> TensorSpec:
+    return x
+
+
+@_cumprod.kernel
+def _cumprod_kernel(gpu: DeviceInfo, x: Placed, reverse: bool) -> list[Dispatch]:
+    return _scan_dispatches(gpu, x, product=True, reverse=reverse)
+
+
+@_cumprod.vjp
+def _cumprod_vjp(grad: Tensor, x: Tensor, out: Tensor, reverse: bool) -> Tensor:
+    """Add up, for each element, the products that it is in, without it.
+
+    Before the first 0 of a row that is the product divided by the element; at the first
+    0, the products as if it were 1; behind it nothing.
+    """
+    zero = eq(x, 0.0)
+    zeros = _cumsum(cast(zero, int32), reverse)
+    ahead, first = eq(zeros, 0), logical_and(zero, eq(zeros, 1))
+    without = _cumprod(where(first, 1.0, x), reverse)
+    at_zero = _cumsum(grad * without, not reverse)
+    elsewhere = _cumsum(grad * out, not reverse) / where(zero, 1.0, x)
+    return where(ahead, elsewhere, where(first, at_zero, 0.0))
+
+
+@_cumprod.reference
+def _cumprod_reference(x: np.ndarray, reverse: bool) -> np.ndarray:
+    return _scanned(x, np.multiply, reverse)
+
+
+def _rows(x: Tensor, dim: int) -> Tensor:
+    return in_storage(rows_of(x, dim))
+
+
+def running_product(x: Tensor, dim: int, reverse: bool) -> Tensor:
+    """Return running products along `dim`, from the end to the front if `reverse`."""
+    out = _cumprod(_rows(x, dim), reverse)
+    return as_dtype_of(reshape(out, x.shape), x.dtype)
+
+
+def _prepared(
+    name: str, x: Tensor, dim: int, dtype: DTypeLike | None
+) -> tuple[Tensor, int]:
+    """Return `x` in the dtype of the result, and the dimension."""
+    at = normalize_dim(name, dim, x.ndim or 1)
+    wanted: DType = x.dtype if x.dtype.is_float else whole_dtype(x)
+    return as_dtype_of(x, wanted if dtype is None else as_dtype(dtype)), at
+
+
+@in_float32
+def cumsum(x: Tensor, dim: int, *, dtype: DTypeLike | None = None) -> Tensor:
+    """Return the sums of all elements up to each, along a dimension.
+
+    Parameters
+    ----------
+    x : Tensor
+    dim : int
+    dtype : DType, str or None
+        None means the dtype of `x`, or int64 for integers and bools (int32 on devices
+        without 64-bit integers).
+
+    Returns
+    -------
+    Tensor, shape of `x`
+        The 2-byte floats are accumulated in float32.
+    """
+    source, at = _prepared("cumsum", x, dim, dtype)
+    if x.numel() == 0 or x.ndim == 0:
+        return unshared(source, x)
+    out = _cumsum(_rows(source, at), False)
+    return as_dtype_of(reshape(out, x.shape), source.dtype)
+
+
+@in_float32
+def cumprod(x: Tensor, dim: int, *, dtype: DTypeLike | None = None) -> Tensor:
+    """Return the products of all elements up to each, along a dimension.
+
+    As `cumsum`. The gradient is right where elements are 0, too.
+    """
+    source, at = _prepared("cumprod", x, dim, dtype)
+    if x.numel() == 0 or x.ndim == 0:
+        return unshared(source, x)
+    return running_product(source, at, reverse=False)
+
+
+def diff(x: Tensor, n: int = 1, dim: int = -1) -> Tensor:
+    """Return differences of neighbours along a dimension, taken `n` times.
+
+    Raises
+    ------
+    ShapeError
+        If `n` is below 0.
+    """
+    at, n = normalize_dim("diff", dim, x.ndim), as_int("diff: n", n)
+    if n < 0:
+        raise ShapeError(f"diff: n is {n}; it must be at least 0")
+    times = min(n, x.shape[at])
+    if not times:
+        return lazy_copy(x)
+    for _ in range(times):
+        size = x.shape[at] - 1
+        later, earlier = narrow(x, at, 1, size), narrow(x, at, 0, size)
+        x = logical_xor(later, earlier) if x.dtype is bool_ else sub(later, earlier)
+    return x

@@ -1,0 +1,360 @@
+"""Sums, products and counts over any dimensions.
+
+Integers and bools are summed and multiplied as int64, as in PyTorch (uint64 stays), and
+as int32 on devices without 64-bit integers. The 2-byte floats are accumulated in
+float32.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...base.dtype import ANY, DType, DTypeLike, as_dtype, float32, int64
+from ...base.errors import DTypeError
+from ...base.shape import Shape, TensorSpec, normalize_dims
+from ...dispatch.autocast_policy import as_given, in_float32
+from ...dispatch.primitive import primitive
+from ...ir.kernel_call import Dispatch, Placed
+from ...kernels.reduce import dropped_shape, kept_shape, reduce_dispatches, sum_like
+from ...kernels.reduce_variants import reduce_candidates
+from ..elementwise.cast import cast
+from ..elementwise.compare import eq, ne, where
+from ..elementwise.unary import unshared
+from ..movement.rearrange import pad
+from ..movement.slice import narrow
+from ..view import flatten, permute, reshape, unflatten
+from .common import as_dtype_of, in_storage, of_nothing, readable, whole_dtype
+from .scan import running_product
+
+if TYPE_CHECKING:
+    from vkbackend import DeviceInfo
+
+    from ...tensor.tensor import Tensor
+
+Dims = int | Sequence[int] | None
+
+
+def finish(out: Tensor, shape: Shape, dims: tuple[int, ...], keepdim: bool) -> Tensor:
+    """Return what a reduction of a tensor of `shape` gave, with or without `dims`."""
+    return reshape(out, (kept_shape if keepdim else dropped_shape)(shape, dims))
+
+
+def nothing(
+    x: Tensor, dims: tuple[int, ...], keepdim: bool, value: float, dtype: DType
+) -> Tensor:
+    """Return what a tensor without elements is reduced to: `value`, if anything."""
+    out = of_nothing(x, kept_shape(x.shape, dims), value, dtype)
+    return finish(out, x.shape, dims, keepdim)
+
+
+def _need_growth(name: str, x: TensorSpec, dtype: DType) -> None:
+    """Check that the kernel accumulates `x` in `dtype`; ours to get right."""
+    wider = float32 if x.dtype.is_float else int64
+    grows = dtype is wider and x.dtype.itemsize < wider.itemsize
+    assert dtype is x.dtype or grows, f"{name}: no sum of {x.dtype} in {dtype}"
+
+
+@primitive(dtypes=ANY, strided=True, typed="x", reduction="add")
+def _sum(x: Tensor, dims: tuple[int, ...], dtype: DType, scale: float = 1) -> Tensor:
+    """Return sums over `dims`, which stay with size 1, times `scale`."""
+
+
+@_sum.spec
+def _sum_spec(
+    x: TensorSpec, dims: tuple[int, ...], dtype: DType, scale: float
+) -> TensorSpec:
+    _need_growth("sum", x, dtype)
+    return TensorSpec(kept_shape(x.shape, dims), dtype)
+
+
+@_sum.kernel
+def _sum_kernel(
+    gpu: DeviceInfo, x: Placed, dims: tuple[int, ...], dtype: DType, scale: float
+) -> list[Dispatch]:
+    return reduce_dispatches(gpu, sum_like("SUM", x.dtype, dtype, scale), x, dims)
+
+
+@_sum.candidates
+def _sum_candidates(
+    gpu: DeviceInfo, x: Placed, dims: tuple[int, ...], dtype: DType, scale: float
+) -> dict[str, Callable[[], list[Dispatch]]]:
+    return reduce_candidates(gpu, sum_like("SUM", x.dtype, dtype, scale), x, dims)
+
+
+@_sum.vjp
+def _sum_vjp(grad: Tensor, x_spec: TensorSpec, scale: float) -> Tensor:
+    scaled = grad if scale == 1 else grad * scale
+    return scaled.expand(x_spec.shape)
+
+
+@_sum.reference
+def _sum_reference(
+    x: np.ndarray, dims: tuple[int, ...], dtype: DType, scale: float
+) -> np.ndarray:
+    kind = dtype.arithmetic
+    return np.sum(x, axis=dims, keepdims=True, dtype=kind) * kind.type(scale)
+
+
+@primitive(dtypes=ANY, strided=True, typed="x", reduction="add")
+def _mapped_sum(x: Tensor, dims: tuple[int, ...], dtype: DType, mapping: str) -> Tensor:
+    """Return sums over `dims`, which stay with size 1, of what is made of elements.
+
+    `mapping` is one of `kernels.reduce.MAPS`: "abs", "square" or "nonzero". The norms,
+    which use it, have gradients of their own.
+    """
+
+
+@_mapped_sum.spec
+def _mapped_sum_spec(
+    x: TensorSpec, dims: tuple[int, ...], dtype: DType, mapping: str
+) -> TensorSpec:
+    return _sum_spec(x, dims, dtype, 1)
+
+
+@_mapped_sum.kernel
+def _mapped_sum_kernel(
+    gpu: DeviceInfo, x: Placed, dims: tuple[int, ...], dtype: DType, mapping: str
+) -> list[Dispatch]:
+    chosen = sum_like("SUM", x.dtype, dtype, mapping=mapping)
+    return reduce_dispatches(gpu, chosen, x, dims)
+
+
+@_mapped_sum.candidates
+def _mapped_sum_candidates(
+    gpu: DeviceInfo, x: Placed, dims: tuple[int, ...], dtype: DType, mapping: str
+) -> dict[str, Callable[[], list[Dispatch]]]:
+    chosen = sum_like("SUM", x.dtype, dtype, mapping=mapping)
+    return reduce_candidates(gpu, chosen, x, dims)
+
+
+@_mapped_sum.reference
+def _mapped_sum_reference(
+    x: np.ndarray, dims: tuple[int, ...], dtype: DType, mapping: str
+) -> np.ndarray:
+    maps: dict[str, Callable[[np.ndarray], np.ndarray]]
+    maps = {"abs": np.abs, "square": np.square, "nonzero": lambda x: x != 0}
+    terms = maps[mapping](x.astype(dtype.arithmetic))
+    return np.sum(terms, axis=dims, keepdims=True, dtype=dtype.arithmetic)
+
+
+def total(
+    x: Tensor,
+    dims: tuple[int, ...],
+    keepdim: bool,
+    dtype: DType,
+    scale: float = 1,
+    mapping: str = "",
+) -> Tensor:
+    """Return the sum over `dims` as `dtype`; the kernel needs at least one element."""
+    if x.numel() == 0:
+        return nothing(x, dims, keepdim, 0, dtype)
+    source = in_storage(x)
+    held = source.dtype if source is not x and x.dtype.is_float else dtype
+    walked, reduced = readable(source, dims)
+    if mapping:
+        out = _mapped_sum(walked, reduced, held, mapping)
+    else:
+        out = _sum(walked, reduced, held, scale)
+    return finish(as_dtype_of(out, dtype), x.shape, dims, keepdim)
+
+
+def result_dtype(x: Tensor, dtype: DTypeLike | None) -> DType:
+    """Return the dtype of a sum or product: as asked for, or int64 of integers."""
+    if dtype is not None:
+        return as_dtype(dtype)
+    return x.dtype if x.dtype.is_float else whole_dtype(x)
+
+
+def accumulable(x: Tensor, dtype: DType) -> Tensor:
+    """Return `x` as it is accumulated in `dtype`: the kernel widens integers itself."""
+    widened = dtype is int64 and not x.dtype.is_float and x.dtype.itemsize < 8
+    return x if widened else as_dtype_of(x, dtype)
+
+
+@in_float32
+def sum(
+    x: Tensor,
+    dim: Dims = None,
+    keepdim: bool = False,
+    *,
+    dtype: DTypeLike | None = None,
+) -> Tensor:
+    """Return the sum over one dimension, several, or all.
+
+    Parameters
+    ----------
+    x : Tensor
+        The sum of no elements is 0.
+    dim : int, sequence of int or None
+        Dimensions to sum over; None means all.
+    keepdim : bool, default False
+        Keep them with size 1.
+    dtype : DType, str or None
+        To add in; None means the dtype of `x`, or int64 for integers.
+
+    Notes
+    -----
+    Integers wrap. On a device without 64-bit integers their sum is int32.
+    """
+    dims = normalize_dims("sum", dim, x.ndim)
+    wanted = result_dtype(x, dtype)
+    if not dims:
+        return unshared(as_dtype_of(x, wanted), x)
+    return total(accumulable(x, wanted), dims, keepdim, wanted)
+
+
+@as_given
+def nansum(
+    x: Tensor,
+    dim: Dims = None,
+    keepdim: bool = False,
+    *,
+    dtype: DTypeLike | None = None,
+) -> Tensor:
+    """Return the sum of all that is not NaN; see `sum`."""
+    normalize_dims("nansum", dim, x.ndim)
+    numbers = where(eq(x, x), x, 0) if x.dtype.is_float else x
+    return sum(numbers, dim, keepdim, dtype=dtype)
+
+
+def mean(
+    x: Tensor,
+    dim: Dims = None,
+    keepdim: bool = False,
+    *,
+    dtype: DTypeLike | None = None,
+) -> Tensor:
+    """Return the arithmetic mean over one dimension, several, or all; NaN if empty.
+
+    Raises
+    ------
+    DTypeError
+        If neither `dtype` nor that of `x` is a float dtype.
+    """
+    dims = normalize_dims("mean", dim, x.ndim)
+    wanted = x.dtype if dtype is None else as_dtype(dtype)
+    if not wanted.is_float:
+        raise DTypeError(
+            f"mean: `x` is {wanted.name}; it must be a float dtype;"
+            " call x.float() first"
+        )
+    if not dims:
+        return unshared(as_dtype_of(x, wanted), x)
+    x = as_dtype_of(x, wanted)
+    count = math.prod(x.shape[each] for each in dims)
+    if count == 0:
+        return nothing(x, dims, keepdim, math.nan, wanted)
+    return total(x, dims, keepdim, wanted, 1.0 / count)
+
+
+@as_given
+def nanmean(
+    x: Tensor,
+    dim: Dims = None,
+    keepdim: bool = False,
+    *,
+    dtype: DTypeLike | None = None,
+) -> Tensor:
+    """Return the mean of all that is not NaN, or NaN if there is nothing else.
+
+    Raises
+    ------
+    DTypeError
+        As `mean`.
+    """
+    normalize_dims("nanmean", dim, x.ndim)
+    if not x.dtype.is_float:
+        return mean(x, dim, keepdim, dtype=dtype)
+    total_ = nansum(x, dim, keepdim, dtype=dtype)
+    return total_ / sum(cast(eq(x, x), total_.dtype), dim, keepdim)
+
+
+def count_nonzero(x: Tensor, dim: Dims = None) -> Tensor:
+    """Return how many elements are not 0, over dimensions or all; NaN is not 0.
+
+    Returns
+    -------
+    Tensor, int64
+        int32 on a device without 64-bit integers.
+    """
+    dims = normalize_dims("count_nonzero", dim, x.ndim)
+    if x.dtype.is_float or x.dtype.itemsize == 8 or not dims:
+        x = ne(x, 0)
+    counts = whole_dtype(x)
+    if not dims:
+        return cast(x, counts)
+    return total(accumulable(x, counts), dims, False, counts, mapping="nonzero")
+
+
+@primitive(dtypes=ANY, strided=True, typed="x", reduction="mul")
+def _prod(x: Tensor, dims: tuple[int, ...], dtype: DType) -> Tensor:
+    """Return products over `dims`, which stay with size 1."""
+
+
+@_prod.spec
+def _prod_spec(x: TensorSpec, dims: tuple[int, ...], dtype: DType) -> TensorSpec:
+    _need_growth("prod", x, dtype)
+    return TensorSpec(kept_shape(x.shape, dims), dtype)
+
+
+@_prod.kernel
+def _prod_kernel(
+    gpu: DeviceInfo, x: Placed, dims: tuple[int, ...], dtype: DType
+) -> list[Dispatch]:
+    return reduce_dispatches(gpu, sum_like("PROD", x.dtype, dtype), x, dims)
+
+
+@_prod.vjp
+def _prod_vjp(grad: Tensor, x: Tensor, dims: tuple[int, ...]) -> Tensor:
+    """Multiply by the product of all other elements, which may be 0."""
+    kept = tuple(dim for dim in range(x.ndim) if dim not in dims)
+    order = kept + dims
+    rows = permute(x, order)
+    sizes = rows.shape[len(kept) :]
+    rows = flatten(rows, len(kept))
+    before = running_product(_shifted(rows, 1, 0), len(kept), reverse=False)
+    after = running_product(_shifted(rows, 0, 1), len(kept), reverse=True)
+    others = unflatten(before * after, len(kept), sizes)
+    back = tuple(int(dim) for dim in np.argsort(order))
+    return grad * permute(others, back)
+
+
+def _shifted(rows: Tensor, front: int, back: int) -> Tensor:
+    """Return rows with ones added at one end, and as much taken off at the other."""
+    inner = narrow(rows, rows.ndim - 1, back, rows.shape[-1] - 1)
+    return pad(inner, (front, back), value=1)
+
+
+@_prod.reference
+def _prod_reference(x: np.ndarray, dims: tuple[int, ...], dtype: DType) -> np.ndarray:
+    return np.prod(x, axis=dims, keepdims=True, dtype=dtype.arithmetic)
+
+
+@in_float32
+def prod(
+    x: Tensor,
+    dim: Dims = None,
+    keepdim: bool = False,
+    *,
+    dtype: DTypeLike | None = None,
+) -> Tensor:
+    """Return the product over one dimension, several, or all; 1 if there is nothing.
+
+    The gradient is right where elements are 0, too. dtypes are those of `sum`.
+    """
+    dims = normalize_dims("prod", dim, x.ndim)
+    wanted = result_dtype(x, dtype)
+    if not dims:
+        return unshared(as_dtype_of(x, wanted), x)
+    x = accumulable(x, wanted)
+    if x.numel() == 0:
+        return nothing(x, dims, keepdim, 1, wanted)
+    source = in_storage(x)
+    held = source.dtype if source is not x and x.dtype.is_float else wanted
+    walked, reduced = readable(source, dims)
+    out = as_dtype_of(_prod(walked, reduced, held), wanted)
+    return finish(out, x.shape, dims, keepdim)

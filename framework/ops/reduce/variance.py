@@ -1,0 +1,236 @@
+"""Variance, standard deviation and norms."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...base.dtype import FLOAT
+from ...base.errors import DTypeError, ShapeError
+from ...base.shape import TensorSpec, broadcast_shapes, normalize_dim, normalize_dims
+from ...dispatch.autocast_policy import in_float32
+from ...dispatch.primitive import composite, primitive
+from ...ir.kernel_call import Argument, Dispatch, Placed
+from ...kernels.reduce import kept_shape, reduce_dispatches, stateful
+from ...kernels.shader_types import statistic_dtype
+from ..elementwise.compare import clamp_min, eq, where
+from ..elementwise.exponential import pow
+from ..elementwise.unary import abs, sign, sqrt
+from ..view import expand
+from .common import as_dtype_of, in_storage, readable
+from .minmax import amax, amin
+from .sum import Dims, finish, mean, nothing, sum, total
+
+if TYPE_CHECKING:
+    from vkbackend import DeviceInfo
+
+    from ...tensor.tensor import Tensor
+
+
+def _need_float(name: str, x: Tensor) -> None:
+    if not x.dtype.is_float:
+        raise DTypeError(
+            f"{name}: `x` is {x.dtype.name}; it must be a float dtype;"
+            " call x.float() first"
+        )
+
+
+@primitive(dtypes=FLOAT, strided=True, typed="x", reduction="variance")
+def _var(x: Tensor, dims: tuple[int, ...], divisor: float) -> Tensor:
+    """Return squared distances from the mean over `dims`, summed and divided."""
+
+
+@_var.spec
+def _var_spec(x: TensorSpec, dims: tuple[int, ...], divisor: float) -> TensorSpec:
+    return TensorSpec(kept_shape(x.shape, dims), x.dtype)
+
+
+@_var.kernel
+def _var_kernel(
+    gpu: DeviceInfo, x: Placed, dims: tuple[int, ...], divisor: float
+) -> list[Dispatch]:
+    results: dict[str, Argument] = {"out_": "out", "scale": _inverse(divisor)}
+    chosen = stateful("reduce/variance", x.dtype, 3, results, {})
+    return reduce_dispatches(gpu, chosen, x, dims)
+
+
+def _inverse(divisor: float) -> float:
+    return 1.0 / divisor if divisor else math.inf
+
+
+@_var.vjp
+def _var_vjp(grad: Tensor, x: Tensor, dims: tuple[int, ...], divisor: float) -> Tensor:
+    return grad * (2.0 * _inverse(divisor)) * (x - mean(x, dims, keepdim=True))
+
+
+@_var.reference
+def _var_reference(x: np.ndarray, dims: tuple[int, ...], divisor: float) -> np.ndarray:
+    squares = np.square(x - x.mean(dims, keepdims=True)).sum(dims, keepdims=True)
+    return squares * x.dtype.type(_inverse(divisor))
+
+
+def var(
+    x: Tensor, dim: Dims = None, *, correction: float = 1, keepdim: bool = False
+) -> Tensor:
+    """Return the variance over one dimension, several, or all.
+
+    Parameters
+    ----------
+    x : Tensor, float
+    dim : int, sequence of int or None
+        None means all.
+    correction : number, default 1
+        Subtracted from the number of elements before dividing by it: 1 for the
+        unbiased estimate from a sample, 0 for the variance of the elements themselves.
+    keepdim : bool, default False
+        Keep the dimensions with size 1.
+
+    Notes
+    -----
+    With no more elements than `correction` the result is NaN, or infinite where they
+    differ, as in PyTorch. One pass over the data, in which nothing cancels.
+    """
+    _need_float("var", x)
+    dims = normalize_dims("var", dim, x.ndim)
+    count = math.prod(x.shape[each] for each in dims)
+    if x.numel() == 0:
+        return nothing(x, dims, keepdim, math.nan, x.dtype)
+    divisor = max(0.0, count - correction)
+    out = _var(*readable(in_storage(x), dims), divisor)
+    return finish(as_dtype_of(out, x.dtype), x.shape, dims, keepdim)
+
+
+def std(
+    x: Tensor, dim: Dims = None, *, correction: float = 1, keepdim: bool = False
+) -> Tensor:
+    """Return the standard deviation, the root of `var`.
+
+    Its gradient is 0 where it is 0 itself, as in PyTorch.
+    """
+    _need_float("std", x)
+    normalize_dims("std", dim, x.ndim)
+    return _std(var(x, dim, correction=correction, keepdim=keepdim))
+
+
+def var_mean(
+    x: Tensor, dim: Dims = None, *, correction: float = 1, keepdim: bool = False
+) -> tuple[Tensor, Tensor]:
+    """Return the variance and the mean; see `var` and `mean`."""
+    found = var(x, dim, correction=correction, keepdim=keepdim)
+    return found, mean(x, dim, keepdim)
+
+
+def std_mean(
+    x: Tensor, dim: Dims = None, *, correction: float = 1, keepdim: bool = False
+) -> tuple[Tensor, Tensor]:
+    """Return the standard deviation and the mean; see `std` and `mean`."""
+    found = std(x, dim, correction=correction, keepdim=keepdim)
+    return found, mean(x, dim, keepdim)
+
+
+@composite(dtypes=FLOAT)
+def _std(x: Tensor) -> Tensor:
+    """Return square roots, with a gradient of 0 at 0."""
+    return sqrt(x)
+
+
+@_std.vjp
+def _std_vjp(grad: Tensor, out: Tensor) -> Tensor:
+    flat = eq(out, 0.0)
+    return where(flat, 0.0, grad * 0.5 / where(flat, 1.0, out))
+
+
+@composite(dtypes=FLOAT)
+def _norm(x: Tensor, p: float, dims: tuple[int, ...]) -> Tensor:
+    """Return p-norms over `dims`, which stay with size 1, for finite p."""
+    # Powers and their sums leave the range of the 2-byte floats.
+    wide = statistic_dtype(x.dtype)
+    if p in (0, 1):
+        return total(x, dims, True, x.dtype, mapping="abs" if p else "nonzero")
+    if p == 2:
+        return as_dtype_of(sqrt(total(x, dims, True, wide, mapping="square")), x.dtype)
+    powers = pow(abs(as_dtype_of(x, wide)), p)
+    return as_dtype_of(pow(total(powers, dims, True, wide), 1.0 / p), x.dtype)
+
+
+@_norm.vjp
+def _norm_vjp(grad: Tensor, x: Tensor, out: Tensor, p: float) -> Tensor:
+    """Share the gradient by (|x| / norm)^(p - 1); 0 where x or the norm is 0."""
+    if p in (0, 1):
+        return grad * (sign(x) * p)
+    flat = eq(out, 0.0)
+    scaled = x / where(flat, 1.0, out)
+    if p != 2:
+        zero = eq(x, 0.0)
+        scaled = sign(x) * pow(where(zero, 1.0, abs(scaled)), p - 1.0)
+    return where(flat, 0.0, grad * scaled)
+
+
+@in_float32
+def norm(
+    x: Tensor, p: float | str = 2, dim: Dims = None, keepdim: bool = False
+) -> Tensor:
+    """Return the p-norm of the elements over one dimension, several, or all.
+
+    Parameters
+    ----------
+    x : Tensor, float
+    p : number or "fro"
+        The p-th root of the sum of |x|^p; "fro" is 2. Infinity gives the largest |x|,
+        minus infinity the smallest, 0 how many elements are not 0.
+    dim : int, sequence of int or None
+        None means all.
+    keepdim : bool, default False
+        Keep the dimensions with size 1.
+
+    Returns
+    -------
+    Tensor
+        Of the dtype of `x`; sums are accumulated in float32.
+
+    Notes
+    -----
+    The gradient of a norm that is 0 is 0, as in PyTorch. Elements are not scaled, so
+    squares beyond the range of the dtype that they are summed in give infinity.
+    """
+    _need_float("norm", x)
+    if isinstance(p, str) and p != "fro":
+        raise ShapeError(f'norm: p is {p!r}; it must be a number or "fro"')
+    order = 2.0 if isinstance(p, str) else float(p)
+    dims = normalize_dims("norm", dim, x.ndim)
+    if math.isinf(order):
+        return (amax if order > 0 else amin)(abs(x), dims, keepdim)
+    if x.numel() == 0:
+        return nothing(x, dims, keepdim, 0, x.dtype)
+    return finish(_norm(x, order, dims), x.shape, dims, keepdim)
+
+
+@in_float32
+def cosine_similarity(
+    x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8
+) -> Tensor:
+    """Return the cosines of the angles between vectors along a dimension.
+
+    Parameters
+    ----------
+    x1, x2 : Tensor, float
+        Of shapes that broadcast.
+    dim : int, default 1
+        Dimension along which the vectors lie.
+    eps : float, default 1e-8
+        Least norm to divide by.
+
+    Raises
+    ------
+    ShapeError
+        If the shapes do not broadcast.
+    """
+    shape = broadcast_shapes("cosine_similarity", x1.shape, x2.shape)
+    _need_float("cosine_similarity", x1)
+    at = normalize_dim("cosine_similarity", dim, len(shape))
+    x1, x2 = expand(x1, shape), expand(x2, shape)
+    norms = (clamp_min(norm(each, 2, at, keepdim=True), eps) for each in (x1, x2))
+    first, second = norms
+    return sum((x1 / first) * (x2 / second), at)

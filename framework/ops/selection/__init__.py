@@ -1,0 +1,1 @@
+"""Sorting, counting and selecting."""

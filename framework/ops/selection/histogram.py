@@ -1,0 +1,175 @@
+"""How often numbers occur."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...base.dtype import INTEGER, int32
+from ...base.errors import DTypeError, ShapeError
+from ...base.shape import TensorSpec
+from ...base.validation import as_int
+from ...dispatch.primitive import primitive
+from ...ir.kernel_call import Argument, Dispatch, Placed
+from ...kernels.reduce import need_countable
+from ..elementwise.cast import cast
+from ..elementwise.compare import eq, logical_and, maximum, minimum, where
+from ..elementwise.unary import floor
+from ..indexing.scatter import index_add
+from ..reduce.common import as_dtype_of, whole_dtype
+from ..reduce.minmax import amax, amin
+from ..source import fill_like
+from ..view import flatten
+from .sort import workgroup_and_grid
+
+if TYPE_CHECKING:
+    from vkbackend import DeviceInfo
+
+    from ...tensor.tensor import Tensor
+
+
+@primitive(dtypes=(int32,))
+def _count_numbers(numbers: Tensor, size: int) -> Tensor:
+    """Return how often each number from 0 to `size` - 1 occurs, as int32."""
+
+
+@_count_numbers.spec
+def _count_numbers_spec(numbers: TensorSpec, size: int) -> TensorSpec:
+    return TensorSpec((size,), int32)
+
+
+@_count_numbers.kernel
+def _count_numbers_kernel(
+    gpu: DeviceInfo, numbers: Placed, size: int
+) -> list[Dispatch]:
+    need_countable("bincount", numbers)
+    push: dict[str, Argument] = {"numbers": "numbers", "out_": "out"}
+    push |= {"numel": numbers.numel, "size": size}
+    steps = []
+    for step, invocations in enumerate((size, numbers.numel)):
+        workgroup, grid = workgroup_and_grid(gpu, invocations)
+        constants = {"LOCAL_X": workgroup, "PASS": step}
+        steps.append(Dispatch("sort/bincount", grid, push, constants))
+    return steps
+
+
+@_count_numbers.reference
+def _count_numbers_reference(numbers: np.ndarray, size: int) -> np.ndarray:
+    flat = numbers.reshape(-1)
+    return np.bincount(flat[(flat >= 0) & (flat < size)], minlength=size)
+
+
+def bincount(x: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
+    """Return how often each number from 0 on occurs, or the weights of its places.
+
+    Parameters
+    ----------
+    x : Tensor, shape (n,), any integer dtype
+        Nothing below 0.
+    weights : Tensor or None
+        Of the shape of `x`; added up instead of ones, and differentiable.
+    minlength : int, default 0
+        Numbers that are counted at least; otherwise up to the largest one.
+
+    Returns
+    -------
+    Tensor
+        int64 (int32 on a device without 64-bit integers), or the dtype of `weights`.
+
+    Raises
+    ------
+    ShapeError
+        If the shapes do not fit, `minlength` or an element is below 0.
+
+    Notes
+    -----
+    The extremes decide the shape, so they are read by the host, which waits for them.
+    """
+    if x.ndim != 1 or (weights is not None and weights.shape != x.shape):
+        found = "none" if weights is None else str(weights.shape)
+        raise ShapeError(
+            f"bincount: x is {x.shape}, weights {found}; x must have one dimension, and"
+            " weights its shape"
+        )
+    if x.dtype not in INTEGER:
+        raise DTypeError(
+            f"bincount: `x` is {x.dtype.name}; it must be an integer dtype"
+        )
+    minlength = as_int("bincount: minlength", minlength)
+    if minlength < 0:
+        raise ShapeError(f"bincount: minlength is {minlength}; it must be at least 0")
+    size = max(minlength, _length(x))
+    if weights is not None:
+        zeros = fill_like(weights, (size,), 0, weights.dtype)
+        return index_add(zeros, 0, x, weights)
+    counts = whole_dtype(x) if x.dtype.kind == "int" else whole_dtype(cast(x, int32))
+    if x.numel() == 0 or size == 0:
+        return fill_like(x, (size,), 0, counts)
+    return cast(_count_numbers(as_dtype_of(x, int32), size), counts)
+
+
+def _length(x: Tensor) -> int:
+    """Return one more than the largest element, after a look at the smallest."""
+    if x.numel() == 0:
+        return 0
+    least, largest = int(amin(x).item()), int(amax(x).item())
+    if least < 0 or largest >= (1 << 31) - 1:
+        raise ShapeError(
+            f"bincount: elements are from {least} to {largest}; they must be from 0 to"
+            f" {(1 << 31) - 2}"
+        )
+    return largest + 1
+
+
+def histc(x: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
+    """Return how many elements are in each of `bins` equal parts of a range.
+
+    Parameters
+    ----------
+    x : Tensor, float
+    bins : int, default 100
+    min, max : number
+        The range; elements outside of it, and NaN, are not counted. Where they are
+        equal, the smallest and largest element take their place.
+
+    Returns
+    -------
+    Tensor, shape (bins,), dtype of `x`
+        The last part has its upper end.
+
+    Raises
+    ------
+    ShapeError
+        If `bins` is below 1, or `max` below `min`.
+    """
+    if not x.dtype.is_float:
+        raise DTypeError(
+            f"histc: `x` is {x.dtype.name}; it must be a float dtype;"
+            " call x.float() first"
+        )
+    bins = as_int("histc: bins", bins)
+    if bins < 1 or max < min:
+        raise ShapeError(
+            f"histc: bins is {bins}, the range from {min} to {max}; there must be a"
+            " bin, and max not be below min"
+        )
+    x = flatten(x.detach())
+    if x.numel() == 0:
+        return fill_like(x, (bins,), 0, x.dtype)
+    low, high = _range(x, min, max)
+    place = (x - low) * (bins / (high - low))
+    inside = logical_and(x >= low, x <= high)
+    within = where(inside, minimum(floor(place), float(bins - 1)), -1.0)
+    return cast(_count_numbers(cast(maximum(within, -1.0), int32), bins), x.dtype)
+
+
+def _range(x: Tensor, low: float, high: float) -> tuple[Tensor, Tensor]:
+    """Return the ends of a range as tensors; those of the elements if it is empty."""
+    if low != high:
+        ends = low, high
+        first, last = (fill_like(x, (), end, x.dtype) for end in ends)
+        return first, last
+    first, last = amin(x), amax(x)
+    same = eq(first, last)
+    return where(same, first - 1.0, first), where(same, last + 1.0, last)

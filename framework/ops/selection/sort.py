@@ -1,0 +1,429 @@
+"""Sorting along a dimension, and what is read off sorted elements.
+
+Blocks are sorted by rank, then merged by rank, so the order is stable. Only places
+move, as int32 (see `reduce.minmax`); elements are taken at the end. NaN is above every
+number, as in PyTorch.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from ...base.dtype import ANY, NUMERIC, int32
+from ...base.errors import ShapeError
+from ...base.shape import Shape, TensorSpec, normalize_dim
+from ...base.validation import as_int
+from ...dispatch.primitive import composite, primitive
+from ...ir.kernel_call import Argument, Dispatch, Grid, Placed, Scratch, linear_grid
+from ...kernels.reduce import SOFTWARE_WORKGROUP, WORKGROUP, need_countable
+from ...kernels.shader_types import storage_defines
+from ..elementwise.cast import cast
+from ..elementwise.compare import eq, logical_and, logical_or, ne, where
+from ..elementwise.unary import lazy_copy
+from ..indexing.gather import put_rows, rows_of
+from ..indexing.scatter import gather
+from ..movement.slice import narrow, select
+from ..reduce.common import as_dtype_of, in_storage, of_nothing
+from ..reduce.minmax import ValuesIndices
+from ..reduce.sum import total
+from ..source import fill_like
+from ..view import flatten, reshape
+
+if TYPE_CHECKING:
+    from vkbackend import DeviceInfo
+
+    from ...tensor.tensor import Tensor
+
+BLOCK = 256
+SOFTWARE_BLOCK = 32
+"""Elements that are sorted by comparing each with each."""
+
+MOST_PLACES = 1 << 31
+"""Places along a dimension that an int32 tells apart."""
+
+
+def workgroup_and_grid(gpu: DeviceInfo, invocations: int) -> tuple[int, Grid]:
+    """Return the size of workgroups that share nothing, and a grid of them."""
+    size = SOFTWARE_WORKGROUP if gpu.kind == "software" else WORKGROUP
+    return size, linear_grid(invocations, size)
+
+
+@primitive(dtypes=ANY, outputs=("values", "indices"), typed="x")
+def _sort(x: Tensor, descending: bool, most: int) -> tuple[Tensor, Tensor]:
+    """Return the first `most` of (outer, count, inner) in sorted order, and places."""
+
+
+@_sort.spec
+def _sort_spec(
+    x: TensorSpec, descending: bool, most: int
+) -> tuple[TensorSpec, TensorSpec]:
+    outer, count, inner = x.shape
+    if count > MOST_PLACES:
+        raise ShapeError(
+            f"sort: the dimension has size {count}; places are int32 and tell at most"
+            f" {MOST_PLACES} apart"
+        )
+    shape = outer, min(count, most), inner
+    return TensorSpec(shape, x.dtype), TensorSpec(shape, int32)
+
+
+def _stored(count: int, span: int, run: int) -> int:
+    """Return how many of `count` elements stay if each `span` keeps `run`."""
+    return count // span * run + min(count % span, run)
+
+
+@_sort.kernel
+def _sort_kernel(
+    gpu: DeviceInfo, x: Placed, descending: bool, most: int
+) -> list[Dispatch]:
+    need_countable("sort", x)
+    outer, count, inner = x.shape
+    span = SOFTWARE_BLOCK if gpu.kind == "software" else BLOCK
+    run, lines = min(span, most), outer * inner
+    kept = _stored(count, span, run)
+    sizes = {"outer": outer, "count": count, "inner": inner}
+    defines = storage_defines(x.dtype)
+    areas = [Scratch(name, 4 * lines * kept) for name in ("order", "merged")]
+    steps: list[Dispatch] = []
+
+    def add(kernel: str, invocations: int, push: dict[str, Argument]) -> None:
+        size, grid = workgroup_and_grid(gpu, invocations)
+        constants = {"LOCAL_X": size, "DESCENDING": int(descending)}
+        constants["LAST"] = int(span >= count)
+        push = {"x": "x", "values": "values", **sizes, **push}
+        steps.append(Dispatch(kernel, grid, push, constants, defines))
+
+    def target() -> str | Scratch:
+        return "indices" if span >= count else areas[len(steps) % 2]
+
+    first: dict[str, Argument] = {"order": target(), "block": span}
+    add("sort/rank_block", x.numel, first | {"run": run, "kept": kept})
+    while span < count:
+        push: dict[str, Argument] = {"order": areas[(len(steps) - 1) % 2]}
+        push |= {"kept": kept, "run": run}
+        before, span, run = kept, 2 * span, min(2 * run, most)
+        kept = _stored(count, span, run)
+        push |= {"merged": target(), "merged_kept": kept, "merged_run": run}
+        add("sort/merge", lines * before, push)
+    return steps
+
+
+@_sort.vjp
+def _sort_vjp(grad: Tensor, indices: Tensor, x_spec: TensorSpec) -> Tensor:
+    zeros = fill_like(grad, x_spec.shape, 0, x_spec.dtype)
+    return put_rows(zeros, indices, grad)
+
+
+@_sort.reference
+def _sort_reference(
+    x: np.ndarray, descending: bool, most: int
+) -> tuple[np.ndarray, np.ndarray]:
+    if descending:
+        # Sorted from the other end, so that equal elements keep their order.
+        turned = np.argsort(x[:, ::-1], axis=1, kind="stable")
+        order = (x.shape[1] - 1 - turned)[:, ::-1]
+    else:
+        order = np.argsort(x, axis=1, kind="stable")
+    order = order[:, :most]
+    return np.take_along_axis(x, order, 1), order
+
+
+def _sorted(
+    name: str, x: Tensor, dim: int, descending: bool, most: int | None = None
+) -> ValuesIndices:
+    """Return the first `most` along a dimension, or all, in order."""
+    at = normalize_dim(name, dim, x.ndim or 1)
+    if x.ndim == 0:
+        return ValuesIndices(lazy_copy(x), fill_like(x, (), 0, int32))
+    wanted = x.shape[at] if most is None else most
+    shape: Shape = (*x.shape[:at], wanted, *x.shape[at + 1 :])
+    if math.prod(shape) == 0:
+        return ValuesIndices(
+            of_nothing(x, shape, 0, x.dtype), fill_like(x, shape, 0, int32)
+        )
+    values, indices = _sort(in_storage(rows_of(x, at)), descending, wanted)
+    values = as_dtype_of(reshape(values, shape), x.dtype)
+    return ValuesIndices(values, reshape(indices, shape))
+
+
+def sort(
+    x: Tensor, dim: int = -1, descending: bool = False, *, stable: bool = False
+) -> ValuesIndices:
+    """Return the elements in order along a dimension, and where they were.
+
+    Parameters
+    ----------
+    x : Tensor
+    dim : int, default -1
+    descending : bool, default False
+        Largest first.
+    stable : bool, default False
+        Taken as PyTorch has it; equal elements always keep their order.
+
+    Returns
+    -------
+    ValuesIndices
+        (values, indices); NaN is above every number. Indices are int32.
+
+    Examples
+    --------
+    >>> from vkbackend.framework import Tensor
+    >>> sort(Tensor([3.0, 1.0, 2.0])).indices.tolist()
+    [1, 2, 0]
+    """
+    return _sorted("sort", x, dim, descending)
+
+
+def argsort(
+    x: Tensor, dim: int = -1, descending: bool = False, *, stable: bool = False
+) -> Tensor:
+    """Return the places that sort a dimension, as int32; see `sort`."""
+    return _sorted("argsort", x, dim, descending).indices
+
+
+def topk(
+    x: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
+) -> ValuesIndices:
+    """Return the `k` largest or smallest elements along a dimension.
+
+    Parameters
+    ----------
+    x : Tensor
+    k : int
+        From 0 to the size of the dimension.
+    dim : int, default -1
+    largest : bool, default True
+        NaN is above every number.
+    sorted : bool, default True
+        Taken as PyTorch has it; the result is always in order, the best first, and of
+        equal elements the first.
+
+    Returns
+    -------
+    ValuesIndices
+        (values, indices), indices as int32.
+
+    Raises
+    ------
+    ShapeError
+        If there are fewer than `k` elements.
+    """
+    at = normalize_dim("topk", dim, x.ndim or 1)
+    k = _need_among("topk", x, at, k, 0)
+    if x.ndim == 0 and k == 0:
+        x = reshape(x, (1,))
+    return _sorted("topk", x, at, largest, k)
+
+
+def _need_among(name: str, x: Tensor, dim: int, k: int, least: int) -> int:
+    k, size = as_int(f"{name}: k", k), x.shape[dim] if x.ndim else 1
+    if not least <= k <= size:
+        raise ShapeError(
+            f"{name}: k is {k}; it must be from {least} to {size}, the size of"
+            f" dimension {dim} of shape {x.shape}"
+        )
+    return k
+
+
+def _one(
+    found: ValuesIndices, dim: int, place: int, keepdim: bool, ndim: int
+) -> ValuesIndices:
+    """Return what is at one place of sorted elements."""
+    if ndim == 0:
+        return found
+    values, indices = (
+        narrow(each, dim, place, 1) if keepdim else select(each, dim, place)
+        for each in found
+    )
+    return ValuesIndices(values, indices)
+
+
+def kthvalue(x: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
+    """Return the `k`-th smallest element along a dimension, from 1, and where it is.
+
+    Raises
+    ------
+    ShapeError
+        If there are fewer than `k` elements, or `k` is below 1.
+    """
+    at = normalize_dim("kthvalue", dim, x.ndim or 1)
+    k = _need_among("kthvalue", x, at, k, 1)
+    return _one(_sorted("kthvalue", x, at, False, k), at, k - 1, keepdim, x.ndim)
+
+
+def median(
+    x: Tensor, dim: int | None = None, keepdim: bool = False
+) -> Tensor | ValuesIndices:
+    """Return the middle element in sorted order, of two the smaller; NaN if any is.
+
+    Parameters
+    ----------
+    x : Tensor
+    dim : int or None
+        None takes all elements and gives their median alone, whose gradient is shared
+        evenly among equal elements.
+    keepdim : bool, default False
+        Keep the dimension with size 1.
+
+    Returns
+    -------
+    Tensor, or ValuesIndices
+        With a dimension (values, indices).
+
+    Raises
+    ------
+    ShapeError
+        If there are no elements.
+    """
+    if dim is None:
+        return _middle(flatten(x))
+    return _median(x, normalize_dim("median", dim, x.ndim or 1), keepdim)
+
+
+@composite(dtypes=NUMERIC)
+def _middle(x: Tensor) -> Tensor:
+    """Return the median of one dimension."""
+    return _median(x, 0, False).values
+
+
+@_middle.vjp
+def _middle_vjp(grad: Tensor, x: Tensor, out: Tensor) -> Tensor:
+    """Share the gradient evenly among the elements that equal the median."""
+    alike = logical_or(eq(x, out), logical_and(ne(x, x), ne(out, out)))
+    chosen = cast(alike, grad.dtype)
+    return chosen * (grad / total(chosen, (0,), False, grad.dtype))
+
+
+def _median(x: Tensor, dim: int, keepdim: bool) -> ValuesIndices:
+    size = x.shape[dim] if x.ndim else 1
+    if size == 0:
+        raise ShapeError(
+            f"median: shape {x.shape} has no elements along {dim}; there is no result"
+        )
+    found = _sorted("median", x, dim, False)
+    middle = _one(found, dim, (size - 1) // 2, keepdim, x.ndim)
+    if not x.dtype.is_float:
+        return middle
+    # NaN, which is sorted to the end, takes the median's place.
+    last = _one(found, dim, size - 1, keepdim, x.ndim)
+    spoiled = ne(last.values, last.values)
+    values, indices = (where(spoiled, a, b) for a, b in zip(last, middle))
+    return ValuesIndices(values, indices)
+
+
+@primitive(dtypes=NUMERIC, typed="sorted_sequence")
+def _search(sorted_sequence: Tensor, values: Tensor, right: bool) -> Tensor:
+    """Return how many of each sorted row are before values, as int32.
+
+    (rows, count) and (rows, entries), or one row for all of them.
+    """
+
+
+@_search.spec
+def _search_spec(
+    sorted_sequence: TensorSpec, values: TensorSpec, right: bool
+) -> TensorSpec:
+    return TensorSpec(values.shape, int32)
+
+
+@_search.kernel
+def _search_kernel(
+    gpu: DeviceInfo, sorted_sequence: Placed, values: Placed, right: bool
+) -> Dispatch:
+    for each in (sorted_sequence, values):
+        need_countable("searchsorted", each)
+    rows, count = sorted_sequence.shape
+    push: dict[str, Argument] = {"sorted_": "sorted_sequence", "values": "values"}
+    push |= {"out_": "out", "numel": values.numel, "count": count}
+    push["entries"] = values.shape[1]
+    size, grid = workgroup_and_grid(gpu, values.numel)
+    constants = {"LOCAL_X": size, "RIGHT": int(right), "SHARED": int(rows == 1)}
+    defines = storage_defines(values.dtype)
+    return Dispatch("sort/searchsorted", grid, push, constants, defines)
+
+
+@_search.reference
+def _search_reference(
+    sorted_sequence: np.ndarray, values: np.ndarray, right: bool
+) -> np.ndarray:
+    side: Literal["left", "right"] = "right" if right else "left"
+    rows = np.broadcast_to(sorted_sequence, (len(values), sorted_sequence.shape[1]))
+    found = [np.searchsorted(row, each, side) for row, each in zip(rows, values)]
+    return np.array(found).reshape(values.shape)
+
+
+def searchsorted(
+    sorted_sequence: Tensor,
+    values: Tensor | float,
+    *,
+    right: bool = False,
+    side: Literal["left", "right"] | None = None,
+    sorter: Tensor | None = None,
+) -> Tensor:
+    """Return where values would have to be inserted to keep a sequence sorted.
+
+    Parameters
+    ----------
+    sorted_sequence : Tensor, shape (n,) or (..., n)
+        Sorted along the last dimension, which is not checked.
+    values : Tensor or number
+        Of the same dtype; of any shape for a sequence of one dimension, otherwise the
+        sizes but the last must be the same.
+    right : bool, default False
+        Behind elements that are equal, instead of before them.
+    side : "left", "right" or None
+        The same in NumPy's words; "left" contradicts `right`.
+    sorter : Tensor, any integer dtype, shape of `sorted_sequence`, or None
+        Places that sort the sequence, which then need not be sorted itself.
+
+    Returns
+    -------
+    Tensor, int32, shape of `values`
+
+    Raises
+    ------
+    ShapeError
+        If the shapes do not fit, or `side` is another or contradicts `right`.
+    """
+    right = _is_right(right, side)
+    x = sorted_sequence
+    if sorter is not None:
+        if sorter.shape != x.shape:
+            raise ShapeError(
+                f"searchsorted: sorter is {sorter.shape}, sorted_sequence {x.shape};"
+                " they must be the same"
+            )
+        x = gather(x, -1, sorter)
+    sought: Tensor = (
+        fill_like(x, (), values, x.dtype)
+        if isinstance(values, int | float)
+        else as_dtype_of(values, x.dtype)
+    )
+    if x.ndim == 0 or (x.ndim > 1 and sought.shape[:-1] != x.shape[:-1]):
+        raise ShapeError(
+            f"searchsorted: sorted_sequence is {x.shape}, values {sought.shape}; sizes"
+            " but the last must be the same, or the sequence have one dimension"
+        )
+    if sought.numel() == 0 or x.numel() == 0:
+        return fill_like(sought, sought.shape, 0, int32)
+    rows = math.prod(x.shape[:-1])
+    lists = in_storage(reshape(x, (rows, x.shape[-1])))
+    entries = in_storage(reshape(sought, (rows, sought.numel() // rows)))
+    return reshape(_search(lists, entries, right), sought.shape)
+
+
+def _is_right(right: bool, side: str | None) -> bool:
+    if side not in (None, "left", "right") or (right and side == "left"):
+        raise ShapeError(
+            f"searchsorted: side is {side!r} and right {right}; side must be None,"
+            ' "left" or "right", and "left" goes with right=False'
+        )
+    return right or side == "right"
+
+
+def bucketize(x: Tensor | float, boundaries: Tensor, *, right: bool = False) -> Tensor:
+    """Return between which boundaries elements lie; see `searchsorted`."""
+    return searchsorted(boundaries, x, right=right)

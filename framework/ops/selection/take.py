@@ -1,0 +1,115 @@
+"""Elements by their place in the flat tensor."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...base.dtype import bool_, int32
+from ...base.errors import DTypeError, ShapeError
+from ...base.shape import broadcast_shapes
+from ..elementwise.binary import sub
+from ..elementwise.compare import maximum, where
+from ..elementwise.unary import lazy_copy
+from ..indexing.gather import add_rows, put_rows, take_rows
+from ..reduce.scan import cumsum
+from ..view import expand, flatten, reshape
+
+if TYPE_CHECKING:
+    from ...tensor.tensor import Tensor
+
+
+def take(x: Tensor, index: Tensor) -> Tensor:
+    """Return the elements of the flat tensor that indices name.
+
+    Parameters
+    ----------
+    x : Tensor
+    index : Tensor, any integer dtype
+        Of any shape, out of range as in `index_select`.
+
+    Returns
+    -------
+    Tensor, shape of `index`
+
+    Raises
+    ------
+    ShapeError
+        If, on the host, an index is out of range.
+    """
+    return reshape(take_rows(reshape(x, (1, -1, 1)), flatten(index)), index.shape)
+
+
+def put(x: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
+    """Return `x` with elements of the flat tensor replaced, or added to.
+
+    Parameters
+    ----------
+    x : Tensor
+    index : Tensor, any integer dtype
+        Of any shape; where several name one place, the last wins. On a device one out
+        of range is ignored.
+    source : Tensor of the dtype of `x`
+        As many elements as `index`.
+    accumulate : bool, default False
+        Add to what is there.
+
+    Raises
+    ------
+    ShapeError
+        If there are not as many elements or, on the host, an index is out of range.
+    DTypeError
+        If the dtypes differ.
+    """
+    _need_dtype("put", x, source)
+    if source.numel() != index.numel():
+        raise ShapeError(
+            f"put: index is {index.shape}, source {source.shape}; there must be as many"
+            " elements"
+        )
+    write = add_rows if accumulate else put_rows
+    rows = reshape(x, (1, -1, 1))
+    return reshape(write(rows, flatten(index), reshape(source, (1, -1, 1))), x.shape)
+
+
+def masked_scatter(x: Tensor, mask: Tensor, source: Tensor) -> Tensor:
+    """Return `x` with the elements where the mask holds taken from `source`, in order.
+
+    Parameters
+    ----------
+    x : Tensor
+    mask : Tensor, bool
+        Broadcasts with `x`.
+    source : Tensor of the dtype of `x`
+        At least as many elements as the mask has true ones; what is missing is, on a
+        device, as an index out of range in `index_select`.
+
+    Returns
+    -------
+    Tensor
+        Of the shape that both broadcast to.
+
+    Raises
+    ------
+    ShapeError
+        If the shapes do not broadcast or, on the host, elements are missing.
+    DTypeError
+        If the mask is not bool, or the dtypes differ.
+    """
+    _need_dtype("masked_scatter", x, source)
+    if mask.dtype is not bool_:
+        raise DTypeError(f"masked_scatter: `mask` is {mask.dtype.name}; accepted: bool")
+    shape = broadcast_shapes("masked_scatter", x.shape, mask.shape)
+    x, mask = expand(x, shape), expand(mask, shape)
+    if source.numel() == 0 or mask.numel() == 0:
+        return lazy_copy(x)
+    numbers = sub(cumsum(flatten(mask), 0, dtype=int32), 1)
+    taken = take(source, maximum(numbers, 0))
+    return where(mask, reshape(taken, shape), x)
+
+
+def _need_dtype(name: str, x: Tensor, source: Tensor) -> None:
+    if source.dtype is not x.dtype:
+        raise DTypeError(
+            f"{name}: source is {source.dtype.name}, x {x.dtype.name}; they must be the"
+            " same"
+        )

@@ -1,0 +1,129 @@
+"""Different elements, and different slices."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from ...base.dtype import bool_, int32
+from ...base.errors import ShapeError
+from ...base.shape import normalize_dim
+from ..elementwise.binary import sub
+from ..elementwise.compare import logical_or, ne
+from ..indexing.masked import true_places
+from ..indexing.scatter import gather, index_copy, index_select, scatter
+from ..movement.concat import cat
+from ..movement.slice import narrow, select
+from ..reduce.scan import cumsum
+from ..source import fill_like
+from ..view import movedim, reshape
+from .sort import argsort
+
+if TYPE_CHECKING:
+    from ...tensor.tensor import Tensor
+
+
+def unique(
+    x: Tensor,
+    sorted: bool = True,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    dim: int | None = None,
+) -> Tensor | tuple[Tensor, ...]:
+    """Return the different elements, or slices, in order; every NaN is different.
+
+    Parameters
+    ----------
+    x : Tensor
+    sorted : bool, default True
+        Taken as PyTorch has it; the result is always in order.
+    return_inverse : bool, default False
+        Also return where each element, or slice, of `x` is in the result, as int32.
+    return_counts : bool, default False
+        Also return how often each element, or slice, of the result occurs, as int32.
+    dim : int or None
+        Compare the slices at each place of this dimension, by their first element,
+        then their second and so on; None compares elements.
+
+    Returns
+    -------
+    Tensor, or tuple of Tensor
+        The elements (one dimension), or `x` with as many places along `dim` as there
+        are different slices; then what else was asked for.
+
+    Raises
+    ------
+    ShapeError
+        If slices have no elements to compare.
+
+    Notes
+    -----
+    How many there are decides the shape, so it is read by the host, which waits for it.
+    """
+    x = x.detach()
+    whole = reshape(x, (x.numel(),)) if dim is None else x
+    along = normalize_dim("unique", 0 if dim is None else dim, whole.ndim)
+    order, starts = _ordered(_slices(whole, along))
+    size = order.numel()
+    places = true_places(starts)
+    found = [index_select(whole, along, index_select(order, 0, places))]
+    if return_inverse:
+        inverse = index_copy(fill_like(order, (size,), 0, int32), 0, order, _at(starts))
+        found.append(reshape(inverse, x.shape if dim is None else (size,)))
+    if return_counts:
+        ends = cat([places, fill_like(places, (1,), size, int32)])
+        found.append(sub(narrow(ends, 0, 1, places.numel()), places))
+    return tuple(found) if len(found) > 1 else found[0]
+
+
+def _slices(x: Tensor, dim: int) -> Tensor:
+    """Return the slices along a dimension as rows."""
+    if x.ndim < 2:
+        return reshape(x, (x.numel(), 1))
+    columns = [size for at, size in enumerate(x.shape) if at != dim]
+    if 0 in columns:
+        raise ShapeError(
+            f"unique: dim is {dim} for shape {x.shape}, whose slices have no elements;"
+            " no other dimension may have size 0"
+        )
+    return reshape(movedim(x, dim, 0), (x.shape[dim], math.prod(columns)))
+
+
+def _ordered(rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Return where sorted rows were, and which differ from the row before them.
+
+    Columns are ranked each for itself, then pairs of neighbours by their ranks, until
+    there is one: as many rounds as the number of columns has binary digits.
+    """
+    order = argsort(rows, 0)
+    starts = _changes(gather(rows, 0, order))
+    while rows.shape[1] > 1:
+        rows = scatter(fill_like(order, order.shape, 0, int32), 0, order, _at(starts))
+        count, width = rows.shape
+        if width % 2:
+            rows = cat([rows, fill_like(rows, (count, 1), 0, int32)], 1)
+        pairs = reshape(rows, (count, (width + 1) // 2, 2))
+        upper, lower = select(pairs, 2, 0), select(pairs, 2, 1)
+        # Stable: what is equal in the upper rank stays in the order of the lower.
+        by_lower = argsort(lower, 0)
+        order = gather(by_lower, 0, argsort(gather(upper, 0, by_lower), 0))
+        starts = logical_or(
+            _changes(gather(upper, 0, order)), _changes(gather(lower, 0, order))
+        )
+        rows = upper
+    return select(order, 1, 0), select(starts, 1, 0)
+
+
+def _changes(values: Tensor) -> Tensor:
+    """Return where a column's element is not the one above it; its first never is."""
+    count, width = values.shape
+    first = fill_like(values, (min(count, 1), width), True, bool_)
+    if count < 2:
+        return first
+    above, below = narrow(values, 0, 0, count - 1), narrow(values, 0, 1, count - 1)
+    return cat([first, ne(below, above)])
+
+
+def _at(starts: Tensor) -> Tensor:
+    """Return the number of the group that each place is in."""
+    return sub(cumsum(starts, 0, dtype=int32), 1)

@@ -1,0 +1,297 @@
+"""Tensors from nothing: sources inside fused kernels, which read no memory.
+
+Each op's first parameter is a tensor that gives class and device; its elements are not
+read. `shape` and `dtype` are the result's, and an op's dtypes are what that may be. The
+other parameters are numbers that the expression is over, beside `i`, the row-major
+number of an element, or a draw `u`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..base.device import GpuDevice
+from ..base.dtype import ANY, BOOL, FLOAT, NUMERIC, DType, float32, int32, int64, uint32
+from ..base.errors import DTypeError, ShapeError
+from ..base.philox import Stream, bits, exponential, integers, normal, uniform
+from ..base.shape import Layout, Shape
+from ..base.validation import as_ints, check_numel
+from ..dispatch.elementwise import number
+from ..dispatch.op import Op, need_feature, submit_node
+from ..eager.base_tensor import TensorCore
+from ..ir.lazy_graph import Node
+
+if TYPE_CHECKING:
+    from ..tensor.tensor import Tensor
+
+STARTS = {
+    "index": ("i", uint32),
+    "random": ("u", float32),
+    "normal": ("u", float32),
+    "exponential": ("u", float32),
+    "bits": ("u", uint32),
+}
+"""Name and dtype of what an expression starts from."""
+
+MOST_INDEXED = 1 << 31
+"""Elements that a non-negative int32 tells apart."""
+
+
+class Source(Op[..., Any]):
+    """An op whose elements come from their places and from numbers alone."""
+
+    is_elementwise = True
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        glsl: str,
+        start: str | None,
+        results: tuple[DType, ...],
+        compute: DType | None,
+    ) -> None:
+        super().__init__(function, results)
+        self.results = results
+        self.glsl = glsl
+        self.compute = compute
+        self.numbers = tuple(
+            name
+            for name in self.names
+            if name not in ("like", "stream", "shape", "dtype")
+        )
+        self.operands = self.numbers
+        if start is not None:
+            name, dtype = STARTS[start]
+            self.source = (start, dtype)
+            self.operands = (name, *self.numbers)
+
+    def reference(self, rule: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
+        """Declare the NumPy reference over shape, dtype and the rest."""
+        self.host = rule
+        return rule
+
+    def _record(self, *_: Any) -> None:
+        """Leave no tape entry: the result does not depend on `like`'s elements."""
+
+    def _apply(
+        self, bound: dict[str, Any], tensors: dict[str, Any]
+    ) -> tuple[TensorCore, ...]:
+        like = bound.pop("like")
+        dtype, shape = bound["dtype"], as_ints(f"{self.name}: shape", bound["shape"])
+        check_numel(self.name, shape)
+        if dtype not in self.results:
+            raise DTypeError(
+                f"{self.name}: dtype is {dtype.name}; accepted:"
+                f" {', '.join(each.name for each in self.results)}"
+            )
+        compute = self.compute or dtype
+        for name in self.numbers:
+            bound[name] = number(self.name, compute, bound[name])
+        if not isinstance(like.device, GpuDevice):
+            with np.errstate(all="ignore"):
+                array = self.host(**{**bound, "shape": shape})
+            return (type(like).from_host(array.reshape(shape), like.device, dtype),)
+        for each in (compute, dtype):
+            need_feature(self.name, each, like.device)
+        layout = Layout.contiguous(shape)
+        if self.source is not None and layout.numel > MOST_INDEXED:
+            raise ShapeError(
+                f"{self.name}: shape {shape} has {layout.numel} elements; devices take"
+                f" at most {MOST_INDEXED}"
+            )
+        words = [(f"word{k}", word) for k, word in enumerate(bound.get("stream", ()))]
+        scalars = (*words, *((name, bound[name]) for name in self.numbers))
+        params = (("compute", compute), ("result", dtype), ("tensors", ()))
+        node = Node.of(self, (), (layout,), (dtype,), params, scalars)
+        with like.device.lock:
+            return submit_node(like, node)
+
+
+def source(
+    *,
+    glsl: str,
+    dtypes: tuple[DType, ...],
+    start: str | None = None,
+    compute: DType | None = None,
+) -> Callable[[Callable[..., Any]], Source]:
+    """Declare an op that makes elements from numbers.
+
+    Parameters
+    ----------
+    glsl : str
+        Expression over the numbers and what it starts from.
+    dtypes : tuple of DType
+        What the result may be.
+    start : str or None
+        A key of `STARTS`.
+    compute : DType or None
+        What the numbers are; None means the dtype of the result.
+    """
+    return lambda function: Source(function, glsl, start, dtypes, compute)
+
+
+@source(glsl="value", dtypes=ANY)
+def fill_like(like: Tensor, shape: Shape, value: float, dtype: DType) -> Tensor:
+    """Return a tensor with every element `value`, on the device of `like`."""
+    raise NotImplementedError
+
+
+@fill_like.reference
+def fill_like_reference(shape: Shape, value: float, dtype: DType) -> np.ndarray:
+    return np.full(shape, value, dtype.numpy)
+
+
+@source(glsl="start + step * i", start="index", dtypes=NUMERIC)
+def ramp_like(
+    like: Tensor, shape: Shape, start: float, step: float, dtype: DType
+) -> Tensor:
+    """Return `start` plus `step` times the number of each element; integers wrap."""
+    raise NotImplementedError
+
+
+@ramp_like.reference
+def ramp_like_reference(
+    shape: Shape, start: float, step: float, dtype: DType
+) -> np.ndarray:
+    kind = dtype.arithmetic.type
+    numbers = np.arange(math.prod(shape)).astype(kind)
+    return kind(start) + kind(step) * numbers
+
+
+@source(
+    glsl="i < 0.5 * last ? start + step * i : end - step * (last - i)",
+    start="index",
+    dtypes=FLOAT,
+)
+def line_like(
+    like: Tensor,
+    shape: Shape,
+    start: float,
+    end: float,
+    step: float,
+    last: float,
+    dtype: DType,
+) -> Tensor:
+    """Return numbers `step` apart, from `start` and, in the upper half, from `end`."""
+    raise NotImplementedError
+
+
+@line_like.reference
+def line_like_reference(
+    shape: Shape, start: float, end: float, step: float, last: float, dtype: DType
+) -> np.ndarray:
+    kind = dtype.arithmetic.type
+    i = np.arange(math.prod(shape)).astype(kind)
+    low, high, apart = kind(start), kind(end), kind(step)
+    return np.where(i < 0.5 * last, low + apart * i, high - apart * (kind(last) - i))
+
+
+@source(
+    glsl="i % columns - i / columns % rows >= low"
+    " && i % columns - i / columns % rows <= high",
+    start="index",
+    dtypes=BOOL,
+    compute=int32,
+)
+def band_like(
+    like: Tensor,
+    shape: Shape,
+    rows: int,
+    columns: int,
+    low: int,
+    high: int,
+    dtype: DType,
+) -> Tensor:
+    """Return where column minus row is from `low` to `high`, for each matrix."""
+    raise NotImplementedError
+
+
+@band_like.reference
+def band_like_reference(
+    shape: Shape, rows: int, columns: int, low: int, high: int, dtype: DType
+) -> np.ndarray:
+    apart = np.arange(columns) - np.arange(rows)[:, None]
+    inside = (apart >= low) & (apart <= high)
+    return np.broadcast_to(inside, shape)
+
+
+@source(glsl="u", start="random", dtypes=FLOAT, compute=float32)
+def uniform_like(like: Tensor, stream: Stream, shape: Shape, dtype: DType) -> Tensor:
+    """Return draws from [0, 1), multiples of 2^-24, rounded to `dtype`."""
+    raise NotImplementedError
+
+
+@uniform_like.reference
+def uniform_like_reference(stream: Stream, shape: Shape, dtype: DType) -> np.ndarray:
+    return uniform(math.prod(shape), stream)
+
+
+@source(glsl="u", start="normal", dtypes=FLOAT, compute=float32)
+def normal_like(like: Tensor, stream: Stream, shape: Shape, dtype: DType) -> Tensor:
+    """Return standard normal draws."""
+    raise NotImplementedError
+
+
+@normal_like.reference
+def normal_like_reference(stream: Stream, shape: Shape, dtype: DType) -> np.ndarray:
+    return normal(math.prod(shape), stream)
+
+
+@source(glsl="u", start="exponential", dtypes=FLOAT, compute=float32)
+def exponential_like(
+    like: Tensor, stream: Stream, shape: Shape, dtype: DType
+) -> Tensor:
+    """Return draws from the exponential distribution of mean 1."""
+    raise NotImplementedError
+
+
+@exponential_like.reference
+def exponential_like_reference(
+    stream: Stream, shape: Shape, dtype: DType
+) -> np.ndarray:
+    return exponential(math.prod(shape), stream)
+
+
+@source(glsl="low + below(u, uint(span))", start="bits", dtypes=(int32, int64))
+def integers_like(
+    like: Tensor, stream: Stream, shape: Shape, low: int, span: int, dtype: DType
+) -> Tensor:
+    """Return draws from the `span` integers from `low` on, modulo 2^32."""
+    raise NotImplementedError
+
+
+@integers_like.reference
+def integers_like_reference(
+    stream: Stream, shape: Shape, low: int, span: int, dtype: DType
+) -> np.ndarray:
+    draws = integers(math.prod(shape), stream, span % (1 << 32) or 1 << 32)
+    return draws.astype(dtype.numpy) + dtype.numpy.type(low)
+
+
+@source(glsl="u", start="bits", dtypes=(uint32,))
+def bits_like(like: Tensor, stream: Stream, shape: Shape, dtype: DType) -> Tensor:
+    """Return draws of 32 bits."""
+    raise NotImplementedError
+
+
+@bits_like.reference
+def bits_like_reference(stream: Stream, shape: Shape, dtype: DType) -> np.ndarray:
+    return bits(math.prod(shape), stream)
+
+
+def random_uniform(like: Tensor, stream: Stream) -> Tensor:
+    """Return uniform float32 draws from [0, 1) in the shape of `like`.
+
+    Parameters
+    ----------
+    like : Tensor
+        Gives shape and device; its elements are not read.
+    stream : tuple of int
+        Which draws, from `Generator.stream`; the same on every device.
+    """
+    drawn: Tensor = uniform_like(like, stream, like.shape, float32)
+    return drawn

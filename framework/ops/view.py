@@ -1,0 +1,291 @@
+"""The same elements in another shape or order of dimensions; views where possible."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..autograd.partial_grad import Parts, takes_parts
+from ..base.device import Device
+from ..base.dtype import ANY
+from ..base.errors import ShapeError
+from ..base.shape import (
+    Layout,
+    Shape,
+    TensorSpec,
+    broadcast_shapes,
+    normalize_dim,
+    normalize_dims,
+)
+from ..base.validation import as_int, as_int_or_ints, as_ints, check_numel
+from ..dispatch.primitive import composite, movement
+
+if TYPE_CHECKING:
+    from ..tensor.tensor import Tensor
+
+_INTEGERS = frozenset({int})
+
+
+@movement(dtypes=ANY)
+def _view(x: Tensor, shape: Shape) -> Tensor:
+    """Return the elements in row-major order in another shape."""
+
+
+@_view.layout
+def _view_layout(layout: Layout, shape: Shape) -> Layout | None:
+    return layout.reshape(shape)
+
+
+@_view.vjp
+def _view_vjp(grad: Tensor, x_spec: TensorSpec) -> Tensor:
+    return _view(grad, x_spec.shape)
+
+
+def reshape(x: Tensor, shape: Shape) -> Tensor:
+    """Return the elements in row-major order in another shape; one size may be -1.
+
+    A view where strides allow it, otherwise a copy. Results of operations are
+    contiguous here, where those of PyTorch keep the strides of their operands: of such
+    a result this is a view, where PyTorch may copy.
+
+    Raises
+    ------
+    ShapeError
+        If the number of elements differs.
+    TypeError
+        If a size is not an int.
+    """
+    now = x.layout.shape
+    wanted = shape if type(shape) is tuple else as_ints("reshape: shape", shape)
+    if not _INTEGERS.issuperset(map(type, wanted)):
+        wanted = as_ints("reshape: shape", wanted)
+    if wanted == now:
+        return x
+    wanted = _filled(now, wanted)
+    return x if wanted == now else _view(x, wanted)
+
+
+@functools.lru_cache(maxsize=4096)
+def _filled(now: Shape, shape: Shape) -> Shape:
+    """Return a shape for the elements of another, with the size that -1 stands for."""
+    numel = math.prod(now)
+    known = math.prod(size for size in shape if size != -1)
+    if shape.count(-1) == 1 and known > 0 and numel % known == 0:
+        shape = tuple(numel // known if size == -1 else size for size in shape)
+    if min(shape, default=0) < 0 or math.prod(shape) != numel:
+        raise ShapeError(
+            f"reshape: {now} has {numel} elements; {shape} does not hold as many"
+        )
+    return shape
+
+
+def flatten(x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
+    """Return the tensor with the dimensions from `start_dim` to `end_dim` as one."""
+    if x.ndim == 0:
+        return reshape(x, (1,))
+    start = normalize_dim("flatten", start_dim, x.ndim)
+    end = normalize_dim("flatten", end_dim, x.ndim)
+    if start > end:
+        raise ShapeError(
+            f"flatten: start_dim {start_dim} comes after end_dim {end_dim}"
+        )
+    merged = math.prod(x.shape[start : end + 1])
+    return reshape(x, (*x.shape[:start], merged, *x.shape[end + 1 :]))
+
+
+def unflatten(x: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
+    """Return the tensor with one dimension split into several; one size may be -1.
+
+    Raises
+    ------
+    ShapeError
+        If the product of the sizes is not the dimension's.
+    """
+    at = normalize_dim("unflatten", dim, x.ndim)
+    sizes = as_ints("unflatten: sizes", sizes)
+    known = math.prod(size for size in sizes if size != -1)
+    split = tuple(
+        x.shape[at] // known if size == -1 and known > 0 else size for size in sizes
+    )
+    if math.prod(split) != x.shape[at] or min(split, default=0) < 0:
+        raise ShapeError(
+            f"unflatten: dimension {at} has size {x.shape[at]}; {sizes} does not"
+            " multiply to that"
+        )
+    return reshape(x, (*x.shape[:at], *split, *x.shape[at + 1 :]))
+
+
+def squeeze(x: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
+    """Return a view without the dimensions `dim`, or all, that have size 1."""
+    dims = normalize_dims("squeeze", dim, x.ndim)
+    kept = (n for at, n in enumerate(x.shape) if n != 1 or at not in dims)
+    return reshape(x, tuple(kept))
+
+
+def unsqueeze(x: Tensor, dim: int) -> Tensor:
+    """Return a view with a dimension of size 1 inserted before `dim`."""
+    at = normalize_dim("unsqueeze", dim, x.ndim + 1)
+    return reshape(x, (*x.shape[:at], 1, *x.shape[at:]))
+
+
+@movement(dtypes=ANY)
+def _permute(x: Tensor, dims: tuple[int, ...]) -> Tensor:
+    """Return a view with the dimensions in another order."""
+
+
+@_permute.layout
+def _permute_layout(layout: Layout, dims: tuple[int, ...]) -> Layout:
+    return layout.permute(dims)
+
+
+@_permute.vjp
+@takes_parts
+def _permute_vjp(grad: Tensor | Parts, dims: tuple[int, ...]) -> Tensor | Parts:
+    back = _back(dims)
+    if isinstance(grad, Parts):
+        return grad.permuted(back)
+    return _permute(grad, back)
+
+
+@functools.lru_cache(maxsize=256)
+def _back(dims: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the order of dimensions that undoes another."""
+    return tuple(int(dim) for dim in np.argsort(dims))
+
+
+def permute(x: Tensor, dims: tuple[int, ...]) -> Tensor:
+    """Return a view with the dimensions in the order `dims`.
+
+    Raises
+    ------
+    ShapeError
+        If `dims` does not name every dimension once.
+    """
+    dims = as_ints("permute: dims", dims)
+    order = tuple(normalize_dim("permute", dim, x.ndim) for dim in dims)
+    if sorted(order) != list(range(x.ndim)):
+        raise ShapeError(
+            f"permute: dims are {dims}; they must name each of the {x.ndim}"
+            " dimensions once"
+        )
+    return _permute(x, order)
+
+
+def transpose(x: Tensor, dim0: int, dim1: int) -> Tensor:
+    """Return a view with two dimensions exchanged."""
+    if type(dim0) is not int or type(dim1) is not int:
+        dim0 = as_int("transpose: dim0", dim0)
+        dim1 = as_int("transpose: dim1", dim1)
+    return _permute(x, _exchanged(len(x.layout.shape), dim0, dim1))
+
+
+@functools.lru_cache(maxsize=256)
+def _exchanged(ndim: int, dim0: int, dim1: int) -> tuple[int, ...]:
+    """Return the order of dimensions with two of them exchanged."""
+    first = normalize_dim("transpose", dim0, ndim)
+    second = normalize_dim("transpose", dim1, ndim)
+    order = list(range(ndim))
+    order[first], order[second] = second, first
+    return tuple(order)
+
+
+def t(x: Tensor) -> Tensor:
+    """Return a view of a matrix with its dimensions exchanged; a vector as it is.
+
+    Raises
+    ------
+    ShapeError
+        If there are more than two dimensions.
+    """
+    if x.ndim > 2:
+        raise ShapeError(
+            f"t: x is {x.shape}; it must have at most 2 dimensions; use transpose or mT"
+        )
+    return x if x.ndim < 2 else transpose(x, 0, 1)
+
+
+def movedim(
+    x: Tensor, source: int | Sequence[int], destination: int | Sequence[int]
+) -> Tensor:
+    """Return a view with some dimensions moved and the others in order around them.
+
+    Raises
+    ------
+    ShapeError
+        If the two do not name as many different dimensions.
+    """
+    pairs = []
+    for name, dims in (("source", source), ("destination", destination)):
+        given = as_int_or_ints(f"movedim: {name}", dims)
+        listed = (given,) if isinstance(given, int) else given
+        pairs.append([normalize_dim("movedim", dim, x.ndim) for dim in listed])
+    origins, targets = pairs
+    if len(origins) != len(targets) or any(len(set(p)) != len(p) for p in pairs):
+        raise ShapeError(
+            f"movedim: source is {source}, destination {destination}; they must name as"
+            " many dimensions, each once"
+        )
+    order = [dim for dim in range(x.ndim) if dim not in origins]
+    for target, origin in sorted(zip(targets, origins)):
+        order.insert(target, origin)
+    return _permute(x, tuple(order))
+
+
+@movement(dtypes=ANY)
+def _expand(x: Tensor, shape: Shape) -> Tensor:
+    """Return a view that repeats dimensions of size 1."""
+
+
+@_expand.layout
+def _expand_layout(layout: Layout, shape: Shape) -> Layout:
+    return layout.expand(shape)
+
+
+# The tape sums a gradient in the broadcast shape back to the input's.
+@_expand.vjp
+def _expand_vjp(grad: Tensor) -> Tensor:
+    return grad
+
+
+def expand(x: Tensor, shape: Shape) -> Tensor:
+    """Return a view that repeats dimensions of size 1; -1 keeps a size.
+
+    Raises
+    ------
+    ShapeError
+        If the shapes do not broadcast.
+    """
+    shape = as_ints("expand: shape", shape)
+    added = len(shape) - x.ndim
+    wanted = tuple(
+        x.shape[dim - added] if size == -1 and dim >= added else size
+        for dim, size in enumerate(shape)
+    )
+    fits = broadcast_shapes("expand", x.shape, wanted) == wanted
+    if not fits or min(wanted, default=0) < 0:
+        raise ShapeError(
+            f"expand: {x.shape} does not expand to {shape}; each size is 0 or more, or"
+            " -1 where there is one to keep"
+        )
+    check_numel("expand", wanted)
+    return x if wanted == x.shape else _expand(x, wanted)
+
+
+def broadcast_to(x: Tensor, shape: Shape) -> Tensor:
+    """Return a view in a shape that `x` broadcasts to; see `expand`."""
+    return expand(x, shape)
+
+
+@composite(dtypes=ANY)
+def move(x: Tensor, origin: Device, target: Device) -> Tensor:
+    """Return the elements of `x`, which are on `origin`, on another device."""
+    return type(x).from_host(x.numpy(), target, x.dtype)
+
+
+@move.vjp
+def move_vjp(grad: Tensor, origin: Device, target: Device) -> Tensor:
+    return move(grad, target, origin)

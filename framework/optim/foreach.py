@@ -1,0 +1,77 @@
+"""Replacing the elements of many tensors, with little work on the host for each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..autograd.engine import no_grad
+from ..base.device import GpuDevice
+from ..base.trace_hooks import Changing
+from ..dispatch.elementwise import Elementwise
+from ..ir.lazy_graph import Array, Node, pending_node
+from ..scheduler.scheduler import append_replacing
+from ..tensor.tensor import Tensor
+
+
+def become(tensor: Tensor, new: Tensor) -> None:
+    """Replace the elements of a tensor by those of a fresh result of its shape."""
+    whole = tensor.layout.is_contiguous and tensor.numel() == tensor.array.value.numel
+    if whole and new.dtype is tensor.dtype and new.layout == tensor.layout:
+        tensor.array.rebind(new.array.value)
+    else:
+        tensor.copy_(new)
+
+
+def content(tensor: Tensor) -> Tensor:
+    """Return what a tensor holds now, which changes of it in place do not reach."""
+    return Tensor.make(Array.sharing(tensor.array), tensor.layout, tensor.device)
+
+
+def become_each(
+    op: Elementwise[..., Any],
+    rows: Sequence[Sequence[Tensor]],
+    numbers: Sequence[float],
+) -> None:
+    """Replace the first tensor of each row by an op's result, off the tape.
+
+    Parameters
+    ----------
+    op : Elementwise
+        An op of float tensors.
+    rows : sequence of sequence of Tensor
+        Arguments for its first parameters; each row has a first tensor of its own.
+    numbers : sequence of float
+        Arguments for the others, the same for each row.
+    """
+    kinds = tuple(map(type, numbers))
+    given = tuple([each if type(each) is Changing else float(each) for each in numbers])
+    device: GpuDevice | None = None
+    nodes: list[Node] = []
+    arrays: list[Array] = []
+    for row in rows:
+        key: list[object] = []
+        values = []
+        for tensor in row:
+            value = tensor.array.value
+            key += (id(tensor.layout), value.dtype, tensor.device)
+            values.append(value)
+        first, old = row[0], values[0]
+        shortcut = op.shortcuts.get((*key, *kinds))
+        # The result must be all of the storage, in its order.
+        if (
+            shortcut is None
+            or shortcut.form.layouts[0] is not first.layout
+            or shortcut.form.outputs[0] != (old.numel, old.dtype)
+        ):
+            with no_grad():
+                become(first, op(*row, *numbers))
+            continue
+        if shortcut.device is not device:
+            if device is not None:
+                append_replacing(device, nodes, arrays)
+            device, nodes, arrays = shortcut.device, [], []
+        nodes.append(pending_node(shortcut.form, tuple(values), given))
+        arrays.append(first.array)
+    if device is not None:
+        append_replacing(device, nodes, arrays)

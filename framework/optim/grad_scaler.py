@@ -1,0 +1,334 @@
+"""Scaling of losses, so that small gradients survive float16."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Mapping
+from typing import Any
+
+from ..autograd.engine import no_grad
+from ..base import trace_hooks
+from ..base.device import Device
+from ..base.dtype import float16, float32, promote
+from ..base.errors import DTypeError, StateError
+from ..ops import isfinite, logical_and, logical_not, stack, where
+from ..tensor.factories import full
+from ..tensor.inplace import all_or_nothing, giving_back
+from ..tensor.tensor import Tensor
+from .clip_grad import common_norm, scale_each
+from .foreach import become
+from .optimizer import Optimizer, is_lost
+from .state_dict import is_number
+
+
+class GradScaler:
+    """Multiplies losses by a scale, and skips steps whose gradients overflowed.
+
+    The scale falls when a gradient is infinite or NaN, and rises after some steps in a
+    row in which none was. Scale and decision are on the device: nothing is read back,
+    so that steps are replayed under `jit` as any others.
+
+    Parameters
+    ----------
+    init_scale : float, default 65536
+        Above 0.
+    growth_factor : float, default 2
+        Above 1.
+    backoff_factor : float, default 0.5
+        Above 0 and below 1.
+    growth_interval : int, default 2000
+        Steps in a row without an overflow after which the scale grows.
+    enabled : bool, default True
+        False makes `scale` and `unscale_` do nothing, and `step` a plain one.
+
+    Raises
+    ------
+    ValueError
+        If a number is out of range.
+
+    Notes
+    -----
+    What overflows is noticed by the gradients' common norm, in one dispatch for many: a
+    norm beyond the dtype's range counts as an overflow too.
+
+    A skipped step leaves parameters, moments and the number of Adam's steps as they
+    were. Where the very first is skipped, SGD's dampening applies to the next already.
+    The numbers of steps that optimizers remember count skipped ones; their state dicts
+    do not.
+
+    Source: Micikevicius et al., arXiv:1710.03740; PyTorch's `torch.amp.GradScaler`.
+
+    Examples
+    --------
+    >>> model = nn.Linear(2, 1)
+    >>> optimizer = optim.SGD(model.parameters(), lr=0.1)
+    >>> scaler = fw.GradScaler(init_scale=1024.0)
+    >>> with fw.autocast(fw.float16):
+    ...     loss = model(fw.ones((4, 2))).square().mean()
+    >>> scaler.scale(loss).backward()
+    >>> scaler.step(optimizer)
+    >>> scaler.update()
+    >>> scaler.get_scale()
+    1024.0
+    """
+
+    def __init__(
+        self,
+        *,
+        init_scale: float = 65536.0,
+        growth_factor: float = 2.0,
+        backoff_factor: float = 0.5,
+        growth_interval: int = 2000,
+        enabled: bool = True,
+    ) -> None:
+        _check("init_scale", init_scale, 0 < init_scale <= _MOST, _POSITIVE)
+        self._enabled = enabled
+        self._growth, self._backoff, self._interval = _rule(
+            growth_factor, backoff_factor, growth_interval
+        )
+        self._start = float(init_scale), 0
+        self._scale: Tensor | None = None
+        self._streak: Tensor | None = None
+        # Since the last update: where each optimizer's gradients overflowed, if it has
+        # been unscaled, and who has stepped.
+        self._found: weakref.WeakKeyDictionary[Optimizer, Tensor] = (
+            weakref.WeakKeyDictionary()
+        )
+        self._stepped: weakref.WeakSet[Optimizer] = weakref.WeakSet()
+
+    def is_enabled(self) -> bool:
+        """Return whether losses are scaled."""
+        return self._enabled
+
+    def scale(self, loss: Tensor) -> Tensor:
+        """Return a loss, or any tensor, times the scale; float32 if it was 16 bits."""
+        if not self._enabled:
+            return loss
+        scale = self._scale_on(loss.device)
+        return loss.to(promote(loss.dtype, scale.dtype)) * scale
+
+    def _scale_on(self, device: Device) -> Tensor:
+        """Return the scale, which is made where it is first wanted."""
+        self._drop_lost()
+        if self._scale is None or self._streak is None:
+            trace_hooks.once("GradScaler makes room for its scale")
+            scale, streak = self._start
+            self._scale = full((), scale, dtype=float32, device=device)
+            self._streak = full((), float(streak), dtype=float32, device=device)
+        return self._scale
+
+    def _drop_lost(self) -> None:
+        """Forget the room for the scale if the step that made it failed."""
+        if is_lost(self._scale) or is_lost(self._streak):
+            self._scale = self._streak = None
+
+    def unscale_(self, optimizer: Optimizer) -> None:
+        """Divide the gradients of an optimizer's parameters by the scale, in place.
+
+        `step` does it, unless it has been done to clip gradients, for example.
+
+        Raises
+        ------
+        StateError
+            If it has been done since the last `update`, or there is no gradient.
+        DTypeError
+            If a gradient is float16: keep parameters in float32, and use `autocast`.
+        """
+        if not self._enabled:
+            return
+        if optimizer in self._found:
+            raise StateError(
+                "GradScaler.unscale_: the gradients are unscaled already; call update()"
+                " before the next step"
+            )
+        groups = optimizer.param_groups
+        params = [parameter for group in groups for parameter in group["params"]]
+        grads = [each.grad for each in params if each.grad is not None]
+        if not grads:
+            raise StateError(
+                "GradScaler.unscale_: no parameter has a gradient; call"
+                " scale(loss).backward() first"
+            )
+        for grad in grads:
+            if grad.dtype is float16:
+                raise DTypeError(
+                    "GradScaler.unscale_: a gradient is float16, which has no room for"
+                    " it; keep the parameters in float32 and compute under autocast"
+                )
+        with no_grad():
+            inverse = self._scale_on(grads[0].device).reciprocal()
+            scale_each(grads, inverse)
+            self._found[optimizer] = logical_not(isfinite(common_norm(grads)))
+
+    def step(self, optimizer: Optimizer) -> None:
+        """Unscale, and let an optimizer step unless a gradient is infinite or NaN.
+
+        Raises
+        ------
+        StateError
+            If it has stepped since the last `update`.
+        """
+        if not self._enabled:
+            optimizer.step()
+            return
+        if optimizer in self._stepped:
+            raise StateError(
+                "GradScaler.step: the optimizer has stepped already; call update()"
+                " before the next step"
+            )
+        if optimizer not in self._found:
+            self.unscale_(optimizer)
+        self._stepped.add(optimizer)
+        optimizer.step_unless(self._found[optimizer])
+
+    def update(self, new_scale: float | None = None) -> None:
+        """Choose the next scale by what was found since the last update.
+
+        Parameters
+        ----------
+        new_scale : float or None
+            Take this one instead, above 0.
+
+        Raises
+        ------
+        ValueError
+            If the new scale is out of range.
+        StateError
+            If nothing was scaled, or no gradients were unscaled.
+        """
+        if not self._enabled:
+            return
+        if is_number(new_scale):
+            _check("new_scale", new_scale, 0 < new_scale <= _MOST, _POSITIVE)
+        self._drop_lost()
+        scale, streak = self._scale, self._streak
+        if scale is None or streak is None:
+            raise StateError(
+                "GradScaler.update: nothing was scaled; call scale() first"
+            )
+        found = list(self._found.values())
+        if new_scale is None and not found:
+            raise StateError(
+                "GradScaler.update: no gradients were unscaled since the last update;"
+                " call step() first"
+            )
+        with no_grad():
+            if new_scale is None:
+                self._adapt(scale, streak, stack(found).any())
+            else:
+                scale.fill_(new_scale)
+        self._found.clear()
+        self._stepped.clear()
+
+    def _adapt(self, scale: Tensor, streak: Tensor, overflow: Tensor) -> None:
+        longer = streak + 1.0
+        full_streak = longer >= float(self._interval)
+        grown = scale * self._growth
+        grows = logical_and(full_streak, isfinite(grown))
+        raised = where(grows, grown, scale)
+        become(streak, where(overflow, 0.0, where(full_streak, 0.0, longer)))
+        become(scale, where(overflow, scale * self._backoff, raised))
+
+    def forget(self, optimizer: Optimizer) -> None:
+        """Take no notice of a step of an optimizer that has not ended."""
+        self._found.pop(optimizer, None)
+        self._stepped.discard(optimizer)
+
+    def get_scale(self) -> float:
+        """Return the scale; waits for the device. 1 if it is not enabled."""
+        if not self._enabled:
+            return 1.0
+        self._drop_lost()
+        return self._start[0] if self._scale is None else float(self._scale.item())
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the scale and what decides the next; empty if it is not enabled."""
+        if not self._enabled:
+            return {}
+        self._drop_lost()
+        streak = self._start[1] if self._streak is None else self._streak.item()
+        return {
+            "scale": self.get_scale(),
+            "growth_factor": self._growth,
+            "backoff_factor": self._backoff,
+            "growth_interval": self._interval,
+            "_growth_tracker": int(streak),
+        }
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take over a state.
+
+        Raises
+        ------
+        StateError
+            If the state is empty, of a scaler that was not enabled, or is none of a
+            scaler; nothing has been changed then.
+        ValueError
+            If a number is out of range; nothing has been changed then.
+        """
+        if not self._enabled:
+            return
+        if not state_dict:
+            raise StateError(
+                "GradScaler.load_state_dict: the state is empty, of a scaler that is"
+                " not enabled; load that of one that is"
+            )
+        names = ("scale", "growth_factor", "backoff_factor", "growth_interval")
+        for name in (*names, "_growth_tracker"):
+            value = state_dict.get(name) if isinstance(state_dict, Mapping) else None
+            if not is_number(value):
+                raise StateError(
+                    f"GradScaler.load_state_dict: {name} is {value!r};"
+                    " it must be a number, as state_dict() gives"
+                )
+        scale, streak = state_dict["scale"], state_dict["_growth_tracker"]
+        _check("scale", scale, 0 < scale <= _MOST, _POSITIVE)
+        counts = 0 <= streak <= _MOST and streak % 1 == 0
+        _check("_growth_tracker", streak, counts, "a whole number of at least 0")
+        rule = _rule(*[state_dict[name] for name in names[1:]])
+        numbers = float(scale), int(streak)
+        tensors = [each for each in (self._scale, self._streak) if each is not None]
+        before = self._growth, self._backoff, self._interval, self._start
+        give_back = giving_back(tensors)
+
+        def take() -> None:
+            self._take(*rule, numbers)
+            for tensor, number in zip(tensors, numbers):
+                tensor.fill_(number)
+
+        def undo() -> None:
+            self._take(*before)
+            give_back()
+
+        with no_grad():
+            all_or_nothing(take, undo)
+        # It is of a moment between steps.
+        self._found.clear()
+        self._stepped.clear()
+        trace_hooks.structure_changed()
+
+    def _take(
+        self, growth: float, backoff: float, interval: int, start: tuple[float, int]
+    ) -> None:
+        self._growth, self._backoff = growth, backoff
+        self._interval, self._start = interval, start
+
+
+_MOST = 3.4028234663852886e38
+"""The largest float32: scale and streak are kept as such, and the rest meets them."""
+
+_POSITIVE = "above 0, and a float32"
+
+
+def _rule(growth: float, backoff: float, interval: float) -> tuple[float, float, int]:
+    """Return growth factor, backoff factor and growth interval, which are in range."""
+    _check("growth_factor", growth, 1 < growth <= _MOST, "above 1, and a float32")
+    _check("backoff_factor", backoff, 0 < backoff < 1, "above 0 and below 1")
+    counts = 1 <= interval <= _MOST and interval % 1 == 0
+    _check("growth_interval", interval, counts, "a whole number of at least 1")
+    return float(growth), float(backoff), int(interval)
+
+
+def _check(name: str, value: float, right: bool, wanted: str) -> None:
+    if not right:
+        raise ValueError(f"GradScaler: {name} is {value}; it must be {wanted}")

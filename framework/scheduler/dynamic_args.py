@@ -1,0 +1,194 @@
+"""Kernel arguments that change from replay to replay."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..base.errors import TraceError
+from ..base.trace_hooks import Changing, StreamWord
+
+if TYPE_CHECKING:
+    from ..base.philox import Generator
+
+_TYPES = {"float": "<f4", "double": "<f8", "int": "<i4", "uint": "<u4", "int64": "<i8"}
+_WORD = 0xFFFFFFFF
+_SHIFT = 32
+
+
+class Words:
+    """Where numbers that change lie among a recording's arguments.
+
+    Attributes
+    ----------
+    any : bool
+        Whether there are any.
+    marks : tuple
+        What `write` takes note of before it begins, for `take_back`; empty where there
+        is nothing to take back.
+    """
+
+    def __init__(self) -> None:
+        self._numbers: dict[int, tuple[Changing, list[tuple[str, int]]]] = {}
+        self._streams: dict[Generator, list[tuple[int, int, int]]] = {}
+        self._steps: list[Callable[[], object]] = []
+        self._undone: list[Any] = []
+        self.any = False
+        self.marks: tuple[object, ...] = ()
+        # In a list, for the steps would otherwise hold what holds them.
+        self._unsent = [False]
+
+    @property
+    def changed(self) -> bool:
+        """Whether what was written since `sent` is something else than before."""
+        return self._unsent[0]
+
+    def sent(self) -> None:
+        """Note that the arguments have been copied to where kernels read them."""
+        self._unsent[0] = False
+
+    def add(
+        self, name: str, field: tuple[str, int], start: int | None, number: float
+    ) -> None:
+        """Remember an argument if its number changes.
+
+        Parameters
+        ----------
+        name : str
+            The kernel, for messages.
+        field : tuple of (str, int)
+            The argument's kind, and where it lies among those of its dispatch.
+        start : int or None
+            Where these begin; None if they are fixed.
+        number : number
+            What it was when the function was traced.
+        """
+        if not isinstance(number, Changing | StreamWord):
+            return
+        if start is None:
+            raise TraceError(
+                f"jit: {name} takes a number that changes, but its arguments are fixed"
+                " when it is recorded"
+            )
+        kind, at = field[0], start + field[1]
+        if isinstance(number, StreamWord):
+            row = number.part, number.call, at
+            self._streams.setdefault(number.generator, []).append(row)
+        else:
+            entry = self._numbers.setdefault(id(number), (number, []))
+            entry[1].append((kind, at))
+
+    def fix(
+        self,
+        content: bytearray,
+        actions: Sequence[Changing | Callable[[], object]],
+        draws: Mapping[Generator, int],
+    ) -> None:
+        """Decide what `write` does: the actions in order, then the draws."""
+        self.any = bool(self._numbers or self._streams)
+        for action in actions:
+            if not isinstance(action, Changing):
+                self._steps.append(action)
+                if hasattr(action, "take_back"):
+                    self._undone.append(action)
+            elif id(action) in self._numbers:
+                _, places = self._numbers[id(action)]
+                self._steps.append(_writer(content, action.read, places, self._unsent))
+        for generator, count in draws.items():
+            rows = self._streams.get(generator, [])
+            drawer = _Drawer(content, generator, count, rows, self._unsent)
+            self._steps.append(drawer)
+            self._undone.append(drawer)
+
+    def write(self) -> None:
+        """Do what the host does before each replay, and write what changes."""
+        self.marks = tuple([each.mark() for each in self._undone])
+        for step in self._steps:
+            step()
+
+    def take_back(self) -> None:
+        """Undo the last `write`, as the replay was not made; may be repeated.
+
+        It may have been interrupted itself.
+        """
+        for each, mark in zip(self._undone, self.marks):
+            each.take_back(mark)
+
+
+def _view(content: bytearray, kind: str) -> Any:
+    if kind not in _TYPES:
+        raise TraceError(f"jit: a kernel takes a {kind} that changes from call to call")
+    dtype = np.dtype(_TYPES[kind])
+    return np.frombuffer(content, dtype, len(content) // dtype.itemsize)
+
+
+def _writer(
+    content: bytearray,
+    read: Callable[[], float],
+    places: Sequence[tuple[str, int]],
+    unsent: list[bool],
+) -> Callable[[], object]:
+    """Return what reads a number and writes it wherever kernels take it."""
+    targets = []
+    last: float | None = None
+    for kind in dict.fromkeys(kind for kind, _ in places):
+        view = _view(content, kind)
+        at = [place // view.itemsize for each, place in places if each == kind]
+        targets.append((view, at[0] if len(at) == 1 else np.array(at)))
+
+    def write() -> None:
+        nonlocal last
+        number = read()
+        # Zeros are equal whatever their signs.
+        if number != last or not number:
+            unsent[0] = True
+            for view, at in targets:
+                view[at] = number
+            # Last, or an interrupt would leave what is taken as written and is not.
+            last = number
+
+    return write
+
+
+class _Drawer:
+    """Takes the streams of one call and writes their words."""
+
+    def __init__(
+        self,
+        content: bytearray,
+        generator: Generator,
+        count: int,
+        rows: Sequence[tuple[int, int, int]],
+        unsent: list[bool],
+    ) -> None:
+        self._generator = generator
+        self._count = count
+        self._unsent = unsent
+        self._view = _view(content, "uint")
+        self._parts = []
+        for part in range(4 if rows else 0):
+            chosen = [row for row in rows if row[0] == part]
+            calls = np.array([call for _, call, _ in chosen], np.uint64)
+            places = [at // self._view.itemsize for _, _, at in chosen]
+            self._parts.append((calls, np.array(places, np.intp)))
+
+    def __call__(self) -> None:
+        first = np.uint64(self._generator.reserve(self._count))
+        if not self._parts:
+            return
+        self._unsent[0] = True
+        view, parts, seed = self._view, self._parts, self._generator.seed
+        view[parts[0][1]] = seed & _WORD
+        view[parts[1][1]] = seed >> _SHIFT
+        view[parts[2][1]] = (parts[2][0] + first) & np.uint64(_WORD)
+        view[parts[3][1]] = (parts[3][0] + first) >> np.uint64(_SHIFT)
+
+    def mark(self) -> tuple[int, int]:
+        """Return how far the generator is."""
+        return self._generator.seed, self._generator.calls
+
+    def take_back(self, mark: tuple[int, int]) -> None:
+        """Let the generator give the streams again, if nothing was drawn after them."""
+        self._generator.give_back(mark, self._count)

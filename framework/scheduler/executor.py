@@ -1,0 +1,169 @@
+"""Running a plan: memory for its slots, arguments, one batch; and timing that."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import vkbackend
+
+from ..ir.kernel_call import Grid
+from ..ir.lazy_graph import Failed, Node, Value
+from .argument_table import ALIGNMENT, Addresses
+from .launch import Launch, Running
+from .plan import Plan
+
+
+def realised(value: Value) -> vkbackend.Buffer:
+    """Return the device memory of a value that is no longer pending.
+
+    Raises
+    ------
+    RuntimeError
+        If the flush that was to compute it failed.
+    """
+    buffer = value.buffer
+    if not isinstance(buffer, vkbackend.Buffer):
+        cause = f": {buffer.cause}" if type(buffer) is Failed else ""
+        raise RuntimeError(
+            "read: the value was never computed, because running its graph failed"
+            f"{cause}; compute it anew"
+        )
+    return buffer
+
+
+Command = tuple[vkbackend.Pipeline, bytes, int, int, int]
+
+
+class Packed:
+    """Commands of a plan, of which the arguments are packed but for what changes."""
+
+    def __init__(self, running: Running) -> None:
+        self._content = bytearray()
+        self._addresses = Addresses()
+        # For each command, None for a barrier: kernel, where its arguments are, grid.
+        self._rows: list[tuple[vkbackend.Pipeline, int, int, Grid] | None] = []
+        self._others: list[tuple[int, Launch]] = []
+        for launch, barrier in running.steps:
+            if barrier:
+                self._rows.append(None)
+            start = end = len(self._content)
+            if launch.scalars:
+                self._others.append((len(self._rows), launch))
+            else:
+                packed = launch.pack(*[0] * len(launch.addresses), *launch.words)
+                end = start + len(packed)
+                self._content += packed + bytes(-len(packed) % ALIGNMENT)
+                places = zip(launch.addresses, launch.address_fields)
+                for (slot, offset), (_, at) in places:
+                    self._addresses.add(start + at, slot, offset)
+            self._rows.append((launch.pipeline, start, end, launch.grid))
+        self._addresses.fix(self._content)
+
+    def commands(
+        self, address: Sequence[int], nodes: Sequence[Node]
+    ) -> list[Command | None]:
+        """Return the dispatches and barriers for nodes with memory at addresses."""
+        self._addresses.write(address)
+        content = bytes(self._content)
+        commands: list[Command | None] = [
+            None if row is None else (row[0], content[row[1] : row[2]], *row[3])
+            for row in self._rows
+        ]
+        for place, launch in self._others:
+            arguments = launch.pack(
+                *[address[slot] + offset for slot, offset in launch.addresses],
+                *launch.words,
+                *[nodes[node].numbers[at] for node, at in launch.scalars],
+            )
+            commands[place] = launch.pipeline, arguments, *launch.grid
+        return commands
+
+
+def plan_batch(gpu: vkbackend.Device, plan: Plan, nodes: Sequence[Node]) -> Any:
+    """Return a batch of the launches of a plan for nodes of its form.
+
+    The nodes' results get their memory, which the batch has yet to fill.
+    """
+    memory = memory_of(gpu, plan, _inputs(plan, nodes))
+    if plan.packed is None:
+        plan.packed = Packed(plan.running)
+    commands = plan.packed.commands([at for _, at in memory], nodes)
+    running = plan.running
+    batch = gpu.batch()
+    batch.extend(
+        commands,
+        [*running.held, *[memory[slot][0] for slot in running.reads]],
+        [memory[slot][0] for slot in running.writes],
+    )
+    for slot, node, at in plan.outputs:
+        nodes[node].outputs[at].buffer = memory[slot][0]
+    return batch
+
+
+def run_plan(gpu: vkbackend.Device, plan: Plan, nodes: Sequence[Node]) -> None:
+    """Submit the launches of a plan for nodes of its form; waits for nothing."""
+    plan_batch(gpu, plan, nodes).submit()
+
+
+def _inputs(plan: Plan, nodes: Sequence[Node]) -> list[vkbackend.Buffer]:
+    """Return the memory of what a plan takes from outside."""
+    found = []
+    for _, node, at in plan.inputs:
+        buffer = nodes[node].values[at].buffer
+        if type(buffer) is not vkbackend.Buffer:
+            buffer = realised(nodes[node].values[at])
+        found.append(buffer)
+    return found
+
+
+def memory_of(
+    gpu: vkbackend.Device, plan: Plan, inputs: Sequence[vkbackend.Buffer]
+) -> list[tuple[vkbackend.Buffer, int]]:
+    """Return the buffer of each slot that is used, and the address in it.
+
+    `inputs` are those of `plan.inputs`, in order.
+    """
+    memory: list[Any] = [(None, 0)] * plan.slots
+    for (slot, _, _), buffer in zip(plan.inputs, inputs):
+        memory[slot] = buffer, buffer.address
+    slots, sizes = plan.running.memory
+    for slot, buffer in zip(slots, gpu.allocate_each(sizes)):
+        memory[slot] = buffer, buffer.address
+    for slot, place in plan.running.taken:
+        memory[slot] = memory[place]
+    if plan.running.block:
+        buffer = gpu.allocate(plan.running.block_size)
+        start = buffer.address
+        for slot, offset in plan.running.block:
+            memory[slot] = buffer, start + offset
+    return memory
+
+
+def seconds_of(
+    gpu: vkbackend.Device, run: Callable[[], object], repeat: int = 1
+) -> float:
+    """Return what a device takes for the batches that `run` submits; waits for them.
+
+    On the device's clock, or on the host's where the device has none or somebody else
+    is reading it.
+
+    Parameters
+    ----------
+    gpu : vkbackend.Device
+    run : callable
+        What it submits must give the same when it runs again.
+    repeat : int, default 1
+        Times that the work is done, for short work; the time is that of one.
+    """
+    if gpu.logical.timestamps and gpu.open_profile is None:
+        with gpu.profile(repeat=repeat, each=False) as profile:
+            run()
+        return sum(span.seconds for span in profile.spans) / repeat
+    gpu.synchronize()
+    start = time.perf_counter()
+    for _ in range(repeat):
+        run()
+    gpu.synchronize()
+    return (time.perf_counter() - start) / repeat

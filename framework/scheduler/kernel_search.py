@@ -1,0 +1,309 @@
+"""Measuring the candidates for a kernel, where somebody asked for it: see `autotune`.
+
+A question comes up while a graph is planned. Its candidates then run in turn, round by
+round, on scratch data of the node's own shapes, and the graph is planned again with the
+verdict. What else is on the device stays as it is.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+import vkbackend
+from vkbackend import Verdict
+from vkbackend.errors import Error
+
+from ..autotune import autotune
+from ..autotune.autotune import Subject
+from ..base.dtype import DType, bfloat16, decode, encode, float16, float32, float64
+from ..base.shape import Layout
+from ..ir.lazy_graph import Node, Value
+from .executor import realised, run_plan, seconds_of
+from .plan import Plan, build_plan
+
+MARGIN = 0.97
+"""Share of the default's time that a candidate must stay below."""
+
+ROUNDS = 5
+"""Times that each candidate is measured; the median counts. The best comes twice."""
+
+HOPELESS = 2.0
+"""Times the best of the first round beyond which a candidate is measured no more."""
+
+ENOUGH_SECONDS = 2e-4
+MOST_REPEATS = 32
+"""Time that one measurement should take, by repeating the work so often at most."""
+
+LEAST_BYTES = 1 << 16
+MOST_BYTES = 1 << 30
+"""Memory of a node's inputs and outputs outside of which it is not measured."""
+
+Run = Callable[[], None]
+
+_BLOCK = 1 << 20
+"""Different random numbers of an input; larger ones repeat them."""
+
+# Distance from the default's result that a candidate may have, beside the largest
+# element: some times what another order of summation makes of sums of 10^4 products. A
+# kernel that reads a wrong element is as far away as the elements are large.
+_BOUNDS = {float64: 1e-9, float32: 1e-4, float16: 1e-2, bfloat16: 3e-2}
+
+
+def tuned(
+    gpu: vkbackend.Device, nodes: Sequence[Node], build: Callable[[], Plan]
+) -> Plan:
+    """Return the plan that `build` makes, once its open questions are measured.
+
+    Parameters
+    ----------
+    gpu : vkbackend.Device
+        Where it will run.
+    nodes : sequence of Node
+        What is planned.
+    build : callable
+        Makes the plan, as often as it is called.
+    """
+    if not autotune.measures(gpu):
+        return build()
+    with autotune.asking() as asked:
+        plan = build()
+    if not asked:
+        return plan
+    alone = {node.op.question(node): node for node in nodes}
+    subjects = {
+        question: subject or _alone(gpu, alone[question])
+        for question, subject in asked.items()
+    }
+    subjects = {name: row for name, row in subjects.items() if _is_worth_it(row)}
+    if not subjects:
+        return plan
+    del plan
+    for question, subject in subjects.items():
+        measure(gpu, question, subject)
+    return build()
+
+
+def _is_worth_it(subject: Subject) -> bool:
+    """Return whether there is a choice, and work of a size that is measured."""
+    return bool(subject.names) and LEAST_BYTES <= _size(subject) <= MOST_BYTES
+
+
+def _alone(gpu: vkbackend.Device, node: Node) -> Subject:
+    """Return what is asked about a node with kernels of its own."""
+    wanted = set(map(id, node.outputs))
+    return Subject((node,), wanted, *node.op.candidate_names(gpu.info, node))
+
+
+def measure(gpu: vkbackend.Device, question: str, subject: Subject) -> None:
+    """Find and keep the verdict on a question, as far as the budget allows.
+
+    Parameters
+    ----------
+    gpu : vkbackend.Device
+    question : str
+    subject : Subject
+        Its nodes are not run.
+    """
+    settings = autotune.settings()
+    left = settings.budget - settings.spent
+    if left <= 0:
+        return
+    start = time.perf_counter()
+    verdict = None
+    with autotune.paused():
+        try:
+            verdict = _Contest(gpu, question, subject, start + left).verdict()
+        except Error:
+            # No time or no memory is left: the op's rule chooses, and may ask again.
+            pass
+    settings.spent += time.perf_counter() - start
+    if verdict is not None:
+        autotune.decide(gpu.info, question, verdict)
+
+
+def _size(subject: Subject) -> int:
+    """Return the bytes that are read and written."""
+    read = sum(count * value.dtype.itemsize for value, count in _inputs(subject))
+    return read + sum(
+        value.numel * value.dtype.itemsize
+        for node in subject.nodes
+        for value in node.outputs
+        if id(value) in subject.wanted
+    )
+
+
+def _inputs(subject: Subject) -> list[tuple[Value, int]]:
+    """Return the values that are read from memory, and how many elements they have."""
+    made = {id(value) for node in subject.nodes for value in node.outputs}
+    found: dict[int, tuple[Value, int]] = {}
+    for node in subject.nodes:
+        for value, layout in node.inputs:
+            if id(value) not in made:
+                _, known = found.get(id(value), (value, 0))
+                found[id(value)] = value, max(known, _reach(layout))
+    return list(found.values())
+
+
+def _reach(layout: Layout) -> int:
+    """Return the elements of the storage that a layout is of."""
+    if layout.numel == 0:
+        return 0
+    steps = zip(layout.shape, layout.strides)
+    return layout.offset + 1 + sum((size - 1) * step for size, step in steps)
+
+
+class _Unmeasured(Error):
+    """There is no verdict: the budget is spent, or the nodes run otherwise alone."""
+
+
+class _Contest:
+    """The candidates for one question, on scratch data."""
+
+    def __init__(
+        self, gpu: vkbackend.Device, question: str, subject: Subject, deadline: float
+    ) -> None:
+        self.gpu = gpu
+        self.question = question
+        self.own, self.names = subject.own, subject.names
+        self.deadline = deadline
+        rng = np.random.default_rng(0)
+        self.values = {
+            id(value): _scratch(gpu, rng, count, value.dtype)
+            for value, count in _inputs(subject)
+        }
+        self.nodes = [self._copied(node) for node in subject.nodes]
+        self.wanted = [self.values[each] for each in subject.wanted]
+        self.slots = {
+            id(value): slot for slot, value in enumerate(self.values.values())
+        }
+
+    def _copied(self, node: Node) -> Node:
+        """Return a node like another one, over scratch values."""
+        values = tuple(self.values[id(value)] for value in node.values)
+        copy = Node(node.form, values, tuple(map(_plain, node.numbers)))
+        self.values |= zip(map(id, node.outputs), copy.outputs)
+        return copy
+
+    def verdict(self) -> Verdict:
+        """Return which candidate is best, or raise `_Unmeasured`."""
+        runs = self._ready()
+        first = self._seconds(runs, 1, 1)
+        limit = HOPELESS * min(first.values())
+        runs = {
+            name: run
+            for name, run in runs.items()
+            if name == autotune.DEFAULT or first[name] <= limit
+        }
+        repeat = _repeats(min(first.values()))
+        found = self._seconds(runs, repeat, ROUNDS)
+        best = min(found, key=found.__getitem__)
+        if _is_clear(found, best):
+            # The best of many is often only lucky: it must win once more, alone.
+            pair = {name: runs[name] for name in (autotune.DEFAULT, best)}
+            found |= self._seconds(pair, repeat, ROUNDS)
+        choice = best if _is_clear(found, best) else autotune.DEFAULT
+        return Verdict(choice, first | found, self.own)
+
+    def _check_time(self) -> None:
+        if time.perf_counter() >= self.deadline:
+            raise _Unmeasured(f"autotune: no time is left for {self.question}")
+
+    def _ready(self) -> dict[str, Run]:
+        """Return the candidates that give what the default gives, each run once."""
+        run, wanted = self._started(autotune.DEFAULT)
+        dtypes = [value.dtype for value in self.wanted]
+        runs = {autotune.DEFAULT: run}
+        for name in self.names:
+            self._check_time()
+            try:
+                run, got = self._started(name)
+            except Error:
+                continue  # it needs what the device lacks
+            if all(map(close, got, wanted, dtypes)):
+                runs[name] = run
+        return runs
+
+    def _started(self, name: str) -> tuple[Run, list[np.ndarray]]:
+        """Plan a candidate, run it, and return how to do so and its results."""
+        with autotune.forcing(self.question, name):
+            plan = build_plan(
+                self.gpu,
+                self.nodes,
+                dict(self.slots),
+                fusing=len(self.nodes) > 1,
+                held=set(map(id, self.wanted)),
+            )
+        if len(plan.units) > 1:
+            raise _Unmeasured(f"autotune: {self.question} is about several kernels")
+
+        def run() -> None:
+            run_plan(self.gpu, plan, self.nodes)
+
+        run()
+        return run, [_read(self.gpu, value) for value in self.wanted]
+
+    def _seconds(
+        self, runs: Mapping[str, Run], repeat: int, rounds: int
+    ) -> dict[str, float]:
+        """Return the median time of each candidate, all measured in turn."""
+        times: dict[str, list[float]] = {name: [] for name in runs}
+        for _ in range(rounds):
+            for name, run in runs.items():
+                self._check_time()
+                times[name].append(seconds_of(self.gpu, run, repeat))
+        return {name: statistics.median(row) for name, row in times.items()}
+
+
+def _is_clear(seconds: Mapping[str, float], name: str) -> bool:
+    """Return whether a candidate is clearly quicker than the default."""
+    return seconds[name] < MARGIN * seconds[autotune.DEFAULT]
+
+
+def _repeats(seconds: float) -> int:
+    """Return how often work is repeated to be measured."""
+    if seconds <= 0:
+        return MOST_REPEATS
+    return min(MOST_REPEATS, max(1, math.ceil(ENOUGH_SECONDS / seconds)))
+
+
+def _plain(number: float) -> float:
+    """Return a number that no trace changes."""
+    return int(number) if isinstance(number, int) else float(number)
+
+
+def _scratch(
+    gpu: vkbackend.Device, rng: np.random.Generator, count: int, dtype: DType
+) -> Value:
+    """Return a value of random elements: in [-0.75, 1.25), or 0 to 3 for integers."""
+    many = min(count, _BLOCK)
+    if dtype.is_float:
+        block = encode(rng.uniform(-0.75, 1.25, many).astype(np.float32), dtype)
+    else:
+        block = encode(rng.integers(0, 4, many).astype(dtype.arithmetic), dtype)
+    flat = np.resize(block, count)
+    buffer = gpu.allocate(flat.nbytes, name="scratch of a measurement")
+    if flat.nbytes:
+        gpu.upload(flat, buffer)
+    return Value(count, dtype, buffer=buffer)
+
+
+def _read(gpu: vkbackend.Device, value: Value) -> np.ndarray:
+    stored = np.frombuffer(gpu.read(realised(value)), value.dtype.storage)
+    return decode(stored[: value.numel], value.dtype).astype(value.dtype.arithmetic)
+
+
+def close(got: np.ndarray, wanted: np.ndarray, dtype: DType) -> bool:
+    """Return whether a candidate's result is that of the default, but for rounding."""
+    if not dtype.is_float:
+        return np.array_equal(got, wanted)
+    finite = np.isfinite(wanted)
+    if not np.array_equal(got[~finite], wanted[~finite], equal_nan=True):
+        return False
+    apart = np.abs(got[finite] - wanted[finite])
+    # A NaN is no smaller than anything.
+    return bool(np.all(apart <= _BOUNDS[dtype] * np.abs(wanted[finite]).max(initial=0)))

@@ -1,0 +1,563 @@
+"""Running the pending graph: signature, plan, batch.
+
+A flush takes every pending node of a device, a read those that it depends on. Their
+signature (ops, wiring, static arguments, layouts, which values are still wanted) finds
+a `Plan`; only an unknown signature is grouped, generated and compiled. Running a plan
+allocates memory, packs arguments and submits one batch.
+
+A flush is a transaction. Nodes stay pending until the device has taken the batch; what
+is to be noted then is noted by whoever holds the device's lock next, should an
+interrupt have kept the flush itself from it (`GpuDevice.settle`). An interrupt before
+leaves all pending. After an error as many nodes run as can, in the order in which they
+were asked for; the others are dropped, and storages that they were to change hold again
+the last content that was computed, or still can be: not one that nobody could read any
+more, as a later change was asked for that did not need it.
+"""
+
+# Longer than most: a flush, its pieces and what an error leaves are one transaction.
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from typing import ParamSpec, TypeVar
+
+import vkbackend
+
+from ..autotune import autotune
+from ..base import trace_hooks
+from ..base.device import KEPT_PLANS, GpuDevice
+from ..ir.lazy_graph import Array, Failed, Node, Value
+from .executor import plan_batch
+from .kernel_search import tuned
+from .plan import Plan, build_plan
+from .submission import Flush, parted
+
+SPARE = -1
+"""Stands in a key before the slot of an input that nobody holds any more."""
+
+MAX_PENDING = 1024
+"""Pending nodes after which a device is flushed without being asked."""
+
+WORTH_A_START = 32
+"""Pending nodes that are submitted when a backward pass begins.
+
+The device then computes what is known while the host asks for the rest: a training step
+of two transformer blocks, 38 nodes until then, whose loss is read took 2.3 ms instead
+of 2.9 on an NVIDIA H200 (driver 580.159.04, 2026-11-22), and no kernel more device
+time. For a perceptron of three layers, 13 nodes, the submission costs the host as long
+as the device gains.
+"""
+
+MOST_READS = 16
+"""Reads in a row that may leave something pending; the next one submits that too.
+
+Otherwise a loop that reads one thing and adds up another would let the graph grow,
+differently each time.
+"""
+
+MOST_HELD = 1 << 24
+"""Bytes that a read may leave in memory only for what stays pending.
+
+Work on more takes longer than a submission of its own.
+"""
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+More = Callable[[vkbackend.Batch], object]
+"""Adds commands to a batch that is about to be submitted."""
+
+
+def append(device: GpuDevice, node: Node) -> None:
+    """Add a node to the pending graph, flushing it when it has grown too long.
+
+    Within `jit` it goes to the trace. The device's lock is to be held since the node's
+    inputs were looked up: another thread could change a tensor, and then submit and
+    drop what it held before.
+    """
+    if trace_hooks.running:
+        trace = trace_hooks.listener()
+        if trace is not None:
+            trace.asked(device, node)
+            return
+    device.pending.append(node)
+    if len(device.pending) >= MAX_PENDING:
+        _shorten(device)
+
+
+def append_all(device: GpuDevice, nodes: Sequence[Node]) -> None:
+    """Add nodes to the pending graph, also within `jit`."""
+    with device.lock:
+        device.pending += nodes
+        if len(device.pending) >= MAX_PENDING:
+            _shorten(device)
+
+
+def append_replacing(
+    device: GpuDevice, nodes: Sequence[Node], arrays: Sequence[Array]
+) -> None:
+    """Add nodes whose results become the content of arrays, one of each."""
+    if trace_hooks.running:
+        trace = trace_hooks.listener()
+        if trace is not None:
+            for node, array in zip(nodes, arrays):
+                trace.asked(device, node)
+                array.rebind(node.outputs[0])
+            return
+    # At once, or another thread's flush could take the memory of what they read.
+    with device.lock:
+        # Nor may a read in a signal handler drop what nothing holds yet.
+        device.begin()
+        try:
+            device.pending += nodes
+            for node, array in zip(nodes, arrays):
+                array.replace(node.outputs[0])
+                array.version += 1
+        finally:
+            device.running = None
+        if len(device.pending) >= MAX_PENDING:
+            _shorten(device)
+
+
+def _shorten(device: GpuDevice) -> None:
+    """Submit what is pending, unless a submission is being made."""
+    if not device.within():
+        flush(device)
+
+
+def flush(device: GpuDevice, more: More | None = None) -> Plan | None:
+    """Submit everything pending on a device; waits for nothing.
+
+    Where it fails, pieces are tried, as they may do with less memory. From the first
+    node on that cannot run, what was pending is dropped then: reading one of the values
+    says why, and storages that were to change hold the last content that was computed.
+    Where it is interrupted, what has not been submitted stays pending.
+
+    Parameters
+    ----------
+    device : GpuDevice
+        Where.
+    more : callable or None
+        Adds what runs last, in the same submission. The results of what was pending
+        have memory when it is called.
+
+    Returns
+    -------
+    Plan or None
+        Of what was pending.
+
+    Raises
+    ------
+    ReentrantError
+        In a signal handler, or finalizer, that runs within a submission.
+    """
+    with device.lock:
+        device.begin()
+        try:
+            return _flush(device, more)
+        finally:
+            device.running = None
+
+
+def _flush(device: GpuDevice, more: More | None = None) -> Plan | None:
+    older = device.left
+    device.reads = device.left = 0
+    # A copy, as more may be added before an interrupted flush is settled.
+    nodes = device.pending.copy()
+    if nodes:
+        return _run(Flush(device, nodes, []), more, older)
+    if more is not None:
+        batch = device.gpu.batch()
+        more(batch)
+        batch.submit()
+    return None
+
+
+def compute(device: GpuDevice, value: Value) -> None:
+    """Submit what a value depends on, and leave the rest pending; waits for nothing.
+
+    What else becomes of what is submitted does not change: the rest finds what it needs
+    in memory, and runs in the same order.
+
+    Raises
+    ------
+    ReentrantError
+        In a signal handler, or finalizer, that runs within a submission, unless the
+        value is in memory.
+    """
+    with device.lock:
+        # A replay may be moving what its memory held.
+        if value.node is None and type(value) is Value and device.within():
+            return
+        device.begin()
+        try:
+            if value.node is None:
+                device.left = len(device.pending)
+                return
+            while not _computed(device, value.node):
+                pass
+        finally:
+            device.running = None
+
+
+def _computed(device: GpuDevice, node: Node) -> bool:
+    """Submit a node; without memory others, which hold some, and return False then.
+
+    What is tried again must begin anew, or its variables would hold that memory.
+    """
+    nodes, rest, dead = _split(device.pending.copy(), node)
+    if not rest:
+        _flush(device)
+        return True
+    if nodes:
+        try:
+            _run(Flush(device, nodes, rest, dead), reading=True)
+        except MemoryError:
+            _, others = parted(nodes, rest)
+            if not _submit_some(device, others):
+                raise
+            return False
+    device.left = len(device.pending)
+    device.reads += 1
+    if device.reads > MOST_READS or _held_alone(device.pending) > MOST_HELD:
+        _flush(device)
+    return True
+
+
+def _held_alone(nodes: Sequence[Node]) -> int:
+    """Return the bytes in memory that only pending nodes hold."""
+    held = {
+        value
+        for node in nodes
+        for value in node.values
+        if not value.holders and value.node is None
+    }
+    return sum([value.numel * value.dtype.itemsize for value in held])
+
+
+def with_room(
+    device: GpuDevice, make: Callable[P, R], *args: P.args, **options: P.kwargs
+) -> R:
+    """Return what a call returns; for want of memory, what is pending runs before.
+
+    Parameters
+    ----------
+    device : GpuDevice
+        Where it takes memory.
+    make : callable
+        What is called.
+    *args, **options
+        With what.
+    """
+    try:
+        return make(*args, **options)
+    except MemoryError:
+        if not _make_room(device):
+            raise
+    return make(*args, **options)
+
+
+def _make_room(device: GpuDevice) -> bool:
+    """Submit what can be of what is pending; return whether anything could."""
+    with device.lock:
+        if device.within():
+            return False
+        device.begin()
+        try:
+            return _submit_some(device, device.pending.copy())
+        finally:
+            device.running = None
+
+
+def _submit_some(device: GpuDevice, nodes: Sequence[Node]) -> bool:
+    """Submit pending nodes until one cannot run; return whether any could."""
+    return len(_salvage(device, nodes, len(nodes))) < len(nodes)
+
+
+def _split(
+    pending: Sequence[Node], last: Node
+) -> tuple[list[Node], list[Node], list[Node]]:
+    """Return the nodes that one depends on, and the others, in order.
+
+    And apart from these those of which nobody can see a result any more: they hold
+    memory.
+    """
+    needed, nodes = {last}, []
+    wanted: set[Node] = set()
+    rest, dead = [], []
+    for node in reversed(pending):
+        if node in needed:
+            nodes.append(node)
+            needed.update([each.node for each in node.values if each.node is not None])
+        elif (
+            node in wanted
+            or trace_hooks.running
+            or any([value.holders for value in node.outputs])
+        ):
+            rest.append(node)
+            wanted.update([each.node for each in node.values if each.node is not None])
+        else:
+            dead.append(node)
+    return nodes[::-1], rest[::-1], dead
+
+
+def start_early(device: GpuDevice) -> None:
+    """Submit what is pending if it is much, at a place where graphs may well be cut.
+
+    Not on software devices, which need the processor that the host needs.
+    """
+    if len(device.pending) >= WORTH_A_START and device.gpu.info.kind != "software":
+        flush(device)
+
+
+@contextmanager
+def unfused(device: GpuDevice) -> Iterator[None]:
+    """Give each operation that is asked for inside a kernel of its own.
+
+    What was pending is submitted before, and what is asked for inside at the end; other
+    threads wait meanwhile.
+    """
+    with device.lock:
+        flush(device)
+        try:
+            device.fusing = False
+            yield
+            flush(device)
+        finally:
+            # Twice, in case that an interrupt comes in between.
+            try:
+                device.fusing = True
+            finally:
+                device.fusing = True
+
+
+def run_apart(device: GpuDevice, nodes: Sequence[Node]) -> None:
+    """Submit nodes whose inputs are in memory, and leave what is pending alone."""
+    with device.lock:
+        device.begin()
+        flush = Flush(device, nodes, device.pending.copy(), apart=True)
+        try:
+            _submit(flush, over=False)
+        except Exception as error:
+            flush.give_up(error)
+            raise
+        finally:
+            device.running = None
+
+
+def _run(
+    flush: Flush, more: More | None = None, older: int = 0, reading: bool = False
+) -> Plan | None:
+    """Submit a flush, or as much of it as can run; return the plan if it is one.
+
+    What cannot run for want of memory, which may be there later, stays pending where
+    something is read. Where nothing can run, so many nodes that are older stay pending,
+    as it may be the fault of the others.
+    """
+    device = flush.device
+    try:
+        return _submit(flush, more)
+    except vkbackend.DeviceLost as error:
+        flush.give_up(error)
+        raise
+    except vkbackend.ReentrantError:  # Of a signal handler, which let it pass.
+        raise
+    except Exception as error:
+        if flush.taken():
+            raise
+        left = _salvage(device, flush.nodes, len(flush.nodes) // 2)
+        if left and reading and isinstance(error, MemoryError):
+            raise
+        if len(left) == len(flush.nodes):
+            kept = set(_spared(left[:older], error))
+            left = [node for node in left if node not in kept] or left
+        if left:
+            _piece(device, left).give_up(error)
+            raise
+    if more is not None:
+        batch = device.gpu.batch()
+        more(batch)
+        batch.submit()
+    return None
+
+
+def _spared(nodes: Sequence[Node], error: Exception) -> list[Node]:
+    """Return the nodes that may be able to run another time.
+
+    Not those that have been spared before, or need what was not computed, unless it was
+    for want of memory: they would take newer ones with them each time.
+    """
+    if isinstance(error, MemoryError):
+        return [*nodes]
+    spared = [
+        node
+        for node in nodes
+        if not hasattr(node, "spared")
+        and all([type(value.buffer) is not Failed for value in node.values])
+    ]
+    for node in spared:
+        node.spared = True
+    return spared
+
+
+def _salvage(device: GpuDevice, nodes: Sequence[Node], size: int) -> Sequence[Node]:
+    """Submit nodes in pieces of a size, or less; return those left from an error on.
+
+    As an operation that fails leaves done what was asked for before it.
+    """
+    while size:
+        piece = nodes[:size]
+        try:
+            _submit(_piece(device, piece))
+        except vkbackend.ReentrantError:
+            raise
+        except Exception:  # What fails alone stays in `nodes`, for the caller.
+            size //= 2
+        else:
+            nodes = nodes[size:]
+            size = min(size, len(nodes))
+    return nodes
+
+
+def _piece(device: GpuDevice, nodes: Sequence[Node]) -> Flush:
+    """Return the submission of some of what is pending."""
+    gone = set(nodes)
+    return Flush(device, nodes, [node for node in device.pending if node not in gone])
+
+
+def _submit(flush: Flush, more: More | None = None, over: bool = True) -> Plan:
+    """Run the nodes of a flush, and then what `more` adds.
+
+    With `over`, results may lie where inputs did that nobody holds.
+    """
+    device, nodes, rest = flush.device, flush.nodes, flush.rest
+    device.flight = flush
+    # A running trace may hold nodes that read what nobody holds.
+    spare: list[Value] | None = [] if over and not trace_hooks.running else None
+    slots: dict[Value, int] = {}
+    try:
+        needed, former = _needed(rest) if rest else (_NONE, _NONE)
+        wiring = _number(nodes, slots, needed, former, spare)
+        plan = _plan_for(device, nodes, wiring, slots, spare or ())
+        batch = plan_batch(device.gpu, plan, nodes)
+        if more is not None:
+            more(batch)
+        flush.batch = batch
+        batch.submit()
+    finally:
+        device.finish()
+    return plan
+
+
+_NONE: set[Value] = set()
+
+
+def _needed(rest: Sequence[Node]) -> tuple[set[Value], set[Value]]:
+    """Return what nodes read, and what storages hold again if the nodes fail."""
+    needed = {value for node in rest for value in node.values}
+    former = {
+        array.former
+        for node in rest
+        for reference, _ in node.arrays
+        if (array := reference()) is not None
+    }
+    return needed, former
+
+
+def _plan_for(
+    device: GpuDevice,
+    nodes: Sequence[Node],
+    wiring: tuple[object, ...],
+    slots: dict[Value, int],
+    spare: Sequence[Value],
+) -> Plan:
+    plans = device.plans
+    key = device.fusing, autotune.era(device.gpu), wiring
+    plan = plans.get(key)
+    if plan is None:
+        build = functools.partial(
+            build_plan,
+            device.gpu,
+            nodes,
+            {id(value): slot for value, slot in slots.items()},
+            fusing=device.fusing,
+            held=_held(nodes, wiring),
+            spare=set(map(id, spare)),
+        )
+        plan = tuned(device.gpu, nodes, build)
+        # What was measured may have begun another era.
+        key = device.fusing, autotune.era(device.gpu), wiring
+        plans[key] = plan
+        if len(plans) > KEPT_PLANS:
+            plans.popitem(last=False)
+    else:
+        plans.move_to_end(key)
+    return plan
+
+
+def _held(nodes: Sequence[Node], wiring: tuple[object, ...]) -> set[int]:
+    """Return which results the wiring says are wanted, by `id`.
+
+    They may no longer be: then the next graph of this wiring still finds its plan.
+    """
+    held = set()
+    place = 0
+    for node in nodes:
+        place += 1
+        for _ in node.values:
+            place += 2 if wiring[place] == SPARE else 1
+        for value in node.outputs:
+            if wiring[place]:
+                held.add(id(value))
+            place += 1
+    return held
+
+
+def _number(
+    nodes: Sequence[Node],
+    slots: dict[Value, int],
+    needed: Collection[Value] = (),
+    former: Collection[Value] = (),
+    spare: list[Value] | None = None,
+) -> tuple[object, ...]:
+    """Give every value a slot, in the order in which it first appears.
+
+    Parameters
+    ----------
+    nodes : sequence of Node
+        A pending graph.
+    slots : dict of Value to int
+        Filled. Not kept on values, which others share and an interrupt would leave
+        numbered.
+    needed : collection of Value
+        Those that other nodes read later.
+    former : collection of Value
+        Those that a storage may hold again.
+    spare : list of Value or None
+        Filled with those inputs that nobody holds any more.
+
+    Returns
+    -------
+    tuple
+        Everything that decides a plan: forms, wiring, which results are still wanted,
+        and which inputs are not.
+    """
+    key: list[object] = []
+    find = slots.get
+    for node in nodes:
+        key.append(node.form)
+        for value in node.values:
+            slot = find(value)
+            if slot is None:
+                slot = slots[value] = len(slots)
+                if spare is not None and value.holders == 0 and type(value) is Value:
+                    if value not in needed and value not in former:
+                        spare.append(value)
+                        key.append(SPARE)
+            key.append(slot)
+        for value in node.outputs:
+            slots[value] = len(slots)
+            key.append(value.holders > 0 or value in needed)
+    return tuple(key)

@@ -1,0 +1,1 @@
+"""The tensor class, its methods and the functions that make tensors."""

@@ -1,0 +1,249 @@
+"""Changes in place: the storage gets a new value, and every view of it sees that.
+
+Values are never written again once they are computed; a change in place computes a new
+one and rebinds the storage to it. So what autograd saved, and what is still pending,
+keeps the elements it was made with, and two storages may share one value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .. import ops
+from ..autograd.engine import is_grad_enabled, no_grad
+from ..base.dtype import can_cast, float32
+from ..base.errors import DTypeError, GradError, ShapeError
+from ..base.modes import as_they_come
+from ..base.philox import Generator
+from ..base.shape import Layout, broadcast_shapes
+from ..eager.base_tensor import TensorCore, operand
+from ..ir.lazy_graph import Array
+from ..ops.indexing import getitem
+
+if TYPE_CHECKING:
+    from .tensor import Tensor
+
+
+def off_tape(x: Tensor) -> Tensor:
+    """Return the tensor for a computation whose result will replace it.
+
+    Raises
+    ------
+    GradError
+        If gradients are being recorded and the tensor requires one.
+    """
+    if is_grad_enabled() and x.requires_grad:
+        raise GradError(
+            "in place: the tensor requires a gradient, and a change in place is not"
+            " recorded; change it under no_grad(), or write x = x + y"
+        )
+    return x.detach()
+
+
+def assign(x: Tensor, source: Tensor | float) -> Tensor:
+    """Replace the elements of `x`, which may be a view, and return it.
+
+    Parameters
+    ----------
+    x : Tensor
+        What to change.
+    source : Tensor or number
+        New elements; broadcast, moved and cast to `x`.
+
+    Raises
+    ------
+    GradError
+        If gradients are being recorded and either tensor requires one.
+    ShapeError
+        If `source` does not broadcast to the shape of `x`, or elements of `x` share
+        memory with each other.
+    """
+    off_tape(x)
+    _need_no_grad(source)
+    with no_grad():
+        if isinstance(source, TensorCore):
+            new = source.to(x.device).to(x.dtype)
+        else:
+            new = ops.fill_like(x, x.shape, source, x.dtype)
+        if broadcast_shapes("in place", x.shape, new.shape) != x.shape:
+            raise ShapeError(
+                f"in place: the result has shape {new.shape};"
+                f" it does not fit into {x.shape}"
+            )
+        if x.numel():
+            # Or what another thread writes elsewhere in the storage would be lost.
+            with x.device.lock:
+                held = _storage(x, ops.expand(new, x.shape)).array
+                value = held.value
+                x.array.rebind(value)
+                # What it is taken from may have been changed, and that been dropped.
+                while value is not held.value:
+                    value = held.value
+                    x.array.rebind(value)
+    return x
+
+
+def all_or_nothing(change: Callable[[], object], undo: Callable[[], object]) -> None:
+    """Make a change, or undo what an error or interrupt has left of it.
+
+    Parameters
+    ----------
+    change : callable
+        Without arguments.
+    undo : callable
+        May be called at any stage of the change, and twice.
+    """
+    try:
+        change()
+    except BaseException:
+        # The second time in case that an interrupt ends the first.
+        try:
+            undo()
+        finally:
+            undo()
+        raise
+
+
+def giving_back(tensors: Iterable[Tensor]) -> Callable[[], None]:
+    """Return what gives tensors the elements that they have now; may be repeated."""
+    kept = [(each.array, Array.sharing(each.array)) for each in tensors]
+
+    def give_back() -> None:
+        for array, before in kept:
+            if array.value is not before.value:
+                array.rebind(before.value)
+
+    return give_back
+
+
+def change(
+    x: Tensor, op: Callable[..., Tensor], *operands: Any, **options: Any
+) -> Tensor:
+    """Replace the elements of `x` by what an op makes of them, and return it.
+
+    Other threads do not change it meanwhile.
+
+    Raises
+    ------
+    DTypeError
+        If the result has fractions where `x` has none, or numbers where it has bools.
+    GradError, ShapeError
+        As `assign`.
+    """
+    others = (operand(x, y) if isinstance(y, np.ndarray) else y for y in operands)
+    with x.device.lock:
+        with as_they_come():
+            new = op(off_tape(x), *others, **options)
+        if not can_cast(new.dtype, x.dtype):
+            raise DTypeError(
+                f"in place: the result is {new.dtype.name}, which {x.dtype.name} does"
+                " not hold; write x = f(x), or cast the tensor first"
+            )
+        return assign(x, new)
+
+
+def _need_no_grad(source: Tensor | float) -> None:
+    if isinstance(source, TensorCore) and is_grad_enabled() and source.requires_grad:
+        raise GradError(
+            "in place: the new elements require a gradient, and a change in place is"
+            " not recorded; detach them, or write x = x + y"
+        )
+
+
+def _storage(x: Tensor, new: Tensor) -> Tensor:
+    """Return the whole storage of `x` with its elements replaced by `new`."""
+    numel = x.array.value.numel
+    if x.numel() != numel or not x.layout.is_contiguous:
+        flat: Tensor = ops.place(x.view_of(Layout.contiguous((numel,))), new, x.layout)
+        return flat
+    new = new.contiguous()
+    return new if new.array.value.numel == numel else new.clone()
+
+
+def set_item(x: Tensor, index: object, value: Tensor | float) -> None:
+    """Replace the elements of `x` that an index chooses; see `ops.slice_`.
+
+    A mask with one value, or with values that broadcast along what it chooses, needs
+    no host; otherwise the number of its true elements is read, which waits for it.
+    Where integers name one element several times, the last value wins; those out of
+    range on a device write nothing.
+
+    Raises
+    ------
+    GradError, ShapeError
+        As `assign`.
+    """
+    chosen = getitem.region(index, x.shape)
+    view = getitem.slice_of(off_tape(x), chosen)
+    if not chosen.arrays and not chosen.flips:
+        assign(view, value)
+        return
+    _need_no_grad(value)
+    with no_grad():
+        if isinstance(value, TensorCore):
+            new = value.to(x.device).to(x.dtype)
+        else:
+            new = ops.fill_like(x, (), value, x.dtype)
+        with x.device.lock:
+            assign(view, getitem.updated(view, chosen, new))
+
+
+def fill_uniform(
+    x: Tensor, low: float, high: float, generator: Generator | None = None
+) -> Tensor:
+    """Replace the elements by draws from [low, high) and return `x`."""
+    return assign(x, _drawn(ops.draw_uniform, x, generator) * (high - low) + low)
+
+
+def fill_normal(
+    x: Tensor, mean: float, std: float, generator: Generator | None = None
+) -> Tensor:
+    """Replace the elements by normal draws and return `x`."""
+    return assign(x, _drawn(ops.draw_normal, x, generator) * std + mean)
+
+
+def fill_exponential(
+    x: Tensor, lambd: float, generator: Generator | None = None
+) -> Tensor:
+    """Replace the elements by draws of mean 1 / `lambd` and return `x`.
+
+    Raises
+    ------
+    ValueError
+        If `lambd` is not above 0.
+    """
+    if not lambd > 0:
+        raise ValueError(f"exponential_: lambd is {lambd!r}; it must be above 0")
+    return assign(x, _drawn(ops.draw_exponential, x, generator) * (1.0 / lambd))
+
+
+def fill_bernoulli(
+    x: Tensor, p: Tensor | float, generator: Generator | None = None
+) -> Tensor:
+    """Replace the elements by 1 with probability `p`, otherwise 0, and return `x`."""
+    return assign(x, ops.draw_uniform(x.detach(), x.shape, float32, generator) < p)
+
+
+def fill_integers(
+    x: Tensor, low: int = 0, high: int | None = None, generator: Generator | None = None
+) -> Tensor:
+    """Replace the elements by integers from [low, high) and return `x`.
+
+    `high` None means one more than the largest that the dtype holds, a float exactly;
+    at most 2^32 above `low`.
+    """
+    if high is None:
+        whole = {"float16": 11, "bfloat16": 8, "float32": 24}.get(x.dtype.name, 32)
+        most = 1 << whole if x.dtype.is_float else x.dtype.limits[1]
+        high = min(most + 1, low + (1 << 32))
+    like = x.detach()
+    return assign(x, ops.draw_integers(like, x.shape, low, high, x.dtype, generator))
+
+
+def _drawn(
+    draw: Callable[..., Tensor], x: Tensor, generator: Generator | None
+) -> Tensor:
+    return draw(x.detach(), x.shape, x.dtype, generator)

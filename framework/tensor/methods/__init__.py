@@ -1,0 +1,25 @@
+"""The methods of tensors, by family: one line for each, with the op behind it."""
+
+from .elementwise import UnaryMethods
+from .fill import FillMethods
+from .indexing import ChoiceMethods
+from .inplace import InPlaceUnaryMethods
+from .inplace_several import InPlaceBinaryMethods
+from .movement import MovementMethods
+from .operators import Operators
+from .product import ProductMethods
+from .reduction import ReductionMethods
+from .several import BinaryMethods
+
+__all__ = [
+    "BinaryMethods",
+    "ChoiceMethods",
+    "FillMethods",
+    "InPlaceBinaryMethods",
+    "InPlaceUnaryMethods",
+    "MovementMethods",
+    "Operators",
+    "ProductMethods",
+    "ReductionMethods",
+    "UnaryMethods",
+]

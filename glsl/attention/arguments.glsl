@@ -1,0 +1,56 @@
+// The arguments that all attention kernels share
+//
+// The includer first includes lib/dtype.glsl and lib/philox.glsl and defines VECTORS,
+// the type of q, k and v, OWN_FIELDS, its own fields, and the constant DROPOUT.
+
+#include "attention/dropout.glsl"
+
+// Strides are in elements of each type; the last dimension's is 1, but for the mask.
+layout(buffer_reference, std430, buffer_reference_align = 8) restrict readonly buffer
+    Arguments {
+    VECTORS q;
+    VECTORS k;
+    VECTORS v;
+    In mask;
+    Seed seed;
+    OWN_FIELDS
+    uint batch;
+    uint heads;
+    uint group;
+    uint queries;
+    uint keys;
+    uint q_batch;
+    uint q_head;
+    uint q_row;
+    uint k_batch;
+    uint k_head;
+    uint k_row;
+    uint v_batch;
+    uint v_head;
+    uint v_row;
+    uint mask_batch;
+    uint mask_head;
+    uint mask_row;
+    uint mask_column;
+    float scale;
+    float dropout;
+};
+layout(push_constant) uniform Push { Arguments args; };
+
+Arguments all = args;
+VECTORS q = all.q, k = all.k, v = all.v;
+In mask = all.mask;
+uint heads = all.heads, group = all.group, queries = all.queries, keys = all.keys;
+uint q_row = all.q_row, k_row = all.k_row, v_row = all.v_row;
+uint mask_row = all.mask_row, mask_column = all.mask_column;
+float dropout = all.dropout;
+
+uvec2 seed = DROPOUT != 0 ? uvec2(all.seed.key[0], all.seed.key[1]) : uvec2(0);
+
+// Where the vectors of a head begin.
+uint q_base(uint batch, uint head) { return batch * all.q_batch + head * all.q_head; }
+uint k_base(uint batch, uint head) { return batch * all.k_batch + head * all.k_head; }
+uint v_base(uint batch, uint head) { return batch * all.v_batch + head * all.v_head; }
+uint mask_base(uint batch, uint head) {
+    return batch * all.mask_batch + head * all.mask_head;
+}

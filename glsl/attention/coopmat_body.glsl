@@ -1,0 +1,159 @@
+// What the attention kernels on matrix units share: settings, and tiles of both sides
+//
+// A workgroup owns BLOCK vectors of one side, queries or keys, 16 * STRIPES for each
+// subgroup, and walks over the other side in tiles of SPAN, two of whose tensors lie in
+// shared memory while the next two are on their way. Vectors of HEAD elements are
+// contiguous, in words of 16 bytes, which their strides count. The includer defines
+// OWN_FIELDS, its own fields of the arguments.
+
+#include "lib/dtype.glsl"
+#include "lib/index.glsl"
+#include "lib/philox.glsl"
+
+layout(constant_id = 3) const uint HEAD = 64;
+layout(constant_id = 4) const uint STRIPES = 2;
+layout(constant_id = 5) const uint SPAN = 64;
+layout(constant_id = 6) const uint CAUSAL = 0;
+layout(constant_id = 7) const uint HAS_MASK = 0;
+layout(constant_id = 8) const uint DROPOUT = 0;
+
+const uint THREADS = gl_WorkGroupSize.x;
+const uint BLOCK = THREADS / 32 * STRIPES * 16;
+const uint WORDS = HEAD / 8;
+// A word of padding keeps lines off one another's banks.
+const uint PITCH = WORDS + 1;
+const uint SECOND = SPAN * PITCH;
+const uint TILES = (BLOCK > 2 * SPAN ? BLOCK : 2 * SPAN) * PITCH;
+const uint DEEP = HEAD / 16;
+const uint ACROSS = SPAN / 16;
+// Lines that the workgroup fetches at once, and how often.
+const uint LINES = THREADS / WORDS;
+const uint LOADS = (SPAN - 1) / LINES + 1;
+const bool EVEN = THREADS % WORDS == 0 && SPAN % LINES == 0;
+
+#include "attention/fragment.glsl"
+
+#define INFINITE uintBitsToFloat(0x7f800000u)
+const float LOG2_E = 1.4426950408889634;
+const float LN_2 = 0.6931471805599453;
+
+layout(buffer_reference, std430, buffer_reference_align = 16) restrict readonly
+    buffer Words { uvec4 at[]; };
+layout(buffer_reference, std430, buffer_reference_align = 4) restrict writeonly
+    buffer Pairs { uint at[]; };
+
+#define VECTORS Words
+#include "attention/arguments.glsl"
+
+// Of products, in powers of two; and what a number that is added to scores becomes when
+// it is added to products.
+float scale = all.scale * LOG2_E, unscale = 1.0 / all.scale;
+
+// A product with what the mask adds; nothing counts beyond the keys.
+float masked(float product, uint query, uint key, uint mask_at) {
+    uint row = min(query, queries - 1), column = min(key, keys - 1);
+    if (HAS_MASK != 0)
+        product += load(mask, mask_at + row * mask_row + column * mask_column) * unscale;
+    bool seen = key < keys && (CAUSAL == 0 || key <= query);
+    return seen ? product : -INFINITE;
+}
+
+uint line = gl_LocalInvocationIndex / WORDS;
+uint word = gl_LocalInvocationIndex % WORDS;
+// This subgroup's first vector among the workgroup's own.
+uint own = subgroup * STRIPES * 16;
+
+// Heads whose blocks run side by side with CAUSAL, so that long and short ones mix.
+const uint TOGETHER = 8;
+
+// Return the head of this workgroup, `all` or more if it has none, and its block; with
+// CAUSAL the last blocks come first.
+uint choose_block(uint all, uint blocks, out uint block) {
+    uint at = linear_workgroup(), number = at / blocks;
+    block = at % blocks;
+    if (CAUSAL == 0 || number >= all) return number;
+    uint start = number / TOGETHER * TOGETHER;
+    uint together = min(TOGETHER, all - start);
+    uint place = at - start * blocks;
+    block = blocks - 1 - place / together;
+    return start + place % together;
+}
+
+// What is taken from scores in powers of two to make weights, by the logsumexp of all;
+// they then come LIFT higher.
+float shift_of(float logsumexp) {
+    return logsumexp == -INFINITE ? INFINITE : logsumexp * LOG2_E - LIFT;
+}
+
+// Fetch this invocation's words of SPAN lines from the line `first` on, of `count` lines.
+void fetch(
+    out uvec4 next[LOADS], Words x, uint base, uint stride, uint first, uint count) {
+    [[unroll]] for (uint i = 0; i < LOADS; ++i) {
+        uint at = min(first + line + i * LINES, count - 1);
+        next[i] = x.at[base + at * stride + word];
+    }
+}
+
+// Put what was fetched into shared memory, from `start` on; lines from `count` on are 0.
+void put(uvec4 next[LOADS], uint start, uint first, uint count) {
+    if (first + SPAN > count)
+        [[unroll]] for (uint i = 0; i < LOADS; ++i)
+            if (first + line + i * LINES >= count) next[i] = uvec4(0);
+    [[unroll]] for (uint i = 0; i < LOADS; ++i) {
+        uint at = line + i * LINES;
+        if (EVEN || line < LINES && at < SPAN) tiles[start + at * PITCH + word] = next[i];
+    }
+}
+
+// Put own vectors into shared memory, where tiles come later; those from `count` on
+// are 0.
+void put_own(Words x, uint base, uint stride, uint first, uint count) {
+    barrier();
+    for (uint at = line; at < BLOCK; at += LINES) {
+        uvec4 value = x.at[base + min(first + at, count - 1) * stride + word];
+        if (first + at >= count) value = uvec4(0);
+        if (line < LINES) tiles[at * PITCH + word] = value;
+    }
+    barrier();
+}
+
+#define LOAD_OWN(fragments)                                                              \
+    UNROLL for (uint r_ = 0; r_ < STRIPES; ++r_)                                         \
+        UNROLL for (uint k_ = 0; k_ < DEEP; ++k_)                                        \
+            LOAD_A(fragments[r_][k_], (own + r_ * 16) * PITCH + 2 * k_, PITCH);
+
+#define CLEAR(sums)                                                                      \
+    UNROLL for (uint r_ = 0; r_ < STRIPES; ++r_)                                         \
+        UNROLL for (uint d_ = 0; d_ < DEEP; ++d_) sums[r_][d_] = NO_SUMS;
+
+// sums = own vectors times 16 lines of a tile, which begin at the word `start`.
+#define MULTIPLY_OWN(sums, fragments, start)                                             \
+    UNROLL for (uint r_ = 0; r_ < STRIPES; ++r_) sums[r_] = NO_SUMS;                     \
+    UNROLL for (uint e_ = 0; e_ < DEEP; ++e_) {                                          \
+        FACTOR_B right_;                                                                 \
+        LOAD_B_TURNED(right_, start + 2 * e_, PITCH);                                    \
+        UNROLL for (uint r_ = 0; r_ < STRIPES; ++r_)                                     \
+            MULTIPLY(fragments[r_][e_], right_, sums[r_]);                               \
+    }
+
+// sums += weights times 16 lines of a tile, which begin at the word `start`.
+#define ADD_PRODUCTS(sums, weights, start)                                               \
+    UNROLL for (uint d_ = 0; d_ < DEEP; ++d_) {                                          \
+        FACTOR_B right_;                                                                 \
+        LOAD_B(right_, start + 2 * d_, PITCH);                                           \
+        UNROLL for (uint r_ = 0; r_ < STRIPES; ++r_)                                     \
+            MULTIPLY(weights[r_], right_, sums[r_][d_]);                                 \
+    }
+
+// Store own results, times `factor`, which may depend on the stripe r_ and half i_ / 4;
+// a vector begins at the element (base + row * stride) of `out_`.
+#define STORE_OWN(out_, sums, base, stride, first, count, factor)                        \
+    UNROLL for (uint r_ = 0; r_ < STRIPES; ++r_)                                         \
+        UNROLL for (uint d_ = 0; d_ < DEEP; ++d_)                                        \
+            UNROLL for (uint i_ = 0; i_ < ELEMENTS; i_ += 2) {                           \
+                uint row_ = first + own + r_ * 16 + row_of(i_);                          \
+                uint at_ = base + row_ * (stride) + d_ * 16 + column_of(i_);             \
+                uint low_ = uint(ENCODE(ACC(sums[r_][d_][i_] * (factor))));              \
+                uint high_ = uint(ENCODE(ACC(sums[r_][d_][i_ + 1] * (factor))));         \
+                if (row_ < count) out_.at[at_ / 2] = low_ | high_ << 16;                 \
+            }

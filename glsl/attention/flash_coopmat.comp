@@ -1,0 +1,146 @@
+// Attention on matrix units: softmax(q k^T * scale) v for each head
+// grid    one workgroup per head and BLOCK queries, linear; with CAUSAL the longest first
+// in      q (batch, heads, queries, HEAD), k, v (batch, heads / group, keys, HEAD), T,
+//         strided in words of 16 bytes
+// out     out_ (batch, queries, heads, HEAD) T; logsumexp (batch, heads, queries) of the
+//         scores, float
+// consts  those of attention/coopmat_body.glsl
+// source  Dao, FlashAttention-2, arXiv:2307.08691
+#version 460
+#extension GL_EXT_buffer_reference : require
+#define OWN_FIELDS Pairs out_; AccOut logsumexp;
+#include "attention/coopmat_body.glsl"
+
+// A maximum is replaced when another one exceeds it by so much, in powers of two: weights
+// then stay below 2^8, and sums are hardly ever scaled.
+const float SLACK = 8.0;
+
+// Whether tiles are fetched after the scores of those before them, not ahead of them;
+// quicker on an NVIDIA H200 (driver 580.159.04, 2026-11-21) but for this.
+const bool LATE = CAUSAL == 0 || HEAD > 64;
+
+#define FETCH(first)                                                                     \
+    {                                                                                    \
+        fetch(next_k, k, k_at, k_row, first, keys);                                     \
+        fetch(next_v, v, v_at, v_row, first, keys);                                     \
+    }
+
+void main() {
+    uint blocks = (queries - 1) / BLOCK + 1, block;
+    uint number = choose_block(all.batch * heads, blocks, block);
+    if (number >= all.batch * heads) return;
+    uint batch = number / heads, head = number % heads;
+    uint first_row = block * BLOCK;
+    uint k_at = k_base(batch, head / group);
+    uint v_at = v_base(batch, head / group);
+    uint mask_at = mask_base(batch, head);
+
+    put_own(q, q_base(batch, head), q_row, first_row, queries);
+    FACTOR_A own_q[STRIPES][DEEP];
+    LOAD_OWN(own_q)
+    SUMS sums[STRIPES][DEEP];
+    CLEAR(sums)
+    // Of the rows row_of(0) and row_of(4); totals are this invocation's part.
+    vec2 greatest[STRIPES], total[STRIPES];
+    UNROLL for (uint r = 0; r < STRIPES; ++r) {
+        greatest[r] = vec2(-1e30);
+        total[r] = vec2(0.0);
+    }
+
+    uint end = CAUSAL != 0 ? min(keys, first_row + BLOCK) : keys;
+    uint count = (end - 1) / SPAN + 1;
+    uvec4 next_k[LOADS], next_v[LOADS];
+    FETCH(0)
+    [[dont_unroll]] for (uint tile = 0; tile < count; ++tile) {
+        uint first = tile * SPAN;
+        barrier();
+        put(next_k, 0, first, keys);
+        put(next_v, SECOND, first, keys);
+        barrier();
+        // The last tile is fetched once more, which is cheaper than a branch.
+        uint ahead = min(tile + 1, count - 1) * SPAN;
+#ifdef EMULATED
+        bool seen = true;
+#else
+        bool seen = CAUSAL == 0 || first < first_row + own + STRIPES * 16;
+#endif
+        if (!LATE || !seen) FETCH(ahead)
+        if (!seen) continue;
+
+        SUMS scores[STRIPES][ACROSS];
+        UNROLL for (uint r = 0; r < STRIPES; ++r)
+            UNROLL for (uint j = 0; j < ACROSS; ++j) scores[r][j] = NO_SUMS;
+        UNROLL for (uint e = 0; e < DEEP; ++e)
+            UNROLL for (uint j = 0; j < ACROSS; ++j) {
+                FACTOR_B right;
+                LOAD_B_TURNED(right, j * 16 * PITCH + 2 * e, PITCH);
+                UNROLL for (uint r = 0; r < STRIPES; ++r)
+                    MULTIPLY(own_q[r][e], right, scores[r][j]);
+            }
+        bool whole = HAS_MASK == 0 && first + SPAN <= keys
+            && (CAUSAL == 0 || first + SPAN <= first_row + own);
+        if (!whole)
+            UNROLL for (uint r = 0; r < STRIPES; ++r)
+                UNROLL for (uint j = 0; j < ACROSS; ++j)
+                    UNROLL for (uint i = 0; i < ELEMENTS; ++i)
+                        scores[r][j][i] = masked(
+                            scores[r][j][i], first_row + own + r * 16 + row_of(i),
+                            first + j * 16 + column_of(i), mask_at);
+
+        if (LATE) FETCH(ahead)
+
+        FACTOR_A weights[STRIPES][ACROSS];
+        UNROLL for (uint r = 0; r < STRIPES; ++r) {
+            vec2 most = vec2(-INFINITE);
+            UNROLL for (uint j = 0; j < ACROSS; ++j)
+                UNROLL for (uint i = 0; i < ELEMENTS; ++i)
+                    most[i / 4] = max(most[i / 4], scores[r][j][i]);
+            most *= scale;
+            if (subgroupAny(any(greaterThan(most, greatest[r] + SLACK)))) {
+                most = max(most, subgroupShuffleXor(most, 1));
+                most = max(most, subgroupShuffleXor(most, 2));
+                most = max(most, greatest[r]);
+                vec2 factor = exp2(greatest[r] - most);
+                greatest[r] = most;
+                total[r] *= factor;
+                UNROLL for (uint d = 0; d < DEEP; ++d)
+                    UNROLL for (uint i = 0; i < ELEMENTS; ++i)
+                        sums[r][d][i] *= factor[i / 4];
+            }
+            vec2 level = LIFT - greatest[r];
+            UNROLL for (uint j = 0; j < ACROSS; ++j)
+                UNROLL for (uint i = 0; i < ELEMENTS; ++i) {
+                    float weight = exp2(fma(scores[r][j][i], scale, level[i / 4]));
+                    total[r][i / 4] += weight;
+                    if (DROPOUT != 0)
+                        weight *= kept(
+                            number * queries + first_row + own + r * 16 + row_of(i),
+                            first + j * 16 + column_of(i), seed, dropout);
+                    weights[r][j][i] = ROUND(weight);
+                }
+        }
+        UNROLL for (uint j = 0; j < ACROSS; ++j)
+            UNROLL for (uint d = 0; d < DEEP; ++d) {
+                FACTOR_B right;
+                LOAD_B(right, SECOND + j * 16 * PITCH + 2 * d, PITCH);
+                UNROLL for (uint r = 0; r < STRIPES; ++r)
+                    MULTIPLY(weights[r][j], right, sums[r][d]);
+            }
+    }
+
+    UNROLL for (uint r = 0; r < STRIPES; ++r) {
+        total[r] += subgroupShuffleXor(total[r], 1);
+        total[r] += subgroupShuffleXor(total[r], 2);
+        UNROLL for (uint half_ = 0; half_ < 2; ++half_) {
+            uint row = first_row + own + r * 16 + row_of(4 * half_);
+            float whole = total[r][half_] * exp2(-LIFT);
+            if (lane % 4 == 0 && row < queries)
+                all.logsumexp.at[number * queries + row] =
+                    (greatest[r][half_] + log2(whole)) * LN_2;
+            total[r][half_] = whole > 0.0 ? 1.0 / whole : whole;
+        }
+    }
+    uint base = (batch * queries * heads + head) * HEAD;
+    Pairs out_ = all.out_;
+    STORE_OWN(out_, sums, base, heads * HEAD, first_row, queries, total[r_][i_ / 4])
+}

@@ -1,0 +1,79 @@
+// Convolution of groups of few channels, or its gradient by x: a result an invocation
+// grid    linear in results
+// in      x: images (batch, in_channels, in_height, in_width), or with FOR_INPUT the
+//         gradient (batch, out_channels, out_height, out_width); weight, bias
+// out     out_: the other of the two
+// consts  KERNEL_H, KERNEL_W, STRIDE_*, PADDING_*, DILATION_*, HAS_BIAS, FOR_INPUT
+// source  definition
+// lint    scalar-load: of filters, which are few, and of pixels at any element
+#version 460
+#extension GL_EXT_buffer_reference : require
+#include "lib/dtype.glsl"
+#include "lib/index.glsl"
+#include "conv/arguments.glsl"
+
+layout(constant_id = 18) const uint HAS_BIAS = 0;
+layout(constant_id = 19) const uint FOR_INPUT = 0;
+
+layout(push_constant, std430) uniform Push {
+    In x;
+    In weight;
+    In bias;
+    Out out_;
+    CONV2D_SIZES
+    uint plane_magic;  // of out_
+    uint plane_shift;
+    uint width_magic;
+    uint width_shift;
+} push;
+
+void main() {
+    uvec2 in_size = uvec2(push.in_height, push.in_width);
+    uvec2 out_size = uvec2(push.out_height, push.out_width);
+    uint in_count = push.in_channels / push.groups;
+    uint out_count = push.out_channels / push.groups;
+    bool for_input = FOR_INPUT != 0;
+    uvec2 size = for_input ? in_size : out_size;
+    uvec2 other_size = for_input ? out_size : in_size;
+    uint channels = for_input ? push.in_channels : push.out_channels;
+    uint others = for_input ? push.out_channels : push.in_channels;
+    uint count = for_input ? out_count : in_count;
+
+    uint element = linear_invocation();
+    if (element >= push.batch * channels * size.x * size.y) return;
+    uint plane = divide(element, push.plane_magic, push.plane_shift);
+    uint rest = element - plane * size.x * size.y;
+    uint line = divide(rest, push.width_magic, push.width_shift);
+    ivec2 at = ivec2(line, rest - line * size.y);
+    at = for_input ? at + PADDING : at * STRIDE - PADDING;
+    uint image = plane / channels;
+    uint channel = plane - image * channels;
+    uint group = channel / (for_input ? in_count : out_count);
+    uint first = (image * others + group * count) * other_size.x * other_size.y;
+    uint filters = for_input ? group * out_count * in_count + channel % in_count
+                             : channel * in_count;
+    uint apart = for_input ? in_count : 1;
+
+    ACC sum = HAS_BIAS != 0 ? load(push.bias, channel) : ACC(0);
+    for (uint other = 0; other < count; ++other) {
+        uint plane_of = first + other * other_size.x * other_size.y;
+        uint filter_of = (filters + other * apart) * TAPS;
+        for (uint y = 0; y < KERNEL_H; ++y) {
+            for (uint x = 0; x < KERNEL_W; ++x) {
+                ivec2 tap = ivec2(y, x) * DILATION;
+                ivec2 from = at + tap;
+                if (FOR_INPUT != 0) {
+                    ivec2 corner = at - tap;
+                    ivec2 reached = corner / STRIDE;
+                    bool whole = all(greaterThanEqual(corner, ivec2(0)))
+                        && reached * STRIDE == corner;
+                    from = whole ? reached : ivec2(-1);
+                }
+                ACC value = load_pixel(push.x, Pixel(plane_of, from), ivec2(other_size));
+                ACC factor = load(push.weight, filter_of + y * KERNEL_W + x);
+                sum = multiply_add(value, factor, sum);
+            }
+        }
+    }
+    store(push.out_, element, sum);
+}

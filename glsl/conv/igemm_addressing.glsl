@@ -1,0 +1,80 @@
+// A product whose right operand is read from images where windows lie in them
+//
+// The images come padded, with their channels last, in vectors (conv/nchw_to_nhwc). The
+// operand has a line for each place of the window and, along it, a vector for each tap
+// and each vector of channels. Lines are columns of the product where B_ALONG_K, else
+// its depth. Past the end the last line, or vector, is read again; the left operand is
+// zero there, or nothing is stored.
+//
+// Of `push`, b_stride counts places, and a_batch the results of a part.
+
+// Where images and windows lie: of places, then of taps; distances in vectors.
+layout(constant_id = 20) const uint PLANE = 1;  // places in an image
+layout(constant_id = 21) const uint ACROSS = 1;  // places in a line of it
+layout(constant_id = 22) const uint IMAGE = 1;
+layout(constant_id = 23) const uint LINE = 1;
+layout(constant_id = 24) const uint PLACE = 1;
+layout(constant_id = 25) const uint CHANNEL_VECTORS = 1;
+layout(constant_id = 26) const uint TAPS = 1;
+layout(constant_id = 27) const uint TAPS_ACROSS = 1;
+layout(constant_id = 28) const uint TAP_LINE = 1;
+layout(constant_id = 29) const uint TAP = 1;
+
+// What the results are, and their sizes.
+const uint IMAGES = 0;  // (images, rows, PLANE)
+const uint FILTERS = 1;  // (parts, rows, columns), for conv/wgrad_reduce
+const uint PHASES = 2;  // (images, CHANNELS, HEIGHT, WIDTH), rows are (phases, CHANNELS)
+layout(constant_id = 30) const uint RESULTS = IMAGES;
+layout(constant_id = 31) const uint CHANNELS = 1;
+layout(constant_id = 32) const uint HEIGHT = 1;
+layout(constant_id = 33) const uint WIDTH_OUT = 1;
+layout(constant_id = 34) const uint PHASES_DOWN = 1;
+layout(constant_id = 35) const uint PHASES_ACROSS = 1;
+layout(constant_id = 36) const uint BEFORE_H = 0;  // pixels before the first phase's own
+layout(constant_id = 37) const uint BEFORE_W = 0;
+
+// Where the first tap of a place lies.
+uint place_at(uint number) {
+    uint place = min(number, push.b_stride - 1);
+    uint image = place / PLANE;
+    uint rest = place - image * PLANE;
+    uint line = rest / ACROSS;
+    return image * IMAGE + line * LINE + (rest - line * ACROSS) * PLACE;
+}
+
+// How far a vector of a line lies from its first tap.
+uint tap_at(uint number) {
+    uint vector = min(number, TAPS * CHANNEL_VECTORS - 1);
+    uint tap = vector / CHANNEL_VECTORS;
+    uint line = tap / TAPS_ACROSS;
+    return line * TAP_LINE + (tap - line * TAPS_ACROSS) * TAP
+        + (vector - tap * CHANNEL_VECTORS);
+}
+
+// A result's place in an image of PHASES: its channel, and its coordinates (y, x), which
+// lie outside where phases reach past the edge.
+uvec3 pixel_of(uint row, uint column) {
+    uint phase = row / CHANNELS;
+    uint line = column % PLANE / ACROSS;
+    uint across = column % PLANE - line * ACROSS;
+    return uvec3(row - phase * CHANNELS,
+        line * PHASES_DOWN + phase / PHASES_ACROSS - BEFORE_H,
+        across * PHASES_ACROSS + phase % PHASES_ACROSS - BEFORE_W);
+}
+
+bool is_result(uint row, uint column) {
+    bool inside = row < push.m && column < push.n;
+    if (RESULTS != PHASES) return inside;
+    uvec3 pixel = pixel_of(row, column);
+    return inside && pixel.y < HEIGHT && pixel.z < WIDTH_OUT;
+}
+
+uint result_at(uint row, uint column) {
+    uint part = gl_WorkGroupID.z * push.a_batch;
+    if (RESULTS == FILTERS) return part + row * push.n + column;
+    uint image = column / PLANE;
+    if (RESULTS == IMAGES)
+        return part + (image * push.m + row) * PLANE + (column - image * PLANE);
+    uvec3 pixel = pixel_of(row, column);
+    return part + ((image * CHANNELS + pixel.x) * HEIGHT + pixel.y) * WIDTH_OUT + pixel.z;
+}

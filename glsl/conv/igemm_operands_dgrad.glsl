@@ -1,0 +1,65 @@
+// The operands of a convolution's gradient by its input, for lib/product_*.glsl:
+// in channels x (out channels, taps) times (out channels, taps) x (batch, in pixels)
+// lint    integer-division: once for each column, before the loop of the product
+
+#include "conv/arguments.glsl"
+
+layout(push_constant, std430) uniform Push {
+    In grad;
+    In weight;
+    Out out_;
+    CONV2D_SIZES
+} push;
+
+// Read once, before any loop: lavapipe fetches push constants inside one lane by lane.
+In grad = push.grad;
+In weight = push.weight;
+Out out_ = push.out_;
+ivec2 out_size = ivec2(push.out_height, push.out_width);
+uint in_plane = push.in_height * push.in_width;
+uint out_plane = push.out_height * push.out_width;
+uint in_count = push.in_channels / push.groups;
+uint out_count = push.out_channels / push.groups;
+uint filter_size = in_count * TAPS;
+
+#define Row uint
+#define Column Pixel
+#define Depth Pixel
+
+uint product_rows() { return in_count; }
+uint product_columns() { return push.batch * in_plane; }
+uvec2 product_depth() { return uvec2(0, out_count * TAPS); }
+
+Row row(uint m) { return gl_WorkGroupID.z * out_count * filter_size + m * TAPS; }
+
+Column column(uint n) {
+    uint image = n / in_plane;
+    uint p = n - image * in_plane;
+    uint channel = image * push.out_channels + gl_WorkGroupID.z * out_count;
+    ivec2 at = ivec2(p / push.in_width, p % push.in_width);
+    return Pixel(channel * out_plane, at + PADDING);
+}
+
+Depth depth(uint k) { return Pixel(k / TAPS * out_plane, tap_offset(k % TAPS)); }
+
+ACC load_a(Row m, uint k) {
+    return load(weight, m + k / TAPS * filter_size + k % TAPS);
+}
+
+// The output pixel that this tap carries to: none if its stride passes over.
+ACC load_b(Depth k, Column n) {
+    ivec2 corner = n.at - k.at;
+    ivec2 at = corner / STRIDE;
+    bool reached = all(greaterThanEqual(corner, ivec2(0))) && at * STRIDE == corner;
+    Pixel pixel = Pixel(n.plane + k.plane, reached ? at : ivec2(-1));
+    return load_pixel(grad, pixel, out_size);
+}
+
+uint result_row(uint m) { return (gl_WorkGroupID.z * in_count + m) * in_plane; }
+
+uint result_column(uint n) {
+    uint image = n / in_plane;
+    return image * push.in_channels * in_plane + (n - image * in_plane);
+}
+
+ACC result(uint m, ACC sum) { return sum; }

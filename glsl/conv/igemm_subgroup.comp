@@ -1,0 +1,16 @@
+// Convolution of NCHW images with (out, in / groups, height, width) filters
+// grid    linear in tiles of ROWS x (COLUMNS * LOCAL_X); z: group
+// in      x (batch, in_channels, in_height, in_width), weight, bias (out_channels)
+// out     out_ (batch, out_channels, out_height, out_width)
+// consts  KERNEL_H, KERNEL_W, STRIDE_*, PADDING_*, DILATION_*, HAS_BIAS
+//         ROWS, COLUMNS; LOCAL_X is the subgroup size
+// source  matmul/subgroup_body.glsl on the operands of conv/igemm_operands.glsl
+#version 460
+#extension GL_EXT_buffer_reference : require
+#extension GL_EXT_control_flow_attributes : require
+#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_KHR_shader_subgroup_shuffle : require
+#include "lib/dtype.glsl"
+#include "lib/index.glsl"
+#include "conv/igemm_operands.glsl"
+#include "matmul/subgroup_body.glsl"

@@ -1,0 +1,16 @@
+// Gradient of conv2d by x, gathered: every input pixel sums what it reached
+// grid    linear in tiles of ROWS x (COLUMNS * LOCAL_X); z: group
+// in      grad (batch, out_channels, out_height, out_width), weight
+// out     out_ (batch, in_channels, in_height, in_width)
+// consts  KERNEL_H, KERNEL_W, STRIDE_*, PADDING_*, DILATION_*
+//         ROWS, COLUMNS; LOCAL_X is the subgroup size
+// source  matmul/subgroup_body.glsl on the operands of conv/igemm_operands_dgrad.glsl
+#version 460
+#extension GL_EXT_buffer_reference : require
+#extension GL_EXT_control_flow_attributes : require
+#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_KHR_shader_subgroup_shuffle : require
+#include "lib/dtype.glsl"
+#include "lib/index.glsl"
+#include "conv/igemm_operands_dgrad.glsl"
+#include "matmul/subgroup_body.glsl"

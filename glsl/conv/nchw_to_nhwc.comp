@@ -1,0 +1,92 @@
+// Images with their channels last, in vectors of 16 bytes, padded with zeros
+// grid    linear in tiles of VECTORS vectors of channels of LOCAL_X / VECTORS pixels
+// in      x (images, channels, height, width), contiguous
+// out     vectors (images, padded_height, padded_width, channel_vectors), and pixels of
+//         zeros up to `padded_pixels`
+// consts  VECTORS
+// source  -
+#version 460
+#extension GL_EXT_buffer_reference : require
+#extension GL_EXT_control_flow_attributes : require
+#include "lib/dtype.glsl"
+#include "lib/index.glsl"
+
+layout(constant_id = 3) const uint VECTORS = 8;
+
+const uint WIDTH = 16 / BYTES;
+const uint PIXELS = gl_WorkGroupSize.x / VECTORS;
+
+layout(buffer_reference, std430, buffer_reference_align = 16) restrict writeonly
+    buffer Vectors { uvec4 at[]; };
+
+layout(push_constant, std430) uniform Push {
+    In x;
+    Vectors vectors;
+    uint pixels;  // of all images, padded
+    uint padded_pixels;
+    uint channels;
+    uint height;
+    uint width;
+    uint top;  // lines of padding before an image; some are left out if it is negative
+    uint left;
+    uint padded_plane;
+    uint padded_width;
+    uint channel_vectors;
+    uint tiles;  // of vectors, beside one another
+    uint plane_magic;
+    uint plane_shift;
+    uint width_magic;
+    uint width_shift;
+} push;
+
+// One pixel of padding keeps channels off one another's banks.
+shared uint tile[VECTORS * WIDTH * (PIXELS + 1)];
+
+uint bits(uint index) {
+#if BYTES == 2
+    return uint(push.x.at[index]);
+#else
+    return floatBitsToUint(push.x.at[index]);
+#endif
+}
+
+void main() {
+    uint group = linear_workgroup();
+    uint first_pixel = group / push.tiles * PIXELS;
+    uint first_vector = group % push.tiles * VECTORS;
+    if (first_pixel >= push.padded_pixels) return;
+
+    // Neighbours load neighbouring pixels of a channel.
+    uint own = gl_LocalInvocationIndex % PIXELS;
+    uint pixel = first_pixel + own;
+    uint image = divide(pixel, push.plane_magic, push.plane_shift);
+    uint rest = pixel - image * push.padded_plane;
+    uint line = divide(rest, push.width_magic, push.width_shift);
+    uint y = line - push.top;
+    uint x = rest - line * push.padded_width - push.left;
+    bool inside = pixel < push.pixels && y < push.height && x < push.width;
+    uint plane = push.height * push.width;
+    uint from = image * push.channels * plane + y * push.width + x;
+    [[unroll]] for (uint i = 0; i < WIDTH; ++i) {
+        uint channel = gl_LocalInvocationIndex / PIXELS + i * VECTORS;
+        uint all = first_vector * WIDTH + channel;
+        bool there = inside && all < push.channels;
+        uint value = bits(there ? from + all * plane : 0);
+        tile[channel * (PIXELS + 1) + own] = there ? value : 0;
+    }
+    barrier();
+
+    // Neighbours store neighbouring channels of a pixel.
+    uint vector = gl_LocalInvocationIndex % VECTORS;
+    uint at = gl_LocalInvocationIndex / VECTORS;
+    uint channels[WIDTH];
+    [[unroll]] for (uint i = 0; i < WIDTH; ++i)
+        channels[i] = tile[(vector * WIDTH + i) * (PIXELS + 1) + at];
+    uvec4 packed;
+    [[unroll]] for (uint i = 0; i < 4; ++i)
+        packed[i] = WIDTH == 4 ? channels[i] : channels[2 * i % WIDTH]
+            | channels[(2 * i + 1) % WIDTH] << 16;
+    uint to = (first_pixel + at) * push.channel_vectors + first_vector + vector;
+    if (first_pixel + at < push.padded_pixels && first_vector + vector < push.channel_vectors)
+        push.vectors.at[to] = packed;
+}

@@ -1,0 +1,70 @@
+// Filters as the left operand of a product, in vectors of channels, padded with zeros
+// grid    linear in vectors of out
+// in      weight (out_channels, in_channels, KERNEL_H, KERNEL_W)
+// out     vectors (rows, pitch): of each tap, its channels
+// consts  KERNEL_H, KERNEL_W, STRIDE_H, STRIDE_W; FOR_INPUT: not for the convolution but
+//         for its gradient by the images, whose rows are (phases of the stride, in
+//         channels) and whose taps are every stride-th, in reverse
+// source  definition
+#version 460
+#extension GL_EXT_buffer_reference : require
+#extension GL_EXT_control_flow_attributes : require
+#include "lib/dtype.glsl"
+#include "lib/index.glsl"
+#include "lib/window.glsl"
+
+layout(constant_id = 18) const uint FOR_INPUT = 0;
+
+const uint WIDTH = 16 / BYTES;
+
+layout(buffer_reference, std430, buffer_reference_align = 16) restrict writeonly
+    buffer Vectors { uvec4 at[]; };
+
+layout(push_constant, std430) uniform Push {
+    In weight;
+    Vectors vectors;
+    uint rows;
+    uint pitch;
+    uint channel_vectors;
+    uint out_channels;
+    uint in_channels;
+} push;
+
+uint bits(uint index) {
+#if BYTES == 2
+    return uint(push.weight.at[index]);
+#else
+    return floatBitsToUint(push.weight.at[index]);
+#endif
+}
+
+void main() {
+    uint number = linear_invocation();
+    if (number >= push.rows * push.pitch) return;
+    uint row = number / push.pitch;
+    uint vector = number - row * push.pitch;
+    uint tap = vector / push.channel_vectors;
+    uint channel = (vector - tap * push.channel_vectors) * WIDTH;
+    uint first = row, last = push.out_channels, channels = push.in_channels;
+    uvec2 at = uvec2(tap / KERNEL_W, tap % KERNEL_W);
+    if (FOR_INPUT != 0) {
+        const uvec2 taps = (uvec2(KERNEL_H, KERNEL_W) - 1) / uvec2(STRIDE) + 1;
+        uint phase = row / push.in_channels;
+        first = row - phase * push.in_channels;
+        last = phase < STRIDE_H * STRIDE_W ? push.in_channels : 0;
+        channels = push.out_channels;
+        uvec2 turned = taps - 1 - uvec2(tap / taps.y, tap % taps.y);
+        at = uvec2(phase / STRIDE_W, phase % STRIDE_W) + uvec2(STRIDE) * turned;
+    }
+    bool inside = first < last && at.x < KERNEL_H && at.y < KERNEL_W;
+    uvec4 packed = uvec4(0);
+    [[unroll]] for (uint i = 0; i < WIDTH; ++i) {
+        uint other = channel + i;
+        bool there = inside && other < channels;
+        uint filter_ = FOR_INPUT != 0 ? other * push.in_channels + first
+                                      : first * push.in_channels + other;
+        uint value = bits(there ? filter_ * TAPS + at.x * KERNEL_W + at.y : 0);
+        packed[i * BYTES / 4] |= (there ? value : 0) << i * BYTES % 4 * 8;
+    }
+    push.vectors.at[number] = packed;
+}

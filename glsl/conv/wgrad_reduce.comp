@@ -1,0 +1,53 @@
+// Gradient of filters from sums over parts of all pixels, channels of a tap side by side
+// grid    linear in tiles of LOCAL_X / SHARERS sums
+// in      sums (parts, rows, taps, pitch) of ACC: of each tap the channels, and padding
+// out     out_ (rows, channels, taps)
+// consts  SHARERS: invocations that share a result, each with every SHARERS-th part
+// source  definition
+#version 460
+#extension GL_EXT_buffer_reference : require
+#include "lib/dtype.glsl"
+#include "lib/index.glsl"
+
+layout(constant_id = 3) const uint SHARERS = 4;
+
+const uint RESULTS = gl_WorkGroupSize.x / SHARERS;
+
+layout(push_constant, std430) uniform Push {
+    AccIn sums;
+    Out out_;
+    uint parts;
+    uint rows;
+    uint taps;
+    uint pitch;
+    uint channels;
+    uint row_magic;  // divides by taps * pitch
+    uint row_shift;
+    uint pitch_magic;
+    uint pitch_shift;
+} push;
+
+shared ACC shared_sums[gl_WorkGroupSize.x];
+
+void main() {
+    uint at = gl_LocalInvocationIndex % RESULTS;
+    uint share = gl_LocalInvocationIndex / RESULTS;
+    uint number = linear_workgroup() * RESULTS + at;
+    uint columns = push.taps * push.pitch;
+    uint count = push.rows * columns;
+    bool inside = number < count;
+    ACC sum = ACC(0);
+    for (uint part = share; part < push.parts; part += SHARERS)
+        sum += push.sums.at[part * count + (inside ? number : 0)];
+    shared_sums[gl_LocalInvocationIndex] = sum;
+    barrier();
+    if (share != 0 || !inside) return;
+    for (uint other = 1; other < SHARERS; ++other)
+        sum += shared_sums[other * RESULTS + at];
+    uint row = divide(number, push.row_magic, push.row_shift);
+    uint column = number - row * columns;
+    uint tap = divide(column, push.pitch_magic, push.pitch_shift);
+    uint channel = column - tap * push.pitch;
+    if (channel < push.channels)
+        store(push.out_, (row * push.channels + channel) * push.taps + tap, sum);
+}

@@ -1,0 +1,32 @@
+// Flat places of indexed rows: out[e] = (outer * rows + row(e)) * inner + i, or NO_ROW
+// grid    one invocation per index, linear
+// in      indices (outer, entries, inner), contiguous, of INDEX_WORDS words
+// out     out_, same shape, int32
+// consts  INDEX_WORDS, INDEX_SIGNED
+// source  numpy.ravel_multi_index, with one index given and the others implied
+#version 460
+#extension GL_EXT_buffer_reference : require
+#include "lib/index.glsl"
+#include "index/row_index.glsl"
+#include "lib/index_buffers.glsl"
+
+layout(push_constant, std430) uniform Push {
+    Indices indices;
+    IntOut out_;
+    uint count;
+    uint rows;
+    uint entries;
+    uint inner;
+} args;
+
+void main() {
+    uint element = linear_invocation();
+    Indices indices = args.indices;
+    IntOut out_ = args.out_;
+    uint rows = args.rows, entries = args.entries, inner = args.inner;
+    if (element >= args.count) return;
+    uint outer = element / inner / entries;
+    int row = read_row(indices, element, rows);
+    int place = int((outer * rows + uint(row)) * inner + element % inner);
+    out_.at[element] = row < 0 ? NO_ROW : place;
+}

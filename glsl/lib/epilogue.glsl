@@ -1,9 +1,0 @@
-// What a product does with its results: nothing but to store them
-//
-// In kernels with an epilogue this file is replaced by generated text, which defines
-//   EPILOGUE                          for the preprocessor
-//   Epilogue                          a struct of arguments, the member `epilogue`
-//   epilogue(args, i, product)        takes results 4 * i to 4 * i + 3 of the product,
-//                                     in row-major order, and stores what becomes of them
-// With ROUNDED results of a smaller dtype are handed on as they would be stored.
-// Source: framework/fusion/epilogue.py

@@ -1,0 +1,411 @@
+// Batched matrix product in float32 or int8, large tiles in registers
+// grid    linear in tiles of BLOCK_M x BLOCK_N; z: batch, then parts of the depth. With
+//         PLACED x: tiles of a row, y: rows of tiles, z: 1 none, 2 parts, 3 the batch
+// in      a, b: float32 in vectors of 4, the depth padded to whole pairs of 8, or with
+//         RAGGED, and more than one pair, to whole vectors; strides and batch strides
+//         count vectors. DTYPE int8, with OUT_ACC: words of 4 int8 along the depth in
+//         place of float32. With ANYWHERE float32 wherever they lie, not padded, of sizes
+//         that are a tile at least; distances count elements
+// out     out_ (batch, m, n), contiguous
+//         PATCHES and BIAS: see matmul/gemm_coopmat.comp
+// consts  BLOCK_M, BLOCK_N, QUADS_M, QUADS_N, A_ALONG_K, B_ALONG_K, DIRECT, UNEVEN,
+//         SLICES, AHEAD, RAGGED, ANYWHERE; UNLIKE: some slices have fewer steps than
+//         others; DEPTH, A_STRIDE, B_STRIDE: sizes of a shape that recurs, or 0; PLACED
+// source  the order of CUTLASS's SIMT kernels; tiles chosen by measurement
+// lint    bank-conflict: stores along k run only where neighbours load along k
+#version 460
+#extension GL_EXT_buffer_reference : require
+#extension GL_EXT_control_flow_attributes : require
+#include "lib/dtype.glsl"
+#include "lib/index.glsl"
+#include "matmul/epilogue_hook.glsl"
+#if DTYPE == DTYPE_INT8
+#include "lib/dot_int8.glsl"
+#define NUMBER int
+#define VECTOR ivec4
+#define MULTIPLY_ADD(a, b, c) ((c) + dot_int8(a, b))
+#else
+#define NUMBER float
+#define VECTOR vec4
+#define MULTIPLY_ADD(a, b, c) fma(a, b, c)
+#endif
+
+layout(constant_id = 3) const uint BLOCK_M = 128;
+layout(constant_id = 4) const uint BLOCK_N = 128;
+layout(constant_id = 5) const uint QUADS_M = 4;
+layout(constant_id = 6) const uint QUADS_N = 2;
+layout(constant_id = 7) const uint A_ALONG_K = 1;
+layout(constant_id = 8) const uint B_ALONG_K = 0;
+layout(constant_id = 9) const uint DIRECT = 0;
+layout(constant_id = 10) const uint DEPTH = 0;
+layout(constant_id = 11) const uint A_STRIDE = 0;
+layout(constant_id = 12) const uint B_STRIDE = 0;
+layout(constant_id = 13) const uint UNEVEN = 0;
+layout(constant_id = 14) const uint SLICES = 1;
+layout(constant_id = 15) const uint AHEAD = 1;
+layout(constant_id = 16) const uint UNLIKE = 0;
+layout(constant_id = 17) const uint ANYWHERE = 0;
+layout(constant_id = 18) const uint RAGGED = 0;
+layout(constant_id = 19) const uint PLACED = 0;
+
+const uint BLOCK_K = 8;
+const uint STRIP = 8;  // tiles
+const uint WIDTH = 4;  // elements of a vector
+const uint UNIT = ANYWHERE != 0 ? 1 : WIDTH;  // elements that distances count
+const uint ACROSS_M = BLOCK_M / (4 * QUADS_M);
+const uint ACROSS_N = BLOCK_N / (4 * QUADS_N);
+const uint THREADS = ACROSS_M * ACROSS_N;  // of a slice
+const uint A_LOADS = BLOCK_M * BLOCK_K / 4 / THREADS;
+const uint B_LOADS = BLOCK_N * BLOCK_K / 4 / THREADS;
+const uint ROWS = 4 * QUADS_M;  // of an invocation
+const uint COLUMNS = 4 * QUADS_N;
+// Lines of a tile that all invocations load at once.
+const uint A_LINES = THREADS / (A_ALONG_K != 0 ? BLOCK_K / 4 : BLOCK_M / 4);
+const uint B_LINES = THREADS / (B_ALONG_K != 0 ? BLOCK_K / 4 : BLOCK_N / 4);
+
+// Elements of a line of a tile, where they are read one by one.
+const uint A_LENGTH = A_ALONG_K != 0 ? BLOCK_K : BLOCK_M;
+const uint B_LENGTH = B_ALONG_K != 0 ? BLOCK_K : BLOCK_N;
+
+// A vector of padding keeps stores along k off one another's banks.
+const uint A_PITCH = BLOCK_M / 4 + 1;
+const uint B_PITCH = BLOCK_N / 4 + 1;
+const uint A_TILE = BLOCK_K * A_PITCH;
+const uint B_TILE = BLOCK_K * B_PITCH;
+const uint B_START = 2 * SLICES * A_TILE;
+
+// Whether results pass through shared memory. Those of slices take no less time so.
+#if defined(EPILOGUE) || defined(PATCHES)
+const bool PASSES = false;
+#else
+const bool PASSES = DIRECT == 0 && SLICES == 1;
+#endif
+
+// Two tiles of each operand for each slice. Slices take steps of the depth in turns, so
+// that a processor with one workgroup has something to do while loads arrive.
+shared VECTOR tiles[B_START + 2 * SLICES * B_TILE];
+
+layout(buffer_reference, std430, buffer_reference_align = 16) restrict readonly
+    buffer Vectors { VECTOR at[]; };
+layout(buffer_reference, std430, buffer_reference_align = 4) restrict readonly
+    buffer Numbers { NUMBER at[]; };
+layout(buffer_reference, std430, buffer_reference_align = 16) restrict writeonly
+    buffer OutVectors { VECTOR at[]; };
+
+layout(push_constant, std430) uniform Push {
+    Vectors a;
+    Vectors b;
+    Out out_;
+    uint m;
+    uint n;
+    uint k;  // of each part but the last, which has what is left of the total
+    uint total;
+    uint batches;
+    uint a_stride;
+    uint b_stride;
+    uint a_batch;
+    uint b_batch;
+    uint last_row;  // where the last tiles start
+    uint last_column;
+#ifdef BIAS
+    In bias;
+#endif
+#ifdef EPILOGUE
+    Epilogue epilogue;
+#endif
+} push;
+#include "matmul/result_address.glsl"
+
+// Where a vector that this invocation loads lies in a tile: line, and vector in it. All
+// of its vectors have one place in their lines, so that one index serves them all.
+uvec2 place(uint i, uint along_k, uint block) {
+    uint vectors = along_k != 0 ? BLOCK_K / 4 : block / 4;
+    uint number = gl_LocalInvocationIndex % THREADS;
+    return uvec2(number / vectors + i * (THREADS / vectors), number % vectors);
+}
+
+// With ANYWHERE neighbours read neighbours, so that a subgroup reads few lines at once:
+// where the first element that this invocation reads lies in a tile, and by how much
+// further the others, in lines and along them.
+uvec2 first_place(uint length) {
+    uint number = gl_LocalInvocationIndex % THREADS;
+    return uvec2(number / length, number % length);
+}
+
+uvec2 further(uint i, uint length) {
+    uint turns = max(length / THREADS, 1);  // that a line takes
+    return uvec2(i / turns * (THREADS * turns / length), i % turns * THREADS);
+}
+
+// The depth in its step of the first element of a vector, and of such an element.
+uint line_depth(uint i, uint along_k, uint block) {
+    uvec2 at = place(i, along_k, block);
+    return along_k != 0 ? at.y * WIDTH : at.x;
+}
+
+uint depth_of(uint i, uint along_k, uint length) {
+    uvec2 from = first_place(length), more = further(i, length);
+    return along_k != 0 ? from.y + more.y : from.x + more.x;
+}
+
+// Registers of the step that comes to a stage of shared memory next; with AHEAD 2 those
+// of the step after it are on their way as well.
+#define NEXT(stage) (stage) % AHEAD
+
+// Whether a place in a step lies before the depth.
+#define LEFT_OUT(step, place) (RAGGED != 0 && (step) * BLOCK_K + (place) < skipped)
+
+// What the first loads leave out lies before the operand, which they do not read.
+#define FETCH_EACH(side, stage, along_k, length, loads, first)                         \
+    [[unroll]] for (uint i = 0; i < 4 * (loads); ++i) {                                \
+        uvec2 more = further(i, length);                                               \
+        uint at = side##_from + step * side##_next + more.x * side##_stride + more.y;  \
+        bool out_ = first && LEFT_OUT(step, depth_of(i, along_k, length));             \
+        NUMBER next = there ? Numbers(push.side).at[out_ ? 0 : at] : NUMBER(0);        \
+        next_##side[NEXT(stage)][i / 4][i % 4] = out_ ? NUMBER(0) : next;              \
+    }
+
+#define FETCH(stage, number, first)                                                    \
+    {                                                                                  \
+        uint step = (number) * SLICES + slice;                                         \
+        bool there = UNLIKE == 0 || step < steps;                                      \
+        if (ANYWHERE != 0) {                                                           \
+            FETCH_EACH(a, stage, A_ALONG_K, A_LENGTH, A_LOADS, first)                  \
+            FETCH_EACH(b, stage, B_ALONG_K, B_LENGTH, B_LOADS, first)                  \
+        } else {                                                                       \
+            FETCH_VECTORS(stage, first)                                                \
+        }                                                                              \
+    }
+
+#define FETCH_VECTORS(stage, first)                                                    \
+    {                                                                                  \
+        [[unroll]] for (uint i = 0; i < A_LOADS; ++i)                                  \
+            next_a[NEXT(stage)][i] =                                                   \
+                there && !(first && LEFT_OUT(step, line_depth(i, A_ALONG_K, BLOCK_M))) \
+                ? push.a.at[a_from + i * A_LINES * a_stride + step * a_next]           \
+                : VECTOR(0);                                                           \
+        [[unroll]] for (uint i = 0; i < B_LOADS; ++i)                                  \
+            next_b[NEXT(stage)][i] =                                                   \
+                there && !(first && LEFT_OUT(step, line_depth(i, B_ALONG_K, BLOCK_N))) \
+                ? push.b.at[B_AT(step, i)]                                             \
+                : VECTOR(0);                                                           \
+    }
+
+#define A_AT(stage, k, vector)                                                         \
+    ((2 * slice + (stage)) * A_TILE + (k) * A_PITCH + (vector))
+#define B_IN(stage, k, vector)                                                         \
+    (B_START + (2 * slice + (stage)) * B_TILE + (k) * B_PITCH + (vector))
+
+#define KEEP_EACH(side, AT, stage, along_k, length, loads)                             \
+    [[unroll]] for (uint i = 0; i < 4 * (loads); ++i) {                                \
+        uvec2 from = first_place(length), more = further(i, length);                   \
+        uvec2 to = along_k != 0 ? from.yx : from, on = along_k != 0 ? more.yx : more;  \
+        tiles[AT(stage, to.x + on.x, to.y / 4 + on.y / 4)][to.y % 4] =                 \
+            next_##side[NEXT(stage)][i / 4][i % 4];                                    \
+    }
+
+#define KEEP(stage)                                                                    \
+    if (ANYWHERE != 0) {                                                               \
+        KEEP_EACH(a, A_AT, stage, A_ALONG_K, A_LENGTH, A_LOADS)                        \
+        KEEP_EACH(b, B_IN, stage, B_ALONG_K, B_LENGTH, B_LOADS)                        \
+    } else {                                                                           \
+        KEEP_VECTORS(stage)                                                            \
+    }
+
+#define KEEP_VECTORS(stage)                                                            \
+    [[unroll]] for (uint i = 0; i < A_LOADS; ++i) {                                    \
+        uvec2 to = place(i, A_ALONG_K, BLOCK_M);                                       \
+        VECTOR next = next_a[NEXT(stage)][i];                                          \
+        if (A_ALONG_K != 0) {                                                          \
+            [[unroll]] for (uint e = 0; e < 4; ++e)                                    \
+                tiles[A_AT(stage, to.y * 4 + e, to.x / 4)][to.x % 4] = next[e];        \
+        } else {                                                                       \
+            tiles[A_AT(stage, to.x, to.y)] = next;                                     \
+        }                                                                              \
+    }                                                                                  \
+    [[unroll]] for (uint i = 0; i < B_LOADS; ++i) {                                    \
+        uvec2 to = place(i, B_ALONG_K, BLOCK_N);                                       \
+        VECTOR next = next_b[NEXT(stage)][i];                                          \
+        if (B_ALONG_K != 0) {                                                          \
+            [[unroll]] for (uint e = 0; e < 4; ++e)                                    \
+                tiles[B_IN(stage, to.y * 4 + e, to.x / 4)][to.x % 4] = next[e];        \
+        } else {                                                                       \
+            tiles[B_IN(stage, to.x, to.y)] = next;                                     \
+        }                                                                              \
+    }
+
+#define READ(stage, k)                                                                 \
+    [[unroll]] for (uint i = 0; i < QUADS_M; ++i)                                      \
+        left[(k) % 2][i] = tiles[A_AT(stage, (k) % BLOCK_K, i * ACROSS_M + y)];        \
+    [[unroll]] for (uint j = 0; j < QUADS_N; ++j)                                      \
+        right[(k) % 2][j] = tiles[B_IN(stage, (k) % BLOCK_K, j * ACROSS_N + x)];
+
+void main() {
+    uint rows = push.m;
+    uint columns = push.n;
+    uvec2 tile = gl_WorkGroupID.yx;
+    uint part = PLACED == 2 ? gl_WorkGroupID.z : 0;
+    uint batch = PLACED == 3 ? gl_WorkGroupID.z : 0;
+    if (PLACED == 0) {
+        uint across = (columns - 1) / BLOCK_N + 1;
+        uint down = (rows - 1) / BLOCK_M + 1;
+        // Column by column in strips of rows: what runs at once loads much of the same.
+        uint strip = linear_workgroup() / (across * STRIP) * STRIP;
+        if (strip >= down) return;
+        uint high = min(STRIP, down - strip);
+        uint number = linear_workgroup() % (across * STRIP);
+        if (number >= across * high) return;
+        tile = uvec2(strip + number % high, number / high);
+        part = gl_WorkGroupID.z / push.batches;
+        batch = gl_WorkGroupID.z % push.batches;
+    }
+    // As in matmul/gemm_coopmat.comp, so that no load needs a bound.
+    uint first_row = min(tile.x * BLOCK_M, push.last_row);
+    uint first_column = min(tile.y * BLOCK_N, push.last_column);
+    uint depth = DEPTH != 0 ? DEPTH : push.k;
+    uint a_stride = A_STRIDE != 0 ? A_STRIDE : push.a_stride;
+    uint b_stride = B_STRIDE != 0 ? B_STRIDE : push.b_stride;
+    // What the depth lacks of whole steps lies in front, where the first two of all
+    // steps, and no others, leave it out.
+    const uint PAIR = 2 * BLOCK_K;
+    uint missing = RAGGED != 0 ? PAIR - 1 - (push.total - 1) % PAIR : 0;
+    uint skipped = part == 0 ? missing : 0;
+    uint start = part * depth - missing;
+    uint along = part * depth / UNIT - missing / UNIT;
+
+    // Lanes of a subgroup of 32 lie 8 wide and 4 high: few vectors serve all. Next to
+    // each is one that reads the same on the left or on the right, which is quicker.
+    uint slice = gl_LocalInvocationIndex / THREADS;
+    uint self = gl_LocalInvocationIndex % THREADS;
+    uint lane = self % 32;
+    uint group = self / 32;
+    uint x = group % (ACROSS_N / 8) * 8 + lane / 2 % 8;
+    uint y = group / (ACROSS_N / 8) * 4 + lane / 16 * 2 + lane % 2;
+
+    uvec2 a_at = ANYWHERE != 0 ? first_place(A_LENGTH) : place(0, A_ALONG_K, BLOCK_M);
+    uint a_from = batch * push.a_batch + a_at.x * a_stride + a_at.y
+        + (A_ALONG_K != 0 ? first_row * a_stride + along
+                          : start * a_stride + first_row / UNIT);
+    uvec2 b_at = ANYWHERE != 0 ? first_place(B_LENGTH) : place(0, B_ALONG_K, BLOCK_N);
+    uint b_from = batch * push.b_batch + b_at.x * b_stride + b_at.y
+        + (B_ALONG_K != 0 ? first_column * b_stride + along
+                          : start * b_stride + first_column / UNIT);
+    uint a_next = A_ALONG_K != 0 ? BLOCK_K / UNIT : BLOCK_K * a_stride;
+    uint b_next = B_ALONG_K != 0 ? BLOCK_K / UNIT : BLOCK_K * b_stride;
+#ifdef PATCHES
+    uint own_tap[B_LOADS], own_place[B_LOADS];
+    [[unroll]] for (uint i = 0; i < B_LOADS; ++i) {
+        uvec2 from = place(i, B_ALONG_K, BLOCK_N);
+        own_tap[i] = tap_at(first_column / WIDTH + from.y);
+        own_place[i] = place_at(first_column + from.x);
+    }
+#define B_AT(tile, i)                                                                  \
+    (B_ALONG_K != 0 ? own_place[i]                                                     \
+                + tap_at((part * depth + (tile) * BLOCK_K) / WIDTH                     \
+                    + place(i, B_ALONG_K, BLOCK_N).y)                                  \
+                    : own_tap[i]                                                       \
+                + place_at(part * depth + (tile) * BLOCK_K + place(i, B_ALONG_K, BLOCK_N).x))
+#else
+#define B_AT(tile, i) (b_from + (i) * B_LINES * b_stride + (tile) * b_next)
+#endif
+
+    VECTOR sum[ROWS][QUADS_N];
+    [[unroll]] for (uint i = 0; i < ROWS; ++i)
+        [[unroll]] for (uint j = 0; j < QUADS_N; ++j) sum[i][j] = VECTOR(0);
+    VECTOR next_a[AHEAD][A_LOADS], next_b[AHEAD][B_LOADS];
+    VECTOR left[2][QUADS_M], right[2][QUADS_N];
+    uint own = UNEVEN != 0 ? min(depth, push.total - start) : depth;
+    uint steps = own / BLOCK_K;
+    uint count = ((steps - 1) / (2 * SLICES) + 1) * 2;  // of a slice
+    FETCH(0, 0, true)
+    KEEP(0)
+    barrier();
+    FETCH(1, 1, SLICES == 1)
+    if (AHEAD == 2) FETCH(0, min(2, count - 1), false)
+    READ(0, 0)
+    for (uint pair = 0; pair < count; pair += 2) {
+        [[unroll]] for (uint stage = 0; stage < 2; ++stage) {
+            [[unroll]] for (uint k = 0; k < BLOCK_K; ++k) {
+                if (k == BLOCK_K - 1) {
+                    KEEP(stage ^ 1)
+                    barrier();
+                    FETCH(stage ^ 1, min(pair + stage + 1 + AHEAD, count - 1), false)
+                    READ(stage ^ 1, 0)
+                } else {
+                    READ(stage, k + 1)
+                }
+                // To and fro, so that each shares a factor with the one before it.
+                [[unroll]] for (uint i = 0; i < ROWS; ++i)
+                    [[unroll]] for (uint step = 0; step < COLUMNS; ++step) {
+                        uint j = i % 2 == 0 ? step : COLUMNS - 1 - step;
+                        sum[i][j / 4][j % 4] = MULTIPLY_ADD(
+                            left[k % 2][i / 4][i % 4], right[k % 2][j / 4][j % 4],
+                            sum[i][j / 4][j % 4]);
+                    }
+            }
+        }
+    }
+
+    if (SLICES > 1) {
+        // The first slice adds the others' sums, four rows at a time.
+        const uint PASSED = 4 * QUADS_N * THREADS;
+        [[unroll]] for (uint quad = 0; quad < QUADS_M; ++quad) {
+            barrier();
+            [[unroll]] for (uint i = 0; i < 4 * QUADS_N; ++i)
+                if (slice != 0)
+                    tiles[(slice - 1) * PASSED + i * THREADS + self] =
+                        sum[4 * quad + i / QUADS_N][i % QUADS_N];
+            barrier();
+            [[unroll]] for (uint other = 0; other + 1 < SLICES; ++other)
+                [[unroll]] for (uint i = 0; i < 4 * QUADS_N; ++i)
+                    sum[4 * quad + i / QUADS_N][i % QUADS_N] +=
+                        tiles[other * PASSED + i * THREADS + self];
+        }
+    }
+    if (PASSES) {
+        // Neighbours store neighbours: each invocation's sums are apart, and stored one by
+        // one would each be a write of 32 bytes. A row of each at a time.
+        const uint PASSED = QUADS_N * THREADS;
+        [[unroll]] for (uint i = 0; i < ROWS; ++i) {
+            uint pass = i % 2 * PASSED;
+            if (i == 0) barrier();
+            [[unroll]] for (uint j = 0; j < QUADS_N; ++j) {
+#ifdef BIAS
+                uint row = first_row + 4 * (i / 4 * ACROSS_M + y) + i % 4;
+                sum[i][j] += load(push.bias, min(row, rows - 1));
+#endif
+                tiles[pass + y * (BLOCK_N / 4) + j * ACROSS_N + x] = sum[i][j];
+            }
+            barrier();
+            [[unroll]] for (uint e = 0; e < COLUMNS; ++e) {
+                uint at = self + e * THREADS;
+                uint row = first_row + 4 * (i / 4 * ACROSS_M + at / BLOCK_N) + i % 4;
+                uint column = first_column + at % BLOCK_N;
+                if (is_result(row, column))
+                    store(push.out_, result_at(row, column), tiles[pass + at / 4][at % 4]);
+            }
+        }
+    } else if (SLICES == 1 || slice == 0) {
+        [[unroll]] for (uint i = 0; i < ROWS; ++i) {
+            uint row = first_row + 4 * (i / 4 * ACROSS_M + y) + i % 4;
+            [[unroll]] for (uint j = 0; j < QUADS_N; ++j) {
+                uint column = first_column + 4 * (j * ACROSS_N + x);
+#ifdef BIAS
+                sum[i][j] += load(push.bias, min(row, rows - 1));
+#endif
+#ifdef EPILOGUE
+                if (is_result(row, column))
+                    epilogue(push.epilogue, result_at(row, column) / 4, sum[i][j]);
+#else
+                if (DIRECT != 0) {
+                    OutVectors(push.out_).at[result_at(row, column) / 4] = sum[i][j];
+                } else {
+                    [[unroll]] for (uint e = 0; e < 4; ++e)
+                        if (is_result(row, column + e))
+                            store(push.out_, result_at(row, column + e), sum[i][j][e]);
+                }
+#endif
+            }
+        }
+    }
+}

@@ -1,0 +1,197 @@
+// Batched product of a few rows with matrices that are read once, in vectors
+// grid    linear in groups of ACROSS vectors of columns, or ACROSS times COLUMNS columns
+//         where the matrix lies along k; z: batch, then parts of the depth
+// in      x (batch, ROWS, k), any strides in elements; matrix: vectors of 16 bytes,
+//         contiguous along k or across, strides count vectors
+// out     out_ (part, batch, ...), any strides; DTYPE, or ACC with OUT_ACC
+// consts  ROWS, ACROSS, ALONG_K, X_VECTORS: x lies in vectors as well; STEPS, COLUMNS;
+//         LOCAL_X is a multiple of ACROSS
+// source  -
+#version 460
+#extension GL_EXT_buffer_reference : require
+#extension GL_EXT_control_flow_attributes : require
+#include "lib/dtype.glsl"
+#include "lib/index.glsl"
+#if DTYPE == DTYPE_INT8
+#include "lib/dot_int8.glsl"
+#endif
+
+layout(constant_id = 3) const uint ROWS = 1;
+layout(constant_id = 4) const uint ACROSS = 16;
+layout(constant_id = 5) const uint ALONG_K = 0;
+layout(constant_id = 6) const uint X_VECTORS = 0;
+layout(constant_id = 7) const uint STEPS = 1;  // vectors of the depth in one round
+layout(constant_id = 8) const uint COLUMNS = 1;  // of an invocation; 1 if not ALONG_K
+
+// Invocations go through the depth in vectors, of which the matrix has one to load for
+// each column where it lies along the depth; where it lies across, one for each depth.
+const uint VECTOR = 16 / BYTES;
+const uint QUADS = VECTOR / 4;
+const uint WIDTH = ALONG_K != 0 ? COLUMNS : VECTOR;  // columns of one invocation
+const uint SUMS = ALONG_K != 0 ? COLUMNS : QUADS;  // quads that it sums up
+const uint LOADS = STEPS * WIDTH;
+const uint LANES = gl_WorkGroupSize.x / ACROSS;
+
+// Where they are few, the vectors of x for a round are loaded before its other loads.
+const uint MOST_EARLY = 8;
+const bool EARLY = ROWS * STEPS <= MOST_EARLY;
+
+layout(buffer_reference, std430, buffer_reference_align = 16) restrict readonly
+    buffer Vectors { uvec4 at[]; };
+
+layout(push_constant, std430) uniform Push {
+    In x;
+    Vectors matrix;
+    Out out_;
+    uint n;
+    uint k;  // of each part, whole vectors
+    uint batches;
+    uint x_row;
+    uint x_column;
+    uint x_batch;
+    uint line;  // of the matrix
+    uint matrix_batch;
+    uint out_row;
+    uint out_column;
+    uint out_batch;
+} push;
+
+// What is added keeps the columns of a vector off one another's banks.
+shared ACC parts[WIDTH][gl_WorkGroupSize.x + 32 / WIDTH];
+
+// Elements 4 * quad and on of a vector.
+ACC4 unpacked(uvec4 vector, uint quad) {
+#if BYTES == 2
+    uvec2 words = uvec2(vector[quad * 2], vector[quad * 2 + 1]);
+#if DTYPE == DTYPE_FLOAT16
+    return vec4(unpackHalf2x16(words.x), unpackHalf2x16(words.y));
+#else
+    return uintBitsToFloat(uvec4(words << 16, words & 0xffff0000u).xzyw);
+#endif
+#elif DTYPE == DTYPE_INT8
+    return ivec4(int(vector[quad])) << ivec4(24, 16, 8, 0) >> 24;
+#else
+    return uintBitsToFloat(vector);
+#endif
+}
+
+uint bits_of(ACC value) {
+#if DTYPE == DTYPE_FLOAT16
+    return packHalf2x16(vec2(value, 0.0));
+#elif DTYPE == DTYPE_INT8
+    return uint(value) & 0xffu;
+#else
+    return floatBitsToUint(value);
+#endif
+}
+
+// A quad of products of two vectors along k, added to `sum`.
+ACC4 added(uvec4 x, uvec4 vector, uint quad, ACC4 sum) {
+#if DTYPE == DTYPE_INT8
+    sum[quad] += dot_int8(int(x[quad]), int(vector[quad]));
+    return sum;
+#else
+    return multiply_add(unpacked(x, quad), unpacked(vector, quad), sum);
+#endif
+}
+
+// Elements number k * VECTOR and on of a row of x, as they lie in memory.
+uvec4 x_vector(uint batch, uint row, uint k) {
+    uint from = batch * push.x_batch + row * push.x_row + k * VECTOR * push.x_column;
+    if (X_VECTORS != 0) return Vectors(push.x).at[from / VECTOR];
+    uvec4 vector = uvec4(0);
+    [[unroll]] for (uint d = 0; d < VECTOR; ++d) {
+        uint bits = bits_of(load(push.x, from + d * push.x_column));
+#if DTYPE == DTYPE_BFLOAT16
+        bits >>= 16;
+#endif
+        vector[d * BYTES / 4] |= bits << 8 * BYTES * d % 32;
+    }
+    return vector;
+}
+
+void main() {
+    uint thread = gl_LocalInvocationIndex;
+    uint part = gl_WorkGroupID.z / push.batches;
+    uint batch = gl_WorkGroupID.z % push.batches;
+    // Neighbours load what lies side by side.
+    uint across = ALONG_K != 0 ? thread / LANES : thread % ACROSS;
+    uint lane = ALONG_K != 0 ? thread % LANES : thread / ACROSS;
+    uint wanted = (push.n - 1) / (ALONG_K != 0 ? 1 : VECTOR);
+    uint first = linear_workgroup() * ACROSS * COLUMNS;
+    if (first > wanted) return;
+    uint depth = push.k / VECTOR;
+    uint start = part * depth;
+    uint line = push.line;
+    Vectors matrix = push.matrix;
+    uint from[SUMS];
+    [[unroll]] for (uint i = 0; i < SUMS; ++i) {
+        uint column = min(first + across * COLUMNS + (ALONG_K != 0 ? i : 0), wanted);
+        from[i] = batch * push.matrix_batch + column * (ALONG_K != 0 ? line : 1);
+    }
+
+    ACC4 sum[ROWS][SUMS];
+    [[unroll]] for (uint row = 0; row < ROWS; ++row)
+        [[unroll]] for (uint i = 0; i < SUMS; ++i) sum[row][i] = ACC4(0);
+    for (uint at = lane; at < depth; at += LANES * STEPS) {
+        uvec4 early[MOST_EARLY], vectors[LOADS];
+        if (EARLY)
+            [[unroll]] for (uint i = 0; i < ROWS * STEPS; ++i) {
+                uint k = start + min(at + i / ROWS * LANES, depth - 1);
+                early[i % MOST_EARLY] = x_vector(batch, i % ROWS, k);
+            }
+        [[unroll]] for (uint i = 0; i < LOADS; ++i) {
+            uint k = start + min(at + i / WIDTH * LANES, depth - 1);
+            uint e = i % WIDTH;
+            vectors[i] = matrix.at[ALONG_K != 0 ? from[e % SUMS] + k
+                                                : from[0] + (k * VECTOR + e) * line];
+        }
+        [[unroll]] for (uint step = 0; step < STEPS; ++step) {
+            uint k = at + step * LANES;
+            if (k < depth) {
+                uvec4 x[ROWS];
+                [[unroll]] for (uint row = 0; row < ROWS; ++row)
+                    x[row] = EARLY ? early[(step * ROWS + row) % MOST_EARLY]
+                                   : x_vector(batch, row, start + k);
+                [[unroll]] for (uint d = 0; d < VECTOR; ++d) {
+                    if (ALONG_K == 0) {
+                        [[unroll]] for (uint i = 0; i < SUMS; ++i) {
+                            ACC4 elements = unpacked(vectors[step * WIDTH + d], i);
+                            [[unroll]] for (uint row = 0; row < ROWS; ++row)
+                                sum[row][i] = multiply_add(
+                                    ACC4(unpacked(x[row], d / 4)[d % 4]), elements,
+                                    sum[row][i]);
+                        }
+                    } else if (d < QUADS) {
+                        [[unroll]] for (uint row = 0; row < ROWS; ++row)
+                            [[unroll]] for (uint i = 0; i < SUMS; ++i)
+                                sum[row][i] = added(
+                                    x[row], vectors[step * WIDTH + i], d, sum[row][i]);
+                    }
+                }
+            }
+        }
+    }
+
+    uint out_from = gl_WorkGroupID.z * push.out_batch;
+    // Unrolled, for sums are not kept in registers where a variable counts them.
+    [[unroll]] for (uint row = 0; row < ROWS; ++row) {
+        barrier();
+        [[unroll]] for (uint e = 0; e < WIDTH; ++e) {
+            ACC4 quad = sum[row][ALONG_K != 0 ? e % SUMS : e / 4 % SUMS];
+            parts[e][thread] = ALONG_K != 0 ? quad.x + quad.y + (quad.z + quad.w)
+                                            : quad[e % 4];
+        }
+        barrier();
+        for (uint at = thread; at < ACROSS * WIDTH; at += gl_WorkGroupSize.x) {
+            uint n = first * (ALONG_K != 0 ? 1 : VECTOR) + at;
+            uint group = at / WIDTH;
+            uint to = out_from + row * push.out_row + n * push.out_column;
+            ACC total = ACC(0);
+            for (uint other = 0; other < LANES; ++other)
+                total += parts[at % WIDTH][ALONG_K != 0 ? group * LANES + other
+                                                        : other * ACROSS + group];
+            if (n < push.n) store(push.out_, to, total);
+        }
+    }
+}

@@ -1,0 +1,10 @@
+// Which results of a large product's tiles are stored, and where, by row and column
+#ifdef PATCHES
+#include "conv/igemm_addressing.glsl"
+#else
+bool is_result(uint row, uint column) { return row < push.m && column < push.n; }
+
+uint result_at(uint row, uint column) {
+    return (gl_WorkGroupID.z * push.m + row) * push.n + column;
+}
+#endif

@@ -1,0 +1,81 @@
+// How the results of a large product leave shared memory, by strips: the EDGE lines that
+// a subgroup has of `push.out_`, in `tiles`, STRIP_PITCH vectors apart
+//
+// Of STORED_BYTES each; with WIDE rows are made of vectors. With AS_BITS they are bfloat16
+// already: to convert each took 5 percent of a product of 1279 rows (NVIDIA H200, driver
+// 580.159.04, 2026-11-22).
+
+// Results leave TOGETHER at a time, from `place` of a line that starts at `from` in shared
+// memory.
+#if defined(WIDE)
+#define EACH_PASS [[unroll]]
+layout(buffer_reference, std430, buffer_reference_align = 16) restrict writeonly
+    buffer OutVectors { uvec4 at[]; };
+#if STORED_BYTES == 4 && DTYPE == DTYPE_BFLOAT16 && !defined(OUT_ACC)
+const uint TOGETHER = 8;
+uint two(uint first, uint second) {
+    return to_bfloat16(uintBitsToFloat(first)) | to_bfloat16(uintBitsToFloat(second)) << 16;
+}
+uvec4 results(uint from, uint place) {
+    uvec4 left = tiles[from + 2 * place], right = tiles[from + 2 * place + 1];
+    return uvec4(two(left.x, left.y), two(left.z, left.w), two(right.x, right.y),
+        two(right.z, right.w));
+}
+#else
+const uint TOGETHER = 16 / STORED_BYTES;
+uvec4 results(uint from, uint place) { return tiles[from + place]; }
+#endif
+void leave(uint row, uint column, uint from, uint place) {
+    OutVectors(push.out_).at[result_at(row, column) / TOGETHER] = results(from, place);
+}
+#elif defined(AS_BITS)
+#define EACH_PASS [[unroll]]
+const uint TOGETHER = 4;
+layout(buffer_reference, std430, buffer_reference_align = 2) restrict writeonly
+    buffer OutBits { uint16_t at[]; };
+void leave(uint row, uint column, uint from, uint place) {
+    uvec4 words = tiles[from + place / 2];
+    uvec2 halves = place % 2 == 0 ? words.xy : words.zw;
+    [[unroll]] for (uint e = 0; e < TOGETHER; ++e)
+        if (is_result(row, column + e))
+            OutBits(push.out_).at[result_at(row, column + e)] =
+                uint16_t(e % 2 == 0 ? halves[e / 2] & 0xffffu : halves[e / 2] >> 16);
+}
+#else
+#define EACH_PASS
+const uint TOGETHER = 4;
+void leave(uint row, uint column, uint from, uint place) {
+    uvec4 words = tiles[from + place * STORED_BYTES / 4];
+#if STORED_BYTES == 2
+    uvec2 halves = place % 2 == 0 ? words.xy : words.zw;
+    vec4 values = vec4(unpackHalf2x16(halves.x), unpackHalf2x16(halves.y));
+#elif IS_FLOAT
+    vec4 values = uintBitsToFloat(words);
+#else
+    ACC4 values = ACC4(words);
+#endif
+#ifdef BIAS
+    values += load(push.bias, row);
+#endif
+#ifdef EPILOGUE
+    epilogue(push.epilogue, result_at(row, column) / 4, values);
+#else
+    [[unroll]] for (uint e = 0; e < TOGETHER; ++e)
+        if (is_result(row, column + e))
+            store(push.out_, result_at(row, column + e), values[e]);
+#endif
+}
+#endif
+void leave_strip(uint strip, uint first_row, uint first_column) {
+    const uint COUNT = EDGE * SUB_N / TOGETHER;
+    EACH_PASS for (uint i = 0; i < COUNT; i += SUBGROUP) {
+        uint at = i + lane;
+        uint line = at / (SUB_N / TOGETHER);
+        uint place = at % (SUB_N / TOGETHER);
+        uint row = first_row + line;
+        uint column = first_column + place * TOGETHER;
+        // The first of neighbours may be none where others are: see conv/igemm_addressing.glsl.
+        if (row < push.m && column < push.n && (COUNT % SUBGROUP == 0 || at < COUNT))
+            leave(row, column, strip + line * STRIP_PITCH, place);
+    }
+}

@@ -1,0 +1,96 @@
+// Rows of floats in registers, four elements at a time, shared by GROUP invocations
+//
+// Row r of (rows, count) is read through the aligned quads that it lies in. An invocation
+// holds KEPT of them, GROUP apart. ENDS says how rows end: 0 where those are all full, 1
+// with a quad, 2 anywhere, so that quads hold elements of its neighbours too. Needs subgroups that are full, and GROUP a multiple of
+// their size; every invocation of a workgroup must call `group_sum` and the like.
+// Source: measured on an NVIDIA H200: one row per workgroup, all its loads before the
+// first use, and as few barriers as there are reductions come within 3 % of a copy.
+
+layout(constant_id = 4) const uint GROUP = 1;
+layout(constant_id = 5) const uint ENDS = 0;
+layout(constant_id = 6) const uint KEPT = 1;
+
+#include "lib/vec4_io.glsl"
+
+// The subgroups of a row, and this invocation among those of the row.
+uint row_subgroups() { return GROUP / gl_SubgroupSize; }
+uint row_slot() { return gl_SubgroupID / row_subgroups(); }
+uint row_part() {
+    return gl_SubgroupID % row_subgroups() * gl_SubgroupSize + gl_SubgroupInvocationID;
+}
+
+// Where a row lies: its first quad, the elements in that before the row, its quads.
+struct Row {
+    uint first;
+    uint lead;
+    uint quads;
+    uint count;
+};
+
+Row row_at(uint row, uint count) {
+    uint begin = row * count, lead = begin & 3u;
+    return Row(begin >> 2, lead, (lead + count + 3u) >> 2, count);
+}
+
+// The element of the row that a lane of one of its quads is; not below count if none.
+uint element_at(Row row, uint quad, uint lane) { return 4u * quad + lane - row.lead; }
+
+// Whether the round j of a loop over KEPT can meet an end of a row.
+bool at_end(uint j) {
+    if (ENDS == 2) return j + 2u >= KEPT || j == 0u;
+    return ENDS == 1 && j + 1u == KEPT;
+}
+
+vec4 load_row_quad(QuadsIn x, Row row, uint quad) {
+    return load_quad(x, row.first + (ENDS != 0 ? min(quad, row.quads - 1u) : quad));
+}
+
+// The quad with `other` in place of what is outside of the row.
+vec4 within_row(vec4 value, Row row, uint j, uint quad, float other) {
+    if (!at_end(j)) return value;
+    if (ENDS == 1) return quad < row.quads ? value : vec4(other);
+    uvec4 elements = element_at(row, quad, 0) + uvec4(0, 1, 2, 3);
+    return mix(value, vec4(other), greaterThanEqual(elements, uvec4(row.count)));
+}
+
+// Store the part of a quad that is in the row.
+void store_row_quad(QuadsOut out_, Row row, uint j, uint quad, vec4 value) {
+    bool whole = !at_end(j) || quad < row.quads;
+    if (ENDS == 2 && at_end(j))
+        whole = element_at(row, quad, 0) < row.count
+            && element_at(row, quad, 3) < row.count;
+    if (whole) store_quad(out_, row.first + quad, value);
+    if (ENDS != 2 || whole) return;
+    [[unroll]] for (uint lane = 0; lane < 4; ++lane)
+        if (element_at(row, quad, lane) < row.count)
+            store(Out(out_), 4u * (row.first + quad) + lane, value[lane]);
+}
+
+// Enough for subgroups of 4 in a workgroup of 1024, and of 1 in one of 256.
+shared vec2 row_shared[2][256];
+
+// The sums over a row; `bank` is not that of the call before.
+vec2 group_sum(vec2 value, uint bank) {
+    value = subgroupAdd(value);
+    uint subgroups = row_subgroups();
+    if (subgroups == 1u) return value;
+    if (subgroupElect()) row_shared[bank][gl_SubgroupID] = value;
+    barrier();
+    vec2 total = vec2(0);
+    for (uint i = gl_SubgroupInvocationID; i < subgroups; i += gl_SubgroupSize)
+        total += row_shared[bank][row_slot() * subgroups + i];
+    return subgroupAdd(total);
+}
+
+float group_sum(float value, uint bank) {
+    value = subgroupAdd(value);
+    uint subgroups = row_subgroups();
+    if (subgroups == 1u) return value;
+    if (subgroupElect()) row_shared[bank][gl_SubgroupID].x = value;
+    barrier();
+    float total = 0.0;
+    for (uint i = gl_SubgroupInvocationID; i < subgroups; i += gl_SubgroupSize)
+        total += row_shared[bank][row_slot() * subgroups + i].x;
+    return subgroupAdd(total);
+}

@@ -1,0 +1,204 @@
+// The reduction of a strided tensor: each output merges the states of its elements
+//
+// The includer defines, before: State; `State merge(State, State)`; RESULTS, its own
+// fields of the push block; and SOURCE, the buffer type of x, which is walked in up to 4
+// kept and 4 reduced dimensions, innermost first, strides >= 0. After: the functions
+// declared here.
+//
+// FOLLOW may be quicker than `merge` where the new state is of an element that comes after
+// all of the old.
+//
+// With the macro QUADS the elements of an output lie side by side, their number and all
+// strides of kept dimensions are multiples of four, and so is where they begin; then
+// MERGE is not defined. With APART too they begin anywhere, and are read one by one, in
+// the same order of sums. With TURNS too, chunks take turns, so that what is read at one time
+// lies side by side, and four elements share a test: quicker if `merge` is short (sums of
+// 64 Mi floats on an NVIDIA H200, driver 580.159.04, 2026-11-21: 0.065 ms, not 0.066), and
+// slower if it is long (argmax of 8192 x 8192: 0.093, not 0.079).
+// With ONCE there is one output, of one workgroup per chunk, and no second dispatch: the
+// workgroup that is last to be done merges what all of them passed on, in the order of the
+// chunks, whichever comes last. It needs one word of `passed` to be 0, and leaves it so.
+// lint    integer-division: once for each output, before the loop over elements
+
+#include "lib/group_reduce.glsl"
+
+layout(constant_id = 6) const uint KEPT_DIMS = 1;
+layout(constant_id = 7) const uint REDUCED_DIMS = 1;
+
+const uint ACCUMULATORS = 4;
+
+#ifndef FOLLOW
+#define FOLLOW merge
+#endif
+
+#ifdef QUADS
+#extension GL_EXT_control_flow_attributes : require
+#include "lib/vec4_io.glsl"
+
+// Quads that an invocation asks for before it waits.
+#ifndef IN_FLIGHT
+#define IN_FLIGHT 4
+#endif
+#endif
+
+#ifdef ONCE
+layout(buffer_reference, std430, buffer_reference_align = 16) coherent buffer Passed {
+    uint done;
+    State at[];
+};
+#endif
+
+// The outermost dimension needs no size; magic and shift are those of `divide`.
+layout(push_constant, std430) uniform Push {
+    SOURCE x;
+#ifdef ONCE
+    Passed passed;
+#endif
+    RESULTS
+    uint outputs;
+    uint count;
+    uint kept_size[3];
+    uint kept_stride[4];
+    uint reduced_size[3];
+    uint reduced_magic[3];
+    uint reduced_shift[3];
+    uint reduced_stride[4];
+} push;
+
+// Read once, before any loop: lavapipe fetches push constants inside one lane by lane.
+SOURCE x = push.x;
+uint reduced_size[3] = push.reduced_size;
+uint reduced_magic[3] = push.reduced_magic;
+uint reduced_shift[3] = push.reduced_shift;
+uint reduced_stride[4] = push.reduced_stride;
+
+// The state of no element, or of an element that may be merged again.
+State start(uint offset, uint index);
+#ifdef MERGE
+State read(uint offset, uint index) { return x.at[offset]; }
+#else
+// The state of an element, which has a number within its output.
+State element(ACC value, uint index);
+State read(uint offset, uint index) { return element(load(x, offset), index); }
+#endif
+// Store what all elements of an output give, or those of a chunk.
+void finish(uint place, State state);
+
+uint kept_offset(uint index) {
+    uint offset = 0;
+    for (uint dim = 0; dim + 1 < KEPT_DIMS; ++dim) {
+        offset += index % push.kept_size[dim] * push.kept_stride[dim];
+        index /= push.kept_size[dim];
+    }
+    return offset + index * push.kept_stride[KEPT_DIMS - 1];
+}
+
+uint reduced_offset(uint index) {
+    uint offset = 0;
+    for (uint dim = 0; dim + 1 < REDUCED_DIMS; ++dim) {
+        uint rest = divide(index, reduced_magic[dim], reduced_shift[dim]);
+        offset += (index - rest * reduced_size[dim]) * reduced_stride[dim];
+        index = rest;
+    }
+    return offset + index * reduced_stride[REDUCED_DIMS - 1];
+}
+
+#ifdef APART
+ACC4 load_apart(uint offset) {
+    return ACC4(load(x, offset), load(x, offset + 1), load(x, offset + 2),
+                load(x, offset + 3));
+}
+#define QUAD_AT(offset) load_apart(offset)
+#else
+#define QUAD_AT(offset) load_quad(quads, (offset) / 4)
+#endif
+
+#ifdef ONCE
+shared bool is_last;
+
+// What all chunks found, in part 0 of the workgroup that is last to be done.
+State over_chunks(State found, State none, uint part) {
+    Passed passed = push.passed;
+    uint chunks = gl_NumWorkGroups.z;
+    if (part == 0) {
+        passed.at[gl_WorkGroupID.z] = found;
+        memoryBarrierBuffer();
+        is_last = atomicAdd(passed.done, 1) + 1 == chunks;
+    }
+    barrier();
+    if (!is_last) return none;
+    memoryBarrierBuffer();
+    for (uint i = part; i < chunks; i += GROUP) none = merge(none, passed.at[i]);
+    if (part == 0) passed.done = 0;
+    return over_group(none, 0, part);
+}
+#endif
+
+void main() {
+    uint slot = output_slot(), part = group_part();
+    uint output_ = linear_workgroup() * OUTPUTS + slot;
+#if defined(QUADS) && defined(TURNS)
+    uint turn = GROUP * 4 * IN_FLIGHT, end = push.count;
+    uint begin = min(gl_WorkGroupID.z * turn, push.count - 1);
+#else
+    uint share = (push.count - 1) / gl_NumWorkGroups.z + 1;
+#ifdef QUADS
+    share = (share + 3) / 4 * 4;
+#endif
+    uint begin = min(gl_WorkGroupID.z * share, push.count - 1);
+    uint end = min(gl_WorkGroupID.z * share + share, push.count);
+#endif
+    uint base = kept_offset(min(output_, push.outputs - 1));
+
+    State first = start(base + reduced_offset(begin), begin);
+    State state[ACCUMULATORS];
+    for (uint i = 0; i < ACCUMULATORS; ++i) state[i] = first;
+#ifdef QUADS
+#ifndef APART
+    QuadsIn quads = QuadsIn(x);
+#endif
+#ifdef TURNS
+    for (uint index = gl_WorkGroupID.z * turn + 4 * part; index < end;
+         index += gl_NumWorkGroups.z * turn) {
+        ACC4 values[IN_FLIGHT];
+        [[unroll]] for (uint k = 0; k < IN_FLIGHT; ++k)
+            values[k] = QUAD_AT(base + min(index + k * 4 * GROUP, end - 4));
+        [[unroll]] for (uint k = 0; k < IN_FLIGHT; ++k) {
+            uint mine = index + k * 4 * GROUP;
+            if (mine < end)
+                [[unroll]] for (uint i = 0; i < ACCUMULATORS; ++i)
+                    state[i] = FOLLOW(state[i], element(values[k][i], mine + i));
+        }
+    }
+#else
+    for (uint index = gl_WorkGroupID.z * share + 4 * part; index < end;
+         index += GROUP * 4 * IN_FLIGHT) {
+        ACC4 values[IN_FLIGHT];
+        for (uint k = 0; k < IN_FLIGHT; ++k)
+            values[k] = QUAD_AT(base + min(index + k * 4 * GROUP, end - 4));
+        for (uint k = 0; k < IN_FLIGHT; ++k)
+            for (uint i = 0; i < ACCUMULATORS; ++i) {
+                uint mine = index + k * 4 * GROUP + i;
+                if (mine < end) state[i] = FOLLOW(state[i], element(values[k][i], mine));
+            }
+    }
+#endif
+#else
+    for (uint index = gl_WorkGroupID.z * share + part; index < end;
+         index += GROUP * ACCUMULATORS)
+        for (uint i = 0; i < ACCUMULATORS; ++i) {
+            uint mine = index + i * GROUP;
+            State next = read(base + reduced_offset(min(mine, end - 1)), mine);
+            if (mine < end) state[i] = FOLLOW(state[i], next);
+        }
+#endif
+    for (uint i = 1; i < ACCUMULATORS; ++i) state[0] = merge(state[0], state[i]);
+    State all = over_group(state[0], slot, part);
+#ifdef ONCE
+    all = over_chunks(all, first, part);
+    if (part == 0 && is_last) finish(0, all);
+    return;
+#endif
+    if (part == 0 && output_ < push.outputs)
+        finish(gl_WorkGroupID.z * push.outputs + output_, all);
+}

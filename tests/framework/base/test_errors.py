@@ -1,0 +1,25 @@
+"""The framework's exceptions are also what a Python user would catch."""
+
+import pytest
+
+from vkbackend import Error
+from vkbackend.framework.base import errors
+
+
+@pytest.mark.parametrize(
+    ("error", "builtin"),
+    [
+        (errors.ShapeError, ValueError),
+        (errors.DTypeError, TypeError),
+        (errors.GradError, RuntimeError),
+        (errors.DeviceMismatchError, RuntimeError),
+        (errors.StateError, RuntimeError),
+        (errors.FileFormatError, ValueError),
+    ],
+)
+def test_each_is_a_builtin_too(
+    error: type[Exception], builtin: type[Exception]
+) -> None:
+    assert issubclass(error, Error)
+    assert issubclass(error, builtin)
+    assert f"{error.__name__} ({builtin.__name__})" in (errors.__doc__ or "")

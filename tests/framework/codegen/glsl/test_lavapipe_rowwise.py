@@ -1,0 +1,126 @@
+"""Kernels over rows that are read as blocks: which, their text, and their results."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+import vkbackend.framework as fw
+from tests.framework.codegen import rows
+from tests.framework.codegen.rows import SOFTWARE, kernel
+from vkbackend.framework import ops
+from vkbackend.framework.base.device import GpuDevice
+from vkbackend.framework.base.dtype import float16, float32
+from vkbackend.framework.codegen import lower_rowwise
+from vkbackend.framework.codegen.glsl.rowwise import emit_any
+from vkbackend.framework.codegen.lower_elementwise import LEAST_BLOCKED, FusedKernel
+from vkbackend.framework.codegen.lower_rowwise import MOST_BLOCK, build_rows
+from vkbackend.framework.graph.compute_graph import Node
+from vkbackend.shader import compiler
+
+
+def built(nodes: list[Node], lanes: int = 8, wanted: int = 1) -> FusedKernel:
+    ids = {id(node.outputs[0]) for node in nodes[-wanted:]}
+    return build_rows(nodes, ids, SOFTWARE, lanes=lanes)
+
+
+def test_large_rows_of_whole_vectors_are_blocks() -> None:
+    made = built(rows.softmax(1024, 1024))
+    assert (made.lanes, made.workgroup, made.grid) == (8, 32, (256, 1, 1))
+    assert made.program.rounds == 1024 // (4 * 8)
+    assert made.program.exact
+    assert dict(made.words)["digit[5]"] == 5
+
+
+@pytest.mark.parametrize(
+    ("count", "columns", "dtype"),
+    [
+        (LEAST_BLOCKED // 1024 - 1, 1024, float32),
+        (1024, MOST_BLOCK + 32, float32),
+        (8192, 96, float32),
+        (1024, 1016, float32),
+        (1024, 1024, float16),
+    ],
+    ids=["few", "long", "short", "ragged", "half"],
+)
+def test_other_rows_are_walked_as_before(
+    count: int, columns: int, dtype: object
+) -> None:
+    nodes = rows.softmax(count, columns, dtype)
+    made, before = built(nodes), kernel(nodes, SOFTWARE)
+    assert (made.lanes, made.program) == (0, before.program)
+    assert made.words == before.words
+
+
+@pytest.mark.parametrize("lanes", [4, 8, 16])
+def test_shader_is_valid_and_has_no_loop(lanes: int) -> None:
+    nodes = rows.softmax(1024, 128)
+    made = built(nodes, lanes, wanted=3)
+    source = emit_any(made.program, True, lanes=made.lanes)
+    assert compiler.validate_spirv(compiler.compile_glsl(source, name="rows")) is None
+    main = source[source.index("void main()") :]
+    assert "pick(" in main
+    assert "for (" not in main
+
+
+@pytest.fixture
+def blocks(gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch) -> Iterator[GpuDevice]:
+    """Return the device, with few rows in blocks too."""
+    monkeypatch.setattr(lower_rowwise, "LEAST_BLOCKED", 4096)
+    gpu.plans.clear()
+    yield gpu
+    fw.eval()
+    gpu.plans.clear()
+
+
+SHAPES = [(67, 128), (40, 320), (33, 1024)]
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("shape", SHAPES)
+def test_softmax(blocks: GpuDevice, shape: tuple[int, int]) -> None:
+    data = np.random.default_rng(1).uniform(-9, 9, shape).astype(np.float32)
+    data[3, 5], data[4, 0], data[5] = -np.inf, np.nan, -np.inf
+    x = fw.tensor(data, device=blocks)
+    high = x.amax(1, keepdim=True)
+    powers = (x - high).exp()
+    sums = powers.sum(1, keepdim=True)
+    out = powers / sums
+    fw.eval(high, sums, out)
+    with np.errstate(invalid="ignore"):
+        wide = data.astype(np.float64)
+        expected = np.exp(wide - wide.max(1, keepdims=True))
+    np.testing.assert_array_equal(high.numpy(), data.max(1, keepdims=True))
+    np.testing.assert_allclose(sums.numpy(), expected.sum(1, keepdims=True), 2e-6)
+    expected /= expected.sum(1, keepdims=True)
+    np.testing.assert_allclose(out.numpy(), expected, 2e-6, 1e-30)
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("shape", SHAPES)
+def test_normalised_with_weights(blocks: GpuDevice, shape: tuple[int, int]) -> None:
+    rng = np.random.default_rng(2)
+    data = rng.standard_normal(shape, dtype=np.float32)
+    weight, bias = rng.standard_normal((2, shape[1]), dtype=np.float32)
+    x, w, b = (fw.tensor(each, device=blocks) for each in (data, weight, bias))
+    apart = x - x.mean(1, keepdim=True)
+    scale = (apart.square().mean(1, keepdim=True) + 1e-5).rsqrt()
+    wide = data.astype(np.float64)
+    wide -= wide.mean(1, keepdims=True)
+    wide /= np.sqrt((wide**2).mean(1, keepdims=True) + 1e-5)
+    expected = wide * weight + bias
+    np.testing.assert_allclose((apart * scale * w + b).numpy(), expected, 4e-6, 4e-6)
+    found = ops.layer_norm(x, shape[1], w, b)
+    np.testing.assert_allclose(found.numpy(), expected, 4e-6, 4e-6)
+
+
+@pytest.mark.core
+def test_a_row_for_all_rows_and_an_element_for_each(blocks: GpuDevice) -> None:
+    rng = np.random.default_rng(4)
+    data = rng.standard_normal((64, 128), dtype=np.float32)
+    each = rng.standard_normal((64, 1), dtype=np.float32)
+    x, shift = fw.tensor(data, device=blocks), fw.tensor(each, device=blocks)
+    row = x[10]
+    found = (x * shift + row).sum(1)
+    expected = (data.astype(np.float64) * each + data[10]).sum(1)
+    np.testing.assert_allclose(found.numpy(), expected, 1e-5, 1e-5)

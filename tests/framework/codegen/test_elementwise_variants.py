@@ -1,0 +1,274 @@
+"""How many elements an invocation takes: the ways, and the choice by measurement."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import vkbackend
+import vkbackend.framework as fw
+from tests.framework.codegen.graphs import apply, memory, result
+from tests.hardware import skip_where_it_crashes
+from vkbackend.framework.autotune import autotune
+from vkbackend.framework.base.device import GpuDevice
+from vkbackend.framework.base.dtype import DTYPES, DType, bfloat16, float16, float32
+from vkbackend.framework.base.shape import Layout
+from vkbackend.framework.codegen import elementwise_variants
+from vkbackend.framework.codegen.elementwise_variants import (
+    LEAST_QUADS,
+    MANY,
+    USUAL,
+    WHOLE,
+    WORDY,
+    Way,
+    build_chosen_kernel,
+    in_way,
+    usual_way,
+    ways,
+)
+from vkbackend.framework.codegen.glsl.wide import GROUPS
+from vkbackend.framework.codegen.lower_elementwise import build_kernel
+from vkbackend.framework.scheduler import kernel_search, plan
+
+pytestmark = pytest.mark.device
+
+Tensors = tuple[fw.Tensor, ...]
+
+
+def hardware(info: vkbackend.DeviceInfo) -> vkbackend.DeviceInfo:
+    return dataclasses.replace(
+        info,
+        kind="discrete",
+        max_workgroup_invocations=1024,
+        max_workgroup_size=(1024, 1024, 64),
+    )
+
+
+@pytest.mark.parametrize(
+    ("dtype", "offset", "joins"),
+    [(float32, 0, False), (float16, 0, True), (float16, 4, False), (float16, 8, True)],
+)
+def test_ways(device: vkbackend.Device, dtype: DType, offset: int, joins: bool) -> None:
+    node = apply("add", memory((), dtype, Layout((1 << 12,), (1,), offset)), 1)
+    kernel = build_kernel([node], {id(node.outputs[0])})
+    found = ways(hardware(device.info), kernel)
+    assert USUAL in found.values()
+    forms = {"", "apart"} | ({"four"} if dtype is float16 else set())
+    forms |= {"joined"} if joins else set()
+    assert {way.pairs for way in found.values()} == forms
+    assert len(set(found.values())) == len(found) == 3 * len(forms)
+    assert any(way.pairs == "joined" for way in found.values()) == joins
+    small = dataclasses.replace(device.info, max_workgroup_invocations=256)
+    assert {way.workgroup for way in ways(small, kernel).values()} == {128, 256}
+
+
+@pytest.mark.parametrize(
+    ("name", "way"),
+    [("neg", USUAL), ("exp", USUAL), ("tanh", WORDY), ("sin", WORDY), ("erf", WORDY)],
+)
+def test_long_functions_take_more_elements(
+    device: vkbackend.Device, name: str, way: Way
+) -> None:
+    info = hardware(device.info)
+    small, large = (memory((4 * count,)) for count in (LEAST_QUADS - 1, LEAST_QUADS))
+    built = []
+    for x in (small, large):
+        node = apply(name, x)
+        wanted = {id(node.outputs[0])}
+        kernel = build_kernel([node], wanted)
+        assert usual_way(kernel) == way
+        with autotune.asking() as asked:
+            built.append(build_chosen_kernel([node], wanted, info))
+    assert built[0].program.pairs == ""
+    assert Way(built[1].program.pairs, built[1].workgroup) == way
+    [subject] = asked.values()
+    assert subject is not None
+    assert ways(info, kernel)[subject.own] == way
+
+
+@pytest.mark.parametrize("name", ["float16", "bfloat16", "float32", "int8"])
+def test_results_of_two_bytes_take_more_elements(name: str) -> None:
+    node = apply("cast", memory((8,)), compute=DTYPES[name])
+    kernel = build_kernel([node], {id(node.outputs[0])})
+    assert node.outputs[0].dtype is DTYPES[name]
+    assert usual_way(kernel) == (WORDY if name.endswith("16") else USUAL)
+
+
+@pytest.mark.parametrize(
+    ("name", "way"),
+    [
+        ("relu", WHOLE),
+        ("exp", WHOLE),
+        ("silu", WHOLE),
+        ("log", MANY),
+        ("gelu_tanh", MANY),
+    ],
+)
+def test_what_moves_two_bytes_only_takes_most(name: str, way: Way) -> None:
+    for dtype in (float16, bfloat16):
+        node = apply(name, memory((64,), dtype))
+        kernel = build_kernel([node], {id(node.outputs[0])})
+        assert usual_way(kernel) == way
+        more = apply("mul", result(node), result(node))
+        kernel = build_kernel([node, more], {id(more.outputs[0])})
+        assert usual_way(kernel) == MANY
+        # Eight of them do not lie at an address for them all.
+        node = apply(name, memory((), dtype, Layout((64,), (1,), 4)))
+        kernel = build_kernel([node], {id(node.outputs[0])})
+        assert usual_way(kernel) == MANY
+
+
+def test_the_usual_way_changes_nothing(device: vkbackend.Device) -> None:
+    node = apply("add", memory((1003,)), 1)
+    kernel = build_kernel([node], {id(node.outputs[0])})
+    assert in_way(kernel, USUAL) == kernel
+    assert in_way(kernel, Way("apart", 128)).grid == (1, 1, 1)
+    assert in_way(kernel, Way("", 128)).grid == (2, 1, 1)
+
+
+def _chain(x: fw.Tensor) -> Tensors:
+    return ((x * 2 + 1).relu(),)
+
+
+def _cast(x: fw.Tensor) -> Tensors:
+    return (x.to("float16"), x.to("int8"), x > 0)
+
+
+def _back(x: fw.Tensor) -> Tensors:
+    return (x.to("float16").to("float32") * 3, x.to("uint8").to("float16"))
+
+
+def _views(x: fw.Tensor) -> Tensors:
+    half = x.to("float16")
+    fw.eval(half)
+    # At an address that 8 bytes divide, and at one that 16 do.
+    return (half[4:] * 2, half[8:] + 1, half[1:] - 1)
+
+
+def _broadcast(x: fw.Tensor) -> Tensors:
+    table = x[: x.shape[0] // 12 * 12].reshape(-1, 12)
+    return (table + table[0], table * table[:, :1], table[:, 1:] + table[:, :-1])
+
+
+def _drawn(x: fw.Tensor) -> Tensors:
+    fw.manual_seed(3)
+    numbers = fw.arange(x.shape[0], device=x.device)
+    return (fw.nn.functional.dropout(x.half(), 0.5), numbers)
+
+
+def _siblings(x: fw.Tensor) -> Tensors:
+    third = x.shape[0] // 3
+    parts = [x[:third].clone(), x[third:].clone()]
+    fw.eval(*parts)
+    return tuple(part.to("float16") for part in parts)
+
+
+def _over(x: fw.Tensor) -> Tensors:
+    """Write a parameter's new value over its old one."""
+    weight = fw.nn.Parameter(x.clone())
+    optimizer = fw.optim.SGD([weight], lr=0.5)
+
+    @fw.jit
+    def step() -> fw.Tensor:
+        optimizer.zero_grad()
+        loss = (weight * weight).sum()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    for _ in range(3):
+        step()
+    return (weight.detach(),)
+
+
+@pytest.mark.core
+@pytest.mark.parametrize(
+    "make", [_chain, _cast, _back, _views, _broadcast, _drawn, _siblings, _over]
+)
+@pytest.mark.parametrize("pairs", GROUPS)
+def test_every_way_is_right(
+    make: Callable[[fw.Tensor], Tensors],
+    pairs: str,
+    gpu: GpuDevice,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    skip_where_it_crashes(gpu.gpu.info)
+    info = hardware(gpu.gpu.info)
+    used: list[str] = []
+
+    def build(nodes: Any, wanted: Any, *_: Any, **__: Any) -> Any:
+        kernel = build_kernel(nodes, wanted)
+        # Workgroups of 16, so that few elements are many of them and ragged at the end.
+        offered = {way.pairs for way in ways(info, kernel).values()}
+        chosen = pairs if pairs in offered | {"four"} else "apart"
+        used.append(chosen)
+        return in_way(kernel, Way(chosen, 16))
+
+    rng = np.random.default_rng(1)
+    for size in (1001, 1024, 13):
+        data = rng.uniform(-2, 2, size).astype(np.float32)
+        x = fw.tensor(data, device=gpu)
+        fw.eval(x)
+        gpu.plans.clear()
+        wanted = [each.numpy() for each in make(x)]
+        gpu.plans.clear()
+        with monkeypatch.context() as patch:
+            patch.setattr(plan, "build_chosen_kernel", build)
+            found = make(x)
+            fw.eval(*found)
+            gpu.plans.clear()
+            got = [each.numpy() for each in found]
+        gpu.plans.clear()
+        for one, other in zip(got, wanted, strict=True):
+            np.testing.assert_array_equal(one, other)
+    assert pairs in used or (pairs == "joined" and make in (_chain, _broadcast, _over))
+
+
+@pytest.mark.usefixtures("untuned")
+def test_a_measured_way_is_used(
+    gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    skip_where_it_crashes(gpu.gpu.info)
+    info = hardware(gpu.gpu.info)
+    chosen = elementwise_variants.build_chosen_kernel
+    built: list[Way] = []
+
+    def build(nodes: Any, wanted: Any, *_: Any, **__: Any) -> Any:
+        kernel = chosen(nodes, wanted, info)
+        built.append(Way(kernel.program.pairs, kernel.workgroup))
+        return kernel
+
+    def seconds(_: object, runs: Any, *__: object) -> dict[str, float]:
+        return {name: 0.5 if "joined, 128" in name else 1.0 for name in runs}
+
+    monkeypatch.setattr(plan, "build_chosen_kernel", build)
+    monkeypatch.setattr(elementwise_variants, "LEAST_QUADS", 1 << 12)
+    monkeypatch.setattr(kernel_search._Contest, "_seconds", seconds)
+    data = np.linspace(-2, 2, 20_001, dtype=np.float32)
+    x, small = fw.tensor(data, device=gpu), fw.tensor(data[:99], device=gpu)
+    fw.eval(x, small)
+    gpu.plans.clear()
+    fw.autotune()
+    fw.eval((small * 3).to("float16"))
+    assert autotune.measured == []
+    found = (x * 3).to("float16").numpy()
+    [row] = autotune.measured
+    assert row.question.startswith("mul+cast in0=float32[16384/1]")
+    assert row.question.endswith("outputs=['float16']")
+    assert row.verdict.default == "8 elements apart, 128 invocations"
+    assert row.verdict.choice == "8 elements joined, 128 invocations"
+    assert built[-1] == Way("joined", 128)
+    np.testing.assert_array_equal(found, (data * np.float32(3)).astype(np.float16))
+    gpu.plans.clear()
+
+
+def test_software_devices_have_no_choice(gpu: GpuDevice) -> None:
+    info = dataclasses.replace(gpu.gpu.info, kind="software")
+    node = apply("add", memory((1 << 23,)), 1)
+    wanted = {id(node.outputs[0])}
+    with autotune.asking() as asked:
+        kernel = elementwise_variants.build_chosen_kernel([node], wanted, info)
+    assert not asked
+    assert kernel == build_kernel([node], wanted, software=info.shader_int64)

@@ -1,0 +1,361 @@
+"""Element-wise work in the kernel of a matrix product: when, and with what result."""
+
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import vkbackend.framework as fw
+from tests.hardware import skip_where_it_crashes
+from vkbackend import DeviceInfo
+from vkbackend.framework import nn
+from vkbackend.framework.autotune import autotune
+from vkbackend.framework.base.device import GpuDevice
+from vkbackend.framework.base.dtype import DTYPES
+from vkbackend.framework.codegen import epilogue_fusion
+from vkbackend.framework.ir.kernel_call import Dispatch
+from vkbackend.framework.kernels import tensor_cores
+from vkbackend.framework.kernels.gemm import select, small, tiles
+from vkbackend.framework.ops.matmul import matmul
+from vkbackend.framework.scheduler.plan import built_plans
+from vkbackend.framework.scheduler.scheduler import unfused
+
+Function = Callable[..., Any]
+Shapes = tuple[tuple[int, ...], ...]
+
+
+@pytest.fixture(params=["gemm_tiled", "gemm_simt"])
+def kernel(
+    request: pytest.FixtureRequest, gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[str]:
+    """Let products run on kernels for GPUs; software devices have their own."""
+    skip_where_it_crashes(gpu.gpu.info)
+    monkeypatch.setattr(small, "by_subgroup", lambda _: False)
+
+    def large(info: DeviceInfo, *rest: Any) -> list[Dispatch] | None:
+        if request.param == "gemm_tiled":
+            return None
+        discrete = dataclasses.replace(info, kind="discrete")
+        return select.large_product(discrete, *rest)
+
+    monkeypatch.setattr(matmul, "large_product", large)
+    monkeypatch.setattr(select, "SMALLEST", 1)
+    monkeypatch.setattr(select, "PACKED_SMALLEST", 1)
+    gpu.plans.clear()
+    yield f"matmul/{request.param}"
+    gpu.plans.clear()
+
+
+def counted(gpu: GpuDevice, function: Function, operands: list[fw.Tensor]) -> Any:
+    """Return the results, and how many kernels made them."""
+    fw.eval()
+    before = gpu.gpu.counters.snapshot()
+    results = function(*operands)
+    fw.eval()
+    return results, (gpu.gpu.counters.snapshot() - before).dispatches
+
+
+def both(x: fw.Tensor, w: fw.Tensor, b: fw.Tensor) -> tuple[fw.Tensor, fw.Tensor]:
+    hidden = x @ w + b
+    return hidden, hidden.relu()
+
+
+def twice(x: fw.Tensor, w: fw.Tensor) -> tuple[fw.Tensor, fw.Tensor]:
+    product = x @ w
+    return product + 1, product.sum(dim=1)
+
+
+JOINED: dict[str, tuple[Function, Shapes]] = {
+    "bias and activation": (
+        lambda x, w, b: nn.functional.gelu(x @ w + b),
+        ((96, 48), (48, 64), (64,)),
+    ),
+    "scale and residual": (
+        lambda x, w, b, r: (x @ w + b).relu() * 0.5 + r,
+        ((2, 70, 48), (48, 68), (68,), (2, 70, 68)),
+    ),
+    "a factor for each row": (
+        lambda x, w, s: (x @ w) * s,
+        ((2, 70, 48), (48, 64), (2, 70, 1)),
+    ),
+    "a cast": (lambda x, w: (x @ w.T).to(fw.int32), ((100, 33), (64, 33))),
+    "two results": (both, ((70, 48), (48, 64), (64,))),
+    "convolution": (
+        lambda x, w, b: nn.functional.conv2d(x, w, b, padding=1).relu() * 0.5,
+        ((2, 3, 10, 6), (7, 3, 3, 3), (7,)),
+    ),
+    "convolution and residual": (
+        lambda x, w, r: (nn.functional.conv2d(x, w) + r).relu(),
+        ((2, 3, 12, 10), (5, 3, 3, 3), (2, 5, 10, 8)),
+    ),
+    "linear": (
+        lambda x, w, b: nn.functional.linear(x, w, b).relu(),
+        ((3, 40, 48), (64, 48), (64,)),
+    ),
+}
+CORE = ("scale and residual", "convolution")
+APART: dict[str, tuple[Function, Shapes, int]] = {
+    "odd rows": (lambda x, w: (x @ w).relu(), ((70, 48), (48, 65)), 2),
+    "odd images": (
+        lambda x, w: nn.functional.conv2d(x, w).relu(),
+        ((2, 3, 9, 9), (4, 3, 3, 3)),
+        2,
+    ),
+    "transposed": (
+        lambda x, w: (x @ w).transpose(0, 1) + 1,
+        ((70, 48), (48, 64)),
+        2,
+    ),
+    "read twice": (twice, ((96, 48), (48, 64)), 2),
+    "another product": (
+        lambda x, w, v: (x @ w) * (x @ v),
+        ((96, 48), (48, 64), (48, 64)),
+        2,
+    ),
+}
+
+
+def operands_of(gpu: GpuDevice, shapes: Shapes, dtype: str) -> list[fw.Tensor]:
+    rng = np.random.default_rng(3)
+    return [
+        fw.tensor(rng.standard_normal(shape).astype(np.float32), dtype, gpu)
+        for shape in shapes
+    ]
+
+
+def compare(got: Any, wanted: Any) -> None:
+    """Compare bit by bit: an epilogue rounds where a kernel of its own would."""
+    pairs = zip(got, wanted) if isinstance(got, tuple) else [(got, wanted)]
+    for one, other in pairs:
+        np.testing.assert_array_equal(one.numpy(), other.numpy())
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.core] if name in CORE else [])
+        for name in JOINED
+    ],
+)
+def test_joined_is_the_same(gpu: GpuDevice, kernel: str, name: str) -> None:
+    function, shapes = JOINED[name]
+    operands = operands_of(gpu, shapes, "float32")
+    got, kernels = counted(gpu, function, operands)
+    sources = [list(plan.sources.values()) for plan in gpu.plans.values()]
+    with unfused(gpu):
+        wanted, _ = counted(gpu, function, operands)
+    compare(got, wanted)
+    # A depth that is no whole tile is packed, in a kernel for each operand.
+    assert kernels == 1 or (kernel == "matmul/gemm_simt" and kernels <= 3)
+    assert any("void epilogue(" in source for found in sources for source in found)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_small_floats(gpu: GpuDevice, kernel: str, dtype: str) -> None:
+    if not gpu.gpu.info.storage_16bit:
+        pytest.skip("the device cannot store 16-bit floats")
+    function, shapes = JOINED["scale and residual"]
+    operands = operands_of(gpu, shapes, dtype)
+    counted(gpu, function, operands)  # matrix units are tried before their first use
+    got, kernels = counted(gpu, function, operands)
+    with unfused(gpu):
+        wanted, _ = counted(gpu, function, operands)
+    compare(got, wanted)
+    assert kernels == 1 or (kernel == "matmul/gemm_simt" and kernels <= 3)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_matrix_units_round_as_memory_does(gpu: GpuDevice, dtype: str) -> None:
+    """A compiler may leave out rounding and its reverse."""
+
+    def widened(x: fw.Tensor, w: fw.Tensor) -> tuple[fw.Tensor, fw.Tensor]:
+        return (x @ w).float(), nn.functional.gelu(x @ w.T + w[0])
+
+    operands = operands_of(gpu, ((256, 256), (256, 256)), dtype)
+    got, _ = counted(gpu, widened, operands)
+    with unfused(gpu):
+        wanted, _ = counted(gpu, widened, operands)
+    for fused, alone in zip(got, wanted, strict=True):
+        np.testing.assert_array_equal(fused.float().numpy(), alone.float().numpy())
+
+
+@pytest.mark.parametrize("name", APART)
+def test_what_stays_apart(gpu: GpuDevice, kernel: str, name: str) -> None:
+    function, shapes, least = APART[name]
+    operands = operands_of(gpu, shapes, "float32")
+    got, kernels = counted(gpu, function, operands)
+    with unfused(gpu):
+        wanted, _ = counted(gpu, function, operands)
+    compare(got, wanted)
+    assert kernels >= least
+
+
+def test_a_product_that_is_held_is_stored(gpu: GpuDevice, kernel: str) -> None:
+    x, w = operands_of(gpu, ((64, 64), (64, 64)), "float32")
+    product = x @ w
+    summed = product + 1
+    fw.eval()
+    np.testing.assert_array_equal(summed.numpy(), product.numpy() + np.float32(1))
+
+
+def test_numbers_change_without_a_new_kernel(gpu: GpuDevice, kernel: str) -> None:
+    x, w = operands_of(gpu, ((64, 64), (64, 64)), "float32")
+    plain = (x @ w).numpy()
+    for number in (0.5, 2.0, 4.0):
+        before = gpu.gpu.counters.snapshot()
+        got = ((x @ w) * number).numpy()
+        np.testing.assert_array_equal(got, plain * np.float32(number))
+        built = (gpu.gpu.counters.snapshot() - before).pipeline_builds
+        assert built <= (number == 0.5)
+
+
+def test_too_many_arguments_stay_apart(gpu: GpuDevice, kernel: str) -> None:
+    shapes = ((64, 64), (64, 64), *[(64, 64)] * 9)
+    operands = operands_of(gpu, shapes, "float32")
+
+    def added(x: fw.Tensor, w: fw.Tensor, *others: fw.Tensor) -> fw.Tensor:
+        total = x @ w
+        for other in others:
+            total = total + other
+        return total
+
+    got, kernels = counted(gpu, added, operands)
+    with unfused(gpu):
+        wanted, _ = counted(gpu, added, operands)
+    compare(got, wanted)
+    assert kernels == 2
+
+
+@pytest.mark.core
+def test_gradients(gpu: GpuDevice, kernel: str) -> None:
+    x, w, b = operands_of(gpu, ((64, 48), (48, 64), (64,)), "float32")
+    grads = []
+    for fused in (True, False):
+        leaves = [fw.tensor(t.numpy(), None, gpu, True) for t in (x, w, b)]
+        if fused:
+            nn.functional.gelu(leaves[0] @ leaves[1] + leaves[2]).sum().backward()
+            fw.eval()
+        else:
+            with unfused(gpu):
+                nn.functional.gelu(leaves[0] @ leaves[1] + leaves[2]).sum().backward()
+                fw.eval()
+        grads.append([leaf.grad.numpy() for leaf in leaves])
+    for one, other in zip(*grads):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
+
+
+def test_a_replay_joins_what_reads_a_bias_that_it_changes(
+    gpu: GpuDevice, kernel: str
+) -> None:
+    """Only what replaces an operand element by element stays apart, in its place."""
+    x, w, b = operands_of(gpu, ((96, 48), (48, 64), (64,)), "float32")
+    held = w.numpy(), b.numpy()
+
+    def step(x: fw.Tensor) -> fw.Tensor:
+        out = (x @ w + b).relu()
+        b.add_(out.sum(dim=0))
+        w.sub_((x.mT @ out) * 0.5)
+        return out
+
+    expected = [step(x).numpy() for _ in range(3)]
+    changed = w.numpy(), b.numpy()
+    for tensor, array in zip((w, b), held):
+        tensor.copy_(fw.tensor(array, device=gpu))
+    replayed = fw.jit(step)
+    with built_plans() as plans:
+        replayed(x)
+    for tensor, array in zip((w, b), held):
+        tensor.copy_(fw.tensor(array, device=gpu))
+    for each in expected:
+        np.testing.assert_array_equal(replayed(x).numpy(), each)
+    for tensor, array in zip((w, b), changed):
+        np.testing.assert_array_equal(tensor.numpy(), array)
+    names = [
+        launch.pipeline.name.split()[0] for plan in plans for launch in plan.launches
+    ]
+    assert any(name.startswith(f"{kernel}+add") for name in names)
+
+
+ON_UNITS: dict[str, Function] = {
+    "bias and activation": lambda x, w, b, r: nn.functional.gelu(x @ w + b),
+    "residual": lambda x, w, b, r: x @ w + r,
+    "scale": lambda x, w, b, r: (x @ w) * 0.125,
+    "a cast": lambda x, w, b, r: (x @ w).to(
+        fw.float16 if x.dtype is fw.float32 else fw.float32
+    ),
+    "all": lambda x, w, b, r: (x @ w + b).relu() * 0.5 + r,
+}
+
+
+@pytest.fixture(params=["float16", "half_sums", "bfloat16", "pairs"])
+def units(
+    request: pytest.FixtureRequest, gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[str]:
+    """Let products of every size run on matrix units, and say which dtype they take."""
+    dtype = {"half_sums": "float16", "pairs": "float32"}.get(request.param)
+    for name in ("_settings", "_modes"):
+        monkeypatch.setattr(tensor_cores, name, dict(getattr(tensor_cores, name)))
+    fw.set_float32_matmul_precision("high" if request.param == "pairs" else "highest")
+    tensor_cores.allow_float16_accumulation(request.param == "half_sums")
+    for name in ("SMALLEST", "PACKED_SMALLEST", "PAIRS_SMALLEST"):
+        monkeypatch.setattr(select, name, 1)
+    found = dtype or request.param
+    if not tensor_cores.product_mode(gpu, DTYPES[found]):
+        pytest.skip("the device has no such matrix units")
+    gpu.plans.clear()
+    yield found
+    gpu.plans.clear()
+
+
+@pytest.mark.parametrize("own", ["matmul/gemm_coopmat", "matmul/gemm_coopmat2"])
+def test_a_verdict_gives_way_to_a_kernel_with_a_place(gpu: GpuDevice, own: str) -> None:
+    """What was measured alone has no place; the op's own choice may have one."""
+
+    def dispatches(info: DeviceInfo, *_: Any) -> Sequence[Dispatch]:
+        name = autotune.choice(info, "which?")
+        return [Dispatch(own if name == autotune.DEFAULT else name, (1, 1, 1), {})]
+
+    op = SimpleNamespace(
+        placed=lambda _: {}, dispatches=dispatches, question=lambda _: "which?"
+    )
+    node: Any = SimpleNamespace(op=op, params=())
+    found = {}
+    for measured in ("matmul/gemm_coopmat2", "matmul/gemm_tiled"):
+        with autotune.forcing("which?", measured):
+            (found[measured],) = epilogue_fusion._with_place(gpu.gpu.info, node)
+    assert found["matmul/gemm_coopmat2"].kernel == own
+    assert found["matmul/gemm_tiled"].kernel == "matmul/gemm_tiled"
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", ON_UNITS)
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize(
+    "sizes",
+    [(256, 128, 64), (131, 260, 77), (40, 700, 96), (2, 200, 136, 128), (64, 64, 4096)],
+)
+def test_on_matrix_units(
+    gpu: GpuDevice, units: str, name: str, turned: bool, sizes: tuple[int, ...]
+) -> None:
+    *rows, n, k = sizes
+    shapes = ((*rows, k), (n, k) if turned else (k, n), (n,), (*rows, n))
+    x, w, b, r = operands_of(gpu, shapes, units)
+    operands = [x, w.transpose(0, 1) if turned else w, b, r]
+    got, _ = counted(gpu, ON_UNITS[name], operands)
+    sources = [
+        source for plan in gpu.plans.values() for source in plan.sources.values()
+    ]
+    with unfused(gpu):
+        wanted, _ = counted(gpu, ON_UNITS[name], operands)
+    # A depth in parts is summed in a kernel of its own.
+    joined = any("coopmat" in text and "void epilogue(" in text for text in sources)
+    assert joined or k > 2 * tiles.MIN_PART
+    # The same sums, rounded at the same places; one rounding more or less of gelu.
+    step = {"float32": 1e-6, "float16": 2**-10, "bfloat16": 2**-7}[units]
+    np.testing.assert_allclose(
+        got.numpy(), wanted.numpy(), rtol=2 * step, atol=2 * step
+    )

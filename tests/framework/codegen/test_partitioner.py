@@ -1,0 +1,245 @@
+"""Grouping: any graph stays a valid program, and simple ones become one kernel."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vkbackend.framework.base.shape import Layout, Shape
+from vkbackend.framework.codegen import partitioner
+from vkbackend.framework.codegen.partitioner import (
+    MAX_MEMORY_OPERANDS,
+    MAX_OPERATIONS,
+    MAX_REDUCTIONS,
+    Item,
+    boundaries,
+    group,
+    is_broadcast_row,
+)
+
+SHAPE, ROWS, KEPT = (4, 3), (4,), (4, 1)
+SAME = Layout.contiguous(SHAPE)
+OF_ROW = Layout(SHAPE, (1, 0))
+TURNED = Layout(SHAPE, (1, 4))
+
+
+# Ways in which an operation of a shape may read another one's result.
+LAYOUTS: dict[Shape | None, list[Layout]] = {
+    SHAPE: [SAME, SAME, OF_ROW, TURNED],
+    ROWS: [Layout(ROWS, (1,))],
+    KEPT: [Layout(KEPT, (1, 1))],
+    (2, 3): [Layout((2, 3), (3, 1))],
+    None: [SAME],
+}
+
+
+@st.composite
+def graphs(draw: st.DrawFn) -> list[Item]:
+    """Draw operations of several shapes, sums and kernels, wired at random."""
+    items: list[Item] = []
+    for number in range(draw(st.integers(1, 14))):
+        shape = draw(st.sampled_from([SHAPE, SHAPE, SHAPE, ROWS, KEPT, (2, 3), None]))
+        split = 1 if shape == SHAPE and draw(st.booleans()) else None
+        count = draw(st.integers(0, min(3, number)))
+        sources = draw(st.lists(st.integers(0, max(0, number - 1)), max_size=count))
+        reads = tuple(
+            (source, draw(st.sampled_from(LAYOUTS[shape])))
+            for source in sources
+            if number
+        )
+        operands, alone = draw(st.integers(1, 4)), draw(st.booleans()) or bool(split)
+        items.append(Item(shape, reads, operands, split, alone))
+    return items
+
+
+def stays(source: Item, reader: Item, layout: Layout) -> bool:
+    """Return whether an element of a kernel's own is read where it was made."""
+    if source.shape == SHAPE and not source.split:
+        return reader.shape == SHAPE and layout == SAME
+    if source.shape == (2, 3) or reader.shape != SHAPE:
+        return layout.is_contiguous
+    return layout == OF_ROW
+
+
+@given(graphs())
+def test_groups_are_a_valid_program(items: list[Item]) -> None:
+    groups = group(items)
+    assert sorted(member for members in groups for member in members) == list(
+        range(len(items))
+    )
+    done: set[int] = set()
+    for members in groups:
+        assert members == sorted(members)
+        kinds = {items[member].shape for member in members}
+        if any(items[member].split for member in members) and len(members) > 1:
+            assert kinds <= {SHAPE, ROWS, KEPT}
+            assert all(items[member].alone for member in members)
+        else:
+            assert len(kinds) == 1
+        for member in members:
+            item = items[member]
+            assert len(members) == 1 or item.shape is not None
+            for source, layout in item.reads:
+                # A result is read from its own kernel only where it was made.
+                own = source in members and stays(items[source], item, layout)
+                assert source in done or own
+        done.update(members)
+
+
+@given(graphs())
+def test_groups_keep_their_limits(items: list[Item]) -> None:
+    for members in group(items):
+        assert len(members) <= MAX_OPERATIONS
+        if len(members) > 1:
+            total = sum(items[member].memory_operands for member in members)
+            assert total <= MAX_MEMORY_OPERANDS
+
+
+def item(*reads: int, shape: Shape | None = SHAPE, operands: int = 1) -> Item:
+    layout = Layout.contiguous(shape or ())
+    return Item(shape, tuple((read, layout) for read in reads), operands)
+
+
+def total(*reads: int, split: int = 1) -> Item:
+    """Return a sum of rows."""
+    return Item(SHAPE, tuple((read, SAME) for read in reads), 0, split)
+
+
+def test_chain_is_one_kernel() -> None:
+    assert group([item(), item(0), item(1), item(2)]) == [[0, 1, 2, 3]]
+
+
+def test_diamond_is_one_kernel() -> None:
+    assert group([item(), item(0), item(0), item(1, 2)]) == [[0, 1, 2, 3]]
+
+
+def test_what_joins_nothing() -> None:
+    # No common value, another shape, a kernel of its own, another order of elements.
+    assert group([item(), item()]) == [[0], [1]]
+    assert group([item(), item(0, shape=(2,))]) == [[0], [1]]
+    assert group([item(), item(0, shape=None), item(1)]) == [[0], [1], [2]]
+    assert group([item(), Item(SHAPE, ((0, TURNED),), 1)]) == [[0], [1]]
+    # The same value read in two orders.
+    assert group([item(), Item(SHAPE, ((0, SAME), (0, TURNED)), 1)]) == [[0], [1]]
+
+
+def test_work_around_a_kernel_is_not_moved_across_it() -> None:
+    # 3 reads 0 directly and through the kernel 1.
+    groups = group([item(), item(0, shape=None), item(0), item(2, 1)])
+    assert groups in ([[0, 2], [1], [3]], [[0], [1], [2, 3]])
+
+
+def test_long_chains_are_cut() -> None:
+    items = [item(operands=0)] + [item(k, operands=0) for k in range(150)]
+    assert [len(members) for members in group(items)] == [64, 64, 23]
+
+
+def test_many_operands_are_cut() -> None:
+    items = [item(operands=8)] + [item(k, operands=8) for k in range(8)]
+    assert [len(members) for members in group(items)] == [3, 3, 3]
+
+
+def test_a_sum_with_what_comes_before_and_after_is_one_kernel() -> None:
+    after = Item(SHAPE, ((0, SAME), (1, OF_ROW)), 1)
+    assert group([item(), total(0), after]) == [[0, 1, 2]]
+    of_rows = Item(ROWS, ((1, Layout(ROWS, (1,))),), 1)
+    assert group([item(), total(0), of_rows, after]) == [[0, 1, 2, 3]]
+    of_rows = Item(KEPT, ((1, Layout(KEPT, (1, 1))),), 1)
+    last = Item(SHAPE, ((0, SAME), (2, OF_ROW)), 1)
+    assert group([item(), total(0), of_rows, last]) == [[0, 1, 2, 3]]
+
+
+def test_one_sum_after_another() -> None:
+    apart = Item(SHAPE, ((0, OF_ROW),), 1)
+    assert group([total(), apart, total(1), Item(SHAPE, ((2, OF_ROW),), 1)]) == [
+        [0, 1, 2, 3]
+    ]
+
+
+def test_rows_that_were_made_before_join_a_sum_that_comes_later() -> None:
+    # 1 alone reads 0 in another shape; the sum makes them rows and elements.
+    items = [item(shape=ROWS), Item(SHAPE, ((0, OF_ROW),), 1), total(1)]
+    assert group(items) == [[0, 1, 2]]
+
+
+def test_what_joins_no_sum() -> None:
+    # Rows of another length, columns, a bool that cannot be written alone.
+    assert group([total(split=0), Item(SHAPE, ((0, OF_ROW),), 1)]) == [[0], [1]]
+    by_column = Item(SHAPE, ((0, Layout(SHAPE, (0, 1))),), 1)
+    assert group([total(), by_column]) == [[0], [1]]
+    narrow = Item(SHAPE, ((0, OF_ROW),), 1, alone=False)
+    assert group([total(), narrow]) == [[0], [1]]
+
+
+def test_many_sums_are_cut() -> None:
+    items = [total()]
+    for k in range(3 * MAX_REDUCTIONS):
+        items += [Item(SHAPE, ((2 * k, OF_ROW),), 0), total(2 * k + 1)]
+    for members in group(items):
+        assert sum(items[member].split is not None for member in members) <= (
+            MAX_REDUCTIONS
+        )
+
+
+def test_long_work_that_each_walk_repeats_is_cut() -> None:
+    items = [item(operands=0)]
+    for k in range(60):
+        items.append(total(k) if k % 20 == 19 else item(k, operands=0))
+    groups = group(items)
+    assert len(groups) > 1
+    for members in groups:
+        sums = sum(items[member].split is not None for member in members)
+        assert not sums or len(members) * (sums + 1) <= partitioner.MAX_PASSED
+
+
+@pytest.mark.parametrize(
+    ("layout", "fits"),
+    [
+        (Layout((4, 3), (1, 0)), True),
+        (Layout((2, 2, 3), (2, 1, 0)), True),
+        (Layout((4, 1), (1, 1)), True),
+        (Layout((4, 3), (1, 0), 1), False),
+        (Layout((4, 3), (2, 0)), False),
+        (Layout((4, 3), (0, 0)), False),
+        (Layout((4, 3), (3, 1)), False),
+    ],
+)
+def test_rows_broadcast(layout: Layout, fits: bool) -> None:
+    assert is_broadcast_row(layout, len(layout.shape) - 1) == fits
+
+
+@given(graphs())
+def test_every_boundary_has_a_reason(items: list[Item]) -> None:
+    groups = group(items)
+    unit_of = {member: k for k, members in enumerate(groups) for member in members}
+    edges = {
+        (unit_of[read], unit_of[number])
+        for number, item in enumerate(items)
+        for read, _ in item.reads
+        if unit_of[read] != unit_of[number]
+    }
+    found = boundaries(items, groups)
+    assert sorted((early, late) for early, late, _ in found) == sorted(edges)
+    assert all(reason for _, _, reason in found)
+
+
+def reasons(items: list[Item]) -> list[str]:
+    return [reason for _, _, reason in boundaries(items, group(items))]
+
+
+def test_reasons() -> None:
+    turned = Item(SHAPE, ((0, TURNED),), 1)
+    assert reasons([item(), turned]) == [partitioner.PLACES]
+    assert reasons([item(shape=None), item(0)]) == [partitioner.OWN_KERNEL]
+    apart = [item(shape=ROWS), item(0, shape=(2, 3))]
+    assert reasons(apart) == [f"{partitioner.SHAPES}: (4,) and (2, 3)"]
+    many = [
+        item(*([k - 1] if k else []), operands=0) for k in range(MAX_OPERATIONS + 1)
+    ]
+    assert reasons(many) == [partitioner.OPERATIONS]
+    assert reasons([item(operands=20), item(0, operands=20)]) == [partitioner.OPERANDS]
+    between = [item(), item(0, shape=None), item(0, 1)]
+    assert partitioner.BETWEEN in reasons(between)
+    narrow = [Item(SHAPE, (), 1, alone=False), total(0)]
+    assert reasons(narrow) == [partitioner.NARROW]
+    totals = [item(), *(total(0) for _ in range(MAX_REDUCTIONS + 1))]
+    assert partitioner.REDUCTIONS in reasons(totals)

@@ -1,0 +1,127 @@
+"""Kinds of calls, and how many of them are worth a trace."""
+
+import gc
+import warnings
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import vkbackend.framework as fw
+from vkbackend.framework.base.device import GpuDevice
+from vkbackend.framework.jit.signature import take_apart
+from vkbackend.framework.jit.trace_policy import (
+    MOST_ATTEMPTS,
+    MOST_IN_VAIN,
+    MOST_KINDS,
+    Kinds,
+)
+
+
+class Held:
+    """What a kind names by its number."""
+
+
+def test_a_kind_is_remembered_while_its_objects_are_there() -> None:
+    kinds, held = Kinds(8), [Held()]
+    call = take_apart((held[0],), {})
+    kind = kinds.of(call)
+    kind.attempts = MOST_ATTEMPTS
+    assert kinds.of(call) is kind
+    assert kind.plain
+    again = take_apart((held[0],), {})
+    call.kept.clear()
+    held.clear()
+    again.kept.clear()
+    gc.collect()
+    assert not kinds.of(again).plain
+
+
+def test_not_all_kinds_are_remembered() -> None:
+    kinds = Kinds(8)
+    for number in range(MOST_KINDS * 2):
+        kinds.of(take_apart((number,), {}))
+    assert len(kinds) == MOST_KINDS + 8
+
+
+def test_a_replay_counts_anew() -> None:
+    kinds, call = Kinds(8), take_apart((1,), {})
+    kind = kinds.of(call)
+    for _ in range(MOST_ATTEMPTS):
+        assert not kind.plain
+        kinds.trace(kind, 0)
+    assert kind.plain
+    kinds.replayed(call.key)
+    assert not kind.plain
+
+
+def numbers(_: GpuDevice) -> Iterator[tuple[Any, ...]]:
+    for number in range(99):
+        yield fw.ones(1, device=_), float(number)
+
+
+def objects(gpu: GpuDevice) -> Iterator[tuple[Any, ...]]:
+    for _ in range(99):
+        yield fw.ones(1, device=gpu), Held()
+
+
+def shapes(gpu: GpuDevice) -> Iterator[tuple[Any, ...]]:
+    for number in range(99):
+        yield fw.ones(number % 20 + 1, device=gpu), 1.0
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("calls", [numbers, objects, shapes])
+def test_traces_in_vain_are_told_once(
+    gpu: GpuDevice, calls: Callable[[GpuDevice], Iterator[tuple[Any, ...]]]
+) -> None:
+    step = fw.jit(lambda x, given: x * 2)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        for count, args in zip(range(3 * MOST_IN_VAIN), calls(gpu)):
+            step(*args)
+            assert len(said) == int(count >= MOST_IN_VAIN)
+    assert "was traced 16 times for 0 replays: more than max_tr" in str(said[0].message)
+    assert said[0].filename == __file__
+
+
+@pytest.mark.core
+def test_what_changes_every_other_call_is_told(gpu: GpuDevice) -> None:
+    place = SimpleNamespace(factor=1)
+    step, x = fw.jit(lambda x: x * place.factor), fw.ones(1, device=gpu)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        for number in range(4 * MOST_IN_VAIN):
+            place.factor = number // 2
+            assert float(step(x)) == number // 2
+    assert [str(each.message) for each in said] == [
+        "jit: <lambda> was traced 16 times for 16 replays: `factor` is another one"
+        " again and again"
+    ]
+
+
+@pytest.mark.core
+def test_replays_that_are_many_need_no_word(gpu: GpuDevice) -> None:
+    step = fw.jit(lambda x, given: x * 2, max_traces=4)
+    x = fw.ones(1, device=gpu)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for number in range(2 * MOST_IN_VAIN):
+            for _ in range(4):
+                step(x, number)
+    assert step.replays == 3 * step.traces
+
+
+@pytest.mark.core
+def test_what_is_refused_for_every_kind_is_traced_no_longer(gpu: GpuDevice) -> None:
+    @fw.jit
+    def step(x: fw.Tensor, losses: list[float]) -> fw.Tensor:
+        losses.append(1.0)
+        return x * 2
+
+    x, losses = fw.ones(1, device=gpu), list[float]()
+    with pytest.warns(UserWarning, match="step runs without replay: it changes arg"):
+        [step(x, losses) for _ in range(2 * MOST_IN_VAIN)]
+    assert step.traces == MOST_IN_VAIN
+    assert len(losses) == 2 * MOST_IN_VAIN

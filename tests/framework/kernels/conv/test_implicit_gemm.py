@@ -1,0 +1,304 @@
+"""Convolutions as products: every window, every cut, and when they are taken."""
+
+import dataclasses
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812 - its own documentation's name
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+import vkbackend
+import vkbackend.framework as fw
+from tests.framework.ops.convolutions import (
+    Convolved,
+    call_of,
+    check,
+    name_of,
+    on_any_device,
+)
+from tests.framework.ops.large import forget_plans, relative_error
+from tests.hardware import skip_where_it_crashes
+from vkbackend.framework import ops
+from vkbackend.framework.base.device import GpuDevice
+from vkbackend.framework.base.dtype import (
+    DTYPES,
+    DType,
+    bfloat16,
+    float16,
+    float32,
+    float64,
+)
+from vkbackend.framework.ir.kernel_call import Dispatch, Scratch
+from vkbackend.framework.kernels.conv import implicit_gemm
+from vkbackend.framework.kernels.conv.problem import Call
+from vkbackend.framework.kernels.conv.window import Window
+from vkbackend.framework.kernels.gemm.tiles import (
+    PROCESSORS,
+    REGISTER_TILES,
+    UNIT_TILES,
+    UNITS,
+    Cut,
+    Sizes,
+    cuts,
+)
+from vkbackend.framework.kernels.tensor_cores import convolution_mode
+from vkbackend.shader import compiler
+
+Options = dict[str, Any]
+PASSES = ("forward", "input_vjp", "weight_vjp")
+
+# Strides that divide nothing, more padding than a window, gaps, pixels no window sees.
+CONVOLUTIONS: list[Convolved] = [
+    ((1, 1, 1, 1), (1, 1, 1, 1), {}),
+    ((2, 16, 12, 12), (64, 16, 3, 3), {"padding": 1}),
+    ((1, 3, 11, 13), (2, 3, 5, 2), {"stride": (2, 3), "padding": (2, 0)}),
+    ((2, 6, 7, 7), (9, 6, 3, 3), {"stride": 2, "padding": 3}),
+    ((2, 5, 8, 9), (40, 5, 1, 1), {"stride": 2}),
+    ((3, 3, 20, 20), (70, 3, 7, 7), {"stride": 2, "padding": 3}),
+    ((2, 4, 10, 10), (6, 4, 3, 3), {"dilation": (1, 3), "stride": (2, 1)}),
+    ((1, 3, 9, 9), (4, 3, 2, 2), {"stride": 3, "dilation": 2}),
+    ((2, 3, 6, 5), (3, 3, 2, 4), {"padding": "same"}),
+]
+CORE = [CONVOLUTIONS[k] for k in (1, 2, 7)]
+# Larger tiles differ from these in numbers only, and compile for 10 s on lavapipe.
+CUTS = [Cut(REGISTER_TILES[2], 2), Cut(REGISTER_TILES[3], 1), Cut(REGISTER_TILES[3], 5)]
+CUTS += [Cut(REGISTER_TILES[7], parts) for parts in (1, 3)]
+
+
+@pytest.fixture
+def taken(
+    device: vkbackend.Device, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[dict[str, list[str]]]:
+    """Let convolutions be products on any device; yield their kernels, by pass."""
+    skip_where_it_crashes(device.info)
+    monkeypatch.setattr(implicit_gemm, "OTHER_OPERATIONS_A_MICROSECOND", (1e-9,) * 3)
+    yield from on_any_device(monkeypatch, implicit_gemm, *PASSES)
+
+
+def count(taken: dict[str, list[str]], kernel: str) -> int:
+    """Return how often a kernel was run."""
+    return sum(kernels.count(kernel) for kernels in taken.values())
+
+
+@pytest.mark.filterwarnings("ignore:Using padding='same'")
+@pytest.mark.parametrize(
+    ("x", "weight", "options", "bias"),
+    [
+        pytest.param(
+            *row,
+            bias,
+            id=name_of(row) + ("-bias" if bias else ""),
+            marks=[pytest.mark.core] if bias and row in CORE else [],
+        )
+        for number, row in enumerate(CONVOLUTIONS)
+        for bias in ([False, True] if number == 1 else [row in CORE])
+    ],
+)
+def test_result_and_gradients(
+    gpu: GpuDevice,
+    taken: dict[str, list[str]],
+    x: tuple[int, ...],
+    weight: tuple[int, ...],
+    options: Options,
+    bias: bool,
+) -> None:
+    check(gpu, (x, weight, (weight[0],))[: 2 + bias], options)
+    gaps = options.get("stride") == 3 and options.get("dilation") == 2
+    assert count(taken, "matmul/gemm_simt") == (2 if gaps else 3)
+
+
+@pytest.mark.parametrize(
+    "cut",
+    [*CUTS[:-1], pytest.param(CUTS[-1], marks=pytest.mark.core)],
+    ids=lambda cut: cut.name,
+)
+def test_every_cut(
+    gpu: GpuDevice,
+    taken: dict[str, list[str]],
+    cut: Cut,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(implicit_gemm, "_choice", lambda *_, **__: cut)
+    x, weight, options = CONVOLUTIONS[1]
+    check(gpu, (x, weight), options)
+    assert count(taken, "reduce/reduce") == (2 if cut.parts > 1 else 0)
+    assert count(taken, "conv/wgrad_reduce") == 1
+
+
+@pytest.mark.core
+def test_results_go_on_into_what_follows(
+    gpu: GpuDevice, taken: dict[str, list[str]]
+) -> None:
+    """Bias and activation are an epilogue, also where a tile has several images."""
+    rng = np.random.default_rng(0)
+    shapes = ((3, 4, 6, 6), (7, 4, 3, 3), (7,), (3, 7, 6, 6))
+    arrays = [rng.uniform(-1, 1, shape).astype(np.float32) for shape in shapes]
+    x, weight, bias, other = (fw.tensor(each, "float32", gpu) for each in arrays)
+    got = ops.relu(ops.conv2d(x, weight, bias, padding=1) + other).numpy()
+    sources = [text for plan in gpu.plans.values() for text in plan.sources.values()]
+    assert any("void epilogue(" in text and "PATCHES" in text for text in sources)
+    images, filters, each, more = (torch.from_numpy(array) for array in arrays)
+    want = F.relu(F.conv2d(images, filters, each, padding=1) + more)
+    assert relative_error(got, want.numpy().astype(np.float64)) < 1e-6
+    assert count(taken, "matmul/gemm_simt") == 1
+
+
+def dispatched(name: str, call: Call) -> list[Dispatch] | None:
+    """Return what a pass of a convolution is run with."""
+    found: list[Dispatch] | None = getattr(implicit_gemm, name)(call)
+    return found
+
+
+SIDE = st.integers(1, 9)
+EXTRA = st.tuples(st.integers(-1, 1), st.integers(-1, 1))
+BOTH = st.tuples(st.integers(1, 4), st.integers(1, 4))
+
+
+@given(
+    st.integers(1, 5),
+    st.integers(1, 40),
+    st.tuples(SIDE, SIDE),
+    st.integers(1, 200),
+    st.builds(Window, BOTH, BOTH, st.tuples(SIDE, SIDE), BOTH, extra=EXTRA),
+    st.sampled_from([float32, float16]),
+    st.sampled_from(PASSES),
+)
+def test_no_load_leaves_the_copies(
+    discrete: vkbackend.DeviceInfo,
+    images: int,
+    channels: int,
+    size: tuple[int, int],
+    filters: int,
+    window: Window,
+    dtype: DType,
+    name: str,
+) -> None:
+    assume(min(window.output(*size)) >= 1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(implicit_gemm, "OTHER_OPERATIONS_A_MICROSECOND", (1e-9,) * 3)
+        patch.setattr(implicit_gemm, "_geometries", set())
+        x = (images, channels, *size)
+        found = dispatched(name, call_of(discrete, x, filters, window, dtype))
+    if found is None:
+        assert name == "input_vjp"
+        assert any(a > 1 and b > 1 for a, b in zip(window.stride, window.dilation))
+        return
+    kernel = "matmul/gemm_simt" if dtype is float32 else "matmul/gemm_coopmat"
+    product = next(row for row in found if row.kernel == kernel)
+    push: dict[str, Any] = dict(product.push)
+    sizes: dict[str, int] = {name: int(x) for name, x in product.constants.items()}
+    left, right = push["a"], push["b"]
+    assert isinstance(left, Scratch)
+    assert isinstance(right, Scratch)
+    width = 16 // dtype.itemsize
+    # Lines of the left operand along the depth, or across it.
+    step = sizes.get("BLOCK_K", 16)
+    assert push["k"] % step == push["total"] % step == 0
+    rows = push["last_row"] + sizes["BLOCK_M"]
+    assert rows >= max(push["m"], sizes["BLOCK_M"])
+    lines, line = (rows, push["total"]) if sizes["A_ALONG_K"] else (push["total"], rows)
+    assert left.size == 16 * lines * push["a_stride"]
+    assert push["a_stride"] == line // width
+    # The last tap of the last place, as place_at and tap_at of
+    # conv/igemm_addressing.glsl say.
+    last = push["b_stride"] - 1
+    image, rest = divmod(last, sizes["PLANE"])
+    y, x_ = divmod(rest, sizes["ACROSS"])
+    tap_y, tap_x = divmod(sizes["TAPS"] - 1, sizes["TAPS_ACROSS"])
+    end = image * sizes["IMAGE"] + y * sizes["LINE"] + x_ * sizes["PLACE"]
+    end += tap_y * sizes["TAP_LINE"] + tap_x * sizes["TAP"] + sizes["CHANNEL_VECTORS"]
+    assert 16 * end == right.size
+
+
+WINDOW = Window((3, 3), (1, 1), (1, 1), (1, 1))
+FIRST = Window((7, 7), (2, 2), (3, 3), (1, 1))
+
+
+@pytest.mark.parametrize("dtype", [float32, float16, bfloat16])
+@pytest.mark.parametrize("name", PASSES)
+def test_large_convolutions_fill_a_device(
+    discrete: vkbackend.DeviceInfo, name: str, dtype: DType
+) -> None:
+    for x, filters, window in (
+        ((64, 3, 224, 224), 64, FIRST),
+        ((64, 64, 56, 56), 64, WINDOW),
+        ((64, 512, 7, 7), 512, WINDOW),
+    ):
+        found = dispatched(name, call_of(discrete, x, filters, window, dtype))
+        assert found is not None
+        product = next(row for row in found if row.kernel.startswith("matmul/"))
+        assert math.prod(product.grid) >= 0.7 * PROCESSORS
+
+
+def test_what_is_left_to_other_kernels(
+    discrete: vkbackend.DeviceInfo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = (32, 128, 28, 28)
+    software = dataclasses.replace(discrete, kind="software")
+    small = dataclasses.replace(discrete, max_shared_memory=2048)
+    call = call_of(discrete, x, 128, WINDOW)
+    others = [
+        call._replace(gpu=software),
+        call._replace(gpu=small),
+        call_of(discrete, x, 128, WINDOW, float64),
+        call_of(discrete, (0, *x[1:]), 128, WINDOW),
+        # One channel and few pixels: copies take longer than they save.
+        call_of(discrete, (1, 1, 28, 28), 8, WINDOW),
+    ]
+    for name in PASSES:
+        assert dispatched(name, call) is not None
+        assert [dispatched(name, other) for other in others] == [None] * len(others)
+    monkeypatch.setattr(implicit_gemm, "MAX_GEOMETRIES", len(implicit_gemm._geometries))
+    assert dispatched("forward", call) is not None
+    new = call_of(discrete, (32, 128, 28, 27), 128, WINDOW)
+    assert dispatched("forward", new) is None
+
+
+def test_a_step_lies_in_shared_memory_at_a_time(
+    discrete: vkbackend.DeviceInfo,
+) -> None:
+    call = call_of(discrete, (1, 128, 16, 16), 128, WINDOW, float16)
+    products = cuts(discrete, UNITS, Sizes(128, 256, 1152))
+    assert {cut.tile.stages for cut in products} == {1, 2}
+    for name in PASSES:
+        found = getattr(implicit_gemm, f"{name.removesuffix('_vjp')}_cuts")(call)
+        assert {cut.tile.stages for cut in found.values()} == {1}
+
+
+@pytest.mark.parametrize("options", [{}, {"BIAS": "1"}, {"OUT_ACC": "1"}])
+@pytest.mark.parametrize("dtype", ["FLOAT16", "BFLOAT16"])
+def test_kernels_on_matrix_units_are_valid(dtype: str, options: dict[str, str]) -> None:
+    source, _ = compiler.load_kernel_source("matmul/gemm_coopmat")
+    defines = {"DTYPE": f"DTYPE_{dtype}", "PATCHES": "1", "WIDE_STORES": "1", **options}
+    if dtype == "FLOAT16":
+        defines["DEVICE_ROUNDING"] = "1"
+    words = compiler.compile_glsl(source, name="cooperative.comp", defines=defines)
+    assert compiler.validate_spirv(words) is None
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("cut", [Cut(t, p) for t in UNIT_TILES for p in (1, 3)])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_on_matrix_units(
+    gpu: GpuDevice,
+    taken: dict[str, list[str]],
+    dtype: str,
+    cut: Cut,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if convolution_mode(gpu, DTYPES[dtype]) != UNITS:
+        pytest.skip("the device has no such matrix units, or they failed their test")
+    for wide in (False, True):
+        chosen = cut._replace(wide=wide)
+        monkeypatch.setattr(implicit_gemm, "_choice", lambda *_, c=chosen, **__: c)
+        forget_plans()
+        for x, weight, options in (CONVOLUTIONS[1], CONVOLUTIONS[3], CONVOLUTIONS[5]):
+            bound = 3e-4 if dtype == "float16" else 2.4e-3
+            shapes = (x, weight, (weight[0],))[: 2 + (cut.parts == 1 and not wide)]
+            check(gpu, shapes, options, dtype, bound)
+    assert count(taken, "matmul/gemm_coopmat")

@@ -1,0 +1,176 @@
+"""Products of few rows or columns with a matrix, in every layout and dtype."""
+
+import dataclasses
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+import vkbackend
+import vkbackend.framework as fw
+from tests.framework.ops.large import as_discrete, operands, relative_error
+from tests.hardware import skip_where_it_crashes
+from vkbackend.framework.base.device import Device
+from vkbackend.framework.base.dtype import float32
+from vkbackend.framework.base.shape import Layout
+from vkbackend.framework.ir.kernel_call import Placed
+from vkbackend.framework.kernels.gemm import gemv as module
+from vkbackend.framework.kernels.gemm.gemv import few_rows
+from vkbackend.framework.ops.matmul import int_mm, matmul
+
+Sizes = tuple[int, int, int, int]
+
+# batch, m, n, k
+SIZES = [
+    (1, 1, 256, 64),
+    (2, 3, 200, 96),
+    (1, 8, 1000, 1024),
+    (2, 200, 3, 64),
+    (1, 1024, 1, 256),
+    (3, 1, 16, 2048),
+]
+
+
+def narrow_sizes(rows: int) -> pytest.MarkDecorator:
+    """Give products of few rows that share two kernels: of `rows` rows, and of one.
+
+    Of shorter elements a vector has more, each of which is unrolled for each row.
+    """
+    few = [
+        (1, 1, 256, 64),
+        (2, rows, 208, 96),
+        (1, rows, 1008, 512),
+        (2, 208, rows, 64),
+        (1, 1024, 1, 256),
+        (3, 1, 16, 2048),
+    ]
+    more = [(2, 3, 208, 96), (1, 8, 1008, 1024), (2, 208, 5, 64)]
+    return pytest.mark.parametrize(
+        "sizes", [few, pytest.param(more, marks=pytest.mark.gpu)], ids=["few", "more"]
+    )
+
+
+# The matrix across beside rows in vectors, and along the depth beside others.
+narrow_turned = pytest.mark.parametrize(
+    "turned",
+    [
+        "",
+        "ab",
+        pytest.param("a", marks=pytest.mark.gpu),
+        pytest.param("b", marks=pytest.mark.gpu),
+    ],
+)
+BOUNDS = {"float16": 4e-4, "bfloat16": 3e-3}
+
+
+@pytest.fixture
+def kernels(
+    device: vkbackend.Device, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[list[str]]:
+    skip_where_it_crashes(device.info)
+    monkeypatch.setattr(module, "SMALLEST", 1)
+    monkeypatch.setattr(module, "MIN_PART", 32)
+    for kernels in as_discrete(monkeypatch, "few_rows", few_rows):
+        monkeypatch.setattr(int_mm, "few_rows", matmul.few_rows)
+        yield kernels
+
+
+def mirrored(sizes: Sizes, turned: str) -> str:
+    """Return what is turned of a product of few columns for the kernel of few rows."""
+    if sizes[1] < sizes[2]:
+        return turned
+    return {"": "ab", "ab": ""}.get(turned, turned)
+
+
+def check(
+    gpu: Device,
+    kernels: list[str],
+    sizes: list[Sizes],
+    turned: str,
+    dtype: str,
+    bound: float,
+) -> None:
+    """Compute products of sizes that share kernels, which take long to compile."""
+    for each in sizes:
+        kernels.clear()
+        a, b, want = operands(gpu, each, mirrored(each, turned), dtype)
+        assert relative_error((a @ b).numpy(), want) < bound
+        assert kernels[0] == "matmul/gemv"
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("turned", ["", "a", "b", "ab"])
+def test_against_numpy(gpu: Device, kernels: list[str], turned: str) -> None:
+    check(gpu, kernels, SIZES, turned, "float32", 1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("turned", [False, True])
+def test_the_order_of_sums_is_the_same_wherever_they_begin(
+    gpu: Device, kernels: list[str], dtype: str, turned: bool
+) -> None:
+    """A matrix that begins within a vector is packed."""
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=(2, 3, 64)).astype("f4")
+    matrix = rng.normal(size=(2, 64, 64)).astype("f4")
+
+    def found(start: int) -> bytes:
+        flat = np.concatenate([np.zeros(start, "f4"), matrix.ravel()])
+        given = fw.tensor(flat, dtype, gpu)[start:].reshape(matrix.shape)
+        kernels.clear()
+        out = fw.tensor(x, dtype, gpu) @ (given.mT if turned else given)
+        answer = out.numpy().tobytes()
+        packing = ["matmul/pack"] if start else []
+        assert kernels[: len(packing) + 1] == [*packing, "matmul/gemv"]
+        return answer
+
+    expected = found(0)
+    assert found(1) == found(2) == expected
+
+
+@pytest.mark.parametrize("dtype", BOUNDS)
+@narrow_sizes(3)
+@narrow_turned
+def test_16_bit_floats(
+    gpu: Device, kernels: list[str], dtype: str, sizes: list[Sizes], turned: str
+) -> None:
+    check(gpu, kernels, sizes, turned, dtype, BOUNDS[dtype])
+
+
+@narrow_sizes(2)
+@narrow_turned
+def test_int8(gpu: Device, kernels: list[str], sizes: list[Sizes], turned: str) -> None:
+    """With sums in int32, and of int8 that wrap."""
+    for each in sizes:
+        kernels.clear()
+        rng = np.random.default_rng(sum(each))
+        batch, m, n, k = each
+        shapes = {"a": (batch, m, k), "b": (batch, k, n)}
+        x, y = (
+            rng.integers(-128, 128, shape).astype(np.int8) for shape in shapes.values()
+        )
+        a, b = (
+            fw.tensor(np.ascontiguousarray(part.swapaxes(1, 2)), None, gpu).mT
+            if name in mirrored(each, turned)
+            else fw.tensor(part, None, gpu)
+            for name, part in (("a", x), ("b", y))
+        )
+        want = x.astype(np.int32) @ y.astype(np.int32)
+        np.testing.assert_array_equal(fw.int_mm(a, b).numpy(), want)
+        np.testing.assert_array_equal((a @ b).numpy(), want.astype(np.int8))
+        assert kernels[0] == "matmul/gemv"
+
+
+def test_what_is_left_to_other_kernels(device: vkbackend.Device) -> None:
+    discrete = dataclasses.replace(device.info, kind="discrete")
+    software = dataclasses.replace(device.info, kind="software")
+
+    def placed(*shape: int) -> Placed:
+        return Placed(shape, float32, Layout.contiguous(shape))
+
+    row, matrix = placed(1, 1, 512), placed(1, 512, 512)
+    assert few_rows(discrete, row, matrix, float32) is not None
+    assert few_rows(software, row, matrix, float32) is None
+    assert few_rows(discrete, matrix, matrix, float32) is None
+    assert few_rows(discrete, row, placed(1, 512, 510), float32) is None
+    assert few_rows(discrete, placed(1, 1, 32), placed(1, 32, 512), float32) is None

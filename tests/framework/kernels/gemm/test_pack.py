@@ -1,0 +1,491 @@
+"""Operands in vectors: what is read where it is, and what is copied first."""
+
+import dataclasses
+import itertools
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+
+import vkbackend.framework as fw
+from tests.framework.ops.large import operands, relative_error
+from tests.hardware import skip_where_it_crashes
+from tests.kernel_run import division, linear, run
+from vkbackend import Device, DeviceInfo
+from vkbackend.framework.base.device import GpuDevice
+from vkbackend.framework.base.dtype import DTYPES, float16
+from vkbackend.framework.base.shape import Layout
+from vkbackend.framework.ir.kernel_call import Dispatch, Placed, Scratch
+from vkbackend.framework.kernels.gemm import select
+from vkbackend.framework.kernels.gemm.pack import PAIR_BLOCK, Side, vectors
+from vkbackend.framework.kernels.gemm.select import large_product
+from vkbackend.framework.kernels.gemm.tiles import (
+    PLAIN,
+    REGISTER_TILES,
+    UNITS,
+    Cut,
+    Tile,
+)
+from vkbackend.framework.ops.matmul import matmul
+
+
+def side(*shape: int, strides: tuple[int, ...] = (), offset: int = 0) -> Side:
+    layout = Layout(shape, strides or Layout.contiguous(shape).strides, offset)
+    return Side("a", Placed(shape, float16, layout), 1, 2)
+
+
+def test_what_fits_is_read_in_place() -> None:
+    found = vectors(side(2, 128, 64), 8, 128, 64)
+    assert found == ("a", True, 8, 1024, 128, ())
+    turned = side(2, 128, 64, strides=(8192, 1, 128))
+    assert vectors(turned, 8, 128, 64) == ("a", False, 16, 1024, 128, ())
+    repeated = side(2, 128, 64, strides=(0, 64, 1))
+    assert vectors(repeated, 8, 64, 64).batch == 0
+
+
+@pytest.mark.parametrize(
+    "x",
+    [
+        side(2, 128, 60),
+        side(2, 100, 64),
+        side(2, 128, 64, strides=(8192, 65, 1)),
+        side(2, 128, 64, strides=(8193, 64, 1)),
+        side(2, 128, 64, strides=(8192, 64, 1), offset=4),
+        side(2, 128, 64, strides=(16384, 128, 2)),
+        side(2, 132, 64, strides=(8448, 1, 132)),
+    ],
+)
+def test_what_does_not_fit_is_packed(x: Side) -> None:
+    found = vectors(x, 8, 128, 64)
+    assert isinstance(found.memory, Scratch)
+    assert found.memory.size == 2 * found.padded * 64 * 2
+    assert found.padded % 8 == 0 or found.along_k
+    assert found.last(128) >= 0
+    (dispatch,) = found.packing
+    assert dispatch.grid[2] == 2
+
+
+def test_what_a_batch_repeats_is_packed_once() -> None:
+    found = vectors(side(7, 100, 60, strides=(0, 60, 1)), 8, 128, 64)
+    assert isinstance(found.memory, Scratch)
+    assert found.memory.size == 128 * 64 * 2
+    assert (found.batch, found.packing[0].grid[2]) == (0, 1)
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("along_k", [1, 0])
+@pytest.mark.parametrize("split", [True, False])
+def test_kernel(device: Device, along_k: int, split: bool) -> None:
+    x = np.random.default_rng(0).standard_normal((3, 37, 50)).astype(np.float32)
+    x[0, 0, :2] = np.inf, 1e-30
+    width = 8 if split else 4
+    lines, elements = 64, 64
+    arguments = {
+        "x": x,
+        **dict(zip(("lines", "elements", "line_stride"), (37, 50, 50), strict=True)),
+        **{"element_stride": 1, "batch_stride": 37 * 50, "padded_lines": lines},
+        "padded_vectors": elements // width,
+        **division("inner", elements // width),
+    }
+    words = np.uint16 if split else np.float32
+    size = (3, lines * elements * (2 if split else 1))
+    grid = linear(-(-lines * elements // width // 64), 3)
+    (packed,) = run(
+        device,
+        "matmul/pack",
+        grid,
+        {"vectors": (size, words)},
+        {"LOCAL_X": 64, "ALONG_K": along_k},
+        arguments,
+        defines={"SPLIT": "1"} if split else {},
+    )
+    want = np.zeros((3, lines, elements), np.float32)
+    want[:, :37, :50] = x
+    if not split:
+        np.testing.assert_array_equal(packed.reshape(want.shape), want)
+        return
+    values = (packed.astype(np.uint32) << 16).view(np.float32)
+    if along_k:
+        blocks = values.reshape(3, lines, -1, 2, PAIR_BLOCK)
+        high, low = (blocks[:, :, :, part].reshape(want.shape) for part in (0, 1))
+    else:
+        blocks = values.reshape(3, -1, 2, PAIR_BLOCK, elements)
+        high, low = (blocks[:, :, part].reshape(want.shape) for part in (0, 1))
+    np.testing.assert_allclose(high + low, want, rtol=2**-16)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "float16", "float32"])
+@pytest.mark.parametrize("along_k", [True, False])
+@pytest.mark.parametrize("offset", [0, 1, 2, 7])
+def test_wide_loads(gpu: GpuDevice, dtype: str, along_k: bool, offset: int) -> None:
+    """Lines that start anywhere, in a batch, with a tail; nothing else is read."""
+    info = gpu.gpu.info
+    skip_where_it_crashes(info)
+    kind = DTYPES[dtype]
+    shape, line = (3, 37, 50), 53
+    count = offset + 2 * 37 * line + 36 * line + 50
+    rng = np.random.default_rng(offset)
+    data = rng.integers(-100, 100, count).astype(kind.numpy)
+    layout = Layout(shape, (37 * line, line, 1), offset)
+    x = Placed(shape, kind, layout)
+    width = 16 // kind.itemsize
+    turned = Side("x", x, 1, 2) if along_k else Side("x", x, 2, 1)
+    depth = 64 if along_k else 48
+    found = vectors(turned, width, 64, depth, wide=True)
+    (dispatch,) = found.packing
+    assert dispatch.defines["WIDE_LOADS"] == "1"
+    lines, elements = (64, 64) if along_k else (48, 64)
+    held = gpu.gpu.allocate(data.nbytes)
+    gpu.gpu.upload(data, held)
+    out = gpu.gpu.allocate(3 * lines * elements * kind.itemsize)
+    pipeline = gpu.gpu.pipeline(
+        "matmul/pack", constants=dispatch.constants, defines=dispatch.defines
+    )
+    start = held.address + offset * kind.itemsize
+    arguments = {**dispatch.push, "x": start, "vectors": out}
+    batch = gpu.gpu.batch()
+    batch.dispatch(pipeline, dispatch.grid, arguments, [held], [out])
+    batch.submit()
+    packed = np.frombuffer(gpu.gpu.read(out), kind.numpy).reshape(3, lines, elements)
+    want = np.zeros((3, lines, elements), kind.numpy)
+    want[:, :37, :50] = np.lib.stride_tricks.as_strided(
+        data[offset:], shape, [kind.itemsize * step for step in layout.strides]
+    )
+    np.testing.assert_array_equal(packed, want)
+
+
+def test_what_is_not_side_by_side_is_not_read_wide() -> None:
+    steps = side(2, 128, 60, strides=(16384, 128, 2))
+    for found in (
+        vectors(steps, 8, 128, 64, wide=True),
+        vectors(side(2, 128, 60), 8, 128, 64, split=True, wide=True),
+        vectors(side(2, 60, 128, strides=(8192, 1, 64)), 8, 64, 64, along_k=True),
+    ):
+        assert "WIDE_LOADS" not in found.packing[0].defines
+
+
+@pytest.mark.parametrize(("lines", "block"), [(37, 64), (70, 64), (32, 32)])
+@pytest.mark.parametrize("offset", [0, 4])
+def test_lines_in_quads(gpu: GpuDevice, lines: int, block: int, offset: int) -> None:
+    """Bytes of lines that lie side by side, turned; nothing past the last is kept."""
+    skip_where_it_crashes(gpu.gpu.info)
+    pitch, k, depth = 72, 50, 80
+    shape = (2, lines, k)
+    layout = Layout(shape, (k * pitch, 1, pitch), offset)
+    rng = np.random.default_rng(lines)
+    data = rng.integers(-100, 100, offset + 2 * k * pitch).astype(np.int8)
+    x = Placed(shape, DTYPES["int8"], layout)
+    found = vectors(Side("x", x, 1, 2), 16, block, depth, along_k=True)
+    (dispatch,) = found.packing
+    assert dispatch.defines["QUADS"] == "1"
+    padded = max(lines, block)
+    held = gpu.gpu.allocate(data.nbytes)
+    gpu.gpu.upload(data, held)
+    out = gpu.gpu.allocate(2 * padded * depth)
+    pipeline = gpu.gpu.pipeline(
+        "matmul/pack", constants=dispatch.constants, defines=dispatch.defines
+    )
+    arguments = {**dispatch.push, "x": held.address + offset, "vectors": out}
+    batch = gpu.gpu.batch()
+    batch.dispatch(pipeline, dispatch.grid, arguments, [held], [out])
+    batch.submit()
+    packed = np.frombuffer(gpu.gpu.read(out), np.int8).reshape(2, padded, depth)
+    want = np.lib.stride_tricks.as_strided(data[offset:], shape, layout.strides)
+    np.testing.assert_array_equal(packed[:, :lines, :k], want)
+    assert not packed[:, :lines, k:].any()
+
+
+def test_what_lies_off_words_is_turned_byte_by_byte() -> None:
+    for strides in ((6000, 1, 50), (6001, 1, 60), (6000, 2, 60)):
+        x = Placed((2, 50, 100), DTYPES["int8"], Layout((2, 50, 100), strides, 0))
+        found = vectors(Side("x", x, 1, 2), 16, 64, 128, along_k=True)
+        assert "QUADS" not in found.packing[0].defines
+
+
+@pytest.fixture
+def emulated(
+    gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[list[Dispatch]]:
+    """Let products use matrix units that shaders emulate; yield what is dispatched."""
+    skip_where_it_crashes(gpu.gpu.info)
+    discrete = dataclasses.replace(
+        gpu.gpu.info,
+        kind="discrete",
+        subgroup_size=32,
+        max_workgroup_invocations=1024,
+        # 128 invocations pass elements of emulated matrices through this much.
+        max_shared_memory=gpu.gpu.info.max_shared_memory - 128 * 16 * 4,
+    )
+    found: list[Dispatch] = []
+    defines = {"EMULATED": "1", "BITS_OF_16": "1"}
+
+    def rule(_: DeviceInfo, a: Placed, b: Placed, __: str) -> list[Dispatch]:
+        dispatches = large_product(discrete, a, b, UNITS)
+        assert dispatches is not None
+        found[:] = [
+            dataclasses.replace(each, defines={**each.defines, **defines})
+            if each.kernel == "matmul/gemm_coopmat"
+            else each
+            for each in dispatches
+        ]
+        return found
+
+    monkeypatch.setattr(matmul, "large_product", rule)
+    monkeypatch.setattr(select, "SMALLEST", 1)
+    monkeypatch.setattr(select, "PACKED_SMALLEST", 1)
+    gpu.plans.clear()
+    yield found
+    fw.eval()
+    gpu.plans.clear()
+
+
+ODD_SIZES = {
+    "whole": (1, 64, 64, 128),
+    "odd": (2, 70, 91, 97),
+    "odd columns": (1, 65, 71, 200),
+    "whole columns": (1, 64, 72, 130),
+    "few rows": (2, 20, 91, 97),
+    "one step": (1, 70, 91, 60),
+}
+
+
+# Each is another kernel, which software compiles for a second, but that "odd columns"
+# have those of "odd". The rest are combinations of what is in these.
+ON_SOFTWARE = {
+    *(("odd", turned, "float16") for turned in ("", "a", "b", "ab")),
+    *(("odd columns", turned, "float16") for turned in ("", "a", "b", "ab")),
+    *(("odd", turned, "bfloat16") for turned in ("", "ab")),
+    *(("whole columns", turned, "float16") for turned in ("", "a")),
+    *(("whole", turned, "float16") for turned in ("a", "b")),
+    ("few rows", "ab", "float16"),
+    ("one step", "", "float16"),
+    ("one step", "ab", "bfloat16"),
+}
+
+
+@pytest.mark.parametrize(
+    ("sizes", "turned", "dtype"),
+    [
+        pytest.param(*each, marks=() if each in ON_SOFTWARE else pytest.mark.gpu)
+        for each in itertools.product(
+            ODD_SIZES, ("", "a", "b", "ab"), ("float16", "bfloat16")
+        )
+    ],
+)
+def test_sizes_that_are_not_of_vectors(
+    gpu: GpuDevice, emulated: list[Dispatch], dtype: str, turned: str, sizes: str
+) -> None:
+    a, b, want = operands(gpu, ODD_SIZES[sizes], turned, dtype)
+    bound = 3e-4 if dtype == "float16" else 2.4e-3  # of rounding the result
+    assert relative_error((a @ b).numpy(), want) < bound
+    packs = sizes in ("few rows", "one step")
+    assert [each.kernel for each in emulated[:-1]] == ["matmul/pack"] * 2 * packs
+    product = emulated[-1]
+    if sizes in ("odd", "whole columns"):
+        assert product.constants["ANYWHERE"] == 1
+    touches = product.constants["ANYWHERE"] == 0 and not packs
+    assert (product.constants["TOUCHES"] > 0) == touches
+
+
+@pytest.mark.parametrize("turned", ["", "a", "b", "ab"])
+def test_larger_tiles_of_sizes_that_are_not_of_vectors(
+    gpu: GpuDevice,
+    emulated: list[Dispatch],
+    turned: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Where there are more of the smaller ones than processors."""
+    monkeypatch.setattr(select, "PROCESSORS", 8)
+    a, b, want = operands(gpu, ODD_SIZES["odd"], turned, "float16")
+    assert relative_error((a @ b).numpy(), want) < 3e-4
+    (product,) = emulated
+    assert product.constants["ANYWHERE"] == 1
+    assert product.constants["BLOCK_M"] == 64
+
+
+def test_views_that_start_anywhere(gpu: GpuDevice, emulated: list[Dispatch]) -> None:
+    a, b, _ = operands(gpu, (2, 70, 150, 140), "b", "float16")
+    for i in range(1, 8):
+        left, right = a[:, i % 3 :, i:], b[1:, i:, i : i + 80]
+        got = (left @ right).numpy()
+        assert emulated[-1].constants["ANYWHERE"] == 1
+        exact = left.numpy().astype(np.float64) @ right.numpy().astype(np.float64)
+        assert relative_error(got, exact) < 3e-4
+
+
+def test_a_first_step_takes_nothing_from_before(
+    gpu: GpuDevice, emulated: list[Dispatch]
+) -> None:
+    x = np.ones((80, 101), np.float32)
+    x[:, 0] = x[:, -1] = np.nan  # beside each line
+    a, b = (fw.tensor(x, "float16", gpu)[:, 1:-1] for _ in range(2))
+    assert (a @ b.mT).numpy().tolist() == [[99.0] * 80] * 80
+    assert emulated[-1].constants["ANYWHERE"] == 1
+
+
+@pytest.mark.parametrize(
+    ("sizes", "turned", "parts"),
+    [
+        ((1, 64, 64, 160), "", 1),
+        ((1, 64, 64, 32), "ab", 1),
+        ((1, 64, 64, 200), "a", 2),
+        ((1, 65, 71, 181), "b", 1),
+        ((1, 65, 71, 200), "a", 1),
+    ],
+)
+def test_steps_in_two_stages(
+    gpu: GpuDevice,
+    emulated: list[Dispatch],
+    monkeypatch: pytest.MonkeyPatch,
+    sizes: tuple[int, int, int, int],
+    turned: str,
+    parts: int,
+) -> None:
+    """Steps are odd or even in number, or one; the first leaves out what is missing."""
+    tile = Tile(32, 64, 32, 16, 32, 1.0, (1.0,), stages=2)
+    monkeypatch.setattr(select, "cuts", lambda *_, **__: [Cut(tile, parts, True)])
+    monkeypatch.setattr(select, "ANYWHERE_TILES", [tile._replace(anywhere=True)])
+    a, b, want = operands(gpu, sizes, turned, "float16")
+    assert relative_error((a @ b).numpy(), want) < 3e-4
+    product = next(each for each in emulated if each.kernel == "matmul/gemm_coopmat")
+    assert product.constants["STAGES"] == 2
+    assert product.constants["ANYWHERE"] == (sizes[1] == 65)
+
+
+Force = Callable[[Cut | None], list[Dispatch]]
+
+
+@pytest.fixture
+def forced(gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch) -> Iterator[Force]:
+    """Let float32 products be cut in one way; what is called yields the dispatches."""
+    skip_where_it_crashes(gpu.gpu.info)
+    monkeypatch.setattr(select, "SMALLEST", 1)
+
+    def force(cut: Cut | None) -> list[Dispatch]:
+        found: list[Dispatch] = []
+
+        def rule(info: DeviceInfo, a: Placed, b: Placed, _: str) -> list[Dispatch]:
+            discrete = dataclasses.replace(info, kind="discrete")
+            dispatches = large_product(discrete, a, b, PLAIN, cut)
+            assert dispatches is not None
+            found[:] = dispatches
+            return found
+
+        monkeypatch.setattr(matmul, "large_product", rule)
+        gpu.plans.clear()
+        return found
+
+    yield force
+    fw.eval()
+    gpu.plans.clear()
+
+
+def amid_nans(gpu: GpuDevice, x: np.ndarray, turned: bool, place: int) -> fw.Tensor:
+    """Return a view of (batch, rows, columns) from among NaN, between its lines too.
+
+    Lines are of whole vectors where `place`, of which there are NaN on both sides, is.
+    """
+    lines = x.swapaxes(1, 2) if turned else x
+    batch, count, length = lines.shape
+    held = np.full((batch + 1, count + 2, length + 2 * place), np.nan, np.float32)
+    held[:batch, 1:-1, place:-place] = lines
+    view = fw.tensor(held, "float32", gpu)[:batch, 1:-1, place:-place]
+    return view.transpose(1, 2) if turned else view
+
+
+# Tiles with fewer and more invocations than a line has numbers, slices, parts; what is
+# not in these are larger kernels of the same.
+CUTS = [Cut(tile, 1) for tile in REGISTER_TILES]
+CUTS += [
+    Cut(REGISTER_TILES[7], 3),
+    Cut(REGISTER_TILES[6], 2),
+    Cut(REGISTER_TILES[2], 2),
+]
+CUTS += [Cut(REGISTER_TILES[3], 2, last=2)]
+FEW = {CUTS[1], CUTS[3], CUTS[7], CUTS[8], CUTS[9], CUTS[-1]}
+
+
+@pytest.mark.parametrize(
+    ("cut", "turned"),
+    [
+        pytest.param(
+            cut,
+            turned,
+            marks=()
+            if cut in FEW and (turned in ("", "ab") or cut == CUTS[3])
+            else pytest.mark.gpu,
+        )
+        for cut, turned in itertools.product(CUTS, ("", "a", "b", "ab"))
+    ],
+    ids=lambda value: getattr(value, "name", value),
+)
+def test_numbers_wherever_they_lie(
+    gpu: GpuDevice, forced: Force, cut: Cut, turned: str, rng: np.random.Generator
+) -> None:
+    found = forced(cut)
+    batch, m, n, k = 1 if cut.last else 2, 131, 150, 553
+    a = rng.integers(-9, 10, (batch, m, k)).astype(np.float32)
+    b = rng.integers(-9, 10, (batch, k, n)).astype(np.float32)
+    left = amid_nans(gpu, a, "a" in turned, 3)
+    right = amid_nans(gpu, b, "b" in turned, 1)
+    np.testing.assert_array_equal((left @ right).numpy(), a @ b)
+    products = [each for each in found if each.kernel == "matmul/gemm_simt"]
+    assert [each.constants["ANYWHERE"] for each in products] == [1, 1][: len(products)]
+    assert "matmul/pack" not in [each.kernel for each in found]
+    real = left.numpy()[:1].astype(np.float64) / 7
+    repeated = fw.tensor(real, "float32", gpu)[:, :, 1:].expand(batch, m, k - 1)
+    got = (repeated @ right[:1, 1:].expand(batch, k - 1, n)).numpy()
+    want = np.repeat(real[:, :, 1:] @ b[:1, 1:], batch, 0)
+    assert relative_error(got, want) < 1e-6
+
+
+@pytest.mark.parametrize("turned", ["", "ab"])
+@pytest.mark.parametrize("tile", [REGISTER_TILES[3], REGISTER_TILES[7]])
+@pytest.mark.parametrize("vectors", [False, True])
+def test_a_depth_begins_where_it_does(
+    gpu: GpuDevice, forced: Force, turned: str, tile: Tile, vectors: bool
+) -> None:
+    """Depths of all remainders; of one step, what is not of whole ones is packed."""
+    found = forced(Cut(tile, 1))
+    rng = np.random.default_rng(len(turned))
+    for k in range(20, 37, 4) if vectors else range(17, 35):
+        a = rng.integers(-9, 10, (2, 36, k)).astype(np.float32)
+        b = rng.integers(-9, 10, (2, k, 40)).astype(np.float32)
+        left, right = (
+            amid_nans(gpu, x, name in turned, 4 if vectors else k % 3 + 1)
+            for name, x in (("a", a), ("b", b))
+        )
+        np.testing.assert_array_equal((left @ right).numpy(), a @ b, err_msg=str(k))
+        (product,) = found
+        assert product.constants["ANYWHERE"] == (not vectors)
+        assert product.constants["RAGGED"] == (k % 16 != 0)
+
+
+def test_which_products_read_numbers_one_by_one(
+    discrete: DeviceInfo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def first(m: int, n: int, k: int, turned: bool = False) -> str:
+        strides = (n * k, 1, k) if turned else (n * k, n, 1)
+        a = Placed((1, m, k), DTYPES["float32"], Layout.contiguous((1, m, k)))
+        b = Placed((1, k, n), DTYPES["float32"], Layout((1, k, n), strides, 0))
+        found = large_product(discrete, a, b, PLAIN)
+        if found is None:
+            return "none"
+        product = next(each for each in found if each.kernel == "matmul/gemm_simt")
+        each = "each" if product.constants["ANYWHERE"] else "vectors"
+        return f"{found[0].kernel.split('/')[1]} {each}"
+
+    assert first(255, 255, 255) == first(255, 255, 255, True) == "gemm_simt each"
+    assert first(256, 256, 256) == first(256, 256, 256, True) == "gemm_simt vectors"
+    assert first(260, 260, 260) == first(260, 260, 260, True) == "gemm_simt vectors"
+    assert first(260, 261, 260, True) == "gemm_simt vectors"
+    assert first(257, 256, 256) == "gemm_simt vectors"
+    # Shallow, of one step, and both.
+    assert first(777, 333, 112) == "gemm_simt each"
+    assert first(777, 333, 111) == first(2004, 132, 68) == "none"
+    assert first(255, 127, 63) == "gemm_simt each"
+    assert first(1001, 1101, 15) == "none"
+    assert first(1001, 1101, 63) == "gemm_simt each"
+    monkeypatch.setattr(select, "PLAIN_ANYWHERE_MOST", 0)
+    assert first(255, 255, 255) == "none"
+    assert first(511, 511, 511) == "pack vectors"

@@ -1,0 +1,120 @@
+"""How products are cut into tiles: every tile is covered, and fits the device."""
+
+import dataclasses
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import vkbackend
+from vkbackend.framework.base.dtype import float32, float64
+from vkbackend.framework.base.errors import ShapeError
+from vkbackend.framework.ir.kernel_call import SOFTWARE_ROUNDS
+from vkbackend.framework.kernels.gemm.small import (
+    Product,
+    by_subgroup,
+    cuts_of,
+    product_dispatch,
+    tile_count,
+)
+
+NAMES = ("matmul/gemm_tiled", "matmul/gemm_subgroup")
+SIZES = st.integers(1, 300)
+
+
+@pytest.fixture(scope="module")
+def software(device: vkbackend.Device) -> vkbackend.DeviceInfo:
+    return dataclasses.replace(
+        device.info, kind="software", subgroup_shuffle=True, subgroup_size=8
+    )
+
+
+@pytest.fixture(scope="module")
+def discrete(device: vkbackend.Device) -> vkbackend.DeviceInfo:
+    return dataclasses.replace(device.info, kind="discrete")
+
+
+@pytest.mark.core
+def test_software_devices_use_subgroups(
+    software: vkbackend.DeviceInfo, discrete: vkbackend.DeviceInfo
+) -> None:
+    assert by_subgroup(software)
+    assert not by_subgroup(discrete)
+    assert not by_subgroup(dataclasses.replace(software, subgroup_shuffle=False))
+
+
+@pytest.mark.core
+@given(SIZES, SIZES, SIZES)
+def test_tiles_cover_the_result(
+    software: vkbackend.DeviceInfo,
+    discrete: vkbackend.DeviceInfo,
+    m: int,
+    n: int,
+    k: int,
+) -> None:
+    for info in (software, discrete):
+        product = Product(m, n, k, float32)
+        found = product_dispatch(info, NAMES, product, 3, {"m": m}, {})
+        x, y, z = found.grid
+        tiles = tile_count(info, product)
+        assert z == 3
+        assert tiles <= x * y < tiles + x
+        constants = found.constants
+        if info is software:
+            rows = constants["ROWS"]
+            columns = constants["COLUMNS"] * constants["LOCAL_X"]
+        else:
+            rows, columns = constants["BLOCK_M"], constants["BLOCK_N"]
+            assert constants["LOCAL_X"] <= info.max_workgroup_invocations
+        assert tiles == -(-m // int(rows)) * -(-n // int(columns))
+
+
+@pytest.mark.core
+def test_large_products_of_software_devices_have_the_largest_tiles(
+    software: vkbackend.DeviceInfo,
+) -> None:
+    for m, n, k, columns in (
+        (512, 512, 512, 8),
+        (32, 8192, 144, 8),
+        (32, 8192, 64, 4),
+        (1 << 20, 32, 8, 4),
+    ):
+        found = product_dispatch(software, NAMES, Product(m, n, k, float32), 1, {}, {})
+        assert (found.constants["ROWS"], found.constants["COLUMNS"]) == (32, columns)
+
+
+@pytest.mark.core
+def test_few_tiles_are_smaller(discrete: vkbackend.DeviceInfo) -> None:
+    for batch, block in ((1, 32), (64, 64)):
+        product = Product(64, 64, 64, float32, batch=batch)
+        found = product_dispatch(discrete, NAMES, product, batch, {}, {})
+        assert found.constants["BLOCK_M"] == block
+
+
+@pytest.mark.core
+def test_too_deep_for_a_software_device(
+    software: vkbackend.DeviceInfo, discrete: vkbackend.DeviceInfo
+) -> None:
+    product = Product(1, 1, SOFTWARE_ROUNDS + 1, float32)
+    product_dispatch(discrete, NAMES, product, 1, {}, {})
+    product_dispatch(software, NAMES, product, 1, {}, {}, depth=100)
+    with pytest.raises(
+        ShapeError, match=r"^matmul/gemm_tiled: one result would take 32769 "
+    ):
+        product_dispatch(software, NAMES, product, 1, {}, {})
+
+
+@pytest.mark.core
+@given(SIZES, SIZES)
+def test_the_usual_cut_is_one_of_those_to_choose_from(
+    software: vkbackend.DeviceInfo, discrete: vkbackend.DeviceInfo, m: int, n: int
+) -> None:
+    for info in (software, discrete):
+        for dtype in (float32, float64):
+            product = Product(m, n, 64, dtype)
+            ways = [
+                product_dispatch(info, NAMES, product, 1, {}, {}, cut=cut)
+                for cut in cuts_of(info, dtype)
+            ]
+            assert product_dispatch(info, NAMES, product, 1, {}, {}) in ways
+            assert len({tuple(sorted(row.constants.items())) for row in ways}) > 1

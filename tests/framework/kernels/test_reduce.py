@@ -1,0 +1,205 @@
+"""How reductions are cut into workgroups: nothing left out, nothing twice."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import vkbackend
+import vkbackend.framework as fw
+from vkbackend.framework import ops
+from vkbackend.framework.base.device import GpuDevice
+from vkbackend.framework.base.dtype import DTYPES, float32
+from vkbackend.framework.base.errors import ShapeError
+from vkbackend.framework.base.shape import Layout
+from vkbackend.framework.ir.kernel_call import MAX_GROUPS, Lasting, Placed
+from vkbackend.framework.kernels import shader_types
+from vkbackend.framework.kernels.reduce import (
+    MIN_CHUNK,
+    OPERATIONS,
+    Reduction,
+    group_tile,
+    group_tiles,
+    need_countable,
+    reduce_dispatches,
+    stateful,
+    sum_like,
+)
+
+SHAPES = st.lists(st.integers(1, 9), min_size=1, max_size=4).map(tuple)
+KINDS = ["software", "discrete"]
+
+
+def placed(shape: tuple[int, ...]) -> Placed:
+    return Placed(shape, float32, Layout.contiguous(shape))
+
+
+def sums() -> Reduction:
+    return sum_like("SUM", float32, float32)
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("kind", KINDS)
+@given(SHAPES, st.data())
+def test_every_output_has_its_invocations(
+    device: vkbackend.Device, kind: str, shape: tuple[int, ...], data: st.DataObject
+) -> None:
+    info = dataclasses.replace(device.info, kind=kind)
+    dims = tuple(k for k in range(len(shape)) if data.draw(st.booleans()))
+    (only,) = reduce_dispatches(info, sums(), placed(shape), dims)
+    outputs, count = only.push["outputs"], only.push["count"]
+    assert isinstance(outputs, int)
+    assert isinstance(count, int)
+    assert outputs * count == placed(shape).numel
+    per_workgroup = int(only.constants["LOCAL_X"]) // int(only.constants["GROUP"])
+    assert only.grid[0] * only.grid[1] * per_workgroup >= outputs
+    assert only.grid[2] == 1
+
+
+@pytest.mark.core
+def test_sums_of_few_columns_are_cut_too(device: vkbackend.Device) -> None:
+    """A workgroup of them has the elements of many columns."""
+    info = dataclasses.replace(device.info, kind="discrete")
+    first, second = reduce_dispatches(info, sums(), placed((2048, 128)), (0,))
+    assert (first.push["outputs"], second.push["outputs"]) == (128, 128)
+    assert first.grid[2] == second.push["count"] == 2048 * 32 // MIN_CHUNK
+    (only,) = reduce_dispatches(info, sums(), placed((128, 512)), (0,))
+    assert only.grid[2] == 1
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("kind", KINDS)
+def test_long_reductions_are_cut_and_combined(
+    device: vkbackend.Device, kind: str
+) -> None:
+    info = dataclasses.replace(device.info, kind=kind)
+    # Hardware reads the tensor four elements at a time, but not here.
+    first, second = reduce_dispatches(info, sums(), placed(((1 << 22) + 1,)), (0,))
+    chunks = first.grid[2]
+    assert 1 < chunks <= MAX_GROUPS
+    assert first.push["out_"] == second.push["x"]
+    assert (second.push["count"], second.push["outputs"]) == (chunks, 1)
+    shuffles = shader_types.shuffle_defines(info, {}, 256)
+    assert first.defines == second.defines == shuffles
+
+
+@pytest.mark.core
+def test_one_result_of_quads_takes_one_dispatch(device: vkbackend.Device) -> None:
+    info = dataclasses.replace(device.info, kind="discrete")
+    (only,) = reduce_dispatches(info, sums(), placed((1 << 22,)), (0,))
+    shuffles = shader_types.shuffle_defines(info, {}, 256)
+    assert only.defines == {"QUADS": "1", "ONCE": "1"} | shuffles
+    assert only.constants["GROUP"] == only.constants["LOCAL_X"]
+    passed, chunks = only.push["passed"], only.grid[2]
+    assert isinstance(passed, Lasting)
+    # In front of the states there is a counter, as large as one of them at most.
+    assert passed.size >= 8 + 4 * chunks
+    assert len(reduce_dispatches(info, sums(), placed((2, 1 << 22)), (1,))) == 2
+
+
+@pytest.mark.parametrize("shape", [(7, 4), (3, 1000), (2, 40_004), (5, 30), (33, 256)])
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int32"])
+def test_four_elements_at_a_time(
+    shape: tuple[int, int], dtype: str, quads: GpuDevice
+) -> None:
+    rng = np.random.default_rng(0)
+    data = rng.integers(-40, 40, shape).astype(dtype)
+    x = fw.tensor(data, device=quads)
+    np.testing.assert_array_equal(x.argmax(1).numpy(), data.argmax(1))
+    np.testing.assert_array_equal(x.amin(1).numpy(), data.min(1))
+    np.testing.assert_array_equal(x.argmin().numpy(), data.argmin())
+    np.testing.assert_array_equal(x.amax((0, 1)).numpy(), data.max())
+    wide = data.astype(np.float64)
+    for dims in (1, (0, 1)):
+        total = x.sum(dims).numpy().astype(np.float64)
+        np.testing.assert_allclose(total, wide.sum(dims), rtol=1e-3, atol=0.5)
+    if dtype == "float32":
+        found = ops.var(x, 1).numpy()
+        np.testing.assert_allclose(found, wide.var(1, ddof=1), rtol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int32"])
+def test_last_workgroup_combines_all(dtype: str, quads: GpuDevice) -> None:
+    """Anew each time that it runs, twice in one batch, and in a replay."""
+    rng = np.random.default_rng(0)
+    data = rng.integers(-40, 40, (3, 40_004)).astype(dtype)
+    rows = fw.tensor(data, device=quads)
+    whole = data.astype(np.float64).sum(1)
+
+    def found() -> list[fw.Tensor]:
+        return [call(row) for row in rows for call in (ops.sum, ops.argmax, ops.amin)]
+
+    steps = (found, found, replayed := fw.jit(found), replayed, replayed)
+    for step in steps:
+        values = [value.item() for value in step()]
+        np.testing.assert_allclose(values[::3], whole, rtol=1e-3)
+        assert values[1::3] == data.argmax(1).tolist()
+        assert values[2::3] == data.min(1).tolist()
+    if dtype == "float32":
+        np.testing.assert_allclose(ops.var(rows).item(), data.var(ddof=1), rtol=1e-5)
+        np.testing.assert_allclose(ops.mean(rows).item(), data.mean(), rtol=1e-5)
+
+
+def test_views_that_begin_within_four(quads: GpuDevice) -> None:
+    data = np.arange(1, 8 * 16 + 1, dtype=np.float32).reshape(8, 16)
+    x = fw.tensor(data, device=quads)
+    for view in (np.s_[:, 1:13], np.s_[1:, 4:12], np.s_[::2, :], np.s_[:, 3:]):
+        np.testing.assert_array_equal(x[view].sum(1).numpy(), data[view].sum(1))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("shape", [(40_000,), (2, 36_004)])
+def test_the_order_of_sums_is_the_same_wherever_they_begin(
+    dtype: str, shape: tuple[int, ...], quads: GpuDevice
+) -> None:
+    data = np.random.default_rng(3).normal(size=shape).astype("f4")
+
+    def found(start: int) -> list[bytes]:
+        flat = fw.tensor(np.concatenate([np.zeros(start), data.ravel()]), device=quads)
+        x = flat.to(DTYPES[dtype])[start:].reshape(shape)
+        answers = ops.sum(x, -1), ops.sum(x), ops.var(x, -1), ops.argmax(x, -1)
+        return [each.numpy().tobytes() for each in answers]
+
+    expected = found(0)
+    assert all(found(start) == expected for start in (1, 2, 3))
+
+
+@pytest.mark.core
+def test_states_are_passed_on(device: vkbackend.Device) -> None:
+    found = stateful("reduce/argminmax", float32, 2, {"values": "out"}, {})
+    info = dataclasses.replace(device.info, kind="software")
+    first, second = reduce_dispatches(info, found, placed((1 << 22,)), (0,))
+    assert first.push["states"] == second.push["x"]
+    assert (first.defines, second.defines) == ({"PARTIAL": "1"}, {"MERGE": "1"})
+
+
+def test_operations_have_a_number() -> None:
+    assert len(set(OPERATIONS)) == len(OPERATIONS)
+
+
+def test_what_32_bits_do_not_reach_is_refused() -> None:
+    wide = Layout((2, 2), (1 << 32, 1))
+    with pytest.raises(ShapeError) as raised:
+        need_countable("sum", Placed((2, 2), float32, wide))
+    assert str(raised.value) == (
+        "sum: shape (2, 2) has 4 elements, which reach 4294967298 places far;"
+        " devices take at most 4294967296 of each"
+    )
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("rows", [3, 1000])
+@pytest.mark.parametrize("count", [20, 100, 4096])
+def test_groups_to_choose_from(
+    device: vkbackend.Device, kind: str, rows: int, count: int
+) -> None:
+    info = dataclasses.replace(device.info, kind=kind)
+    found = group_tiles(info, rows, count)
+    usual = group_tile(info, rows, count, False)
+    assert usual in found.values()
+    assert len(found) == len(set(found.values()))
+    # Nobody sums much longer alone than is usual, which is less exact.
+    assert min(group for group, _, _ in found.values()) >= min(usual[0], count / 32)

@@ -1,0 +1,209 @@
+"""Settings of products, and the test that decides about matrix units."""
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import vkbackend.framework as fw
+from tests.framework.ops.large import with_workgroups
+from vkbackend import Verdict, config
+from vkbackend.driver.device_info import MatrixShape
+from vkbackend.errors import ShaderError
+from vkbackend.framework.autotune import autotune
+from vkbackend.framework.base.device import GpuDevice
+from vkbackend.framework.base.dtype import bfloat16, float16, float32, float64
+from vkbackend.framework.base.shape import Layout
+from vkbackend.framework.ir.kernel_call import Placed
+from vkbackend.framework.kernels import tensor_cores
+from vkbackend.framework.kernels.gemm.tiles import (
+    HALF_SUMS,
+    PAIRS,
+    PLAIN,
+    UNITS,
+    WORKGROUP,
+    WORKGROUP_TILES,
+)
+from vkbackend.framework.kernels.tensor_cores import offers, passed, product_mode
+from vkbackend.framework.ops.matmul.matmul import bmm_candidates
+
+
+@pytest.fixture(autouse=True)
+def _restored(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv(config.CACHE.name, str(tmp_path))
+    for name in ("_settings", "_modes", "_verdicts"):
+        monkeypatch.setattr(tensor_cores, name, dict(getattr(tensor_cores, name)))
+    tensor_cores._modes.clear()
+    tensor_cores._verdicts.clear()
+
+
+def test_precision_is_checked_and_kept() -> None:
+    assert fw.get_float32_matmul_precision() == "highest"
+    fw.set_float32_matmul_precision("high")
+    assert fw.get_float32_matmul_precision() == "high"
+    with pytest.raises(ValueError, match=r"^set_float32_matmul_precision: 'low' is no"):
+        fw.set_float32_matmul_precision("low")
+
+
+def test_the_host_and_other_dtypes_have_no_mode(gpu: GpuDevice) -> None:
+    assert product_mode(fw.device("cpu"), float16) == PLAIN
+    assert product_mode(gpu, float64) == PLAIN
+    assert product_mode(gpu, float32) == PLAIN
+
+
+def test_settings_choose_the_mode(
+    gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tensor_cores, "offers", lambda *_: True)
+    tried = []
+
+    def passes(device: GpuDevice, dtype: object, mode: str) -> bool:
+        tried.append(mode)
+        return mode != HALF_SUMS
+
+    monkeypatch.setattr(tensor_cores, "_passes", passes)
+    assert product_mode(gpu, float32) == PLAIN
+    assert product_mode(gpu, float16) == UNITS
+    fw.set_float32_matmul_precision("high")
+    fw.allow_float16_accumulation(True)
+    assert product_mode(gpu, float32) == PAIRS
+    # What failed its test is not used, and no test runs twice.
+    assert [product_mode(gpu, float16) for _ in range(2)] == [UNITS, UNITS]
+    assert tried == [UNITS, PAIRS, HALF_SUMS]
+
+
+def test_offers(gpu: GpuDevice) -> None:
+    shape = MatrixShape(
+        16, 16, 16, "bfloat16", "bfloat16", "float32", "float32", "subgroup", False
+    )
+    flags = {"vulkan_memory_model", "storage_16bit", "subgroup_size_control"}
+    flags |= {"full_subgroups", "cooperative_matrices", "bfloat16"}
+    flags |= {"bfloat16_cooperative_matrix", "shader_float16"}
+    info = dataclasses.replace(
+        gpu.gpu.info, cooperative_matrix=(shape,), supported=frozenset(flags)
+    )
+    assert offers(info, bfloat16, UNITS)
+    assert offers(info, float32, PAIRS)
+    assert not offers(info, float16, UNITS)
+    assert not offers(info, float16, HALF_SUMS)
+    for flag in ("bfloat16_cooperative_matrix", "vulkan_memory_model"):
+        less = dataclasses.replace(info, supported=info.supported - {flag})
+        assert not offers(less, bfloat16, UNITS)
+    wide = dataclasses.replace(shape, n=8)
+    assert not offers(
+        dataclasses.replace(info, cooperative_matrix=(wide,)), bfloat16, UNITS
+    )
+
+
+def test_wrong_or_slow_or_failing_units_are_not_trusted(
+    gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tensor_cores, "_TEST_SIZE", 64)
+    honest = tensor_cores._timed
+
+    def timed(wrong: float, seconds: float):  # type: ignore[no-untyped-def]
+        def answer(device, operands, dtype, mode):  # type: ignore[no-untyped-def]
+            out, _ = honest(device, operands, dtype, PLAIN)
+            if mode == PLAIN:
+                return out, 1.0
+            return np.where(np.arange(out.size) < 8, wrong * out, out), seconds
+
+        return answer
+
+    verdicts = []
+    for wrong, seconds in ((1.0, 1.0), (1.5, 1.0), (1.0, 2.0)):
+        monkeypatch.setattr(tensor_cores, "_timed", timed(wrong, seconds))
+        verdicts.append(tensor_cores._passes(gpu, float32, PAIRS))
+    assert verdicts == [True, False, False]
+
+    def refuses(*_: object) -> None:
+        raise ShaderError("no such matrices")
+
+    monkeypatch.setattr(tensor_cores, "_timed", refuses)
+    assert not tensor_cores._passes(gpu, float32, PAIRS)
+
+
+def test_what_passed_is_kept_and_what_failed_is_tested_again(
+    gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tensor_cores, "offers", lambda *_: True)
+    tried = []
+
+    def passes(device: GpuDevice, dtype: object, mode: str) -> bool:
+        tried.append(dtype)
+        return dtype is float16
+
+    def next_process() -> list[str]:
+        tensor_cores._modes.clear()
+        tensor_cores._verdicts.clear()
+        autotune._tables.clear()
+        return [product_mode(gpu, dtype) for dtype in (float16, bfloat16)]
+
+    monkeypatch.setattr(tensor_cores, "_passes", passes)
+    assert [next_process() for _ in range(2)] == [[UNITS, PLAIN]] * 2
+    assert tried == [float16, bfloat16, bfloat16]
+    monkeypatch.setattr(autotune, "_settings", None)
+    monkeypatch.setenv(config.AUTOTUNE.name, "0")
+    assert next_process() == [UNITS, PLAIN]
+    assert tried[3:] == [float16, bfloat16]
+
+
+def test_matrices_of_a_workgroup_are_tried_when_something_is_measured(
+    gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tensor_cores, "offers", lambda *_: True)
+    monkeypatch.setattr(autotune, "_settings", None)
+    autotune._tables.clear()
+    tried = []
+
+    def passes(device: GpuDevice, dtype: object, mode: str) -> bool:
+        tried.append((dtype, mode))
+        return dtype is float16
+
+    monkeypatch.setattr(tensor_cores, "_passes", passes)
+    autotune.autotune(False)
+    assert product_mode(gpu, float16) == UNITS
+    assert tried == [(float16, UNITS)]
+    assert not passed(gpu.gpu.info, float16, WORKGROUP)
+    autotune.autotune()
+    for _ in range(2):
+        assert product_mode(gpu, float16) == UNITS
+        assert product_mode(gpu, bfloat16) == PLAIN
+        assert product_mode(gpu, float32) == PLAIN
+    assert tried[1:] == [(float16, WORKGROUP), (bfloat16, UNITS)]
+    assert passed(gpu.gpu.info, float16, WORKGROUP)
+    assert not passed(gpu.gpu.info, bfloat16, WORKGROUP)
+    autotune._tables.clear()
+
+
+def test_candidates_are_what_passed(gpu: GpuDevice) -> None:
+    info = with_workgroups(gpu.gpu.info)
+    placed = Placed((1, 1024, 1024), float16, Layout.contiguous((1, 1024, 1024)))
+
+    def kernels(mode: str) -> list[str]:
+        """Return the kernels of the candidates on matrices of a workgroup."""
+        ways = bmm_candidates(info, placed, placed, mode)
+        found = [way() for name, way in ways.items() if name.startswith("workgroup")]
+        return [dispatches[0].kernel for dispatches in found if dispatches]
+
+    assert kernels(UNITS) == []
+    autotune.verdicts(info).keep(
+        f"matrix units float16 {WORKGROUP}", Verdict(WORKGROUP, {})
+    )
+    try:
+        assert kernels(UNITS) == ["matmul/gemm_coopmat2"] * len(WORKGROUP_TILES)
+        assert kernels(PLAIN) == kernels(HALF_SUMS) == []
+    finally:
+        autotune._tables.clear()
+
+
+@pytest.mark.gpu
+def test_this_device_passes_what_it_offers(gpu: GpuDevice) -> None:
+    for dtype in (float16, bfloat16):
+        offered = offers(gpu.gpu.info, dtype, UNITS)
+        assert product_mode(gpu, dtype) == (UNITS if offered else PLAIN)
+    # Said beforehand, so that a driver whose matrices fail is noticed.
+    for dtype in (float16, bfloat16):
+        if offers(gpu.gpu.info, dtype, WORKGROUP):
+            assert tensor_cores._passes(gpu, dtype, WORKGROUP)

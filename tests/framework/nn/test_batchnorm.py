@@ -1,0 +1,91 @@
+"""Batch normalisation layers."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import vkbackend.framework as fw
+from tests.compare import assert_close
+from tests.framework.nn.layers import compare
+from vkbackend.framework import nn
+from vkbackend.framework.base.device import Device
+from vkbackend.framework.base.errors import ShapeError
+
+
+def pair(
+    name: str, channels: int, options: dict[str, Any]
+) -> tuple[nn.Module, torch.nn.Module]:
+    ours: nn.Module = getattr(nn, name)(channels, **options)
+    theirs: torch.nn.Module = getattr(torch.nn, name)(channels, **options)
+    theirs.extra_repr = ours.extra_repr  # type: ignore[method-assign]
+    return ours, theirs
+
+
+@pytest.mark.parametrize(
+    ("name", "size"),
+    [
+        ("BatchNorm1d", (5, 3)),
+        ("BatchNorm1d", (5, 3, 7)),
+        ("BatchNorm2d", (4, 3, 2, 5)),
+    ],
+)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"eps": 0.1, "momentum": 0.3},
+        {"momentum": None},
+        {"affine": False},
+        {"track_running_stats": False},
+    ],
+)
+def test_batch_norm(
+    name: str,
+    size: tuple[int, ...],
+    options: dict[str, Any],
+    place: Device,
+    rng: np.random.Generator,
+) -> None:
+    x = rng.normal(1, 2, size).astype(np.float32)
+    ours, theirs = pair(name, 3, options)
+    compare(ours, theirs, x, place)
+    ours.eval(), theirs.eval()
+    expected = theirs(torch.tensor(x)).detach().numpy()
+    assert_close(ours(fw.tensor(x, device=place)), expected, scale=4)
+    if options.get("track_running_stats", True):
+        assert ours.state_dict()["num_batches_tracked"].tolist() == 2
+
+
+def test_the_count_of_batches_stays_on_the_host(place: Device) -> None:
+    layer = nn.BatchNorm2d(2).to(place)
+    assert not layer.num_batches_tracked.is_gpu
+    assert layer.running_mean is not None
+    assert layer.running_mean.device is place
+
+
+def test_reset() -> None:
+    layer = nn.BatchNorm1d(1)
+    fresh = {name: tensor.tolist() for name, tensor in layer.state_dict().items()}
+    assert layer.weight is not None
+    nn.init.zeros_(layer.weight)
+    layer(fw.tensor([[1.0], [5.0]]))
+    layer.reset_parameters()
+    after = {name: tensor.tolist() for name, tensor in layer.state_dict().items()}
+    assert after == fresh
+
+
+@pytest.mark.parametrize(
+    ("layer", "shape", "expected"),
+    [
+        (nn.BatchNorm2d(3), (2, 3), r"it must be \(batch, 3, height, width\)"),
+        (nn.BatchNorm2d(3), (2, 4, 5, 5), r"x is \(2, 4, 5, 5\)"),
+        (nn.BatchNorm1d(3), (2, 3, 4, 5), r"\(batch, 3\) or \(batch, 3, length\)"),
+    ],
+)
+def test_bad_shapes_are_named(
+    layer: nn.Module, shape: tuple[int, ...], expected: str
+) -> None:
+    with pytest.raises(ShapeError, match=expected):
+        layer(fw.zeros(shape))

@@ -1,0 +1,121 @@
+"""Loading by name: what fits is copied, what does not is named."""
+
+import itertools
+from typing import Any
+
+import pytest
+
+import vkbackend.framework as fw
+from tests.interruption import Interrupter
+from tests.tree import FOLDERS
+from vkbackend.framework import nn
+from vkbackend.framework.base.device import GpuDevice
+from vkbackend.framework.base.errors import DTypeError, ShapeError, StateError
+from vkbackend.framework.nn.state_dict import load_state
+
+
+@pytest.fixture
+def layer() -> nn.Linear:
+    return nn.Linear(3, 2)
+
+
+def test_strict_names_every_difference(layer: nn.Linear) -> None:
+    before = layer.weight.detach().numpy()
+    state = {"weight": fw.zeros((2, 3)), "scale": fw.zeros(2)}
+    with pytest.raises(StateError) as raised:
+        layer.load_state_dict(state)
+    assert str(raised.value) == (
+        "load_state_dict: the state does not fit Linear: missing keys: bias;"
+        " unexpected keys: scale; strict=False ignores both"
+    )
+    assert (layer.weight.detach().numpy() == before).all()
+    with pytest.raises(StateError, match="unexpected keys: 5;"):
+        layer.load_state_dict({**layer.state_dict(), 5: fw.zeros(2)})  # type: ignore[dict-item]
+
+
+def test_not_strict_takes_what_there_is(layer: nn.Linear) -> None:
+    state = {"weight": fw.zeros((2, 3)), "scale": fw.zeros(2)}
+    result = layer.load_state_dict(state, strict=False)
+    assert result.missing_keys == ["bias"]
+    assert result.unexpected_keys == ["scale"]
+    assert layer.weight.tolist() == [[0.0] * 3] * 2
+
+
+@pytest.mark.parametrize("strict", [True, False])
+def test_a_wrong_shape_is_named_and_changes_nothing(
+    layer: nn.Linear, strict: bool
+) -> None:
+    before = layer.bias
+    assert before is not None
+    values = before.tolist()
+    state = {"weight": fw.zeros((3, 2)), "bias": fw.zeros(2)}
+    with pytest.raises(ShapeError) as raised:
+        layer.load_state_dict(state, strict=strict)
+    assert str(raised.value) == (
+        "load_state_dict: the state does not fit Linear: `weight` is (3, 2),"
+        " the module's is (2, 3); shapes must be equal"
+    )
+    assert before.tolist() == values
+
+
+def test_dtypes_are_cast(layer: nn.Linear) -> None:
+    state = {"weight": fw.ones((2, 3), "float16"), "bias": fw.zeros(2, "float64")}
+    layer.load_state_dict(state)
+    assert layer.weight.dtype is fw.float32
+    assert layer.weight.tolist() == [[1.0] * 3] * 2
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "text"),
+    [
+        ([1.0], TypeError, "`b` is of type list; it must be a tensor"),
+        (None, TypeError, "`b` is of type NoneType; it must be a tensor"),
+        (
+            fw.ones(2),
+            DTypeError,
+            "`b` is float32, the module's is int64; cast it first",
+        ),
+    ],
+)
+def test_nothing_is_loaded_of_what_does_not_fit(
+    value: Any, error: type[Exception], text: str
+) -> None:
+    own = {"a": fw.zeros(2), "b": fw.zeros(2, dtype="int64")}
+    with pytest.raises(error) as raised:
+        load_state("Layer", own, {"a": fw.ones(2), "b": value}, True)
+    assert str(raised.value) == (
+        f"load_state_dict: the state does not fit Layer: {text}"
+    )
+    assert own["a"].tolist() == [0, 0]
+
+
+def test_a_state_that_is_no_mapping() -> None:
+    with pytest.raises(TypeError) as raised:
+        load_state("Layer", {}, [fw.ones(2)], True)  # type: ignore[arg-type]
+    assert str(raised.value) == (
+        "load_state_dict: the state does not fit Layer: it is of type list;"
+        " it must be a dict of tensors, as state_dict() gives"
+    )
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("on_host", [True, False])
+def test_an_interrupt_leaves_all_of_the_old_or_all_of_the_new(
+    on_host: bool, gpu: GpuDevice
+) -> None:
+    place = fw.device("cpu") if on_host else gpu
+    own = {name: fw.zeros(2, device=place) for name in "abc"}
+    new = {name: fw.ones(2, dtype="float16") for name in "abc"}
+    load_state("Layer", own, new, True)  # what only the first one does takes long
+    found = set()
+    for step in itertools.count(1, 7 if on_host else 29):
+        for each in own.values():
+            each.zero_()
+        one = Interrupter(step, str(FOLDERS["vkbackend.framework"]))
+        one.run(lambda: load_state("Layer", own, new, True))
+        held = [tuple(each.tolist()) for each in own.values()]
+        assert len(set(held)) == 1, one.where
+        found.add(held[0])
+        if not one.where:
+            break
+    assert (found, held[0]) == ({(0, 0), (1, 1)}, (1, 1))

@@ -1,0 +1,157 @@
+"""Convolution as users call it, and its transpose, against PyTorch."""
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+import torch.nn.functional as F  # noqa: N812 - its own documentation's name
+
+import vkbackend.framework as fw
+from tests.compare import assert_close
+from tests.framework.ops.twin import Make, as_in_torch, draw
+from vkbackend.framework import ops
+from vkbackend.framework.base.device import GpuDevice
+from vkbackend.framework.base.dtype import DTYPES
+from vkbackend.framework.base.errors import DTypeError, ShapeError
+
+Shapes = tuple[tuple[int, ...], ...]
+
+CONVOLUTIONS: list[tuple[Any, Any, Shapes, dict[str, Any]]] = [
+    (ops.conv1d, F.conv1d, ((2, 3, 11), (5, 3, 3), (5,)), {}),
+    (
+        ops.conv1d,
+        F.conv1d,
+        ((4, 11), (6, 2, 3), (6,)),
+        {"groups": 2, "stride": 2, "padding": 1, "dilation": 2},
+    ),
+    (ops.conv1d, F.conv1d, ((2, 3, 11), (5, 3, 4)), {"padding": "same"}),
+    (
+        ops.conv2d,
+        F.conv2d,
+        ((2, 3, 7, 11), (5, 3, 2, 4), (5,)),
+        {"padding": "same", "dilation": (1, 3)},
+    ),
+    (ops.conv2d, F.conv2d, ((3, 7, 9), (5, 3, 3, 4)), {"padding": "valid"}),
+    (
+        ops.conv_transpose1d,
+        F.conv_transpose1d,
+        ((2, 4, 5), (4, 3, 3), (3,)),
+        {"stride": 2, "output_padding": 1},
+    ),
+    (
+        ops.conv_transpose1d,
+        F.conv_transpose1d,
+        ((4, 5), (4, 3, 3), (6,)),
+        {"output_padding": 2, "dilation": 3, "groups": 2},
+    ),
+    (
+        ops.conv_transpose2d,
+        F.conv_transpose2d,
+        ((2, 4, 5, 6), (4, 3, 3, 2), (3,)),
+        {"stride": (2, 3), "output_padding": (1, 2), "padding": (1, 1)},
+    ),
+    (
+        ops.conv_transpose2d,
+        F.conv_transpose2d,
+        ((2, 4, 5, 6), (4, 3, 3, 2), (6,)),
+        {"stride": (2, 1), "output_padding": (2, 1), "dilation": (3, 2), "groups": 2},
+    ),
+    (
+        ops.conv_transpose2d,
+        F.conv_transpose2d,
+        ((4, 5, 6), (4, 3, 3, 2)),
+        {"padding": 1},
+    ),
+]
+IDS = [
+    f"{call.__name__}-{shapes[0]}-{options}"
+    for call, _, shapes, options in CONVOLUTIONS
+]
+
+
+@pytest.mark.parametrize(("call", "twin", "shapes", "options"), CONVOLUTIONS, ids=IDS)
+def test_result_and_gradients(
+    call: Any, twin: Any, shapes: Shapes, options: dict[str, Any], make: Make
+) -> None:
+    with warnings.catch_warnings():
+        # PyTorch copies the images for an even kernel with padding "same".
+        warnings.simplefilter("ignore", UserWarning)
+        as_in_torch(make, call, twin, *shapes, scale=20, **options)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64"])
+def test_other_dtypes_have_gradients(dtype: str, gpu: GpuDevice) -> None:
+    shapes = ((3, 2, 6, 6), (4, 2, 3, 3), (4,))
+    arrays = [draw(*shape, seed=k) for k, shape in enumerate(shapes)]
+    feature = DTYPES[dtype].storage_feature
+    assert feature is not None
+    if not getattr(gpu.gpu.info, feature):
+        with pytest.raises(DTypeError, match=f"^conv2d: .* has no {feature}, which"):
+            ops.conv2d(*(fw.tensor(array, dtype, gpu) for array in arrays))
+        return
+    grads = []
+    for device in (gpu, fw.device("cpu")):
+        inputs = [fw.tensor(array, dtype, device, True) for array in arrays]
+        ops.conv2d(*inputs, stride=2, padding=1).sum().backward()
+        grads.append([tensor.grad for tensor in inputs])
+    for one, other in zip(*grads):
+        assert one.dtype is other.dtype
+        assert_close(one, other.numpy(), scale=10)  # a few dozen terms
+
+
+def test_filters_of_many_pixels_sum_in_float32(gpu: GpuDevice) -> None:
+    # Chunks of more than 2048 terms, above which float16 has no odd numbers.
+    if not gpu.gpu.info.storage_16bit:
+        pytest.skip("float16 needs storage_16bit")
+    x = fw.ones((3, 1, 37, 111), "float16", gpu)
+    weight = fw.ones((1, 1, 1, 1), "float16", gpu).requires_grad_()
+    out = ops.conv2d(x, weight)
+    out.backward(fw.ones(out.shape, "float16", gpu))
+    assert weight.grad.item() == np.float16(3 * 37 * 111)
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (
+            lambda x: ops.conv1d(x, fw.ones((4, 3, 3))),
+            "conv1d: x has 2 channels, weight is (4, 3, 3), groups 1; x must have"
+            " weight.shape[1] * groups = 3 channels, and groups must divide"
+            " weight.shape[0]",
+        ),
+        (
+            lambda x: ops.conv1d(x, x, stride=0),
+            "conv1d: stride is 0; it must be one number, at least 1",
+        ),
+        (
+            lambda x: ops.conv_transpose1d(x, fw.ones((3, 2, 3))),
+            "conv_transpose1d: x has 2 channels, weight is (3, 2, 3), groups 1; x must"
+            " have weight.shape[0] = 3 channels, which groups must divide",
+        ),
+        (
+            lambda x: ops.conv_transpose1d(x, fw.ones((2, 2, 3)), output_padding=1),
+            "conv_transpose1d: output_padding is (0, 1); it must be below (1, 1), the"
+            " larger of stride and dilation",
+        ),
+        (
+            lambda x: ops.conv_transpose1d(x, fw.ones((2, 2, 3)), padding=4),
+            "conv_transpose1d: the result for an image of (1, 5) would be of size"
+            " (1, -1); padding (0, 4) is too much for it",
+        ),
+    ],
+)
+def test_bad_input(call: Any, text: str) -> None:
+    with pytest.raises(ShapeError) as raised:
+        call(fw.ones((1, 2, 5)))
+    assert str(raised.value) == text
+
+
+def test_transposed_undoes_the_size(make: Make) -> None:
+    x = make(np.ones((1, 2, 9, 8), np.float32))
+    weight = make(np.ones((3, 2, 3, 3), np.float32))
+    small = ops.conv2d(x, weight, stride=2, padding=1)
+    back = ops.conv_transpose2d(
+        small, weight, stride=2, padding=1, output_padding=(0, 1)
+    )
+    assert back.shape == x.shape

@@ -1,0 +1,96 @@
+"""Convolution against PyTorch over kernels, strides, padding, dilation and groups."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812 - its own documentation's name
+
+import vkbackend
+import vkbackend.framework as fw
+from tests.compare import assert_close
+from tests.framework.ops.convolutions import Convolved, both_ways, call_of, name_of
+from vkbackend.framework import ops
+from vkbackend.framework.dispatch.op import REGISTRY
+from vkbackend.framework.dispatch.primitive import Primitive
+from vkbackend.framework.kernels.conv.window import Window
+from vkbackend.framework.ops.conv import conv2d
+
+Make = Callable[..., fw.Tensor]
+
+CONVOLUTIONS: list[Convolved] = [
+    ((1, 1, 1, 1), (1, 1, 1, 1), {}),
+    ((2, 3, 5, 7), (4, 3, 1, 1), {}),
+    ((3, 1, 8, 8), (16, 1, 3, 3), {"padding": 1}),
+    ((2, 16, 9, 6), (33, 16, 3, 3), {"padding": 1}),
+    ((1, 3, 11, 13), (2, 3, 5, 2), {"stride": (2, 3), "padding": (2, 0)}),
+    ((2, 4, 12, 12), (4, 1, 3, 3), {"groups": 4, "dilation": 2}),
+    ((2, 6, 7, 7), (9, 2, 3, 3), {"groups": 3, "stride": 2, "padding": 3}),
+    ((2, 2, 4, 4), (3, 2, 4, 4), {}),
+]
+IDS = [name_of(row) for row in CONVOLUTIONS]
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize(("x", "weight", "options"), CONVOLUTIONS, ids=IDS)
+def test_result_and_gradients(
+    x: tuple[int, ...],
+    weight: tuple[int, ...],
+    options: dict[str, Any],
+    bias: bool,
+    make: Make,
+) -> None:
+    shapes = [x, weight, (weight[0],)][: 3 if bias else 2]
+    # Up to 150 terms forward, and as many as there are pixels in the gradients.
+    scales = (10, 20, 20, 20)
+    for (found, wanted), scale in zip(both_ways(make, shapes, options), scales):
+        assert_close(found, wanted.astype(np.float32), scale=scale)
+
+
+def test_only_what_is_needed_is_computed(make: Make) -> None:
+    x = make(np.ones((1, 1, 3, 3), np.float32))
+    weight = make(np.ones((1, 1, 2, 2), np.float32), grad=True)
+    ops.conv2d(x, weight).sum().backward()
+    assert weight.grad.tolist() == [[[[4, 4], [4, 4]]]]
+    assert x.grad is None
+
+
+def test_views(make: Make) -> None:
+    data = np.random.default_rng(0).uniform(-1, 1, (4, 6, 10, 5)).astype(np.float32)
+    x, weight = make(data).permute(3, 0, 1, 2)[1:, 1:, ::2], make(data[:3, :3, :3, 2:])
+    wanted = F.conv2d(torch.from_numpy(x.numpy()), torch.from_numpy(weight.numpy()))
+    assert_close(ops.conv2d(x, weight), wanted.numpy(), scale=10)  # 27 terms
+
+
+def test_empty_batch(make: Make) -> None:
+    x = make(np.zeros((0, 2, 5, 5), np.float32), grad=True)
+    weight = make(np.ones((3, 2, 3, 3), np.float32), grad=True)
+    out = ops.conv2d(x, weight)
+    assert out.shape == (0, 3, 3, 3)
+    out.sum().backward()
+    assert x.grad.shape == (0, 2, 5, 5)
+    assert_close(weight.grad, np.zeros((3, 2, 3, 3), np.float32))
+
+
+@pytest.mark.parametrize(("kernel", "groups"), [(3, 1), (1, 1), (3, 64), (3, 2)])
+def test_the_own_choice_is_a_candidate(
+    discrete: vkbackend.DeviceInfo, kernel: int, groups: int
+) -> None:
+    pad = kernel // 2
+    window = Window((kernel, kernel), (1, 1), (pad, pad), (1, 1))
+    call = call_of(discrete, (64, 64, 56, 56), 64, window, groups=groups)
+    calls: dict[str, tuple[Any, ...]] = {
+        "conv2d": (call.x, call.weight, None),
+        "conv2d_input_vjp": (call.out, call.weight, call.size),
+        "conv2d_weight_vjp": (call.out, call.x),
+    }
+    for name, given in calls.items():
+        op = REGISTRY[name]
+        assert isinstance(op, Primitive)
+        own = op.rules["kernel"](discrete, *given, call.how)
+        ways = op.rules["candidates"](discrete, *given, call.how)
+        assert own in [way() for way in ways.values()]
+        if groups == 2:
+            assert ways[conv2d.TILES]() == own

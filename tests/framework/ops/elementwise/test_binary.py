@@ -1,0 +1,195 @@
+"""Special values, overflow, promotion and edges of arithmetic."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import vkbackend.framework as fw
+from tests.compare import assert_close
+from tests.framework.ops.special import INF, NAN, check_special_pairs, need
+from vkbackend.framework import ops
+from vkbackend.framework.base.device import CPU, Device, GpuDevice
+from vkbackend.framework.base.dtype import DTYPES, INTEGER, DType
+from vkbackend.framework.base.errors import DTypeError
+
+Make = Callable[..., fw.Tensor]
+
+BINARY: dict[str, Callable[[Any, Any], Any]] = {
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "div": np.divide,
+    "copysign": np.copysign,
+    "fmod": np.fmod,
+    "remainder": np.remainder,
+    "floor_divide": np.floor_divide,
+}
+
+
+@pytest.mark.parametrize("name", BINARY)
+def test_special_pairs(name: str, make: Make) -> None:
+    check_special_pairs(getattr(ops, name), BINARY[name], make)
+
+
+@pytest.mark.parametrize("name", ["fmod", "remainder", "floor_divide"])
+def test_remainders_are_exact(name: str, make: Make) -> None:
+    rng = np.random.default_rng(2)
+    size = 10.0 ** rng.integers(-30, 30, (2, 2003))
+    x, y = (rng.standard_normal((2, 2003)) * size).astype(np.float32)
+    if name == "floor_divide":
+        y = x / np.float32(rng.uniform(-1000, 1000, 2003))
+    assert_close(getattr(ops, name)(make(x), make(y)), BINARY[name](x, y), exact=True)
+
+
+@pytest.mark.parametrize("dtype", INTEGER, ids=str)
+@pytest.mark.parametrize("name", ["add", "sub", "mul", "floor_divide", "remainder"])
+def test_integers_wrap(name: str, dtype: DType, place: Device) -> None:
+    need(dtype, place)
+    low, high = dtype.limits
+    ends = [low, low + 1, -1 if low else 5, 0, 1, 2, high - 1, high]
+    data = np.array(ends, dtype.numpy)
+    found = getattr(ops, name)(
+        fw.tensor(data[:, None], device=place), fw.tensor(data, device=place)
+    )
+    with np.errstate(all="ignore"):
+        assert_close(found, BINARY[name](data[:, None], data))
+
+
+def test_division(make: Make) -> None:
+    x = make(np.array([1, -1, 0, 7], np.int32))
+    zero = make(np.zeros(4, np.int32))
+    assert_close(ops.div(x, zero), np.array([INF, -INF, NAN, INF], np.float32))
+    assert_close(x / 2, np.array([0.5, -0.5, 0, 3.5], np.float32))
+    assert_close(7 / x, np.array([7, -7, INF, 1], np.float32))
+
+
+@pytest.mark.parametrize("mode", ["floor", "trunc"])
+@pytest.mark.parametrize("dtype", ["int32", "float32"])
+def test_rounded_division(mode: Any, dtype: str, make: Make) -> None:
+    x, y = np.array([7, -7, 7, -7], dtype), np.array([2, 2, -2, -2], dtype)
+    expected = torch.div(torch.from_numpy(x), torch.from_numpy(y), rounding_mode=mode)
+    found = ops.div(make(x, dtype), make(y, dtype), rounding_mode=mode)
+    assert_close(found, expected.numpy())
+
+
+def test_unknown_rounding_is_refused() -> None:
+    with pytest.raises(ValueError, match="div: rounding_mode is 'up'; it must be None"):
+        ops.div(fw.ones(1), 2, rounding_mode="up")  # type: ignore[arg-type]
+
+
+PROMOTIONS = [
+    ("int8", "uint8", "int16"),
+    ("int32", "float16", "float16"),
+    ("uint16", "int32", "int32"),
+    ("float16", "float32", "float32"),
+    ("float16", "bfloat16", "float32"),
+    ("int64", "bfloat16", "bfloat16"),
+    ("bool", "float32", "float32"),
+    ("bool", "int8", "int8"),
+]
+
+
+@pytest.mark.parametrize(("first", "second", "result"), PROMOTIONS)
+def test_promotion(first: str, second: str, result: str, place: Device) -> None:
+    for each in (first, second):
+        need(DTYPES[each], place)
+    x = fw.tensor(np.array([1, 0, 1]), first, place)
+    y = fw.tensor(np.array([3, 4, 5]), second, place)
+    for found in (ops.add(x, y), ops.add(y, x)):
+        assert found.dtype is DTYPES[result]
+        assert found.tolist() == [4, 4, 6]
+
+
+def test_masks_multiply(make: Make) -> None:
+    mask, x = make(np.array([True, False])), make([3.0, 4.0])
+    assert (mask * x).tolist() == [3, 0]
+    with pytest.raises(DTypeError):
+        mask + mask
+
+
+def test_eight_dimensions_broadcast(make: Make) -> None:
+    rng = np.random.default_rng(4)
+    x = rng.standard_normal((2, 1, 3, 1, 2, 1, 3, 1)).astype(np.float32)
+    y = rng.standard_normal((1, 2, 1, 3, 1, 2, 1, 3)).astype(np.float32)
+    z = rng.standard_normal((3, 1, 2, 1, 3)).astype(np.float32)
+    assert_close(make(x) * make(y) + make(z), x * y + z)
+
+
+@pytest.mark.parametrize("name", ["sub", "div", "floor_divide", "copysign", "pow"])
+def test_numbers_on_either_side(name: str, make: Make) -> None:
+    data, call = np.array([0.5, 3.0, 4.5], np.float32), getattr(ops, name)
+    x, number = make(data), make(np.float32(2.5))
+    assert call(x, 2.5).tolist() == call(x, number).tolist()
+    assert call(2.5, x).tolist() == call(number, x).tolist()
+
+
+@pytest.mark.core
+def test_float64_where_shaders_have_no_function(gpu: GpuDevice) -> None:
+    if not gpu.gpu.info.shader_float64:
+        pytest.skip("the device has no shader_float64")
+    x = fw.ones(3, device=gpu).double()
+    assert (x + x).tolist() == [2, 2, 2]
+    with pytest.raises(
+        DTypeError,
+        match=r"remainder: the operands combine to float64, which the kernel for .*"
+        r" does not take; accepted there: uint8, ",
+    ):
+        ops.remainder(x, x)
+
+
+@pytest.mark.core
+def test_shapes_that_do_not_fit_leave_nothing_pending(gpu: GpuDevice) -> None:
+    x = fw.ones((3, 2), device=gpu)
+    fw.eval()
+    with pytest.raises(ValueError, match="add: shapes do not broadcast"):
+        x + fw.ones((4, 1), device=gpu).to(CPU).to(gpu).expand(4, 2)
+    assert all(node.op.name != "add" for node in gpu.pending)
+
+
+NEIGHBOURS = np.array([0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 0.5, INF, -INF, NAN], "f4")
+WHOLE = np.array([0, 1, -1, 2, -3, 5, 0, 2, 11], np.int64)
+PARTNERS = np.array([1, 0, 2.5, -1, 0.5, -2, -1, 3, 0.25], np.float32)
+
+MIXED = ("add", "sub", "mul", "div", "maximum", "minimum", "pow", "atan2", "hypot",
+         "fmod", "remainder")  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MIXED)
+def test_gradients_are_those_of_torch(name: str, place: Device) -> None:
+    """At ties, zeros, infinities and NaN, and beside integers and 2-byte floats."""
+    x, y = (each.ravel() for each in np.meshgrid(NEIGHBOURS, NEIGHBOURS))
+    half = WHOLE[:-1].astype(np.float16)
+    pairs = [(x, y), (PARTNERS[:-1], half), (half, PARTNERS[:-1])]
+    pairs += [(PARTNERS, WHOLE), (WHOLE.astype(np.int8), PARTNERS)]
+    # Rules are written with operations, whose kernels are tested for mixed dtypes.
+    for pair in pairs[:1] if place.is_gpu else pairs:
+        ours = [fw.tensor(each, device=place) for each in pair]
+        theirs = [torch.tensor(each) for each in pair]
+        for mine, its in zip(ours, theirs):
+            mine.requires_grad_(mine.dtype.is_float)
+            its.requires_grad_(its.is_floating_point())
+        made, wanted = (getattr(ops, name)(*ours), getattr(torch, name)(*theirs))
+        made.backward(fw.full_like(made, 3.0))
+        wanted.backward(torch.full_like(wanted, 3.0))
+        error = 2e-3 if np.float16 in {each.dtype.type for each in pair} else 3e-6
+        for mine, its in zip(ours, theirs):
+            if mine.requires_grad:
+                assert mine.grad is not None
+                assert its.grad is not None
+                np.testing.assert_allclose(
+                    mine.grad.numpy(), its.grad.numpy(), error, 1e-6
+                )
+
+
+@pytest.mark.parametrize("base", [0, 0.0, -2.0, 2])
+def test_slopes_of_a_number_to_a_power(base: float, place: Device) -> None:
+    values = np.array([0.0, 1.0, -1.0, 2.5, -0.5], np.float32)
+    y, its = fw.tensor(values, device=place, requires_grad=True), torch.tensor(values)
+    ops.pow(base, y).sum().backward()
+    torch.pow(base, its.requires_grad_()).sum().backward()
+    assert y.grad is not None
+    assert its.grad is not None
+    assert_close(y.grad, its.grad.numpy())

@@ -1,0 +1,49 @@
+"""Rows by index: constants of the shaders, and indices that name no row."""
+
+import numpy as np
+import pytest
+
+import vkbackend.framework as fw
+from vkbackend.framework.base.device import Device
+from vkbackend.framework.base.dtype import float32, int64, uint32
+from vkbackend.framework.base.errors import ShapeError
+from vkbackend.framework.base.shape import TensorSpec
+from vkbackend.framework.ops.indexing.gather import (
+    add_rows,
+    checked_rows,
+    index_constants,
+    put_rows,
+    rows_of,
+    take_rows,
+)
+
+
+def test_how_indices_are_read() -> None:
+    signed, unsigned = TensorSpec((3,), int64), TensorSpec((3,), uint32)
+    assert index_constants(signed) == {"INDEX_WORDS": 2, "INDEX_SIGNED": 1}
+    assert index_constants(unsigned) == {"INDEX_WORDS": 1, "INDEX_SIGNED": 0}
+
+
+def test_rows_count_from_the_front() -> None:
+    assert checked_rows(np.array([0, -1, 2], np.int8), 3).tolist() == [0, 2, 2]
+    for bad in (np.array([3]), np.array([-4]), np.array([1 << 63], np.uint64)):
+        with pytest.raises(ShapeError, match=rf"^index: {bad[0]} is out of range"):
+            checked_rows(bad, 3)
+
+
+def test_rows_around_a_dimension() -> None:
+    assert rows_of(fw.zeros((2, 3, 5, 7)), 2).shape == (6, 5, 7)
+    assert rows_of(fw.zeros(3), 0).shape == (1, 3, 1)
+
+
+def test_nothing_to_write(place: Device) -> None:
+    base = fw.ones((1, 3, 2), device=place)
+    index = fw.zeros(0, "int32", place)
+    nothing = fw.zeros((1, 0, 2), device=place)
+    for write in (put_rows, add_rows):
+        written = write(base, index, nothing)
+        written[0, 0] = 5
+        assert base.tolist() == [[[1, 1]] * 3]
+        assert written.tolist() == [[[5, 5], [1, 1], [1, 1]]]
+    assert take_rows(base, index).shape == (1, 0, 2)
+    assert base.dtype is float32

@@ -1,0 +1,157 @@
+"""Parts of a tensor: views of them, and tensors with a part replaced."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import vkbackend.framework as fw
+from tests.framework.ops.agree import Row, agree
+from vkbackend.framework import ops
+from vkbackend.framework.base.device import Device
+from vkbackend.framework.base.dtype import float32
+from vkbackend.framework.base.errors import DTypeError, ShapeError
+from vkbackend.framework.base.shape import Layout, TensorSpec
+from vkbackend.framework.ops.movement.slice import words_of
+
+ROWS = {
+    "narrow": Row(
+        lambda x: ops.narrow(x, 1, -3, 2), lambda x: x.narrow(1, -3, 2), (3, 4, 5)
+    ),
+    "select": Row(lambda x: ops.select(x, 1, -2), lambda x: x.select(1, -2), (3, 4, 5)),
+    "unbind": Row(lambda x: ops.unbind(x, 1)[2], lambda x: x.unbind(1)[2], (3, 4, 5)),
+    "split": Row(lambda x: ops.split(x, 3, 1)[2], lambda x: x.split(3, 1)[2], (3, 8)),
+    "split by sizes": Row(
+        lambda x: ops.split(x, [1, 4, 3], -1)[1],
+        lambda x: x.split([1, 4, 3], -1)[1],
+        (3, 8),
+    ),
+    "chunk": Row(lambda x: ops.chunk(x, 3, 1)[2], lambda x: x.chunk(3, 1)[2], (3, 8)),
+    "tensor_split": Row(
+        lambda x: ops.tensor_split(x, 3, 1)[1],
+        lambda x: x.tensor_split(3, 1)[1],
+        (3, 8),
+    ),
+    "tensor_split at": Row(
+        lambda x: ops.tensor_split(x, [2, -1], 1)[1],
+        lambda x: x.tensor_split([2, -1], 1)[1],
+        (3, 8),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_as_in_torch(name: str, place: Device) -> None:
+    agree(ROWS[name], place)
+
+
+def test_parts_are_views(place: Device) -> None:
+    x = fw.zeros((4, 6), device=place)
+    for part in (*ops.split(x, 4, 1), *ops.chunk(x, 3), *ops.unbind(x, 1)):
+        assert part.array is x.array
+    ops.chunk(x, 2, 1)[1].fill_(1)
+    assert x.numpy().sum(0).tolist() == [0, 0, 0, 4, 4, 4]
+
+
+@pytest.mark.parametrize("sizes", [(0, 3), (3, 0)])
+def test_parts_of_nothing(sizes: tuple[int, int]) -> None:
+    x = fw.zeros(sizes)
+    assert ops.split(x, 2)[0].shape[1] == sizes[1]
+    assert len(ops.chunk(x, 2)) == 2
+    assert len(ops.tensor_split(x, 2)) == 2
+
+
+Ones = Callable[..., fw.Tensor]
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (
+            lambda x: ops.narrow(x, 1, 2, 2),
+            "narrow: 2 elements from 2 on are not within dimension 1, which has size 3",
+        ),
+        (
+            lambda x: ops.select(x, 0, 2),
+            "select: 2 is out of range: dimension 0 has size 2",
+        ),
+        (
+            lambda x: ops.split(x, [1, 1], 1),
+            "split: sizes [1, 1] do not add up to 3, the size of dimension 1",
+        ),
+        (lambda x: ops.split(x, 0), "split: split_size is 0; it must be at least 1"),
+        (lambda x: ops.chunk(x, 0), "chunk: chunks is 0; it must be at least 1"),
+        (
+            lambda x: ops.tensor_split(x, 0),
+            "tensor_split: 0 parts; at least 1 is possible",
+        ),
+    ],
+)
+def test_bad_input(call: Callable[[fw.Tensor], object], text: str) -> None:
+    with pytest.raises(ShapeError) as raised:
+        call(fw.ones((2, 3)))
+    assert str(raised.value) == text
+
+
+def test_place_in_many_dimensions(place: Device) -> None:
+    data = np.arange(4.0**6, dtype=np.float32).reshape((4,) * 6)
+    x = fw.tensor(data, device=place)
+    x[1:3, ::2, 1:, ::3, :2, 1::2] = -1
+    data[1:3, ::2, 1:, ::3, :2, 1::2] = -1
+    assert np.array_equal(x.numpy(), data)
+
+
+def test_place_joins_dimensions(place: Device) -> None:
+    x = fw.zeros((2,) * 8, device=place)
+    x[0] = 1
+    assert x.numpy().sum() == 128
+
+
+def test_place_needs_one_dtype() -> None:
+    with pytest.raises(DTypeError) as raised:
+        ops.place(fw.ones(4), fw.ones(2, "int32"), Layout((2,), (1,), 0))
+    assert str(raised.value) == (
+        "place: base is float32 and source int32; they must be the same"
+    )
+
+
+def test_place_in_too_many_dimensions() -> None:
+    x = fw.zeros((3,) * 7)
+    with pytest.raises(ShapeError) as raised:
+        x[(slice(0, 3, 2),) * 7] = 1
+    assert str(raised.value) == (
+        "place: the region has 7 dimensions; at most 6 are possible"
+    )
+
+
+def test_words_are_counted_in_32_bits() -> None:
+    assert words_of("copy", TensorSpec((3, 5), float32)) == 15
+    with pytest.raises(
+        ShapeError, match=r"^copy: shape \(65536, 65536\) has 4294967296"
+    ):
+        words_of("copy", TensorSpec((1 << 16, 1 << 16), float32))
+
+
+EMPTY: dict[str, Callable[[fw.Tensor], fw.Tensor]] = {
+    "roll": lambda x: x[1:1].roll(1, 0),
+    "roll of columns": lambda x: x[:, 2:2].roll(2),
+    "diagonal": lambda x: ops.diagonal(x[:, 0:0], 1),
+    "index_select": lambda x: x[:, 0:0].index_select(0, fw.arange(2, device=x.device)),
+    "take_along_dim": lambda x: ops.take_along_dim(x[0:0], x[0:0].argsort(1), 1),
+    "row": lambda x: x[2:2, 1] * 2,
+    "flip": lambda x: x[1:1].flip(0),
+    "repeat": lambda x: x[0:0].repeat(2, 2),
+    "sort": lambda x: x[0:0].sort(1)[0],
+    "tril": lambda x: x[0:0].tril(),
+    "matmul": lambda x: x[:, 0:0] @ x[:, 0:0].mT,
+    "softmax": lambda x: x[0:0].softmax(1),
+    "cat": lambda x: ops.cat([x[0:0], x[3:3]]),
+}
+
+
+@pytest.mark.parametrize("name", EMPTY)
+def test_gradients_of_empty_slices(name: str, place: Device) -> None:
+    x = fw.ones((3, 4), device=place, requires_grad=True)
+    EMPTY[name](x).sum().backward()
+    assert x.grad is not None
+    assert x.grad.tolist() == [[0.0] * 4] * 3

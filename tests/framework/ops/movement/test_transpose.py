@@ -1,0 +1,87 @@
+"""Copies of transposed views: layouts, dtypes, sizes that fill no tile."""
+
+import numpy as np
+import pytest
+
+import vkbackend.framework as fw
+from vkbackend.framework.base.device import GpuDevice
+from vkbackend.framework.base.shape import Layout
+from vkbackend.framework.dispatch.op import REGISTRY
+from vkbackend.framework.ops.movement import transpose
+from vkbackend.framework.ops.movement.transpose import planes_of
+
+
+@pytest.fixture
+def lines(gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch) -> GpuDevice:
+    """Return the Vulkan device, copying through shared memory as hardware does."""
+    monkeypatch.setattr(transpose, "reads_lines", lambda info: True)
+    return gpu
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int64", "uint8", "bool"])
+@pytest.mark.parametrize(
+    "shape",
+    [(16, 16), (64, 64), (65, 63), (17, 200), (3, 70, 31), (2, 130, 200), (62, 258)],
+)
+def test_row_major(shape: tuple[int, ...], dtype: str, lines: GpuDevice) -> None:
+    data = np.random.default_rng(0).integers(0, 100, shape).astype(dtype)
+    x = fw.tensor(data, device=lines)
+    found = x.transpose(-1, -2).contiguous()
+    assert found.is_contiguous()
+    np.testing.assert_array_equal(found.numpy(), np.swapaxes(data, -1, -2))
+
+
+def test_a_part_of_a_tensor(lines: GpuDevice) -> None:
+    data = np.arange(90 * 70, dtype=np.float32).reshape(90, 70)
+    view = fw.tensor(data, device=lines)[3:80, 5:68]
+    np.testing.assert_array_equal(view.T.contiguous().numpy(), data[3:80, 5:68].T)
+
+
+@pytest.mark.parametrize("rows", [slice(0, 40), slice(2, 40), slice(1, 41)])
+@pytest.mark.parametrize("columns", [slice(0, 60), slice(2, 62), slice(3, 63)])
+def test_halves_wherever_they_begin(
+    rows: slice, columns: slice, lines: GpuDevice
+) -> None:
+    for width in (64, 65):
+        data = np.arange(50 * width).reshape(50, width).astype(np.int16)
+        view = fw.tensor(data, device=lines)[rows, columns]
+        found = view.T.contiguous().numpy()
+        np.testing.assert_array_equal(found, data[rows, columns].T)
+
+
+def test_images_with_channels_last(lines: GpuDevice) -> None:
+    data = np.random.default_rng(0).random((2, 20, 9, 5), np.float32)
+    found = fw.tensor(data, device=lines).permute(0, 2, 3, 1).contiguous()
+    np.testing.assert_array_equal(found.numpy(), data.transpose(0, 2, 3, 1))
+
+
+def test_which_layouts_are_transposed() -> None:
+    def transposed_of(shape: tuple[int, ...], order: tuple[int, ...]) -> bool:
+        planes = planes_of(Layout.contiguous(shape).permute(order))
+        return planes is not None and planes.is_transposed
+
+    assert transposed_of((20, 30), (1, 0))
+    assert transposed_of((2, 20, 30), (0, 2, 1))
+    assert transposed_of((2, 20, 5, 6), (0, 2, 3, 1))
+    assert not transposed_of((20, 30), (0, 1))
+    assert not transposed_of((20, 15), (1, 0)), "hardly any rows"
+    assert not transposed_of((2, 20, 30), (1, 0, 2)), "rows stay whole"
+    assert not transposed_of((2, 3, 20, 30), (1, 0, 3, 2)), "too many dimensions"
+
+
+def test_gradient(lines: GpuDevice) -> None:
+    x = fw.zeros((20, 30), device=lines, requires_grad=True)
+    weight = np.arange(600, dtype=np.float32).reshape(30, 20)
+    x.T.contiguous().backward(fw.tensor(weight, device=lines))
+    np.testing.assert_array_equal(x.grad.numpy(), weight.T)
+
+
+def test_more_tiles_than_a_grid_is_wide(gpu: GpuDevice) -> None:
+    x = fw.zeros((1, 64), device=gpu).expand(64 * 70_000, 64).T
+    layout = planes_of(x.layout)
+    assert layout is not None
+    kernel = REGISTRY["transposed_copy"].rules["kernel"]
+    placed = transpose.Placed(x.shape, x.dtype, x.layout)
+    grid = kernel(gpu.gpu.info, placed).grid
+    assert grid[1] == 2
+    assert grid[0] * grid[1] >= 70_000

@@ -1,0 +1,47 @@
+"""Gradients of normalisation on their own: one reading gives what two gave."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import vkbackend.framework as fw
+from tests.compare import assert_close
+from tests.framework.ops.twin import draw
+from vkbackend.framework.base.device import GpuDevice
+from vkbackend.framework.ops.norm.layer_norm_vjp import (
+    row_norm_columns,
+    row_norm_grad,
+    row_norm_grads,
+)
+
+Make = Callable[..., fw.Tensor]
+
+
+def inputs(rows: int, count: int) -> list[np.ndarray]:
+    """Return gradients, rows, weights, means and inverse deviations."""
+    shapes = ((rows, count), (rows, count), (count,), (rows,), (rows,))
+    return [draw(*shape, seed=k) + k for k, shape in enumerate(shapes)]
+
+
+def compare(given: list[fw.Tensor], centred: bool) -> None:
+    grad, x, weight, mean, inverse_std = given
+    whole = row_norm_grads(grad, x, weight, mean, inverse_std, centred)
+    parts = (
+        row_norm_grad(grad, x, weight, mean, inverse_std, centred),
+        *row_norm_columns(grad, x, mean, inverse_std, centred),
+    )
+    for one, other in zip(whole, parts):
+        assert_close(one, other.numpy(), scale=100)  # sums of squares near 100
+
+
+@pytest.mark.parametrize("centred", [False, True])
+def test_both_are_as_each(centred: bool, make: Make) -> None:
+    compare([make(array) for array in inputs(30, 24)], centred)
+
+
+@pytest.mark.parametrize("centred", [False, True])
+@pytest.mark.parametrize("count", [128, 132, 1024])
+def test_rows_in_registers(count: int, centred: bool, registers: GpuDevice) -> None:
+    given = [fw.tensor(array, device=registers) for array in inputs(30, count)]
+    compare(given, centred)

@@ -1,0 +1,208 @@
+"""States that an optimizer refuses: nothing of them is taken over."""
+
+from collections.abc import Callable
+from copy import deepcopy
+from typing import Any
+
+import numpy as np
+import pytest
+
+import vkbackend.framework as fw
+from tests.interruption import Interrupter
+from tests.tree import FOLDERS
+from vkbackend.framework import optim
+from vkbackend.framework.base.errors import DTypeError, ShapeError, StateError
+from vkbackend.framework.optim.optimizer import Optimizer
+
+MAKERS: dict[str, Callable[[Any], Optimizer]] = {
+    "adam": lambda params: optim.AdamW(params, lr=0.25),
+    "sgd": lambda params: optim.SGD(params, lr=0.25, momentum=0.5),
+}
+
+
+def trained(name: str) -> tuple[Optimizer, list[fw.Tensor]]:
+    """Return an optimizer after a step, and its parameters."""
+    params = [fw.ones(2, requires_grad=True), fw.ones((2, 3), requires_grad=True)]
+    optimizer = MAKERS[name](params)
+    for parameter in params:
+        parameter.sum().backward()
+    optimizer.step()
+    return optimizer, params
+
+
+def moment(state: dict[str, Any]) -> str:
+    """Return the name of a moment that a state has."""
+    return next(name for name, value in state["state"][0].items() if name != "step")
+
+
+BAD: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
+    "no dict": (lambda s: [s], "the state is of type list; it must be a dict"),
+    "no groups": (
+        lambda s: {"state": s["state"]},
+        'must have a list of "param_groups"',
+    ),
+    "no state": (lambda s: {**s, "state": None}, 'a dict of "state"'),
+    "a group": (
+        lambda s: {**s, "param_groups": [3]},
+        r"param_groups\[0\] is 3; it must",
+    ),
+    "params": (
+        lambda s: s["param_groups"][0].update(params="ab"),
+        'it must have numbers as "params"',
+    ),
+    "twice": (
+        lambda s: s["param_groups"][0].update(params=[1, 1]),
+        r"parameters are numbered \[1, 1\], and remembered are \[0, 1\]",
+    ),
+    "others": (
+        lambda s: s["state"].update({7: {}}),
+        r"remembered are \[0, 1, 7\]; numbers must be of one parameter each",
+    ),
+    "entry": (
+        lambda s: s["state"].update({0: 3}),
+        r"state\[0\] is of type int; it must be a dict",
+    ),
+    "missing": (lambda s: s["state"][0].clear(), r"state\[0\] has nothing; the"),
+    "too much": (lambda s: s["state"][0].update(x=1), "x; the optimizer remembers"),
+    "no tensor": (
+        lambda s: s["state"][0].update({moment(s): [1.0, 2.0]}),
+        "is of type list; it must be of type Tensor",
+    ),
+    "option": (
+        lambda s: s["param_groups"][0].update(speed=1),
+        "the option 'speed' is unknown; the optimizer takes lr",
+    ),
+    "text": (
+        lambda s: s["param_groups"][0].update(lr="0.1"),
+        r"the option 'lr' is '0.1'; it must be like 0.25",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MAKERS)
+@pytest.mark.parametrize("kind", BAD)
+def test_what_is_no_state_is_refused(kind: str, name: str) -> None:
+    optimizer, _ = trained(name)
+    before = optimizer.state_dict()
+    change, text = BAD[kind]
+    bad = deepcopy(before)
+    bad = change(bad) or bad
+    with pytest.raises(StateError, match=rf"^load_state_dict: .*{text}") as raised:
+        optimizer.load_state_dict(bad)
+    assert str(raised.value).endswith("; nothing was loaded")
+    assert_same(optimizer.state_dict(), before)
+
+
+def assert_same(found: dict[str, Any], before: dict[str, Any]) -> None:
+    """Check that two states are equal."""
+    assert found["param_groups"] == before["param_groups"]
+    assert found["state"].keys() == before["state"].keys()
+    for number, entry in before["state"].items():
+        for name, value in entry.items():
+            other = found["state"][number][name]
+            if isinstance(value, fw.Tensor):
+                assert other.tolist() == value.tolist()
+            else:
+                assert other == value
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_moments_that_do_not_fit_are_refused(name: str) -> None:
+    optimizer, _ = trained(name)
+    before = optimizer.state_dict()
+    which = moment(before)
+    for wrong, error, text in (
+        (
+            fw.ones((3, 2)),
+            ShapeError,
+            r"is of shape \(3, 2\), its parameter of \(2, 3\)",
+        ),
+        (fw.ones((2, 3), dtype="int32"), DTypeError, "is int32; it must be of floats"),
+    ):
+        bad = deepcopy(before)
+        bad["state"][1][which] = wrong
+        with pytest.raises(error, match=rf"state\[1\]\['{which}'\] {text}"):
+            optimizer.load_state_dict(bad)
+        assert_same(optimizer.state_dict(), before)
+
+
+def test_options_out_of_range_and_counts_below_0() -> None:
+    optimizer, _ = trained("adam")
+    before = optimizer.state_dict()
+    bad = deepcopy(before)
+    bad["param_groups"][0]["betas"] = [0.5, 1.5]
+    with pytest.raises(ValueError, match="betas are"):
+        optimizer.load_state_dict(bad)
+    bad = deepcopy(before)
+    bad["param_groups"][0]["lr"] = -1.0
+    with pytest.raises(ValueError, match=r"lr is -1\.0"):
+        optimizer.load_state_dict(bad)
+    bad = deepcopy(before)
+    bad["state"][1]["step"] = -1
+    with pytest.raises(StateError, match=r"state\[1\]\['step'\] is -1; it must be at"):
+        optimizer.load_state_dict(bad)
+    bad["state"][1]["step"] = 1.5
+    with pytest.raises(StateError, match="is of type float; it must be of type int"):
+        optimizer.load_state_dict(bad)
+    assert_same(optimizer.state_dict(), before)
+
+
+def test_moments_take_the_dtype_of_their_parameter() -> None:
+    optimizer, params = trained("adam")
+    state = optimizer.state_dict()
+    state["state"][0]["exp_avg"] = state["state"][0]["exp_avg"].double()
+    optimizer.load_state_dict(state)
+    assert optimizer.state[params[0]]["exp_avg"].dtype is fw.float32
+    optimizer.step()
+
+
+class Custom(Optimizer):
+    """Does not say what it remembers."""
+
+
+def test_an_optimizer_that_does_not_say_takes_what_it_is_given() -> None:
+    x = fw.ones(2, requires_grad=True)
+    optimizer = Custom([x], {"lr": 0.1})
+    state = {"calls": 3, "mean": fw.tensor(2.0), "names": ["a"]}
+    groups = [{"lr": 0.2, "params": [0]}]
+    optimizer.load_state_dict({"state": {0: state}, "param_groups": groups})
+    assert optimizer.state[x]["mean"].item() == 2.0
+    assert optimizer.state[x]["names"] == ["a"]
+    assert optimizer.param_groups[0]["lr"] == 0.2
+
+
+@pytest.mark.parametrize("kinds", [(np.float32, float), (float, np.float32)])
+def test_numbers_of_numpy_are_like_those_of_python(kinds: tuple[type, type]) -> None:
+    saved, loading = (
+        optim.SGD([fw.ones(2, requires_grad=True)], lr=kind(rate), momentum=0.5)
+        for kind, rate in zip(kinds, (0.25, 0.5))
+    )
+    loading.load_state_dict(saved.state_dict())
+    assert loading.param_groups[0]["lr"] == 0.25
+    state = saved.state_dict()
+    state["param_groups"][0]["lr"] = np.True_
+    with pytest.raises(StateError, match="the option 'lr' is"):
+        loading.load_state_dict(state)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_an_interrupt_leaves_all_of_the_old_or_all_of_the_new() -> None:
+    optimizer, _ = trained("sgd")
+    old = optimizer.state_dict()
+    new = deepcopy(old)
+    new["param_groups"][0].update(lr=0.5, momentum=0.75)
+    for entry in new["state"].values():
+        entry["momentum_buffer"].fill_(7.0)
+    seen = set()
+    for step in range(1, 2000, 3):
+        optimizer.load_state_dict(old)
+        one = Interrupter(step, str(FOLDERS["vkbackend.framework"] / "optim"))
+        one.run(lambda: optimizer.load_state_dict(new))
+        is_new = optimizer.param_groups[0]["lr"] == 0.5
+        assert_same(optimizer.state_dict(), new if is_new else old)
+        seen.add(is_new)
+        if not one.where:
+            break
+    assert is_new
+    assert seen == {True, False}
+    optimizer.step()

@@ -1,0 +1,80 @@
+"""Methods that give elements another shape or order."""
+
+import numpy as np
+import pytest
+
+from tests.framework.tensor.methods.calls import Call, X, Y, agree, ours, public
+from vkbackend.framework.base.device import Device
+from vkbackend.framework.base.errors import ShapeError
+from vkbackend.framework.tensor.methods import MovementMethods
+
+CUBE = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+COUNTS = np.array([2, 0], np.int32)
+
+CALLS: dict[str, Call] = {
+    "reshape": lambda x, t: (x.reshape(4, -1), x.reshape((6, 4))),
+    "reshape_as": lambda x, t: x[0].reshape_as(t(CUBE[0].reshape(6, 2))),
+    "view": lambda x, t: (x.view(-1), x.view((4, 6))),
+    "view_as": lambda x, t: x[0].view_as(t(CUBE[0].reshape(6, 2))),
+    "flatten": lambda x, t: (x.flatten(), x.flatten(1), x.flatten(0, 1)),
+    "ravel": lambda x, t: (x.ravel(), x.mT.ravel()),
+    "unflatten": lambda x, t: x.unflatten(2, (2, -1)),
+    "permute": lambda x, t: (x.permute(2, 0, 1), x.permute((1, 0, 2))),
+    "transpose": lambda x, t: x.transpose(0, -1),
+    "movedim": lambda x, t: (x.movedim(0, 2), x.movedim((0, 1), (1, 2))),
+    "mT": lambda x, t: x.mT,
+    "T": lambda x, t: x[0].T,
+    "t": lambda x, t: (x[0].t(), x[0, 0].t()),
+    "expand": lambda x, t: x[:1].expand(5, -1, -1),
+    "expand_as": lambda x, t: x[:1].expand_as(t(CUBE)),
+    "broadcast_to": lambda x, t: x[0].broadcast_to((5, 3, 4)),
+    "squeeze": lambda x, t: (x[:1, :1].squeeze(), x[:1].squeeze(0), x.squeeze(1)),
+    "unsqueeze": lambda x, t: (x.unsqueeze(-1), x.unsqueeze(1)),
+    "flip": lambda x, t: (x.flip(0), x.flip(1, 2), x.flip((0, 2))),
+    "roll": lambda x, t: (x.roll(2), x.roll((1, -1), (0, 2))),
+    "rot90": lambda x, t: [x.rot90(k, (0, 2)) for k in range(-1, 5)] + [x.rot90()],
+    "repeat": lambda x, t: (x[0].repeat(2, 3), x[0].repeat((2, 1, 1))),
+    "tile": lambda x, t: (x.tile(2), x[0].tile((2, 1, 2))),
+    "repeat_interleave": lambda x, t: (
+        x.repeat_interleave(2), x.repeat_interleave(t(COUNTS), 0),
+    ),
+    "split": lambda x, t: (*x.split(3, 2), *x.split((1, 2), 1)),
+    "tensor_split": lambda x, t: (*x.tensor_split(3, 2), *x.tensor_split((1, 2), 1)),
+    "chunk": lambda x, t: x.chunk(3, 2),
+    "unbind": lambda x, t: (*x.unbind(), *x.unbind(-1)),
+    "narrow": lambda x, t: x.narrow(2, 1, 2),
+    "select": lambda x, t: x.select(1, -1),
+    "unfold": lambda x, t: x.unfold(2, 2, 1),
+    "tril": lambda x, t: (x.tril(), x.tril(-1)),
+    "triu": lambda x, t: (x.triu(), x.triu(1)),
+    "diag": lambda x, t: (x[0].diag(1), x[0, 0].diag()),
+    "diagonal": lambda x, t: x.diagonal(1, 1, 2),
+    "diag_embed": lambda x, t: x[0].diag_embed(1),
+    "contiguous": lambda x, t: x.mT.contiguous(),
+    "is_contiguous": lambda x, t: (
+        x.is_contiguous(), x.mT.is_contiguous(), x[1:].is_contiguous(),
+    ),
+    "clone": lambda x, t: x.clone(),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_method(name: str, place: Device) -> None:
+    agree(CALLS[name], CUBE, place)
+
+
+def test_every_method_has_a_row() -> None:
+    assert public(MovementMethods) == set(CALLS)
+
+
+def test_view_never_copies(place: Device) -> None:
+    x = ours(place)(X)
+    x.view(-1)[0] = 9
+    assert x[0, 0].item() == 9
+    with pytest.raises(ShapeError) as raised:
+        x.T.view(-1)
+    assert str(raised.value) == (
+        "view: strides (1, 3) of shape (3, 2) do not allow a view as (6,); use reshape"
+    )
+    with pytest.raises(ShapeError, match="view: strides"):
+        x.T.view_as(ours(place)(Y.reshape(-1)))

@@ -1,0 +1,88 @@
+"""Memory types for each use, on tables of real devices; blocks; budget."""
+
+import pytest
+
+from vkbackend import Device
+from vkbackend.errors import OutOfDeviceMemory
+from vkbackend.memory.memory import Memory, MemoryType, Use, choose_type, gibibytes
+
+# Heap and property bits: 1 device-local, 2 host-visible, 4 coherent, 8 cached.
+TABLES = {
+    "NVIDIA H200": ((1, 0x0), (0, 0x1), (1, 0x6), (1, 0xE), (0, 0x7)),
+    "NVIDIA, small window": ((1, 0x0), (0, 0x1), (1, 0x6), (1, 0xE), (2, 0x7)),
+    "AMD, no window": ((0, 0x1), (1, 0x6), (1, 0xE)),
+    "lavapipe": ((0, 0xF),),
+    "Intel integrated": ((0, 0x1), (0, 0x7), (0, 0xF)),
+}
+CHOSEN = {
+    "NVIDIA H200": {"DEVICE": 0x7, "ARGUMENTS": 0x7, "UPLOAD": 0x6, "READBACK": 0xE},
+    "NVIDIA, small window": {"DEVICE": 0x1, "ARGUMENTS": 0x7, "UPLOAD": 0x6},
+    "AMD, no window": {"DEVICE": 0x1, "ARGUMENTS": 0x6, "READBACK": 0xE},
+    "lavapipe": {"DEVICE": 0xF, "ARGUMENTS": 0xF, "UPLOAD": 0xF, "READBACK": 0xF},
+    "Intel integrated": {"DEVICE": 0xF, "ARGUMENTS": 0x7, "READBACK": 0xF},
+}
+
+
+@pytest.mark.parametrize(
+    ("table", "use", "flags"),
+    [(name, use, flags) for name, row in CHOSEN.items() for use, flags in row.items()],
+)
+def test_choose_type(table: str, use: str, flags: int) -> None:
+    types = tuple(
+        MemoryType(index, heap, bits)
+        for index, (heap, bits) in enumerate(TABLES[table])
+    )
+    assert choose_type(types, Use[use], -1).flags == flags
+
+
+def test_choose_type_respects_the_buffer() -> None:
+    types = (MemoryType(0, 0, 0x1), MemoryType(1, 0, 0x1))
+    assert choose_type(types, Use.DEVICE, 0b10).index == 1
+
+
+def test_choose_type_fails_with_the_table() -> None:
+    with pytest.raises(OutOfDeviceMemory, match=r"no type serves `upload`.*0x1"):
+        choose_type((MemoryType(0, 0, 0x1),), Use.UPLOAD, -1)
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [(5, "5 bytes"), (2048, "2.00 KiB"), (3 << 19, "1.50 MiB"), (9 << 30, "9.00 GiB")],
+)
+def test_gibibytes(size: int, text: str) -> None:
+    assert gibibytes(size) == text
+
+
+@pytest.mark.usefixtures("_no_collector")
+@pytest.mark.core
+@pytest.mark.parametrize("use", list(Use))
+def test_blocks(device: Device, use: Use) -> None:
+    before = device.live_objects()
+    block = device.memory.allocate(70_000, use, "a block")
+    assert block.size == 70_000
+    assert block.address % 256 == 0
+    assert block.mapped is not None or use is Use.DEVICE
+    if block.mapped is not None:
+        block.mapped[69_990:] = bytes(range(10))
+        assert bytes(block.mapped[69_990:]) == bytes(range(10))
+    device.memory.free(block)
+    assert device.live_objects() == before
+
+
+@pytest.mark.usefixtures("_no_collector")
+@pytest.mark.device
+def test_budget_is_respected(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = device.live_objects()
+    monkeypatch.setattr(Memory, "available", lambda self, heap: 1 << 20)
+    with pytest.raises(
+        OutOfDeviceMemory,
+        match=r"over budget: asked 2.00 MiB of heap \d; the driver has 1.00 MiB left",
+    ):
+        device.memory.allocate(2 << 20, Use.DEVICE, "")
+    assert device.live_objects() == before
+
+
+@pytest.mark.core
+def test_available_is_plausible(device: Device) -> None:
+    for index, heap in enumerate(device.info.heaps):
+        assert 0 <= device.memory.available(index) <= heap.size

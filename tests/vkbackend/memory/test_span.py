@@ -1,0 +1,52 @@
+"""Spans on blocks that are only pretended, and what a lease says of them."""
+
+import gc
+
+import pytest
+
+from tests.vkbackend.memory.test_pool import FakeQueue, point
+from vkbackend.memory.memory import Block
+from vkbackend.memory.span import Lease, Region, Span
+from vkbackend.memory.tlsf import Suballocator
+
+pytestmark = pytest.mark.null
+
+
+def make_region() -> Region:
+    return Region(Block(0, 0, 4096, 1024, 0, None, False), Suballocator())
+
+
+def test_a_span_is_done_when_its_points_are() -> None:
+    queue = FakeQueue()
+    span = Span(make_region(), 0, 256, 4096, (point(queue, 2),))
+    assert not span.known_done()
+    assert not span.done()
+    queue.completed = 2
+    assert span.known_done()
+    assert span.done()
+    assert span.points == ()
+
+
+def test_a_region_is_done_when_its_points_are() -> None:
+    queue, region = FakeQueue(), make_region()
+    region.points = (point(queue, 1),)
+    assert not region.done()
+    queue.completed = 1
+    assert region.done()
+
+
+@pytest.mark.parametrize("cyclic", [False, True])
+def test_a_lease_tells_of_the_death_of_its_span(cyclic: bool) -> None:
+    dead: list[object] = []
+    span = Span(make_region(), 0, 256, 4096, ())
+    lease = span.lease = Lease(span, dead.append)
+    if cyclic:
+        held: list[object] = [span]
+        held.append(held)
+        del held
+    assert lease() is span
+    assert dead == []
+    del span
+    gc.collect()
+    assert lease() is None
+    assert dead == [lease]

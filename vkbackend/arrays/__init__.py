@@ -1,0 +1,1 @@
+"""`CommandBatch`: operations on arrays, with one submission."""

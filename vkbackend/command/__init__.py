@@ -1,0 +1,1 @@
+"""Command buffers recorded, submitted and replayed."""

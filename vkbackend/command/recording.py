@@ -1,0 +1,180 @@
+"""Recordings: a batch's commands, recorded once and submitted again unchanged.
+
+What may change from one submission to the next lies in memory: the bytes of arguments
+that kernels take through an address, and the content of buffers. Both are copied in by
+a short command buffer that goes first in the same submission, see `replay_prologue`, so
+they are in order with everything else on the queue, and a host that runs ahead waits
+for nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from vkbackend.driver.queue import Queue, TimelinePoint, repeated, taken
+from vkbackend.errors import ArgumentError
+from vkbackend.memory.buffer import Buffer, mark
+from vkbackend.memory.staging_arena import Arena
+
+from .batch import Batch
+from .replay_prologue import Copy, Preludes
+
+if TYPE_CHECKING:
+    from vkbackend.device import Device
+
+_ALIGNMENT = 16
+_ADDRESS_SIZE = 8
+_NONE: dict[Queue, int] = {}
+
+
+class Recording:
+    """Commands that can be submitted any number of times; made by `Device.record`.
+
+    It keeps the buffers and kernels that it uses alive.
+
+    Attributes
+    ----------
+    content : bytearray
+        Arguments of the dispatches that take them from memory. Change them, and submit
+        with `changed`.
+    places : tuple of (int or None)
+        For each dispatch where its arguments begin in `content`; None where they are
+        fixed.
+    dispatches, barriers : int
+        How many it has.
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        batch: Batch,
+        arena: Arena,
+        unsettled: dict[Recording, None],
+    ) -> None:
+        if not len(batch):
+            raise ArgumentError("record: the batch is empty; add commands first")
+        self._device = device
+        self._queue = device.compute_queue
+        self._unsettled = unsettled
+        self._read, self._written = batch.touched()
+        self._pipelines = batch.pipelines()
+        self.dispatches, self.barriers = batch.counts
+        self.content = bytearray()
+        self._point: TimelinePoint | None = None
+        self._reserved: TimelinePoint | None = None
+        self._arguments: Buffer | None = None
+        blocks = batch.argument_blocks()
+        self.places = self._lay_out(blocks)
+        self._preludes = Preludes(
+            self._queue,
+            device.logical.functions.vkCmdCopyBuffer2,
+            arena,
+            self._arguments,
+        )
+        self._record(batch)
+
+    def _lay_out(self, blocks: Sequence[bytes | None]) -> tuple[int | None, ...]:
+        places: list[int | None] = []
+        for block in blocks:
+            places.append(None if block is None else len(self.content))
+            if block is not None:
+                self.content += block + bytes(-len(block) % _ALIGNMENT)
+        if self.content:
+            buffer = self._device.allocate(len(self.content), name="arguments")
+            self._device.upload(bytes(self.content), buffer)
+            self._arguments = buffer
+            self._read = (*self._read, buffer)
+        return tuple(places)
+
+    def _record(self, batch: Batch) -> None:
+        base = self._arguments.address if self._arguments is not None else 0
+        addresses = iter([base + place for place in self.places if place is not None])
+
+        def store(_: bytes) -> bytes:
+            return next(addresses).to_bytes(_ADDRESS_SIZE, "little")
+
+        queue = self._queue
+        with self._device.logical.lock:
+            self._device.check_open("record")
+            self._commands = queue.lend(self)
+            self._label = batch.encode(self._commands.handle, store)
+            queue.commands.seal(self._commands)
+
+    @repeated
+    def submit(
+        self, copies: Sequence[Copy] = (), changed: bool = False
+    ) -> TimelinePoint:
+        """Submit the commands once more; does not wait for the device.
+
+        After an exception, also Ctrl-C, `point` tells whether the device does the work.
+
+        Parameters
+        ----------
+        copies : sequence of (Buffer, int, Buffer, int, int)
+            Copied first, in this order, with nothing between them: source, offset,
+            destination, offset, size. They must not touch one another.
+        changed : bool, default False
+            Whether `content` has changed.
+
+        Returns
+        -------
+        TimelinePoint
+            When it will be finished.
+        """
+        device, queue = self._device, self._queue
+        self._reserved = None
+        with device.logical.lock:
+            device.check_open("Recording.submit")
+            queue.keep_pace()
+            prelude = None
+            changed = changed and self._arguments is not None
+            if copies or changed:
+                prelude = self._preludes.take(copies, changed)
+                if changed:
+                    assert prelude.content is not None
+                    prelude.content[:] = self.content
+            waits = self._waits()
+            point = self._reserved = self._point = queue.reserve()
+            self._unsettled[self] = None
+            for source, _, destination, _, _ in copies:
+                source.mark_read(point)
+                destination.mark_written(point)
+            if prelude is None:
+                queue.send_again(self._commands, None, waits, self._label, point)
+            else:
+                first = self._preludes.sent(prelude, point)
+                queue.send_again(first, self._commands, waits, self._label, point)
+            counters = device.counters
+            counters.dispatches += self.dispatches
+            counters.barriers += self.barriers
+        return point
+
+    @property
+    def point(self) -> TimelinePoint | None:
+        """When the last `submit` is finished; None if the device does not do it.
+
+        After an exception from `submit` it finds out which, and may wait for the device
+        to do so.
+        """
+        return taken(self._reserved)
+
+    @property
+    def value(self) -> int:
+        """Number of the last submission; 0 before the first."""
+        return 0 if self._point is None else self._point.value
+
+    def _waits(self) -> dict[Queue, int]:
+        """Wait for all of the other queue, which may read or write any buffer."""
+        other = self._device.transfer_queue
+        if other is self._queue or other.completed >= other.submitted:
+            return _NONE
+        if other.reached(other.submitted):
+            return _NONE
+        return {other: other.submitted}
+
+    def settle(self) -> None:
+        """Set the timeline points of the buffers; see `Device.settle`."""
+        point = self._point
+        if point is not None:
+            mark(self._read, self._written, point)

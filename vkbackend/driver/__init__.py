@@ -1,0 +1,1 @@
+"""The Vulkan instance, physical and logical devices, queues."""

@@ -1,0 +1,523 @@
+"""Queues, each with one timeline semaphore that counts its submissions.
+
+A `TimelinePoint` says *when*: after the submission with that number on that queue. Work
+is ordered by three rules, which the rest of the device layer builds on:
+
+- Every command buffer begins with a full memory barrier, so a submission sees all that
+  earlier submissions to the *same* queue did, and may overwrite what they read.
+- Work on *another* queue is waited for with a semaphore: the caller passes its points.
+- Every command buffer ends with a barrier towards the host, so the host may read mapped
+  memory once it has waited for the point.
+
+**A submission and its book-keeping cannot be parted.** A number is reserved and written
+down wherever it matters (buffers, command buffers, arenas) before the driver is asked:
+
+    point = queue.reserve()
+    mark(read, written, point)
+    queue.send(commands, waits, label, point)
+
+If that ends early at any place, by an error of the driver or by Ctrl-C, the device is
+`unsure` of the number, and whoever needs the queue next finds out what became of it:
+once the device is idle, the driver either counted to it or never will, and then the
+host counts in its place. So each number is given once, and each is reached.
+"""
+
+# Longer than most: numbers, submissions and waits of a queue cannot be parted.
+
+import collections
+import ctypes
+import functools
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple, ParamSpec, TypeVar
+
+from vkbackend.errors import DeviceLost, SubmissionOvertaken
+from vkbackend.vk import generated as vk
+from vkbackend.vk import runtime
+
+from .command_buffer import RECORDING, CommandBuffer, CommandPool
+from .logical_device import LogicalDevice
+
+# Longest uninterrupted wait: Python handles Ctrl-C between slices.
+_WAIT_SLICE_SECONDS = 0.1
+_NANOSECONDS = 1_000_000_000
+# A short wait polls instead: blocking and waking up costs 20 us, and what the host does
+# next then takes three times as long (130 us for a replay that takes 45 us beside an
+# NVIDIA H200, driver 580.159.04, 2026-11-21). Never on a software device, which needs
+# the processor itself.
+_POLL_SECONDS = 2e-3
+# A host that runs further ahead than this waits for its oldest submission.
+_MAX_IN_FLIGHT = 64
+# Submissions between two questions to the driver how far it is, which cost as much as
+# the submission itself.
+_ASK_EVERY = 16
+# More command buffers than can be open at once: one, and one in whatever interrupts it.
+# Any further one was left behind.
+_MOST_OPEN = 4
+# A handler comes between once per signal; more often in a row, something else is wrong.
+_MOST_OVERTAKEN = 100
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+# Quicker than the constructors of named tuples, which are written in Python.
+_tuple: Any = tuple.__new__
+
+
+class TimelinePoint(NamedTuple):
+    """The end of one submission: number `value` on `queue`."""
+
+    queue: "Queue"
+    value: int
+
+    def done(self) -> bool:
+        """Return whether the device has got there; does not wait."""
+        return self.queue.reached(self.value)
+
+    def wait(self, timeout_seconds: float | None = None) -> bool:
+        """Wait until the device has got there.
+
+        Parameters
+        ----------
+        timeout_seconds : float, optional
+            Longest time to wait; None waits for as long as it takes.
+
+        Returns
+        -------
+        bool
+            False if the time ran out first.
+        """
+        return self.queue.wait(self.value, timeout_seconds)
+
+    def __repr__(self) -> str:
+        return f"TimelinePoint({self.queue.name}, {self.value})"
+
+
+def wait_all(points: Iterable[TimelinePoint]) -> None:
+    """Wait for every point."""
+    for point in points:
+        point.wait()
+
+
+def taken(reserved: TimelinePoint | None) -> TimelinePoint | None:
+    """Return a reserved point if the device has done, or will do, its work."""
+    if reserved is None:
+        return None
+    try:
+        return reserved if reserved.queue.took(reserved.value) else None
+    except DeviceLost:
+        return None
+
+
+def repeated(submit: Callable[P, R]) -> Callable[P, R]:
+    """Decorate what submits: it is done once more where another one came between.
+
+    It must be able to begin anew.
+    """
+
+    @functools.wraps(submit)
+    def submitted(*args: P.args, **options: P.kwargs) -> R:
+        for _ in range(_MOST_OVERTAKEN):
+            try:
+                return submit(*args, **options)
+            except SubmissionOvertaken:  # Nothing was sent.
+                pass
+        return submit(*args, **options)
+
+    return submitted
+
+
+def latest(points: Iterable[TimelinePoint]) -> tuple[TimelinePoint, ...]:
+    """Return the last point of each queue, without those known to be done.
+
+    The device is not asked: this runs for each buffer that dies.
+    """
+    if type(points) is tuple and len(points) == 1:
+        (only,) = points
+        return points if only.value > only.queue.completed else ()
+    last: dict[Queue, TimelinePoint] = {}
+    for point in points:
+        known = last.get(point.queue)
+        if known is None or known.value < point.value:
+            last[point.queue] = point
+    return tuple(
+        [point for point in last.values() if point.value > point.queue.completed]
+    )
+
+
+class Queue:
+    """A device queue, its timeline semaphore and its command buffers.
+
+    Attributes
+    ----------
+    handle : int
+        The `VkQueue`.
+    name : str
+        For messages: `compute` or `transfer`.
+    submitted : int
+        Last number given to a submission; 0 before the first.
+    completed : int
+        Last number known to be finished.
+    at_close : list of callable
+        Called before the queue's objects are destroyed, when it is idle.
+    commands : CommandPool
+        Its command buffers.
+    """
+
+    def __init__(self, logical: LogicalDevice, family: int, name: str) -> None:
+        self.name = name
+        self.family = family
+        self.submitted = 0
+        self.completed = 0
+        self.at_close: list[Callable[[], None]] = []
+        self._logical = logical
+        self._polls = logical.info.kind != "software"
+        self._functions = logical.functions
+        handle = ctypes.c_void_p()
+        wanted = runtime.make(vk.VkDeviceQueueInfo2, queueFamilyIndex=family)
+        logical.functions.vkGetDeviceQueue2(
+            logical.handle, ctypes.byref(wanted), ctypes.byref(handle)
+        )
+        assert handle.value is not None
+        self.handle = handle.value
+        logical.set_name("Queue", self.handle, name)
+        self.semaphore = self._create_semaphore()
+        self.commands = CommandPool(logical, family, name)
+        # The one to use next first; each stays here, also while it is in use.
+        self._once = collections.deque([CommandBuffer()])
+        # Numbers that the driver never got, and the host counted instead.
+        self._skipped: set[int] = set()
+        # The commands of a submission, and others that follow them.
+        self._command_infos = (vk.VkCommandBufferSubmitInfo * 2)(
+            *[runtime.make(vk.VkCommandBufferSubmitInfo) for _ in range(2)]
+        )
+        # Looking them up, and referring to them, takes a microsecond each time.
+        self._first_info, self._second_info = self._command_infos
+        self._signal = _semaphore_info(self, 0)
+        self._submit_info = runtime.make(
+            vk.VkSubmitInfo2,
+            pCommandBufferInfos=self._command_infos,
+            signalSemaphoreInfoCount=1,
+            pSignalSemaphoreInfos=self._signal,
+        )
+        self._submit_reference = ctypes.byref(self._submit_info)
+
+    def _create_semaphore(self) -> int:
+        kind = runtime.make(
+            vk.VkSemaphoreTypeCreateInfo,
+            semaphoreType=vk.VK_SEMAPHORE_TYPE_TIMELINE,
+            initialValue=0,
+        )
+        info = runtime.make(vk.VkSemaphoreCreateInfo, pNext=kind)
+        return self._logical.create("Semaphore", info, f"{self.name} timeline")
+
+    def begin(self) -> int:
+        """Return a command buffer that is recording, past its first barrier.
+
+        It is for one submission. The caller holds the device's lock until it has called
+        `submit`, or `finish` and `send`, or `abandon`; one that is never heard of again
+        is used anew. Waits only when `_MAX_IN_FLIGHT` submissions are unfinished.
+        """
+        once = self._once
+        buffer = once[0]
+        if buffer.value > self.completed:
+            buffer = self._next_buffer(buffer)
+        # Whatever happens from here on, others are taken before this one.
+        once.rotate(-1)
+        self.commands.begin(buffer)
+        return buffer.handle
+
+    def _next_buffer(self, oldest: CommandBuffer) -> CommandBuffer:
+        """Return a command buffer that is free or new, and stands first."""
+        once = self._once
+        self._logical.make_sure()
+        if oldest.value == RECORDING:
+            if len(once) >= _MOST_OPEN:
+                return oldest
+        elif len(once) >= _MAX_IN_FLIGHT:
+            self.wait(oldest.value)
+            return oldest
+        elif self.submitted % _ASK_EVERY == 0 or oldest.value <= self.completed:
+            if self.reached(oldest.value):
+                return oldest
+        once.appendleft(CommandBuffer())
+        return once[0]
+
+    def finish(self, commands: int) -> None:
+        """End a command buffer that `begin` returned."""
+        self.commands.end(commands)
+
+    def abandon(self, commands: int) -> None:
+        """Take back a command buffer unless a submission has it; it is used next."""
+        once = self._once
+        buffer = self._begun(commands)
+        if buffer.value == RECORDING:
+            self.commands.reset(buffer)
+            if buffer is once[-1]:
+                once.rotate(1)
+
+    def _begun(self, commands: int) -> CommandBuffer:
+        """Return the record of a command buffer that `begin` returned."""
+        last = self._once[-1]
+        if last.handle == commands:
+            return last
+        return next(each for each in self._once if each.handle == commands)
+
+    def lend(self, owner: object) -> CommandBuffer:
+        """Return an open command buffer for any number of submissions.
+
+        See `CommandPool.lend`; the caller holds the device's lock.
+        """
+        return self.commands.lend(owner, self.reached)
+
+    def reserve(self) -> TimelinePoint:
+        """Return the number of the next submission, which `send` gives to the driver.
+
+        The caller holds the device's lock until then, asks nothing of this queue in
+        between, and leaves no trace that the point must not have if it never comes to
+        `send`: the point is reached all the same, after all that was submitted before.
+        """
+        logical = self._logical
+        if logical.unsure is not None:
+            logical.make_sure()
+        logical.unsure = self
+        self.submitted = value = self.submitted + 1
+        point: TimelinePoint = _tuple(TimelinePoint, (self, value))
+        return point
+
+    def send(
+        self,
+        commands: int,
+        waits: Mapping["Queue", int],
+        label: str,
+        point: TimelinePoint,
+    ) -> None:
+        """Submit a command buffer that is finished; does not wait for the device.
+
+        Parameters
+        ----------
+        commands : int
+            What `begin` returned.
+        waits : mapping of Queue to int
+            Numbers on other queues that must be reached before it starts.
+        label : str
+            What it does, for the message of a failure.
+        point : TimelinePoint
+            What `reserve` returned.
+        """
+        self._begun(commands).value = point.value
+        self._send(commands, None, waits, label, point.value)
+
+    def submit(
+        self,
+        commands: int,
+        waits: Mapping["Queue", int],
+        label: str,
+    ) -> TimelinePoint:
+        """Finish and send a command buffer of which nothing needs to know the point.
+
+        Returns
+        -------
+        TimelinePoint
+            When it will be finished.
+        """
+        self.finish(commands)
+        point = self.reserve()
+        self.send(commands, waits, label, point)
+        return point
+
+    def send_again(
+        self,
+        first: CommandBuffer,
+        then: CommandBuffer | None,
+        waits: Mapping["Queue", int],
+        label: str,
+        point: TimelinePoint,
+    ) -> None:
+        """Submit one or two lent command buffers once more.
+
+        Parameters
+        ----------
+        first : CommandBuffer
+            One that is sealed.
+        then : CommandBuffer or None
+            Another such, to run after it.
+        waits, label, point
+            See `send`.
+        """
+        first.value = value = point.value
+        if then is None:
+            self._send(first.handle, None, waits, label, value)
+        else:
+            then.value = value
+            self._send(first.handle, then.handle, waits, label, value)
+
+    def keep_pace(self) -> None:
+        """Wait if `_MAX_IN_FLIGHT` submissions are unfinished."""
+        oldest = self.submitted - _MAX_IN_FLIGHT
+        if oldest > self.completed:
+            self.wait(oldest)
+
+    def _send(
+        self,
+        first: int,
+        then: int | None,
+        waits: Mapping["Queue", int],
+        label: str,
+        value: int,
+    ) -> None:
+        """Submit with the same structures each time, filled in."""
+        logical = self._logical
+        info = self._submit_info
+        self._first_info.commandBuffer = first
+        info.commandBufferInfoCount = 1
+        if then is not None:
+            self._second_info.commandBuffer = then
+            info.commandBufferInfoCount = 2
+        self._signal.value = value
+        info.waitSemaphoreInfoCount = len(waits)
+        if waits:
+            rows = [_semaphore_info(*wait) for wait in waits.items()]
+            info.pWaitSemaphoreInfos = (vk.VkSemaphoreSubmitInfo * len(rows))(*rows)
+        if logical.unsure is not self or self.submitted != value:
+            raise SubmissionOvertaken(
+                f"vkQueueSubmit2: {label}: another submission was made within this one,"
+                f" by a signal handler or a finalizer; this one was not sent"
+            )
+        submit = self._functions.vkQueueSubmit2
+        result = submit(self.handle, 1, self._submit_reference, 0)
+        if result:
+            # By the specification nothing has happened then.
+            self._skipped.add(value)
+            self._fail("vkQueueSubmit2", result, label)
+        logical.unsure = None
+        logical.counters.submits += 1
+
+    def took(self, value: int) -> bool:
+        """Return whether the device has done, or will do, the submission `value`."""
+        if value not in self._skipped:
+            self._logical.make_sure()
+        return value not in self._skipped
+
+    def make_sure(self) -> None:
+        """Find out what became of the last number; see `LogicalDevice.make_sure`."""
+        logical, value = self._logical, self.submitted
+        logical.idle()
+        if not self._ask(value):
+            self._skipped.add(value)
+            info = runtime.make(
+                vk.VkSemaphoreSignalInfo, semaphore=self.semaphore, value=value
+            )
+            result = self._functions.vkSignalSemaphore(
+                logical.handle, ctypes.byref(info)
+            )
+            if result:
+                self._fail("vkSignalSemaphore", result, "")
+
+    def reached(self, value: int) -> bool:
+        """Return whether submission `value` is finished; does not wait."""
+        if value <= self.completed:
+            return True
+        self._logical.check_lost()
+        self._logical.make_sure()
+        return self._ask(value)
+
+    def _ask(self, value: int) -> bool:
+        """Ask the driver how far it has counted."""
+        counter = ctypes.c_uint64()
+        reference, functions = ctypes.byref(counter), self._functions
+        # Another thread may have closed the device meanwhile.
+        if value <= self.completed:
+            return True
+        result = functions.vkGetSemaphoreCounterValue(
+            self._logical.handle, self.semaphore, reference
+        )
+        if result:
+            self._fail("vkGetSemaphoreCounterValue", result, "")
+        self.completed = max(self.completed, counter.value)
+        return value <= self.completed
+
+    def wait(self, value: int, timeout_seconds: float | None = None) -> bool:
+        """Wait for submission `value`; return False if the time ran out first."""
+        if value <= self.completed:
+            return True
+        now = time.monotonic()
+        deadline = None if timeout_seconds is None else now + timeout_seconds
+        if self._polls and timeout_seconds is None:
+            while time.monotonic() < now + _POLL_SECONDS:
+                if self.reached(value):
+                    return True
+        info = runtime.make(
+            vk.VkSemaphoreWaitInfo,
+            semaphoreCount=1,
+            pSemaphores=[self.semaphore],
+            pValues=[value],
+        )
+        reference = ctypes.byref(info)
+        while True:
+            if value <= self.completed:
+                return True
+            self._logical.check_lost()
+            self._logical.make_sure()
+            left = _WAIT_SLICE_SECONDS
+            if deadline is not None:
+                left = min(left, max(0.0, deadline - time.monotonic()))
+            result = self._wait_slice(value, reference, int(left * _NANOSECONDS))
+            if result == vk.VK_SUCCESS:
+                self.completed = max(self.completed, value)
+                return True
+            if result != vk.VK_TIMEOUT:
+                self._fail("vkWaitSemaphores", result, "")
+            if deadline is not None and time.monotonic() >= deadline:
+                return False
+
+    def _wait_slice(self, value: int, reference: Any, nanoseconds: int) -> int:
+        """Wait a little; return what the driver says."""
+        logical, wait = self._logical, self._functions.vkWaitSemaphores
+        handle, call = logical.handle, threading.RLock()
+        with call:
+            try:
+                logical.unlocked.add(call)
+                # A device that was closed meanwhile had come to the end of everything,
+                # and its semaphore is gone.
+                if value <= self.completed:
+                    return vk.VK_SUCCESS
+                return int(wait(handle, reference, nanoseconds))
+            finally:
+                logical.unlocked.discard(call)
+
+    def _fail(self, call: str, result: int, label: str) -> None:
+        """Raise the error of a failed call, with how far the queue had got."""
+        after = f"after '{label}'; " if label else ""
+        sent = self.submitted - (self._logical.unsure is self)
+        self._logical.check(
+            call,
+            result,
+            f"{after}last completed timeline value {self.completed} of"
+            f" {sent} on the {self.name} queue",
+        )
+
+    def drain(self) -> None:
+        """Wait for everything submitted; a lost device counts as finished."""
+        try:
+            self._logical.make_sure()
+            self.wait(self.submitted)
+        except DeviceLost:
+            self.completed = self.submitted
+
+    def close(self) -> None:
+        """Destroy the semaphore and the command buffers; the queue must be idle."""
+        for call in self.at_close:
+            call()
+        self.commands.close()
+        self._logical.destroy("Semaphore", self.semaphore)
+
+
+def _semaphore_info(queue: Queue, value: int) -> vk.VkSemaphoreSubmitInfo:
+    return runtime.make(
+        vk.VkSemaphoreSubmitInfo,
+        semaphore=queue.semaphore,
+        value=value,
+        stageMask=vk.VK_PIPELINE_STAGE_2_ALL_COMMANDS_BIT,
+    )

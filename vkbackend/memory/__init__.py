@@ -1,0 +1,1 @@
+"""Device memory: blocks, the pool, buffers, staging."""

@@ -1,0 +1,85 @@
+"""Spans: byte ranges of blocks, and what a pool knows of them."""
+
+import weakref
+from dataclasses import dataclass, field
+
+from vkbackend.driver.queue import TimelinePoint
+
+from .memory import Block
+from .tlsf import Suballocator
+
+
+class _Referable:
+    __slots__ = ("__weakref__",)
+
+
+@dataclass(eq=False, slots=True)
+class Span(_Referable):
+    """A byte range of a block.
+
+    Attributes
+    ----------
+    region : Region
+        The block it lies in.
+    offset, size : int
+        Bytes; `size` is rounded up.
+    address : int
+        Device address of its first byte.
+    points : tuple of TimelinePoint
+        Work that may still use it, from its last owner.
+    lease : Lease
+        What the pool knows it by, until it is merged into the free space.
+    """
+
+    region: "Region"
+    offset: int
+    size: int
+    address: int
+    points: tuple[TimelinePoint, ...]
+    lease: "Lease" = field(init=False, repr=False)
+
+    def done(self) -> bool:
+        """Return whether no work uses it any more; does not wait."""
+        if self.points:
+            self.points = tuple([each for each in self.points if not each.done()])
+        return not self.points
+
+    def known_done(self) -> bool:
+        """Return whether it is known, without asking the device, that none does."""
+        return all([point.value <= point.queue.completed for point in self.points])
+
+
+@dataclass(eq=False, slots=True)
+class Region:
+    """A block, whose space it is, and the work that may still use what is free."""
+
+    block: Block
+    space: Suballocator
+    points: tuple[TimelinePoint, ...] = ()
+
+    def done(self) -> bool:
+        """Return whether no work uses what is free in it; does not wait."""
+        if self.points:
+            self.points = tuple([each for each in self.points if not each.done()])
+        return not self.points
+
+
+class Lease(weakref.ref[Span]):
+    """A reference to a span that does not keep it alive, and outlives it.
+
+    Attributes
+    ----------
+    region : Region
+        The block it lies in.
+    address, size : int
+        Of its bytes.
+    lent : (str, int) or None
+        Name and size that its owner asked for; None while nobody owns it.
+    """
+
+    __slots__ = ("address", "lent", "region", "size")
+
+    region: "Region"
+    address: int
+    size: int
+    lent: tuple[str, int] | None

@@ -1,0 +1,1 @@
+"""GLSL to SPIR-V, reflection, pipelines."""
