@@ -105,10 +105,13 @@ class _Kernels:
                 and self.steps[number].space != (whole, None)
                 and number not in needed
             ]
-            for number in tail:
-                self.members[kernel].remove(number)
-                self.members[number] = [number]
-                self.kernel_of[number] = number
+            rest = [number for number in self.members.pop(kernel) if number not in tail]
+            for group in (*([number] for number in tail), rest):
+                self.members.update({group[0]: group} if group else {})
+                self.kernel_of = [
+                    group[0] if number in group else before
+                    for number, before in enumerate(self.kernel_of)
+                ]
             for number in tail:
                 for read in self.steps[number].reads:
                     if read in tail:

@@ -75,6 +75,12 @@ def test_siblings() -> None:
     assert partition(steps, siblings=False) == [[0], [1], [2], [3], [4]]
 
 
+def test_what_stays_apart_may_come_first() -> None:
+    steps = [element(-1, shape=OTHER), element(0, shape=ROWS), element(0, shape=ROWS)]
+    steps.append(reduction(0))
+    assert partition(steps) == [[0], [1], [2], [3]]
+
+
 def test_kernels_stay_within_what_fusion_takes() -> None:
     steps = [element(number - 1) for number in range(2 * MAX_OPERATIONS)]
     assert [len(kernel) for kernel in partition(steps)] == [MAX_OPERATIONS] * 2
