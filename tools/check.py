@@ -7,9 +7,15 @@
     python -m vkbackend.tools.check -k pool              the tests alone, as in pytest
     python -m vkbackend.tools.check --driver lavapipe25  the tests alone, on that driver
     python -m vkbackend.tools.check --driver all-core    the core tier on every driver
+    python -m vkbackend.tools.check --wide               the gate, then what takes hours
 
 Every step runs, also after one has failed; the exit status says whether all passed. Run
 it in the environment that tools/setup makes.
+
+The gate holds what a change can break; what repeats it for other sizes and dtypes has
+the marker `wide`. The wide tier runs that too, the whole suite on the other drivers, and
+the searches: random programs, interrupts, failing Vulkan calls. It ends a larger piece
+of work.
 """
 
 import argparse
@@ -23,6 +29,7 @@ import time
 import venv
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from . import drivers
@@ -41,6 +48,15 @@ TABLES = tuple(
     for name in ("lint", "report", "disassemble", "lint_rules", "render")
 )
 OTHER_DRIVERS = ("lavapipe25", "swiftshader")
+# Programs that look for failures, each with its exit status, and how long they look.
+SEARCHES = {
+    "programs": ("tests.programs", "--count", "2000"),
+    "inplace": ("tests.inplace_programs", "--count", "2000"),
+    "one-result": ("tests.reproducible", "--count", "200", "--chains"),
+    "stale": ("tests.stale_rows",),
+    "interrupts": ("tests.interrupts", "--every", "3"),
+    "injection": ("tests.injection", "--count", "400"),
+}
 # Whatever the user's environment says, Python keeps what it compiled: some tests start
 # processes, and all modules are rewritten for each run of pytest otherwise.
 COMPILE_ONCE = {"PYTHONDONTWRITEBYTECODE": ""}
@@ -144,7 +160,7 @@ def pytest(
 
 
 def _closing_line(printed: str) -> str:
-    return (printed.splitlines() or ["pytest printed nothing"])[-1].strip("= ")
+    return (printed.splitlines() or ["nothing was printed"])[-1].strip("= ")
 
 
 def style() -> str:
@@ -175,13 +191,13 @@ def tiny() -> str:
 
 def host() -> str:
     """Run the tests that need no device."""
-    return pytest("-m", "not device")
+    return pytest("-m", "not device and not wide")
 
 
 def device() -> str:
     """Run the device tests, under the validation layer; any message fails."""
     variables = {"VKBACKEND_VALIDATION": "sync"}
-    return pytest("-m", "device", variables=variables)
+    return pytest("-m", "device and not wide", variables=variables)
 
 
 def core_tier(*names: str, arguments: Sequence[str] = ()) -> str:
@@ -214,7 +230,8 @@ def installed() -> str:
         where = run(python, "-c", ask, folder=away)
         if not Path(where.strip()).is_relative_to(away):
             raise StepFailed(f"the tests would import {where.strip()}, not the wheel")
-        chosen = ("-m", "not checkout", "-k", "null or test_tiny or test_the_whole_job")
+        chosen = ("-m", "not checkout and not wide")
+        chosen += ("-k", "null or test_tiny or test_the_whole_job")
         single = [str(path.relative_to(away)) for path in away.glob("tests/test_*.py")]
         paths = (*INSTALLED, *single)
         return pytest(*chosen, *TABLES, *paths, python=python, folder=away)
@@ -236,6 +253,23 @@ WHOLE = (
     Step("device", device),
     Step("installed", installed),
     Step("drivers", lambda: core_tier(*OTHER_DRIVERS)),
+)
+
+
+def search(*command: str) -> str:
+    """Run a program of `SEARCHES` and return its last line."""
+    printed = run(sys.executable, "-m", *command, echo=True, variables=COMPILE_ONCE)
+    return _closing_line(printed)
+
+
+WIDE = (
+    *WHOLE,
+    Step("repeats", lambda: pytest("-m", "wide")),
+    *(
+        Step(name, partial(pytest, "-m", "device", driver=name))
+        for name in OTHER_DRIVERS
+    ),
+    *(Step(name, partial(search, *command)) for name, command in SEARCHES.items()),
 )
 
 
@@ -264,8 +298,9 @@ def _arguments(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, lis
         prog="check",
         description="Run the gate; with a driver or pytest's arguments, tests alone.",
     )
-    names = [step.name for step in WHOLE]
+    names = [step.name for step in WIDE]
     parser.add_argument("--fast", action="store_true", help="the quick half")
+    parser.add_argument("--wide", action="store_true", help="also what takes hours")
     parser.add_argument("--only", nargs="+", choices=names, help="these steps")
     parser.add_argument(
         "--skip", nargs="+", choices=names, default=[], help="all but these"
@@ -290,12 +325,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         driver = options.driver or "system"
         steps = [Step("tests", lambda: pytest(*rest, driver=driver))]
     else:
-        steps = [
-            step
-            for step in (FAST if options.fast else WHOLE)
-            if step.name in (options.only or [step.name])
-            and step.name not in options.skip
-        ]
+        tier = FAST if options.fast else WIDE if options.wide else WHOLE
+        if options.only:
+            tier = tuple(step for step in WIDE if step.name in options.only)
+        steps = [step for step in tier if step.name not in options.skip]
     return 0 if perform(steps) else 1
 
 

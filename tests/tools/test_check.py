@@ -39,7 +39,9 @@ def test_run_shows_what_a_failed_command_printed(
     [
         ([], [step.name for step in check.WHOLE]),
         (["--fast"], ["style", "types", "tiny"]),
+        (["--wide"], [step.name for step in check.WIDE]),
         (["--only", "types", "host"], ["types", "host"]),
+        (["--only", "stale"], ["stale"]),
         (["--skip", "drivers"], [s.name for s in check.WHOLE if s.name != "drivers"]),
         (["-k", "pool"], ["tests"]),
         (["--driver", "swiftshader"], ["tests"]),
