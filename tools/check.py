@@ -13,7 +13,7 @@ Every step runs, also after one has failed; the exit status says whether all pas
 it in the environment that tools/setup makes.
 
 The gate holds what a change can break; what repeats it for other sizes and dtypes has
-the marker `wide`. The wide tier runs that too, the whole suite on the other drivers, and
+the marker `wide`. The wide tier runs that too, the whole suite on other drivers, and
 the searches: random programs, interrupts, failing Vulkan calls. It ends a larger piece
 of work.
 """
@@ -230,8 +230,8 @@ def installed() -> str:
         where = run(python, "-c", ask, folder=away)
         if not Path(where.strip()).is_relative_to(away):
             raise StepFailed(f"the tests would import {where.strip()}, not the wheel")
-        chosen = ("-m", "not checkout and not wide")
-        chosen += ("-k", "null or test_tiny or test_the_whole_job")
+        words = "null or test_tiny or test_the_whole_job"
+        chosen = ("-m", "not checkout and not wide", "-k", words)
         single = [str(path.relative_to(away)) for path in away.glob("tests/test_*.py")]
         paths = (*INSTALLED, *single)
         return pytest(*chosen, *TABLES, *paths, python=python, folder=away)
