@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast
+from types import MethodType
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    Generic,
+    ParamSpec,
+    TypeVar,
+    cast,
+    overload,
+)
 
 from ..autograd.engine import is_grad_enabled
 from ..autograd.saved_tensors import Keeping, keeping
@@ -24,6 +34,7 @@ if TYPE_CHECKING:
     from vkbackend import DeviceInfo
 
 P = ParamSpec("P")
+Q = ParamSpec("Q")
 R = TypeVar("R")
 Rule = TypeVar("Rule", bound=Callable[..., Any])
 
@@ -101,6 +112,16 @@ class Op(Generic[P, R]):
 
     def __repr__(self) -> str:
         return f"<op {self.name}>"
+
+    @overload
+    def __get__(
+        self: Op[Concatenate[Any, Q], R], instance: TensorCore, owner: type
+    ) -> Callable[Q, R]: ...
+    @overload
+    def __get__(self, instance: object, owner: type) -> Op[P, R]: ...
+    def __get__(self, instance: object, owner: type) -> Any:
+        """Be a method of tensors where their class has the op; itself elsewhere."""
+        return MethodType(self, instance) if isinstance(instance, TensorCore) else self
 
     def forget(self) -> None:
         """Forget what calls came to, which may be known for a device that is gone."""

@@ -8,18 +8,15 @@ from ... import ops
 from ...eager.base_tensor import operand
 from ..inplace import (
     assign,
-    change,
     fill_bernoulli,
     fill_exponential,
     fill_integers,
     fill_normal,
     fill_uniform,
 )
-from .operand import Number, Operand
+from .operand import Number, Operand, in_place
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from ...base.philox import Generator
     from ..tensor import Tensor
 
@@ -49,70 +46,16 @@ class FillMethods:
         """Set every element to 0."""
         return assign(self, 0)
 
-    def masked_fill_(self: Tensor, mask: Tensor, value: Tensor | Number) -> Tensor:
-        """Set elements where `mask` holds; see `ops.masked_fill`."""
-        return change(self, ops.masked_fill, mask, value)
-
-    def index_fill_(self: Tensor, dim: int, index: Tensor, value: Number) -> Tensor:
-        """Set places in place; see `ops.index_fill`."""
-        return change(self, ops.index_fill, dim, index, value)
-
-    def index_add_(
-        self: Tensor, dim: int, index: Tensor, source: Tensor, alpha: Number = 1
-    ) -> Tensor:
-        """Add to places in place; see `ops.index_add`."""
-        return change(self, ops.index_add, dim, index, source, alpha)
-
-    def index_copy_(self: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
-        """Replace places in place; see `ops.index_copy`."""
-        return change(self, ops.index_copy, dim, index, source)
-
-    def scatter_(self: Tensor, dim: int, index: Tensor, src: Tensor | Number) -> Tensor:
-        """Replace elements in place; see `ops.scatter`."""
-        return change(self, ops.scatter, dim, index, src)
-
-    def scatter_add_(self: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
-        """Add to elements in place; see `ops.scatter_add`."""
-        return change(self, ops.scatter_add, dim, index, src)
-
-    def scatter_reduce_(
-        self: Tensor,
-        dim: int,
-        index: Tensor,
-        src: Tensor,
-        reduce: str,
-        *,
-        include_self: bool = True,
-    ) -> Tensor:
-        """Combine elements in place; see `ops.scatter_reduce`."""
-        return change(
-            self,
-            ops.scatter_reduce,
-            dim,
-            index,
-            src,
-            reduce,
-            include_self=include_self,
-        )
-
-    def index_put_(
-        self: Tensor,
-        indices: Sequence[Tensor | None],
-        values: Tensor,
-        accumulate: bool = False,
-    ) -> Tensor:
-        """Replace elements that arrays choose; see `ops.index_put`."""
-        return change(self, ops.index_put, indices, values, accumulate)
-
-    def put_(
-        self: Tensor, index: Tensor, source: Tensor, accumulate: bool = False
-    ) -> Tensor:
-        """Replace elements by flat place; see `ops.put`."""
-        return change(self, ops.put, index, source, accumulate)
-
-    def masked_scatter_(self: Tensor, mask: Tensor, source: Tensor) -> Tensor:
-        """Replace elements where `mask` holds; see `ops.masked_scatter`."""
-        return change(self, ops.masked_scatter, mask, source)
+    masked_fill_ = in_place(ops.masked_fill)
+    index_fill_ = in_place(ops.index_fill)
+    index_add_ = in_place(ops.index_add)
+    index_copy_ = in_place(ops.index_copy)
+    scatter_ = in_place(ops.scatter)
+    scatter_add_ = in_place(ops.scatter_add)
+    scatter_reduce_ = in_place(ops.scatter_reduce)
+    index_put_ = in_place(ops.index_put)
+    put_ = in_place(ops.put)
+    masked_scatter_ = in_place(ops.masked_scatter)
 
     def uniform_(
         self: Tensor,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ... import ops
@@ -42,31 +41,20 @@ class MovementMethods:
         """Return the same storage in the shape of another tensor; see `view`."""
         return viewed(self, other.shape)
 
-    def flatten(self: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
-        """See `ops.flatten`."""
-        return ops.flatten(self, start_dim, end_dim)
+    flatten = ops.flatten
 
     def ravel(self: Tensor) -> Tensor:
         """Return the tensor with one dimension, in row-major order."""
         return ops.flatten(self.contiguous())
 
-    def unflatten(self: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
-        """See `ops.unflatten`."""
-        return ops.unflatten(self, dim, sizes)
+    unflatten = ops.unflatten
 
     def permute(self: Tensor, *dims: Any) -> Tensor:
         """See `ops.permute`."""
         return ops.permute(self, as_shape(dims))
 
-    def transpose(self: Tensor, dim0: int, dim1: int) -> Tensor:
-        """See `ops.transpose`."""
-        return ops.transpose(self, dim0, dim1)
-
-    def movedim(
-        self: Tensor, source: int | Sequence[int], destination: int | Sequence[int]
-    ) -> Tensor:
-        """See `ops.movedim`."""
-        return ops.movedim(self, source, destination)
+    transpose = ops.transpose
+    movedim = ops.movedim
 
     @property
     def mT(self: Tensor) -> Tensor:
@@ -78,9 +66,7 @@ class MovementMethods:
         """All dimensions in reverse order."""
         return ops.permute(self, tuple(reversed(range(self.ndim))))
 
-    def t(self: Tensor) -> Tensor:
-        """See `ops.t`."""
-        return ops.t(self)
+    t = ops.t
 
     def expand(self: Tensor, *shape: Any) -> Tensor:
         """See `ops.expand`."""
@@ -90,99 +76,31 @@ class MovementMethods:
         """Return a view in the shape of another tensor; see `ops.expand`."""
         return ops.expand(self, other.shape)
 
-    def broadcast_to(self: Tensor, shape: Sequence[int]) -> Tensor:
-        """See `ops.broadcast_to`."""
-        return ops.broadcast_to(self, shape)  # type: ignore[arg-type]  # checked there
-
-    def squeeze(self: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
-        """See `ops.squeeze`."""
-        return ops.squeeze(self, dim)
-
-    def unsqueeze(self: Tensor, dim: int) -> Tensor:
-        """See `ops.unsqueeze`."""
-        return ops.unsqueeze(self, dim)
+    broadcast_to = ops.broadcast_to
+    squeeze = ops.squeeze
+    unsqueeze = ops.unsqueeze
 
     def flip(self: Tensor, *dims: Any) -> Tensor:
         """See `ops.flip`."""
         return ops.flip(self, as_shape(dims))
 
-    def roll(
-        self: Tensor,
-        shifts: int | Sequence[int],
-        dims: int | Sequence[int] | None = None,
-    ) -> Tensor:
-        """See `ops.roll`."""
-        return ops.roll(self, shifts, dims)
-
-    def rot90(self: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
-        """See `ops.rot90`."""
-        return ops.rot90(self, k, dims)
-
-    def repeat(self: Tensor, *repeats: int | Sequence[int]) -> Tensor:
-        """See `ops.repeat`."""
-        return ops.repeat(self, *repeats)
-
-    def tile(self: Tensor, *dims: int | Sequence[int]) -> Tensor:
-        """See `ops.tile`."""
-        return ops.tile(self, *dims)
-
-    def repeat_interleave(
-        self: Tensor, repeats: int | Tensor, dim: int | None = None
-    ) -> Tensor:
-        """See `ops.repeat_interleave`."""
-        return ops.repeat_interleave(self, repeats, dim)
-
-    def split(
-        self: Tensor, split_size: int | Sequence[int], dim: int = 0
-    ) -> tuple[Tensor, ...]:
-        """See `ops.split`."""
-        return ops.split(self, split_size, dim)
-
-    def tensor_split(
-        self: Tensor, indices_or_sections: int | Sequence[int], dim: int = 0
-    ) -> tuple[Tensor, ...]:
-        """See `ops.tensor_split`."""
-        return ops.tensor_split(self, indices_or_sections, dim)
-
-    def chunk(self: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
-        """See `ops.chunk`."""
-        return ops.chunk(self, chunks, dim)
-
-    def unbind(self: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
-        """See `ops.unbind`."""
-        return ops.unbind(self, dim)
-
-    def narrow(self: Tensor, dim: int, start: int, length: int) -> Tensor:
-        """See `ops.narrow`."""
-        return ops.narrow(self, dim, start, length)
-
-    def select(self: Tensor, dim: int, index: int) -> Tensor:
-        """See `ops.select`."""
-        return ops.select(self, dim, index)
-
-    def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
-        """See `ops.unfold`."""
-        return ops.unfold(self, dimension, size, step)
-
-    def tril(self: Tensor, diagonal: int = 0) -> Tensor:
-        """See `ops.tril`."""
-        return ops.tril(self, diagonal)
-
-    def triu(self: Tensor, diagonal: int = 0) -> Tensor:
-        """See `ops.triu`."""
-        return ops.triu(self, diagonal)
-
-    def diag(self: Tensor, diagonal: int = 0) -> Tensor:
-        """See `ops.diag`."""
-        return ops.diag(self, diagonal)
-
-    def diagonal(self: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
-        """See `ops.diagonal`."""
-        return ops.diagonal(self, offset, dim1, dim2)
-
-    def diag_embed(self: Tensor, offset: int = 0) -> Tensor:
-        """See `ops.diag_embed`."""
-        return ops.diag_embed(self, offset)
+    roll = ops.roll
+    rot90 = ops.rot90
+    repeat = ops.repeat
+    tile = ops.tile
+    repeat_interleave = ops.repeat_interleave
+    split = ops.split
+    tensor_split = ops.tensor_split
+    chunk = ops.chunk
+    unbind = ops.unbind
+    narrow = ops.narrow
+    select = ops.select
+    unfold = ops.unfold
+    tril = ops.tril
+    triu = ops.triu
+    diag = ops.diag
+    diagonal = ops.diagonal
+    diag_embed = ops.diag_embed
 
     def contiguous(self: Tensor) -> Tensor:
         """Return the elements one after the other in row-major order; itself if so."""
@@ -192,9 +110,7 @@ class MovementMethods:
         """Return whether the elements lie one after the other in row-major order."""
         return self.layout.is_contiguous
 
-    def clone(self: Tensor) -> Tensor:
-        """Return a copy."""
-        return ops.copy(self)
+    clone = ops.copy
 
 
 def viewed(x: Tensor, shape: Shape) -> Tensor:

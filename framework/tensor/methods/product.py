@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ... import ops
-from .operand import Number
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
@@ -28,9 +27,7 @@ class ProductMethods:
         """See `ops.mm`."""
         return ops.mm(self, other)
 
-    def mv(self: Tensor, vector: Tensor) -> Tensor:
-        """See `ops.mv`."""
-        return ops.mv(self, vector)
+    mv = ops.mv
 
     def dot(self: Tensor, other: Tensor) -> Tensor:
         """See `ops.dot`."""
@@ -44,14 +41,5 @@ class ProductMethods:
         """See `ops.outer`."""
         return ops.outer(self, other)
 
-    def addmm(
-        self: Tensor, a: Tensor, b: Tensor, *, beta: Number = 1, alpha: Number = 1
-    ) -> Tensor:
-        """See `ops.addmm`."""
-        return ops.addmm(self, a, b, beta=beta, alpha=alpha)
-
-    def baddbmm(
-        self: Tensor, a: Tensor, b: Tensor, *, beta: Number = 1, alpha: Number = 1
-    ) -> Tensor:
-        """See `ops.baddbmm`."""
-        return ops.baddbmm(self, a, b, beta=beta, alpha=alpha)
+    addmm = ops.addmm
+    baddbmm = ops.baddbmm
