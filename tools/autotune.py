@@ -90,7 +90,7 @@ def _tune(
     except Exception:
         traceback.print_exc()
         failed = True
-    found = {row.question: row.verdict for row in autotune.measured}
+    found = {row.tuning_key: row.verdict for row in autotune.measured}
     better = sum(row.choice != autotune.DEFAULT for row in found.values())
     spent = autotune.settings().spent
     for line in _table(found):
@@ -108,8 +108,8 @@ def _tune(
 
 def _table(rows: Mapping[str, Verdict]) -> Iterator[str]:
     """Yield questions, each with its candidates, the quickest first."""
-    for question, verdict in rows.items():
-        yield question
+    for tuning_key, verdict in rows.items():
+        yield tuning_key
         usual = verdict.seconds.get(autotune.DEFAULT, 0.0)
         ranked = sorted(verdict.seconds.items(), key=lambda row: row[1])
         for name, seconds in ranked:

@@ -1,13 +1,12 @@
-"""Backward passes that come again: the same nodes for other values, without the rules.
+"""Caches backward passes by tape structure; replays their nodes without running rules.
 
-A training loop walks the same tape in every step. What the rules ask for depends on
-how the tape is wired, on the calls that left its entries, which are known by the same
-object when they are alike (`GradNode.kind`), on their order and their numbers, and on
-nothing else. So the first walk of a kind is only remembered, the second is watched, and
-what it asked for is asked for again by the next ones: nodes of the same forms, on the
-values that are saved now.
+A training loop walks the same tape in every step. The nodes that the rules create
+depend on the wiring of the tape, on the calls that recorded its entries (equal calls
+share their `GradNode.kind`), on their order and their scalars, and on nothing else. So
+the first pass over a tape is only noted, the second is recorded, and the next ones
+replay its nodes: the same signatures, on the values that are saved now.
 
-Only the library's own rules are known to be such, and only plain walks are repeated:
+Only the library's own rules are known to be such, and only plain passes are cached:
 into leaves that have no gradient, without hooks, and not for gradients of gradients.
 """
 
@@ -21,54 +20,54 @@ from ..base.device import GpuDevice
 from ..base.dtype import DType
 from ..base.shape import Layout, TensorSpec
 from ..eager.base_tensor import TensorCore, assembled
-from ..eager.node_recorder import Row, Watcher, nodes_of
+from ..eager.node_recorder import NodeRecorder, RecordedNode, replay_nodes
 from ..ir.lazy_graph import Array, Value
 from ..scheduler.scheduler import append_all
 from .engine import GradNode, Saved, backward
 
-MOST_WALKS = 64
-"""Kinds of walks that are known per device; the oldest goes first."""
+MOST_CACHED = 64
+"""Backward passes cached per device; the oldest is evicted first."""
 
 MOST_MISSES = 32
-"""Walks in a row that were not known, after which few are looked up."""
+"""Cache misses in a row after which few passes are looked up."""
 
-FEW = 16
-"""Of so many walks one is looked up then."""
-
-
-_NAMED = frozenset({tuple, str, type(None), DType, TensorSpec})
-"""Types of what is saved and known by the kind of the call alone."""
+LOOKUP_INTERVAL = 16
+"""Passes per lookup then."""
 
 
-class Walk(NamedTuple):
-    """What a walk asks for.
+_NAMED_BY_CALL = frozenset({tuple, str, type(None), DType, TensorSpec})
+"""Types of saved arguments that the key of the call determines."""
+
+
+class CachedBackward(NamedTuple):
+    """A cached backward pass.
 
     Attributes
     ----------
-    rows : tuple of Row
+    recorded_nodes : tuple of RecordedNode
         Nodes, in order.
     grads : tuple of (int, Layout) or None
-        For each leaf the value of its gradient, and how it lies; None without one.
+        Value and layout of each leaf's gradient; None without one.
     held : tuple of object
-        What the key names by identity.
+        Objects that the key names by identity, kept alive.
     """
 
-    rows: tuple[Row, ...]
+    recorded_nodes: tuple[RecordedNode, ...]
     grads: tuple[tuple[int, Layout] | None, ...]
     held: tuple[object, ...]
 
 
-class Tape:
-    """What can be reached from an output, and what tells it from other tapes.
+class TapeSignature:
+    """Structure of the tape behind an output, with its cache key.
 
     Attributes
     ----------
     nodes : list of GradNode
     leaves : list of TensorCore
     values : dict of Value to int
-        The gradient that it starts with and all that is saved, numbered.
+        The seed gradient and all saved tensors, numbered.
     key : list of int or float
-        Equal for tapes on which walks ask for the same.
+        Cache key: equal for tapes whose backward passes create the same nodes.
     """
 
     def __init__(self, grad: TensorCore) -> None:
@@ -78,7 +77,7 @@ class Tape:
         self.key: list[Any] = [id(grad.layout), id(grad.array.value.dtype)]
 
     def read(self, root: GradNode, results: type[Any]) -> bool:
-        """Look at everything; return whether a walk may be repeated."""
+        """Read the tape; return whether its backward pass may be cached."""
         nodes, leaves, values, key = self.nodes, self.leaves, self.values, self.key
         numbers = {id(root): 0}
         nodes.append(root)
@@ -114,7 +113,7 @@ class Tape:
                 elif kind is float or kind is int:
                     # Equal numbers of the same kind of call differ in the sign of zero.
                     key.append(each or str(each))
-                elif kind not in _NAMED:
+                elif kind not in _NAMED_BY_CALL:
                     key.append(repr(each))
         # Gradients are added up in the order of the calls, which wiring leaves open.
         called = [node.sequence for node in nodes]
@@ -125,58 +124,62 @@ class Tape:
         return True
 
 
-def backward_again(output: TensorCore, grad: TensorCore) -> None:
-    """Do what `backward([output], [grad])` does, in short where it was done before."""
+def cached_backward(output: TensorCore, grad: TensorCore) -> None:
+    """Run `backward([output], [grad])`, replayed from the cache where possible."""
     device, root = output.device, output.grad_node
     if isinstance(device, GpuDevice) and root is not None and not trace_hooks.running:
         tape = _tape(device, output, grad)
         if tape is not None:
             key = tuple(tape.key)
-            walk = device.walks.get(key, _NEW)
-            if type(walk) is Walk:
-                device.missed_walks = 0
-                _repeat(device, tape, walk, output.results)
+            cached = device.backward_cache.get(key, _NEW)
+            if type(cached) is CachedBackward:
+                device.backward_misses = 0
+                _replay(device, tape, cached, output.results)
                 return
-            device.missed_walks += 1
-            if walk is None:
-                device.walks[key] = _watched(device, tape, output, grad)
+            device.backward_misses += 1
+            if cached is None:
+                device.backward_cache[key] = _record(device, tape, output, grad)
                 return
-            if walk is _NEW:
-                device.walks[key] = None
-                if len(device.walks) > MOST_WALKS:
-                    device.walks.popitem(last=False)
+            if cached is _NEW:
+                device.backward_cache[key] = None
+                if len(device.backward_cache) > MOST_CACHED:
+                    device.backward_cache.popitem(last=False)
     backward([output], [grad])
 
 
 _NEW = object()
-_UNFIT = object()
+_UNCACHEABLE = object()
 
 
-def _tape(device: GpuDevice, output: TensorCore, grad: TensorCore) -> Tape | None:
-    """Return the tape behind an output, if it is one whose walks may be repeated."""
-    if device.missed_walks > MOST_MISSES:
-        device.missed_walks += 1
-        if device.missed_walks % FEW:
+def _tape(
+    device: GpuDevice, output: TensorCore, grad: TensorCore
+) -> TapeSignature | None:
+    """Return the tape behind an output, if its backward pass may be cached."""
+    if device.backward_misses > MOST_MISSES:
+        device.backward_misses += 1
+        if device.backward_misses % LOOKUP_INTERVAL:
             return None
     fits = grad.layout.shape == output.layout.shape and grad.device is device
     if not fits or grad.array.value.dtype is not output.array.value.dtype:
         return None
-    tape = Tape(grad)
-    tape.key += (id(device.gpu.info), autotune.era(device.gpu), device.fusing)
+    tape = TapeSignature(grad)
+    tape.key += (id(device.gpu.info), autotune.generation(device.gpu), device.fusing)
     root = output.grad_node
     assert root is not None
     return tape if tape.read(root, output.results) else None
 
 
-def _repeat(device: GpuDevice, tape: Tape, walk: Walk, results: type[Any]) -> None:
-    """Ask for the nodes of a walk, and give leaves their gradients."""
+def _replay(
+    device: GpuDevice, tape: TapeSignature, cached: CachedBackward, results: type[Any]
+) -> None:
+    """Replay the nodes of a cached pass, and give leaves their gradients."""
     values = list(tape.values)
-    nodes = nodes_of(walk.rows, values)
+    nodes = replay_nodes(cached.recorded_nodes, values)
     grads = [
         None
         if found is None
         else assembled(results, Array(values[found[0]]), found[1], device)
-        for found in walk.grads
+        for found in cached.grads
     ]
     # At once, or another thread's flush could drop what only the tape has held.
     with device.lock:
@@ -189,17 +192,17 @@ def _repeat(device: GpuDevice, tape: Tape, walk: Walk, results: type[Any]) -> No
                 leaf.own_grad = grad
 
 
-def _watched(
-    device: GpuDevice, tape: Tape, output: TensorCore, grad: TensorCore
+def _record(
+    device: GpuDevice, tape: TapeSignature, output: TensorCore, grad: TensorCore
 ) -> object:
-    """Walk a tape; return what it asked for, or `_UNFIT`."""
-    watcher = Watcher(device)
-    with trace_hooks.listening(watcher):
+    """Run a backward pass; return it recorded, or `_UNCACHEABLE`."""
+    recorder = NodeRecorder(device)
+    with trace_hooks.listening(recorder):
         backward([output], [grad])
     numbers = dict(tape.values)
-    rows = watcher.rows(numbers)
-    if rows is None:
-        return _UNFIT
+    recorded_nodes = recorder.recorded_nodes(numbers)
+    if recorded_nodes is None:
+        return _UNCACHEABLE
     grads: list[tuple[int, Layout] | None] = []
     for leaf in tape.leaves:
         found = leaf.own_grad
@@ -208,8 +211,8 @@ def _watched(
             continue
         at = numbers.get(found.array.value)
         if at is None or type(found) is not output.results or found.array.version:
-            return _UNFIT
+            return _UNCACHEABLE
         grads.append((at, found.layout))
     kinds = [node.kind for node in tape.nodes]
     held = grad.layout, output.array.value.dtype, device.gpu.info, *kinds
-    return Walk(rows, tuple(grads), held)
+    return CachedBackward(recorded_nodes, tuple(grads), held)

@@ -1,9 +1,9 @@
-"""Reverse-mode differentiation: the tape, and the walk over it.
+"""Reverse-mode differentiation: the tape, and the backward pass over it.
 
 Every operation on a tensor that requires a gradient leaves a `GradNode`: its gradient
-rule, what the rule asked to keep, and edges to the nodes of its inputs. `backward`
+rule, the tensors saved for it, and edges to the nodes of its inputs. `backward`
 sorts the reachable nodes, seeds the outputs, applies each rule once and accumulates
-where paths join. The walk is iterative, so depth is not limited.
+where paths join. The pass is iterative, so depth is not limited.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..base import trace_hooks
 from ..base.errors import DeviceMismatchError, DTypeError, GradError, ShapeError
-from ..base.modes import as_they_come
-from ..base.scoped_setting import Block, Link, Setting
+from ..base.modes import autocast_disabled
+from ..base.scoped_setting import ScopedSetting, ScopeFrame, SettingScope
 from ..base.shape import TensorSpec
 from ..eager.base_tensor import TensorCore, assembled
-from .partial_grad import Parts, whole
+from .partial_grad import PartialGrad, dense
 
 if TYPE_CHECKING:
     from ..base.device import Device
@@ -32,7 +32,7 @@ _sequence = itertools.count()
 _tuple: Any = tuple.__new__
 
 
-_mode = Setting(True)
+_mode = ScopedSetting(True)
 
 
 def is_grad_enabled() -> bool:
@@ -41,7 +41,7 @@ def is_grad_enabled() -> bool:
     return enabled
 
 
-class set_grad_enabled(Block):  # noqa: N801 - PyTorch's name
+class set_grad_enabled(SettingScope):  # noqa: N801 - PyTorch's name
     """Record, or do not record, operations.
 
     Within the block, or the function, or called on its own from then on: until the end
@@ -65,18 +65,18 @@ class set_grad_enabled(Block):  # noqa: N801 - PyTorch's name
 
     def __init__(self, enabled: bool) -> None:
         super().__init__(_mode, bool(enabled))
-        link = _mode.top
-        self._called: tuple[Link, bool] | None = (link, link.value)
-        link.value = bool(enabled)
+        scope_frame = _mode.top
+        self._called: tuple[ScopeFrame, bool] | None = (scope_frame, scope_frame.value)
+        scope_frame.value = bool(enabled)
 
     def _recreate_cm(self) -> Any:
-        return Block(_mode, self._value)
+        return SettingScope(_mode, self._value)
 
     def _take_back(self) -> None:
         """Let what holds around it be as it was, as it is a block or a decorator."""
         if self._called is not None:
-            link, before = self._called
-            link.value = before
+            scope_frame, before = self._called
+            scope_frame.value = before
             self._called = None
 
     def __enter__(self) -> set_grad_enabled:
@@ -101,16 +101,16 @@ def no_grad() -> Any:
     ...     is_grad_enabled()
     False
     """
-    return Block(_mode, False)
+    return SettingScope(_mode, False)
 
 
 def enable_grad() -> Any:
     """Return a context in which operations are recorded, also inside `no_grad`."""
-    return Block(_mode, True)
+    return SettingScope(_mode, True)
 
 
 class Saved(NamedTuple):
-    """A tensor kept for the gradient rule, without its tape entry.
+    """A saved tensor: kept for the gradient rule, without its tape entry.
 
     An output's own tape entry would make a cycle, and device memory would then wait
     for the cycle collector instead of being freed by reference count.
@@ -130,14 +130,14 @@ class Saved(NamedTuple):
 
 
 class Edge(NamedTuple):
-    """Where the gradient of one input goes: a node's output, or a leaf."""
+    """Edge of the tape: the node output, or leaf, that an input's gradient goes to."""
 
     target: GradNode | TensorCore
     output: int
 
 
 class GradNode:
-    """One operation on the tape.
+    """A tape node: one recorded operation.
 
     Attributes
     ----------
@@ -152,8 +152,8 @@ class GradNode:
     saved : dict
         Arguments of the rule by name.
     kind : object or None
-        The same object for calls alike but for tensors' elements and numbers, where
-        that is known; see `backward_cache`.
+        Call-cache entry, shared by calls that differ only in elements and scalars, if
+        there is one; see `backward_cache`.
     """
 
     __slots__ = (
@@ -197,7 +197,7 @@ def edge_of(tensor: TensorCore) -> Edge | None:
 
 
 def save(tensor: TensorCore, edge: int | None) -> Saved:
-    """Return what a rule keeps of a tensor."""
+    """Return the saved form of a tensor."""
     array = tensor.array
     kept = array, tensor.layout, tensor.device, tensor.results, array.version, edge
     saved: Saved = _tuple(Saved, kept)
@@ -221,9 +221,9 @@ def backward(
     grads : sequence of Tensor
         Gradient of each output, of its shape, dtype and device.
     retain_graph : bool, default False
-        Keep what was saved, so that the graph can be walked again.
+        Keep the saved tensors, so that another backward pass is possible.
     create_graph : bool, default False
-        Record the walk itself, so that gradients can be differentiated.
+        Record the backward pass itself, so that gradients can be differentiated.
     inputs : sequence of Tensor or None
         Return these gradients (None where there is no path) and leave `.grad` alone.
 
@@ -235,7 +235,7 @@ def backward(
     ShapeError, DTypeError, DeviceMismatchError
         If a gradient does not go with its output.
     """
-    walk = _Walk(create_graph, retain_graph or create_graph, inputs)
+    backward_pass = _BackwardPass(create_graph, retain_graph or create_graph, inputs)
     for output, grad in zip(outputs, grads):
         edge = edge_of(output)
         if edge is None:
@@ -244,11 +244,11 @@ def backward(
                 " set requires_grad=True on something it is computed from"
             )
         _check_seed(output, grad)
-        walk.add(edge, grad)
-    with Block(_mode, create_graph), as_they_come():
+        backward_pass.add(edge, grad)
+    with SettingScope(_mode, create_graph), autocast_disabled():
         for node in _sorted_nodes(outputs):
-            walk.visit(node)
-        return walk.results()
+            backward_pass.visit(node)
+        return backward_pass.results()
 
 
 def _check_seed(output: TensorCore, grad: TensorCore) -> None:
@@ -285,8 +285,8 @@ def _sorted_nodes(outputs: Sequence[TensorCore]) -> list[GradNode]:
     return [found[key] for key in sorted(found, reverse=True)]
 
 
-class _Walk:
-    """Gradients on their way, by node output."""
+class _BackwardPass:
+    """State of a backward pass: accumulated gradients by node output."""
 
     def __init__(
         self, create_graph: bool, retain: bool, inputs: Sequence[TensorCore] | None
@@ -307,9 +307,9 @@ class _Walk:
             self.leaves[key[0]] = target  # type: ignore[assignment]  # a leaf
         before = self.pending.get(key)
         if before is not None:
-            if isinstance(before, Parts):
+            if isinstance(before, PartialGrad):
                 grad = before.plus(grad)
-            elif isinstance(grad, Parts):
+            elif isinstance(grad, PartialGrad):
                 grad = grad.plus(before)
             else:
                 grad = before + grad
@@ -321,9 +321,9 @@ class _Walk:
         grad = self.pending.get(key)
         if grad is None:
             return
-        if type(grad) is Parts:
-            if node.hooks or not getattr(node.apply, "takes_parts", False):
-                self.pending[key] = grad = grad.whole()
+        if type(grad) is PartialGrad:
+            if node.hooks or not getattr(node.apply, "accepts_partial", False):
+                self.pending[key] = grad = grad.dense()
         for hook in node.hooks or ():
             answer = hook(grad)
             self.pending[key] = grad = grad if answer is None else answer
@@ -351,7 +351,7 @@ class _Walk:
         return found
 
     def _restore(self, node: GradNode, name: str, saved: Saved) -> TensorCore:
-        """Return a saved tensor, back on the tape when the walk is recorded."""
+        """Return a saved tensor, back on the tape when the pass is recorded."""
         if saved.array.version != saved.version:
             raise GradError(
                 f"backward: `{name}`, which {node.name} saved, was changed in place:"
@@ -371,14 +371,14 @@ class _Walk:
         return tensor
 
     def results(self) -> list[Any]:
-        """Return the gradients of the inputs asked for, or give leaves their own."""
+        """Return the gradients of the requested inputs, or accumulate into leaves."""
         if self.wanted is None:
             for leaf in self.leaves.values():
-                _accumulate_leaf(leaf, whole(self.pending[(id(leaf), 0)]))
+                _accumulate_leaf(leaf, dense(self.pending[(id(leaf), 0)]))
         return [
             None
             if edge is None
-            else whole(self.pending.get((id(edge.target), edge.output)))
+            else dense(self.pending.get((id(edge.target), edge.output)))
             for edge in self.wanted or []
         ]
 
@@ -389,7 +389,7 @@ def _accumulate_leaf(leaf: TensorCore, grad: Any) -> None:
         grad = grad if answer is None else answer
     trace = trace_hooks.listener()
     if trace is not None:
-        trace.left_gradient(leaf, cleared=False)
+        trace.on_grad_write(leaf, cleared=False)
     # A rule may send one tensor along two edges; each leaf gets its own handle on it.
     if leaf.own_grad is None:
         # Elements that share memory cannot be changed in place, as clipping does.
@@ -411,7 +411,7 @@ def sum_to(grad: Any, spec: TensorSpec) -> Any:
     The one place where broadcasting is undone; gradient rules may answer in the
     broadcast shape.
     """
-    if isinstance(grad, Parts):
+    if isinstance(grad, PartialGrad):
         return grad
     shape = grad.layout.shape
     if shape != spec.shape:

@@ -1,7 +1,7 @@
-"""Gradients of which only parts are there yet.
+"""Partial gradients: sums of slice cotangents, kept sparse until they are needed.
 
-The gradient of a part of a tensor is zero elsewhere. Where a tensor was cut up, the
-parts arrive one by one at the place where it was made, and are joined there at once:
+The gradient of a slice of a tensor is zero elsewhere. Where a tensor was split, the
+slices arrive one by one at the node that made it, and are concatenated there at once:
 nothing is filled with zeros and added.
 """
 
@@ -13,8 +13,8 @@ from typing import Any, NamedTuple, TypeVar
 from ..base.shape import Shape, TensorSpec
 
 
-class Part(NamedTuple):
-    """The gradient of a box of a tensor: its elements, and where it starts."""
+class GradSlice(NamedTuple):
+    """Gradient of a slice (a box) of a tensor, and its start indices."""
 
     grad: Any
     starts: Shape
@@ -22,63 +22,67 @@ class Part(NamedTuple):
 
 Rule = TypeVar("Rule", bound=Callable[..., Any])
 
-Put = Callable[[TensorSpec, Sequence[Part]], Any]
-"""Makes a whole gradient of parts."""
+Concatenate = Callable[[TensorSpec, Sequence[GradSlice]], Any]
+"""Makes a dense gradient of slices."""
 
 
-class Parts:
-    """A gradient as a sum of parts and of whole tensors.
+class PartialGrad:
+    """A partial gradient: a sum of slices and of dense tensors.
 
     Parameters
     ----------
     spec : TensorSpec
         Of the whole.
-    parts : sequence of Part
-    put : callable
-        Makes a tensor of parts.
+    slices : sequence of GradSlice
+    concatenate : callable
+        Makes a tensor of slices.
     """
 
-    def __init__(self, spec: TensorSpec, parts: Sequence[Part], put: Put) -> None:
+    def __init__(
+        self, spec: TensorSpec, slices: Sequence[GradSlice], concatenate: Concatenate
+    ) -> None:
         self.spec = spec
-        self._parts = list(parts)
-        self._put = put
-        self._rest: Any = None
+        self._slices = list(slices)
+        self._concatenate = concatenate
+        self._dense: Any = None
 
-    def plus(self, other: Any) -> Parts:
-        """Return the sum with another gradient of the whole, in parts or not."""
-        parts, rest = self._parts, other
-        if isinstance(other, Parts):
-            parts, rest = [*parts, *other._parts], other._rest
-        total = Parts(self.spec, parts, self._put)
-        total._rest = self._rest
-        if rest is not None:
-            total._rest = rest if self._rest is None else self._rest + rest
+    def plus(self, other: Any) -> PartialGrad:
+        """Return the sum with another gradient, partial or dense."""
+        slices, dense = self._slices, other
+        if isinstance(other, PartialGrad):
+            slices, dense = [*slices, *other._slices], other._dense
+        total = PartialGrad(self.spec, slices, self._concatenate)
+        total._dense = self._dense
+        if dense is not None:
+            total._dense = dense if self._dense is None else self._dense + dense
         return total
 
-    def permuted(self, dims: tuple[int, ...]) -> Parts:
+    def permuted(self, dims: tuple[int, ...]) -> PartialGrad:
         """Return it with the dimensions in another order."""
         shape = tuple(self.spec.shape[dim] for dim in dims)
-        parts = [
-            Part(each.grad.permute(dims), tuple(each.starts[dim] for dim in dims))
-            for each in self._parts
+        slices = [
+            GradSlice(each.grad.permute(dims), tuple(each.starts[dim] for dim in dims))
+            for each in self._slices
         ]
-        turned = Parts(TensorSpec(shape, self.spec.dtype), parts, self._put)
-        if self._rest is not None:
-            turned._rest = self._rest.permute(dims)
+        turned = PartialGrad(
+            TensorSpec(shape, self.spec.dtype), slices, self._concatenate
+        )
+        if self._dense is not None:
+            turned._dense = self._dense.permute(dims)
         return turned
 
-    def whole(self) -> Any:
-        """Return it as one tensor."""
-        found = self._put(self.spec, self._parts)
-        return found if self._rest is None else self._rest + found
+    def dense(self) -> Any:
+        """Return the dense gradient."""
+        found = self._concatenate(self.spec, self._slices)
+        return found if self._dense is None else self._dense + found
 
 
-def takes_parts(rule: Rule) -> Rule:
-    """Say of a gradient rule that it takes `Parts` as well as whole tensors."""
-    rule.takes_parts = True  # type: ignore[attr-defined]  # functions have attributes
+def accepts_partial(rule: Rule) -> Rule:
+    """Declare that a gradient rule accepts `PartialGrad` as well as dense tensors."""
+    rule.accepts_partial = True  # type: ignore[attr-defined]  # functions have attributes
     return rule
 
 
-def whole(grad: Any) -> Any:
-    """Return a gradient as one tensor."""
-    return grad.whole() if isinstance(grad, Parts) else grad
+def dense(grad: Any) -> Any:
+    """Return a gradient as a dense tensor."""
+    return grad.dense() if isinstance(grad, PartialGrad) else grad

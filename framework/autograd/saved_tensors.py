@@ -1,4 +1,4 @@
-"""What an op's gradient rule keeps of a call, worked out once and not for each call."""
+"""Tape recorders: precomputed recipes of the tensors that each gradient rule saves."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from typing import Any, NamedTuple
 
 from ..base.shape import TensorSpec
 from ..eager.base_tensor import TensorCore
-from ..eager.node_recorder import OWN
+from ..eager.node_recorder import LIBRARY_PREFIX
 from .engine import Edge, GradNode, Saved, save
 
 INPUT, OUTPUT, ARGUMENT, NEEDS, SPEC = range(5)
-"""Where an argument of a rule comes from."""
+"""Sources of a gradient rule's arguments."""
 
 # Quicker than the constructors of named tuples, which are written in Python.
 _tuple: Any = tuple.__new__
 
 
-class Keeping(NamedTuple):
-    """How to leave a tape entry of one op, called with tensors in certain places.
+class TapeRecorder(NamedTuple):
+    """Tape recorder of one op, for one set of tensor arguments.
 
     Attributes
     ----------
@@ -26,7 +26,7 @@ class Keeping(NamedTuple):
         The op.
     rule : callable
         Its gradient rule, which answers for the tensors that were given.
-    saves : tuple of (str, int, int)
+    saved_args : tuple of (str, int, int)
         For each argument of the rule its name, where it comes from, and its number
         there.
     present : tuple of int
@@ -37,11 +37,11 @@ class Keeping(NamedTuple):
 
     name: str
     rule: Callable[..., Any]
-    saves: tuple[tuple[str, int, int], ...]
+    saved_args: tuple[tuple[str, int, int], ...]
     present: tuple[int, ...]
     own: bool
 
-    def leave(
+    def record(
         self,
         arguments: Sequence[Any],
         tensors: Sequence[TensorCore],
@@ -49,7 +49,7 @@ class Keeping(NamedTuple):
         specs: tuple[TensorSpec, ...],
         kind: object = None,
     ) -> None:
-        """Make the first output a result of the op on the tape.
+        """Record a tape entry of which the first output is the result.
 
         Parameters
         ----------
@@ -62,7 +62,7 @@ class Keeping(NamedTuple):
         specs : tuple of TensorSpec
             Of `tensors`.
         kind : object or None
-            What the call was known by; see `GradNode`.
+            Cache entry of the call; see `GradNode`.
         """
         # What `edge_of` and `save` do, written out because it is done for each entry.
         edges: list[Edge | None] = []
@@ -74,7 +74,7 @@ class Keeping(NamedTuple):
             else:
                 edges.append(None)
         saved: dict[str, Any] = {}
-        for name, source, at in self.saves:
+        for name, source, at in self.saved_args:
             if source == INPUT:
                 each = tensors[at]
                 array = each.array
@@ -102,13 +102,13 @@ class Keeping(NamedTuple):
         )
 
 
-def keeping(
+def tape_recorder(
     name: str,
     rule: tuple[Callable[..., Any], Sequence[str]],
     parameters: tuple[Sequence[str], Sequence[str], Sequence[str]],
     given: Sequence[str],
-) -> Keeping:
-    """Return how an op leaves tape entries.
+) -> TapeRecorder:
+    """Return the tape recorder of an op.
 
     Parameters
     ----------
@@ -124,24 +124,26 @@ def keeping(
     function, wanted = rule
     names, tensors, outputs = (list(each) for each in parameters)
     order = list(given)
-    saves = []
+    saved_args = []
     for each in wanted:
         if each in order:
-            saves.append((each, INPUT, order.index(each)))
+            saved_args.append((each, INPUT, order.index(each)))
         elif each in names:
-            saves.append((each, ARGUMENT, names.index(each)))
+            saved_args.append((each, ARGUMENT, names.index(each)))
         elif each in outputs:
-            saves.append((each, OUTPUT, outputs.index(each)))
+            saved_args.append((each, OUTPUT, outputs.index(each)))
         elif each == "needs":
-            saves.append((each, NEEDS, 0))
+            saved_args.append((each, NEEDS, 0))
         elif each.endswith("_spec"):
             tensor = each.removesuffix("_spec")
-            saves.append((each, SPEC, order.index(tensor) if tensor in order else -1))
+            saved_args.append(
+                (each, SPEC, order.index(tensor) if tensor in order else -1)
+            )
     present = tuple(order.index(each) if each in order else -1 for each in tensors)
-    own = getattr(function, "__module__", "").startswith(OWN)
+    own = getattr(function, "__module__", "").startswith(LIBRARY_PREFIX)
     if -1 in present:
         function = _without_absent(function, present)
-    return Keeping(name, function, tuple(saves), present, own)
+    return TapeRecorder(name, function, tuple(saved_args), present, own)
 
 
 def _without_absent(

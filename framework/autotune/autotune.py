@@ -1,10 +1,10 @@
-"""Which of several kernels an operation takes: questions, verdicts and settings.
+"""Autotuning of kernels: tuning keys, cached results (verdicts) and settings.
 
-Where a rule of an op knows more than one way to compute a node, it lists candidates by
-name. The *question* is the op with the class of its shapes; the *verdict* names the
-best candidate, as measured on this device and driver. Without a verdict the op's own
-rule chooses. Verdicts are kept on disk and used by every later process; nothing is
-measured unless `autotune` or `VKBACKEND_AUTOTUNE` asks for it. See
+Where an op has several kernels for a node, it lists candidates by name. The *tuning
+key* is the op with the class of its shapes; the *verdict* is the cached result: the
+best candidate, as measured on this device and driver. Without one the op's own rule
+chooses. Verdicts are kept on disk and used by every later process; nothing is measured
+unless `autotune` or `VKBACKEND_AUTOTUNE` asks for it. See
 `scheduler.kernel_search`.
 """
 
@@ -20,8 +20,8 @@ import vkbackend
 from vkbackend import Verdict, Verdicts, config
 
 from ..base import trace_hooks
-from ..base.scoped_setting import Block, Setting
-from ..ir.kernel_call import Placed
+from ..base.scoped_setting import ScopedSetting, SettingScope
+from ..ir.kernel_call import StridedSpec
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
@@ -51,18 +51,18 @@ _VECTOR = 16
 
 
 class Settings:
-    """What is used and what is measured, for the process.
+    """Autotune settings of the process.
 
     Attributes
     ----------
     kept : bool
         Whether verdicts are used.
     enabled : bool
-        Whether open questions are measured.
+        Whether tuning keys without a verdict are measured.
     budget, spent : float
         Seconds for measuring, and those that were taken of them.
-    era : int
-        Grows when schedules made before may choose otherwise than they would now.
+    generation : int
+        Generation counter; a change invalidates cached plans.
     """
 
     def __init__(self) -> None:
@@ -71,11 +71,11 @@ class Settings:
         self.enabled = choice == "1"
         self.budget = BUDGET
         self.spent = 0.0
-        self.era = 0
+        self.generation = 0
 
 
-class Subject(NamedTuple):
-    """What a question is about.
+class SearchSpace(NamedTuple):
+    """Search space of a tuning key.
 
     Attributes
     ----------
@@ -84,7 +84,7 @@ class Subject(NamedTuple):
     wanted : set of int
         Their results that reach memory, by `id`.
     own : str
-        Name of the choice of the rule.
+        Name of the default candidate, chosen by the rule.
     names : list of str
         The other candidates.
     """
@@ -95,20 +95,20 @@ class Subject(NamedTuple):
     names: list[str]
 
 
-class Measured(NamedTuple):
-    """A question that this process measured, with the verdict."""
+class TuningResult(NamedTuple):
+    """Tuning result: a key that this process measured, with its verdict."""
 
     device: str
-    question: str
+    tuning_key: str
     verdict: Verdict
 
 
-_asked = Setting(None)
-_forced = Setting(None)
-_paused = Setting(False)
+_collected = ScopedSetting(None)
+_forced = ScopedSetting(None)
+_paused = ScopedSetting(False)
 
-measured: list[Measured] = []
-"""Every question that this process measured, in order."""
+measured: list[TuningResult] = []
+"""Tuning results of this process, in order."""
 
 _settings: Settings | None = None
 _tables: dict[tuple[Path, str], Verdicts] = {}
@@ -169,16 +169,16 @@ def autotune(
         )
     now = settings()
     now.kept, now.enabled, now.budget = kept, enabled, float(budget)
-    begin_era()
+    begin_generation()
 
 
-def begin_era() -> None:
-    """Note that operations may take other kernels: what is scheduled is made anew."""
-    settings().era += 1
+def begin_generation() -> None:
+    """Begin a generation: cached plans are invalid, as other kernels may be chosen."""
+    settings().generation += 1
 
 
 def measures(gpu: vkbackend.Device) -> bool:
-    """Return whether open questions may be measured on a device now."""
+    """Return whether benchmarks may run on a device now."""
     now = settings()
     return now.enabled and now.spent < now.budget and not _interrupted(gpu)
 
@@ -192,14 +192,14 @@ def _interrupted(gpu: vkbackend.Device) -> bool:
     )
 
 
-def era(gpu: vkbackend.Device) -> int:
-    """Return a number that is another one when schedules must be made anew.
+def generation(gpu: vkbackend.Device) -> int:
+    """Return the generation: cached plans of another one are invalid.
 
-    While measuring has to wait it is negative, so that what is scheduled meanwhile
-    keeps no question from being asked later.
+    While benchmarks have to wait it is negative, so that plans made meanwhile keep no
+    tuning key from being measured later.
     """
     now = settings()
-    return -1 - now.era if now.enabled and _interrupted(gpu) else now.era
+    return -1 - now.generation if now.enabled and _interrupted(gpu) else now.generation
 
 
 def verdicts(info: DeviceInfo) -> Verdicts:
@@ -212,62 +212,64 @@ def verdicts(info: DeviceInfo) -> Verdicts:
     return found
 
 
-def choice(info: DeviceInfo, question: str, subject: Subject | None = None) -> str:
-    """Return the name of the candidate that a question is answered with.
+def choice(
+    info: DeviceInfo, tuning_key: str, search_space: SearchSpace | None = None
+) -> str:
+    """Return the name of the candidate to use for a tuning key.
 
-    `DEFAULT` where there is no verdict; whoever collects questions then hears of it,
-    and of what it is about, if that is not a single node.
+    `DEFAULT` where there is no verdict; the key is then added to those collected, with
+    its search space, if that is not a single node.
     """
     forced: tuple[str, str] | None = _forced.top.value
-    if forced is not None and forced[0] == question:
+    if forced is not None and forced[0] == tuning_key:
         return forced[1]
     if not settings().kept:
         return DEFAULT
-    verdict = verdicts(info).get(question)
+    verdict = verdicts(info).get(tuning_key)
     if verdict is not None:
         return verdict.choice
-    asked = _asked.top.value
-    if asked is not None:
-        asked[question] = subject
+    collected = _collected.top.value
+    if collected is not None:
+        collected[tuning_key] = search_space
     return DEFAULT
 
 
-def decide(info: DeviceInfo, question: str, verdict: Verdict) -> None:
-    """Keep a verdict; what was scheduled without it is scheduled anew."""
-    verdicts(info).keep(question, verdict)
-    measured.append(Measured(info.name, question, verdict))
+def keep_result(info: DeviceInfo, tuning_key: str, verdict: Verdict) -> None:
+    """Keep the verdict of a tuning key; this may begin a generation."""
+    verdicts(info).keep(tuning_key, verdict)
+    measured.append(TuningResult(info.name, tuning_key, verdict))
     if verdict.choice != DEFAULT:
-        begin_era()
+        begin_generation()
 
 
 def forget(info: DeviceInfo) -> None:
     """Drop the verdicts for a device, and remove their file."""
     verdicts(info).forget()
-    begin_era()
+    begin_generation()
 
 
 @contextmanager
-def asking() -> Iterator[dict[str, Subject | None]]:
-    """Collect the questions that this thread asks inside and that have no verdict."""
-    asked: dict[str, Subject | None] = {}
-    with Block(_asked, asked):
-        yield asked
+def collecting_keys() -> Iterator[dict[str, SearchSpace | None]]:
+    """Collect the tuning keys of this thread that have no verdict."""
+    collected: dict[str, SearchSpace | None] = {}
+    with SettingScope(_collected, collected):
+        yield collected
 
 
-def forcing(question: str, name: str) -> Block:
-    """Answer one question with a candidate, in this thread, within the block."""
-    return Block(_forced, (question, name))
+def forced_candidate(tuning_key: str, name: str) -> SettingScope:
+    """Force a candidate for one tuning key, in this thread, within the block."""
+    return SettingScope(_forced, (tuning_key, name))
 
 
-def paused() -> Block:
+def paused() -> SettingScope:
     """Measure nothing in this thread within the block; verdicts are used."""
-    return Block(_paused, True)
+    return SettingScope(_paused, True)
 
 
-def question_of(
-    name: str, placed: Mapping[str, Placed], params: Mapping[str, object]
+def tuning_key_of(
+    name: str, input_specs: Mapping[str, StridedSpec], params: Mapping[str, object]
 ) -> str:
-    """Return what is asked about a node: its op, arguments and class of shapes.
+    """Return the tuning key of a node: its op, arguments and class of shapes.
 
     Sizes are rounded to powers of two and carry what divides them; numbers with a
     fraction, which scale results, do not matter.
@@ -276,12 +278,12 @@ def question_of(
     ----------
     name : str
         The op.
-    placed : mapping of str to Placed
+    input_specs : mapping of str to StridedSpec
         Its inputs.
     params : mapping of str to object
         Its static arguments.
     """
-    words = [name, *(f"{key}={_class(x)}" for key, x in placed.items())]
+    words = [name, *(f"{key}={_class(x)}" for key, x in input_specs.items())]
     words += [
         f"{key}={value!r}".replace(" ", "")
         for key, value in params.items()
@@ -290,8 +292,8 @@ def question_of(
     return " ".join(words)
 
 
-def _class(x: Placed) -> str:
-    """Return the class of an input: dtype, sizes, and how it lies if not in order."""
+def _class(x: StridedSpec) -> str:
+    """Return the class of an input: dtype, sizes, and strides if not contiguous."""
     text = f"{x.dtype.name}[{','.join(map(_size, x.shape))}]"
     vector = max(1, _VECTOR // x.dtype.itemsize)
     if not x.layout.is_contiguous:

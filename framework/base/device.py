@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..scheduler.plan import Plan
 
 KEPT_PLANS = 256
-"""Schedules kept per device; the least recently used one goes first."""
+"""Plans cached per device; the least recently used is evicted first."""
 
 
 class Device:
@@ -64,7 +64,7 @@ class GpuDevice(Device):
     gpu : vkbackend.Device
         The device layer's object.
     pending : list of Node
-        Operations asked for and not yet run, in order.
+        Nodes of the lazy graph, in order.
     flight : Flight or None
         The last submission, as long as it has not been settled.
     running : frame or None
@@ -74,11 +74,11 @@ class GpuDevice(Device):
     left : int
         Nodes, the first of `pending`, that the last read left.
     plans : OrderedDict
-        Schedules by graph structure.
-    walks : OrderedDict
-        Backward passes by the tape's structure; see `autograd.backward_cache`.
-    missed_walks : int
-        Backward passes in a row that were not known.
+        Cached plans by graph signature.
+    backward_cache : OrderedDict
+        Cached backward passes by tape structure; see `autograd.backward_cache`.
+    backward_misses : int
+        Cache misses in a row.
     fusing : bool
         Whether operations may join one kernel.
     """
@@ -95,8 +95,8 @@ class GpuDevice(Device):
         self.reads = 0
         self.left = 0
         self.plans: OrderedDict[object, Plan] = OrderedDict()
-        self.walks: OrderedDict[object, object] = OrderedDict()
-        self.missed_walks = 0
+        self.backward_cache: OrderedDict[object, object] = OrderedDict()
+        self.backward_misses = 0
         self.fusing = True
 
     def begin(self) -> None:
@@ -232,8 +232,8 @@ def _forget_unusable() -> None:
         _opened.pop(gpu, None)
 
 
-def when_one_is_gone(forget: Callable[[], object]) -> None:
-    """Call a function after a device has been closed, or lost.
+def on_device_removed(forget: Callable[[], object]) -> None:
+    """Register a callback for after a device has been closed, or lost.
 
     It is to forget what is kept for devices, which would keep that one, with its plans
     and kernels.

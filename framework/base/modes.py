@@ -1,6 +1,6 @@
-"""Blocks of mixed precision: `autocast`, and what a thread is in.
+"""Autocast: blocks of mixed precision, and the state of a thread.
 
-What operations make of it is in `dispatch.autocast_policy`.
+The policies of operations are in `dispatch.autocast_policy`.
 """
 
 from __future__ import annotations
@@ -14,41 +14,41 @@ from vkbackend import fork_safety
 
 from .dtype import DType, DTypeLike, as_dtype, bfloat16, float16
 from .errors import DTypeError
-from .scoped_setting import Block, Link, Setting
+from .scoped_setting import ScopedSetting, ScopeFrame, SettingScope
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
 
-class Here(NamedTuple):
-    """What a thread is in.
+class AutocastState(NamedTuple):
+    """Autocast state of a thread.
 
     Attributes
     ----------
     dtype : DType or None
         Of the innermost block.
-    copies : dict or None
+    cast_cache : dict or None
         Copies of parameters made in the outermost block.
     """
 
     dtype: DType | None = None
-    copies: dict[Any, Any] | None = None
+    cast_cache: dict[Any, Any] | None = None
 
 
-here = Setting(Here())
-"""A `Here`."""
+autocast_state = ScopedSetting(AutocastState())
+"""Holds an `AutocastState`."""
 
-entered = 0
+autocast_blocks = 0
 """Blocks entered in all threads: a quick test for the common case that none is."""
 
 # A number alone would be wrong for good where an interrupt comes beside it.
-_counted: set[Link] = set()
+_counted: set[ScopeFrame] = set()
 # Signal handlers, too, may enter blocks.
 _counting = threading.RLock()
 fork_safety.renew(sys.modules[__name__], "_counting", threading.RLock)
 
 
-class autocast(Block):  # noqa: N801 - PyTorch's name
+class autocast(SettingScope):  # noqa: N801 - PyTorch's name
     """A block, or function, in which matrix products run in 16 bits.
 
     Parameters: the weights, optimizer and whatever loses precision stay in float32.
@@ -94,7 +94,7 @@ class autocast(Block):  # noqa: N801 - PyTorch's name
             raise DTypeError(
                 f"autocast: dtype is {wanted.name}; it must be float16 or bfloat16"
             )
-        super().__init__(here, None)
+        super().__init__(autocast_state, None)
         self._dtype = wanted if enabled else None
         self._cache = cache_enabled
 
@@ -102,24 +102,24 @@ class autocast(Block):  # noqa: N801 - PyTorch's name
         # As a decorator: each call has a block of its own.
         return autocast(self._dtype or float16, self._dtype is not None, self._cache)
 
-    def value(self, outer: Here) -> Here:
-        """Return what the thread is in within the block."""
-        known = {} if outer.copies is None else outer.copies
-        return Here(self._dtype, known if self._cache else None)
+    def value(self, outer: AutocastState) -> AutocastState:
+        """Return the autocast state within the block."""
+        known = {} if outer.cast_cache is None else outer.cast_cache
+        return AutocastState(self._dtype, known if self._cache else None)
 
-    def begun(self, link: Link) -> None:
+    def on_enter(self, scope_frame: ScopeFrame) -> None:
         """Count it."""
-        global entered
+        global autocast_blocks
         with _counting:
-            _counted.add(link)
-            entered = len(_counted)
+            _counted.add(scope_frame)
+            autocast_blocks = len(_counted)
 
-    def ended(self, link: Link) -> None:
+    def on_exit(self, scope_frame: ScopeFrame) -> None:
         """Count it no longer."""
-        global entered
+        global autocast_blocks
         with _counting:
-            _counted.discard(link)
-            entered = len(_counted)
+            _counted.discard(scope_frame)
+            autocast_blocks = len(_counted)
 
 
 def is_autocast_enabled() -> bool:
@@ -129,25 +129,29 @@ def is_autocast_enabled() -> bool:
 
 def autocast_dtype() -> DType | None:
     """Return the dtype of products in this thread's block, or None outside of one."""
-    found: Here = here.top.value
-    return found.dtype if entered else None
+    found: AutocastState = autocast_state.top.value
+    return found.dtype if autocast_blocks else None
 
 
-class _AsTheyCome(Block):
-    def value(self, outer: Here) -> Here:
+class _AutocastDisabled(SettingScope):
+    def value(self, outer: AutocastState) -> AutocastState:
         return outer._replace(dtype=None)
 
 
-def as_they_come() -> AbstractContextManager[object]:
-    """Return a block in which operations take tensors in the dtypes that they have."""
-    return nullcontext() if autocast_dtype() is None else _AsTheyCome(here, None)
+def autocast_disabled() -> AbstractContextManager[object]:
+    """Return a block in which autocast is disabled."""
+    return (
+        nullcontext()
+        if autocast_dtype() is None
+        else _AutocastDisabled(autocast_state, None)
+    )
 
 
-class _Apart(Block):
-    def value(self, outer: Here) -> Here:
-        return outer._replace(copies=None if outer.copies is None else {})
+class _IsolatedCastCache(SettingScope):
+    def value(self, outer: AutocastState) -> AutocastState:
+        return outer._replace(cast_cache=None if outer.cast_cache is None else {})
 
 
-def apart() -> AbstractContextManager[object]:
-    """Neither use nor leave copies of parameters: what is inside may run elsewhere."""
-    return _Apart(here, None)
+def isolated_cast_cache() -> AbstractContextManager[object]:
+    """Return a block with its own cast cache: its operations may run elsewhere."""
+    return _IsolatedCastCache(autocast_state, None)

@@ -90,7 +90,7 @@ class Generator:
         call = self.reserve(1)
         words = self.seed & _WORD, self.seed >> 32, call & _WORD, call >> 32
         trace = trace_hooks.listener()
-        return words if trace is None else trace.drawn(self, words)
+        return words if trace is None else trace.on_draw(self, words)
 
     def reserve(self, count: int) -> int:
         """Take the streams of so many calls and return the number of the first."""

@@ -1,4 +1,4 @@
-"""Settings of a thread that hold for a block, and are undone however it is left.
+"""Scoped thread-local settings, restored however their block is left.
 
 An interrupt may come at any line, also when a block is left: then `__exit__` ends
 before its time, or does not begin. What holds in a thread is therefore the innermost of
@@ -12,11 +12,11 @@ import threading
 from contextlib import ContextDecorator
 from typing import Any, TypeVar
 
-Self = TypeVar("Self", bound="Block")
+Self = TypeVar("Self", bound="SettingScope")
 
 
-class Link:
-    """What one block sets.
+class ScopeFrame:
+    """Frame of one scope, in the chain of a thread.
 
     Attributes
     ----------
@@ -24,20 +24,20 @@ class Link:
         What holds inside.
     outer : Link or None
         The block around it.
-    over : bool
+    closed : bool
         Whether there is nothing to undo.
     """
 
-    __slots__ = ("outer", "over", "value")
+    __slots__ = ("closed", "outer", "value")
 
-    def __init__(self, value: Any, outer: Link | None = None) -> None:
+    def __init__(self, value: Any, outer: ScopeFrame | None = None) -> None:
         self.value = value
         self.outer = outer
-        self.over = True
+        self.closed = True
 
 
-class Setting(threading.local):
-    """What holds in a thread: `top.value`.
+class ScopedSetting(threading.local):
+    """A thread-local setting; its value is `top.value`.
 
     Parameters
     ----------
@@ -46,11 +46,11 @@ class Setting(threading.local):
     """
 
     def __init__(self, default: Any) -> None:
-        self.top = Link(default)
+        self.top = ScopeFrame(default)
 
 
-class Block(ContextDecorator):
-    """A block, or function, in which something else holds for a thread.
+class SettingScope(ContextDecorator):
+    """Scope, as a block or decorator, in which a setting has another value.
 
     Parameters
     ----------
@@ -64,11 +64,11 @@ class Block(ContextDecorator):
     It ends at the latest when it is gone: who calls `__enter__` by hand holds it.
     """
 
-    def __init__(self, setting: Setting, value: Any) -> None:
+    def __init__(self, setting: ScopedSetting, value: Any) -> None:
         self._setting = setting
         self._value = value
         # Links that have not been taken out, and whose they are: threads may share it.
-        self._entered: dict[Link, dict[str, Any]] = {}
+        self._entered: dict[ScopeFrame, dict[str, Any]] = {}
 
     def _recreate_cm(self: Self) -> Self:
         # As a decorator: each call has a block of its own.
@@ -78,59 +78,59 @@ class Block(ContextDecorator):
         """Return what holds inside, where `outer` holds around it."""
         return self._value
 
-    def begun(self, link: Link) -> None:
+    def on_enter(self, scope_frame: ScopeFrame) -> None:
         """Note that a block begins; may not come to its end."""
 
-    def ended(self, link: Link) -> None:
+    def on_exit(self, scope_frame: ScopeFrame) -> None:
         """Note that a block has ended; may be repeated, also where it has not begun."""
 
     def __enter__(self: Self) -> Self:
         setting = self._setting
         outer = setting.top
-        link = Link(self.value(outer.value), outer)
+        scope_frame = ScopeFrame(self.value(outer.value), outer)
         # The thread's own, as another one may be the last that holds the block.
-        self._entered[link] = setting.__dict__
-        link.over = False
-        self.begun(link)
-        setting.top = link
+        self._entered[scope_frame] = setting.__dict__
+        scope_frame.closed = False
+        self.on_enter(scope_frame)
+        setting.top = scope_frame
         return self
 
     def __exit__(self, *raised: object) -> None:
         mine = self._setting.__dict__
         entered = [*self._entered.items()]
-        link, own = entered[-1]
+        scope_frame, own = entered[-1]
         if own is not mine:
             # Generators may be closed by a thread that has not entered it.
             found = [each for each in entered if each[1] is mine]
-            link, own = found[-1] if found else entered[-1]
+            scope_frame, own = found[-1] if found else entered[-1]
         # The second time in case that an interrupt ends the first.
         try:
-            self._leave(own, link)
+            self._leave(own, scope_frame)
         finally:
-            self._leave(own, link)
+            self._leave(own, scope_frame)
 
-    def _leave(self, own: dict[str, Any], link: Link) -> None:
+    def _leave(self, own: dict[str, Any], scope_frame: ScopeFrame) -> None:
         """Take out a link; may be repeated."""
-        _take_out(own, link)
-        if not link.over:
-            self.ended(link)
-            link.over = True
-        self._entered.pop(link, None)
+        _unlink(own, scope_frame)
+        if not scope_frame.closed:
+            self.on_exit(scope_frame)
+            scope_frame.closed = True
+        self._entered.pop(scope_frame, None)
 
     def __del__(self) -> None:
         # There is nothing where an interrupt came while it was made.
         entered = getattr(self, "_entered", None)
         if entered:
-            for link, own in reversed([*entered.items()]):
-                self._leave(own, link)
+            for scope_frame, own in reversed([*entered.items()]):
+                self._leave(own, scope_frame)
 
 
-def _take_out(own: dict[str, Any], link: Link) -> None:
-    inner: Link | None = own["top"]
-    if inner is link:
-        own["top"] = link.outer
+def _unlink(own: dict[str, Any], scope_frame: ScopeFrame) -> None:
+    inner: ScopeFrame | None = own["top"]
+    if inner is scope_frame:
+        own["top"] = scope_frame.outer
         return
-    while inner is not None and inner.outer is not link:
+    while inner is not None and inner.outer is not scope_frame:
         inner = inner.outer
     if inner is not None:
-        inner.outer = link.outer
+        inner.outer = scope_frame.outer

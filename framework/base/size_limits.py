@@ -1,4 +1,4 @@
-"""How large a tensor on a device may be.
+"""Size limits of tensors on a device.
 
 Shaders count elements in 32 bits, and SPIR-V takes an index into memory as a signed
 number, so a tensor has fewer than 2^31 elements, in fewer than 2^31 words of 4 bytes.
@@ -73,8 +73,8 @@ def check_value(name: str, shape: Shape, dtype: DType, device: GpuDevice) -> Non
         )
 
 
-def check_walks(name: str, layouts: Iterable[Layout]) -> None:
-    """Check that shaders can count the elements of views, which may repeat some.
+def check_views(name: str, layouts: Iterable[Layout]) -> None:
+    """Check the sizes of views, whose repeated elements shaders count too.
 
     Raises
     ------

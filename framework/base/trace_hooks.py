@@ -1,4 +1,4 @@
-"""What a running trace of `jit` hears from the layers below it.
+"""Trace hooks: events that a running trace of `jit` gets from the layers below it.
 
 A traced function runs once in Python; its operations are collected, and later calls
 replay them without Python. So whatever Python does beside operations must be told to
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from vkbackend import fork_safety
 
-from .scoped_setting import Block, Link, Setting
+from .scoped_setting import ScopedSetting, ScopeFrame, SettingScope
 
 if TYPE_CHECKING:
     from ..ir.lazy_graph import Array, Node, Value
@@ -57,18 +57,18 @@ class StreamWord(int):
 
 
 class Listener(Protocol):
-    """What a trace does with what it hears."""
+    """Listener: the event handlers of a trace."""
 
-    def asked(self, device: GpuDevice, node: Node) -> None:
+    def on_node(self, device: GpuDevice, node: Node) -> None:
         """Note an operation."""
 
-    def rebound(self, array: Array, before: Value) -> None:
+    def on_rebind(self, array: Array, before: Value) -> None:
         """Note that a storage has other content than `before`."""
 
-    def copied(self, array: Array) -> None:
+    def on_copy(self, array: Array) -> None:
         """Note a storage of the function's own that shares the content of another."""
 
-    def drawn(self, generator: Generator, words: tuple[int, int, int, int]) -> Any:
+    def on_draw(self, generator: Generator, words: tuple[int, int, int, int]) -> Any:
         """Return the words of a draw so that they are told apart."""
 
     def changing(self, read: Callable[[], float]) -> float:
@@ -83,22 +83,22 @@ class Listener(Protocol):
     def called(self, owner: Any) -> None:
         """Note an object whose `_fingerprint()` tells whether the trace still fits."""
 
-    def left_gradient(self, leaf: Any, cleared: bool) -> None:
+    def on_grad_write(self, leaf: Any, cleared: bool) -> None:
         """Note that the gradient of a leaf is about to be dropped or added to."""
 
-    def read_gradient(self, leaf: Any) -> None:
+    def on_grad_read(self, leaf: Any) -> None:
         """Note that what follows may depend on the gradient of a leaf."""
 
     def refused(self, what: str) -> None:
         """Note what a replay cannot do, or raise `TraceError`."""
 
 
-_local = Setting(None)
+_local = ScopedSetting(None)
 running = 0
 """Traces running in all threads: a quick test for the common case that none does."""
 
 # A number alone would be wrong for good where an interrupt comes beside it.
-_counted: set[Link] = set()
+_counted: set[ScopeFrame] = set()
 # Signal handlers, too, may enter blocks.
 _counting = threading.RLock()
 fork_safety.renew(sys.modules[__name__], "_counting", threading.RLock)
@@ -109,24 +109,24 @@ def listener() -> Listener | None:
     return _local.top.value if running else None
 
 
-class listening(Block):  # noqa: N801 - used as a function
+class listening(SettingScope):  # noqa: N801 - used as a function
     """Send what happens in this thread, within the block, to a trace, or to none."""
 
     def __init__(self, trace: Listener | None) -> None:
         super().__init__(_local, trace)
 
-    def begun(self, link: Link) -> None:
+    def on_enter(self, scope_frame: ScopeFrame) -> None:
         """Count it."""
         global running
         with _counting:
-            _counted.add(link)
+            _counted.add(scope_frame)
             running = len(_counted)
 
-    def ended(self, link: Link) -> None:
+    def on_exit(self, scope_frame: ScopeFrame) -> None:
         """Count it no longer."""
         global running
         with _counting:
-            _counted.discard(link)
+            _counted.discard(scope_frame)
             running = len(_counted)
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ..autotune import autotune
 from ..base.dtype import DTYPES
 from ..base.shape import ceil_div
-from ..ir.kernel_call import Placed, linear_grid
+from ..ir.kernel_call import StridedSpec, linear_grid
 from .glsl.elementwise import includes
 from .glsl.wide import GROUPS, PAIR_WORDS
 from .ir.program import Program
@@ -167,16 +167,16 @@ def build_chosen_kernel(
     usual = in_way(usual, own_way)
     own = next((name for name, way in found.items() if way == own_way), "")
     results = [value for _, value in usual.outputs]
-    question = autotune.question_of(
+    tuning_key = autotune.tuning_key_of(
         "+".join(node.op.name for node in nodes),
         {
-            f"in{k}": Placed(layout.shape, value.dtype, layout)
+            f"in{k}": StridedSpec(layout.shape, value.dtype, layout)
             for k, (value, layout) in enumerate(Wiring(nodes).operands.values())
         },
         {"outputs": [value.dtype.name for value in results]},
     )
-    subject = autotune.Subject(
+    search_space = autotune.SearchSpace(
         nodes, set(map(id, results)), own, [name for name in found if name != own]
     )
-    chosen = found.get(autotune.choice(gpu, question, subject))
+    chosen = found.get(autotune.choice(gpu, tuning_key, search_space))
     return usual if chosen is None else in_way(usual, chosen)

@@ -15,7 +15,7 @@ from ..autotune import autotune
 from ..base.dtype import bfloat16, float16, float32
 from ..base.shape import Layout
 from ..base.trace_hooks import Changing, StreamWord
-from ..ir.kernel_call import At, Dispatch
+from ..ir.kernel_call import BufferOffset, Dispatch
 from ..ir.lazy_graph import Node, Value
 from .glsl.epilogue import epilogue_size, takes_epilogue, with_epilogue
 from .ir.program import Program
@@ -201,7 +201,7 @@ def _joined(
     dispatches = _with_place(gpu, node)
     writers = [row for row in dispatches if "out" in map(_memory, row.push.values())]
     last = dispatches[-1]
-    if writers != [last] or last.push["out_"] not in ("out", At("out", 0)):
+    if writers != [last] or last.push["out_"] not in ("out", BufferOffset("out", 0)):
         return None
     if not takes_epilogue(last.kernel):
         return None
@@ -225,17 +225,17 @@ def _with_place(gpu: DeviceInfo, node: Node) -> Sequence[Dispatch]:
     What was measured quickest alone may have no place for one; the op's own rule then
     saves a kernel, and all that is written and read in between.
     """
-    placed, params = node.op.placed(node), dict(node.params)
-    found = node.op.dispatches(gpu, placed, params)
-    question = node.op.question(node)
-    if question is None or takes_epilogue(found[-1].kernel):
+    input_specs, params = node.op.input_specs(node), dict(node.params)
+    found = node.op.dispatches(gpu, input_specs, params)
+    tuning_key = node.op.tuning_key(node)
+    if tuning_key is None or takes_epilogue(found[-1].kernel):
         return found
-    with autotune.forcing(question, autotune.DEFAULT):
-        return node.op.dispatches(gpu, placed, params)
+    with autotune.forced_candidate(tuning_key, autotune.DEFAULT):
+        return node.op.dispatches(gpu, input_specs, params)
 
 
 def _memory(value: object) -> object:
-    return value.memory if isinstance(value, At) else value
+    return value.memory if isinstance(value, BufferOffset) else value
 
 
 def _push_size(dispatch: Dispatch) -> int:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ..autotune import autotune
 from ..base.dtype import float32
 from ..base.shape import Layout
-from ..ir.kernel_call import Placed
+from ..ir.kernel_call import StridedSpec
 from .lower_elementwise import FusedKernel
 from .lower_rowwise import (
     Tile,
@@ -79,8 +79,8 @@ def build_chosen_rows(
     # Of the rows alone: what else a kernel does depends on how the graph is cut, and
     # the order of sums must not.
     shape = space.rows, space.columns
-    rows = Placed(shape, float32, Layout.contiguous(shape))
-    question = autotune.question_of("rows", {"x": rows}, {})
-    subject = autotune.Subject(nodes, results, own, others)
-    chosen = ways.get(autotune.choice(gpu, question, subject))
+    rows = StridedSpec(shape, float32, Layout.contiguous(shape))
+    tuning_key = autotune.tuning_key_of("rows", {"x": rows}, {})
+    search_space = autotune.SearchSpace(nodes, results, own, others)
+    chosen = ways.get(autotune.choice(gpu, tuning_key, search_space))
     return usual if chosen is None else build_rows(nodes, wanted, gpu, 0, chosen)

@@ -1,12 +1,12 @@
-"""The dtype that each operation computes in within a block of `modes.autocast`.
+"""Autocast policies: the dtype of each operation within a block of `modes.autocast`.
 
-Most operations take tensors as they come and let their dtypes promote. Those that are
-declared `lowered` (matrix products, convolutions, attention) take 16-bit copies of
-their tensors within a block; those that are declared `in_float32` (exponentials,
-softmax, norms, sums, losses) take float32 ones, and those declared `widened` the widest
-dtype of their arguments. float64, integers and bools stay as they are. What an
-operation is made of is not converted again, nor is what `backward` computes: gradients
-have the dtypes of the forward pass.
+Most operations take tensors as they come and let their dtypes promote. Those declared
+`autocast_low_precision` (matrix products, convolutions, attention) take 16-bit copies
+of their tensors within a block; those declared `autocast_float32` (exponentials,
+softmax, norms, sums, losses) take float32 ones, and those declared `autocast_promote`
+the widest dtype of their arguments. float64, integers and bools stay as they are. The
+body of a composite operation is not converted again, nor is what `backward` computes:
+gradients have the dtypes of the forward pass.
 
 Source: PyTorch's `torch/include/ATen/autocast_mode.h`, the lists for CUDA.
 """
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 from ..autograd.engine import is_grad_enabled
 from ..base import modes
 from ..base.dtype import DType, float32, float64
-from ..base.modes import as_they_come, here
+from ..base.modes import autocast_disabled, autocast_state
 from ..eager.base_tensor import TensorCore
 
 if TYPE_CHECKING:
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 Policy = Callable[[DType, Sequence[DType]], DType | None]
-"""From the block's dtype and those of a call's tensors to the one to compute in.
+"""Autocast policy: from the block's dtype and a call's dtypes to the compute dtype.
 
 None leaves the tensors as they come.
 """
 
 
 class _Copy(NamedTuple):
-    """A leaf in the block's dtype, and what the copy was made of."""
+    """Cached cast of a leaf, with the value that it was made of."""
 
     leaf: TensorCore
     value: Value
@@ -59,51 +59,51 @@ def _given(dtype: DType, dtypes: Sequence[DType]) -> None:
     return None
 
 
-def lowered(function: F) -> F:
-    """Declare that a function, or op, computes in the block's dtype."""
+def autocast_low_precision(function: F) -> F:
+    """Autocast a function, or op, to the block's low-precision dtype."""
     return _declared(function, _low)
 
 
-def in_float32(function: F) -> F:
-    """Declare that a function, or op, computes in float32 within a block.
+def autocast_float32(function: F) -> F:
+    """Autocast a function, or op, to float32 within a block.
 
     A call that says `dtype=` itself stays as it is.
     """
     return _declared(function, _single)
 
 
-def widened(function: F) -> F:
-    """Declare that a function brings its tensors to their widest dtype in a block."""
+def autocast_promote(function: F) -> F:
+    """Autocast the tensors of a function to their widest dtype within a block."""
     return _declared(function, _widest)
 
 
-def as_given(function: F) -> F:
-    """Declare that what a function is made of takes tensors as they come."""
+def autocast_passthrough(function: F) -> F:
+    """Run the function's body with autocast disabled."""
     return _declared(function, _given)
 
 
 def _declared(function: F, policy: Policy) -> F:
     if hasattr(function, "policy"):
-        # An op: it calls `converted` itself.
+        # An op: it calls `autocast_arguments` itself.
         function.policy = policy
         return function
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        if not modes.entered or here.top.value.dtype is None:
+        if not modes.autocast_blocks or autocast_state.top.value.dtype is None:
             return function(*args, **kwargs)
-        args, kwargs = converted(policy, args, kwargs)
-        with as_they_come():
+        args, kwargs = autocast_arguments(policy, args, kwargs)
+        with autocast_disabled():
             return function(*args, **kwargs)
 
     return cast(F, call)
 
 
-def converted(
+def autocast_arguments(
     policy: Policy, args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return the arguments of a call as it takes them in this thread's block."""
-    dtype: DType | None = here.top.value.dtype
+    """Return the arguments of a call, cast by its policy in this thread's block."""
+    dtype: DType | None = autocast_state.top.value.dtype
     given = [each for each in (*args, *kwargs.values()) if _may_change(each)]
     if dtype is None or not given or kwargs.get("dtype") is not None:
         return args, dict(kwargs)
@@ -125,21 +125,21 @@ def _may_change(value: Any) -> bool:
 
 
 def _as(value: Any, dtype: DType) -> Any:
-    """Return a tensor in a dtype, parameters from what was made before."""
+    """Return a tensor in a dtype, parameters from the cast cache."""
     if not _may_change(value) or value.dtype is dtype:
         return value
-    copies = here.top.value.copies
+    cast_cache = autocast_state.top.value.cast_cache
     leaf = value.requires_grad and value.grad_node is None and value.dtype is float32
-    if copies is None or not leaf:
+    if cast_cache is None or not leaf:
         return value.to(dtype)
     key = id(value), dtype
-    found = copies.get(key)
+    found = cast_cache.get(key)
     content, on_tape = value.array.value, is_grad_enabled()
     # Values are never written again: a change in place brings another one.
     if found is None or found.value is not content or found.on_tape != on_tape:
-        found = copies[key] = _Copy(value, content, on_tape, value.to(dtype))
+        found = cast_cache[key] = _Copy(value, content, on_tape, value.to(dtype))
     node = found.copy.grad_node
     if node is not None and node.saved is None:
         # A backward pass has freed it.
-        found = copies[key] = _Copy(value, content, on_tape, value.to(dtype))
+        found = cast_cache[key] = _Copy(value, content, on_tape, value.to(dtype))
     return found.copy

@@ -1,8 +1,8 @@
-"""Calls that come again: what an op settled for one holds for others like it.
+"""Per-op call cache: validated shapes, layouts and tape recorder by argument signature.
 
-Checks, shape rules and layouts depend only on how the tensors of a call lie and on its
-other arguments. The first call of a kind leaves what came of them; the next ones look
-that up by a key.
+Checks, shape rules and layouts depend only on the layouts and dtypes of the tensors of
+a call and on its other arguments. The first call on the slow path leaves a cache entry;
+the next ones find it by its key and take the fast path.
 """
 
 from __future__ import annotations
@@ -11,24 +11,24 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..eager.base_tensor import TensorCore, assembled
-from ..ir.lazy_graph import Array, Key, Node, mark_of, pending_array
+from ..ir.lazy_graph import Array, CacheKey, Node, cache_key, lazy_array
 from ..scheduler.scheduler import append
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
 
-    from ..autograd.saved_tensors import Keeping
+    from ..autograd.saved_tensors import TapeRecorder
     from ..base.device import GpuDevice
     from ..base.shape import Layout, TensorSpec
-    from ..eager.node_recorder import Recipe
-    from ..ir.lazy_graph import Form
+    from ..eager.node_recorder import RecordedCall
+    from ..ir.lazy_graph import NodeSignature
 
-MOST_KNOWN = 4096
-"""Kinds of calls that an op knows at a time; past it, all are forgotten."""
+MOST_CACHED_CALLS = 4096
+"""Cached calls per op; past it, the cache is cleared."""
 
 
-def key_of(args: Sequence[Any]) -> tuple[Key, list[TensorCore]]:
-    """Return what tells calls apart, and the tensors among the arguments.
+def call_key(args: Sequence[Any]) -> tuple[CacheKey, list[TensorCore]]:
+    """Return the cache key of a call, and the tensors among its arguments.
 
     Layouts count by identity, so who keeps the key keeps the layouts. The key is empty
     where an argument may be another one each time.
@@ -40,37 +40,37 @@ def key_of(args: Sequence[Any]) -> tuple[Key, list[TensorCore]]:
             key += (id(argument.layout), argument.array.value.dtype, argument.device)
             tensors.append(argument)
         else:
-            mark = mark_of(argument)
+            mark = cache_key(argument)
             if mark is None:
                 return (), tensors
             key.append(mark)
     return tuple(key), tensors
 
 
-class KnownCall(NamedTuple):
-    """That a call is in order, and what it leaves.
+class CachedCall(NamedTuple):
+    """A validated call of a composite op, and its tape recorder.
 
     Attributes
     ----------
-    keeping : Keeping or None
-        How to leave a tape entry; None if the result has no gradient.
+    tape_recorder : TapeRecorder or None
+        Recorder of its tape entry; None if the result has no gradient.
     specs : tuple of TensorSpec
         Of the tensors.
     layouts : tuple of Layout
         Of the tensors: the key names them by identity.
-    recipes : dict of tuple of bool to Recipe or None
-        What it asks for, by which tensors require a gradient; None where that may be
-        something else each time.
+    recorded_calls : dict of tuple of bool to RecordedCall or None
+        Recorded calls by which tensors require a gradient; None where the call cannot
+        be replayed.
     """
 
-    keeping: Keeping | None
+    tape_recorder: TapeRecorder | None
     specs: tuple[TensorSpec, ...]
     layouts: tuple[Layout, ...]
-    recipes: dict[tuple[bool, ...], Recipe | None]
+    recorded_calls: dict[tuple[bool, ...], RecordedCall | None]
 
 
-class KnownView(NamedTuple):
-    """What came of choosing elements of a tensor.
+class CachedView(NamedTuple):
+    """A validated call of a movement op.
 
     Attributes
     ----------
@@ -79,58 +79,58 @@ class KnownView(NamedTuple):
     copied : bool
         Whether the elements are copied into row-major order first.
     keeping, specs, layouts
-        As in `KnownCall`.
+        As in `CachedCall`.
     """
 
     layout: Layout
     copied: bool
-    keeping: Keeping | None
+    tape_recorder: TapeRecorder | None
     specs: tuple[TensorSpec, ...]
     layouts: tuple[Layout, ...]
 
 
-class KnownNode(NamedTuple):
-    """What came of a call that appends one node with elements.
+class CachedNode(NamedTuple):
+    """A validated call that appends one node with elements.
 
     Attributes
     ----------
-    form : Form
+    signature : NodeSignature
         Of the node.
     device : GpuDevice
         Where it runs.
     info : DeviceInfo
-        What the device was found to be able to do.
+        Features and limits of the device.
     copied : tuple of int
-        Tensors that are copied first, as the kernel cannot read them where they lie.
+        Tensors that are copied first, as the kernel cannot read their layout.
     keeping, specs, layouts
-        As in `KnownCall`.
+        As in `CachedCall`.
     """
 
-    form: Form
+    signature: NodeSignature
     device: GpuDevice
     info: DeviceInfo
     copied: tuple[int, ...]
-    keeping: Keeping | None
+    tape_recorder: TapeRecorder | None
     specs: tuple[TensorSpec, ...]
     layouts: tuple[Layout, ...]
 
-    def again(self, tensors: Sequence[TensorCore]) -> tuple[TensorCore, ...]:
+    def replay(self, tensors: Sequence[TensorCore]) -> tuple[TensorCore, ...]:
         """Append such a node for other tensors; return its outputs.
 
         `tensors` must be held until then, also those that were copied.
         """
-        form, device, kind = self.form, self.device, tensors[0].results
+        signature, device, kind = self.signature, self.device, tensors[0].results
         with device.lock:
             values = tuple([each.array.value for each in tensors])
-            if len(form.outputs) == 1:
-                node, array = pending_array(form, values, ())
-                outputs = (assembled(kind, array, form.layouts[0], device),)
+            if len(signature.outputs) == 1:
+                node, array = lazy_array(signature, values, ())
+                outputs = (assembled(kind, array, signature.layouts[0], device),)
             else:
-                node = Node(form, values)
+                node = Node(signature, values)
                 outputs = tuple(
                     [
                         assembled(kind, Array(value), layout, device)
-                        for value, layout in zip(node.outputs, form.layouts)
+                        for value, layout in zip(node.outputs, signature.layouts)
                     ]
                 )
             append(device, node)

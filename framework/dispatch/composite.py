@@ -1,4 +1,4 @@
-"""Ops written with other ops: their calls are watched once, then asked for again."""
+"""Composite ops, written with other ops: calls are recorded once, then replayed."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from ..autograd.engine import is_grad_enabled, no_grad
 from ..base import modes, trace_hooks
 from ..base.device import GpuDevice
 from ..base.dtype import DType
-from ..base.modes import as_they_come
+from ..base.modes import autocast_disabled
 from ..eager.base_tensor import TensorCore
-from ..eager.node_recorder import OWN, Watcher, recipe_of
-from ..ir.lazy_graph import Key
-from .call_cache import MOST_KNOWN, KnownCall, key_of
+from ..eager.node_recorder import LIBRARY_PREFIX, NodeRecorder, recorded_call_of
+from ..ir.lazy_graph import CacheKey
+from .call_cache import MOST_CACHED_CALLS, CachedCall, call_key
 from .op import Op
 
 P = ParamSpec("P")
@@ -32,57 +32,61 @@ class Composite(Op[P, R]):
         outputs: Sequence[str],
     ) -> None:
         super().__init__(function, dtypes, outputs)
-        self.known: dict[Key, KnownCall] = {}
-        # What others write may depend on more than its arguments.
-        self.own = function.__module__.startswith(OWN)
+        self.call_cache: dict[CacheKey, CachedCall] = {}
+        # Composites of users may depend on more than their arguments.
+        self.own = function.__module__.startswith(LIBRARY_PREFIX)
 
     def forget(self) -> None:
-        """Forget what calls came to."""
-        self.known.clear()
+        """Clear the call cache."""
+        self.call_cache.clear()
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Apply the op, unchecked when a call with arguments like these came before."""
+        """Apply the op, on the fast path if the call is cached."""
         given: tuple[Any, ...] = args
-        if kwargs or modes.entered or len(args) != len(self.names):
+        if kwargs or modes.autocast_blocks or len(args) != len(self.names):
             given = self._given(args, kwargs)
-        key, tensors = key_of(given)
-        known = self.known.get(key)
-        if known is None:
-            return cast(R, self._at_length(given, key))
+        key, tensors = call_key(given)
+        cached = self.call_cache.get(key)
+        if cached is None:
+            return cast(R, self._slow_path(given, key))
         wants = tuple([each.requires_grad for each in tensors])
-        answer = self._answer(known, wants, given, tensors)
-        if True in wants and known.keeping is not None and is_grad_enabled():
+        answer = self._answer(cached, wants, given, tensors)
+        if True in wants and cached.tape_recorder is not None and is_grad_enabled():
             outputs = answer if isinstance(answer, tuple) else (answer,)
-            known.keeping.leave(given, tensors, outputs, known.specs, known)
+            cached.tape_recorder.record(given, tensors, outputs, cached.specs, cached)
         return cast(R, answer)
 
     def _answer(
         self,
-        known: KnownCall,
+        cached: CachedCall,
         wants: tuple[bool, ...],
         given: tuple[Any, ...],
         tensors: Sequence[TensorCore],
     ) -> Any:
-        """Return what a call that is in order answers, in short if it was watched."""
+        """Return the outputs of a validated call, replayed if it was recorded."""
         device = tensors[0].device
         if self.own and not trace_hooks.running and isinstance(device, GpuDevice):
-            recipe = known.recipes.get(wants, _UNSEEN)
-            if recipe is _UNSEEN or (recipe is not None and not recipe.holds()):
-                watcher = Watcher(device)
-                with trace_hooks.listening(watcher):
+            recorded_call = cached.recorded_calls.get(wants, _UNSEEN)
+            if recorded_call is _UNSEEN or (
+                recorded_call is not None and not recorded_call.is_valid()
+            ):
+                recorder = NodeRecorder(device)
+                with trace_hooks.listening(recorder):
                     answer = self._plain(given)
-                known.recipes[wants] = recipe_of(watcher, device, tensors, answer)
+                cached.recorded_calls[wants] = recorded_call_of(
+                    recorder, device, tensors, answer
+                )
                 return answer
-            if recipe is not None:
-                return recipe.again(tensors)
+            if recorded_call is not None:
+                return recorded_call.replay(tensors)
         return self._plain(given)
 
     def _plain(self, given: tuple[Any, ...]) -> Any:
-        with no_grad(), as_they_come():
+        with no_grad(), autocast_disabled():
             return self.function(*given)  # type: ignore[call-arg]  # the parameters P
 
-    def _at_length(self, given: tuple[Any, ...], key: Key) -> Any:
-        """Check a call and apply the op; remember for `key` that it passed."""
+    def _slow_path(self, given: tuple[Any, ...], key: CacheKey) -> Any:
+        """Check a call and apply the op; cache the call under `key`."""
         bound = dict(zip(self.names, given))
         tensors = self._tensors(bound)
         self._check(tensors)
@@ -90,10 +94,12 @@ class Composite(Op[P, R]):
         outputs = answer if isinstance(answer, tuple) else (answer,)
         self._record(bound, tensors, outputs)
         if key:
-            if len(self.known) >= MOST_KNOWN:
-                self.known.clear()
-            self.known[key] = KnownCall(
-                self.keeping(tuple(tensors)) if outputs[0].dtype.is_float else None,
+            if len(self.call_cache) >= MOST_CACHED_CALLS:
+                self.call_cache.clear()
+            self.call_cache[key] = CachedCall(
+                self.tape_recorder(tuple(tensors))
+                if outputs[0].dtype.is_float
+                else None,
                 tuple(each.spec for each in tensors.values()),
                 tuple(each.layout for each in tensors.values()),
                 {},

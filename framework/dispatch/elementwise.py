@@ -1,7 +1,7 @@
-"""Element-wise ops: an expression, on a device recorded from what an earlier call left.
+"""Element-wise ops: a GLSL expression, and a call cache for their graph nodes.
 
-What a call must check, and the dtypes and layouts that follow, depend only on how its
-operands lie. The first call of a kind leaves a `Shortcut`; the others look it up.
+Checks, dtypes and layouts depend only on the layouts and dtypes of the operands. The
+first call on the slow path leaves a `CachedElementwise`; the next ones look it up.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar, cast
 import numpy as np
 
 from ..autograd.engine import is_grad_enabled
-from ..autograd.saved_tensors import Keeping
+from ..autograd.saved_tensors import TapeRecorder
 from ..base import modes
 from ..base.device import Device, GpuDevice
 from ..base.dtype import DType, combined, convert, float32
@@ -20,7 +20,7 @@ from ..base.errors import DTypeError
 from ..base.shape import Layout, TensorSpec, broadcast_shapes
 from ..base.trace_hooks import Changing
 from ..eager.base_tensor import TensorCore, assembled
-from ..ir.lazy_graph import Form, Node, Operand, Value, pending_array
+from ..ir.lazy_graph import Node, NodeSignature, Operand, Value, lazy_array
 from ..scheduler.scheduler import append
 from .op import Op, need_feature, submit_node
 
@@ -28,38 +28,38 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class Shortcut(NamedTuple):
-    """What a call of an element-wise op comes to, known from one with like operands.
+class CachedElementwise(NamedTuple):
+    """A validated call of an element-wise op.
 
     Attributes
     ----------
-    form : Form
+    signature : NodeSignature
         Of its node.
     compute : DType
-        What numbers are converted to.
+        Dtype that scalars are converted to.
     plain : bool
         Whether they are floats for a float dtype, which stay as they are.
     device : GpuDevice
         Where it runs.
-    keeping : Keeping or None
-        How to leave a tape entry; None if the result has no gradient.
+    tape_recorder : TapeRecorder or None
+        Recorder of its tape entry; None if the result has no gradient.
     specs : tuple of TensorSpec
         Of the tensors.
     layouts : tuple of Layout
         Of the tensors: they are in the key by identity and must outlive it.
     """
 
-    form: Form
+    signature: NodeSignature
     compute: DType
     plain: bool
     device: GpuDevice
-    keeping: Keeping | None
+    tape_recorder: TapeRecorder | None
     specs: tuple[TensorSpec, ...]
     layouts: tuple[Layout, ...]
 
 
-MOST_SHORTCUTS = 4096
-"""Shortcuts that an op has at a time; past it, all are forgotten and made afresh."""
+MOST_CACHED_ELEMENTWISE = 4096
+"""Cached calls per op; past it, the cache is cleared."""
 
 
 class Elementwise(Op[P, R]):
@@ -85,16 +85,16 @@ class Elementwise(Op[P, R]):
         self.result = result
         self.operands = tuple(name for name in self.names if name != result)
 
-        self.shortcuts: dict[tuple[object, ...], Shortcut] = {}
+        self.call_cache: dict[tuple[object, ...], CachedElementwise] = {}
 
     def forget(self) -> None:
-        """Forget what calls came to."""
-        self.shortcuts.clear()
+        """Clear the call cache."""
+        self.call_cache.clear()
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Apply the op, in short when a call with operands like these came before."""
+        """Apply the op, on the fast path if the call is cached."""
         given = args
-        if kwargs or modes.entered or len(args) != len(self.names):
+        if kwargs or modes.autocast_blocks or len(args) != len(self.names):
             given = self._given(args, kwargs)  # type: ignore[assignment]  # P.args
         key: list[object] = []
         tensors: list[TensorCore] = []
@@ -111,12 +111,12 @@ class Elementwise(Op[P, R]):
             else:
                 key.append(type(argument))
                 numbers += (argument,)
-        shortcut = self.shortcuts.get(tuple(key))
-        if shortcut is None:
-            return cast(R, self._at_length(given, tuple(key)))
-        form = shortcut.form
-        if numbers and not shortcut.plain:
-            if shortcut.compute.is_float:
+        cached = self.call_cache.get(tuple(key))
+        if cached is None:
+            return cast(R, self._slow_path(given, tuple(key)))
+        signature = cached.signature
+        if numbers and not cached.plain:
+            if cached.compute.is_float:
                 try:
                     numbers = tuple(
                         [
@@ -128,9 +128,9 @@ class Elementwise(Op[P, R]):
                     numbers = tuple([real(self.name, each) for each in numbers])
             else:
                 numbers = tuple(
-                    [number(self.name, shortcut.compute, each) for each in numbers]
+                    [number(self.name, cached.compute, each) for each in numbers]
                 )
-        first, device = tensors[0], shortcut.device
+        first, device = tensors[0], cached.device
         with device.lock:
             # Written out, as it is done for each operation.
             if len(tensors) == 1:
@@ -139,16 +139,16 @@ class Elementwise(Op[P, R]):
                 values = first.array.value, tensors[1].array.value
             else:
                 values = tuple([each.array.value for each in tensors])
-            node, array = pending_array(form, values, numbers)
-            out = assembled(first.results, array, form.layouts[0], device)
+            node, array = lazy_array(signature, values, numbers)
+            out = assembled(first.results, array, signature.layouts[0], device)
             append(device, node)
-        if taped and shortcut.keeping is not None and is_grad_enabled():
-            keeping, specs = shortcut.keeping, shortcut.specs
-            keeping.leave(given, tensors, (out,), specs, shortcut)
+        if taped and cached.tape_recorder is not None and is_grad_enabled():
+            tape_recorder, specs = cached.tape_recorder, cached.specs
+            tape_recorder.record(given, tensors, (out,), specs, cached)
         return cast(R, out)
 
-    def _at_length(self, args: tuple[Any, ...], key: tuple[object, ...]) -> Any:
-        """Check a call and apply the op; on a device, leave a shortcut for `key`."""
+    def _slow_path(self, args: tuple[Any, ...], key: tuple[object, ...]) -> Any:
+        """Check a call and apply the op; on a device, cache the call under `key`."""
         bound = dict(zip(self.names, args))
         tensors = self._tensors(bound)
         compute, result = self._result_dtypes(bound, tensors)
@@ -180,15 +180,15 @@ class Elementwise(Op[P, R]):
             (out,) = submit_node(next(iter(tensors.values())), node)
         self._record(bound, tensors, (out,))
         if node.outputs[0].numel:
-            if len(self.shortcuts) >= MOST_SHORTCUTS:
-                self.shortcuts.clear()
-            self.shortcuts[key] = Shortcut(
-                node.form,
+            if len(self.call_cache) >= MOST_CACHED_ELEMENTWISE:
+                self.call_cache.clear()
+            self.call_cache[key] = CachedElementwise(
+                node.signature,
                 compute,
                 compute.is_float
                 and all(type(bound[name]) is float for name in numbers),
                 device,
-                self.keeping(tuple(tensors)) if result.is_float else None,
+                self.tape_recorder(tuple(tensors)) if result.is_float else None,
                 tuple(tensor.spec for tensor in tensors.values()),
                 tuple(tensor.layout for tensor in tensors.values()),
             )

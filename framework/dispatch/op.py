@@ -1,4 +1,4 @@
-"""The machinery that every declared operation shares: binding, checks, tape entries."""
+"""Ops: the binding, checks and tape entries that every declared operation shares."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from typing import (
 )
 
 from ..autograd.engine import is_grad_enabled
-from ..autograd.saved_tensors import Keeping, keeping
+from ..autograd.saved_tensors import TapeRecorder, tape_recorder
 from ..base import modes
-from ..base.device import Device, GpuDevice, when_one_is_gone
+from ..base.device import Device, GpuDevice, on_device_removed
 from ..base.dtype import DType, bool_, float32
 from ..base.errors import DeviceMismatchError, DTypeError, GradError
 from ..base.shape import Layout
-from ..base.size_limits import check_value, check_walks
+from ..base.size_limits import check_value, check_views
 from ..eager.base_tensor import TensorCore
-from ..ir.kernel_call import Dispatch, Placed
+from ..ir.kernel_call import Dispatch, StridedSpec
 from ..ir.lazy_graph import Array, Node, Value
 from ..scheduler.scheduler import append
-from .autocast_policy import Policy, converted
+from .autocast_policy import Policy, autocast_arguments
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
@@ -66,7 +66,7 @@ class Op(Generic[P, R]):
         computes: one of `codegen.ir.reductions.RECIPES`. Element-wise work then joins
         it.
     policy : callable or None
-        What it computes in within `autocast`; see `autocast_policy`.
+        Autocast policy; see `autocast_policy`.
     output_names : tuple of str
         "out", or the names of several outputs. Gradients flow through the first.
     """
@@ -105,7 +105,7 @@ class Op(Generic[P, R]):
         self.output_names = tuple(outputs)
         self.rule: Callable[..., Any] = self._no_rule
         self.rule_names: tuple[str, ...] = ()
-        self._keeping: dict[tuple[str, ...], Keeping] = {}
+        self._tape_recorders: dict[tuple[str, ...], TapeRecorder] = {}
         if self.name in REGISTRY:
             raise TypeError(f"{self.name}: an op of this name is already declared")
         REGISTRY[self.name] = self
@@ -124,7 +124,7 @@ class Op(Generic[P, R]):
         return MethodType(self, instance) if isinstance(instance, TensorCore) else self
 
     def forget(self) -> None:
-        """Forget what calls came to, which may be known for a device that is gone."""
+        """Clear the call cache, which may keep a device that is gone."""
 
     def vjp(self, rule: Rule) -> Rule:
         """Declare the gradient rule; see `primitive` for its parameters."""
@@ -141,7 +141,7 @@ class Op(Generic[P, R]):
             )
         self.rule = rule
         self.rule_names = names
-        self._keeping.clear()
+        self._tape_recorders.clear()
         return rule
 
     def _no_rule(self, grad: Any) -> Any:
@@ -160,8 +160,8 @@ class Op(Generic[P, R]):
 
     def _given(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
         """Return every argument in order, as the op takes it in this thread."""
-        if modes.entered and self.policy is not None:
-            args, kwargs = converted(self.policy, args, kwargs)
+        if modes.autocast_blocks and self.policy is not None:
+            args, kwargs = autocast_arguments(self.policy, args, kwargs)
         if kwargs or len(args) != len(self.names):
             bound = self._bind(args, kwargs)
             args = tuple([bound[name] for name in self.names])
@@ -208,7 +208,7 @@ class Op(Generic[P, R]):
         tensors: dict[str, Any],
         outputs: tuple[TensorCore, ...],
     ) -> None:
-        """Leave a tape entry when a gradient may be wanted."""
+        """Record a tape entry when a gradient may be wanted."""
         if not is_grad_enabled() or not outputs[0].dtype.is_float:
             return
         if not any(tensor.requires_grad for tensor in tensors.values()):
@@ -217,16 +217,16 @@ class Op(Generic[P, R]):
         present = tuple(tensors)
         specs = tuple(tensor.spec for tensor in tensors.values())
         given = list(tensors.values())
-        self.keeping(present).leave(arguments, given, outputs, specs)
+        self.tape_recorder(present).record(arguments, given, outputs, specs)
 
-    def keeping(self, present: tuple[str, ...]) -> Keeping:
-        """Return how to leave tape entries when tensors are given for `present`."""
-        found = self._keeping.get(present)
+    def tape_recorder(self, present: tuple[str, ...]) -> TapeRecorder:
+        """Return the tape recorder of calls with tensors for `present`."""
+        found = self._tape_recorders.get(present)
         if found is None:
             parameters = self.names, self.tensors, self.output_names
             rule = self.rule, self.rule_names
-            found = keeping(self.name, rule, parameters, present)
-            self._keeping[present] = found
+            found = tape_recorder(self.name, rule, parameters, present)
+            self._tape_recorders[present] = found
         return found
 
     def _check(
@@ -288,27 +288,30 @@ class Op(Generic[P, R]):
         assert isinstance(names, tuple)
         return names
 
-    def placed(self, node: Node) -> dict[str, Placed]:
+    def input_specs(self, node: Node) -> dict[str, StridedSpec]:
         """Return a node's inputs by name, as `dispatches` takes them."""
         return {
-            name: Placed(layout.shape, value.dtype, layout)
+            name: StridedSpec(layout.shape, value.dtype, layout)
             for name, (value, layout) in zip(
                 self.tensor_names(node.params), node.inputs
             )
         }
 
     def dispatches(
-        self, gpu: DeviceInfo, placed: Mapping[str, Placed], params: dict[str, object]
+        self,
+        gpu: DeviceInfo,
+        input_specs: Mapping[str, StridedSpec],
+        params: dict[str, object],
     ) -> Sequence[Dispatch]:
         """Return the kernels that compute a node; for ops that are not element-wise."""
         raise NotImplementedError
 
-    def question(self, node: Node) -> str | None:
-        """Return what may be asked about the kernels of a node; see `autotune`."""
+    def tuning_key(self, node: Node) -> str | None:
+        """Return the tuning key of a node; None without candidates. See `autotune`."""
         return None
 
     def candidate_names(self, gpu: DeviceInfo, node: Node) -> tuple[str, list[str]]:
-        """Return the name of the op's own choice for a node, and the other ways."""
+        """Return the name of the default candidate of a node, and the others."""
         return "", []
 
 
@@ -317,7 +320,7 @@ def _forget_calls() -> None:
         op.forget()
 
 
-when_one_is_gone(_forget_calls)
+on_device_removed(_forget_calls)
 
 
 def need_feature(
@@ -340,7 +343,7 @@ def _output(like: TensorCore, value: Value, shape: tuple[int, ...]) -> TensorCor
 
 
 def submit_node(like: TensorCore, node: Node) -> tuple[TensorCore, ...]:
-    """Make a node pending on `like`'s device and return its outputs as tensors.
+    """Append a node to the lazy graph of `like`'s device; return its output tensors.
 
     Outputs without elements are never computed: they get their memory at once. Sizes
     that the device cannot hold or count are refused; see `size_limits`. The device's
@@ -351,7 +354,7 @@ def submit_node(like: TensorCore, node: Node) -> tuple[TensorCore, ...]:
     for value, layout in zip(node.outputs, node.layouts):
         check_value(node.op.name, layout.shape, value.dtype, device)
     if not node.op.is_elementwise:
-        check_walks(node.op.name, (layout for _, layout in node.inputs))
+        check_views(node.op.name, (layout for _, layout in node.inputs))
     # Held before the graph is flushed, which appending may do.
     outputs = tuple(
         _output(like, value, layout.shape)

@@ -1,4 +1,4 @@
-"""How an operation is declared: one op, one screen.
+"""Op declarations: one op, one screen.
 
 `@elementwise` takes the GLSL expression, which is the kernel, alone or fused.
 `@primitive` takes rules: `spec` (shapes and dtypes), `kernel` (shader, constants,
@@ -34,9 +34,9 @@ from ..base.dtype import DType, bool_
 from ..base.errors import ShapeError
 from ..base.shape import Layout, TensorSpec, interned
 from ..eager.base_tensor import TensorCore, assembled
-from ..ir.kernel_call import SOFTWARE_ROUNDS, Dispatch, Placed
-from ..ir.lazy_graph import Key, Node, Operand, lazy_copy
-from .call_cache import MOST_KNOWN, KnownNode, KnownView, key_of
+from ..ir.kernel_call import SOFTWARE_ROUNDS, Dispatch, StridedSpec
+from ..ir.lazy_graph import CacheKey, Node, Operand, lazy_copy
+from .call_cache import MOST_CACHED_CALLS, CachedNode, CachedView, call_key
 from .composite import Composite
 from .elementwise import Elementwise, taken_as
 from .op import REGISTRY, Op, need_feature, submit_node
@@ -71,35 +71,39 @@ class Primitive(Op[P, R]):
         self.device_dtypes = device_dtypes
         self.strided = strided
         self.rules: dict[str, Callable[..., Any]] = {}
-        self.known: dict[Key, KnownNode] = {}
+        self.call_cache: dict[CacheKey, CachedNode] = {}
 
     def forget(self) -> None:
-        """Forget what calls came to."""
-        self.known.clear()
+        """Clear the call cache."""
+        self.call_cache.clear()
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Apply the op, in short when a call with arguments like these came before."""
+        """Apply the op, on the fast path if the call is cached."""
         given: tuple[Any, ...] = args
-        if kwargs or modes.entered or len(args) != len(self.names):
+        if kwargs or modes.autocast_blocks or len(args) != len(self.names):
             given = self._given(args, kwargs)
-        key, tensors = key_of(given)
-        known = self.known.get(key)
-        if known is None or known.info is not known.device.gpu.info:
-            outputs = self._at_length(given, key)
+        key, tensors = call_key(given)
+        cached = self.call_cache.get(key)
+        if cached is None or cached.info is not cached.device.gpu.info:
+            outputs = self._slow_path(given, key)
         else:
             ready = tensors
-            if known.copied:
+            if cached.copied:
                 ready = list(tensors)
-                for at in known.copied:
+                for at in cached.copied:
                     ready[at] = REGISTRY["copy"](tensors[at].detach())
-            outputs = known.again(ready)
-            if known.keeping is not None and is_grad_enabled():
+            outputs = cached.replay(ready)
+            if cached.tape_recorder is not None and is_grad_enabled():
                 if any([each.requires_grad for each in tensors]):
-                    known.keeping.leave(given, tensors, outputs, known.specs, known)
+                    cached.tape_recorder.record(
+                        given, tensors, outputs, cached.specs, cached
+                    )
         return cast(R, outputs[0] if len(self.output_names) == 1 else outputs)
 
-    def _at_length(self, given: tuple[Any, ...], key: Key) -> tuple[TensorCore, ...]:
-        """Check a call and apply the op; remember what came of it for `key`."""
+    def _slow_path(
+        self, given: tuple[Any, ...], key: CacheKey
+    ) -> tuple[TensorCore, ...]:
+        """Check a call and apply the op; cache the call under `key`."""
         bound = dict(zip(self.names, given))
         tensors = self._tensors(bound)
         device = self._check(tensors)
@@ -129,7 +133,7 @@ class Primitive(Op[P, R]):
         return rule
 
     def candidates(self, rule: Rule) -> Rule:
-        """Declare other ways to run the op, one of which may be quicker somewhere.
+        """Declare candidate kernels, one of which may be quicker somewhere.
 
         The rule takes what `kernel` takes. It answers with a mapping from names, which
         verdicts on disk keep, to functions that return dispatches as `kernel` does, or
@@ -149,7 +153,7 @@ class Primitive(Op[P, R]):
         tensors: dict[str, Any],
         static: dict[str, Any],
         wanted: tuple[TensorSpec, ...],
-        key: Key,
+        key: CacheKey,
     ) -> tuple[TensorCore, ...]:
         """Append the node of a call that has been checked."""
         self._check_device(tensors, device)
@@ -170,14 +174,16 @@ class Primitive(Op[P, R]):
                 self._check_rounds(node, device.gpu.info)
             outputs = submit_node(given[0], node)
         if key and any(value.numel for value in node.outputs):
-            if len(self.known) >= MOST_KNOWN:
-                self.known.clear()
-            self.known[key] = KnownNode(
-                node.form,
+            if len(self.call_cache) >= MOST_CACHED_CALLS:
+                self.call_cache.clear()
+            self.call_cache[key] = CachedNode(
+                node.signature,
                 device,
                 device.gpu.info,
                 tuple(k for k, each in enumerate(given) if ready[k] is not each),
-                self.keeping(tuple(tensors)) if wanted[0].dtype.is_float else None,
+                self.tape_recorder(tuple(tensors))
+                if wanted[0].dtype.is_float
+                else None,
                 tuple(each.spec for each in given),
                 tuple(each.layout for each in given),
             )
@@ -186,7 +192,7 @@ class Primitive(Op[P, R]):
     def _check_rounds(self, node: Node, gpu: DeviceInfo) -> None:
         """Raise `ShapeError` now, not when the node runs, for what cannot run."""
         if gpu.kind == "software":
-            self.dispatches(gpu, self.placed(node), dict(node.params))
+            self.dispatches(gpu, self.input_specs(node), dict(node.params))
 
     def _ready(self, tensor: Any) -> Any:
         """Return the tensor as the kernel may read it, copied first if it must be."""
@@ -226,61 +232,70 @@ class Primitive(Op[P, R]):
         )
 
     def dispatches(
-        self, gpu: DeviceInfo, placed: Mapping[str, Placed], params: dict[str, object]
+        self,
+        gpu: DeviceInfo,
+        input_specs: Mapping[str, StridedSpec],
+        params: dict[str, object],
     ) -> Sequence[Dispatch]:
         """Return the kernels that compute a node."""
         if "candidates" in self.rules and autotune.settings().kept:
-            name = autotune.choice(gpu, autotune.question_of(self.name, placed, params))
+            name = autotune.choice(
+                gpu, autotune.tuning_key_of(self.name, input_specs, params)
+            )
             if name != autotune.DEFAULT:
-                ways = self._ask("candidates", gpu, placed, params)
-                found = _gone(ways.get(name))
+                candidates = self._apply_rule("candidates", gpu, input_specs, params)
+                found = _try_candidate(candidates.get(name))
                 if found:
                     return found
-        return _listed(self._ask("kernel", gpu, placed, params))
+        return _as_list(self._apply_rule("kernel", gpu, input_specs, params))
 
-    def question(self, node: Node) -> str | None:
-        """Return what may be asked about the kernels of a node; see `autotune`."""
+    def tuning_key(self, node: Node) -> str | None:
+        """Return the tuning key of a node; None without candidates. See `autotune`."""
         if "candidates" not in self.rules:
             return None
-        return autotune.question_of(self.name, self.placed(node), dict(node.params))
+        return autotune.tuning_key_of(
+            self.name, self.input_specs(node), dict(node.params)
+        )
 
     def candidate_names(self, gpu: DeviceInfo, node: Node) -> tuple[str, list[str]]:
-        """Return the name of the op's own choice for a node, and the other ways."""
-        placed, params = self.placed(node), dict(node.params)
-        seen = {"": _listed(self._ask("kernel", gpu, placed, params))}
+        """Return the name of the default candidate of a node, and the others."""
+        input_specs, params = self.input_specs(node), dict(node.params)
+        seen = {"": _as_list(self._apply_rule("kernel", gpu, input_specs, params))}
         own = ""
-        for name, way in self._ask("candidates", gpu, placed, params).items():
-            found = _gone(way)
+        for name, candidate in self._apply_rule(
+            "candidates", gpu, input_specs, params
+        ).items():
+            found = _try_candidate(candidate)
             if found and found == seen[""]:
                 own = own or name
             elif found and found not in seen.values():
                 seen[name] = found
         return own, [name for name in seen if name]
 
-    def _ask(
+    def _apply_rule(
         self,
         rule: str,
         gpu: DeviceInfo,
-        placed: Mapping[str, Placed],
+        input_specs: Mapping[str, StridedSpec],
         params: Mapping[str, object],
     ) -> Any:
-        """Return what a rule that chooses kernels answers."""
+        """Apply a rule that chooses kernels."""
         static = {name: value for name, value in params.items() if name != "tensors"}
-        inputs = {name: placed.get(name) for name in self.tensors}
+        inputs = {name: input_specs.get(name) for name in self.tensors}
         return self.rules[rule](gpu, **inputs, **static)
 
 
-def _listed(answer: Dispatch | Sequence[Dispatch]) -> list[Dispatch]:
+def _as_list(answer: Dispatch | Sequence[Dispatch]) -> list[Dispatch]:
     return [answer] if isinstance(answer, Dispatch) else list(answer)
 
 
-def _gone(way: Callable[[], Any] | None) -> list[Dispatch] | None:
+def _try_candidate(candidate: Callable[[], Any] | None) -> list[Dispatch] | None:
     """Return the dispatches of a candidate, or None where it cannot be taken."""
     try:
-        answer = way() if way is not None else None
+        answer = candidate() if candidate is not None else None
     except ShapeError:
         return None
-    return None if answer is None else _listed(answer)
+    return None if answer is None else _as_list(answer)
 
 
 class Movement(Op[P, R]):
@@ -299,43 +314,47 @@ class Movement(Op[P, R]):
     ) -> None:
         super().__init__(function, dtypes)
         self.shares = shares
-        self.known: dict[Key, KnownView] = {}
+        self.call_cache: dict[CacheKey, CachedView] = {}
 
     def forget(self) -> None:
-        """Forget what calls came to."""
-        self.known.clear()
+        """Clear the call cache."""
+        self.call_cache.clear()
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Apply the op, in short when a call with arguments like these came before."""
+        """Apply the op, on the fast path if the call is cached."""
         given: tuple[Any, ...] = args
-        if kwargs or modes.entered or len(args) != len(self.names):
+        if kwargs or modes.autocast_blocks or len(args) != len(self.names):
             given = self._given(args, kwargs)
-        key, tensors = key_of(given)
-        known = self.known.get(key)
-        if known is None:
-            return cast(R, self._at_length(given, key))
+        key, tensors = call_key(given)
+        cached = self.call_cache.get(key)
+        if cached is None:
+            return cast(R, self._slow_path(given, key))
         (tensor,) = tensors
-        source = REGISTRY["copy"](tensor.detach()) if known.copied else tensor
+        source = REGISTRY["copy"](tensor.detach()) if cached.copied else tensor
         array = source.array if self.shares else lazy_copy(source.array)
-        out = assembled(tensor.results, array, known.layout, tensor.device)
-        if tensor.requires_grad and known.keeping is not None and is_grad_enabled():
-            known.keeping.leave(given, tensors, (out,), known.specs, known)
+        out = assembled(tensor.results, array, cached.layout, tensor.device)
+        if (
+            tensor.requires_grad
+            and cached.tape_recorder is not None
+            and is_grad_enabled()
+        ):
+            cached.tape_recorder.record(given, tensors, (out,), cached.specs, cached)
         return cast(R, out)
 
-    def _at_length(self, given: tuple[Any, ...], key: Key) -> TensorCore:
-        """Check a call and apply the op; remember what came of it for `key`."""
+    def _slow_path(self, given: tuple[Any, ...], key: CacheKey) -> TensorCore:
+        """Check a call and apply the op; cache the call under `key`."""
         bound = dict(zip(self.names, given))
         tensors = self._tensors(bound)
         (out,) = self._apply(bound, tensors)
         self._record(bound, tensors, (out,))
         if key:
-            if len(self.known) >= MOST_KNOWN:
-                self.known.clear()
+            if len(self.call_cache) >= MOST_CACHED_CALLS:
+                self.call_cache.clear()
             (tensor,) = tensors.values()
-            self.known[key] = KnownView(
+            self.call_cache[key] = CachedView(
                 out.layout,
                 self.shares and out.array is not tensor.array,
-                self.keeping(tuple(tensors)) if out.dtype.is_float else None,
+                self.tape_recorder(tuple(tensors)) if out.dtype.is_float else None,
                 (tensor.spec,),
                 (tensor.layout,),
             )

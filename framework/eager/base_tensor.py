@@ -111,7 +111,7 @@ class TensorCore:
         if trace_hooks.running:
             trace = trace_hooks.listener()
             if trace is not None:
-                trace.read_gradient(self)
+                trace.on_grad_read(self)
         return self.own_grad
 
     @grad.setter
@@ -119,7 +119,7 @@ class TensorCore:
         if trace_hooks.running:
             trace = trace_hooks.listener()
             if trace is not None:
-                trace.left_gradient(self, cleared=True)
+                trace.on_grad_write(self, cleared=True)
         self.own_grad = grad
 
     @property

@@ -1,8 +1,8 @@
-"""What a piece of the library asked for, so that it can be asked for again.
+"""Records the graph nodes that a call creates so that later calls can replay them.
 
-A piece that is a function of its tensors' layouts and dtypes, and of arguments that a
-key names, asks for the same nodes each time. It is watched once; then nodes of the same
-forms are made on other values, without what it took to find them.
+A call whose nodes depend only on its tensors' layouts and dtypes, and on arguments that
+a key names, creates the same nodes each time. It is recorded once; replays then make
+nodes with the same signatures on other values, without running the call.
 """
 
 from __future__ import annotations
@@ -13,169 +13,173 @@ from typing import Any, NamedTuple
 from ..autotune import autotune
 from ..base.device import GpuDevice
 from ..base.shape import Layout
-from ..ir.lazy_graph import Array, Form, Node, Value, pending_node
+from ..ir.lazy_graph import Array, Node, NodeSignature, Value, lazy_node
 from ..scheduler.scheduler import append_all
 from .base_tensor import TensorCore, assembled
 
-OWN = __name__.rsplit(".", 2)[0] + "."
-"""How the names of the library's own modules begin."""
+LIBRARY_PREFIX = __name__.rsplit(".", 2)[0] + "."
+"""Prefix of the names of the library's own modules."""
 
 
-class Row(NamedTuple):
-    """One node to ask for.
+class RecordedNode(NamedTuple):
+    """A recorded node, to be replayed on other values.
 
     Attributes
     ----------
-    form : Form
+    signature : NodeSignature
     sources : tuple of int
         Its inputs, as numbers of values: those given, then results in order.
     numbers : tuple of number
     """
 
-    form: Form
+    signature: NodeSignature
     sources: tuple[int, ...]
     numbers: tuple[float, ...]
 
 
-def nodes_of(rows: Iterable[Row], values: list[Value]) -> list[Node]:
-    """Return nodes on values that are given; their results are added to these."""
+def replay_nodes(
+    recorded_nodes: Iterable[RecordedNode], values: list[Value]
+) -> list[Node]:
+    """Return replayed nodes on `values`, to which their results are appended."""
     nodes = []
-    for form, sources, numbers in rows:
+    for signature, sources, numbers in recorded_nodes:
         inputs = tuple([values[at] for at in sources])
-        if len(form.outputs) == 1:
-            node = pending_node(form, inputs, numbers)
+        if len(signature.outputs) == 1:
+            node = lazy_node(signature, inputs, numbers)
             values.append(node.outputs[0])
         else:
-            node = Node(form, inputs, numbers)
+            node = Node(signature, inputs, numbers)
             values += node.outputs
         nodes.append(node)
     return nodes
 
 
-class Watcher:
-    """Hears what a piece asks for; see `trace_hooks.Listener`.
+class NodeRecorder:
+    """Recorder of the nodes that a call creates; a `trace_hooks.Listener`.
 
     Attributes
     ----------
     nodes : list of Node
-        What it asked for.
-    fits : bool
-        Whether that is all, and will be the same each time.
+        Nodes recorded so far, in order.
+    replayable : bool
+        Whether the nodes are the whole effect of the call, the same each time.
     """
 
     def __init__(self, device: GpuDevice) -> None:
         self.nodes: list[Node] = []
-        self.fits = True
+        self.replayable = True
         self._device = device
 
-    def rows(self, numbers: dict[Value, int]) -> tuple[Row, ...] | None:
-        """Return what was asked for; None where it may be other things next time.
+    def recorded_nodes(
+        self, numbers: dict[Value, int]
+    ) -> tuple[RecordedNode, ...] | None:
+        """Return the recorded nodes; None if the call cannot be replayed.
 
         Parameters
         ----------
         numbers : dict of Value to int
             The values given; the results are added.
         """
-        rows = []
-        for node in self.nodes if self.fits else ():
+        recorded_nodes = []
+        for node in self.nodes if self.replayable else ():
             if any([value not in numbers for value in node.values]):
-                self.fits = False
+                self.replayable = False
                 break
             sources = tuple([numbers[value] for value in node.values])
-            rows.append(Row(node.form, sources, node.numbers))
+            recorded_nodes.append(RecordedNode(node.signature, sources, node.numbers))
             for value in node.outputs:
                 numbers[value] = len(numbers)
-        return tuple(rows) if self.fits else None
+        return tuple(recorded_nodes) if self.replayable else None
 
-    def asked(self, device: GpuDevice, node: Node) -> None:
-        """Leave an operation pending."""
+    def on_node(self, device: GpuDevice, node: Node) -> None:
+        """Record a node and append it to the lazy graph."""
         self.nodes.append(node)
-        self.fits = self.fits and device is self._device
+        self.replayable = self.replayable and device is self._device
         append_all(device, [node])
 
-    def rebound(self, array: Array, before: Value) -> None:
+    def on_rebind(self, array: Array, before: Value) -> None:
         """Note a change in place, which is not repeated."""
-        self.fits = False
+        self.replayable = False
 
-    def copied(self, array: Array) -> None:
+    def on_copy(self, array: Array) -> None:
         """Expect it: the answer tells which value it shares."""
 
-    def drawn(self, generator: Any, words: tuple[int, int, int, int]) -> Any:
+    def on_draw(self, generator: Any, words: tuple[int, int, int, int]) -> Any:
         """Note a draw, which is another one each time."""
-        self.fits = False
+        self.replayable = False
         return words
 
     def changing(self, read: Any) -> float:
         """Note a number that is another one each time."""
-        self.fits = False
+        self.replayable = False
         number: float = read()
         return number
 
     def each_time(self, action: Any) -> None:
         """Note an action of the host."""
-        self.fits = False
+        self.replayable = False
 
     def once(self, reason: str) -> None:
         """Note what is done only once."""
-        self.fits = False
+        self.replayable = False
 
     def called(self, owner: Any) -> None:
         """Note a module, which the library's own pieces do not call."""
-        self.fits = False
+        self.replayable = False
 
-    def left_gradient(self, leaf: Any, cleared: bool) -> None:
-        """Expect it: a walk gives leaves their gradients."""
+    def on_grad_write(self, leaf: Any, cleared: bool) -> None:
+        """Expect it: a backward pass gives leaves their gradients."""
 
-    def read_gradient(self, leaf: Any) -> None:
+    def on_grad_read(self, leaf: Any) -> None:
         """Note that what is done may depend on a gradient, another one next time."""
-        self.fits = False
+        self.replayable = False
 
     def refused(self, what: str) -> None:
         """Note that a value is read, on which what follows may depend."""
-        self.fits = False
+        self.replayable = False
 
 
-class Recipe(NamedTuple):
-    """What a call asks for, and what it answers.
+class RecordedCall(NamedTuple):
+    """A recorded call: its nodes and its outputs.
 
     Attributes
     ----------
-    rows : tuple of Row
+    recorded_nodes : tuple of RecordedNode
         Nodes; the values given are those of the call's tensors.
     outputs : tuple of (int, Layout)
-        Of each result its value, and how it lies.
+        Value and layout of each result.
     single : bool
         Whether the answer is a tensor, not a tuple.
     device : GpuDevice
         Where it runs.
     info : DeviceInfo
-        What the device was found to be able to do.
-    era : int
+        Features and limits of the device.
+    generation : int
         See `autotune`.
     fusing : bool
         Whether operations could join one kernel.
     """
 
-    rows: tuple[Row, ...]
+    recorded_nodes: tuple[RecordedNode, ...]
     outputs: tuple[tuple[int, Layout], ...]
     single: bool
     device: GpuDevice
     info: object
-    era: int
+    generation: int
     fusing: bool
 
-    def holds(self) -> bool:
-        """Return whether the call would ask for the same today."""
+    def is_valid(self) -> bool:
+        """Return whether the call would still create the same nodes."""
         settings, device = autotune.settings(), self.device
-        same = self.era == settings.era and self.info is device.gpu.info
+        same = self.generation == settings.generation and self.info is device.gpu.info
         return same and self.fusing is device.fusing and not settings.enabled
 
-    def again(self, tensors: Sequence[TensorCore]) -> Any:
-        """Ask for it on other tensors; return the answer."""
+    def replay(self, tensors: Sequence[TensorCore]) -> Any:
+        """Replay the call on other tensors; return its outputs."""
         kind, device = tensors[0].results, self.device
         with device.lock:
             values = [each.array.value for each in tensors]
-            nodes = nodes_of(self.rows, values)
+            nodes = replay_nodes(self.recorded_nodes, values)
             found = [
                 assembled(kind, Array(values[at]), layout, device)
                 for at, layout in self.outputs
@@ -184,17 +188,22 @@ class Recipe(NamedTuple):
         return found[0] if self.single else tuple(found)
 
 
-def recipe_of(
-    watcher: Watcher, device: GpuDevice, tensors: Sequence[TensorCore], answer: Any
-) -> Recipe | None:
-    """Return how to make the answer that was watched; None if it cannot be repeated."""
+def recorded_call_of(
+    recorder: NodeRecorder,
+    device: GpuDevice,
+    tensors: Sequence[TensorCore],
+    answer: Any,
+) -> RecordedCall | None:
+    """Return the recorded call; None if it cannot be replayed."""
     arrays = {id(each.array) for each in tensors}
     numbers: dict[Value, int] = {}
     for each in tensors:
         numbers.setdefault(each.array.value, len(numbers))
     # Tensors that share a value could be told apart next time.
-    rows = watcher.rows(numbers) if len(numbers) == len(tensors) else None
-    if rows is None:
+    recorded_nodes = (
+        recorder.recorded_nodes(numbers) if len(numbers) == len(tensors) else None
+    )
+    if recorded_nodes is None:
         return None
     outputs = []
     for each in answer if isinstance(answer, tuple) else (answer,):
@@ -204,6 +213,8 @@ def recipe_of(
             return None
         arrays.add(id(each.array))
         outputs.append((at, each.layout))
-    info, era = device.gpu.info, autotune.settings().era
+    info, generation = device.gpu.info, autotune.settings().generation
     single = not isinstance(answer, tuple)
-    return Recipe(rows, tuple(outputs), single, device, info, era, device.fusing)
+    return RecordedCall(
+        recorded_nodes, tuple(outputs), single, device, info, generation, device.fusing
+    )

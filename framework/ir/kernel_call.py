@@ -1,4 +1,4 @@
-"""What a kernel rule answers: which shader, which constants, which grid; pure."""
+"""Kernel calls: shader, specialization constants, arguments and grid; pure."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ MAX_GROUPS = 65535
 
 
 @dataclass(frozen=True)
-class Placed(TensorSpec):
-    """A kernel's input: its spec and where its elements lie."""
+class StridedSpec(TensorSpec):
+    """A strided spec: shape and dtype of a kernel's input, with its layout."""
 
     layout: Layout
 
 
 @dataclass(frozen=True)
 class Scratch:
-    """Memory that lives for one operation only.
+    """Scratch memory of one operation.
 
     Parameters
     ----------
     name : str
-        Dispatches of one operation that say the same name share the memory.
+        Dispatches of one operation share scratch memory of the same name.
     size : int
         Bytes.
     """
@@ -42,8 +42,8 @@ class Scratch:
 
 
 @dataclass(frozen=True)
-class Lasting:
-    """Memory of one dispatch alone, which is 0 when it first runs and lasts.
+class PersistentScratch:
+    """Persistent scratch memory of one dispatch, zero-initialised once.
 
     Parameters
     ----------
@@ -54,13 +54,13 @@ class Lasting:
     size: int
 
 
-class At(NamedTuple):
-    """A place inside an input, an output or scratch memory.
+class BufferOffset(NamedTuple):
+    """A byte offset into an input, an output or scratch memory.
 
     Attributes
     ----------
     memory : str or Scratch
-        What it lies in.
+        The memory.
     offset : int
         Bytes from its start.
     """
@@ -69,13 +69,13 @@ class At(NamedTuple):
     offset: int
 
 
-Argument = int | float | str | Scratch | Lasting | At
+Argument = int | float | str | Scratch | PersistentScratch | BufferOffset
 """A kernel argument: a number, or memory that becomes an address."""
 
 
 @dataclass(frozen=True)
 class Dispatch:
-    """One run of one shader.
+    """One dispatch of one shader.
 
     Parameters
     ----------
@@ -99,14 +99,14 @@ class Dispatch:
 
 
 SOFTWARE_ROUNDS = 32768
-"""Rounds that a shader's loops may make on a software device.
+"""Loop iterations that a shader may make on a software device.
 
 Mesa before 23 ends loops after 65,535 rounds in all, silently.
 """
 
 
 def device_macros(gpu: DeviceInfo) -> Mapping[str, str]:
-    """Return the macros that every kernel of a device is compiled with.
+    """Return the preprocessor macros of every kernel on a device.
 
     See `lib/float16.glsl`; software devices convert to float16 by as many integer
     operations themselves.

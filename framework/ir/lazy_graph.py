@@ -1,4 +1,4 @@
-"""The pending graph: what was asked for and has not run yet.
+"""The lazy graph: operations recorded and not yet run.
 
 An operation on a device tensor appends a `Node` and returns at once. A `Value` is one
 output of a node, or memory that already holds its elements. Tensors reach a value
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Value:
-    """Elements in row-major order: pending (`node` is set) or in memory (`buffer` is).
+    """Elements in row-major order: lazy (`node` is set) or in memory (`buffer` is).
 
     Attributes
     ----------
@@ -37,15 +37,15 @@ class Value:
     buffer : Buffer, numpy.ndarray, Failed or None
         The memory that holds it: a device buffer, or a flat array on the host device.
         Otherwise why it will never be there, if that is known.
-    holders : int
-        Arrays that refer to the value.
-    watchers : set of callable
-        Internal: see `watch`.
+    external_refs : int
+        External references: arrays that refer to the value.
+    observers : set of callable
+        Internal: see `observe`.
     """
 
-    __slots__ = ("buffer", "dtype", "holders", "node", "numel", "watchers")
+    __slots__ = ("buffer", "dtype", "external_refs", "node", "numel", "observers")
 
-    watchers: set[Callable[[bool], object]]
+    observers: set[Callable[[bool], object]]
 
     def __init__(
         self, numel: int, dtype: DType, node: Node | None = None, buffer: object = None
@@ -54,11 +54,11 @@ class Value:
         self.dtype = dtype
         self.node = node
         self.buffer = buffer
-        self.holders = 0
+        self.external_refs = 0
 
 
 class Failed:
-    """Stands for the memory of a value that was not computed.
+    """Poison in place of the memory of a value that was not computed.
 
     Attributes
     ----------
@@ -83,8 +83,8 @@ class Array:
     version : int
         Number of changes in place so far; autograd compares it with what it saved.
     former : Value or None
-        While the content is pending, what it is to replace: the content again if it
-        cannot be computed. That does not count as holding it.
+        Rollback value while the content is pending: the content again if it cannot
+        be computed. Not an external reference.
     """
 
     __slots__ = ("__weakref__", "former", "value", "version")
@@ -92,13 +92,13 @@ class Array:
     former: Any
 
     def __init__(self, value: Value) -> None:
-        # First, as what is interrupted after the next line counts as held no more.
-        value.holders += 1
+        # First, as `__del__` drops the reference if an interrupt follows the next line.
+        value.external_refs += 1
         self.value = value
         self.version = 0
         self.former = None
         if value.__class__ is not Value:
-            tell(value, grew=True)
+            notify(value, grew=True)
 
     @classmethod
     def sharing(cls, array: Array) -> Array:
@@ -118,7 +118,7 @@ class Array:
         if trace_hooks.running:
             trace = trace_hooks.listener()
             if trace is not None:
-                trace.rebound(self, self.value)
+                trace.on_rebind(self, self.value)
         self.replace(value)
         self.version += 1
 
@@ -131,17 +131,17 @@ class Array:
             node.arrays = (*node.arrays, (weakref.ref(self), value))
         # Also before, or an interrupt could leave a change that nobody has heard of.
         if old.__class__ is not Value:
-            tell(old, grew=False)
-        # In this order an interrupt may leave a holder too many, never one too few; and
+            notify(old, grew=False)
+        # In this order an interrupt may leave a reference too many, never too few; and
         # nothing is called from here on, or another thread could come in between.
-        value.holders += 1
+        value.external_refs += 1
         old = self.value
         self.value = value
-        old.holders -= 1
+        old.external_refs -= 1
         if value.__class__ is not Value:
-            tell(value, grew=True)
+            notify(value, grew=True)
         if old.__class__ is not Value:
-            tell(old, grew=False)
+            notify(old, grew=False)
 
     def settle(self, value: Value) -> None:
         """Note that one of the values that it has held is pending no longer.
@@ -166,61 +166,61 @@ class Array:
         old = self.value
         if type(old.buffer) is Failed:
             self.version += 1
-            value.holders += 1
+            value.external_refs += 1
             self.value = value
-            old.holders -= 1
-            tell(value, grew=True)
-            tell(old, grew=False)
+            old.external_refs -= 1
+            notify(value, grew=True)
+            notify(old, grew=False)
 
     def __del__(self) -> None:
         value = self.value
-        value.holders -= 1
+        value.external_refs -= 1
         if value.__class__ is not Value:
-            tell(value, grew=False)
+            notify(value, grew=False)
 
 
 def lazy_copy(array: Array) -> Array:
-    """Return a new storage with the content of another, of which nothing is copied yet.
+    """Return a copy-on-write storage with the content of another.
 
-    Values are never written again: what changes in place gets another one.
+    Values are immutable: a change in place binds another one.
     """
     copied = Array.sharing(array)
     if trace_hooks.running:
         trace = trace_hooks.listener()
         if trace is not None:
-            trace.copied(copied)
+            trace.on_copy(copied)
     return copied
 
 
-class WatchedValue(Value):
-    """A value in memory that a replay reads or writes by its address.
+class PinnedValue(Value):
+    """A pinned value: its memory is read or written by a replay by its address.
 
-    A value becomes one by assignment to its `__class__`, in `keep`. Who changes the
-    number of its holders tells those who watch it; the number itself is counted without
-    a call, during which other threads could count too.
+    A value becomes one by assignment to its `__class__`, in `pin`. Who changes its
+    reference count notifies its observers; the count itself changes without a call,
+    during which other threads could count too.
     """
 
     __slots__ = ()
 
 
-def tell(value: Value, grew: bool) -> None:
-    """Tell those who watch a value, if any, that it has another number of holders."""
+def notify(value: Value, grew: bool) -> None:
+    """Notify the observers of a value, if any, of a new reference count."""
     if value.__class__ is not Value:
-        for watcher in tuple(value.watchers):
-            watcher(grew)
+        for observer in tuple(value.observers):
+            observer(grew)
 
 
-class BoundArray(Array):
-    """A storage that replays write to: each counts as a change in place.
+class ReplayOwnedArray(Array):
+    """A replay-owned storage: each replay that writes it is a change in place.
 
-    An array becomes one by assignment to its `__class__`, in `bind`.
+    An array becomes one by assignment to its `__class__`, in `mark_replay_owned`.
     """
 
     __slots__ = ()
 
     @property
     def version(self) -> int:
-        """Number of changes in place so far, replays of those who watch included."""
+        """Number of changes in place so far, replays included."""
         count: int = _version.__get__(self) + self._replays()
         return count
 
@@ -229,7 +229,7 @@ class BoundArray(Array):
         _version.__set__(self, count - self._replays())
 
     def _replays(self) -> int:
-        return replays_of(self.value)
+        return replay_count(self.value)
 
     def replace(self, value: Value) -> None:
         """Hold another value, which is not a change for those who saved this one."""
@@ -243,34 +243,34 @@ class BoundArray(Array):
 _version: Any = Array.__dict__["version"]
 
 
-def replays_of(value: Value) -> int:
-    """Return how often those who watch a value have written it."""
-    watchers = getattr(value, "watchers", ())
-    return sum(getattr(watcher, "replays", 0) for watcher in watchers)
+def replay_count(value: Value) -> int:
+    """Return the number of replays that have written a value."""
+    observers = getattr(value, "observers", ())
+    return sum(getattr(observer, "replays", 0) for observer in observers)
 
 
-def bind(array: Array) -> None:
-    """Make a storage count the replays of those who watch its value as changes."""
-    if type(array) is not BoundArray:
+def mark_replay_owned(array: Array) -> None:
+    """Mark a storage replay-owned: replays that write its value count as changes."""
+    if type(array) is not ReplayOwnedArray:
         version = array.version
-        array.__class__ = BoundArray
+        array.__class__ = ReplayOwnedArray
         array.version = version
 
 
-def keep(value: Value) -> None:
-    """See that a value's memory is not taken for a result when no array holds it."""
-    if type(value) is not WatchedValue:
-        value.watchers = set()
-        value.__class__ = WatchedValue
+def pin(value: Value) -> None:
+    """Pin a value: its memory is not donated when no array refers to it."""
+    if type(value) is not PinnedValue:
+        value.observers = set()
+        value.__class__ = PinnedValue
 
 
-def watch(value: Value, watcher: Callable[[bool], object]) -> None:
-    """Call `watcher` whenever an array begins, or ceases, to refer to a value.
+def observe(value: Value, observer: Callable[[bool], object]) -> None:
+    """Call `observer` on each change of a value's reference count; this pins it.
 
-    It is told which: whether there is one more. `value.watchers.discard` forgets it.
+    Its argument is whether the count grew. `value.observers.discard` removes it.
     """
-    keep(value)
-    value.watchers.add(watcher)
+    pin(value)
+    value.observers.add(observer)
 
 
 class Operand(NamedTuple):
@@ -280,10 +280,10 @@ class Operand(NamedTuple):
     layout: Layout
 
 
-class Form:
-    """All of a node that stays the same from run to run: what a schedule depends on.
+class NodeSignature:
+    """Node signature: the static part of a node, on which its schedule depends.
 
-    Equal forms are one object, made by `form_of`, so schedules compare identities.
+    Signatures are hash-consed by `signature_of`, so schedules compare identities.
 
     Attributes
     ----------
@@ -292,13 +292,13 @@ class Form:
     params : tuple of (str, object)
         Static arguments.
     operands : tuple of Layout
-        How each input is viewed; element-wise operands are already broadcast.
+        Layout of each input; element-wise operands are already broadcast.
     layouts : tuple of Layout
         Row-major layout of each output.
     dtypes : tuple of DType
         Of each output.
     numbers : tuple of str
-        Names of the numbers that may change from run to run without a new schedule.
+        Names of the dynamic scalars, which a schedule does not depend on.
     outputs : tuple of (int, DType)
         Elements and type of each output.
     """
@@ -333,21 +333,21 @@ class Form:
         )
 
 
-MOST_FORMS = 1 << 16
-"""Forms that are known at a time; past it, all are forgotten and made afresh."""
+MOST_SIGNATURES = 1 << 16
+"""Signatures interned at a time; past it, the table is cleared."""
 
-Key = tuple[object, ...]
+CacheKey = tuple[object, ...]
 
 _PLAIN = frozenset({bool, int, str, type(None), DType})
-"""Types of which two numbers, say, are alike when they are equal."""
+"""Types whose equal values are interchangeable."""
 
 _INTEGERS = frozenset({int})
 
 
-def mark_of(argument: object) -> Key | None:
-    """Return what tells an argument from others; None if nothing does.
+def cache_key(argument: object) -> CacheKey | None:
+    """Return the cache key of an argument; None if it has none.
 
-    Its type too, as 1, 1.0 and True are equal.
+    It includes the type, as 1, 1.0 and True are equal.
     """
     kind = type(argument)
     if kind in _PLAIN:
@@ -359,47 +359,47 @@ def mark_of(argument: object) -> Key | None:
         return None
     if _INTEGERS.issuperset(map(type, argument)):
         return kind, argument
-    marks = [mark_of(item) for item in argument]
+    marks = [cache_key(item) for item in argument]
     return None if None in marks else (kind, *marks)
 
 
-_forms: dict[object, Form] = {}
+_signatures: dict[object, NodeSignature] = {}
 
 
-def form_of(
+def signature_of(
     op: Op[..., Any],
     params: tuple[tuple[str, object], ...],
     inputs: tuple[Operand, ...],
     layouts: tuple[Layout, ...],
     dtypes: tuple[DType, ...],
     numbers: tuple[str, ...] = (),
-) -> Form:
-    """Return the form of a node; the same object for the same arguments."""
+) -> NodeSignature:
+    """Return the interned signature of a node."""
     operands = tuple(layout for _, layout in inputs)
     taken = tuple(value.dtype for value, _ in inputs)
-    kinds = tuple([mark_of(value) or type(value) for _, value in params])
+    kinds = tuple([cache_key(value) or type(value) for _, value in params])
     key = (op, params, kinds, operands, taken, layouts, dtypes, numbers)
-    form = _forms.get(key)
-    if form is None:
-        if len(_forms) >= MOST_FORMS:
-            _forms.clear()
-        form = Form(op, params, operands, layouts, dtypes, numbers)
+    signature = _signatures.get(key)
+    if signature is None:
+        if len(_signatures) >= MOST_SIGNATURES:
+            _signatures.clear()
+        signature = NodeSignature(op, params, operands, layouts, dtypes, numbers)
         # Another thread may have been first.
-        form = _forms.setdefault(key, form)
-    return form
+        signature = _signatures.setdefault(key, signature)
+    return signature
 
 
 class Node:
-    """One pending operation.
+    """One operation of the lazy graph.
 
     Attributes
     ----------
-    form : Form
-        What to compute: all that a schedule depends on.
+    signature : NodeSignature
+        Its static part.
     values : tuple of Value
         Its inputs.
     numbers : tuple of number
-        What `form.numbers` names: arguments that a schedule does not depend on.
+        Dynamic scalars, named by `signature.numbers`.
     outputs : tuple of Value
         What it computes.
     arrays : tuple of (weak reference, Value)
@@ -408,22 +408,22 @@ class Node:
         Set where it stayed pending after an error that others were dropped for.
     """
 
-    __slots__ = ("arrays", "form", "numbers", "outputs", "spared", "values")
+    __slots__ = ("arrays", "numbers", "outputs", "signature", "spared", "values")
 
     spared: bool
     arrays: tuple[tuple[weakref.ref[Array], Value], ...]
 
     def __init__(
         self,
-        form: Form,
+        signature: NodeSignature,
         values: tuple[Value, ...],
         numbers: tuple[float, ...] = (),
     ) -> None:
-        self.form = form
+        self.signature = signature
         self.values = values
         self.numbers = numbers
         self.arrays = ()
-        self.outputs = tuple([Value(*each, self) for each in form.outputs])
+        self.outputs = tuple([Value(*each, self) for each in signature.outputs])
 
     @classmethod
     def of(
@@ -435,10 +435,10 @@ class Node:
         params: tuple[tuple[str, object], ...] = (),
         scalars: tuple[tuple[str, float], ...] = (),
     ) -> Node:
-        """Return a node given by its parts; see `Form`."""
+        """Return a node with a new or known signature."""
         names = tuple(name for name, _ in scalars)
         return cls(
-            form_of(op, params, inputs, layouts, dtypes, names),
+            signature_of(op, params, inputs, layouts, dtypes, names),
             tuple(value for value, _ in inputs),
             tuple(number for _, number in scalars),
         )
@@ -446,75 +446,75 @@ class Node:
     @property
     def op(self) -> Op[..., Any]:
         """What to compute."""
-        return self.form.op
+        return self.signature.op
 
     @property
     def params(self) -> tuple[tuple[str, object], ...]:
         """Static arguments."""
-        return self.form.params
+        return self.signature.params
 
     @property
     def layouts(self) -> tuple[Layout, ...]:
         """Row-major layout of each output."""
-        return self.form.layouts
+        return self.signature.layouts
 
     @property
     def inputs(self) -> tuple[Operand, ...]:
         """Its tensors, as the op reads them."""
-        return tuple(map(Operand, self.values, self.form.operands))
+        return tuple(map(Operand, self.values, self.signature.operands))
 
     @property
     def scalars(self) -> tuple[tuple[str, float], ...]:
-        """Numbers that may change from run to run without a new schedule."""
-        return tuple(zip(self.form.numbers, self.numbers))
+        """Dynamic scalars by name."""
+        return tuple(zip(self.signature.numbers, self.numbers))
 
 
 _new = object.__new__
 
 
-def pending_node(
-    form: Form, values: tuple[Value, ...], numbers: tuple[float, ...]
+def lazy_node(
+    signature: NodeSignature, values: tuple[Value, ...], numbers: tuple[float, ...]
 ) -> Node:
     """Return a new node with one output.
 
     What the constructors do, written out because it is done for each operation.
     """
     node = _new(Node)
-    node.form = form
+    node.signature = signature
     node.values = values
     node.numbers = numbers
     node.arrays = ()
     value = _new(Value)
-    value.numel, value.dtype = form.outputs[0]
+    value.numel, value.dtype = signature.outputs[0]
     value.node = node
     value.buffer = None
-    value.holders = 0
+    value.external_refs = 0
     node.outputs = (value,)
     return node
 
 
-def pending_array(
-    form: Form, values: tuple[Value, ...], numbers: tuple[float, ...]
+def lazy_array(
+    signature: NodeSignature, values: tuple[Value, ...], numbers: tuple[float, ...]
 ) -> tuple[Node, Array]:
     """Return a new node with one output, and an array that holds the output."""
-    node = pending_node(form, values, numbers)
+    node = lazy_node(signature, values, numbers)
     array = _new(Array)
     array.value = value = node.outputs[0]
     array.version = 0
     array.former = None
-    value.holders = 1
+    value.external_refs = 1
     return node, array
 
 
-def kept_array(numel: int, dtype: DType, buffer: object) -> Array:
-    """Return a new array over memory that stays a replay's; see `keep`."""
-    value = _new(WatchedValue)
+def pinned_array(numel: int, dtype: DType, buffer: object) -> Array:
+    """Return a new array over pinned memory of a replay; see `pin`."""
+    value = _new(PinnedValue)
     value.numel = numel
     value.dtype = dtype
     value.node = None
     value.buffer = buffer
-    value.watchers = set()
-    value.holders = 1
+    value.observers = set()
+    value.external_refs = 1
     array = _new(Array)
     array.value = value
     array.version = 0

@@ -1,4 +1,4 @@
-"""Storages while a trace changes them: what it makes of them, it sees alone.
+"""Traced storages: changes in place of a running trace, isolated from other threads.
 
 A traced function computes nothing, so what its storages hold meanwhile cannot be read.
 Other threads go on with what they held before, until the trace has ended.
@@ -9,14 +9,14 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
-from .lazy_graph import Array, BoundArray, Failed, Value, replays_of, tell
+from .lazy_graph import Array, Failed, ReplayOwnedArray, Value, notify, replay_count
 
 _value: Any = Array.__dict__["value"]
 _version: Any = Array.__dict__["version"]
 
 
-class Traced:
-    """What a storage holds for a running trace, and what it was before.
+class TracedState:
+    """State of a storage inside a running trace, and outside of it.
 
     Attributes
     ----------
@@ -49,10 +49,10 @@ class Traced:
 
 
 class TracedArray(Array):
-    """A storage that a running trace changes, which other threads do not see.
+    """A storage whose changes by a running trace are isolated from other threads.
 
-    An array becomes one by assignment to its `__class__`, in `divert`; `former` is a
-    `Traced` then.
+    An array becomes one by assignment to its `__class__`, in `isolate`; `former` is a
+    `TracedState` then.
     """
 
     __slots__ = ()
@@ -60,7 +60,7 @@ class TracedArray(Array):
     @property
     def value(self) -> Value:
         """The content, as this thread is to see it."""
-        view: Traced = self.former
+        view: TracedState = self.former
         if view.value is not None and view.trace.visible():
             return view.value
         found: Value = _value.__get__(self)
@@ -73,15 +73,15 @@ class TracedArray(Array):
     @property
     def version(self) -> int:
         """Number of changes in place so far, as this thread is to see it."""
-        view: Traced = self.former
+        view: TracedState = self.former
         count: int = _version.__get__(self)
-        if view.kind is BoundArray:
-            count += replays_of(_value.__get__(self))
+        if view.kind is ReplayOwnedArray:
+            count += replay_count(_value.__get__(self))
         return count + view.changes if view.trace.visible() else count
 
     @version.setter
     def version(self, count: int) -> None:
-        view: Traced = self.former
+        view: TracedState = self.former
         more = count - self.version
         if view.trace.visible():
             view.changes += more
@@ -90,12 +90,12 @@ class TracedArray(Array):
 
     def replace(self, value: Value) -> None:
         """Hold another value, which is not a change for those who saved this one."""
-        view: Traced = self.former
+        view: TracedState = self.former
         node = value.node
         if node is not None:
             node.arrays = (*node.arrays, (weakref.ref(self), value))
-        value.holders += 1
-        tell(value, grew=True)
+        value.external_refs += 1
+        notify(value, grew=True)
         if view.trace.visible():
             old, view.value = view.value, value
         else:
@@ -104,38 +104,38 @@ class TracedArray(Array):
                 view.former = old
             _value.__set__(self, value)
         if old is not None:
-            old.holders -= 1
-            tell(old, grew=False)
+            old.external_refs -= 1
+            notify(old, grew=False)
 
     def settle(self, value: Value) -> None:
         """Note that one of the values that it has held is pending no longer."""
-        view: Traced = self.former
+        view: TracedState = self.former
         if view.trace.ended:
-            self.join()
+            self.publish()
             self.settle(value)
             return
         now = _value.__get__(self)
         if now.node is None:
             if view.former is not None and type(now.buffer) is Failed:
-                view.former.holders += 1
-                tell(view.former, grew=True)
+                view.former.external_refs += 1
+                notify(view.former, grew=True)
                 _value.__set__(self, view.former)
                 _version.__set__(self, _version.__get__(self) + 1)
             view.former = None
 
     def give_back(self, value: Value) -> None:
         """Hold an earlier value again, which is pending, where the last one failed."""
-        view: Traced = self.former
+        view: TracedState = self.former
         if view.trace.ended:
-            self.join()
+            self.publish()
             self.give_back(value)
 
-    def join(self) -> None:
-        """Let everybody see what the trace did, which has ended.
+    def publish(self) -> None:
+        """Publish the changes of a trace that has ended.
 
         May be repeated, as it may have been interrupted.
         """
-        view: Traced = self.former
+        view: TracedState = self.former
         if view.before is None:
             view.version = self.version
             view.before = _value.__get__(self)
@@ -146,25 +146,25 @@ class TracedArray(Array):
                 former = None
             elif former is None and before.node is None:
                 former = before
-            # For a moment too many rather than too few; see `BoundArray.replace`.
+            # For a moment too many rather than too few; see `ReplayOwnedArray.replace`.
             _version.__set__(self, view.version)
             _value.__set__(self, value)
         self.former, self.__class__ = former, view.kind  # type: ignore[assignment]
         self.version = view.version
         if value is not None:
-            before.holders -= 1
-            tell(before, grew=False)
+            before.external_refs -= 1
+            notify(before, grew=False)
 
     def __del__(self) -> None:
-        view: Traced = self.former
+        view: TracedState = self.former
         for value in (_value.__get__(self), view.value):
             if value is not None:
-                value.holders -= 1
-                tell(value, grew=False)
+                value.external_refs -= 1
+                notify(value, grew=False)
 
 
-def divert(array: Array, trace: Any) -> None:
-    """Let only a trace see what it makes of a storage until it ends."""
+def isolate(array: Array, trace: Any) -> None:
+    """Isolate the changes of a trace to a storage until the trace ends."""
     kind = type(array)
-    view = Traced(trace, kind, array.former)
+    view = TracedState(trace, kind, array.former)
     array.former, array.__class__ = view, TracedArray

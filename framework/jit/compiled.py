@@ -12,7 +12,15 @@ import vkbackend
 from ..autotune import autotune
 from ..base.trace_hooks import Structure
 from ..eager.base_tensor import assembled
-from ..ir.lazy_graph import Array, BoundArray, Value, bind, keep, kept_array, watch
+from ..ir.lazy_graph import (
+    Array,
+    ReplayOwnedArray,
+    Value,
+    mark_replay_owned,
+    observe,
+    pin,
+    pinned_array,
+)
 from ..scheduler.executor import realised
 from ..scheduler.scheduler import flush
 from ..tensor.tensor import Tensor
@@ -85,7 +93,7 @@ class Program:
             },
         )
         # Building it may have measured something, which begins another era.
-        self._era = autotune.settings().era
+        self._generation = autotune.settings().generation
         memory = self._built.memory
         self._made = [
             (value.numel, value.dtype, memory[id(value)], each.layout)
@@ -134,19 +142,19 @@ class Program:
             for value in node.outputs:
                 value.buffer = memory.get(id(value))
                 if value.buffer is not None:
-                    keep(value)
+                    pin(value)
                 value.node = None
         trace.end()
         states = []
         for array, _ in trace.rebound_arrays.values():
             value = array.value
-            watch(value, self)
-            bind(array)
+            observe(value, self)
+            mark_replay_owned(array)
             states.append(State(weakref.ref(array), memory[id(value)], value))
         self._states = states
         self.returned()
         for value in self._constants:
-            watch(value, self._lost)
+            observe(value, self._lost)
 
     def __call__(self, grew: bool) -> None:
         """Hear that a storage holds, or no longer holds, what replays write."""
@@ -162,9 +170,9 @@ class Program:
             return False
         for tensor in fed:
             # A replay would not see what it changes of what it is fed.
-            if type(tensor.array) is BoundArray and self._writes(tensor.array):
+            if type(tensor.array) is ReplayOwnedArray and self._writes(tensor.array):
                 return False
-        if self._era != autotune.settings().era:
+        if self._generation != autotune.settings().generation:
             return False
         if self._changes != Structure.changes:
             if self._surroundings.switched():
@@ -218,13 +226,13 @@ class Program:
             if (found.numel, found.dtype) != (state.value.numel, state.value.dtype):
                 return False
             inside = moved.get(found, found.buffer) is state.buffer
-            if inside and found.holders == 1:
+            if inside and found.external_refs == 1:
                 if found is not state.value:
-                    watch(found, self)
+                    observe(found, self)
                     state.value = found
                 continue
             old = found if inside else state.value
-            if old.holders > int(inside) and old.buffer is state.buffer:
+            if old.external_refs > int(inside) and old.buffer is state.buffer:
                 moved[old] = self.device.gpu.allocate(_size(old))
                 batch.copy(state.buffer, moved[old], 0, 0, _size(old))
             if not inside:
@@ -245,7 +253,7 @@ class Program:
             array = state.array()
             if array is None or array.value is not state.value:
                 self._disturbed = True
-            elif state.value.holders != 1:
+            elif state.value.external_refs != 1:
                 self._disturbed = True
 
     def replay(self, fed: Sequence[Tensor], first: bool = False) -> Any:
@@ -283,7 +291,7 @@ class Program:
         # After the feeds: one of them may be a result of the last replay.
         moves: list[tuple[Value, vkbackend.Buffer]] = []
         for k, value in enumerate(self._returned):
-            if value.holders:
+            if value.external_refs:
                 self._move_out(k, value, copies, moves)
         words, recording = built.words, built.recording
         words.marks = ()
@@ -355,7 +363,7 @@ class Program:
         """Return memory of an earlier result that nobody holds, or new memory."""
         for k, value in enumerate(self._moved):
             # One that is watched is read by another program.
-            if not value.holders and _size(value) == size and not value.watchers:
+            if not value.external_refs and _size(value) == size and not value.observers:
                 return realised(self._moved.pop(k))
         if len(self._moved) > MOST_MOVED:
             self._moved.clear()
@@ -366,10 +374,10 @@ class Program:
         device = self.device
         if type(self._result) is Slot:
             ((numel, dtype, buffer, layout),) = self._made
-            array = kept_array(numel, dtype, buffer)
+            array = pinned_array(numel, dtype, buffer)
             self._returned = [array.value]
             return assembled(Tensor, array, layout, device)
-        arrays = [kept_array(*made[:3]) for made in self._made]
+        arrays = [pinned_array(*made[:3]) for made in self._made]
         self._returned = [array.value for array in arrays]
         tensors = [
             assembled(Tensor, array, made[3], device)
@@ -401,12 +409,12 @@ class Program:
         for state in self._states:
             array = state.array()
             version = 0 if array is None else array.version
-            state.value.watchers.discard(self)
+            state.value.observers.discard(self)
             if array is not None:
                 # It has counted the replays.
                 array.version = version
         for value in self._constants:
-            value.watchers.discard(self._lost)
+            value.observers.discard(self._lost)
 
 
 class _Return:
@@ -432,7 +440,7 @@ class _Return:
             value.buffer = fresh
         for state, array, found, new in self._changes:
             state.value = new
-            watch(new, self._program)
+            observe(new, self._program)
             # It may have changed since an interrupt.
             if array.value is found:
                 array.replace(new)

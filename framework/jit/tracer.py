@@ -12,11 +12,11 @@ import numpy as np
 from .. import ops
 from ..autograd.engine import no_grad
 from ..base.errors import TraceError
-from ..base.modes import apart
+from ..base.modes import isolated_cast_cache
 from ..base.shape import Layout, interned
 from ..base.trace_hooks import Changing, StreamWord, listening
-from ..ir.lazy_graph import Array, Failed, Node, Value, keep
-from ..ir.traced_storage import TracedArray, divert
+from ..ir.lazy_graph import Array, Failed, Node, Value, pin
+from ..ir.traced_storage import TracedArray, isolate
 from ..scheduler.executor import realised
 from ..scheduler.scheduler import compute, flush
 from ..tensor.tensor import Tensor
@@ -100,7 +100,7 @@ class Trace:
 
     # What the layers below say
 
-    def asked(self, device: GpuDevice, node: Node) -> None:
+    def on_node(self, device: GpuDevice, node: Node) -> None:
         """Note an operation."""
         if self.device is None:
             self.device = device
@@ -112,7 +112,7 @@ class Trace:
         self.nodes.append(node)
         self._made.update(id(value) for value in node.outputs)
 
-    def rebound(self, array: Array, before: Value) -> None:
+    def on_rebind(self, array: Array, before: Value) -> None:
         """Note that a storage has other content."""
         if isinstance(before.buffer, np.ndarray):
             self.changes_host = True
@@ -126,21 +126,21 @@ class Trace:
             return
         if type(array) is not TracedArray:
             self.rebound_arrays.setdefault(id(array), (array, before))
-            divert(array, self)
+            isolate(array, self)
         elif id(array) not in self.rebound_arrays:
             self.refused(
                 "a tensor is changed in place that another thread's trace is changing;"
                 " let one finish before the other begins"
             )
 
-    def copied(self, array: Array) -> None:
+    def on_copy(self, array: Array) -> None:
         """Note a storage that was not there before, though what it holds may have been.
 
         Each replay makes it anew.
         """
         self._copies.add(array)
 
-    def drawn(
+    def on_draw(
         self, generator: Generator, words: tuple[int, int, int, int]
     ) -> tuple[int, ...]:
         """Return the words of a draw so that they are told apart."""
@@ -175,13 +175,13 @@ class Trace:
             if hasattr(owner, "forward"):
                 self._modules.append((owner, owner._fingerprint()))
 
-    def left_gradient(self, leaf: Tensor, cleared: bool) -> None:
+    def on_grad_write(self, leaf: Tensor, cleared: bool) -> None:
         """Note that the gradient of a leaf is about to be dropped or added to."""
         self.leaves.setdefault(id(leaf), (leaf, ANY if cleared else leaf.own_grad))
 
-    def read_gradient(self, leaf: Tensor) -> None:
+    def on_grad_read(self, leaf: Tensor) -> None:
         """Note that what follows may depend on the gradient of a leaf."""
-        self.left_gradient(leaf, cleared=False)
+        self.on_grad_write(leaf, cleared=False)
 
     def refused(self, what: str) -> None:
         """Raise `TraceError`: the function does what a replay cannot.
@@ -210,7 +210,7 @@ class Trace:
         args = tuple([give(each, str(k)) for k, each in enumerate(args)])
         kwargs = {name: give(each, name) for name, each in kwargs.items()}
         try:
-            with listening(self), apart(), self.calls:
+            with listening(self), isolated_cast_cache(), self.calls:
                 result = function(*args, **kwargs)
         finally:
             self.passed.hand_over()
@@ -230,7 +230,7 @@ class Trace:
             with no_grad():
                 start = tensor.view_of(Layout((count,), (1,), offset))
                 value = ops.copy(start).array.value
-        keep(value)
+        pin(value)
         self.feeds.append(value)
         array = Array(value)
         self._fed_arrays += array, tensor.array
@@ -280,7 +280,7 @@ class Trace:
         self.ended = True
         for array, _ in self.rebound_arrays.values():
             if type(array) is TracedArray:
-                array.join()
+                array.publish()
 
     def drop_gradients(self) -> None:
         """Give leaves back what they had, where their gradient was not computed."""
@@ -313,7 +313,9 @@ class Trace:
         """
         befores = {id(before) for _, before in self.rebound_arrays.values()}
         # Each is held by the storage that changes, for other threads.
-        held = any(before.holders > 1 for _, before in self.rebound_arrays.values())
+        held = any(
+            before.external_refs > 1 for _, before in self.rebound_arrays.values()
+        )
         return held or len(befores) < len(self.rebound_arrays)
 
     def part(self) -> None:
@@ -322,7 +324,7 @@ class Trace:
             return  # nothing was asked of a device that could write over what is shared
         with no_grad():
             for array, _ in self.rebound_arrays.values():
-                if array.value.holders > 1:
+                if array.value.external_refs > 1:
                     array.replace(_copied(array.value, self.device).array.value)
 
     # What stays
@@ -355,7 +357,7 @@ class Trace:
             taken: set[int] = set()
             for array, _ in self.rebound_arrays.values():
                 value = array.value
-                alone = id(value) in self._made and value.holders == 1
+                alone = id(value) in self._made and value.external_refs == 1
                 if not alone or id(value) in taken:
                     array.replace(_copied(value, self.device).array.value)
                 taken.add(id(array.value))

@@ -20,11 +20,11 @@ from ..base.shape import Collapsed, Layout, Shape, TensorSpec, ceil_div, collaps
 from ..ir.kernel_call import (
     SOFTWARE_ROUNDS,
     Argument,
-    At,
+    BufferOffset,
     Dispatch,
-    Lasting,
-    Placed,
+    PersistentScratch,
     Scratch,
+    StridedSpec,
     check_rounds,
     divisor,
     fold_grid,
@@ -175,7 +175,7 @@ def dropped_shape(shape: Shape, dims: tuple[int, ...]) -> Shape:
     return tuple(size for dim, size in enumerate(shape) if dim not in dims)
 
 
-def need_countable(name: str, x: Placed) -> None:
+def need_countable(name: str, x: StridedSpec) -> None:
     """Raise `ShapeError` if a shader cannot reach every element in 32 bits."""
     steps = zip(x.layout.shape, x.layout.strides)
     reach = 1 + sum((size - 1) * stride for size, stride in steps)
@@ -189,7 +189,7 @@ def need_countable(name: str, x: Placed) -> None:
 def reduce_dispatches(
     gpu: DeviceInfo,
     reduction: Reduction,
-    x: Placed,
+    x: StridedSpec,
     dims: tuple[int, ...],
     wanted: int | None = None,
 ) -> list[Dispatch]:
@@ -203,7 +203,7 @@ def reduce_dispatches(
     gpu : DeviceInfo
         Where they run.
     reduction : Reduction
-    x : Placed
+    x : StridedSpec
         At least one element along the reduced dimensions.
     dims : tuple of int
         Reduced dimensions.
@@ -227,7 +227,7 @@ def reduce_dispatches(
     if chunks == 1:
         return [_dispatch(gpu, kernel, reduction.only, {"x": "x"}, kept, reduced)]
     if in_quads and outputs == 1:
-        passed = Lasting(PASSED_AHEAD + chunks * reduction.state_size)
+        passed = PersistentScratch(PASSED_AHEAD + chunks * reduction.state_size)
         places: dict[str, Argument] = {"x": "x", "passed": passed}
         once = _with_macro(reduction.only, "ONCE")
         return [_dispatch(gpu, kernel, once, places, kept, reduced, chunks)]
@@ -244,7 +244,7 @@ def wanted_groups(gpu: DeviceInfo, outputs: int) -> int:
 
 
 def lies_in_quads(
-    gpu: DeviceInfo, x: Placed, kept: Collapsed, reduced: Collapsed
+    gpu: DeviceInfo, x: StridedSpec, kept: Collapsed, reduced: Collapsed
 ) -> bool:
     """Return whether the elements of each output are taken four at a time.
 
@@ -289,7 +289,7 @@ def sum_rows(
     x: TensorSpec,
     count: int,
     numel: int,
-    result: str | At = "out",
+    result: str | BufferOffset = "out",
 ) -> Dispatch:
     """Return the dispatch that sums `count` rows of `numel` partial sums.
 

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ..ir.kernel_call import Dispatch, Placed
+from ..ir.kernel_call import Dispatch, StridedSpec
 from .reduce import (
     MOST_ALONE,
     WORKGROUP,
@@ -37,7 +37,7 @@ WHOLE_WAYS = (
 
 
 def reduce_candidates(
-    gpu: DeviceInfo, reduction: Reduction, x: Placed, dims: tuple[int, ...]
+    gpu: DeviceInfo, reduction: Reduction, x: StridedSpec, dims: tuple[int, ...]
 ) -> dict[str, Callable[[], list[Dispatch]]]:
     """Return the ways to reduce `x` over `dims`, for measuring to choose from.
 
@@ -58,7 +58,7 @@ def reduce_candidates(
 
 
 def _whole_candidates(
-    gpu: DeviceInfo, reduction: Reduction, x: Placed, dims: tuple[int, ...]
+    gpu: DeviceInfo, reduction: Reduction, x: StridedSpec, dims: tuple[int, ...]
 ) -> dict[str, Callable[[], list[Dispatch]]]:
     """Return more ways to reduce many elements to one result."""
     kept, reduced = split_dims(x.layout, dims)

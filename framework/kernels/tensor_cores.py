@@ -18,7 +18,7 @@ from vkbackend import Verdict
 from vkbackend.errors import Error
 
 from ..autotune import autotune
-from ..base.device import Device, GpuDevice, when_one_is_gone
+from ..base.device import Device, GpuDevice, on_device_removed
 from ..base.dtype import DType, bfloat16, decode, encode, float16, float32, int8, int32
 from ..base.shape import Layout
 from ..dispatch.op import REGISTRY
@@ -60,8 +60,8 @@ Test = Callable[[GpuDevice, DType, str], bool]
 _settings = {"float32": "highest", "float16": False}
 _modes: dict[tuple[Device, DType], str] = {}
 _verdicts: dict[tuple[Device, DType, str], bool] = {}
-when_one_is_gone(_modes.clear)
-when_one_is_gone(_verdicts.clear)
+on_device_removed(_modes.clear)
+on_device_removed(_verdicts.clear)
 
 
 def set_float32_matmul_precision(precision: str) -> None:
@@ -87,7 +87,7 @@ def set_float32_matmul_precision(precision: str) -> None:
         )
     _settings["float32"] = precision
     _modes.clear()
-    autotune.begin_era()
+    autotune.begin_generation()
 
 
 def get_float32_matmul_precision() -> str:
@@ -103,7 +103,7 @@ def allow_float16_accumulation(allowed: bool) -> None:
     """
     _settings["float16"] = bool(allowed)
     _modes.clear()
-    autotune.begin_era()
+    autotune.begin_generation()
 
 
 def product_mode(device: Device, dtype: DType) -> str:

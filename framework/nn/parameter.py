@@ -62,7 +62,7 @@ def zero_gradient(tensor: Tensor, set_to_none: bool) -> None:
     """Drop a tensor's gradient, or set it to zero."""
     trace = trace_hooks.listener()
     if trace is not None:
-        trace.left_gradient(tensor, cleared=set_to_none)
+        trace.on_grad_write(tensor, cleared=set_to_none)
     if set_to_none or tensor.grad is None:
         tensor.grad = None
         return

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..base.dtype import FLOAT, NUMERIC, SINGLE
 from ..base.errors import ShapeError
-from ..dispatch.autocast_policy import in_float32, lowered
+from ..dispatch.autocast_policy import autocast_float32, autocast_low_precision
 from ..dispatch.primitive import elementwise
 from ..kernels.shader_types import check_float
 from .elementwise.compare import where
@@ -232,7 +232,7 @@ def silu_vjp(grad: Tensor, x: Tensor) -> Tensor:
     return grad * gate * (x * (1.0 - gate) + 1.0)
 
 
-@in_float32
+@autocast_float32
 @elementwise(
     glsl="beta * x > threshold ? x : log1p_exp(beta * x) / beta",
     reference=lambda x, beta, threshold: np.where(
@@ -308,7 +308,7 @@ def hardswish_vjp(grad: Tensor, x: Tensor) -> Tensor:
     return where(x <= -3.0, 0.0, inner)
 
 
-@lowered
+@autocast_low_precision
 def prelu(x: Tensor, weight: Tensor) -> Tensor:
     """Return each element, or that of its channel's weight times it where negative.
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..autograd.partial_grad import Parts, takes_parts
+from ..autograd.partial_grad import PartialGrad, accepts_partial
 from ..base.device import Device
 from ..base.dtype import ANY
 from ..base.errors import ShapeError
@@ -143,10 +143,12 @@ def _permute_layout(layout: Layout, dims: tuple[int, ...]) -> Layout:
 
 
 @_permute.vjp
-@takes_parts
-def _permute_vjp(grad: Tensor | Parts, dims: tuple[int, ...]) -> Tensor | Parts:
+@accepts_partial
+def _permute_vjp(
+    grad: Tensor | PartialGrad, dims: tuple[int, ...]
+) -> Tensor | PartialGrad:
     back = _back(dims)
-    if isinstance(grad, Parts):
+    if isinstance(grad, PartialGrad):
         return grad.permuted(back)
     return _permute(grad, back)
 

@@ -19,7 +19,7 @@ import vkbackend
 
 from ..autotune import autotune
 from ..base import trace_hooks
-from ..base.device import GpuDevice, when_one_is_gone
+from ..base.device import GpuDevice, on_device_removed
 from ..ir.lazy_graph import Array, Value
 from ..scheduler.executor import memory_of, realised
 from ..scheduler.plan import Plan
@@ -33,7 +33,7 @@ _device = attrgetter("device")
 _value = attrgetter("value")
 _dtype = attrgetter("dtype")
 _numel = attrgetter("numel")
-_holders = attrgetter("holders")
+_external_refs = attrgetter("external_refs")
 _requires_grad = attrgetter("requires_grad")
 
 Clip = Callable[[Sequence[Tensor]], Tensor]
@@ -80,7 +80,7 @@ class Clipped:
     ) -> None:
         self.bound = bound
         self._device, self._plan, self._plans = device, plan, device.plans
-        self._era = autotune.era(device.gpu)
+        self._generation = autotune.generation(device.gpu)
         self._layouts = list(map(_layout, grads))
         values = [each.array.value for each in grads]
         self._kinds = [(value.numel, value.dtype) for value in values]
@@ -142,7 +142,7 @@ class Clipped:
                 return None
             arrays = list(map(_array, grads))
             values = list(map(_value, arrays))
-            if self._era != autotune.era(device.gpu) or not self._fits(
+            if self._generation != autotune.generation(device.gpu) or not self._fits(
                 grads, arrays, values
             ):
                 return None
@@ -174,7 +174,7 @@ class Clipped:
             and list(zip(map(_numel, values), map(_dtype, values))) == self._kinds
             and all(map(is_, map(type, arrays), repeat(Array)))
             and all(map(is_, map(type, values), repeat(Value)))
-            and list(map(_holders, values)) == [1] * count
+            and list(map(_external_refs, values)) == [1] * count
             and len(set(map(id, arrays))) == count
         )
 
@@ -204,7 +204,7 @@ class _Known:
 
 _known: WeakKeyDictionary[GpuDevice, _Known] = WeakKeyDictionary()
 # What is kept ready holds its device.
-when_one_is_gone(_known.clear)
+on_device_removed(_known.clear)
 
 
 def clip_again(grads: Sequence[Tensor], bound: object, clip: Clip) -> Tensor:

@@ -9,7 +9,7 @@ from ..autograd.engine import no_grad
 from ..base.device import GpuDevice
 from ..base.trace_hooks import Changing
 from ..dispatch.elementwise import Elementwise
-from ..ir.lazy_graph import Array, Node, pending_node
+from ..ir.lazy_graph import Array, Node, lazy_node
 from ..scheduler.scheduler import append_replacing
 from ..tensor.tensor import Tensor
 
@@ -57,21 +57,21 @@ def become_each(
             key += (id(tensor.layout), value.dtype, tensor.device)
             values.append(value)
         first, old = row[0], values[0]
-        shortcut = op.shortcuts.get((*key, *kinds))
+        cached = op.call_cache.get((*key, *kinds))
         # The result must be all of the storage, in its order.
         if (
-            shortcut is None
-            or shortcut.form.layouts[0] is not first.layout
-            or shortcut.form.outputs[0] != (old.numel, old.dtype)
+            cached is None
+            or cached.signature.layouts[0] is not first.layout
+            or cached.signature.outputs[0] != (old.numel, old.dtype)
         ):
             with no_grad():
                 become(first, op(*row, *numbers))
             continue
-        if shortcut.device is not device:
+        if cached.device is not device:
             if device is not None:
                 append_replacing(device, nodes, arrays)
-            device, nodes, arrays = shortcut.device, [], []
-        nodes.append(pending_node(shortcut.form, tuple(values), given))
+            device, nodes, arrays = cached.device, [], []
+        nodes.append(lazy_node(cached.signature, tuple(values), given))
         arrays.append(first.array)
     if device is not None:
         append_replacing(device, nodes, arrays)

@@ -38,7 +38,7 @@ _layout = attrgetter("layout")
 _device = attrgetter("device")
 _value = attrgetter("value")
 _dtype = attrgetter("dtype")
-_holders = attrgetter("holders")
+_external_refs = attrgetter("external_refs")
 _address = attrgetter("address")
 
 
@@ -83,22 +83,22 @@ class Observer:
         self.fits = True
         self._device = device
 
-    def asked(self, device: GpuDevice, node: Node) -> None:
+    def on_node(self, device: GpuDevice, node: Node) -> None:
         """Leave an operation pending."""
         with device.lock:
             device.pending.append(node)
         self.nodes.append(node)
         self.fits = self.fits and device is self._device
 
-    def rebound(self, array: Array, before: Value) -> None:
+    def on_rebind(self, array: Array, before: Value) -> None:
         """Note that a storage has other content."""
         self.arrays.setdefault(id(array), (array, before))
 
-    def copied(self, array: Array) -> None:
+    def on_copy(self, array: Array) -> None:
         """Note a new storage, which steps do not make once their state is there."""
         self.fits = False
 
-    def drawn(self, generator: Any, words: tuple[int, int, int, int]) -> Any:
+    def on_draw(self, generator: Any, words: tuple[int, int, int, int]) -> Any:
         """Note a draw, which cannot be repeated."""
         self.fits = False
         return words
@@ -122,11 +122,11 @@ class Observer:
         """Note an object whose fingerprint decides whether the step is the same."""
         self.owners.append(owner)
 
-    def left_gradient(self, leaf: Any, cleared: bool) -> None:
+    def on_grad_write(self, leaf: Any, cleared: bool) -> None:
         """Note that the step changes a gradient, which is not repeated."""
         self.fits = False
 
-    def read_gradient(self, leaf: Any) -> None:
+    def on_grad_read(self, leaf: Any) -> None:
         """Expect it: a step reads the gradients of its parameters."""
 
     def refused(self, what: str) -> None:
@@ -309,7 +309,7 @@ class Prepared:
         if not (
             all(map(is_, map(type, self._arrays), repeat(Array)))
             and all(map(is_, map(type, values), repeat(Value)))
-            and list(map(_holders, values)) == [1] * len(values)
+            and list(map(_external_refs, values)) == [1] * len(values)
         ):
             return False
         if not all(map(is_, values, self._values)):

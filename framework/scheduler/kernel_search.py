@@ -19,7 +19,7 @@ from vkbackend import Verdict
 from vkbackend.errors import Error
 
 from ..autotune import autotune
-from ..autotune.autotune import Subject
+from ..autotune.autotune import SearchSpace
 from ..base.dtype import DType, bfloat16, decode, encode, float16, float32, float64
 from ..base.shape import Layout
 from ..ir.lazy_graph import Node, Value
@@ -70,43 +70,45 @@ def tuned(
     """
     if not autotune.measures(gpu):
         return build()
-    with autotune.asking() as asked:
+    with autotune.collecting_keys() as collected:
         plan = build()
-    if not asked:
+    if not collected:
         return plan
-    alone = {node.op.question(node): node for node in nodes}
-    subjects = {
-        question: subject or _alone(gpu, alone[question])
-        for question, subject in asked.items()
+    alone = {node.op.tuning_key(node): node for node in nodes}
+    search_spaces = {
+        tuning_key: search_space or _alone(gpu, alone[tuning_key])
+        for tuning_key, search_space in collected.items()
     }
-    subjects = {name: row for name, row in subjects.items() if _is_worth_it(row)}
-    if not subjects:
+    search_spaces = {
+        name: row for name, row in search_spaces.items() if _is_worth_it(row)
+    }
+    if not search_spaces:
         return plan
     del plan
-    for question, subject in subjects.items():
-        measure(gpu, question, subject)
+    for tuning_key, search_space in search_spaces.items():
+        measure(gpu, tuning_key, search_space)
     return build()
 
 
-def _is_worth_it(subject: Subject) -> bool:
+def _is_worth_it(search_space: SearchSpace) -> bool:
     """Return whether there is a choice, and work of a size that is measured."""
-    return bool(subject.names) and LEAST_BYTES <= _size(subject) <= MOST_BYTES
+    return bool(search_space.names) and LEAST_BYTES <= _size(search_space) <= MOST_BYTES
 
 
-def _alone(gpu: vkbackend.Device, node: Node) -> Subject:
+def _alone(gpu: vkbackend.Device, node: Node) -> SearchSpace:
     """Return what is asked about a node with kernels of its own."""
     wanted = set(map(id, node.outputs))
-    return Subject((node,), wanted, *node.op.candidate_names(gpu.info, node))
+    return SearchSpace((node,), wanted, *node.op.candidate_names(gpu.info, node))
 
 
-def measure(gpu: vkbackend.Device, question: str, subject: Subject) -> None:
+def measure(gpu: vkbackend.Device, tuning_key: str, search_space: SearchSpace) -> None:
     """Find and keep the verdict on a question, as far as the budget allows.
 
     Parameters
     ----------
     gpu : vkbackend.Device
-    question : str
-    subject : Subject
+    tuning_key : str
+    search_space : Subject
         Its nodes are not run.
     """
     settings = autotune.settings()
@@ -117,31 +119,31 @@ def measure(gpu: vkbackend.Device, question: str, subject: Subject) -> None:
     verdict = None
     with autotune.paused():
         try:
-            verdict = _Contest(gpu, question, subject, start + left).verdict()
+            verdict = _Benchmark(gpu, tuning_key, search_space, start + left).verdict()
         except Error:
             # No time or no memory is left: the op's rule chooses, and may ask again.
             pass
     settings.spent += time.perf_counter() - start
     if verdict is not None:
-        autotune.decide(gpu.info, question, verdict)
+        autotune.keep_result(gpu.info, tuning_key, verdict)
 
 
-def _size(subject: Subject) -> int:
+def _size(search_space: SearchSpace) -> int:
     """Return the bytes that are read and written."""
-    read = sum(count * value.dtype.itemsize for value, count in _inputs(subject))
+    read = sum(count * value.dtype.itemsize for value, count in _inputs(search_space))
     return read + sum(
         value.numel * value.dtype.itemsize
-        for node in subject.nodes
+        for node in search_space.nodes
         for value in node.outputs
-        if id(value) in subject.wanted
+        if id(value) in search_space.wanted
     )
 
 
-def _inputs(subject: Subject) -> list[tuple[Value, int]]:
+def _inputs(search_space: SearchSpace) -> list[tuple[Value, int]]:
     """Return the values that are read from memory, and how many elements they have."""
-    made = {id(value) for node in subject.nodes for value in node.outputs}
+    made = {id(value) for node in search_space.nodes for value in node.outputs}
     found: dict[int, tuple[Value, int]] = {}
-    for node in subject.nodes:
+    for node in search_space.nodes:
         for value, layout in node.inputs:
             if id(value) not in made:
                 _, known = found.get(id(value), (value, 0))
@@ -161,23 +163,27 @@ class _Unmeasured(Error):
     """There is no verdict: the budget is spent, or the nodes run otherwise alone."""
 
 
-class _Contest:
+class _Benchmark:
     """The candidates for one question, on scratch data."""
 
     def __init__(
-        self, gpu: vkbackend.Device, question: str, subject: Subject, deadline: float
+        self,
+        gpu: vkbackend.Device,
+        tuning_key: str,
+        search_space: SearchSpace,
+        deadline: float,
     ) -> None:
         self.gpu = gpu
-        self.question = question
-        self.own, self.names = subject.own, subject.names
+        self.tuning_key = tuning_key
+        self.own, self.names = search_space.own, search_space.names
         self.deadline = deadline
         rng = np.random.default_rng(0)
         self.values = {
             id(value): _scratch(gpu, rng, count, value.dtype)
-            for value, count in _inputs(subject)
+            for value, count in _inputs(search_space)
         }
-        self.nodes = [self._copied(node) for node in subject.nodes]
-        self.wanted = [self.values[each] for each in subject.wanted]
+        self.nodes = [self._copied(node) for node in search_space.nodes]
+        self.wanted = [self.values[each] for each in search_space.wanted]
         self.slots = {
             id(value): slot for slot, value in enumerate(self.values.values())
         }
@@ -185,7 +191,7 @@ class _Contest:
     def _copied(self, node: Node) -> Node:
         """Return a node like another one, over scratch values."""
         values = tuple(self.values[id(value)] for value in node.values)
-        copy = Node(node.form, values, tuple(map(_plain, node.numbers)))
+        copy = Node(node.signature, values, tuple(map(_plain, node.numbers)))
         self.values |= zip(map(id, node.outputs), copy.outputs)
         return copy
 
@@ -211,7 +217,7 @@ class _Contest:
 
     def _check_time(self) -> None:
         if time.perf_counter() >= self.deadline:
-            raise _Unmeasured(f"autotune: no time is left for {self.question}")
+            raise _Unmeasured(f"autotune: no time is left for {self.tuning_key}")
 
     def _ready(self) -> dict[str, Run]:
         """Return the candidates that give what the default gives, each run once."""
@@ -230,7 +236,7 @@ class _Contest:
 
     def _started(self, name: str) -> tuple[Run, list[np.ndarray]]:
         """Plan a candidate, run it, and return how to do so and its results."""
-        with autotune.forcing(self.question, name):
+        with autotune.forced_candidate(self.tuning_key, name):
             plan = build_plan(
                 self.gpu,
                 self.nodes,
@@ -239,7 +245,7 @@ class _Contest:
                 held=set(map(id, self.wanted)),
             )
         if len(plan.units) > 1:
-            raise _Unmeasured(f"autotune: {self.question} is about several kernels")
+            raise _Unmeasured(f"autotune: {self.tuning_key} is about several kernels")
 
         def run() -> None:
             run_plan(self.gpu, plan, self.nodes)

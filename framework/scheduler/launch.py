@@ -187,7 +187,7 @@ def _alone(draft: Draft) -> Launch:
 
 
 def lasting(gpu: vkbackend.Device, size: int) -> vkbackend.Buffer:
-    """Return memory of zeros for a launch; see `Lasting`.
+    """Return memory of zeros for a launch; see `PersistentScratch`.
 
     Two runs of a plan are apart by a barrier, so that one block is enough for all.
     """

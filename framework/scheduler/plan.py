@@ -33,7 +33,14 @@ from ..codegen.lower_rowwise import row_space, subgroup_of
 from ..codegen.partitioner import SWITCHED_OFF, Item, boundaries, group
 from ..codegen.rematerialize import again, steps_of
 from ..codegen.rowwise_variants import build_chosen_rows
-from ..ir.kernel_call import At, Dispatch, Grid, Lasting, Scratch, device_macros
+from ..ir.kernel_call import (
+    BufferOffset,
+    Dispatch,
+    Grid,
+    PersistentScratch,
+    Scratch,
+    device_macros,
+)
 from ..ir.lazy_graph import Node, Value
 from .launch import Address, Draft, Launch, Running, lasting, launches, running
 
@@ -179,7 +186,9 @@ def build_plan(
         The `id` of values that nobody will read again, whose memory results may take.
     """
     if held is None:
-        held = {id(each) for node in nodes for each in node.outputs if each.holders}
+        held = {
+            id(each) for node in nodes for each in node.outputs if each.external_refs
+        }
     return _Builder(gpu, nodes, slots, state, held, spare).build(fusing)
 
 
@@ -399,8 +408,8 @@ class _Builder:
         }
         if joined is None:
             allocate = self._memory(node.outputs)
-            placed, params = node.op.placed(node), dict(node.params)
-            dispatches = node.op.dispatches(self.gpu.info, placed, params)
+            input_specs, params = node.op.input_specs(node), dict(node.params)
+            dispatches = node.op.dispatches(self.gpu.info, input_specs, params)
         else:
             results = [value for _, value in joined.kernel.outputs]
             # The product itself has no memory, and its address is not used.
@@ -409,7 +418,7 @@ class _Builder:
         scratch: dict[Scratch, Address] = {}
         for dispatch in dispatches:
             for value in dispatch.push.values():
-                area = value.memory if isinstance(value, At) else value
+                area = value.memory if isinstance(value, BufferOffset) else value
                 if isinstance(area, Scratch) and area not in scratch:
                     scratch[area] = (self.plan.slots, 0)
                     allocate.append((self.plan.slots, area.size))
@@ -434,11 +443,11 @@ class _Builder:
             if isinstance(value, int | float):
                 words[name] = value
                 continue
-            if isinstance(value, Lasting):
+            if isinstance(value, PersistentScratch):
                 held.append(lasting(self.gpu, value.size))
                 words[name] = held[-1].address
                 continue
-            memory, offset = value if isinstance(value, At) else (value, 0)
+            memory, offset = value if isinstance(value, BufferOffset) else (value, 0)
             if isinstance(memory, Scratch):
                 slot, start = scratch[memory]
                 reads.append(slot)

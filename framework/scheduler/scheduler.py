@@ -80,7 +80,7 @@ def append(device: GpuDevice, node: Node) -> None:
     if trace_hooks.running:
         trace = trace_hooks.listener()
         if trace is not None:
-            trace.asked(device, node)
+            trace.on_node(device, node)
             return
     device.pending.append(node)
     if len(device.pending) >= MAX_PENDING:
@@ -103,7 +103,7 @@ def append_replacing(
         trace = trace_hooks.listener()
         if trace is not None:
             for node, array in zip(nodes, arrays):
-                trace.asked(device, node)
+                trace.on_node(device, node)
                 array.rebind(node.outputs[0])
             return
     # At once, or another thread's flush could take the memory of what they read.
@@ -232,7 +232,7 @@ def _held_alone(nodes: Sequence[Node]) -> int:
         value
         for node in nodes
         for value in node.values
-        if not value.holders and value.node is None
+        if not value.external_refs and value.node is None
     }
     return sum([value.numel * value.dtype.itemsize for value in held])
 
@@ -294,7 +294,7 @@ def _split(
         elif (
             node in wanted
             or trace_hooks.running
-            or any([value.holders for value in node.outputs])
+            or any([value.external_refs for value in node.outputs])
         ):
             rest.append(node)
             wanted.update([each.node for each in node.values if each.node is not None])
@@ -474,7 +474,7 @@ def _plan_for(
     spare: Sequence[Value],
 ) -> Plan:
     plans = device.plans
-    key = device.fusing, autotune.era(device.gpu), wiring
+    key = device.fusing, autotune.generation(device.gpu), wiring
     plan = plans.get(key)
     if plan is None:
         build = functools.partial(
@@ -488,7 +488,7 @@ def _plan_for(
         )
         plan = tuned(device.gpu, nodes, build)
         # What was measured may have begun another era.
-        key = device.fusing, autotune.era(device.gpu), wiring
+        key = device.fusing, autotune.generation(device.gpu), wiring
         plans[key] = plan
         if len(plans) > KEPT_PLANS:
             plans.popitem(last=False)
@@ -547,17 +547,21 @@ def _number(
     key: list[object] = []
     find = slots.get
     for node in nodes:
-        key.append(node.form)
+        key.append(node.signature)
         for value in node.values:
             slot = find(value)
             if slot is None:
                 slot = slots[value] = len(slots)
-                if spare is not None and value.holders == 0 and type(value) is Value:
+                if (
+                    spare is not None
+                    and value.external_refs == 0
+                    and type(value) is Value
+                ):
                     if value not in needed and value not in former:
                         spare.append(value)
                         key.append(SPARE)
             key.append(slot)
         for value in node.outputs:
             slots[value] = len(slots)
-            key.append(value.holders > 0 or value in needed)
+            key.append(value.external_refs > 0 or value in needed)
     return tuple(key)

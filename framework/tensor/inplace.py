@@ -16,7 +16,7 @@ from .. import ops
 from ..autograd.engine import is_grad_enabled, no_grad
 from ..base.dtype import can_cast, float32
 from ..base.errors import DTypeError, GradError, ShapeError
-from ..base.modes import as_they_come
+from ..base.modes import autocast_disabled
 from ..base.philox import Generator
 from ..base.shape import Layout, broadcast_shapes
 from ..eager.base_tensor import TensorCore, operand
@@ -135,7 +135,7 @@ def change(
     """
     others = (operand(x, y) if isinstance(y, np.ndarray) else y for y in operands)
     with x.device.lock:
-        with as_they_come():
+        with autocast_disabled():
             new = op(off_tape(x), *others, **options)
         if not can_cast(new.dtype, x.dtype):
             raise DTypeError(

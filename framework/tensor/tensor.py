@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import ops
-from ..autograd.backward_cache import backward_again
+from ..autograd.backward_cache import cached_backward
 from ..autograd.engine import backward
 from ..base import trace_hooks
 from ..base.device import CPU, Device, GpuDevice
@@ -328,7 +328,7 @@ class Tensor(
             start_early(self.device)
         seed = _seed(self, grad)
         if not retain_graph and not create_graph:
-            backward_again(self, seed)
+            cached_backward(self, seed)
             return
         backward([self], [seed], retain_graph=retain_graph, create_graph=create_graph)
 

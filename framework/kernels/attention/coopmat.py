@@ -16,13 +16,13 @@ import numpy as np
 from vkbackend.errors import Error
 
 from ...autotune import autotune
-from ...base.device import Device, GpuDevice, when_one_is_gone
+from ...base.device import Device, GpuDevice, on_device_removed
 from ...base.dtype import DType, bfloat16, decode, encode, float16, float32
 from ...base.shape import Layout, ceil_div
 from ...dispatch.op import REGISTRY
 from ...dispatch.primitive import Primitive
 from ...eager.base_tensor import upload
-from ...ir.kernel_call import Argument, Dispatch, Placed, fold_grid
+from ...ir.kernel_call import Argument, Dispatch, StridedSpec, fold_grid
 from ...ir.lazy_graph import Array, Node, Operand
 from ...scheduler.scheduler import run_apart
 from ..gemm.tiles import UNITS
@@ -56,7 +56,7 @@ _TEST = (2, 1, 150, 170, 64)
 _ERRORS = {float16: 1e-3, bfloat16: 8e-3}
 
 _trusted: dict[tuple[Device, DType], bool] = {}
-when_one_is_gone(_trusted.clear)
+on_device_removed(_trusted.clear)
 
 
 class Cut(NamedTuple):
@@ -96,9 +96,9 @@ on an NVIDIA H200 (driver 580.159.04, 2026-11-21)."""
 def units_dispatch(
     kernel: str,
     push: dict[str, Argument],
-    q: Placed,
-    k: Placed,
-    v: Placed,
+    q: StridedSpec,
+    k: StridedSpec,
+    v: StridedSpec,
     options: dict[str, int],
 ) -> Dispatch:
     """Return the dispatch that does on matrix units what a kernel does without.
@@ -133,7 +133,7 @@ def units_dispatch(
     return Dispatch(KERNELS[kernel], grid, push | words, constants, defines)
 
 
-def fits(vectors: Sequence[Placed], scale: float) -> bool:
+def fits(vectors: Sequence[StridedSpec], scale: float) -> bool:
     """Return whether the kernels can compute with vectors, all of one size."""
     sizes = {x.shape[3] for x in vectors}
     head = max(sizes)
@@ -156,7 +156,7 @@ def wants_units(q: Tensor, v: Tensor, scale: float) -> bool:
     )
 
 
-def in_words(x: Placed) -> bool:
+def in_words(x: StridedSpec) -> bool:
     """Return whether the vectors of a tensor lie in whole words of 16 bytes."""
     *outer, last = x.layout.strides
     outer = [stride for size, stride in zip(x.shape, outer) if size > 1]

@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping
 
 from ...base.shape import Layout, Shape, TensorSpec
-from ...ir.kernel_call import Argument, At, Dispatch, Placed
+from ...ir.kernel_call import Argument, BufferOffset, Dispatch, StridedSpec
 from ..gemm.select import large_product
 from .problem import Call
 from .window import Window
@@ -49,7 +49,7 @@ def input_vjp(call: Call) -> list[Dispatch] | None:
 
 
 def _product(
-    call: Call, filters: Placed, images: TensorSpec, source: str
+    call: Call, filters: StridedSpec, images: TensorSpec, source: str
 ) -> list[Dispatch] | None:
     """Return the product of filters with images that the op calls `source`."""
     pixels = math.prod(images.shape[2:])
@@ -61,7 +61,7 @@ def _product(
     columns = _view(images, shape, Layout.contiguous(shape).strides)
     found = large_product(call.gpu, filters, columns, call.how.mode)
     # A copy of images may as well have its channels last; see `implicit_gemm`.
-    if found is None or any(row.push.get("x") == At("b", 0) for row in found):
+    if found is None or any(row.push.get("x") == BufferOffset("b", 0) for row in found):
         return None
     names = {"a": "weight", "b": source}
     return [
@@ -74,10 +74,10 @@ def _product(
 
 def _renamed(value: Argument, names: Mapping[str, str]) -> Argument:
     """Return an argument by what the op, not `large_product`, calls its inputs."""
-    if isinstance(value, At) and isinstance(value.memory, str):
-        return At(names.get(value.memory, value.memory), value.offset)
+    if isinstance(value, BufferOffset) and isinstance(value.memory, str):
+        return BufferOffset(names.get(value.memory, value.memory), value.offset)
     return names.get(value, value) if isinstance(value, str) else value
 
 
-def _view(x: TensorSpec, shape: Shape, strides: Shape) -> Placed:
-    return Placed(shape, x.dtype, Layout(shape, strides))
+def _view(x: TensorSpec, shape: Shape, strides: Shape) -> StridedSpec:
+    return StridedSpec(shape, x.dtype, Layout(shape, strides))

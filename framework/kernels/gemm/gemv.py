@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ...base.dtype import DType, bfloat16, float16, float32, int8
 from ...base.shape import TensorSpec, ceil_div
-from ...ir.kernel_call import MAX_GROUPS, Argument, Dispatch, Placed, Scratch, fold_grid
+from ...ir.kernel_call import (
+    MAX_GROUPS,
+    Argument,
+    Dispatch,
+    Scratch,
+    StridedSpec,
+    fold_grid,
+)
 from ..reduce import sum_rows
 from ..shader_types import storage_defines
 from .pack import VECTOR_SIZE, Side, fits, vectors
@@ -63,15 +70,15 @@ def _shape(rows: int, width: int, along_k: bool) -> _Shape:
 
 
 def few_rows(
-    gpu: DeviceInfo, a: Placed, b: Placed, dtype: DType
+    gpu: DeviceInfo, a: StridedSpec, b: StridedSpec, dtype: DType
 ) -> list[Dispatch] | None:
     """Return the dispatches of a product with at most 8 rows or columns, or None.
 
     Parameters
     ----------
     gpu : DeviceInfo
-    a : Placed, shape (batch, m, k)
-    b : Placed, shape (batch, k, n)
+    a : StridedSpec, shape (batch, m, k)
+    b : StridedSpec, shape (batch, k, n)
     dtype : DType
         Of the result: that of the operands, or of their sums.
     """
@@ -102,7 +109,7 @@ def _is_shifted(matrix: Side, width: int) -> bool:
 
 
 def _dispatches(
-    gpu: DeviceInfo, a: Placed, b: Placed, matrix: Side, dtype: DType
+    gpu: DeviceInfo, a: StridedSpec, b: StridedSpec, matrix: Side, dtype: DType
 ) -> list[Dispatch]:
     width = VECTOR_SIZE // a.dtype.itemsize
     batch, m, k = a.shape

@@ -14,10 +14,10 @@ from ...base.dtype import int8
 from ...base.shape import ceil_div
 from ...ir.kernel_call import (
     Argument,
-    At,
+    BufferOffset,
     Dispatch,
-    Placed,
     Scratch,
+    StridedSpec,
     divisor,
     linear_grid,
 )
@@ -43,13 +43,13 @@ class Side(NamedTuple):
     ----------
     name : str
         What the op calls it.
-    x : Placed
+    x : StridedSpec
     outer_dim, k_dim : int
         Which of its dimensions is which.
     """
 
     name: str
-    x: Placed
+    x: StridedSpec
     outer_dim: int
     k_dim: int
 
@@ -190,8 +190,8 @@ def _packed(
     line_blocks = ceil_div(lines, 32)
     magic, shift = divisor(line_blocks if quads else lines if turned else per_line)
     push: dict[str, Argument] = {
-        "x": At(side.name, 0),
-        "vectors": At(scratch, 0),
+        "x": BufferOffset(side.name, 0),
+        "vectors": BufferOffset(scratch, 0),
         "lines": side.outer if along else k,
         "elements": k if along else side.outer,
         "line_stride": outer_stride if along else k_stride,

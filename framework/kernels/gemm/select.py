@@ -18,11 +18,11 @@ from ...base.shape import TensorSpec, ceil_div
 from ...ir.kernel_call import (
     MAX_GROUPS,
     Argument,
-    At,
+    BufferOffset,
     Dispatch,
     Grid,
-    Placed,
     Scratch,
+    StridedSpec,
     fold_grid,
 )
 from ..reduce import sum_rows
@@ -232,15 +232,15 @@ class _Large(NamedTuple):
 
 
 def large_product(
-    gpu: DeviceInfo, a: Placed, b: Placed, mode: str, cut: Cut | None = None
+    gpu: DeviceInfo, a: StridedSpec, b: StridedSpec, mode: str, cut: Cut | None = None
 ) -> list[Dispatch] | None:
     """Return the dispatches of a product that is worth large tiles, otherwise None.
 
     Parameters
     ----------
     gpu : DeviceInfo
-    a : Placed, shape (batch, m, k)
-    b : Placed, shape (batch, k, n)
+    a : StridedSpec, shape (batch, m, k)
+    b : StridedSpec, shape (batch, k, n)
     mode : str
         `PLAIN`, `UNITS`, `WORKGROUP`, `HALF_SUMS` or `PAIRS`; of int8, `DOTS` or
         `INTEGERS`.
@@ -271,7 +271,9 @@ def large_product(
     return found if batch * m * n * k >= least else None
 
 
-def likely_cuts(gpu: DeviceInfo, a: Placed, b: Placed, mode: str) -> dict[str, Cut]:
+def likely_cuts(
+    gpu: DeviceInfo, a: StridedSpec, b: StridedSpec, mode: str
+) -> dict[str, Cut]:
     """Return the ways to cut a product that may be quickest, by name."""
     batch, m, k = a.shape
     n = b.shape[2]
@@ -290,7 +292,9 @@ def likely_cuts(gpu: DeviceInfo, a: Placed, b: Placed, mode: str) -> dict[str, C
     return {cut.name: cut for cut in found[:LIKELY]}
 
 
-def _anywhere_cut(gpu: DeviceInfo, a: Placed, b: Placed, mode: str) -> Cut | None:
+def _anywhere_cut(
+    gpu: DeviceInfo, a: StridedSpec, b: StridedSpec, mode: str
+) -> Cut | None:
     """Return how to cut a product whose operands are read wherever they lie."""
     sizes = Sizes(a.shape[1], b.shape[2], a.shape[2], a.shape[0])
     sides = Side("a", a, 1, 2), Side("b", b, 2, 1)
@@ -336,7 +340,9 @@ def _dispatches(product: _Large) -> list[Dispatch]:
     rows = m - first
     partial = Scratch("partial", 4 * parts * batch * rows * n)
     found.append(_dispatch(product, left, right, range(first, m), parts, partial))
-    target = At("out", first * n * product.out.dtype.itemsize) if first else "out"
+    target = (
+        BufferOffset("out", first * n * product.out.dtype.itemsize) if first else "out"
+    )
     out = TensorSpec((batch, rows, n), product.out.dtype)
     return [*found, sum_rows(gpu, partial, out, parts, batch * rows * n, target)]
 
@@ -361,7 +367,7 @@ def _dispatch(
         if product.anywhere is not None:
             width, size = 1, size // width
         lines = rows.start * left.line if left.along_k else rows.start // width
-        memory = At(left.memory, size * lines)
+        memory = BufferOffset(left.memory, size * lines)
     push: dict[str, Argument] = {"a": memory, "b": right.memory, "out_": out}
     push |= {"m": m, "n": n, "k": depth, "total": product.total}
     push |= {"batches": batch, "a_stride": left.line, "b_stride": right.line}

@@ -11,7 +11,7 @@ from ...base.dtype import FLOAT, SINGLE, float32, float64, uint32
 from ...base.philox import philox
 from ...base.shape import TensorSpec, ceil_div
 from ...dispatch.primitive import primitive
-from ...ir.kernel_call import Argument, Dispatch, Placed, check_rounds, fold_grid
+from ...ir.kernel_call import Argument, Dispatch, StridedSpec, check_rounds, fold_grid
 from ...kernels.attention.coopmat import fits, units_dispatch
 from ...kernels.reduce import need_countable
 from ...kernels.shader_types import statistic_dtype, storage_defines
@@ -134,11 +134,11 @@ def flash_attention_spec(
 @flash_attention.kernel
 def flash_attention_kernel(
     gpu: DeviceInfo,
-    q: Placed,
-    k: Placed,
-    v: Placed,
-    mask: Placed | None,
-    seed: Placed | None,
+    q: StridedSpec,
+    k: StridedSpec,
+    v: StridedSpec,
+    mask: StridedSpec | None,
+    seed: StridedSpec | None,
     scale: float,
     causal: bool,
     dropout: float,
@@ -153,12 +153,12 @@ def _dispatch(
     gpu: DeviceInfo,
     kernel: str,
     push: dict[str, Argument],
-    incoming: Placed | None,
-    q: Placed,
-    k: Placed,
-    v: Placed,
-    mask: Placed | None,
-    seed: Placed | None,
+    incoming: StridedSpec | None,
+    q: StridedSpec,
+    k: StridedSpec,
+    v: StridedSpec,
+    mask: StridedSpec | None,
+    seed: StridedSpec | None,
     scale: float,
     causal: bool,
     dropout: float,
@@ -194,7 +194,7 @@ def _dispatch(
     return Dispatch(kernel, fold_grid(groups), push, constants, defines)
 
 
-def _strides(kernel: str, name: str, x: Placed | None) -> dict[str, int]:
+def _strides(kernel: str, name: str, x: StridedSpec | None) -> dict[str, int]:
     """Return the strides of a tensor as arguments; vectors are contiguous."""
     if x is not None:
         need_countable(kernel, x)
@@ -204,7 +204,7 @@ def _strides(kernel: str, name: str, x: Placed | None) -> dict[str, int]:
 
 
 def _tile(
-    gpu: DeviceInfo, kernel: str, vectors: Sequence[Placed]
+    gpu: DeviceInfo, kernel: str, vectors: Sequence[StridedSpec]
 ) -> tuple[dict[str, int], dict[str, str]]:
     """Return the constants and macros that say what a workgroup computes."""
     defines = dict(storage_defines(vectors[0].dtype))
@@ -220,7 +220,7 @@ def _tile(
     return dict(GPU_TILE), defines
 
 
-def in_quads(x: Placed) -> bool:
+def in_quads(x: StridedSpec) -> bool:
     """Return whether the vectors of a tensor are whole quads of elements in memory."""
     steps = (x.shape[3], x.layout.offset, *x.layout.strides[:3])
     return not any(step % QUAD for step in steps)
@@ -323,7 +323,11 @@ def flash_query_grad_spec(q: TensorSpec, **_: object) -> TensorSpec:
 
 @flash_query_grad.kernel
 def flash_query_grad_kernel(
-    gpu: DeviceInfo, incoming: Placed, logsumexp: Placed, delta: Placed, **rest: Any
+    gpu: DeviceInfo,
+    incoming: StridedSpec,
+    logsumexp: StridedSpec,
+    delta: StridedSpec,
+    **rest: Any,
 ) -> Dispatch:
     own: dict[str, Argument] = {"grad": "incoming", "out_": "out"}
     own |= {"logsumexp": "logsumexp", "delta": "delta"}
@@ -389,7 +393,11 @@ def flash_key_grad_spec(
 
 @flash_key_grad.kernel
 def flash_key_grad_kernel(
-    gpu: DeviceInfo, incoming: Placed, logsumexp: Placed, delta: Placed, **rest: Any
+    gpu: DeviceInfo,
+    incoming: StridedSpec,
+    logsumexp: StridedSpec,
+    delta: StridedSpec,
+    **rest: Any,
 ) -> Dispatch:
     own: dict[str, Argument] = {"grad": "incoming", "grad_k": "grad_k"}
     own |= {"grad_v": "grad_v", "logsumexp": "logsumexp", "delta": "delta"}

@@ -13,7 +13,7 @@ from ...base.shape import TensorSpec
 from ...base.validation import as_int
 from ...dispatch.primitive import primitive
 from ...eager.base_tensor import TensorCore
-from ...ir.kernel_call import Argument, Dispatch, Placed, divisor, linear_grid
+from ...ir.kernel_call import Argument, Dispatch, StridedSpec, divisor, linear_grid
 from ...kernels.reduce import WORKGROUP, need_countable
 from ...kernels.shader_types import statistic_dtype, storage_defines
 from ..elementwise.exponential import exp2
@@ -53,9 +53,9 @@ def _rotate_spec(x: TensorSpec, **_: object) -> TensorSpec:
 @_rotate.kernel
 def _rotate_kernel(
     gpu: DeviceInfo,
-    x: Placed,
-    cosine: Placed,
-    sine: Placed,
+    x: StridedSpec,
+    cosine: StridedSpec,
+    sine: StridedSpec,
     interleaved: bool,
     inverse: bool,
 ) -> Dispatch:

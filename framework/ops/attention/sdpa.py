@@ -12,8 +12,8 @@ from ...base.dtype import bool_, uint32
 from ...base.errors import DTypeError, GradError, ShapeError
 from ...base.philox import default_generator
 from ...base.shape import Shape, broadcast_shapes
-from ...dispatch.autocast_policy import lowered
-from ...ir.kernel_call import Placed
+from ...dispatch.autocast_policy import autocast_low_precision
+from ...ir.kernel_call import StridedSpec
 from ...kernels.attention.coopmat import EDGE, in_words, wants_units
 from ...kernels.shader_types import statistic_dtype
 from ..elementwise.compare import where
@@ -130,7 +130,7 @@ def _weights(
     return where(seen, softmax(where(seen, scores, 0.0), -1), 0.0)
 
 
-@lowered
+@autocast_low_precision
 def scaled_dot_product_attention(
     query: Tensor,
     key: Tensor,
@@ -296,7 +296,7 @@ def _in_words(x: Tensor, width: int) -> Tensor:
     missing = -(-width // EDGE) * EDGE - x.shape[3]
     if missing:
         return pad(x, (0, missing))
-    return x if in_words(Placed(x.shape, x.dtype, x.layout)) else copy(x)
+    return x if in_words(StridedSpec(x.shape, x.dtype, x.layout)) else copy(x)
 
 
 def _in_quads(*vectors: Tensor) -> Sequence[Tensor]:
@@ -305,7 +305,9 @@ def _in_quads(*vectors: Tensor) -> Sequence[Tensor]:
     Where a tensor lies must not decide which kernel sums, and so in which order.
     """
     device = vectors[0].device
-    starts = [Placed(x.shape, x.dtype, x.layout._replace(offset=0)) for x in vectors]
+    starts = [
+        StridedSpec(x.shape, x.dtype, x.layout._replace(offset=0)) for x in vectors
+    ]
     software = not isinstance(device, GpuDevice) or device.gpu.info.kind == "software"
     if software or not all(map(in_quads, starts)):
         return vectors

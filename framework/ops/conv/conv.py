@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from ...base.errors import ShapeError
 from ...base.shape import Shape
 from ...base.validation import as_int
-from ...dispatch.autocast_policy import lowered
+from ...dispatch.autocast_policy import autocast_low_precision
 from ...ir.kernel_call import MAX_GROUPS
 from ...kernels.conv.problem import Convolution
 from ...kernels.conv.window import Pair, Window, pair
 from ...kernels.tensor_cores import convolution_mode
-from ..images import as_given, check_fit, check_images, images
+from ..images import autocast_passthrough, check_fit, check_images, images
 from ..view import reshape
 from .conv2d import _conv2d, _conv2d_input_vjp
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ...tensor.tensor import Tensor
 
 
-@lowered
+@autocast_low_precision
 def conv1d(
     x: Tensor,
     weight: Tensor,
@@ -53,7 +53,7 @@ def conv1d(
     return _convolved("conv1d", 1, x, weight, bias, stride, padding, dilation, groups)
 
 
-@lowered
+@autocast_low_precision
 def conv2d(
     x: Tensor,
     weight: Tensor,
@@ -119,7 +119,7 @@ def _convolved(
     window = _window(name, filters, stride, padding, dilation, dims)
     check_fit(name, pixels, window)
     how = Convolution(window, groups, convolution_mode(x.device, x.dtype))
-    return as_given(_conv2d(pixels, filters, bias, how), x, dims)
+    return autocast_passthrough(_conv2d(pixels, filters, bias, how), x, dims)
 
 
 def _check_filters(name: str, x: Tensor, weight: Tensor, dims: int, groups: int) -> int:
@@ -166,7 +166,7 @@ def _window(
     return Window(kernel, steps, half, gaps, (total[0] % 2, total[1] % 2))
 
 
-@lowered
+@autocast_low_precision
 def conv_transpose1d(
     x: Tensor,
     weight: Tensor,
@@ -197,7 +197,7 @@ def conv_transpose1d(
     )  # fmt: skip
 
 
-@lowered
+@autocast_low_precision
 def conv_transpose2d(
     x: Tensor,
     weight: Tensor,
@@ -285,7 +285,7 @@ def _transposed(
     out = _conv2d_input_vjp(pixels, filters, size, how)
     if bias is not None:
         out = out + reshape(bias, (bias.numel(), 1, 1))
-    return as_given(out, x, dims)
+    return autocast_passthrough(out, x, dims)
 
 
 def _spread(window: Window, size: Shape) -> Pair:

@@ -12,7 +12,7 @@ import numpy as np
 from ...base.dtype import FLOAT
 from ...base.shape import TensorSpec, ceil_div
 from ...dispatch.primitive import primitive
-from ...ir.kernel_call import SOFTWARE_ROUNDS, Argument, Dispatch, Placed, Scratch
+from ...ir.kernel_call import SOFTWARE_ROUNDS, Argument, Dispatch, Scratch, StridedSpec
 from ...kernels.conv import direct as conv_direct
 from ...kernels.conv import implicit_gemm, pointwise
 from ...kernels.conv.problem import Call, Convolution, divisors
@@ -86,7 +86,11 @@ def _conv2d_reference(
 
 @_conv2d.kernel
 def _conv2d_kernel(
-    gpu: DeviceInfo, x: Placed, weight: Placed, bias: Placed | None, how: Convolution
+    gpu: DeviceInfo,
+    x: StridedSpec,
+    weight: StridedSpec,
+    bias: StridedSpec | None,
+    how: Convolution,
 ) -> Found:
     call = _forward_call(gpu, x, weight, bias, how)
     found = (
@@ -99,7 +103,11 @@ def _conv2d_kernel(
 
 @_conv2d.candidates
 def _conv2d_candidates(
-    gpu: DeviceInfo, x: Placed, weight: Placed, bias: Placed | None, how: Convolution
+    gpu: DeviceInfo,
+    x: StridedSpec,
+    weight: StridedSpec,
+    bias: StridedSpec | None,
+    how: Convolution,
 ) -> Ways:
     call = _forward_call(gpu, x, weight, bias, how)
     ways = _ways(call, _conv2d_tiles, conv_direct.forward)
@@ -111,7 +119,11 @@ def _conv2d_candidates(
 
 
 def _forward_call(
-    gpu: DeviceInfo, x: Placed, weight: Placed, bias: Placed | None, how: Convolution
+    gpu: DeviceInfo,
+    x: StridedSpec,
+    weight: StridedSpec,
+    bias: StridedSpec | None,
+    how: Convolution,
 ) -> Call:
     return Call(gpu, how, x, weight, how.out(x, weight), bias is not None)
 
@@ -192,7 +204,11 @@ def _conv2d_input_vjp_vjp(
 
 @_conv2d_input_vjp.kernel
 def _conv2d_input_vjp_kernel(
-    gpu: DeviceInfo, grad_out: Placed, weight: Placed, size: Pair, how: Convolution
+    gpu: DeviceInfo,
+    grad_out: StridedSpec,
+    weight: StridedSpec,
+    size: Pair,
+    how: Convolution,
 ) -> Found:
     call = Call(gpu, how, how.x(grad_out, weight, size), weight, grad_out)
     found = (
@@ -205,7 +221,11 @@ def _conv2d_input_vjp_kernel(
 
 @_conv2d_input_vjp.candidates
 def _conv2d_input_vjp_candidates(
-    gpu: DeviceInfo, grad_out: Placed, weight: Placed, size: Pair, how: Convolution
+    gpu: DeviceInfo,
+    grad_out: StridedSpec,
+    weight: StridedSpec,
+    size: Pair,
+    how: Convolution,
 ) -> Ways:
     call = Call(gpu, how, how.x(grad_out, weight, size), weight, grad_out)
     ways = _ways(call, _conv2d_input_vjp_tiles, conv_direct.input_vjp)
@@ -273,7 +293,7 @@ def _conv2d_weight_vjp_vjp(
 
 @_conv2d_weight_vjp.kernel
 def _conv2d_weight_vjp_kernel(
-    gpu: DeviceInfo, grad_out: Placed, x: Placed, how: Convolution
+    gpu: DeviceInfo, grad_out: StridedSpec, x: StridedSpec, how: Convolution
 ) -> Found:
     call = Call(gpu, how, x, how.weight(grad_out, x), grad_out)
     found = (
@@ -286,7 +306,7 @@ def _conv2d_weight_vjp_kernel(
 
 @_conv2d_weight_vjp.candidates
 def _conv2d_weight_vjp_candidates(
-    gpu: DeviceInfo, grad_out: Placed, x: Placed, how: Convolution
+    gpu: DeviceInfo, grad_out: StridedSpec, x: StridedSpec, how: Convolution
 ) -> Ways:
     call = Call(gpu, how, x, how.weight(grad_out, x), grad_out)
     ways = _ways(call, _conv2d_weight_vjp_tiles, conv_direct.weight_vjp)

@@ -11,7 +11,7 @@ from ...base.dtype import FLOAT
 from ...base.errors import ShapeError
 from ...base.shape import Shape, TensorSpec
 from ...dispatch.primitive import primitive
-from ...ir.kernel_call import Dispatch, Placed, check_rounds, linear_grid
+from ...ir.kernel_call import Dispatch, StridedSpec, check_rounds, linear_grid
 from ...kernels.conv.window import Pair, Window, pair
 from ...kernels.reduce import WORKGROUP
 from ...kernels.shader_types import storage_defines
@@ -36,13 +36,13 @@ def _im2col_spec(x: TensorSpec, window: Window) -> TensorSpec:
 
 
 @_im2col.kernel
-def _im2col_kernel(gpu: DeviceInfo, x: Placed, window: Window) -> Dispatch:
+def _im2col_kernel(gpu: DeviceInfo, x: StridedSpec, window: Window) -> Dispatch:
     count = math.prod(_im2col_spec(x, window).shape)
     return _dispatch("conv/im2col", x, x.shape, window, count)
 
 
 def _dispatch(
-    kernel: str, x: Placed, image: Shape, window: Window, count: int
+    kernel: str, x: StridedSpec, image: Shape, window: Window, count: int
 ) -> Dispatch:
     batch, channels, *size = image
     names = ("planes", "in_height", "in_width", "out_height", "out_width")
@@ -78,7 +78,9 @@ def _col2im_spec(x: TensorSpec, size: Pair, window: Window) -> TensorSpec:
 
 
 @_col2im.kernel
-def _col2im_kernel(gpu: DeviceInfo, x: Placed, size: Pair, window: Window) -> Dispatch:
+def _col2im_kernel(
+    gpu: DeviceInfo, x: StridedSpec, size: Pair, window: Window
+) -> Dispatch:
     check_rounds(gpu, "col2im", math.prod(window.kernel))
     shape = (*x.shape[:2], *size)
     return _dispatch("conv/col2im", x, shape, window, math.prod(shape))

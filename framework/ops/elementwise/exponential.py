@@ -12,7 +12,7 @@ import numpy as np
 
 from ...base.dtype import FLOAT, INTEGER, SINGLE
 from ...base.shape import broadcast_shapes
-from ...dispatch.autocast_policy import as_given, in_float32
+from ...dispatch.autocast_policy import autocast_float32, autocast_passthrough
 from ...dispatch.primitive import elementwise
 from ...eager.base_tensor import TensorCore
 from .cast import at_least
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ...tensor.tensor import Tensor
 
 
-@in_float32
+@autocast_float32
 @elementwise(
     glsl="precise_exp(x)", reference=np.exp, dtypes=FLOAT, device_dtypes=SINGLE
 )
@@ -48,7 +48,7 @@ def exp2_vjp(grad: Tensor, out: Tensor) -> Tensor:
     return grad * out * math.log(2)
 
 
-@in_float32
+@autocast_float32
 @elementwise(
     glsl="precise_expm1(x)", reference=np.expm1, dtypes=FLOAT, device_dtypes=SINGLE
 )
@@ -61,7 +61,7 @@ def expm1_vjp(grad: Tensor, out: Tensor) -> Tensor:
     return grad * (out + 1.0)
 
 
-@in_float32
+@autocast_float32
 @elementwise(
     glsl="precise_log(x)", reference=np.log, dtypes=FLOAT, device_dtypes=SINGLE
 )
@@ -74,7 +74,7 @@ def log_vjp(grad: Tensor, x: Tensor) -> Tensor:
     return grad / x
 
 
-@in_float32
+@autocast_float32
 @elementwise(
     glsl="precise_log2(x)", reference=np.log2, dtypes=FLOAT, device_dtypes=SINGLE
 )
@@ -87,7 +87,7 @@ def log2_vjp(grad: Tensor, x: Tensor) -> Tensor:
     return grad / (x * math.log(2))
 
 
-@in_float32
+@autocast_float32
 @elementwise(
     glsl="precise_log10(x)", reference=np.log10, dtypes=FLOAT, device_dtypes=SINGLE
 )
@@ -100,7 +100,7 @@ def log10_vjp(grad: Tensor, x: Tensor) -> Tensor:
     return grad / (x * math.log(10))
 
 
-@in_float32
+@autocast_float32
 @elementwise(
     glsl="precise_log1p(x)", reference=np.log1p, dtypes=FLOAT, device_dtypes=SINGLE
 )
@@ -156,7 +156,7 @@ def _power(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return np.where(y < 0, inverse, np.power(x, np.maximum(y, 0)))
 
 
-@in_float32
+@autocast_float32
 @elementwise(
     glsl="power(x, y)",
     reference=_power,
@@ -194,7 +194,7 @@ def pow_vjp(
     return grad_x, grad_y
 
 
-@as_given
+@autocast_passthrough
 def logaddexp(x: Tensor, y: Tensor) -> Tensor:
     """Return log(exp(x) + exp(y)), which does not overflow."""
     for name, each in (("x", x), ("y", y)):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...base.dtype import FLOAT, SINGLE
-from ...dispatch.autocast_policy import in_float32
+from ...dispatch.autocast_policy import autocast_float32
 from ...dispatch.primitive import elementwise
 from .cast import at_least
 from .compare import where
@@ -45,7 +45,7 @@ def cos_vjp(grad: Tensor, x: Tensor) -> Tensor:
     return -grad * sin(x)
 
 
-@in_float32
+@autocast_float32
 @elementwise(
     glsl="precise_tan(x)", reference=np.tan, dtypes=FLOAT, device_dtypes=SINGLE
 )
@@ -58,7 +58,7 @@ def tan_vjp(grad: Tensor, out: Tensor) -> Tensor:
     return grad * (square(out) + 1.0)
 
 
-@in_float32
+@autocast_float32
 @elementwise(
     glsl="precise_asin(x)", reference=np.arcsin, dtypes=FLOAT, device_dtypes=SINGLE
 )
@@ -71,7 +71,7 @@ def asin_vjp(grad: Tensor, x: Tensor) -> Tensor:
     return grad * rsqrt(1.0 - square(x))
 
 
-@in_float32
+@autocast_float32
 @elementwise(
     glsl="precise_acos(x)", reference=np.arccos, dtypes=FLOAT, device_dtypes=SINGLE
 )
@@ -96,7 +96,7 @@ def atan_vjp(grad: Tensor, x: Tensor) -> Tensor:
     return grad / (square(x) + 1.0)
 
 
-@in_float32
+@autocast_float32
 @elementwise(
     glsl="precise_sinh(x)", reference=np.sinh, dtypes=FLOAT, device_dtypes=SINGLE
 )
@@ -109,7 +109,7 @@ def sinh_vjp(grad: Tensor, x: Tensor) -> Tensor:
     return grad * cosh(x)
 
 
-@in_float32
+@autocast_float32
 @elementwise(
     glsl="precise_cosh(x)", reference=np.cosh, dtypes=FLOAT, device_dtypes=SINGLE
 )

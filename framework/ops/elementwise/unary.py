@@ -14,7 +14,7 @@ import numpy as np
 
 from ...base.dtype import ANY, FLOAT, NUMERIC
 from ...base.shape import Layout
-from ...dispatch.autocast_policy import in_float32
+from ...dispatch.autocast_policy import autocast_float32
 from ...dispatch.primitive import elementwise, movement
 from ..source import fill_like
 
@@ -62,7 +62,7 @@ def flat(grad: Tensor) -> Tensor:
     return zeros
 
 
-@in_float32
+@autocast_float32
 @elementwise(glsl="x * x", reference=np.square, dtypes=NUMERIC)
 def square(x: Tensor) -> Tensor:
     """Return each element multiplied by itself; integers wrap."""
@@ -84,7 +84,7 @@ def sqrt_vjp(grad: Tensor, out: Tensor) -> Tensor:
     return grad * 0.5 / out
 
 
-@in_float32
+@autocast_float32
 @elementwise(
     glsl="x == 0 ? divided(1, x) : inversesqrt(x)",
     reference=lambda x: np.reciprocal(np.sqrt(x)),
@@ -99,7 +99,7 @@ def rsqrt_vjp(grad: Tensor, out: Tensor) -> Tensor:
     return grad * -0.5 * out * out * out
 
 
-@in_float32
+@autocast_float32
 @elementwise(glsl="divided(1, x)", reference=np.reciprocal, dtypes=FLOAT)
 def reciprocal(x: Tensor) -> Tensor:
     """Return one over each element."""

@@ -10,7 +10,7 @@ from ...base.dtype import FLOAT, INTEGER, int32
 from ...base.errors import DTypeError, ShapeError
 from ...base.shape import TensorSpec
 from ...dispatch.primitive import composite, primitive
-from ...ir.kernel_call import Dispatch, Placed, linear_grid
+from ...ir.kernel_call import Dispatch, StridedSpec, linear_grid
 from ..elementwise.compare import eq, where
 from ..movement.slice import WORKGROUP
 from ..source import fill_like
@@ -34,7 +34,7 @@ def _row_numbers_spec(index: TensorSpec, rows: int) -> TensorSpec:
 
 
 @_row_numbers.kernel
-def _row_numbers_kernel(gpu: DeviceInfo, index: Placed, rows: int) -> Dispatch:
+def _row_numbers_kernel(gpu: DeviceInfo, index: StridedSpec, rows: int) -> Dispatch:
     push: dict[str, int | str] = {"indices": "index", "out_": "out"}
     push |= {"count": index.numel, "entries": index.numel, "inner": 1, "rows": rows}
     # Read as unsigned, negative numbers do not count from the end.

@@ -17,7 +17,7 @@ from ...base.dtype import ANY, INTEGER, NUMERIC, encode, int32, int64, uint32, u
 from ...base.errors import DTypeError, ShapeError
 from ...base.shape import TensorSpec
 from ...dispatch.primitive import composite, primitive
-from ...ir.kernel_call import Argument, Dispatch, Placed, Scratch, linear_grid
+from ...ir.kernel_call import Argument, Dispatch, Scratch, StridedSpec, linear_grid
 from ..elementwise.binary import add
 from ..elementwise.cast import cast
 from ..elementwise.compare import eq, where
@@ -107,7 +107,7 @@ def _flat_places_spec(index: TensorSpec, rows: int) -> TensorSpec:
 
 
 @_flat_places.kernel
-def _flat_places_kernel(gpu: DeviceInfo, index: Placed, rows: int) -> Dispatch:
+def _flat_places_kernel(gpu: DeviceInfo, index: StridedSpec, rows: int) -> Dispatch:
     _, entries, inner = index.shape
     push: dict[str, int | str] = {"indices": "index", "out_": "out"}
     push |= {"count": index.numel, "rows": rows, "entries": entries, "inner": inner}
@@ -163,7 +163,7 @@ def _take_dispatch(
 
 
 @_take.kernel
-def _take_kernel(gpu: DeviceInfo, x: Placed, index: Placed) -> Dispatch:
+def _take_kernel(gpu: DeviceInfo, x: StridedSpec, index: StridedSpec) -> Dispatch:
     return _take_dispatch(x, index, _take_spec(x, index), {})
 
 
@@ -226,7 +226,7 @@ def _put_spec(base: TensorSpec, index: TensorSpec, source: TensorSpec) -> Tensor
 
 @_put.kernel
 def _put_kernel(
-    gpu: DeviceInfo, base: Placed, index: Placed, source: Placed
+    gpu: DeviceInfo, base: StridedSpec, index: StridedSpec, source: StridedSpec
 ) -> list[Dispatch]:
     outer, rows, inner = base.shape
     if index.ndim == 1:

@@ -15,7 +15,7 @@ import numpy as np
 from ...base.dtype import bool_
 from ...base.errors import DTypeError, ShapeError
 from ...base.shape import Shape, broadcast_shapes
-from ...dispatch.autocast_policy import widened
+from ...dispatch.autocast_policy import autocast_promote
 from ...eager.base_tensor import TensorCore
 from ..elementwise.binary import add, mul
 from ..elementwise.compare import lt, minimum, where
@@ -406,7 +406,7 @@ def slice_(x: Tensor, index: object) -> Tensor:
     return taken(view, rows_of_arrays(view, chosen))
 
 
-@widened
+@autocast_promote
 def index_put(
     x: Tensor,
     indices: Sequence[Tensor | None],

@@ -13,7 +13,7 @@ from ...base.validation import as_int
 from ...dispatch.elementwise import number
 from ...dispatch.primitive import primitive
 from ...eager.base_tensor import TensorCore
-from ...ir.kernel_call import Argument, Dispatch, Placed, Scratch, linear_grid
+from ...ir.kernel_call import Argument, Dispatch, Scratch, StridedSpec, linear_grid
 from ..elementwise.binary import floor_divide, remainder
 from ..elementwise.cast import cast
 from ..elementwise.compare import ne, where
@@ -50,7 +50,7 @@ def _true_places_spec(mask: TensorSpec) -> tuple[TensorSpec, TensorSpec]:
 
 
 @_true_places.kernel
-def _true_places_kernel(gpu: DeviceInfo, mask: Placed) -> list[Dispatch]:
+def _true_places_kernel(gpu: DeviceInfo, mask: StridedSpec) -> list[Dispatch]:
     chunks = ceil_div(mask.numel, CHUNK)
     push: dict[str, Argument] = {"mask": "mask", "places": "places", "total": "total"}
     push |= {"starts": Scratch("starts", 4 * chunks), "count": mask.numel}

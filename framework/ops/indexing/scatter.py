@@ -10,7 +10,7 @@ from ...base.dtype import ANY, DType, int32, int64
 from ...base.errors import DTypeError, ShapeError
 from ...base.shape import Layout, Shape, TensorSpec, broadcast_shapes, normalize_dim
 from ...base.validation import as_int
-from ...dispatch.autocast_policy import widened
+from ...dispatch.autocast_policy import autocast_promote
 from ...dispatch.elementwise import number
 from ...dispatch.primitive import movement
 from ...eager.base_tensor import TensorCore
@@ -190,7 +190,7 @@ def scatter(x: Tensor, dim: int, index: Tensor, src: Tensor | float) -> Tensor:
     return written("scatter", x, dim, index, filled, put_rows)
 
 
-@widened
+@autocast_promote
 def scatter_add(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     """Return `x` with the elements of `src` added at their index along `dim`.
 

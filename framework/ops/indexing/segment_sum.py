@@ -10,7 +10,7 @@ from ...base.dtype import DType, float32, float64, int32, int64, uint32, uint64
 from ...base.errors import ShapeError
 from ...base.shape import TensorSpec, ceil_div
 from ...dispatch.primitive import primitive
-from ...ir.kernel_call import Argument, Dispatch, Placed, Scratch, linear_grid
+from ...ir.kernel_call import Argument, Dispatch, Scratch, StridedSpec, linear_grid
 from ..movement.slice import WORKGROUP
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def _order_spec(keys: TensorSpec) -> TensorSpec:
 
 
 @_order.kernel
-def _order_kernel(gpu: DeviceInfo, keys: Placed) -> list[Dispatch]:
+def _order_kernel(gpu: DeviceInfo, keys: StridedSpec) -> list[Dispatch]:
     count, run = keys.numel, WORKGROUP
     grid = linear_grid(count, WORKGROUP)
     areas = [Scratch(name, 8 * count) for name in ("pairs", "merged")]
@@ -118,7 +118,11 @@ def add_sorted_spec(
 
 @add_sorted.kernel
 def add_sorted_kernel(
-    gpu: DeviceInfo, rows: Placed, order: Placed, source: Placed, count: int
+    gpu: DeviceInfo,
+    rows: StridedSpec,
+    order: StridedSpec,
+    source: StridedSpec,
+    count: int,
 ) -> list[Dispatch]:
     outer, entries, inner = source.shape
     size = source.dtype.itemsize

@@ -10,9 +10,9 @@ from ...autograd.engine import is_grad_enabled
 from ...base.dtype import FLOAT, SINGLE, float32, float64
 from ...base.errors import ShapeError
 from ...base.shape import TensorSpec
-from ...dispatch.autocast_policy import in_float32
+from ...dispatch.autocast_policy import autocast_float32
 from ...dispatch.primitive import primitive
-from ...ir.kernel_call import Dispatch, Placed
+from ...ir.kernel_call import Dispatch, StridedSpec
 from ...kernels.shader_types import statistic_dtype
 from ..elementwise.compare import where
 from ..indexing.gather import INDEX
@@ -67,8 +67,8 @@ def _cross_entropy_rows_spec(
 @_cross_entropy_rows.kernel
 def _cross_entropy_rows_kernel(
     gpu: DeviceInfo,
-    logits: Placed,
-    labels: Placed,
+    logits: StridedSpec,
+    labels: StridedSpec,
     ignore_index: int,
     label_smoothing: float,
 ) -> Dispatch:
@@ -144,11 +144,11 @@ def _cross_entropy_grad_spec(logits: TensorSpec, **_: object) -> TensorSpec:
 @_cross_entropy_grad.kernel
 def _cross_entropy_grad_kernel(
     gpu: DeviceInfo,
-    logits: Placed,
-    labels: Placed,
-    greatest: Placed,
-    log_total: Placed,
-    grad_rows: Placed,
+    logits: StridedSpec,
+    labels: StridedSpec,
+    greatest: StridedSpec,
+    log_total: StridedSpec,
+    grad_rows: StridedSpec,
     ignore_index: int,
     label_smoothing: float,
 ) -> Dispatch:
@@ -174,7 +174,7 @@ def _cross_entropy_grad_reference(
     return np.where(counted[:, None], (softmax - target) * grad_rows[:, None], 0)
 
 
-@in_float32
+@autocast_float32
 def cross_entropy(
     logits: Tensor,
     labels: Tensor,

@@ -12,7 +12,7 @@ from ...base.device import GpuDevice
 from ...base.dtype import FLOAT, SINGLE, float32, float64, int32
 from ...base.shape import TensorSpec
 from ...dispatch.primitive import composite, primitive
-from ...ir.kernel_call import Argument, Dispatch, Placed, divisor, linear_grid
+from ...ir.kernel_call import Argument, Dispatch, StridedSpec, divisor, linear_grid
 from ...kernels.reduce import (
     SOFTWARE_WORKGROUP,
     WORKGROUP,
@@ -37,7 +37,10 @@ if TYPE_CHECKING:
 
 
 def loss_dispatch(
-    gpu: DeviceInfo, logits: Placed, labels: Placed, options: tuple[int, float]
+    gpu: DeviceInfo,
+    logits: StridedSpec,
+    labels: StridedSpec,
+    options: tuple[int, float],
 ) -> Dispatch:
     """Return the dispatch for the losses of rows, in registers if they fit.
 
@@ -68,8 +71,8 @@ def loss_dispatch(
 
 
 def grad_dispatch(
-    logits: Placed,
-    labels: Placed,
+    logits: StridedSpec,
+    labels: StridedSpec,
     grad: str,
     options: tuple[int, float],
     shared: bool = False,
@@ -152,9 +155,9 @@ def _scored_rows_spec(
 @_scored_rows.kernel
 def _scored_rows_kernel(
     gpu: DeviceInfo,
-    logits: Placed,
-    labels: Placed,
-    share: Placed,
+    logits: StridedSpec,
+    labels: StridedSpec,
+    share: StridedSpec,
     ignore_index: int,
     label_smoothing: float,
 ) -> list[Dispatch]:

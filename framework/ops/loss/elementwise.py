@@ -9,7 +9,7 @@ import numpy as np
 from ...base.dtype import FLOAT, SINGLE
 from ...base.errors import ShapeError
 from ...base.shape import broadcast_shapes
-from ...dispatch.autocast_policy import in_float32
+from ...dispatch.autocast_policy import autocast_float32
 from ...dispatch.primitive import elementwise
 from ..elementwise.compare import clamp_min, eq, where
 from ..elementwise.exponential import exp, log, log1p, log_sigmoid
@@ -61,7 +61,7 @@ def _check_same(name: str, x: Tensor, target: Tensor, reduction: str) -> None:
     check_reduction(name, reduction)
 
 
-@in_float32
+@autocast_float32
 def mse_loss(x: Tensor, target: Tensor, *, reduction: str = "mean") -> Tensor:
     """Return the squared differences.
 
@@ -86,14 +86,14 @@ def mse_loss(x: Tensor, target: Tensor, *, reduction: str = "mean") -> Tensor:
     return reduced(square(x - target), reduction)
 
 
-@in_float32
+@autocast_float32
 def l1_loss(x: Tensor, target: Tensor, *, reduction: str = "mean") -> Tensor:
     """Return the absolute differences; parameters as in `mse_loss`."""
     _check("l1_loss", x, target, reduction)
     return reduced(abs(x - target), reduction)
 
 
-@in_float32
+@autocast_float32
 def smooth_l1_loss(
     x: Tensor, target: Tensor, *, reduction: str = "mean", beta: float = 1.0
 ) -> Tensor:
@@ -117,7 +117,7 @@ def smooth_l1_loss(
     return reduced(where(apart < beta, curve, apart - 0.5 * beta), reduction)
 
 
-@in_float32
+@autocast_float32
 def huber_loss(
     x: Tensor, target: Tensor, *, reduction: str = "mean", delta: float = 1.0
 ) -> Tensor:
@@ -172,7 +172,7 @@ def _binary_cross_entropy_vjp(
     return grad_x, grad * (clamp_min(log1p(-x), LEAST_LOGARITHM) - likely)
 
 
-@in_float32
+@autocast_float32
 def binary_cross_entropy(
     x: Tensor,
     target: Tensor,
@@ -204,7 +204,7 @@ def binary_cross_entropy(
     return reduced(losses if weight is None else losses * weight, reduction)
 
 
-@in_float32
+@autocast_float32
 def binary_cross_entropy_with_logits(
     x: Tensor,
     target: Tensor,
@@ -241,7 +241,7 @@ def binary_cross_entropy_with_logits(
     return reduced(losses if weight is None else losses * weight, reduction)
 
 
-@in_float32
+@autocast_float32
 def kl_div(
     x: Tensor, target: Tensor, *, reduction: str = "mean", log_target: bool = False
 ) -> Tensor:
@@ -280,7 +280,7 @@ def kl_div(
     return reduced(losses, reduction)
 
 
-@in_float32
+@autocast_float32
 def hinge_embedding_loss(
     x: Tensor, target: Tensor, *, margin: float = 1.0, reduction: str = "mean"
 ) -> Tensor:
@@ -294,7 +294,7 @@ def hinge_embedding_loss(
     return reduced(losses, reduction)
 
 
-@in_float32
+@autocast_float32
 def margin_ranking_loss(
     x1: Tensor,
     x2: Tensor,

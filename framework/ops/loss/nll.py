@@ -9,9 +9,9 @@ import numpy as np
 from ...base.dtype import INTEGER, int32
 from ...base.errors import DTypeError, ShapeError
 from ...base.shape import TensorSpec
-from ...dispatch.autocast_policy import in_float32
+from ...dispatch.autocast_policy import autocast_float32
 from ...dispatch.primitive import primitive
-from ...ir.kernel_call import Dispatch, Placed, linear_grid
+from ...ir.kernel_call import Dispatch, StridedSpec, linear_grid
 from ...kernels.shader_types import statistic_dtype
 from ..elementwise.cast import cast
 from ..elementwise.compare import eq, ne, where
@@ -70,7 +70,7 @@ def class_numbers_spec(
 
 @class_numbers.kernel
 def class_numbers_kernel(
-    gpu: DeviceInfo, labels: Placed, classes: int, ignore_index: int
+    gpu: DeviceInfo, labels: StridedSpec, classes: int, ignore_index: int
 ) -> Dispatch:
     push: dict[str, int | str] = {"labels": "labels", "out_": "out"}
     push |= {"count": labels.numel, "classes": classes, "ignore_index": ignore_index}
@@ -133,7 +133,7 @@ def nll_losses(
     return losses, counts, counted
 
 
-@in_float32
+@autocast_float32
 def nll_loss(
     x: Tensor,
     labels: Tensor,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ...base.dtype import NUMERIC
 from ...base.errors import ShapeError
-from ...dispatch.autocast_policy import lowered, widened
+from ...dispatch.autocast_policy import autocast_low_precision, autocast_promote
 from ...dispatch.primitive import composite
 from ..view import reshape, transpose
 from .matmul import bmm, matmul
@@ -23,7 +23,7 @@ def _check_dims(name: str, **wanted: tuple[Tensor, int]) -> None:
             raise ShapeError(f"{name}: {parameter} is {x.shape}; it must be {ndim}-D")
 
 
-@lowered
+@autocast_low_precision
 def mv(matrix: Tensor, vector: Tensor) -> Tensor:
     """Return the product of a matrix and a vector.
 
@@ -40,14 +40,14 @@ def mv(matrix: Tensor, vector: Tensor) -> Tensor:
     return matmul(matrix, vector)
 
 
-@widened
+@autocast_promote
 def dot(a: Tensor, b: Tensor) -> Tensor:
     """Return the scalar product of two vectors of the same size and dtype."""
     _check_dims("dot", a=(a, 1), b=(b, 1))
     return matmul(a, b)
 
 
-@widened
+@autocast_promote
 def vdot(a: Tensor, b: Tensor) -> Tensor:
     """Return the scalar product of two vectors; the same as `dot` of real numbers."""
     _check_dims("vdot", a=(a, 1), b=(b, 1))
@@ -70,7 +70,7 @@ def outer(a: Tensor, b: Tensor) -> Tensor:
     return reshape(a, (a.numel(), 1)) * b
 
 
-@lowered
+@autocast_low_precision
 def mm(a: Tensor, b: Tensor) -> Tensor:
     """Return the product of two matrices; `matmul` also takes batches of them.
 
@@ -87,7 +87,7 @@ def mm(a: Tensor, b: Tensor) -> Tensor:
     return matmul(a, b)
 
 
-@lowered
+@autocast_low_precision
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """Return `x` times the transposed weight, plus the bias.
 
@@ -149,7 +149,7 @@ def _linear_vjp(
     return grad_x, grad_weight
 
 
-@lowered
+@autocast_low_precision
 def addmm(
     x: Tensor, a: Tensor, b: Tensor, *, beta: float = 1, alpha: float = 1
 ) -> Tensor:
@@ -172,7 +172,7 @@ def addmm(
     return _added("addmm", x, matmul(a, b), beta, alpha)
 
 
-@lowered
+@autocast_low_precision
 def baddbmm(
     x: Tensor, a: Tensor, b: Tensor, *, beta: float = 1, alpha: float = 1
 ) -> Tensor:

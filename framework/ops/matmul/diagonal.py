@@ -8,7 +8,7 @@ from ...base.dtype import ANY
 from ...base.errors import ShapeError
 from ...base.shape import Layout, TensorSpec, contiguous_strides, normalize_dim
 from ...base.validation import as_int
-from ...dispatch.autocast_policy import as_given
+from ...dispatch.autocast_policy import autocast_passthrough
 from ...dispatch.primitive import movement
 from ..elementwise.unary import copy
 from ..movement.slice import place
@@ -120,7 +120,7 @@ def diag(x: Tensor, diagonal: int = 0) -> Tensor:
 _diagonal_of = diagonal  # the parameter of `diag` hides the name
 
 
-@as_given
+@autocast_passthrough
 def trace(x: Tensor) -> Tensor:
     """Return the sum of the main diagonal of a matrix.
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ...base.errors import ShapeError
 from ...base.shape import Shape, normalize_dim
 from ...base.validation import as_int, as_int_or_ints
-from ...dispatch.autocast_policy import lowered, widened
+from ...dispatch.autocast_policy import autocast_low_precision, autocast_promote
 from ..reduce.sum import sum
 from ..view import expand, permute, reshape
 from .diagonal import diagonal
@@ -33,7 +33,7 @@ class _Named(NamedTuple):
     labels: tuple[str | int, ...]
 
 
-@lowered
+@autocast_low_precision
 def einsum(equation: str, *operands: Tensor) -> Tensor:
     """Return sums of products of elements, by Einstein's convention.
 
@@ -214,7 +214,7 @@ def _stacked(
     return reshape(full, tuple(math.prod(_all(part, sizes)) for part in parts))
 
 
-@widened
+@autocast_promote
 def tensordot(
     a: Tensor, b: Tensor, dims: int | tuple[Sequence[int], Sequence[int]] = 2
 ) -> Tensor:

@@ -12,7 +12,7 @@ from ...base.dtype import int8, int32
 from ...base.errors import ShapeError
 from ...base.shape import TensorSpec
 from ...dispatch.primitive import primitive
-from ...ir.kernel_call import Dispatch, Placed
+from ...ir.kernel_call import Dispatch, StridedSpec
 from ...kernels.gemm.gemv import few_rows
 from ...kernels.gemm.select import large_product, likely_cuts
 from ...kernels.tensor_cores import integer_mode
@@ -76,14 +76,16 @@ def int_mm_spec(a: TensorSpec, b: TensorSpec, mode: str) -> TensorSpec:
 
 
 @_int_mm.kernel
-def int_mm_kernel(gpu: DeviceInfo, a: Placed, b: Placed, mode: str) -> list[Dispatch]:
+def int_mm_kernel(
+    gpu: DeviceInfo, a: StridedSpec, b: StridedSpec, mode: str
+) -> list[Dispatch]:
     found = few_rows(gpu, a, b, int32) or large_product(gpu, a, b, mode)
     return found or any_product(gpu, a, b, int32)
 
 
 @_int_mm.candidates
 def int_mm_candidates(
-    gpu: DeviceInfo, a: Placed, b: Placed, mode: str
+    gpu: DeviceInfo, a: StridedSpec, b: StridedSpec, mode: str
 ) -> dict[str, Callable[[], list[Dispatch] | None]]:
     ways: dict[str, Callable[[], list[Dispatch] | None]] = {
         cut_name: functools.partial(large_product, gpu, a, b, mode, cut)

@@ -12,16 +12,16 @@ import numpy as np
 from ...base.dtype import NUMERIC, DType
 from ...base.errors import ShapeError
 from ...base.shape import TensorSpec, broadcast_shapes, ceil_div
-from ...dispatch.autocast_policy import lowered
+from ...dispatch.autocast_policy import autocast_low_precision
 from ...dispatch.primitive import primitive
 from ...ir.kernel_call import (
     MAX_GROUPS,
     SOFTWARE_ROUNDS,
     Argument,
-    At,
+    BufferOffset,
     Dispatch,
-    Placed,
     Scratch,
+    StridedSpec,
 )
 from ...kernels.gemm.gemv import few_rows
 from ...kernels.gemm.select import large_product, likely_cuts
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from ...tensor.tensor import Tensor
 
 
-@lowered
+@autocast_low_precision
 def bmm(a: Tensor, b: Tensor) -> Tensor:
     """Return the matrix product of each pair in two batches.
 
@@ -87,14 +87,16 @@ def bmm_spec(a: TensorSpec, b: TensorSpec, mode: str) -> TensorSpec:
 
 
 @_bmm.kernel
-def bmm_kernel(gpu: DeviceInfo, a: Placed, b: Placed, mode: str) -> list[Dispatch]:
+def bmm_kernel(
+    gpu: DeviceInfo, a: StridedSpec, b: StridedSpec, mode: str
+) -> list[Dispatch]:
     found = few_rows(gpu, a, b, a.dtype) or large_product(gpu, a, b, mode)
     return found or any_product(gpu, a, b, a.dtype)
 
 
 @_bmm.candidates
 def bmm_candidates(
-    gpu: DeviceInfo, a: Placed, b: Placed, mode: str
+    gpu: DeviceInfo, a: StridedSpec, b: StridedSpec, mode: str
 ) -> dict[str, Callable[[], list[Dispatch] | None]]:
     ways: dict[str, Callable[[], list[Dispatch] | None]] = {
         "few rows": lambda: few_rows(gpu, a, b, a.dtype),
@@ -113,8 +115,8 @@ def bmm_candidates(
 
 def any_product(
     gpu: DeviceInfo,
-    a: Placed,
-    b: Placed,
+    a: StridedSpec,
+    b: StridedSpec,
     dtype: DType,
     cut: tuple[int, ...] | None = None,
 ) -> list[Dispatch]:
@@ -136,7 +138,7 @@ def any_product(
             b,
             range(first, min(batch, first + MAX_GROUPS)),
             range(chunk * most, min(k, (chunk + 1) * most)),
-            At(target, size * plane * (chunk * batch + first)),
+            BufferOffset(target, size * plane * (chunk * batch + first)),
             cut,
             sums=chunks > 1 or dtype is not a.dtype,
         )
@@ -151,11 +153,11 @@ def any_product(
 
 def _bmm_part(
     gpu: DeviceInfo,
-    a: Placed,
-    b: Placed,
+    a: StridedSpec,
+    b: StridedSpec,
     batch: range,
     depth: range,
-    out: At,
+    out: BufferOffset,
     cut: tuple[int, ...] | None,
     *,
     sums: bool,
@@ -169,8 +171,8 @@ def _bmm_part(
     b_batch, b_row, b_column = b.layout.strides
     size = a.dtype.itemsize
     push: dict[str, Argument] = {
-        "a": At("a", size * (a_batch * batch.start + a_column * depth.start)),
-        "b": At("b", size * (b_batch * batch.start + b_row * depth.start)),
+        "a": BufferOffset("a", size * (a_batch * batch.start + a_column * depth.start)),
+        "b": BufferOffset("b", size * (b_batch * batch.start + b_row * depth.start)),
         "out_": out,
     }
     push |= {"m": m, "n": n, "k": len(depth), "a_row": a_row, "a_column": a_column}
@@ -206,7 +208,7 @@ def bmm_reference(a: np.ndarray, b: np.ndarray, mode: str) -> np.ndarray:
     return np.matmul(a, b)
 
 
-@lowered
+@autocast_low_precision
 def matmul(a: Tensor, b: Tensor) -> Tensor:
     """Return the matrix product over the last two dimensions.
 

@@ -14,7 +14,7 @@ from ...base.dtype import ANY, promote
 from ...base.errors import DTypeError, ShapeError
 from ...base.shape import Layout, TensorSpec, collapse, normalize_dim
 from ...dispatch.primitive import primitive
-from ...ir.kernel_call import Dispatch, Placed, linear_grid
+from ...ir.kernel_call import Dispatch, StridedSpec, linear_grid
 from ...kernels.gemm.pack import VECTOR_SIZE
 from ..elementwise.cast import cast
 from ..elementwise.unary import copy
@@ -66,7 +66,7 @@ def _join_spec(
 
 @_join.kernel
 def _join_kernel(
-    gpu: DeviceInfo, part0: Placed, part1: Placed, part2: Spec, part3: Spec,
+    gpu: DeviceInfo, part0: StridedSpec, part1: StridedSpec, part2: Spec, part3: Spec,
     part4: Spec, part5: Spec, part6: Spec, part7: Spec, dim: int,
 ) -> Dispatch:  # fmt: skip
     parts = _parts(part0, part1, part2, part3, part4, part5, part6, part7)
@@ -144,10 +144,10 @@ def _interleave_spec(
 @_interleave.kernel
 def _interleave_kernel(
     gpu: DeviceInfo,
-    part0: Placed,
-    part1: Placed,
-    part2: Placed | None,
-    part3: Placed | None,
+    part0: StridedSpec,
+    part1: StridedSpec,
+    part2: StridedSpec | None,
+    part3: StridedSpec | None,
     dim: int,
 ) -> Dispatch:
     parts = [part for part in (part0, part1, part2, part3) if part is not None]
@@ -179,7 +179,7 @@ def _interleave_kernel(
 
 
 def _in_vectors(
-    parts: Sequence[Placed], around: Sequence[tuple[int, int]], width: int
+    parts: Sequence[StridedSpec], around: Sequence[tuple[int, int]], width: int
 ) -> bool:
     """Return whether parts lie in whole vectors of so many elements."""
     *outer, (size, stride) = around

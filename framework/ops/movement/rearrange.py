@@ -13,7 +13,7 @@ from ...base.shape import Shape, TensorSpec, normalize_dim, normalize_dims
 from ...base.validation import as_int, as_int_or_ints, as_ints, as_shape, check_numel
 from ...dispatch.elementwise import number
 from ...dispatch.primitive import primitive
-from ...ir.kernel_call import Dispatch, Placed, linear_grid
+from ...ir.kernel_call import Dispatch, StridedSpec, linear_grid
 from ..elementwise.binary import add
 from ..elementwise.unary import lazy_copy, unshared
 from ..indexing.segment_sum import REMAP_DIMS
@@ -75,7 +75,7 @@ def _merged(shape: Shape, maps: Maps) -> list[tuple[int, Mapped]]:
 
 @_remap.kernel
 def _remap_kernel(
-    gpu: DeviceInfo, x: Placed, maps: Maps, mode: str, fill: float
+    gpu: DeviceInfo, x: StridedSpec, maps: Maps, mode: str, fill: float
 ) -> Dispatch:
     out = TensorSpec(tuple(each.size for each in maps), x.dtype)
     dims = _merged(x.shape, maps)

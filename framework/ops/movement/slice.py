@@ -22,7 +22,7 @@ from ...base.shape import (
 from ...base.validation import as_int, as_int_or_ints
 from ...dispatch.primitive import movement, primitive
 from ...eager.base_tensor import strided
-from ...ir.kernel_call import Dispatch, Placed, linear_grid
+from ...ir.kernel_call import Dispatch, StridedSpec, linear_grid
 from ..source import fill_like
 from ..view import reshape
 
@@ -138,7 +138,7 @@ def _nested(layout: Layout) -> list[tuple[int, int, int]]:
 
 @place.kernel
 def place_kernel(
-    gpu: DeviceInfo, base: Placed, source: Placed, layout: Layout
+    gpu: DeviceInfo, base: StridedSpec, source: StridedSpec, layout: Layout
 ) -> Dispatch:
     dims = _nested(layout)
     dims += [(1, 1, 0)] * (PLACE_DIMS - len(dims))

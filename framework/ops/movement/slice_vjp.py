@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ...autograd.partial_grad import Part, Parts
+from ...autograd.partial_grad import GradSlice, PartialGrad
 from ...base.shape import Layout, Shape, TensorSpec
 from ..source import fill_like
 from .concat import cat
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 @_slice.vjp
 def _slice_vjp(
     grad: Tensor, x_spec: TensorSpec, starts: Shape, steps: Shape
-) -> Tensor | Parts:
+) -> Tensor | PartialGrad:
     if all(step == 1 for step in steps):
-        return Parts(x_spec, [Part(grad, starts)], _put)
+        return PartialGrad(x_spec, [GradSlice(grad, starts)], _concatenate)
     return _placed(x_spec, grad, starts, steps)
 
 
@@ -35,7 +35,7 @@ def _placed(spec: TensorSpec, grad: Tensor, starts: Shape, steps: Shape) -> Tens
     return place(zeros, grad, chosen)
 
 
-def _put(spec: TensorSpec, parts: Sequence[Part]) -> Tensor:
+def _concatenate(spec: TensorSpec, parts: Sequence[GradSlice]) -> Tensor:
     """Return the sum of parts: joined, where they are side by side and leave no gap."""
     for dim in range(len(spec.shape)):
         ordered = sorted(parts, key=lambda part: part.starts[dim])
@@ -48,7 +48,7 @@ def _put(spec: TensorSpec, parts: Sequence[Part]) -> Tensor:
     return total
 
 
-def _tiles(shape: Shape, parts: Sequence[Part], dim: int) -> bool:
+def _tiles(shape: Shape, parts: Sequence[GradSlice], dim: int) -> bool:
     """Return whether parts, in order, follow one another along a dimension."""
     end = 0
     for part in parts:

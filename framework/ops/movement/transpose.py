@@ -10,7 +10,7 @@ from ...base.device import GpuDevice
 from ...base.dtype import ANY
 from ...base.shape import Layout, TensorSpec, ceil_div, collapse
 from ...dispatch.primitive import primitive
-from ...ir.kernel_call import MAX_GROUPS, Argument, Dispatch, Placed, fold_grid
+from ...ir.kernel_call import MAX_GROUPS, Argument, Dispatch, StridedSpec, fold_grid
 from ...kernels.reduce import MOST_ELEMENTS, WORKGROUP
 from ...kernels.shader_types import storage_defines
 from ..elementwise.unary import copy
@@ -85,7 +85,7 @@ def _transposed_copy_spec(x: TensorSpec) -> TensorSpec:
 
 
 @_transposed_copy.kernel
-def _transposed_copy_kernel(gpu: DeviceInfo, x: Placed) -> Dispatch:
+def _transposed_copy_kernel(gpu: DeviceInfo, x: StridedSpec) -> Dispatch:
     planes = planes_of(x.layout)
     assert planes is not None, f"transposed_copy: {x.layout} has no planes"
     push: dict[str, Argument] = {"x": "x", "out_": "out"}

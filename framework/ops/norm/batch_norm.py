@@ -10,9 +10,9 @@ from ...autograd.engine import is_grad_enabled
 from ...base.dtype import FLOAT, float32, float64
 from ...base.errors import ShapeError
 from ...base.shape import TensorSpec, ceil_div
-from ...dispatch.autocast_policy import in_float32
+from ...dispatch.autocast_policy import autocast_float32
 from ...dispatch.primitive import composite, primitive
-from ...ir.kernel_call import Dispatch, Placed, check_rounds, divisor, fold_grid
+from ...ir.kernel_call import Dispatch, StridedSpec, check_rounds, divisor, fold_grid
 from ...kernels.shader_types import check_float, statistic_dtype, storage_defines
 from ..elementwise.compare import clamp_min
 from ..elementwise.unary import rsqrt, square
@@ -55,13 +55,13 @@ def batch_norm_moments_spec(x: TensorSpec) -> tuple[TensorSpec, TensorSpec]:
 
 
 @batch_norm_moments.kernel
-def batch_norm_moments_kernel(gpu: DeviceInfo, x: Placed) -> Dispatch:
+def batch_norm_moments_kernel(gpu: DeviceInfo, x: StridedSpec) -> Dispatch:
     push: dict[str, int | str] = {"x": "x", "mean": "mean", "variance": "variance"}
     return _per_channel(gpu, "norm/batch_norm_stats", x, push)
 
 
 def _per_channel(
-    gpu: DeviceInfo, kernel: str, x: Placed, push: dict[str, int | str]
+    gpu: DeviceInfo, kernel: str, x: StridedSpec, push: dict[str, int | str]
 ) -> Dispatch:
     """Return a dispatch with one workgroup per channel."""
     batch, channels, inner = x.shape
@@ -107,7 +107,11 @@ def batch_norm_sums_spec(
 
 @batch_norm_sums.kernel
 def batch_norm_sums_kernel(
-    gpu: DeviceInfo, grad_out: Placed, x: Placed, mean: Placed, inverse_std: Placed
+    gpu: DeviceInfo,
+    grad_out: StridedSpec,
+    x: StridedSpec,
+    mean: StridedSpec,
+    inverse_std: StridedSpec,
 ) -> Dispatch:
     push: dict[str, int | str] = {"grad": "grad_out"}
     names = ("x", "mean", "inverse_std", "sum_grad", "sum_grad_normalized")
@@ -264,7 +268,7 @@ def _inner(shape: tuple[int, ...]) -> int:
     return size
 
 
-@in_float32
+@autocast_float32
 def normalize(
     x: Tensor, p: float = 2.0, dim: int | tuple[int, ...] = 1, eps: float = 1e-12
 ) -> Tensor:

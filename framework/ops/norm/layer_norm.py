@@ -14,9 +14,9 @@ from ...base.dtype import FLOAT, float32, float64
 from ...base.errors import ShapeError
 from ...base.shape import TensorSpec
 from ...base.validation import as_int_or_ints
-from ...dispatch.autocast_policy import in_float32
+from ...dispatch.autocast_policy import autocast_float32
 from ...dispatch.primitive import composite, primitive
-from ...ir.kernel_call import Argument, Dispatch, Placed
+from ...ir.kernel_call import Argument, Dispatch, StridedSpec
 from ...kernels.reduce import group_tiles, need_countable
 from ...kernels.rowwise import (
     SMALLEST_WORKGROUP,
@@ -85,9 +85,9 @@ def _row_norm_spec(
 @_row_norm.kernel
 def _row_norm_kernel(
     gpu: DeviceInfo,
-    x: Placed,
-    weight: Placed | None,
-    bias: Placed | None,
+    x: StridedSpec,
+    weight: StridedSpec | None,
+    bias: StridedSpec | None,
     eps: float,
     centred: bool,
 ) -> Dispatch:
@@ -108,9 +108,9 @@ def _least_workgroup(x: TensorSpec) -> int:
 @_row_norm.candidates
 def _row_norm_candidates(
     gpu: DeviceInfo,
-    x: Placed,
-    weight: Placed | None,
-    bias: Placed | None,
+    x: StridedSpec,
+    weight: StridedSpec | None,
+    bias: StridedSpec | None,
     eps: float,
     centred: bool,
 ) -> dict[str, Callable[[], Dispatch]]:
@@ -128,9 +128,9 @@ def _row_norm_candidates(
 
 def _row_norm_dispatch(
     gpu: DeviceInfo,
-    x: Placed,
-    weight: Placed | None,
-    bias: Placed | None,
+    x: StridedSpec,
+    weight: StridedSpec | None,
+    bias: StridedSpec | None,
     eps: float,
     centred: bool,
     tile: RowTile | None,
@@ -265,7 +265,7 @@ def _over_last(
     return as_dtype_of(reshape(out, x.shape), x.dtype)
 
 
-@in_float32
+@autocast_float32
 def layer_norm(
     x: Tensor,
     normalized_shape: int | Sequence[int],
@@ -303,7 +303,7 @@ def layer_norm(
     return _over_last("layer_norm", x, normalized_shape, weight, bias, eps, True)
 
 
-@in_float32
+@autocast_float32
 def rms_norm(
     x: Tensor,
     normalized_shape: int | Sequence[int],

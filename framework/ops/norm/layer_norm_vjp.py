@@ -14,8 +14,8 @@ from ...dispatch.primitive import primitive
 from ...ir.kernel_call import (
     Argument,
     Dispatch,
-    Placed,
     Scratch,
+    StridedSpec,
     check_rounds,
     fold_grid,
     linear_grid,
@@ -61,7 +61,7 @@ MOST_CHUNK = 4096
 def per_row(
     gpu: DeviceInfo,
     kernel: str,
-    x: Placed,
+    x: StridedSpec,
     push: dict[str, Argument],
     constants: dict[str, int],
     groups: tuple[int, int, int] | None = None,
@@ -115,11 +115,11 @@ def row_norm_grad_spec(x: TensorSpec, **_: object) -> TensorSpec:
 @row_norm_grad.kernel
 def row_norm_grad_kernel(
     gpu: DeviceInfo,
-    incoming: Placed,
-    x: Placed,
-    weight: Placed | None,
-    mean: Placed,
-    inverse_std: Placed,
+    incoming: StridedSpec,
+    x: StridedSpec,
+    weight: StridedSpec | None,
+    mean: StridedSpec,
+    inverse_std: StridedSpec,
     centred: bool,
 ) -> Dispatch:
     push: dict[str, Argument] = {"grad": "incoming", "x": "x", "out_": "out"}
@@ -168,10 +168,10 @@ def row_norm_columns_spec(x: TensorSpec, **_: object) -> tuple[TensorSpec, Tenso
 @row_norm_columns.kernel
 def row_norm_columns_kernel(
     gpu: DeviceInfo,
-    incoming: Placed,
-    x: Placed,
-    mean: Placed,
-    inverse_std: Placed,
+    incoming: StridedSpec,
+    x: StridedSpec,
+    mean: StridedSpec,
+    inverse_std: StridedSpec,
     centred: bool,
 ) -> list[Dispatch]:
     rows, count = x.shape
@@ -253,11 +253,11 @@ def row_norm_grads_spec(
 @row_norm_grads.kernel
 def row_norm_grads_kernel(
     gpu: DeviceInfo,
-    incoming: Placed,
-    x: Placed,
-    weight: Placed | None,
-    mean: Placed,
-    inverse_std: Placed,
+    incoming: StridedSpec,
+    x: StridedSpec,
+    weight: StridedSpec | None,
+    mean: StridedSpec,
+    inverse_std: StridedSpec,
     centred: bool,
 ) -> list[Dispatch]:
     given = gpu, incoming, x, weight, mean, inverse_std, centred
@@ -271,11 +271,11 @@ def row_norm_grads_kernel(
 @row_norm_grads.candidates
 def row_norm_grads_candidates(
     gpu: DeviceInfo,
-    incoming: Placed,
-    x: Placed,
-    weight: Placed | None,
-    mean: Placed,
-    inverse_std: Placed,
+    incoming: StridedSpec,
+    x: StridedSpec,
+    weight: StridedSpec | None,
+    mean: StridedSpec,
+    inverse_std: StridedSpec,
     centred: bool,
 ) -> dict[str, Callable[[], list[Dispatch]]]:
     given = gpu, incoming, x, weight, mean, inverse_std, centred
@@ -296,11 +296,11 @@ def _sums_columns(tile: RowTile) -> bool:
 
 def _grads_apart(
     gpu: DeviceInfo,
-    incoming: Placed,
-    x: Placed,
-    weight: Placed | None,
-    mean: Placed,
-    inverse_std: Placed,
+    incoming: StridedSpec,
+    x: StridedSpec,
+    weight: StridedSpec | None,
+    mean: StridedSpec,
+    inverse_std: StridedSpec,
     centred: bool,
 ) -> list[Dispatch]:
     """Return the dispatches that read everything twice."""
@@ -312,11 +312,11 @@ def _grads_apart(
 
 def _grads_at_once(
     gpu: DeviceInfo,
-    incoming: Placed,
-    x: Placed,
-    weight: Placed | None,
-    mean: Placed,
-    inverse_std: Placed,
+    incoming: StridedSpec,
+    x: StridedSpec,
+    weight: StridedSpec | None,
+    mean: StridedSpec,
+    inverse_std: StridedSpec,
     centred: bool,
     tile: RowTile,
     most: int,

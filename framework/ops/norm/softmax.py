@@ -11,9 +11,9 @@ import numpy as np
 
 from ...base.dtype import FLOAT, SINGLE, DTypeLike, as_dtype
 from ...base.shape import TensorSpec, ceil_div, normalize_dim, normalize_dims
-from ...dispatch.autocast_policy import in_float32
+from ...dispatch.autocast_policy import autocast_float32
 from ...dispatch.primitive import composite, primitive
-from ...ir.kernel_call import Argument, Dispatch, Placed, check_rounds, fold_grid
+from ...ir.kernel_call import Argument, Dispatch, StridedSpec, check_rounds, fold_grid
 from ...kernels.reduce import (
     group_tile,
     group_tiles,
@@ -53,7 +53,7 @@ def _rows_dispatch(
     gpu: DeviceInfo,
     kernel: str,
     push: dict[str, Argument],
-    x: Placed,
+    x: StridedSpec,
     logarithm: bool,
     held: int,
 ) -> Dispatch:
@@ -74,7 +74,7 @@ def _rows_candidates(
     gpu: DeviceInfo,
     kernel: str,
     push: dict[str, Argument],
-    x: Placed,
+    x: StridedSpec,
     logarithm: bool,
     held: int,
 ) -> Ways:
@@ -94,7 +94,11 @@ def _rows_candidates(
 
 
 def _holding(
-    kernel: str, push: dict[str, Argument], x: Placed, logarithm: bool, tile: RowTile
+    kernel: str,
+    push: dict[str, Argument],
+    x: StridedSpec,
+    logarithm: bool,
+    tile: RowTile,
 ) -> Dispatch:
     """Return the dispatch of the kernel that holds whole rows."""
     need_countable(kernel, x)
@@ -112,7 +116,7 @@ def _walking(
     gpu: DeviceInfo,
     kernel: str,
     push: dict[str, Argument],
-    x: Placed,
+    x: StridedSpec,
     logarithm: bool,
     groups: tuple[int, int, int],
 ) -> Dispatch:
@@ -145,13 +149,13 @@ def _softmax_spec(x: TensorSpec, logarithm: bool) -> TensorSpec:
 
 
 @_softmax.kernel
-def _softmax_kernel(gpu: DeviceInfo, x: Placed, logarithm: bool) -> Dispatch:
+def _softmax_kernel(gpu: DeviceInfo, x: StridedSpec, logarithm: bool) -> Dispatch:
     push: dict[str, Argument] = {"x": "x", "out_": "out"}
     return _rows_dispatch(gpu, "norm/softmax", push, x, logarithm, 1)
 
 
 @_softmax.candidates
-def _softmax_candidates(gpu: DeviceInfo, x: Placed, logarithm: bool) -> Ways:
+def _softmax_candidates(gpu: DeviceInfo, x: StridedSpec, logarithm: bool) -> Ways:
     push: dict[str, Argument] = {"x": "x", "out_": "out"}
     return _rows_candidates(gpu, "norm/softmax", push, x, logarithm, 1)
 
@@ -203,7 +207,7 @@ def _softmax_grad_spec(
 
 @_softmax_grad.kernel
 def _softmax_grad_kernel(
-    gpu: DeviceInfo, incoming: Placed, y: Placed, logarithm: bool
+    gpu: DeviceInfo, incoming: StridedSpec, y: StridedSpec, logarithm: bool
 ) -> Dispatch:
     push: dict[str, Argument] = {"grad": "incoming", "y": "y", "out_": "out"}
     return _rows_dispatch(gpu, "norm/softmax_vjp", push, y, logarithm, 2)
@@ -211,7 +215,7 @@ def _softmax_grad_kernel(
 
 @_softmax_grad.candidates
 def _softmax_grad_candidates(
-    gpu: DeviceInfo, incoming: Placed, y: Placed, logarithm: bool
+    gpu: DeviceInfo, incoming: StridedSpec, y: StridedSpec, logarithm: bool
 ) -> Ways:
     push: dict[str, Argument] = {"grad": "incoming", "y": "y", "out_": "out"}
     return _rows_candidates(gpu, "norm/softmax_vjp", push, y, logarithm, 2)
@@ -257,7 +261,7 @@ def _along(
     return as_dtype_of(out, source.dtype)
 
 
-@in_float32
+@autocast_float32
 def softmax(x: Tensor, dim: int = -1, *, dtype: DTypeLike | None = None) -> Tensor:
     """Return exponentials normalised to sum to one along one dimension.
 
@@ -292,7 +296,7 @@ def softmax(x: Tensor, dim: int = -1, *, dtype: DTypeLike | None = None) -> Tens
     return _along("softmax", x, dim, dtype, logarithm=False)
 
 
-@in_float32
+@autocast_float32
 def log_softmax(x: Tensor, dim: int = -1, *, dtype: DTypeLike | None = None) -> Tensor:
     """Return the logarithm of `softmax`, which stays finite where that is nearly 0."""
     return _along("log_softmax", x, dim, dtype, logarithm=True)
@@ -316,7 +320,7 @@ def _logsumexp_spec(x: TensorSpec, dims: tuple[int, ...]) -> TensorSpec:
 
 @_logsumexp.kernel
 def _logsumexp_kernel(
-    gpu: DeviceInfo, x: Placed, dims: tuple[int, ...]
+    gpu: DeviceInfo, x: StridedSpec, dims: tuple[int, ...]
 ) -> list[Dispatch]:
     chosen = stateful("reduce/logsumexp", x.dtype, 2, {"out_": "out"}, {})
     return reduce_dispatches(gpu, chosen, x, dims)
@@ -334,7 +338,7 @@ def _logsumexp_reference(x: np.ndarray, dims: tuple[int, ...]) -> np.ndarray:
     return np.log(np.exp(x - shift).sum(dims, keepdims=True)) + shift
 
 
-@in_float32
+@autocast_float32
 def logsumexp(x: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
     """Return the logarithm of the sum of exponentials over dimensions.
 

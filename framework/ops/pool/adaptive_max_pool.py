@@ -12,7 +12,7 @@ import numpy as np
 from ...base.dtype import FLOAT, int32
 from ...base.shape import Shape, TensorSpec, ceil_div
 from ...dispatch.primitive import primitive
-from ...ir.kernel_call import Dispatch, Placed, check_rounds, linear_grid
+from ...ir.kernel_call import Dispatch, StridedSpec, check_rounds, linear_grid
 from ...kernels.conv.window import Pair
 from ...kernels.reduce import WORKGROUP
 from ...kernels.shader_types import storage_defines
@@ -41,7 +41,9 @@ def _adaptive_max_pool2d_spec(
 
 
 @_adaptive_max_pool2d.kernel
-def _adaptive_max_pool2d_kernel(gpu: DeviceInfo, x: Placed, size: Pair) -> Dispatch:
+def _adaptive_max_pool2d_kernel(
+    gpu: DeviceInfo, x: StridedSpec, size: Pair
+) -> Dispatch:
     rounds = [ceil_div(old, new) + 1 for old, new in zip(x.shape[2:], size)]
     check_rounds(gpu, "adaptive_max_pool2d", rounds[0] * rounds[1])
     return _dispatch(
@@ -54,7 +56,7 @@ def _adaptive_max_pool2d_kernel(gpu: DeviceInfo, x: Placed, size: Pair) -> Dispa
 
 
 def _dispatch(
-    kernel: str, x: Placed, memory: dict[str, str], sizes: Shape, count: int
+    kernel: str, x: StridedSpec, memory: dict[str, str], sizes: Shape, count: int
 ) -> Dispatch:
     push: dict[str, int | str] = {**memory, "planes": sizes[0] * sizes[1]}
     names = ("in_height", "in_width", "out_height", "out_width")
@@ -115,7 +117,7 @@ def _adaptive_max_pool2d_input_vjp_spec(
 
 @_adaptive_max_pool2d_input_vjp.kernel
 def _adaptive_max_pool2d_input_vjp_kernel(
-    gpu: DeviceInfo, grad_out: Placed, indices: Placed, size: Pair
+    gpu: DeviceInfo, grad_out: StridedSpec, indices: StridedSpec, size: Pair
 ) -> Dispatch:
     batch, channels, *out = grad_out.shape
     rounds = [ceil_div(new, old) + 1 for old, new in zip(size, out)]

@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING
 from ...base.errors import ShapeError
 from ...base.shape import Shape
 from ...base.validation import as_int
-from ..images import as_given, check_images, images, output_size, pooling_window
+from ..images import (
+    autocast_passthrough,
+    check_images,
+    images,
+    output_size,
+    pooling_window,
+)
 from ..reduce.sum import mean
 from ..view import reshape
 from .filter_weights import Averages, Shares
@@ -118,7 +124,7 @@ def _averages(
         )
         for k in range(2 - dims, 2)
     }
-    return as_given(resampled(name, pixels, rules), x, dims)
+    return autocast_passthrough(resampled(name, pixels, rules), x, dims)
 
 
 def adaptive_avg_pool1d(x: Tensor, output_size: int | Shape) -> Tensor:
@@ -175,7 +181,7 @@ def _shares(
     if min(height, width) > 0 and height % out_h == 0 and width % out_w == 0:
         # Parts of the same size are rows of a larger shape.
         parts = (batch, channels, out_h, height // out_h, out_w, width // out_w)
-        return as_given(mean(reshape(pixels, parts), (3, 5)), x, dims)
+        return autocast_passthrough(mean(reshape(pixels, parts), (3, 5)), x, dims)
     rules = {2: Shares(height, out_h), 3: Shares(width, out_w)}
     kept = {dim: rule for dim, rule in rules.items() if dims == 2 or dim == 3}
-    return as_given(resampled(name, pixels, kept), x, dims)
+    return autocast_passthrough(resampled(name, pixels, kept), x, dims)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ...base.errors import ShapeError
 from ...base.shape import Shape
 from ...base.validation import as_int_or_ints, as_number
-from ...dispatch.autocast_policy import in_float32
+from ...dispatch.autocast_policy import autocast_float32
 from .filter_weights import Cubic, Linear, Nearest, Rule, Shares, Smoothed
 from .resample import resampled
 
@@ -27,7 +27,7 @@ _MODES = {
 }
 
 
-@in_float32
+@autocast_float32
 def interpolate(
     x: Tensor,
     size: int | Shape | None = None,

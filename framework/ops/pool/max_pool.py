@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING
 from ...base.errors import ShapeError
 from ...base.shape import Shape
 from ...kernels.conv.window import Window
-from ..images import as_given, check_images, images, output_size, pooling_window
+from ..images import (
+    autocast_passthrough,
+    check_images,
+    images,
+    output_size,
+    pooling_window,
+)
 from .adaptive_max_pool import MOST_ELEMENTS, _adaptive_max_pool2d
 from .max_pool2d import _max_pool2d
 
@@ -39,7 +45,7 @@ def max_pool1d(
     window = pooling_window(
         "max_pool1d", x, kernel_size, stride, padding, dilation, ceil_mode, 1
     )
-    return as_given(_max_pool2d(images(x, 1), window)[0], x, 1)
+    return autocast_passthrough(_max_pool2d(images(x, 1), window)[0], x, 1)
 
 
 def max_pool2d(
@@ -105,7 +111,7 @@ def max_pool2d_with_indices(
         "max_pool2d", x, kernel_size, stride, padding, dilation, ceil_mode, 2
     )
     out, indices = _max_pool2d(images(x, 2), window)
-    return as_given(out, x, 2), as_given(indices, x, 2)
+    return autocast_passthrough(out, x, 2), autocast_passthrough(indices, x, 2)
 
 
 def adaptive_max_pool1d(x: Tensor, output_size: int | Shape) -> Tensor:
@@ -169,5 +175,7 @@ def _parts(
         # Parts of the same size are windows side by side.
         part = (height // out_h, width // out_w)
         window = Window(part, part, (0, 0), (1, 1))
-        return as_given(_max_pool2d(pixels, window)[0], x, dims)
-    return as_given(_adaptive_max_pool2d(pixels, (out_h, out_w))[0], x, dims)
+        return autocast_passthrough(_max_pool2d(pixels, window)[0], x, dims)
+    return autocast_passthrough(
+        _adaptive_max_pool2d(pixels, (out_h, out_w))[0], x, dims
+    )

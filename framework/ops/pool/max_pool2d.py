@@ -10,7 +10,7 @@ import numpy as np
 from ...base.dtype import FLOAT, int32
 from ...base.shape import Shape, TensorSpec
 from ...dispatch.primitive import primitive
-from ...ir.kernel_call import Dispatch, Placed, linear_grid
+from ...ir.kernel_call import Dispatch, StridedSpec, linear_grid
 from ...kernels.conv.window import Pair, Window
 from ...kernels.reduce import WORKGROUP
 from ...kernels.shader_types import storage_defines
@@ -35,7 +35,7 @@ def _max_pool2d_spec(x: TensorSpec, window: Window) -> tuple[TensorSpec, TensorS
 
 
 @_max_pool2d.kernel
-def _max_pool2d_kernel(gpu: DeviceInfo, x: Placed, window: Window) -> Dispatch:
+def _max_pool2d_kernel(gpu: DeviceInfo, x: StridedSpec, window: Window) -> Dispatch:
     out = window.output(*x.shape[2:])
     push: dict[str, int | str] = {
         "x": "x",
@@ -102,7 +102,11 @@ def _max_pool2d_input_vjp_spec(
 
 @_max_pool2d_input_vjp.kernel
 def _max_pool2d_input_vjp_kernel(
-    gpu: DeviceInfo, grad_out: Placed, indices: Placed, size: Pair, window: Window
+    gpu: DeviceInfo,
+    grad_out: StridedSpec,
+    indices: StridedSpec,
+    size: Pair,
+    window: Window,
 ) -> Dispatch:
     planes, (height, width) = grad_out.shape[:2], grad_out.shape[2:]
     push: dict[str, int | str] = {

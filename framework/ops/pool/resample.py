@@ -12,7 +12,7 @@ from ...base.dtype import FLOAT, float32, float64
 from ...base.errors import ShapeError
 from ...base.shape import TensorSpec
 from ...dispatch.primitive import primitive
-from ...ir.kernel_call import Dispatch, Placed, check_rounds, divisor, linear_grid
+from ...ir.kernel_call import Dispatch, StridedSpec, check_rounds, divisor, linear_grid
 from ...kernels.reduce import WORKGROUP
 from ...kernels.shader_types import check_float, statistic_dtype, storage_defines
 from ..view import reshape
@@ -44,7 +44,7 @@ def _resample_spec(
 
 @_resample.kernel
 def _resample_kernel(
-    gpu: DeviceInfo, x: Placed, table: Placed, rule: Rule, back: bool
+    gpu: DeviceInfo, x: StridedSpec, table: StridedSpec, rule: Rule, back: bool
 ) -> Dispatch:
     outer, size, inner = x.shape
     out_size, width = table.shape

@@ -15,7 +15,7 @@ from ...base.errors import ShapeError
 from ...base.shape import TensorSpec, normalize_dim, normalize_dims
 from ...dispatch.primitive import primitive
 from ...eager.base_tensor import TensorCore
-from ...ir.kernel_call import Argument, Dispatch, Placed
+from ...ir.kernel_call import Argument, Dispatch, StridedSpec
 from ...kernels.reduce import kept_shape, reduce_dispatches, stateful, sum_like
 from ...kernels.reduce_variants import reduce_candidates
 from ..elementwise.cast import cast
@@ -61,25 +61,29 @@ def _extreme_spec(x: TensorSpec, dims: tuple[int, ...]) -> TensorSpec:
 
 
 @_amax.kernel
-def _amax_kernel(gpu: DeviceInfo, x: Placed, dims: tuple[int, ...]) -> list[Dispatch]:
+def _amax_kernel(
+    gpu: DeviceInfo, x: StridedSpec, dims: tuple[int, ...]
+) -> list[Dispatch]:
     return reduce_dispatches(gpu, sum_like("MAX", x.dtype, x.dtype), x, dims)
 
 
 @_amin.kernel
-def _amin_kernel(gpu: DeviceInfo, x: Placed, dims: tuple[int, ...]) -> list[Dispatch]:
+def _amin_kernel(
+    gpu: DeviceInfo, x: StridedSpec, dims: tuple[int, ...]
+) -> list[Dispatch]:
     return reduce_dispatches(gpu, sum_like("MIN", x.dtype, x.dtype), x, dims)
 
 
 @_amax.candidates
 def _amax_candidates(
-    gpu: DeviceInfo, x: Placed, dims: tuple[int, ...]
+    gpu: DeviceInfo, x: StridedSpec, dims: tuple[int, ...]
 ) -> dict[str, Callable[[], list[Dispatch]]]:
     return reduce_candidates(gpu, sum_like("MAX", x.dtype, x.dtype), x, dims)
 
 
 @_amin.candidates
 def _amin_candidates(
-    gpu: DeviceInfo, x: Placed, dims: tuple[int, ...]
+    gpu: DeviceInfo, x: StridedSpec, dims: tuple[int, ...]
 ) -> dict[str, Callable[[], list[Dispatch]]]:
     return reduce_candidates(gpu, sum_like("MIN", x.dtype, x.dtype), x, dims)
 
@@ -170,7 +174,7 @@ def _holds(
 
 def _positions(
     gpu: DeviceInfo,
-    x: Placed,
+    x: StridedSpec,
     dims: tuple[int, ...],
     greatest: bool,
     results: dict[str, Argument],
@@ -208,12 +212,16 @@ def _position_spec(x: TensorSpec, dims: tuple[int, ...]) -> TensorSpec:
 
 
 @_argmax.kernel
-def _argmax_kernel(gpu: DeviceInfo, x: Placed, dims: tuple[int, ...]) -> list[Dispatch]:
+def _argmax_kernel(
+    gpu: DeviceInfo, x: StridedSpec, dims: tuple[int, ...]
+) -> list[Dispatch]:
     return _positions(gpu, x, dims, True, {"indices": "out"})
 
 
 @_argmin.kernel
-def _argmin_kernel(gpu: DeviceInfo, x: Placed, dims: tuple[int, ...]) -> list[Dispatch]:
+def _argmin_kernel(
+    gpu: DeviceInfo, x: StridedSpec, dims: tuple[int, ...]
+) -> list[Dispatch]:
     return _positions(gpu, x, dims, False, {"indices": "out"})
 
 
@@ -288,12 +296,16 @@ _BOTH: dict[str, Argument] = {"values": "values", "indices": "indices"}
 
 
 @_max.kernel
-def _max_kernel(gpu: DeviceInfo, x: Placed, dims: tuple[int, ...]) -> list[Dispatch]:
+def _max_kernel(
+    gpu: DeviceInfo, x: StridedSpec, dims: tuple[int, ...]
+) -> list[Dispatch]:
     return _positions(gpu, x, dims, True, _BOTH)
 
 
 @_min.kernel
-def _min_kernel(gpu: DeviceInfo, x: Placed, dims: tuple[int, ...]) -> list[Dispatch]:
+def _min_kernel(
+    gpu: DeviceInfo, x: StridedSpec, dims: tuple[int, ...]
+) -> list[Dispatch]:
     return _positions(gpu, x, dims, False, _BOTH)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from ...base.dtype import FLOAT
 from ...base.shape import TensorSpec, ceil_div
 from ...dispatch.primitive import Primitive, primitive
-from ...ir.kernel_call import Dispatch, Placed, fold_grid
+from ...ir.kernel_call import Dispatch, StridedSpec, fold_grid
 from ...kernels.shader_types import check_same_dtype, statistic_dtype, storage_defines
 from ..movement.concat import cat
 
@@ -60,7 +60,7 @@ def _square_sums_spec(**tensors: TensorSpec | None) -> TensorSpec:
 
 
 @_op.kernel
-def _square_sums_kernel(gpu: DeviceInfo, **tensors: Placed | None) -> Dispatch:
+def _square_sums_kernel(gpu: DeviceInfo, **tensors: StridedSpec | None) -> Dispatch:
     given = {name: each for name, each in tensors.items() if each is not None}
     counts = [each.numel for each in given.values()]
     ends = list(itertools.accumulate(ceil_div(count, CHUNK) for count in counts))

@@ -10,14 +10,14 @@ from ...base.dtype import NUMERIC, DType, DTypeLike, as_dtype, bool_, int32
 from ...base.errors import ShapeError
 from ...base.shape import TensorSpec, ceil_div, normalize_dim
 from ...base.validation import as_int
-from ...dispatch.autocast_policy import in_float32
+from ...dispatch.autocast_policy import autocast_float32
 from ...dispatch.primitive import primitive
 from ...ir.kernel_call import (
     SOFTWARE_ROUNDS,
     Argument,
     Dispatch,
-    Placed,
     Scratch,
+    StridedSpec,
     linear_grid,
 )
 from ...kernels.reduce import SOFTWARE_WORKGROUP, WORKGROUP, need_countable
@@ -49,7 +49,7 @@ class _Scan(NamedTuple):
     Attributes
     ----------
     gpu : DeviceInfo
-    x : Placed
+    x : StridedSpec
         (outer, count, inner).
     size : int
         Elements of a chunk.
@@ -58,7 +58,7 @@ class _Scan(NamedTuple):
     """
 
     gpu: DeviceInfo
-    x: Placed
+    x: StridedSpec
     size: int
     product: bool
     reverse: bool
@@ -96,7 +96,7 @@ class _Scan(NamedTuple):
 
 
 def _scan_dispatches(
-    gpu: DeviceInfo, x: Placed, product: bool, reverse: bool
+    gpu: DeviceInfo, x: StridedSpec, product: bool, reverse: bool
 ) -> list[Dispatch]:
     """Return the dispatches that scan (outer, count, inner) into "out".
 
@@ -145,7 +145,7 @@ def _cumsum_spec(x: TensorSpec, reverse: bool) -> TensorSpec:
 
 
 @_cumsum.kernel
-def _cumsum_kernel(gpu: DeviceInfo, x: Placed, reverse: bool) -> list[Dispatch]:
+def _cumsum_kernel(gpu: DeviceInfo, x: StridedSpec, reverse: bool) -> list[Dispatch]:
     return _scan_dispatches(gpu, x, product=False, reverse=reverse)
 
 
@@ -170,7 +170,7 @@ def _cumprod_spec(x: TensorSpec, reverse: bool) -> TensorSpec:
 
 
 @_cumprod.kernel
-def _cumprod_kernel(gpu: DeviceInfo, x: Placed, reverse: bool) -> list[Dispatch]:
+def _cumprod_kernel(gpu: DeviceInfo, x: StridedSpec, reverse: bool) -> list[Dispatch]:
     return _scan_dispatches(gpu, x, product=True, reverse=reverse)
 
 
@@ -214,7 +214,7 @@ def _prepared(
     return as_dtype_of(x, wanted if dtype is None else as_dtype(dtype)), at
 
 
-@in_float32
+@autocast_float32
 def cumsum(x: Tensor, dim: int, *, dtype: DTypeLike | None = None) -> Tensor:
     """Return the sums of all elements up to each, along a dimension.
 
@@ -238,7 +238,7 @@ def cumsum(x: Tensor, dim: int, *, dtype: DTypeLike | None = None) -> Tensor:
     return as_dtype_of(reshape(out, x.shape), source.dtype)
 
 
-@in_float32
+@autocast_float32
 def cumprod(x: Tensor, dim: int, *, dtype: DTypeLike | None = None) -> Tensor:
     """Return the products of all elements up to each, along a dimension.
 

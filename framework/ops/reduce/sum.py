@@ -16,9 +16,9 @@ import numpy as np
 from ...base.dtype import ANY, DType, DTypeLike, as_dtype, float32, int64
 from ...base.errors import DTypeError
 from ...base.shape import Shape, TensorSpec, normalize_dims
-from ...dispatch.autocast_policy import as_given, in_float32
+from ...dispatch.autocast_policy import autocast_float32, autocast_passthrough
 from ...dispatch.primitive import primitive
-from ...ir.kernel_call import Dispatch, Placed
+from ...ir.kernel_call import Dispatch, StridedSpec
 from ...kernels.reduce import dropped_shape, kept_shape, reduce_dispatches, sum_like
 from ...kernels.reduce_variants import reduce_candidates
 from ..elementwise.cast import cast
@@ -73,14 +73,14 @@ def _sum_spec(
 
 @_sum.kernel
 def _sum_kernel(
-    gpu: DeviceInfo, x: Placed, dims: tuple[int, ...], dtype: DType, scale: float
+    gpu: DeviceInfo, x: StridedSpec, dims: tuple[int, ...], dtype: DType, scale: float
 ) -> list[Dispatch]:
     return reduce_dispatches(gpu, sum_like("SUM", x.dtype, dtype, scale), x, dims)
 
 
 @_sum.candidates
 def _sum_candidates(
-    gpu: DeviceInfo, x: Placed, dims: tuple[int, ...], dtype: DType, scale: float
+    gpu: DeviceInfo, x: StridedSpec, dims: tuple[int, ...], dtype: DType, scale: float
 ) -> dict[str, Callable[[], list[Dispatch]]]:
     return reduce_candidates(gpu, sum_like("SUM", x.dtype, dtype, scale), x, dims)
 
@@ -117,7 +117,7 @@ def _mapped_sum_spec(
 
 @_mapped_sum.kernel
 def _mapped_sum_kernel(
-    gpu: DeviceInfo, x: Placed, dims: tuple[int, ...], dtype: DType, mapping: str
+    gpu: DeviceInfo, x: StridedSpec, dims: tuple[int, ...], dtype: DType, mapping: str
 ) -> list[Dispatch]:
     chosen = sum_like("SUM", x.dtype, dtype, mapping=mapping)
     return reduce_dispatches(gpu, chosen, x, dims)
@@ -125,7 +125,7 @@ def _mapped_sum_kernel(
 
 @_mapped_sum.candidates
 def _mapped_sum_candidates(
-    gpu: DeviceInfo, x: Placed, dims: tuple[int, ...], dtype: DType, mapping: str
+    gpu: DeviceInfo, x: StridedSpec, dims: tuple[int, ...], dtype: DType, mapping: str
 ) -> dict[str, Callable[[], list[Dispatch]]]:
     chosen = sum_like("SUM", x.dtype, dtype, mapping=mapping)
     return reduce_candidates(gpu, chosen, x, dims)
@@ -171,11 +171,11 @@ def result_dtype(x: Tensor, dtype: DTypeLike | None) -> DType:
 
 def accumulable(x: Tensor, dtype: DType) -> Tensor:
     """Return `x` as it is accumulated in `dtype`: the kernel widens integers itself."""
-    widened = dtype is int64 and not x.dtype.is_float and x.dtype.itemsize < 8
-    return x if widened else as_dtype_of(x, dtype)
+    autocast_promote = dtype is int64 and not x.dtype.is_float and x.dtype.itemsize < 8
+    return x if autocast_promote else as_dtype_of(x, dtype)
 
 
-@in_float32
+@autocast_float32
 def sum(
     x: Tensor,
     dim: Dims = None,
@@ -207,7 +207,7 @@ def sum(
     return total(accumulable(x, wanted), dims, keepdim, wanted)
 
 
-@as_given
+@autocast_passthrough
 def nansum(
     x: Tensor,
     dim: Dims = None,
@@ -251,7 +251,7 @@ def mean(
     return total(x, dims, keepdim, wanted, 1.0 / count)
 
 
-@as_given
+@autocast_passthrough
 def nanmean(
     x: Tensor,
     dim: Dims = None,
@@ -303,7 +303,7 @@ def _prod_spec(x: TensorSpec, dims: tuple[int, ...], dtype: DType) -> TensorSpec
 
 @_prod.kernel
 def _prod_kernel(
-    gpu: DeviceInfo, x: Placed, dims: tuple[int, ...], dtype: DType
+    gpu: DeviceInfo, x: StridedSpec, dims: tuple[int, ...], dtype: DType
 ) -> list[Dispatch]:
     return reduce_dispatches(gpu, sum_like("PROD", x.dtype, dtype), x, dims)
 
@@ -334,7 +334,7 @@ def _prod_reference(x: np.ndarray, dims: tuple[int, ...], dtype: DType) -> np.nd
     return np.prod(x, axis=dims, keepdims=True, dtype=dtype.arithmetic)
 
 
-@in_float32
+@autocast_float32
 def prod(
     x: Tensor,
     dim: Dims = None,

@@ -10,9 +10,9 @@ import numpy as np
 from ...base.dtype import FLOAT
 from ...base.errors import DTypeError, ShapeError
 from ...base.shape import TensorSpec, broadcast_shapes, normalize_dim, normalize_dims
-from ...dispatch.autocast_policy import in_float32
+from ...dispatch.autocast_policy import autocast_float32
 from ...dispatch.primitive import composite, primitive
-from ...ir.kernel_call import Argument, Dispatch, Placed
+from ...ir.kernel_call import Argument, Dispatch, StridedSpec
 from ...kernels.reduce import kept_shape, reduce_dispatches, stateful
 from ...kernels.shader_types import statistic_dtype
 from ..elementwise.compare import clamp_min, eq, where
@@ -49,7 +49,7 @@ def _var_spec(x: TensorSpec, dims: tuple[int, ...], divisor: float) -> TensorSpe
 
 @_var.kernel
 def _var_kernel(
-    gpu: DeviceInfo, x: Placed, dims: tuple[int, ...], divisor: float
+    gpu: DeviceInfo, x: StridedSpec, dims: tuple[int, ...], divisor: float
 ) -> list[Dispatch]:
     results: dict[str, Argument] = {"out_": "out", "scale": _inverse(divisor)}
     chosen = stateful("reduce/variance", x.dtype, 3, results, {})
@@ -168,7 +168,7 @@ def _norm_vjp(grad: Tensor, x: Tensor, out: Tensor, p: float) -> Tensor:
     return where(flat, 0.0, grad * scaled)
 
 
-@in_float32
+@autocast_float32
 def norm(
     x: Tensor, p: float | str = 2, dim: Dims = None, keepdim: bool = False
 ) -> Tensor:
@@ -207,7 +207,7 @@ def norm(
     return finish(_norm(x, order, dims), x.shape, dims, keepdim)
 
 
-@in_float32
+@autocast_float32
 def cosine_similarity(
     x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8
 ) -> Tensor:

@@ -11,7 +11,7 @@ from ...base.errors import DTypeError, ShapeError
 from ...base.shape import TensorSpec
 from ...base.validation import as_int
 from ...dispatch.primitive import primitive
-from ...ir.kernel_call import Argument, Dispatch, Placed
+from ...ir.kernel_call import Argument, Dispatch, StridedSpec
 from ...kernels.reduce import need_countable
 from ..elementwise.cast import cast
 from ..elementwise.compare import eq, logical_and, maximum, minimum, where
@@ -41,7 +41,7 @@ def _count_numbers_spec(numbers: TensorSpec, size: int) -> TensorSpec:
 
 @_count_numbers.kernel
 def _count_numbers_kernel(
-    gpu: DeviceInfo, numbers: Placed, size: int
+    gpu: DeviceInfo, numbers: StridedSpec, size: int
 ) -> list[Dispatch]:
     need_countable("bincount", numbers)
     push: dict[str, Argument] = {"numbers": "numbers", "out_": "out"}

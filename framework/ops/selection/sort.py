@@ -17,7 +17,14 @@ from ...base.errors import ShapeError
 from ...base.shape import Shape, TensorSpec, normalize_dim
 from ...base.validation import as_int
 from ...dispatch.primitive import composite, primitive
-from ...ir.kernel_call import Argument, Dispatch, Grid, Placed, Scratch, linear_grid
+from ...ir.kernel_call import (
+    Argument,
+    Dispatch,
+    Grid,
+    Scratch,
+    StridedSpec,
+    linear_grid,
+)
 from ...kernels.reduce import SOFTWARE_WORKGROUP, WORKGROUP, need_countable
 from ...kernels.shader_types import storage_defines
 from ..elementwise.cast import cast
@@ -77,7 +84,7 @@ def _stored(count: int, span: int, run: int) -> int:
 
 @_sort.kernel
 def _sort_kernel(
-    gpu: DeviceInfo, x: Placed, descending: bool, most: int
+    gpu: DeviceInfo, x: StridedSpec, descending: bool, most: int
 ) -> list[Dispatch]:
     need_countable("sort", x)
     outer, count, inner = x.shape
@@ -331,7 +338,7 @@ def _search_spec(
 
 @_search.kernel
 def _search_kernel(
-    gpu: DeviceInfo, sorted_sequence: Placed, values: Placed, right: bool
+    gpu: DeviceInfo, sorted_sequence: StridedSpec, values: StridedSpec, right: bool
 ) -> Dispatch:
     for each in (sorted_sequence, values):
         need_countable("searchsorted", each)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ... import ops
-from ...dispatch.autocast_policy import in_float32
+from ...dispatch.autocast_policy import autocast_float32
 from ...eager.base_tensor import TensorCore, operand
 from ..inplace import change
 from .operand import Operand
@@ -52,7 +52,7 @@ class Operators:
     def __truediv__(self: Tensor, other: Operand) -> Tensor:
         return ops.div(self, operand(self, other))
 
-    @in_float32
+    @autocast_float32
     def __rtruediv__(self: Tensor, other: Operand) -> Tensor:
         return ops.div(operand(self, other), self)
 

@@ -10,7 +10,7 @@ import torch
 import vkbackend
 import vkbackend.framework as fw
 from vkbackend.framework import nn, ops
-from vkbackend.framework.autograd.backward_cache import MOST_MISSES, Walk
+from vkbackend.framework.autograd.backward_cache import MOST_MISSES, CachedBackward
 from vkbackend.framework.base.errors import GradError
 
 ROUNDS = 5
@@ -19,14 +19,14 @@ ROUNDS = 5
 @pytest.fixture
 def place(device: vkbackend.Device) -> Any:
     place: Any = fw.device(device.info.name)
-    place.walks.clear()
-    place.missed_walks = 0
+    place.backward_cache.clear()
+    place.backward_misses = 0
     return place
 
 
 def known(place: Any) -> int:
     """Return how many kinds of walks are known."""
-    return sum(type(walk) is Walk for walk in place.walks.values())
+    return sum(type(walk) is CachedBackward for walk in place.backward_cache.values())
 
 
 def leaves(place: Any, *arrays: np.ndarray) -> list[Any]:
@@ -65,7 +65,7 @@ def test_gradients_of_other_values(name: str, place: Any) -> None:
         for leaf, expected in zip(mine, grads(EXPRESSIONS[name], *arrays)):
             same(leaf.grad, expected)
     assert known(place) == 1
-    assert place.missed_walks == 0
+    assert place.backward_misses == 0
 
 
 def test_a_training_loop(place: Any) -> None:
@@ -102,7 +102,7 @@ def test_a_training_loop(place: Any) -> None:
         peer.step()
         assert loss.item() == pytest.approx(other.item(), rel=1e-4)
     assert known(place) == 1
-    assert place.missed_walks == 0
+    assert place.backward_misses == 0
 
 
 def test_numbers_are_those_of_the_call(place: Any) -> None:
@@ -290,7 +290,7 @@ def test_walks_that_never_come_again_are_seldom_looked_up(place: Any) -> None:
         (x * float(turn)).sum().backward()
         assert x.grad.tolist() == [turn, turn]
     assert known(place) == 0
-    assert len(place.walks) < 2 * MOST_MISSES
+    assert len(place.backward_cache) < 2 * MOST_MISSES
 
 
 def test_another_era_is_another_kind(place: Any) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 import vkbackend.framework as fw
 from vkbackend.framework.autograd.engine import Saved
-from vkbackend.framework.autograd.saved_tensors import keeping
+from vkbackend.framework.autograd.saved_tensors import tape_recorder
 from vkbackend.framework.dispatch.op import REGISTRY
 
 
@@ -17,7 +17,7 @@ def rule(**arguments: Any) -> tuple[str, str]:
 
 def kept(wanted: tuple[str, ...], given: tuple[str, ...]) -> Any:
     parameters = ("a", "b", "size"), ("a", "b"), ("out", "rest")
-    return keeping("op", (rule, wanted), parameters, given)
+    return tape_recorder("op", (rule, wanted), parameters, given)
 
 
 def test_each_name_is_found() -> None:
@@ -25,7 +25,7 @@ def test_each_name_is_found() -> None:
     b, out, rest = fw.ones(3), fw.zeros(4), fw.zeros(5)
     wanted = ("grad", "a", "b_spec", "size", "out", "rest", "needs")
     tape = kept(wanted, ("a", "b"))
-    tape.leave((a, b, 7), (a, b), (out, rest), (a.spec, b.spec))
+    tape.record((a, b, 7), (a, b), (out, rest), (a.spec, b.spec))
     assert out.requires_grad
     assert not rest.requires_grad
     node = out.grad_node
@@ -46,7 +46,7 @@ def test_each_name_is_found() -> None:
 def test_an_absent_tensor_is_an_argument_and_gets_no_gradient() -> None:
     a, out = fw.ones(2, requires_grad=True), fw.zeros(2)
     tape = kept(("b", "b_spec", "needs"), ("a",))
-    tape.leave((a, 3.0, 0), (a,), (out,), (a.spec,))
+    tape.record((a, 3.0, 0), (a,), (out,), (a.spec,))
     node = out.grad_node
     assert node is not None
     assert node.saved == {"b": 3.0, "b_spec": None, "needs": (True, False)}
@@ -65,8 +65,8 @@ def test_a_saved_tensor_is_a_snapshot_of_where_it_was() -> None:
 
 def test_a_rule_declared_later_is_used() -> None:
     op = REGISTRY["neg"]
-    assert op.keeping(("x",)) is op.keeping(("x",))
-    assert op.keeping(("x",)).rule is op.rule
+    assert op.tape_recorder(("x",)) is op.tape_recorder(("x",))
+    assert op.tape_recorder(("x",)).rule is op.rule
 
 
 @pytest.mark.parametrize("subclass", [fw.Tensor, fw.nn.Parameter])

@@ -16,7 +16,7 @@ from vkbackend.framework.base import trace_hooks
 from vkbackend.framework.base.device import GpuDevice
 from vkbackend.framework.base.dtype import DType, float16, float32
 from vkbackend.framework.base.shape import Layout
-from vkbackend.framework.ir.kernel_call import Placed
+from vkbackend.framework.ir.kernel_call import StridedSpec
 
 WHICH = "which?"
 
@@ -53,11 +53,11 @@ def test_environment(
 
 
 def test_autotune_sets_what_it_says() -> None:
-    before = autotune.settings().era
+    before = autotune.settings().generation
     fw.autotune(budget=3)
     found = autotune.settings()
     assert (found.enabled, found.kept, found.budget) == (True, True, 3.0)
-    assert found.era > before
+    assert found.generation > before
     fw.autotune(False, kept=False)
     assert (found.enabled, found.kept) == (False, False)
 
@@ -83,78 +83,78 @@ def test_autotune_refuses(
     assert vars(autotune.settings()) == before
 
 
-def question(
+def tuning_key(
     shape: tuple[int, ...], dtype: DType = float32, layout: Layout | None = None
 ) -> str:
-    x = Placed(shape, dtype, layout or Layout.contiguous(shape))
-    return autotune.question_of("op", {"x": x}, {"tensors": ("x",), "scale": 0.5})
+    x = StridedSpec(shape, dtype, layout or Layout.contiguous(shape))
+    return autotune.tuning_key_of("op", {"x": x}, {"tensors": ("x",), "scale": 0.5})
 
 
 def test_questions_are_about_classes_of_shapes() -> None:
-    assert question((4096, 768)) == "op x=float32[4096/64,1024/64]"
+    assert tuning_key((4096, 768)) == "op x=float32[4096/64,1024/64]"
     # Rounded sizes that the same power of two divides are one class.
-    assert question((4096,)) == question((4096 + 64,))
-    assert question((4096,)) != question((4096 + 4,))
-    assert question((4096,)) != question((8192,))
-    assert question((4096,)) != question((4096,), float16)
+    assert tuning_key((4096,)) == tuning_key((4096 + 64,))
+    assert tuning_key((4096,)) != tuning_key((4096 + 4,))
+    assert tuning_key((4096,)) != tuning_key((8192,))
+    assert tuning_key((4096,)) != tuning_key((4096,), float16)
     # Small ones are told apart.
-    assert len({question((size,)) for size in range(18)}) == 18
+    assert len({tuning_key((size,)) for size in range(18)}) == 18
 
 
 def test_questions_are_about_what_layouts_allow() -> None:
     shape = (64, 64)
     whole = Layout.contiguous(shape)
     found = [
-        question(shape),
-        question(shape, layout=Layout(shape, (1, 64))),
-        question(shape, layout=Layout(shape, (1, 67))),
-        question(shape, layout=Layout(shape, (0, 1))),
-        question(shape, layout=Layout(shape, whole.strides, 1)),
+        tuning_key(shape),
+        tuning_key(shape, layout=Layout(shape, (1, 64))),
+        tuning_key(shape, layout=Layout(shape, (1, 67))),
+        tuning_key(shape, layout=Layout(shape, (0, 1))),
+        tuning_key(shape, layout=Layout(shape, whole.strides, 1)),
     ]
     assert len(set(found)) == 5
     moved = Layout(shape, whole.strides, 8)
-    assert question(shape, layout=moved) == found[0]
-    assert question(shape, layout=Layout(shape, (1, 128))) == found[1]
+    assert tuning_key(shape, layout=moved) == found[0]
+    assert tuning_key(shape, layout=Layout(shape, (1, 128))) == found[1]
 
 
 def test_questions_name_arguments_but_for_factors() -> None:
-    def asked(**params: object) -> str:
-        return autotune.question_of("op", {}, params)
+    def collected(**params: object) -> str:
+        return autotune.tuning_key_of("op", {}, params)
 
-    assert asked(mode="units") != asked(mode="")
-    assert asked(dims=(0, 1)) == "op dims=(0,1)"
-    assert asked(scale=0.5) == asked(scale=1) == asked(eps=0.25) == "op"
+    assert collected(mode="units") != collected(mode="")
+    assert collected(dims=(0, 1)) == "op dims=(0,1)"
+    assert collected(scale=0.5) == collected(scale=1) == collected(eps=0.25) == "op"
 
 
 @pytest.mark.device
 def test_choices(gpu: GpuDevice) -> None:
     info = gpu.gpu.info
-    with autotune.asking() as asked:
+    with autotune.collecting_keys() as collected:
         assert autotune.choice(info, WHICH) == autotune.DEFAULT
-    assert list(asked) == [WHICH]
-    era = autotune.settings().era
-    autotune.decide(info, WHICH, Verdict("other", {}))
-    assert autotune.settings().era == era + 1
-    with autotune.asking() as asked:
+    assert list(collected) == [WHICH]
+    generation = autotune.settings().generation
+    autotune.keep_result(info, WHICH, Verdict("other", {}))
+    assert autotune.settings().generation == generation + 1
+    with autotune.collecting_keys() as collected:
         assert autotune.choice(info, WHICH) == "other"
-        with autotune.forcing(WHICH, "third"):
+        with autotune.forced_candidate(WHICH, "third"):
             assert autotune.choice(info, WHICH) == "third"
             assert autotune.choice(info, "what?") == autotune.DEFAULT
-    assert list(asked) == ["what?"]
+    assert list(collected) == ["what?"]
     fw.autotune(False, kept=False)
     assert autotune.choice(info, WHICH) == autotune.DEFAULT
     fw.autotune(False)
     assert autotune.choice(info, WHICH) == "other"
     autotune.forget(info)
     assert autotune.choice(info, WHICH) == autotune.DEFAULT
-    assert [row.question for row in autotune.measured] == [WHICH]
+    assert [row.tuning_key for row in autotune.measured] == [WHICH]
 
 
 @pytest.mark.device
 def test_a_verdict_for_the_default_changes_no_schedule(gpu: GpuDevice) -> None:
-    era = autotune.settings().era
-    autotune.decide(gpu.gpu.info, WHICH, Verdict(autotune.DEFAULT, {}))
-    assert autotune.settings().era == era
+    generation = autotune.settings().generation
+    autotune.keep_result(gpu.gpu.info, WHICH, Verdict(autotune.DEFAULT, {}))
+    assert autotune.settings().generation == generation
 
 
 @pytest.mark.device
@@ -163,12 +163,12 @@ def test_when_measuring_must_wait(gpu: GpuDevice) -> None:
     assert not autotune.measures(device)
     fw.autotune()
     assert autotune.measures(device)
-    era = autotune.era(device)
-    assert era > 0
+    generation = autotune.generation(device)
+    assert generation > 0
     with autotune.paused():
         assert not autotune.measures(device)
         # What is scheduled now is found again only while measuring has to wait.
-        assert autotune.era(device) < 0
+        assert autotune.generation(device) < 0
     with fw.profile(device.info.name):
         assert not autotune.measures(device)
 
@@ -193,7 +193,7 @@ def test_another_version_of_the_candidates_has_no_verdicts(
     gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     info = gpu.gpu.info
-    autotune.decide(info, WHICH, Verdict("other", {}))
+    autotune.keep_result(info, WHICH, Verdict("other", {}))
     monkeypatch.setattr(autotune, "VERSION", autotune.VERSION + 1)
     assert autotune.choice(info, WHICH) == autotune.DEFAULT
 

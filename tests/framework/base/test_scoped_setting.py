@@ -9,26 +9,30 @@ from typing import Any
 import pytest
 
 from vkbackend.framework.base import scoped_setting
-from vkbackend.framework.base.scoped_setting import Block, Link, Setting
+from vkbackend.framework.base.scoped_setting import (
+    ScopedSetting,
+    ScopeFrame,
+    SettingScope,
+)
 
 pytestmark = pytest.mark.core
 
 
 def test_the_innermost_block_counts() -> None:
-    setting = Setting(1)
+    setting = ScopedSetting(1)
     assert setting.top.value == 1
-    with Block(setting, 2) as block:
+    with SettingScope(setting, 2) as block:
         assert setting.top.value == 2
-        with Block(setting, 3), block:
+        with SettingScope(setting, 3), block:
             assert setting.top.value == 2
         assert setting.top.value == 2
     assert setting.top.value == 1
 
 
 def test_a_function_has_a_block_of_its_own_in_each_call() -> None:
-    setting = Setting(0)
+    setting = ScopedSetting(0)
 
-    @Block(setting, 1)
+    @SettingScope(setting, 1)
     def depth(count: int) -> int:
         found: int = setting.top.value + (depth(count - 1) if count else 0)
         return found
@@ -38,14 +42,14 @@ def test_a_function_has_a_block_of_its_own_in_each_call() -> None:
 
 
 def test_other_threads_have_settings_of_their_own() -> None:
-    setting, found = Setting(0), []
-    block = Block(setting, 1)
+    setting, found = ScopedSetting(0), []
+    block = SettingScope(setting, 1)
 
     def enter() -> None:
         with block:
             found.append(setting.top.value)
 
-    with Block(setting, 2):
+    with SettingScope(setting, 2):
         thread = threading.Thread(target=enter)
         thread.start()
         thread.join()
@@ -55,8 +59,8 @@ def test_other_threads_have_settings_of_their_own() -> None:
 
 def test_threads_may_share_a_block() -> None:
     """Each leaves its own, in any order."""
-    setting = Setting(1)
-    block = Block(setting, 2)
+    setting = ScopedSetting(1)
+    block = SettingScope(setting, 2)
     entered, left = threading.Barrier(2, timeout=60), threading.Event()
     found = []
 
@@ -79,10 +83,10 @@ def test_threads_may_share_a_block() -> None:
 
 def test_a_block_may_be_left_by_a_thread_that_has_not_entered_it() -> None:
     """As that of a generator which another thread closes."""
-    setting = Setting(1)
+    setting = ScopedSetting(1)
 
     def inside() -> Iterator[None]:
-        with Block(setting, 2):
+        with SettingScope(setting, 2):
             yield
 
     generator = inside()
@@ -95,10 +99,10 @@ def test_a_block_may_be_left_by_a_thread_that_has_not_entered_it() -> None:
 
 def test_a_block_that_was_not_left_ends_when_it_is_gone() -> None:
     """Also behind one that was entered later."""
-    setting = Setting(0)
-    lost = Block(setting, 1)
+    setting = ScopedSetting(0)
+    lost = SettingScope(setting, 1)
     lost.__enter__()
-    with Block(setting, 2):
+    with SettingScope(setting, 2):
         del lost
         assert setting.top.value == 2
     assert setting.top.value == 0
@@ -125,21 +129,21 @@ class Interrupts:
 
 
 def test_no_line_at_which_an_interrupt_leaves_anything_set() -> None:
-    counted: set[Link] = set()
+    counted: set[ScopeFrame] = set()
 
-    class Counted(Block):
-        def begun(self, link: Link) -> None:
-            counted.add(link)
+    class Counted(SettingScope):
+        def on_enter(self, scope_frame: ScopeFrame) -> None:
+            counted.add(scope_frame)
 
-        def ended(self, link: Link) -> None:
-            counted.discard(link)
+        def on_exit(self, scope_frame: ScopeFrame) -> None:
+            counted.discard(scope_frame)
 
-    setting = Setting(0)
+    setting = ScopedSetting(0)
     for at in range(1000):
         interrupts, before = Interrupts(at), sys.gettrace()
         sys.settrace(interrupts)
         try:
-            with Block(setting, 1), Counted(setting, 2):
+            with SettingScope(setting, 1), Counted(setting, 2):
                 pass
         except KeyboardInterrupt:
             pass

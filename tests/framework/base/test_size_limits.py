@@ -47,9 +47,9 @@ def test_most_elements(dtype: DType, most: int) -> None:
 
 
 def test_most_elements_of_a_view() -> None:
-    size_limits.check_walks("f", [Layout((1 << 15, 1 << 15), (0, 1))])
+    size_limits.check_views("f", [Layout((1 << 15, 1 << 15), (0, 1))])
     with pytest.raises(ShapeError, match=r"^f: shape \(32768, 65536\) is too large: "):
-        size_limits.check_walks("f", [Layout((1 << 15, 1 << 16), (0, 1))])
+        size_limits.check_views("f", [Layout((1 << 15, 1 << 16), (0, 1))])
 
 
 def too_many(gpu: GpuDevice) -> dict[str, Callable[[], Any]]:

@@ -11,7 +11,7 @@ import vkbackend.framework as fw
 from vkbackend.framework.base import trace_hooks
 from vkbackend.framework.base.device import GpuDevice
 from vkbackend.framework.base.errors import TraceError
-from vkbackend.framework.ir.lazy_graph import bind, watch
+from vkbackend.framework.ir.lazy_graph import mark_replay_owned, observe
 
 
 def heard() -> Any:
@@ -23,9 +23,9 @@ def heard() -> Any:
 
     return SimpleNamespace(
         said=said,
-        asked=lambda device, node: said.append((device, node)),
-        rebound=lambda array, before: said.append((array, before)),
-        drawn=lambda generator, words: said.append(words) or words,
+        on_node=lambda device, node: said.append((device, node)),
+        on_rebind=lambda array, before: said.append((array, before)),
+        on_draw=lambda generator, words: said.append(words) or words,
         changing=lambda read: said.append(read) or read(),
         each_time=said.append,
         once=said.append,
@@ -101,17 +101,17 @@ def test_holders_of_a_watched_value_are_heard() -> None:
     value = x.array.value
 
     def note(grew: bool) -> None:
-        counts.append(value.holders if grew else -value.holders)
+        counts.append(value.external_refs if grew else -value.external_refs)
 
-    watch(value, note)
-    watch(value, note)
+    observe(value, note)
+    observe(value, note)
     twin = copy.deepcopy(x)
-    assert value.holders == 2
+    assert value.external_refs == 2
     del twin
     # Before and after.
     x.add_(1)
     assert counts == [2, -1, -1, 0]
-    value.watchers.discard(note)
+    value.observers.discard(note)
     x.array.rebind(value)
     assert counts == [2, -1, -1, 0]
 
@@ -120,8 +120,8 @@ def test_versions_count_replays() -> None:
     x = fw.ones(3)
     value = x.array.value
     note = type("Note", (), {"__call__": lambda self, grew: None, "replays": 0})()
-    watch(value, note)
-    bind(x.array)
+    observe(value, note)
+    mark_replay_owned(x.array)
     assert x.array.version == 0
     note.replays = 4
     assert x.array.version == 4

@@ -79,13 +79,13 @@ def test_long_functions_take_more_elements(
         wanted = {id(node.outputs[0])}
         kernel = build_kernel([node], wanted)
         assert usual_way(kernel) == way
-        with autotune.asking() as asked:
+        with autotune.collecting_keys() as collected:
             built.append(build_chosen_kernel([node], wanted, info))
     assert built[0].program.pairs == ""
     assert Way(built[1].program.pairs, built[1].workgroup) == way
-    [subject] = asked.values()
-    assert subject is not None
-    assert ways(info, kernel)[subject.own] == way
+    [search_space] = collected.values()
+    assert search_space is not None
+    assert ways(info, kernel)[search_space.own] == way
 
 
 @pytest.mark.parametrize("name", ["float16", "bfloat16", "float32", "int8"])
@@ -245,7 +245,7 @@ def test_a_measured_way_is_used(
 
     monkeypatch.setattr(plan, "build_chosen_kernel", build)
     monkeypatch.setattr(elementwise_variants, "LEAST_QUADS", 1 << 12)
-    monkeypatch.setattr(kernel_search._Contest, "_seconds", seconds)
+    monkeypatch.setattr(kernel_search._Benchmark, "_seconds", seconds)
     data = np.linspace(-2, 2, 20_001, dtype=np.float32)
     x, small = fw.tensor(data, device=gpu), fw.tensor(data[:99], device=gpu)
     fw.eval(x, small)
@@ -255,8 +255,8 @@ def test_a_measured_way_is_used(
     assert autotune.measured == []
     found = (x * 3).to("float16").numpy()
     [row] = autotune.measured
-    assert row.question.startswith("mul+cast in0=float32[16384/1]")
-    assert row.question.endswith("outputs=['float16']")
+    assert row.tuning_key.startswith("mul+cast in0=float32[16384/1]")
+    assert row.tuning_key.endswith("outputs=['float16']")
     assert row.verdict.default == "8 elements apart, 128 invocations"
     assert row.verdict.choice == "8 elements joined, 128 invocations"
     assert built[-1] == Way("joined", 128)
@@ -268,7 +268,7 @@ def test_software_devices_have_no_choice(gpu: GpuDevice) -> None:
     info = dataclasses.replace(gpu.gpu.info, kind="software")
     node = apply("add", memory((1 << 23,)), 1)
     wanted = {id(node.outputs[0])}
-    with autotune.asking() as asked:
+    with autotune.collecting_keys() as collected:
         kernel = elementwise_variants.build_chosen_kernel([node], wanted, info)
-    assert not asked
+    assert not collected
     assert kernel == build_kernel([node], wanted, software=info.shader_int64)

@@ -320,12 +320,12 @@ def test_a_verdict_gives_way_to_a_kernel_with_a_place(gpu: GpuDevice, own: str) 
         return [Dispatch(own if name == autotune.DEFAULT else name, (1, 1, 1), {})]
 
     op = SimpleNamespace(
-        placed=lambda _: {}, dispatches=dispatches, question=lambda _: "which?"
+        input_specs=lambda _: {}, dispatches=dispatches, tuning_key=lambda _: "which?"
     )
     node: Any = SimpleNamespace(op=op, params=())
     found = {}
     for measured in ("matmul/gemm_coopmat2", "matmul/gemm_tiled"):
-        with autotune.forcing("which?", measured):
+        with autotune.forced_candidate("which?", measured):
             (found[measured],) = epilogue_fusion._with_place(gpu.gpu.info, node)
     assert found["matmul/gemm_coopmat2"].kernel == own
     assert found["matmul/gemm_tiled"].kernel == "matmul/gemm_tiled"

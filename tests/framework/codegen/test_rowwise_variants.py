@@ -102,10 +102,10 @@ def test_a_kernel_of_several_ops_is_measured(
     def seconds(_: object, runs: Any, *__: object) -> dict[str, float]:
         return {name: 1.0 if name == autotune.DEFAULT else 0.5 for name in runs}
 
-    monkeypatch.setattr(kernel_search._Contest, "_seconds", seconds)
+    monkeypatch.setattr(kernel_search._Benchmark, "_seconds", seconds)
     after = composed_softmax(x).numpy()
     [found] = autotune.measured
-    assert found.question == "rows x=float32[256/8,128/2]"
+    assert found.tuning_key == "rows x=float32[256/8,128/2]"
     assert found.verdict.choice != autotune.DEFAULT
     [other] = list(gpu.plans.values())[-1].launches
     assert other.pipeline is not usual.pipeline
@@ -127,7 +127,7 @@ def test_a_verdict_is_for_all_that_sums_such_rows(
         *_, last = [name for name in runs if name != autotune.DEFAULT]
         return {name: 0.1 if name == last else 1.0 for name in runs}
 
-    monkeypatch.setattr(kernel_search._Contest, "_seconds", seconds)
+    monkeypatch.setattr(kernel_search._Benchmark, "_seconds", seconds)
     fused = (x * x).sum(1).numpy()
     assert [row.verdict.choice for row in autotune.measured] != [autotune.DEFAULT]
     fw.autotune(False)
@@ -148,4 +148,4 @@ def test_what_draws_random_numbers_can_be_measured(
     first, second = step(x).numpy(), step(x).numpy()
     assert step.traces == 1
     assert not np.array_equal(first, second)
-    assert [row.question.split()[0] for row in autotune.measured] == ["rows"]
+    assert [row.tuning_key.split()[0] for row in autotune.measured] == ["rows"]

@@ -16,7 +16,10 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 import vkbackend.framework as fw
 from vkbackend.framework.base.device import Device
-from vkbackend.framework.dispatch.autocast_policy import converted, widened
+from vkbackend.framework.dispatch.autocast_policy import (
+    autocast_arguments,
+    autocast_promote,
+)
 
 Row = Callable[[Any, Any, Any, Any], Any]
 """From a library, its `nn.functional` and two matrices to a tensor."""
@@ -236,14 +239,14 @@ def test_keywords_are_converted_and_numbers_are_not() -> None:
     policy = fw.ops.exp.policy
     assert policy is not None
     with fw.autocast():
-        args, kwargs = converted(policy, (x, 3), {"weight": weight, "bias": x})
+        args, kwargs = autocast_arguments(policy, (x, 3), {"weight": weight, "bias": x})
     assert (args[0].dtype, args[1]) == (fw.float32, 3)
     assert kwargs["weight"] is weight
     assert kwargs["bias"].dtype is fw.float32
 
 
 def test_what_a_function_is_made_of_is_not_converted() -> None:
-    @widened
+    @autocast_promote
     def product(a: fw.Tensor, b: fw.Tensor) -> fw.Tensor:
         """Return a product."""
         return a @ b

@@ -11,7 +11,7 @@ import vkbackend.framework as fw
 from vkbackend.framework import ops
 from vkbackend.framework.base.device import GpuDevice
 from vkbackend.framework.base.errors import DeviceMismatchError, DTypeError, ShapeError
-from vkbackend.framework.dispatch.call_cache import MOST_KNOWN, key_of
+from vkbackend.framework.dispatch.call_cache import MOST_CACHED_CALLS, call_key
 from vkbackend.framework.dispatch.op import REGISTRY
 from vkbackend.framework.dispatch.primitive import Movement, Primitive
 from vkbackend.framework.eager.base_tensor import TensorCore
@@ -26,11 +26,13 @@ class Pair(NamedTuple):
 
 def test_what_tells_calls_apart() -> None:
     x, y = fw.ones((2, 3)), fw.ones((2, 3))
-    assert key_of((x, 1, "sum", None, (0,)))[0] == key_of((y, 1, "sum", None, (0,)))[0]
-    (tensor,) = key_of((x, 1))[1]
+    assert (
+        call_key((x, 1, "sum", None, (0,)))[0] == call_key((y, 1, "sum", None, (0,)))[0]
+    )
+    (tensor,) = call_key((x, 1))[1]
     assert tensor is x
     keys = [
-        key_of(args)[0]
+        call_key(args)[0]
         for args in (
             (x, 1),
             (x, 1.0),
@@ -53,9 +55,9 @@ def test_what_tells_calls_apart() -> None:
     ]
     assert len(set(keys)) == len(keys)
     # Such a one may be changed, or be another one each time.
-    assert key_of((x, [1]))[0] == ()
-    assert key_of((x, np.float32(1)))[0] == ()
-    assert key_of((x, (1, (2, [3]))))[0] == ()
+    assert call_key((x, [1]))[0] == ()
+    assert call_key((x, np.float32(1)))[0] == ()
+    assert call_key((x, (1, (2, [3]))))[0] == ()
 
 
 def test_zeros_of_both_signs_are_two_numbers(make: Callable[..., fw.Tensor]) -> None:
@@ -167,13 +169,15 @@ def test_what_is_known_is_bounded(
 ) -> None:
     op = REGISTRY[name]
     assert isinstance(op, Movement | Primitive)
-    monkeypatch.setattr(op, "known", {(k,): None for k in range(MOST_KNOWN)})
+    monkeypatch.setattr(
+        op, "call_cache", {(k,): None for k in range(MOST_CACHED_CALLS)}
+    )
     x = fw.tensor(np.arange(4, dtype=np.float32).reshape(2, 2), device=gpu)
     for _ in range(2):
         wanted = {"view": [0.0, 1.0, 2.0, 3.0], "sum": [2.0, 4.0]}[name]
         found = x.reshape(-1) if name == "view" else x.sum(0)
         assert found.tolist() == wanted
-        assert len(op.known) <= 2
+        assert len(op.call_cache) <= 2
 
 
 def test_a_second_call_in_a_trace_is_replayed(gpu: GpuDevice) -> None:
@@ -195,5 +199,5 @@ def test_tensors_hold_no_tape_of_an_earlier_call(gpu: GpuDevice) -> None:
     x = fw.ones((5, 7), device=gpu, requires_grad=True)
     fw.eval((x.T @ x).sum())
     for op in REGISTRY.values():
-        for known in getattr(op, "known", {}).values():
+        for known in getattr(op, "call_cache", {}).values():
             assert not any(isinstance(each, TensorCore) for each in known)

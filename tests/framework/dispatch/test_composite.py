@@ -12,7 +12,7 @@ from vkbackend.framework import ops
 from vkbackend.framework.dispatch.composite import Composite
 from vkbackend.framework.dispatch.op import REGISTRY
 from vkbackend.framework.dispatch.primitive import composite
-from vkbackend.framework.eager.node_recorder import Recipe
+from vkbackend.framework.eager.node_recorder import RecordedCall
 
 
 @pytest.fixture
@@ -25,12 +25,16 @@ def linear() -> Any:
     """Return the op behind `linear`, which knows no call."""
     op = REGISTRY["linear"]
     assert isinstance(op, Composite)
-    op.known.clear()
+    op.call_cache.clear()
     return op
 
 
-def recipes(op: Any) -> list[Any]:
-    return [each for known in op.known.values() for each in known.recipes.values()]
+def recorded_calls(op: Any) -> list[Any]:
+    return [
+        each
+        for known in op.call_cache.values()
+        for each in known.recorded_calls.values()
+    ]
 
 
 def given(place: Any, rng: np.random.Generator, *shape: int) -> tuple[Any, Any]:
@@ -57,10 +61,10 @@ def test_calls_on_other_values(place: Any, linear: Any) -> None:
             np.testing.assert_allclose(
                 mine.grad.numpy(), theirs.grad.numpy(), rtol=1e-5, atol=1e-5
             )
-        assert len(recipes(linear)) == (turn >= 1)
-    (recipe,) = recipes(linear)
-    assert isinstance(recipe, Recipe)
-    assert recipe.holds()
+        assert len(recorded_calls(linear)) == (turn >= 1)
+    (recorded_call,) = recorded_calls(linear)
+    assert isinstance(recorded_call, RecordedCall)
+    assert recorded_call.is_valid()
 
 
 def test_tensors_that_share_elements(place: Any, linear: Any) -> None:
@@ -79,13 +83,13 @@ def test_another_choice_of_kernels_is_found(place: Any, linear: Any) -> None:
     x, _ = given(place, rng, 8, 8)
     for _ in range(3):
         ops.linear(x, x.detach().exp())
-    (recipe,) = recipes(linear)
+    (recorded_call,) = recorded_calls(linear)
     before = fw.get_float32_matmul_precision()
     try:
         fw.set_float32_matmul_precision("high")
-        assert not recipe.holds()
+        assert not recorded_call.is_valid()
         ops.linear(x, x.detach().exp())
-        assert recipes(linear)[0].holds()
+        assert recorded_calls(linear)[0].is_valid()
     finally:
         fw.set_float32_matmul_precision(before)
 

@@ -10,7 +10,10 @@ from vkbackend.framework import ops
 from vkbackend.framework.base.device import Device, GpuDevice
 from vkbackend.framework.base.dtype import DType
 from vkbackend.framework.base.errors import DeviceMismatchError, DTypeError
-from vkbackend.framework.dispatch.elementwise import MOST_SHORTCUTS, Elementwise
+from vkbackend.framework.dispatch.elementwise import (
+    MOST_CACHED_ELEMENTWISE,
+    Elementwise,
+)
 from vkbackend.framework.dispatch.op import REGISTRY
 
 
@@ -166,9 +169,11 @@ def test_a_shortcut_leaves_the_same_tape(gpu: GpuDevice) -> None:
 def test_shortcuts_are_bounded(gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch) -> None:
     op = REGISTRY["add"]
     assert isinstance(op, Elementwise)
-    monkeypatch.setattr(op, "shortcuts", {(k,): None for k in range(MOST_SHORTCUTS)})
+    monkeypatch.setattr(
+        op, "call_cache", {(k,): None for k in range(MOST_CACHED_ELEMENTWISE)}
+    )
     x = fw.ones(3, device=gpu)
     assert (x + x).tolist() == [2.0, 2.0, 2.0]
-    assert len(op.shortcuts) == 1
+    assert len(op.call_cache) == 1
     assert (x + x).tolist() == [2.0, 2.0, 2.0]
-    assert len(op.shortcuts) == 1
+    assert len(op.call_cache) == 1

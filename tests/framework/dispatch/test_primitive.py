@@ -225,7 +225,7 @@ def test_dtype_that_a_device_lacks(
     )
     # What the device had a moment ago was settled by earlier calls.
     for name in ("add", "eq", "copy", "cast"):
-        monkeypatch.setattr(REGISTRY[name], "shortcuts", {})
+        monkeypatch.setattr(REGISTRY[name], "call_cache", {})
     for name, call in {
         "add": lambda: x + 1,
         "eq": lambda: x == x,

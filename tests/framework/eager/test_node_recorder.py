@@ -8,7 +8,11 @@ import pytest
 import vkbackend
 import vkbackend.framework as fw
 from vkbackend.framework.base import trace_hooks
-from vkbackend.framework.eager.node_recorder import Watcher, nodes_of, recipe_of
+from vkbackend.framework.eager.node_recorder import (
+    NodeRecorder,
+    recorded_call_of,
+    replay_nodes,
+)
 from vkbackend.framework.ir.lazy_graph import Array
 from vkbackend.framework.scheduler.scheduler import append_all, unfused
 
@@ -18,11 +22,11 @@ def place(device: vkbackend.Device) -> Any:
     return fw.device(device.info.name)
 
 
-def watched(place: Any, function: Any, *tensors: Any) -> tuple[Watcher, Any]:
-    watcher = Watcher(place)
-    with trace_hooks.listening(watcher), fw.no_grad():
+def recorded(place: Any, function: Any, *tensors: Any) -> tuple[NodeRecorder, Any]:
+    recorder = NodeRecorder(place)
+    with trace_hooks.listening(recorder), fw.no_grad():
         answer = function(*tensors)
-    return watcher, answer
+    return recorder, answer
 
 
 def ramp(place: Any, start: int) -> Any:
@@ -31,13 +35,18 @@ def ramp(place: Any, start: int) -> Any:
 
 def test_nodes_on_other_values(place: Any) -> None:
     x, y = ramp(place, 0), ramp(place, 5)
-    watcher, answer = watched(place, lambda a, b: (a * 2 + b).exp() - a, x, y)
-    rows = watcher.rows({x.array.value: 0, y.array.value: 1})
-    assert rows is not None
-    assert [row.form.op.name for row in rows] == ["mul", "add", "exp", "sub"]
-    assert [row.sources for row in rows] == [(0,), (2, 1), (3,), (4, 0)]
+    recorder, answer = recorded(place, lambda a, b: (a * 2 + b).exp() - a, x, y)
+    recorded_nodes = recorder.recorded_nodes({x.array.value: 0, y.array.value: 1})
+    assert recorded_nodes is not None
+    assert [row.signature.op.name for row in recorded_nodes] == [
+        "mul",
+        "add",
+        "exp",
+        "sub",
+    ]
+    assert [row.sources for row in recorded_nodes] == [(0,), (2, 1), (3,), (4, 0)]
     values = [ramp(place, 0).array.value, ramp(place, -9).array.value]
-    nodes = nodes_of(rows, values)
+    nodes = replay_nodes(recorded_nodes, values)
     assert [node.outputs[0] for node in nodes] == values[2:]
     out = fw.Tensor.make(Array(values[-1]), answer.layout, place)
     append_all(place, nodes)
@@ -60,35 +69,35 @@ def test_what_may_be_another_thing_next_time(what: str, place: Any) -> None:
     OTHER[:] = [ramp(place, 1)]
     x = ramp(place, 1)
     numbers = {x.array.value: 0}
-    watcher, _ = watched(place, REFUSED[what], x)
-    assert watcher.rows(numbers) is None
+    recorder, _ = recorded(place, REFUSED[what], x)
+    assert recorder.recorded_nodes(numbers) is None
 
 
 def test_answers_that_are_not_made_anew(place: Any) -> None:
     x, y = ramp(place, 1), ramp(place, 2)
     for function in (lambda a, b: a, lambda a, b: (a + b, a), lambda a, b: OTHER[0]):
         OTHER[:] = [ramp(place, 3)]
-        watcher, answer = watched(place, function, x, y)
-        assert recipe_of(watcher, place, [x, y], answer) is None
+        recorder, answer = recorded(place, function, x, y)
+        assert recorded_call_of(recorder, place, [x, y], answer) is None
 
 
 def test_tensors_that_share_a_value_are_not_told_apart(place: Any) -> None:
     x = ramp(place, 1)
-    watcher, answer = watched(place, lambda a, b: a + b, x, x)
-    assert recipe_of(watcher, place, [x, x], answer) is None
+    recorder, answer = recorded(place, lambda a, b: a + b, x, x)
+    assert recorded_call_of(recorder, place, [x, x], answer) is None
 
 
 def test_a_recipe_answers_as_the_function_does(place: Any) -> None:
     x, y = ramp(place, 1), ramp(place, 2)
-    watcher, answer = watched(
+    recorder, answer = recorded(
         place, lambda a, b: ((a * b).sum(), (a - b).reshape(2, 3)), x, y
     )
-    recipe = recipe_of(watcher, place, [x, y], answer)
-    assert recipe is not None
-    assert recipe.holds()
+    recorded_call = recorded_call_of(recorder, place, [x, y], answer)
+    assert recorded_call is not None
+    assert recorded_call.is_valid()
     with unfused(place):
-        assert not recipe.holds()
+        assert not recorded_call.is_valid()
     x, y = ramp(place, 4), ramp(place, 7)
-    total, difference = recipe.again([x, y])
+    total, difference = recorded_call.replay([x, y])
     assert total.item() == (x.numpy() * y.numpy()).sum()
     assert difference.tolist() == [[-3.0] * 3] * 2

@@ -12,22 +12,22 @@ from vkbackend.framework.ir.lazy_graph import (
     Node,
     Operand,
     Value,
-    keep,
-    kept_array,
-    pending_array,
-    watch,
+    lazy_array,
+    observe,
+    pin,
+    pinned_array,
 )
 
 
 def test_arrays_hold_their_value() -> None:
     value = Value(3, fw.float32)
     first, second = Array(value), Array(value)
-    assert value.holders == 2
+    assert value.external_refs == 2
     del second
-    assert value.holders == 1
+    assert value.external_refs == 1
     other = Value(3, fw.float32)
     first.rebind(other)
-    assert (value.holders, other.holders, first.version) == (0, 1, 1)
+    assert (value.external_refs, other.external_refs, first.version) == (0, 1, 1)
 
 
 def test_a_node_makes_its_values() -> None:
@@ -37,21 +37,21 @@ def test_a_node_makes_its_values() -> None:
     assert [value.numel for value in node.outputs] == [6, 1]
     assert tuple(value.dtype for value in node.outputs) == dtypes
     assert all(value.node is node for value in node.outputs)
-    assert all(value.holders == 0 for value in node.outputs)
+    assert all(value.external_refs == 0 for value in node.outputs)
 
 
 def test_equal_forms_are_one_object() -> None:
     layouts, dtypes = (Layout.contiguous((2, 3)),), (fw.float32,)
     exp, log = REGISTRY["exp"], REGISTRY["log"]
-    first = Node.of(exp, (), layouts, dtypes, (("n", 1),)).form
-    assert first is Node.of(exp, (), layouts, dtypes, (("n", 1),)).form
+    first = Node.of(exp, (), layouts, dtypes, (("n", 1),)).signature
+    assert first is Node.of(exp, (), layouts, dtypes, (("n", 1),)).signature
     others = [
         Node.of(log, (), layouts, dtypes, (("n", 1),)),
         Node.of(exp, (), layouts, (fw.float16,), (("n", 1),)),
         Node.of(exp, (), layouts, dtypes, (("n", True),)),
         Node.of(exp, (), layouts, dtypes, (("n", 1),), (("s", 2.0),)),
     ]
-    assert first not in [node.form for node in others]
+    assert first not in [node.signature for node in others]
 
 
 def test_a_form_does_not_hold_the_numbers() -> None:
@@ -68,37 +68,39 @@ def test_a_form_does_not_hold_the_numbers() -> None:
         )
         for b in (1.0, 2.0)
     ]
-    assert nodes[0].form is nodes[1].form
+    assert nodes[0].signature is nodes[1].signature
     assert [node.scalars for node in nodes] == [(("b", 1.0),), (("b", 2.0),)]
     assert nodes[0].inputs == (Operand(value, layout),)
 
 
 def test_an_array_of_a_pending_value_is_what_the_constructors_make() -> None:
-    form = Node.of(REGISTRY["exp"], (), (Layout.contiguous((6,)),), (fw.float32,)).form
-    node, array = pending_array(form, (), (2.0,))
+    signature = Node.of(
+        REGISTRY["exp"], (), (Layout.contiguous((6,)),), (fw.float32,)
+    ).signature
+    node, array = lazy_array(signature, (), (2.0,))
     (value,) = node.outputs
     assert array.value is value
-    assert (array.version, array.former, value.holders) == (0, None, 1)
+    assert (array.version, array.former, value.external_refs) == (0, None, 1)
     assert (value.numel, value.dtype, value.buffer) == (6, fw.float32, None)
-    assert (value.node, node.form, node.numbers) == (node, form, (2.0,))
+    assert (value.node, node.signature, node.numbers) == (node, signature, (2.0,))
 
 
 def test_an_array_that_is_kept_is_what_keeping_makes_of_one() -> None:
     memory = object()
     slow = Array(Value(6, fw.float32, buffer=memory))
-    keep(slow.value)
-    quick = kept_array(6, fw.float32, memory)
+    pin(slow.value)
+    quick = pinned_array(6, fw.float32, memory)
     assert type(quick.value) is type(slow.value)
-    for name in ("numel", "dtype", "node", "buffer", "holders", "watchers"):
+    for name in ("numel", "dtype", "node", "buffer", "external_refs", "observers"):
         assert getattr(quick.value, name) == getattr(slow.value, name)
     assert quick.version == slow.version
     heard: list[bool] = []
-    watch(quick.value, heard.append)
+    observe(quick.value, heard.append)
     second = Array(quick.value)
-    assert quick.value.holders == 2
+    assert quick.value.external_refs == 2
     value = quick.value
     del quick, second
-    assert value.holders == 0
+    assert value.external_refs == 0
     assert heard == [True, False, False]
 
 
@@ -118,13 +120,13 @@ def test_what_is_shared_is_what_the_storage_holds() -> None:
     changing: Any = Changing(old, new)
     shared = Array.sharing(changing)
     assert shared.value is new
-    assert (old.holders, new.holders) == (0, 1)
+    assert (old.external_refs, new.external_refs) == (0, 1)
 
 
 def test_none_is_lost_who_comes_while_another_is_counted() -> None:
     """Another thread may run after any line."""
     value = Value(3, fw.float32)
-    keep(value)
+    pin(value)
     others: list[Array] = []
 
     def traced(frame: FrameType, event: str, _: object) -> Any:
@@ -143,4 +145,4 @@ def test_none_is_lost_who_comes_while_another_is_counted() -> None:
     finally:
         sys.settrace(before)
     assert len(others) > 10
-    assert value.holders == len(others) + 1
+    assert value.external_refs == len(others) + 1

@@ -5,13 +5,13 @@ import pytest
 import vkbackend.framework as fw
 from vkbackend.framework.ir.lazy_graph import (
     Array,
-    BoundArray,
     Failed,
+    ReplayOwnedArray,
     Value,
-    bind,
-    watch,
+    mark_replay_owned,
+    observe,
 )
-from vkbackend.framework.ir.traced_storage import TracedArray, divert
+from vkbackend.framework.ir.traced_storage import TracedArray, isolate
 
 pytestmark = pytest.mark.core
 
@@ -29,17 +29,17 @@ class Trace:
 
 def diverted(array: Array) -> Trace:
     trace = Trace()
-    divert(array, trace)
+    isolate(array, trace)
     return trace
 
 
-@pytest.mark.parametrize("kind", [Array, BoundArray])
+@pytest.mark.parametrize("kind", [Array, ReplayOwnedArray])
 def test_a_change_is_seen_by_the_trace_until_it_ends(kind: type[Array]) -> None:
     before, after = Value(1, fw.float32), Value(1, fw.float32)
     array = Array(before)
-    if kind is BoundArray:
-        watch(before, lambda _: None)
-        bind(array)
+    if kind is ReplayOwnedArray:
+        observe(before, lambda _: None)
+        mark_replay_owned(array)
     array.version = 3
     trace = diverted(array)
     array.replace(after)
@@ -47,14 +47,14 @@ def test_a_change_is_seen_by_the_trace_until_it_ends(kind: type[Array]) -> None:
     assert (array.value, array.version) == (after, 4)
     trace.inside = False
     assert (array.value, array.version) == (before, 3)
-    assert (before.holders, after.holders) == (1, 1)
+    assert (before.external_refs, after.external_refs) == (1, 1)
     trace.ended = True
     assert (array.value, array.version) == (after, 4)
     assert isinstance(array, TracedArray)
-    array.join()
+    array.publish()
     assert type(array) is kind
     assert (array.value, array.version, array.former) == (after, 4, None)
-    assert (before.holders, after.holders) == (0, 1)
+    assert (before.external_refs, after.external_refs) == (0, 1)
 
 
 def test_joined_a_storage_remembers_what_pending_content_replaces() -> None:
@@ -64,7 +64,7 @@ def test_joined_a_storage_remembers_what_pending_content_replaces() -> None:
     after.node = fw_node(after)  # type: ignore[assignment]  # enough of one
     x.replace(after)
     trace.ended = True
-    x.join()
+    x.publish()
     assert x.former is before
     after.node, after.buffer = None, Failed(MemoryError("full"))
     x.settle(after)
@@ -79,7 +79,7 @@ def test_what_others_change_meanwhile_is_theirs() -> None:
     trace.inside = False
     array.replace(other)
     array.version += 1
-    assert (array.value, array.version, other.holders, before.holders) == (
+    assert (array.value, array.version, other.external_refs, before.external_refs) == (
         other,
         1,
         1,
@@ -95,7 +95,7 @@ def test_a_storage_that_goes_away_holds_nothing() -> None:
     diverted(array)
     array.replace(after)
     del array
-    assert (before.holders, after.holders) == (0, 0)
+    assert (before.external_refs, after.external_refs) == (0, 0)
 
 
 def fw_node(value: Value) -> object:

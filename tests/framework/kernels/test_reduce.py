@@ -14,7 +14,11 @@ from vkbackend.framework.base.device import GpuDevice
 from vkbackend.framework.base.dtype import DTYPES, float32
 from vkbackend.framework.base.errors import ShapeError
 from vkbackend.framework.base.shape import Layout
-from vkbackend.framework.ir.kernel_call import MAX_GROUPS, Lasting, Placed
+from vkbackend.framework.ir.kernel_call import (
+    MAX_GROUPS,
+    PersistentScratch,
+    StridedSpec,
+)
 from vkbackend.framework.kernels import shader_types
 from vkbackend.framework.kernels.reduce import (
     MIN_CHUNK,
@@ -32,8 +36,8 @@ SHAPES = st.lists(st.integers(1, 9), min_size=1, max_size=4).map(tuple)
 KINDS = ["software", "discrete"]
 
 
-def placed(shape: tuple[int, ...]) -> Placed:
-    return Placed(shape, float32, Layout.contiguous(shape))
+def placed(shape: tuple[int, ...]) -> StridedSpec:
+    return StridedSpec(shape, float32, Layout.contiguous(shape))
 
 
 def sums() -> Reduction:
@@ -93,7 +97,7 @@ def test_one_result_of_quads_takes_one_dispatch(device: vkbackend.Device) -> Non
     assert only.defines == {"QUADS": "1", "ONCE": "1"} | shuffles
     assert only.constants["GROUP"] == only.constants["LOCAL_X"]
     passed, chunks = only.push["passed"], only.grid[2]
-    assert isinstance(passed, Lasting)
+    assert isinstance(passed, PersistentScratch)
     # In front of the states there is a counter, as large as one of them at most.
     assert passed.size >= 8 + 4 * chunks
     assert len(reduce_dispatches(info, sums(), placed((2, 1 << 22)), (1,))) == 2
@@ -182,7 +186,7 @@ def test_operations_have_a_number() -> None:
 def test_what_32_bits_do_not_reach_is_refused() -> None:
     wide = Layout((2, 2), (1 << 32, 1))
     with pytest.raises(ShapeError) as raised:
-        need_countable("sum", Placed((2, 2), float32, wide))
+        need_countable("sum", StridedSpec((2, 2), float32, wide))
     assert str(raised.value) == (
         "sum: shape (2, 2) has 4 elements, which reach 4294967298 places far;"
         " devices take at most 4294967296 of each"

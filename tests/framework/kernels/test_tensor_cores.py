@@ -15,7 +15,7 @@ from vkbackend.framework.autotune import autotune
 from vkbackend.framework.base.device import GpuDevice
 from vkbackend.framework.base.dtype import bfloat16, float16, float32, float64
 from vkbackend.framework.base.shape import Layout
-from vkbackend.framework.ir.kernel_call import Placed
+from vkbackend.framework.ir.kernel_call import StridedSpec
 from vkbackend.framework.kernels import tensor_cores
 from vkbackend.framework.kernels.gemm.tiles import (
     HALF_SUMS,
@@ -179,7 +179,7 @@ def test_matrices_of_a_workgroup_are_tried_when_something_is_measured(
 
 def test_candidates_are_what_passed(gpu: GpuDevice) -> None:
     info = with_workgroups(gpu.gpu.info)
-    placed = Placed((1, 1024, 1024), float16, Layout.contiguous((1, 1024, 1024)))
+    placed = StridedSpec((1, 1024, 1024), float16, Layout.contiguous((1, 1024, 1024)))
 
     def kernels(mode: str) -> list[str]:
         """Return the kernels of the candidates on matrices of a workgroup."""

@@ -111,7 +111,7 @@ def test_the_quickest_is_used_and_kept(
     times([1.0, 0.9])
     assert total(gpu) == COUNT
     [found] = autotune.measured
-    assert found.question.startswith("sum x=float32[32768/16] dims=(0,)")
+    assert found.tuning_key.startswith("sum x=float32[32768/16] dims=(0,)")
     assert found.verdict.choice == "whole"
     assert found.verdict.seconds == {"default": 1.0, "whole": 0.9}
     # None of the candidates is what the rule chooses.
@@ -419,7 +419,7 @@ def test_every_candidate_of_the_library_is_right(
     x = fw.tensor(values.astype(np.float32), dtype, gpu)
     fw.eval(x)
     CALLS[name](x).float().numpy()
-    asked = {row.question.split()[0]: row for row in autotune.measured}
+    asked = {row.tuning_key.split()[0]: row for row in autotune.measured}
     verdict = asked[name].verdict
     assert len(verdict.seconds) > 1
     # The rule's own choice has a name too, and is measured once.

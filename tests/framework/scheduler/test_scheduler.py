@@ -415,7 +415,7 @@ def test_values_are_numbered_by_wiring(gpu: GpuDevice) -> None:
     slots: dict[lazy_graph.Value, int] = {}
     key = scheduler._number(gpu.pending, slots)
     assert (slots[x.array.value], slots[y.array.value], len(slots)) == (0, 2, 3)
-    times, plus = (node.form for node in gpu.pending)
+    times, plus = (node.signature for node in gpu.pending)
     assert key == (times, 0, False, plus, 0, 1, True)
     fw.eval()
     assert_close(y.numpy(), x.numpy() * 3)

@@ -17,7 +17,7 @@ from vkbackend.framework import ops
 from vkbackend.framework.base.device import GpuDevice
 from vkbackend.framework.base.dtype import DType, bfloat16, float16, float32
 from vkbackend.framework.base.shape import Layout
-from vkbackend.framework.ir.kernel_call import Placed
+from vkbackend.framework.ir.kernel_call import StridedSpec
 from vkbackend.framework.kernels.attention import coopmat
 from vkbackend.framework.kernels.attention.coopmat import (
     CUTS,
@@ -226,10 +226,10 @@ def test_vectors_that_lie_apart_or_askew_are_copied(
     assert len(kernels) == 2
 
 
-def placed(*shape: int, offset: int = 0, strides: tuple[int, ...] = ()) -> Placed:
+def placed(*shape: int, offset: int = 0, strides: tuple[int, ...] = ()) -> StridedSpec:
     layout = Layout.contiguous(shape)
     layout = Layout(shape, strides or layout.strides, offset)
-    return Placed(shape, float16, layout)
+    return StridedSpec(shape, float16, layout)
 
 
 def test_fits() -> None:

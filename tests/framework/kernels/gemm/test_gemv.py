@@ -13,7 +13,7 @@ from tests.hardware import skip_where_it_crashes
 from vkbackend.framework.base.device import Device
 from vkbackend.framework.base.dtype import float32
 from vkbackend.framework.base.shape import Layout
-from vkbackend.framework.ir.kernel_call import Placed
+from vkbackend.framework.ir.kernel_call import StridedSpec
 from vkbackend.framework.kernels.gemm import gemv as module
 from vkbackend.framework.kernels.gemm.gemv import few_rows
 from vkbackend.framework.ops.matmul import int_mm, matmul
@@ -165,8 +165,8 @@ def test_what_is_left_to_other_kernels(device: vkbackend.Device) -> None:
     discrete = dataclasses.replace(device.info, kind="discrete")
     software = dataclasses.replace(device.info, kind="software")
 
-    def placed(*shape: int) -> Placed:
-        return Placed(shape, float32, Layout.contiguous(shape))
+    def placed(*shape: int) -> StridedSpec:
+        return StridedSpec(shape, float32, Layout.contiguous(shape))
 
     row, matrix = placed(1, 1, 512), placed(1, 512, 512)
     assert few_rows(discrete, row, matrix, float32) is not None

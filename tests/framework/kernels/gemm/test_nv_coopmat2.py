@@ -20,7 +20,7 @@ from vkbackend.driver.features import lacking
 from vkbackend.framework.base.device import GpuDevice
 from vkbackend.framework.base.dtype import DTYPES, DType, bfloat16, float16
 from vkbackend.framework.base.shape import Layout
-from vkbackend.framework.ir.kernel_call import Dispatch, Placed, Scratch
+from vkbackend.framework.ir.kernel_call import Dispatch, Scratch, StridedSpec
 from vkbackend.framework.kernels.gemm import select
 from vkbackend.framework.kernels.gemm.select import large_product
 from vkbackend.framework.kernels.gemm.tiles import (
@@ -45,12 +45,14 @@ def able(device: vkbackend.Device) -> vkbackend.DeviceInfo:
     return with_workgroups(device.info)
 
 
-def placed(dtype: DType, batch: int, rows: int, columns: int, turned: bool) -> Placed:
+def placed(
+    dtype: DType, batch: int, rows: int, columns: int, turned: bool
+) -> StridedSpec:
     shape = (batch, columns, rows) if turned else (batch, rows, columns)
     layout = Layout.contiguous(shape)
     if turned:
         layout = layout.permute([0, 2, 1])
-    return Placed(layout.shape, dtype, layout)
+    return StridedSpec(layout.shape, dtype, layout)
 
 
 def test_offers_matrices_of_a_workgroup(gpu: GpuDevice) -> None:

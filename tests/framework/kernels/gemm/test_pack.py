@@ -15,7 +15,7 @@ from vkbackend import Device, DeviceInfo
 from vkbackend.framework.base.device import GpuDevice
 from vkbackend.framework.base.dtype import DTYPES, float16
 from vkbackend.framework.base.shape import Layout
-from vkbackend.framework.ir.kernel_call import Dispatch, Placed, Scratch
+from vkbackend.framework.ir.kernel_call import Dispatch, Scratch, StridedSpec
 from vkbackend.framework.kernels.gemm import select
 from vkbackend.framework.kernels.gemm.pack import PAIR_BLOCK, Side, vectors
 from vkbackend.framework.kernels.gemm.select import large_product
@@ -31,7 +31,7 @@ from vkbackend.framework.ops.matmul import matmul
 
 def side(*shape: int, strides: tuple[int, ...] = (), offset: int = 0) -> Side:
     layout = Layout(shape, strides or Layout.contiguous(shape).strides, offset)
-    return Side("a", Placed(shape, float16, layout), 1, 2)
+    return Side("a", StridedSpec(shape, float16, layout), 1, 2)
 
 
 def test_what_fits_is_read_in_place() -> None:
@@ -127,7 +127,7 @@ def test_wide_loads(gpu: GpuDevice, dtype: str, along_k: bool, offset: int) -> N
     rng = np.random.default_rng(offset)
     data = rng.integers(-100, 100, count).astype(kind.numpy)
     layout = Layout(shape, (37 * line, line, 1), offset)
-    x = Placed(shape, kind, layout)
+    x = StridedSpec(shape, kind, layout)
     width = 16 // kind.itemsize
     turned = Side("x", x, 1, 2) if along_k else Side("x", x, 2, 1)
     depth = 64 if along_k else 48
@@ -174,7 +174,7 @@ def test_lines_in_quads(gpu: GpuDevice, lines: int, block: int, offset: int) -> 
     layout = Layout(shape, (k * pitch, 1, pitch), offset)
     rng = np.random.default_rng(lines)
     data = rng.integers(-100, 100, offset + 2 * k * pitch).astype(np.int8)
-    x = Placed(shape, DTYPES["int8"], layout)
+    x = StridedSpec(shape, DTYPES["int8"], layout)
     found = vectors(Side("x", x, 1, 2), 16, block, depth, along_k=True)
     (dispatch,) = found.packing
     assert dispatch.defines["QUADS"] == "1"
@@ -197,7 +197,7 @@ def test_lines_in_quads(gpu: GpuDevice, lines: int, block: int, offset: int) -> 
 
 def test_what_lies_off_words_is_turned_byte_by_byte() -> None:
     for strides in ((6000, 1, 50), (6001, 1, 60), (6000, 2, 60)):
-        x = Placed((2, 50, 100), DTYPES["int8"], Layout((2, 50, 100), strides, 0))
+        x = StridedSpec((2, 50, 100), DTYPES["int8"], Layout((2, 50, 100), strides, 0))
         found = vectors(Side("x", x, 1, 2), 16, 64, 128, along_k=True)
         assert "QUADS" not in found.packing[0].defines
 
@@ -219,7 +219,7 @@ def emulated(
     found: list[Dispatch] = []
     defines = {"EMULATED": "1", "BITS_OF_16": "1"}
 
-    def rule(_: DeviceInfo, a: Placed, b: Placed, __: str) -> list[Dispatch]:
+    def rule(_: DeviceInfo, a: StridedSpec, b: StridedSpec, __: str) -> list[Dispatch]:
         dispatches = large_product(discrete, a, b, UNITS)
         assert dispatches is not None
         found[:] = [
@@ -364,7 +364,9 @@ def forced(gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch) -> Iterator[Force]:
     def force(cut: Cut | None) -> list[Dispatch]:
         found: list[Dispatch] = []
 
-        def rule(info: DeviceInfo, a: Placed, b: Placed, _: str) -> list[Dispatch]:
+        def rule(
+            info: DeviceInfo, a: StridedSpec, b: StridedSpec, _: str
+        ) -> list[Dispatch]:
             discrete = dataclasses.replace(info, kind="discrete")
             dispatches = large_product(discrete, a, b, PLAIN, cut)
             assert dispatches is not None
@@ -466,8 +468,8 @@ def test_which_products_read_numbers_one_by_one(
 ) -> None:
     def first(m: int, n: int, k: int, turned: bool = False) -> str:
         strides = (n * k, 1, k) if turned else (n * k, n, 1)
-        a = Placed((1, m, k), DTYPES["float32"], Layout.contiguous((1, m, k)))
-        b = Placed((1, k, n), DTYPES["float32"], Layout((1, k, n), strides, 0))
+        a = StridedSpec((1, m, k), DTYPES["float32"], Layout.contiguous((1, m, k)))
+        b = StridedSpec((1, k, n), DTYPES["float32"], Layout((1, k, n), strides, 0))
         found = large_product(discrete, a, b, PLAIN)
         if found is None:
             return "none"

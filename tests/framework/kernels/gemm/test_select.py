@@ -17,7 +17,12 @@ from tests.hardware import skip_where_it_crashes
 from vkbackend.framework.base.device import Device, GpuDevice
 from vkbackend.framework.base.dtype import DTYPES, DType, float16, float32, float64
 from vkbackend.framework.base.shape import Layout, ceil_div
-from vkbackend.framework.ir.kernel_call import At, Dispatch, Placed, Scratch
+from vkbackend.framework.ir.kernel_call import (
+    BufferOffset,
+    Dispatch,
+    Scratch,
+    StridedSpec,
+)
 from vkbackend.framework.kernels.gemm import select
 from vkbackend.framework.kernels.gemm.select import large_product, likely_cuts
 from vkbackend.framework.kernels.gemm.tiles import (
@@ -100,19 +105,21 @@ def kernels(
     monkeypatch.setattr(select, "PLAIN_ANYWHERE_MOST", 0)
 
     def rule(
-        gpu: vkbackend.DeviceInfo, a: Placed, b: Placed, mode: str
+        gpu: vkbackend.DeviceInfo, a: StridedSpec, b: StridedSpec, mode: str
     ) -> list[Dispatch] | None:
         return large_product(gpu, a, b, mode, cut)
 
     yield from as_discrete(monkeypatch, "large_product", rule)
 
 
-def placed(dtype: DType, batch: int, rows: int, columns: int, turned: bool) -> Placed:
+def placed(
+    dtype: DType, batch: int, rows: int, columns: int, turned: bool
+) -> StridedSpec:
     shape = (batch, columns, rows) if turned else (batch, rows, columns)
     layout = Layout.contiguous(shape)
     if turned:
         layout = layout.permute([0, 2, 1])
-    return Placed(layout.shape, dtype, layout)
+    return StridedSpec(layout.shape, dtype, layout)
 
 
 @pytest.mark.parametrize(("cut", "sizes", "turned"), products(), ids=name_of)
@@ -277,10 +284,10 @@ def test_last_rows_of_tiles_are_apart(
     assert [first.push["m"], last.push["m"]] == [rows, 256]
     assert [first.push["last_row"], last.push["last_row"]] == [rows - 128, 128]
     assert first.push["a"] == "a"
-    assert last.push["a"] == At("a", 2 * rows * (1 if turned else 512))
+    assert last.push["a"] == BufferOffset("a", 2 * rows * (1 if turned else 512))
     assert first.push["out_"] == "out"
     assert last.push["out_"] == Scratch("partial", 4 * 3 * 256 * 2176)
-    assert added.push["out_"] == At("out", 2 * rows * 2176)
+    assert added.push["out_"] == BufferOffset("out", 2 * rows * 2176)
 
 
 @pytest.mark.gpu
@@ -320,7 +327,7 @@ def test_last_rows_in_parts_without_units(
     cuts = [Cut(REGISTER_TILES[3], 3, last=2), Cut(REGISTER_TILES[7], 2, last=2)]
     found: list[Dispatch] = []
 
-    def rule(_: object, a: Placed, b: Placed, __: str) -> list[Dispatch]:
+    def rule(_: object, a: StridedSpec, b: StridedSpec, __: str) -> list[Dispatch]:
         found[:] = large_product(info, a, b, PLAIN, cuts[-1]) or ()
         return found
 
@@ -368,7 +375,7 @@ def test_what_is_left_to_other_kernels(discrete: vkbackend.DeviceInfo) -> None:
     assert large_product(discrete, wide, wide, PLAIN) is None
     tall = placed(float32, 1, 4096, 512, False)
     assert large_product(discrete, thin, tall, PLAIN) is None
-    apart = Placed((1, 129, 129), float32, Layout((1, 129, 129), (33282, 258, 2)))
+    apart = StridedSpec((1, 129, 129), float32, Layout((1, 129, 129), (33282, 258, 2)))
     assert large_product(discrete, apart, apart, PLAIN) is None
 
 

@@ -8,7 +8,7 @@ import pytest
 import vkbackend
 from vkbackend.framework.base.dtype import DType, float16, float32
 from vkbackend.framework.base.shape import Layout, ceil_div
-from vkbackend.framework.ir.kernel_call import Placed
+from vkbackend.framework.ir.kernel_call import StridedSpec
 from vkbackend.framework.kernels.gemm.select import large_product
 from vkbackend.framework.kernels.gemm.tiles import (
     DOTS,
@@ -220,7 +220,7 @@ def test_who_says_which_tile(
 ) -> None:
     batch, m, n, k = sizes
     shapes = (batch, m, k), (batch, k, n)
-    a, b = (Placed(shape, dtype, Layout.contiguous(shape)) for shape in shapes)
+    a, b = (StridedSpec(shape, dtype, Layout.contiguous(shape)) for shape in shapes)
     found = large_product(discrete, a, b, PLAIN if dtype is float32 else UNITS)
     assert found is not None
     product = found[0]

@@ -18,7 +18,7 @@ from vkbackend.framework.base.device import Device, GpuDevice
 from vkbackend.framework.base.dtype import int8
 from vkbackend.framework.base.errors import GradError
 from vkbackend.framework.base.shape import Layout
-from vkbackend.framework.ir.kernel_call import Dispatch, Placed
+from vkbackend.framework.ir.kernel_call import Dispatch, StridedSpec
 from vkbackend.framework.kernels import tensor_cores
 from vkbackend.framework.kernels.gemm import select
 from vkbackend.framework.kernels.gemm.select import large_product
@@ -102,7 +102,9 @@ def kernels(
     monkeypatch.setattr(select, "PACKED_SMALLEST", 1)
     monkeypatch.setattr(int_mm, "integer_mode", lambda _: DOTS)
 
-    def rule(gpu: DeviceInfo, a: Placed, b: Placed, mode: str) -> list[Dispatch] | None:
+    def rule(
+        gpu: DeviceInfo, a: StridedSpec, b: StridedSpec, mode: str
+    ) -> list[Dispatch] | None:
         return large_product(gpu, a, b, mode, cut)
 
     yield from as_discrete(monkeypatch, "large_product", rule, int_mm)
@@ -170,10 +172,10 @@ def with_integers(info: DeviceInfo) -> DeviceInfo:
 def test_matrix_units_read_along_the_depth(
     device: vkbackend.Device, tile: object, turned: bool
 ) -> None:
-    def placed(rows: int, columns: int, turn: bool) -> Placed:
+    def placed(rows: int, columns: int, turn: bool) -> StridedSpec:
         layout = Layout.contiguous((1, columns, rows) if turn else (1, rows, columns))
         layout = layout.permute([0, 2, 1]) if turn else layout
-        return Placed(layout.shape, int8, layout)
+        return StridedSpec(layout.shape, int8, layout)
 
     info = with_integers(device.info)
     a, b = placed(512, 1024, False), placed(1024, 640, turned)
@@ -253,7 +255,9 @@ def test_every_tile_of_matrix_units(
         pytest.skip("the device multiplies no matrices of int8")
     tensor_cores.integer_mode(gpu)  # tried before its kernels are others
 
-    def rule(info: DeviceInfo, a: Placed, b: Placed, _: str) -> list[Dispatch] | None:
+    def rule(
+        info: DeviceInfo, a: StridedSpec, b: StridedSpec, _: str
+    ) -> list[Dispatch] | None:
         return large_product(info, a, b, INTEGERS, Cut(tile, parts))  # type: ignore[arg-type]
 
     monkeypatch.setattr(int8, "large_product", rule)

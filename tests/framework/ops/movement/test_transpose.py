@@ -81,7 +81,7 @@ def test_more_tiles_than_a_grid_is_wide(gpu: GpuDevice) -> None:
     layout = planes_of(x.layout)
     assert layout is not None
     kernel = REGISTRY["transposed_copy"].rules["kernel"]
-    placed = transpose.Placed(x.shape, x.dtype, x.layout)
+    placed = transpose.StridedSpec(x.shape, x.dtype, x.layout)
     grid = kernel(gpu.gpu.info, placed).grid
     assert grid[1] == 2
     assert grid[0] * grid[1] >= 70_000

@@ -15,7 +15,7 @@ from vkbackend.framework import ops
 from vkbackend.framework.base.dtype import float32
 from vkbackend.framework.base.shape import Layout
 from vkbackend.framework.dispatch.op import REGISTRY
-from vkbackend.framework.ir.kernel_call import Placed
+from vkbackend.framework.ir.kernel_call import StridedSpec
 from vkbackend.framework.ops.reduce.common import whole_dtype
 from vkbackend.framework.ops.reduce.scan import CHUNK
 
@@ -67,7 +67,7 @@ def test_gradient_of_products_with_zeros(make: Make) -> None:
 def test_levels_on_a_gpu(device: vkbackend.Device) -> None:
     info = dataclasses.replace(device.info, kind="discrete")
     shape = (1, CHUNK**2 + 1, 1)
-    x = Placed(shape, float32, Layout.contiguous(shape))
+    x = StridedSpec(shape, float32, Layout.contiguous(shape))
     steps = REGISTRY["cumsum"].dispatches(info, {"x": x}, {"reverse": True})
     assert [step.push["count"] for step in steps] == [
         CHUNK**2 + 1,
