@@ -81,7 +81,7 @@ class SearchSpace(NamedTuple):
     ----------
     nodes : sequence of Node
         What one kernel, or one op, computes.
-    wanted : set of int
+    live_out : set of int
         Their results that reach memory, by `id`.
     own : str
         Name of the default candidate, chosen by the rule.
@@ -90,7 +90,7 @@ class SearchSpace(NamedTuple):
     """
 
     nodes: Sequence[Node]
-    wanted: set[int]
+    live_out: set[int]
     own: str
     names: list[str]
 

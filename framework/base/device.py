@@ -49,7 +49,7 @@ class Device:
         return self.name
 
 
-class Flight(Protocol):
+class Submission(Protocol):
     """A submission, and what is to be noted once it is known to have been taken."""
 
     def settle(self) -> None:
@@ -65,7 +65,7 @@ class GpuDevice(Device):
         The device layer's object.
     pending : list of Node
         Nodes of the lazy graph, in order.
-    flight : Flight or None
+    in_flight : Submission or None
         The last submission, as long as it has not been settled.
     running : frame or None
         The call that submits now; or one that did, if an interrupt ended it.
@@ -90,7 +90,7 @@ class GpuDevice(Device):
         self.gpu = gpu
         self.name = gpu.info.name
         self.pending: list[Node] = []
-        self.flight: Flight | None = None
+        self.in_flight: Submission | None = None
         self.running: FrameType | None = None
         self.reads = 0
         self.left = 0
@@ -118,7 +118,7 @@ class GpuDevice(Device):
                 " read or evaluate tensors once it has returned"
             )
         self.running = sys._getframe(1)
-        if self.flight is not None:
+        if self.in_flight is not None:
             self.finish()
 
     def within(self) -> bool:
@@ -130,14 +130,14 @@ class GpuDevice(Device):
 
     def settle(self) -> None:
         """Finish what an interrupt left of the last submission; not within one."""
-        if self.flight is not None and not self.within():
+        if self.in_flight is not None and not self.within():
             self.finish()
 
     def finish(self) -> None:
         """Note what became of the submission that was made, or tried, last."""
-        if self.flight is not None:
-            self.flight.settle()
-            self.flight = None
+        if self.in_flight is not None:
+            self.in_flight.settle()
+            self.in_flight = None
 
     def __str__(self) -> str:
         info = self.gpu.info

@@ -1,4 +1,4 @@
-"""How many elements a fused kernel's invocations take, where measuring has chosen.
+"""Variants of element-wise kernels: elements per invocation and workgroup size.
 
 On a GPU an invocation takes four elements, and a workgroup has 256 invocations. More
 elements keep more memory in flight and share what is computed once; which is best
@@ -15,9 +15,9 @@ from ..base.dtype import DTYPES
 from ..base.shape import ceil_div
 from ..ir.kernel_call import StridedSpec, linear_grid
 from .glsl.elementwise import includes
-from .glsl.wide import GROUPS, PAIR_WORDS
+from .glsl.wide import GROUPS, VEC8_WORDS
 from .ir.program import Program
-from .lower_elementwise import WORKGROUP, FusedKernel, Wiring, build_kernel
+from .lower_elementwise import WORKGROUP, KernelOperands, LoweredKernel, build_kernel
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 WORKGROUPS = (128, 256, 512)
 """Invocations of a workgroup to choose from."""
 
-LEAST_QUADS = 1 << 20
+MIN_VEC4S = 1 << 20
 """Groups of four elements from which it is worth a measurement."""
 
 
-class Way(NamedTuple):
+class Variant(NamedTuple):
     """How elements are divided among invocations.
 
     Attributes
@@ -46,9 +46,9 @@ class Way(NamedTuple):
     workgroup: int
 
 
-USUAL = Way("", WORKGROUP)
+BASELINE = Variant("", WORKGROUP)
 
-WORDY = Way("apart", 128)
+COMPUTE_HEAVY = Variant("apart", 128)
 """The way of kernels that compute much for each element, or write 2-byte ones.
 
 On an NVIDIA H200, driver 580.159.04, it took gelu of 64 Mi floats from 0.139 to 0.130
@@ -56,7 +56,7 @@ ms, tanh from 0.135 to 0.129, x * 2 + 1 of float16 from 0.072 to 0.065 and casts
 bytes from 0.097 to 0.094, but exponentials from 0.1285 to 0.129 (2026-11-21).
 """
 
-MANY = Way("four", 128)
+COMPUTE_HEAVY_16BIT = Variant("four", 128)
 """The way of kernels that move elements of 2 bytes only, of which more must be on their
 way, and compute much for each.
 
@@ -64,7 +64,7 @@ There it took tanh of 64 Mi bfloat16 from 0.074 to 0.068 ms, gelu from 0.090 to 
 and their sums with themselves from 0.072 to 0.067.
 """
 
-WHOLE = Way("joined", 128)
+MEMORY_BOUND_16BIT = Variant("joined", 128)
 """The way of those that compute little: relu of 64 Mi bfloat16 took 0.066 ms, 0.067 in
 the other way."""
 
@@ -75,7 +75,7 @@ _BRIEF = ("quick_full_exp(x)", "quick_logistic(x)", "quick_gated(x, x)")
 """Calls of such functions that take few."""
 
 
-def ways(gpu: DeviceInfo, kernel: FusedKernel) -> dict[str, Way]:
+def variants(gpu: DeviceInfo, kernel: LoweredKernel) -> dict[str, Variant]:
     """Return the ways in which a GPU may run a kernel, by name.
 
     Parameters
@@ -91,19 +91,19 @@ def ways(gpu: DeviceInfo, kernel: FusedKernel) -> dict[str, Way]:
     if _joins(kernel):
         forms["joined"] = "8 elements joined"
     return {
-        f"{title}, {workgroup} invocations": Way(pairs, workgroup)
+        f"{title}, {workgroup} invocations": Variant(pairs, workgroup)
         for pairs, title in forms.items()
         for workgroup in WORKGROUPS
         if workgroup <= most
     }
 
 
-def _program(kernel: FusedKernel) -> Program:
+def _program(kernel: LoweredKernel) -> Program:
     assert isinstance(kernel.program, Program)
     return kernel.program
 
 
-def _joins(kernel: FusedKernel) -> bool:
+def _joins(kernel: LoweredKernel) -> bool:
     """Whether eight narrow elements can move at once, at addresses that allow it."""
     program = _program(kernel)
     offsets = {name: offset for name, _, offset in kernel.inputs}
@@ -114,25 +114,25 @@ def _joins(kernel: FusedKernel) -> bool:
     ]
     sizes = {size for size, _ in read}
     sizes |= {DTYPES[output.dtype].itemsize for output in program.outputs}
-    narrow = [(size, offset) for size, offset in read if size in PAIR_WORDS]
-    return bool(sizes & PAIR_WORDS.keys()) and all(
+    narrow = [(size, offset) for size, offset in read if size in VEC8_WORDS]
+    return bool(sizes & VEC8_WORDS.keys()) and all(
         offset % (8 * size) == 0 for size, offset in narrow
     )
 
 
-def in_way(kernel: FusedKernel, way: Way) -> FusedKernel:
+def with_variant(kernel: LoweredKernel, variant: Variant) -> LoweredKernel:
     """Return a kernel for a GPU with its elements divided in another way."""
     program = _program(kernel)
-    quads = int(dict(kernel.words)["quads"])
-    each = GROUPS.get(way.pairs, 1)
+    vec4s = int(dict(kernel.words)["quads"])
+    each = GROUPS.get(variant.pairs, 1)
     return kernel._replace(
-        program=program._replace(pairs=way.pairs),
-        grid=linear_grid(ceil_div(quads, each), way.workgroup),
-        workgroup=way.workgroup,
+        program=program._replace(pairs=variant.pairs),
+        grid=linear_grid(ceil_div(vec4s, each), variant.workgroup),
+        workgroup=variant.workgroup,
     )
 
 
-def usual_way(kernel: FusedKernel) -> Way:
+def default_variant(kernel: LoweredKernel) -> Variant:
     """Return the way of a kernel for a GPU where nothing was measured."""
     program = _program(kernel)
     sizes = {DTYPES[output.dtype].itemsize for output in program.outputs}
@@ -142,9 +142,17 @@ def usual_way(kernel: FusedKernel) -> Way:
         if access.kind == "linear"
     }
     if moved == {2}:
-        return WHOLE if _is_brief(program) and _joins(kernel) else MANY
+        return (
+            MEMORY_BOUND_16BIT
+            if _is_brief(program) and _joins(kernel)
+            else COMPUTE_HEAVY_16BIT
+        )
     long = {f'#include "lib/math/{file}.glsl"' for file in _LONG}
-    return USUAL if long.isdisjoint(includes(program)) and 2 not in sizes else WORDY
+    return (
+        BASELINE
+        if long.isdisjoint(includes(program)) and 2 not in sizes
+        else COMPUTE_HEAVY
+    )
 
 
 def _is_brief(program: Program) -> bool:
@@ -155,23 +163,23 @@ def _is_brief(program: Program) -> bool:
 
 
 def build_chosen_kernel(
-    nodes: Sequence[Node], wanted: set[int], gpu: DeviceInfo, lanes: int = 0
-) -> FusedKernel:
+    nodes: Sequence[Node], live_out: set[int], gpu: DeviceInfo, lanes: int = 0
+) -> LoweredKernel:
     """Return what `build_kernel` does, in the way of a verdict if there is one."""
     software = gpu.kind == "software"
     wide = software and gpu.shader_int64
-    usual = build_kernel(nodes, wanted, software=wide, lanes=lanes)
-    if software or dict(usual.words)["quads"] < LEAST_QUADS:
-        return usual
-    found, own_way = ways(gpu, usual), usual_way(usual)
-    usual = in_way(usual, own_way)
-    own = next((name for name, way in found.items() if way == own_way), "")
-    results = [value for _, value in usual.outputs]
+    default = build_kernel(nodes, live_out, software=wide, lanes=lanes)
+    if software or dict(default.words)["quads"] < MIN_VEC4S:
+        return default
+    found, own_variant = variants(gpu, default), default_variant(default)
+    default = with_variant(default, own_variant)
+    own = next((name for name, variant in found.items() if variant == own_variant), "")
+    results = [value for _, value in default.outputs]
     tuning_key = autotune.tuning_key_of(
         "+".join(node.op.name for node in nodes),
         {
             f"in{k}": StridedSpec(layout.shape, value.dtype, layout)
-            for k, (value, layout) in enumerate(Wiring(nodes).operands.values())
+            for k, (value, layout) in enumerate(KernelOperands(nodes).operands.values())
         },
         {"outputs": [value.dtype.name for value in results]},
     )
@@ -179,4 +187,4 @@ def build_chosen_kernel(
         nodes, set(map(id, results)), own, [name for name in found if name != own]
     )
     chosen = found.get(autotune.choice(gpu, tuning_key, search_space))
-    return usual if chosen is None else in_way(usual, chosen)
+    return default if chosen is None else with_variant(default, chosen)

@@ -1,4 +1,4 @@
-"""Which element-wise kernels of a plan become the epilogue of a product.
+"""Epilogue fusion: element-wise kernels that join the matrix product they read.
 
 A matrix product or convolution whose result is read by one element-wise kernel alone,
 element by element, hands it on in registers: bias, activation, residual, scale and cast
@@ -19,7 +19,7 @@ from ..ir.kernel_call import BufferOffset, Dispatch
 from ..ir.lazy_graph import Node, Value
 from .glsl.epilogue import epilogue_size, takes_epilogue, with_epilogue
 from .ir.program import Program
-from .lower_elementwise import FusedKernel, build_kernel
+from .lower_elementwise import LoweredKernel, build_kernel
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
@@ -51,14 +51,14 @@ class Arguments(NamedTuple):
 NO_EPILOGUE = Arguments({}, {}, {}, {})
 
 
-class Joined(NamedTuple):
+class FusedEpilogue(NamedTuple):
     """A product and its epilogue.
 
     Attributes
     ----------
     product : int
         The node that multiplies.
-    unit : list of int
+    kernel_group : list of int
         The element-wise nodes.
     dispatches : sequence of Dispatch
         Of the product; the last one takes the epilogue.
@@ -69,9 +69,9 @@ class Joined(NamedTuple):
     """
 
     product: int
-    unit: list[int]
+    kernel_group: list[int]
     dispatches: Sequence[Dispatch]
-    kernel: FusedKernel
+    kernel: LoweredKernel
     source: str
 
     def arguments(self, slots: Mapping[int, int]) -> Arguments:
@@ -88,20 +88,20 @@ class Joined(NamedTuple):
             {f"epilogue.{n}": (slots[id(v)], 0) for n, v in kernel.outputs},
             {f"epilogue.{n}": count for n, count in kernel.words if n != "quads"},
             {
-                f"epilogue.s{k}": (self.unit[member], at)
+                f"epilogue.s{k}": (self.kernel_group[member], at)
                 for k, (member, at) in enumerate(kernel.scalars)
             },
         )
 
 
-def join_products(
+def fuse_epilogues(
     gpu: DeviceInfo,
     nodes: Sequence[Node],
-    units: Sequence[list[int]],
-    wanted: set[int],
-    held: Collection[int],
+    kernel_groups: Sequence[list[int]],
+    live_out: set[int],
+    external: Collection[int],
     state: Collection[int],
-) -> dict[int, Joined]:
+) -> dict[int, FusedEpilogue]:
     """Return the products that take a unit as their epilogue, by its first node.
 
     The product then runs in the unit's place, which is always possible, since nothing
@@ -112,44 +112,48 @@ def join_products(
     gpu : DeviceInfo
         Where they run.
     nodes : sequence of Node
-    units : sequence of list of int
+    kernel_groups : sequence of list of int
         Which nodes share a kernel.
-    wanted : set of int
+    live_out : set of int
         Values that leave their kernel, by `id`.
     held, state : collection of int
         Values, by `id`, that somebody holds, and that a replay may write over.
     """
-    unit_of = {number: unit[0] for unit in units for number in unit}
+    group_of = {
+        number: kernel_group[0]
+        for kernel_group in kernel_groups
+        for number in kernel_group
+    }
     readers: dict[int, set[int]] = {}
-    for number in unit_of:
+    for number in group_of:
         for value in nodes[number].values:
-            readers.setdefault(id(value), set()).add(unit_of[number])
+            readers.setdefault(id(value), set()).add(group_of[number])
     found = {}
-    for unit in units:
-        members = [nodes[number] for number in unit]
+    for kernel_group in kernel_groups:
+        members = [nodes[number] for number in kernel_group]
         if not all(node.op.is_elementwise for node in members):
             continue
-        if _replaces(members, wanted, state):
+        if _donates(members, live_out, state):
             continue
-        for product in _products(nodes, units, unit, readers):
-            if id(nodes[product].outputs[0]) in held:
+        for product in _products(nodes, kernel_groups, kernel_group, readers):
+            if id(nodes[product].outputs[0]) in external:
                 continue
-            joined = _joined(gpu, nodes, product, unit, wanted)
-            if joined is not None:
-                found[unit[0]] = joined
+            fused = _fuse_epilogue(gpu, nodes, product, kernel_group, live_out)
+            if fused is not None:
+                found[kernel_group[0]] = fused
                 break
     return found
 
 
-def _replaces(
-    members: Sequence[Node], wanted: Collection[int], state: Collection[int]
+def _donates(
+    members: Sequence[Node], live_out: Collection[int], state: Collection[int]
 ) -> bool:
     """Return whether a result may lie where an operand does, were it no epilogue."""
     sizes = {
         (value.numel, value.dtype.itemsize)
         for node in members
         for value in node.outputs
-        if id(value) in wanted
+        if id(value) in live_out
     }
     return any(
         id(value) in state and (value.numel, value.dtype.itemsize) in sizes
@@ -160,53 +164,53 @@ def _replaces(
 
 def _products(
     nodes: Sequence[Node],
-    units: Sequence[list[int]],
-    unit: list[int],
+    kernel_groups: Sequence[list[int]],
+    kernel_group: list[int],
     readers: Mapping[int, set[int]],
 ) -> list[int]:
     """Return the products that a unit alone reads, in row-major order; latest first."""
-    read = {id(value) for number in unit for value in nodes[number].values}
+    read = {id(value) for number in kernel_group for value in nodes[number].values}
     return [
         other[0]
-        for other in reversed(units)
+        for other in reversed(kernel_groups)
         if len(other) == 1
         and nodes[other[0]].op.line_dims
         and id(nodes[other[0]].outputs[0]) in read
-        and readers[id(nodes[other[0]].outputs[0])] == {unit[0]}
-        and _in_order(nodes, unit, nodes[other[0]].outputs[0])
+        and readers[id(nodes[other[0]].outputs[0])] == {kernel_group[0]}
+        and _in_order(nodes, kernel_group, nodes[other[0]].outputs[0])
     ]
 
 
-def _in_order(nodes: Sequence[Node], unit: list[int], value: Value) -> bool:
+def _in_order(nodes: Sequence[Node], kernel_group: list[int], value: Value) -> bool:
     """Return whether a unit reads a value element by element, and so all of it."""
-    shape = nodes[unit[0]].layouts[0].shape
+    shape = nodes[kernel_group[0]].layouts[0].shape
     return value.dtype in (float32, float16, bfloat16) and all(
         operand.layout == Layout.contiguous(shape)
-        for number in unit
+        for number in kernel_group
         for operand in nodes[number].inputs
         if operand.value is value
     )
 
 
-def _joined(
+def _fuse_epilogue(
     gpu: DeviceInfo,
     nodes: Sequence[Node],
     product: int,
-    unit: list[int],
-    wanted: set[int],
-) -> Joined | None:
+    kernel_group: list[int],
+    live_out: set[int],
+) -> FusedEpilogue | None:
     node = nodes[product]
     if math.prod(node.layouts[0].shape[-node.op.line_dims :]) % 4:
         return None  # the four neighbours of an epilogue lie in one line
-    dispatches = _with_place(gpu, node)
+    dispatches = _with_hook(gpu, node)
     writers = [row for row in dispatches if "out" in map(_memory, row.push.values())]
     last = dispatches[-1]
     if writers != [last] or last.push["out_"] not in ("out", BufferOffset("out", 0)):
         return None
     if not takes_epilogue(last.kernel):
         return None
-    members = [nodes[number] for number in unit]
-    kernel = build_kernel(members, wanted, product=node.outputs[0])
+    members = [nodes[number] for number in kernel_group]
+    kernel = build_kernel(members, live_out, product=node.outputs[0])
     assert isinstance(kernel.program, Program)
     # Replays could not change what is pushed.
     changing = Changing | StreamWord
@@ -216,10 +220,10 @@ def _joined(
     if _push_size(last) + epilogue_size(kernel.program) > MAX_PUSH:
         return None
     source = with_epilogue(last.kernel, kernel.program)
-    return Joined(product, unit, dispatches, kernel, source)
+    return FusedEpilogue(product, kernel_group, dispatches, kernel, source)
 
 
-def _with_place(gpu: DeviceInfo, node: Node) -> Sequence[Dispatch]:
+def _with_hook(gpu: DeviceInfo, node: Node) -> Sequence[Dispatch]:
     """Return a product's kernels, of which the last takes an epilogue if one can.
 
     What was measured quickest alone may have no place for one; the op's own rule then

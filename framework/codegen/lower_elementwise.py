@@ -1,4 +1,4 @@
-"""From the nodes of one kernel to its program and its run-time words."""
+"""Lowering of an element-wise kernel group to a program and its arguments."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ BLOCK_ROUNDS = 16
 Fewer leave more to do for each workgroup, more take long to compile.
 """
 
-LEAST_BLOCKED = 1 << 17
+MIN_UNIFORM_LOAD_ELEMENTS = 1 << 17
 """Elements from which a software device reads blocks, whose kernels compile longer."""
 
 
@@ -66,7 +66,7 @@ def _narrowed(glsl: str) -> str:
     return NARROW.get(function, function) + bracket + rest
 
 
-class FusedKernel(NamedTuple):
+class LoweredKernel(NamedTuple):
     """A program, and where its arguments come from.
 
     Attributes
@@ -108,18 +108,18 @@ class FusedKernel(NamedTuple):
 
 def build_kernel(
     nodes: Sequence[Node],
-    wanted: set[int],
+    live_out: set[int],
     software: bool = False,
     product: Value | None = None,
     lanes: int = 0,
-) -> FusedKernel:
-    """Return the kernel that runs `nodes` and writes the values in `wanted`.
+) -> LoweredKernel:
+    """Return the kernel that runs `nodes` and writes the values in `live_out`.
 
     Parameters
     ----------
     nodes : sequence of Node
         Element-wise nodes of one shape, in order.
-    wanted : set of int
+    live_out : set of int
         `id` of each value that must reach memory.
     software : bool, default False
         Whether the device is a software one whose compiler bears branches in loops.
@@ -129,11 +129,15 @@ def build_kernel(
         Size of the subgroups of a software device that may read whole blocks; 0 if it
         may not.
     """
-    built = _Build(nodes, wanted, product).kernel(software)
-    return _in_blocks(built, lanes) if lanes and _fits_blocks(built) else built
+    built = _ElementwiseLowering(nodes, live_out, product).kernel(software)
+    return (
+        _with_uniform_loads(built, lanes)
+        if lanes and _fits_uniform_loads(built)
+        else built
+    )
 
 
-def _fits_blocks(kernel: FusedKernel) -> bool:
+def _fits_uniform_loads(kernel: LoweredKernel) -> bool:
     """Whether every operand can be read as whole vectors, and that is worth it."""
     program, words = kernel.program, dict(kernel.words)
     assert isinstance(program, Program)
@@ -142,17 +146,17 @@ def _fits_blocks(kernel: FusedKernel) -> bool:
     dtypes += [output.dtype for output in program.outputs]
     size = sum(field_size(kind) for _, kind in push_fields(program))
     return (
-        4 * words["quads"] >= LEAST_BLOCKED
+        4 * words["quads"] >= MIN_UNIFORM_LOAD_ELEMENTS
         and all(access.kind == "linear" for access in moved)
         and all(DTYPES[dtype].itemsize == 4 for dtype in dtypes)
         and size + DIGIT_BYTES <= MAX_PUSH
     )
 
 
-def _in_blocks(kernel: FusedKernel, lanes: int) -> FusedKernel:
-    quads = int(dict(kernel.words)["quads"])
+def _with_uniform_loads(kernel: LoweredKernel, lanes: int) -> LoweredKernel:
+    vec4s = int(dict(kernel.words)["quads"])
     return kernel._replace(
-        grid=fold_grid(ceil_div(quads, lanes * BLOCK_ROUNDS)),
+        grid=fold_grid(ceil_div(vec4s, lanes * BLOCK_ROUNDS)),
         words=[*kernel.words, *DIGIT_WORDS],
         workgroup=lanes,
         rounds=BLOCK_ROUNDS,
@@ -160,7 +164,7 @@ def _in_blocks(kernel: FusedKernel, lanes: int) -> FusedKernel:
     )
 
 
-class Wiring:
+class KernelOperands:
     """From nodes to instructions: what each argument of a kernel's steps stands for.
 
     Attributes
@@ -249,26 +253,26 @@ class Wiring:
         return Reference("scalar", len(self.scalars) - 1)
 
 
-class _Build(Wiring):
+class _ElementwiseLowering(KernelOperands):
     def __init__(
-        self, nodes: Sequence[Node], wanted: set[int], product: Value | None
+        self, nodes: Sequence[Node], live_out: set[int], product: Value | None
     ) -> None:
         super().__init__(nodes)
         self.product = product
         self.nodes = nodes
-        self.wanted = wanted
+        self.live_out = live_out
         self.layout = nodes[0].layouts[0]
         self.patterns: dict[tuple[Pattern, tuple[int, ...], int], int] = {}
         self.inputs: list[tuple[str, Value, int]] = []
 
-    def kernel(self, software: bool) -> FusedKernel:
+    def kernel(self, software: bool) -> LoweredKernel:
         self.made = {id(node.outputs[0]): k for k, node in enumerate(self.nodes)}
         self.accesses = self._accesses()
         instructions = [self.instruction(k, node) for k, node in enumerate(self.nodes)]
         outputs = [
             (k, node.outputs[0])
             for k, node in enumerate(self.nodes)
-            if id(node.outputs[0]) in self.wanted
+            if id(node.outputs[0]) in self.live_out
         ]
         program = Program(
             rank=len(self.sizes),
@@ -281,7 +285,7 @@ class _Build(Wiring):
         )
         workgroup = SOFTWARE_WORKGROUP if software else WORKGROUP
         rounds = SOFTWARE_ROUNDS if software else 1
-        return FusedKernel(
+        return LoweredKernel(
             name="_".join(node.op.name for node in self.nodes)[:80],
             program=program,
             grid=linear_grid(ceil_div(self.layout.numel, 4 * rounds), workgroup),

@@ -1,4 +1,4 @@
-"""From the nodes of one kernel over rows to its program and its run-time words."""
+"""Lowering of a row-wise kernel group to a program and its arguments."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, NamedTuple
 from ..base.dtype import DTYPES
 from ..base.shape import Layout, Shape, ceil_div, collapse
 from ..ir.kernel_call import fold_grid
-from .glsl.lavapipe import DIGIT_WORDS, MOST_TOLD
-from .glsl.lavapipe_rowwise import fits_blocks
+from .glsl.lavapipe import DIGIT_WORDS, MAX_UNIFORM
+from .glsl.lavapipe_rowwise import fits_uniform_loads
 from .ir.program import Instruction, Output, Reference
-from .ir.reductions import Made, Reduction, reduction, split_of
+from .ir.reductions import Reduction, ReductionStep, reduction, split_of
 from .ir.row_program import Fold, RowAccess, RowPattern, RowProgram, passes
 from .lower_elementwise import (
-    LEAST_BLOCKED,
-    FusedKernel,
-    Wiring,
+    MIN_UNIFORM_LOAD_ELEMENTS,
+    KernelOperands,
+    LoweredKernel,
     is_linear,
     is_scalar,
     size_words,
@@ -58,16 +58,16 @@ SOFTWARE_COLUMNS = 8192
 BLOCKS_TOGETHER = 4
 """Rows of a workgroup that reads them as blocks: it costs 0.1 us to start one."""
 
-LEAST_BLOCK = 128
-MOST_BLOCK = 1024
+MIN_BLOCK_COLUMNS = 128
+MAX_BLOCK_COLUMNS = 1024
 """Columns of rows that a software device reads as blocks; more compile for long."""
 
-MOST_KEPT = 96
-MOST_KEPT_TOGETHER = 40960
+MAX_REGISTERS = 96
+MAX_WORKGROUP_REGISTERS = 40960
 """32-bit registers for elements, of an invocation and of a workgroup."""
 
 
-class Space(NamedTuple):
+class RowSpace(NamedTuple):
     """The shape of elements, and how many leading dimensions number the rows."""
 
     shape: Shape
@@ -84,7 +84,7 @@ class Space(NamedTuple):
         return math.prod(self.shape[self.split :])
 
 
-class Tile(NamedTuple):
+class RowTile(NamedTuple):
     """Invocations that share a row, invocations in a workgroup, and their rounds."""
 
     group: int
@@ -92,7 +92,7 @@ class Tile(NamedTuple):
     rounds: int
 
 
-def row_tile(gpu: DeviceInfo, rows: int, columns: int) -> Tile:
+def row_tile(gpu: DeviceInfo, rows: int, columns: int) -> RowTile:
     """Return how rows are divided among invocations.
 
     Parameters
@@ -103,10 +103,10 @@ def row_tile(gpu: DeviceInfo, rows: int, columns: int) -> Tile:
     fours = ceil_div(columns, 4)
     if gpu.kind == "software":
         if rows >= SOFTWARE_ROWS or not subgroup_of(gpu):
-            return Tile(1, SOFTWARE_WORKGROUP, 0)
-        return Tile(gpu.subgroup_size, gpu.subgroup_size, 0)
-    wanted = max(ceil_div(fours, WANTED_ROUNDS), min(fours, 32))
-    group = min(most_group(gpu), 1 << (wanted - 1).bit_length())
+            return RowTile(1, SOFTWARE_WORKGROUP, 0)
+        return RowTile(gpu.subgroup_size, gpu.subgroup_size, 0)
+    desired = max(ceil_div(fours, WANTED_ROUNDS), min(fours, 32))
+    group = min(most_group(gpu), 1 << (desired - 1).bit_length())
     if fours <= MOST_ROUNDS * COMFORTABLE_GROUP:
         group = min(group, COMFORTABLE_GROUP)
     return tile_of(gpu, group, columns)
@@ -118,11 +118,11 @@ def most_group(gpu: DeviceInfo) -> int:
     return min(most, gpu.subgroup_size**2) if subgroup_of(gpu) else most
 
 
-def tile_of(gpu: DeviceInfo, group: int, columns: int) -> Tile:
+def tile_of(gpu: DeviceInfo, group: int, columns: int) -> RowTile:
     """Return the tile of a GPU's `group`, which holds its row if it can."""
     rounds = ceil_div(ceil_div(columns, 4), group)
     workgroup = max(group, min(most_group(gpu), WORKGROUP))
-    return Tile(group, workgroup, 0 if rounds > MOST_ROUNDS else rounds)
+    return RowTile(group, workgroup, 0 if rounds > MOST_ROUNDS else rounds)
 
 
 def subgroup_of(gpu: DeviceInfo) -> int:
@@ -133,19 +133,19 @@ def subgroup_of(gpu: DeviceInfo) -> int:
 
 def build_rows(
     nodes: Sequence[Node],
-    wanted: set[int],
+    live_out: set[int],
     gpu: DeviceInfo,
     lanes: int = 0,
-    tile: Tile | None = None,
-) -> FusedKernel:
-    """Return the kernel that runs `nodes` and writes the values in `wanted`.
+    tile: RowTile | None = None,
+) -> LoweredKernel:
+    """Return the kernel that runs `nodes` and writes the values in `live_out`.
 
     Parameters
     ----------
     nodes : sequence of Node
         Reductions over the same rows, and element-wise nodes of their elements or of
         their results, in order.
-    wanted : set of int
+    live_out : set of int
         `id` of each value that must reach memory.
     gpu : DeviceInfo
         Where it runs.
@@ -157,21 +157,23 @@ def build_rows(
     """
     space = space_of_all(nodes)
     group = subgroup_of(gpu)
-    if tile or not _worth_blocks(space, gpu):
+    if tile or not _profits_from_uniform_loads(space, gpu):
         tile = tile or row_tile(gpu, space.rows, space.columns)
-        return _RowBuild(nodes, wanted, space, tile, gpu).kernel()
-    whole = Tile(group, BLOCKS_TOGETHER * group, space.columns // (4 * group))
+        return _RowwiseLowering(nodes, live_out, space, tile, gpu).kernel()
+    whole = RowTile(group, BLOCKS_TOGETHER * group, space.columns // (4 * group))
     if lanes:
-        built = _RowBuild(nodes, wanted, space, whole, gpu).kernel()
+        built = _RowwiseLowering(nodes, live_out, space, whole, gpu).kernel()
         assert isinstance(built.program, RowProgram)
-        if fits_blocks(built.program):
+        if fits_uniform_loads(built.program):
             return built._replace(words=[*built.words, *DIGIT_WORDS], lanes=lanes)
     # What blocks are read for depends on what is fused; the order of sums must not.
     walked = whole._replace(rounds=0)
-    return _RowBuild(nodes, wanted, space, walked, gpu, as_blocks=True).kernel()
+    return _RowwiseLowering(
+        nodes, live_out, space, walked, gpu, block_order=True
+    ).kernel()
 
 
-def _worth_blocks(space: Space, gpu: DeviceInfo) -> bool:
+def _profits_from_uniform_loads(space: RowSpace, gpu: DeviceInfo) -> bool:
     """Whether rows are whole vectors of a software device, and of a fitting length.
 
     Shorter ones gain nothing, longer ones compile for long.
@@ -181,23 +183,23 @@ def _worth_blocks(space: Space, gpu: DeviceInfo) -> bool:
         gpu.kind == "software"
         and lanes >= 4
         and space.columns % (4 * lanes) == 0
-        and LEAST_BLOCK <= space.columns <= MOST_BLOCK
-        and space.rows * space.columns >= LEAST_BLOCKED
-        and space.rows <= MOST_TOLD
+        and MIN_BLOCK_COLUMNS <= space.columns <= MAX_BLOCK_COLUMNS
+        and space.rows * space.columns >= MIN_UNIFORM_LOAD_ELEMENTS
+        and space.rows <= MAX_UNIFORM
     )
 
 
-def space_of(node: Node) -> Space | None:
+def space_of(node: Node) -> RowSpace | None:
     """Return the space that a reduction walks, if it reduces rows."""
     if node.op.reduction is None:
         return None
     shape, dims = node.inputs[0].layout.shape, dict(node.params)["dims"]
     assert isinstance(dims, tuple)
     split = split_of(shape, dims)
-    return None if split is None else Space(shape, split)
+    return None if split is None else RowSpace(shape, split)
 
 
-def space_of_all(nodes: Sequence[Node]) -> Space:
+def space_of_all(nodes: Sequence[Node]) -> RowSpace:
     """Return the space that the reductions among nodes of one kernel walk."""
     return next(space for space in map(space_of, nodes) if space)
 
@@ -211,7 +213,7 @@ def fuses_rows(gpu: DeviceInfo) -> bool:
     return gpu.kind != "software" or gpu.shader_int64
 
 
-def row_space(node: Node, gpu: DeviceInfo) -> Space | None:
+def row_space(node: Node, gpu: DeviceInfo) -> RowSpace | None:
     """Return the space of a reduction of rows that one kernel should do; else None.
 
     Long rows are for a kernel only if there are enough of them to occupy the device.
@@ -231,20 +233,20 @@ def row_space(node: Node, gpu: DeviceInfo) -> Space | None:
     return space if fits else None
 
 
-class _RowBuild(Wiring):
+class _RowwiseLowering(KernelOperands):
     def __init__(
         self,
         nodes: Sequence[Node],
-        wanted: set[int],
-        space: Space,
-        tile: Tile,
+        live_out: set[int],
+        space: RowSpace,
+        tile: RowTile,
         gpu: DeviceInfo,
-        as_blocks: bool = False,
+        block_order: bool = False,
     ) -> None:
         super().__init__(nodes)
-        self.as_blocks = as_blocks
+        self.block_order = block_order
         self.nodes = nodes
-        self.wanted = wanted
+        self.live_out = live_out
         self.space = space
         self.tile = tile
         self.software = gpu.kind == "software"
@@ -256,7 +258,7 @@ class _RowBuild(Wiring):
         self.inputs: list[tuple[str, Value, int]] = []
         self.factors: dict[tuple[str, float], int] = {}
 
-    def kernel(self) -> FusedKernel:
+    def kernel(self) -> LoweredKernel:
         self._read_operands()
         for k, node in enumerate(self.nodes):
             if node.op.reduction is None:
@@ -265,20 +267,20 @@ class _RowBuild(Wiring):
                 self._reduce(node)
             self.made[id(node.outputs[0])] = len(self.steps) - 1
         values = [node.outputs[0] for node in self.nodes]
-        kept = [value for value in values if id(value) in self.wanted]
+        written = [value for value in values if id(value) in self.live_out]
         group, workgroup, _ = self.tile
-        return FusedKernel(
+        return LoweredKernel(
             name="_".join(node.op.name for node in self.nodes)[:80],
-            program=self._program(kept),
+            program=self._program(written),
             grid=fold_grid(ceil_div(self.space.rows, workgroup // group)),
             inputs=self.inputs,
-            outputs=[(f"out{k}", value) for k, value in enumerate(kept)],
+            outputs=[(f"out{k}", value) for k, value in enumerate(written)],
             words=self._words(),
             scalars=self.scalars,
             workgroup=workgroup,
         )
 
-    def _program(self, kept: Sequence[Value]) -> RowProgram:
+    def _program(self, written: Sequence[Value]) -> RowProgram:
         group, _, rounds = self.tile
         whole = 4 * group * rounds if rounds else 4 * group if group == 1 else 0
         exact = whole > 0 and self.space.columns % whole == 0
@@ -286,8 +288,8 @@ class _RowBuild(Wiring):
             row_rank=len(self.sizes[0]),
             column_rank=len(self.sizes[1]),
             neighbours=self.space.columns % 4 == 0,
-            quads=self.quads,
-            as_blocks=self.as_blocks,
+            vec4=self.vec4,
+            block_order=self.block_order,
             group=group,
             subgroup=self.subgroup,
             rounds=rounds,
@@ -298,12 +300,12 @@ class _RowBuild(Wiring):
             factors=tuple(kind for kind, _ in self.factors),
             instructions=tuple(self.steps),
             per_row=tuple(self.per_row),
-            outputs=tuple(Output(self.made[id(v)], v.dtype.name) for v in kept),
+            outputs=tuple(Output(self.made[id(v)], v.dtype.name) for v in written),
         )
         registers = rounds * 4 * _registers(program)
         # Software devices have as many as they like.
         if not self.software and registers > min(
-            MOST_KEPT, MOST_KEPT_TOGETHER // self.tile.workgroup
+            MAX_REGISTERS, MAX_WORKGROUP_REGISTERS // self.tile.workgroup
         ):
             return program._replace(rounds=0, exact=False)
         return program
@@ -329,7 +331,7 @@ class _RowBuild(Wiring):
         made = reduction(node.op.reduction, source.value.dtype, out.dtype, params)
         values = {"x": self.reference(source)}
         for step in made.steps:
-            values[step.name] = self._made_step(step, made, values)
+            values[step.name] = self._lower_step(step, made, values)
         scale = [] if made.scale == 1 else [self._factor(made.scale, made)]
         if scale or made.compute is not out.dtype:
             self._add(
@@ -343,8 +345,8 @@ class _RowBuild(Wiring):
                 True,
             )
 
-    def _made_step(
-        self, step: Made, made: Reduction, values: dict[str, Reference]
+    def _lower_step(
+        self, step: ReductionStep, made: Reduction, values: dict[str, Reference]
     ) -> Reference:
         name = made.compute.name
         if "per_count" in step.over and "per_count" not in values:
@@ -384,7 +386,7 @@ class _RowBuild(Wiring):
         rows = collapse(shape[:split], [row for row, _ in walked.values()])
         columns = collapse(shape[split:], [column for _, column in walked.values()])
         self.sizes = (rows.shape, columns.shape)
-        self.quads = columns.shape[-1] % 4 == 0
+        self.vec4 = columns.shape[-1] % 4 == 0
         walks = dict(zip(walked, zip(rows.strides, columns.strides)))
         for k, (key, operand) in enumerate(self.operands.items()):
             access, offset = self._access(operand, walks.get(key))
@@ -411,7 +413,7 @@ class _RowBuild(Wiring):
             step == 0 or size == 1 for step, size in zip(column, self.sizes[1])
         )
         outer = (*row, *column[:-1], start)
-        aligned = self.quads and all(step % 4 == 0 for step in outer)
+        aligned = self.vec4 and all(step % 4 == 0 for step in outer)
         kind = "quad" if aligned and column[-1] == 1 else "gather"
         pushed = 0 if dtype.itemsize >= 4 or kind == "quad" else start
         pattern = RowPattern(_steps(row), _steps(column), pushed > 0)
@@ -420,7 +422,7 @@ class _RowBuild(Wiring):
         return RowAccess(kind, dtype.name, per_row, index), start - pushed
 
     def _words(self) -> list[tuple[str, float]]:
-        columns = self.space.columns // 4 if self.quads else self.space.columns
+        columns = self.space.columns // 4 if self.vec4 else self.space.columns
         words: list[tuple[str, float]] = [("rows", self.space.rows)]
         words.append(("columns", columns))
         words += [(f"factor{k}", value) for (_, value), k in self.factors.items()]

@@ -1,9 +1,9 @@
-"""Which pending operations join one kernel; pure.
+"""Partitioner of the lazy graph into kernel groups; pure.
 
-A unit is a list of operations that become one kernel: element-wise ones of one shape;
-or reductions of the rows of one shape, with element-wise ones of that shape and of its
-rows. Operations come in recorded order, which is a valid execution order; joining keeps
-it valid.
+A kernel group is a list of operations that become one kernel: element-wise ones of one
+shape; or reductions of the rows of one shape, with element-wise ones of that shape and
+of its rows. Operations come in recorded order, which is a valid execution order;
+joining keeps it valid.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ SWITCHED_OFF = "fusion was switched off"
 
 
 @dataclass(frozen=True)
-class Item:
+class FusionNode:
     """One operation as the rules see it.
 
     Parameters
@@ -61,7 +61,7 @@ class Item:
 
 
 @dataclass
-class Unit:
+class KernelGroup:
     """Operations that run as one kernel, in order."""
 
     shape: Shape | None
@@ -73,7 +73,7 @@ class Unit:
     reductions: int = 0
 
 
-def group(items: list[Item]) -> list[list[int]]:
+def group(fusion_nodes: list[FusionNode]) -> list[list[int]]:
     """Partition operations into kernels.
 
     Returns
@@ -81,17 +81,17 @@ def group(items: list[Item]) -> list[list[int]]:
     list of list of int
         Kernels in execution order; each lists its operations in recorded order.
     """
-    return _Grouping(items).run()
+    return _Grouping(fusion_nodes).run()
 
 
 def boundaries(
-    items: list[Item], groups: list[list[int]]
+    fusion_nodes: list[FusionNode], groups: list[list[int]]
 ) -> list[tuple[int, int, str]]:
     """Return why kernels that read each other are not one.
 
     Parameters
     ----------
-    items : list of Item
+    fusion_nodes : list of Item
         Operations.
     groups : list of list of int
         What `group` made of them.
@@ -102,63 +102,67 @@ def boundaries(
         For each kernel and each that it reads: the number of that one, its own, and
         the reason.
     """
-    grouping = _Grouping(items)
+    grouping = _Grouping(fusion_nodes)
     grouping.adopt(groups)
     return [
         (early, late, grouping.reason(early, late))
         for late in grouping.order
-        for early in sorted(grouping.units[late].depends)
+        for early in sorted(grouping.kernel_groups[late].depends)
     ]
 
 
 class _Grouping:
-    def __init__(self, items: list[Item]) -> None:
-        self.items = items
-        self.units: dict[int, Unit] = {}
+    def __init__(self, fusion_nodes: list[FusionNode]) -> None:
+        self.fusion_nodes = fusion_nodes
+        self.kernel_groups: dict[int, KernelGroup] = {}
         self.order: list[int] = []
-        self.unit_of: list[int] = []
+        self.group_of: list[int] = []
 
     def run(self) -> list[list[int]]:
-        for number, item in enumerate(self.items):
-            unit = Unit(item.shape, item.split, item.alone, [number])
-            unit.memory_operands = item.memory_operands
-            unit.reductions = int(item.split is not None)
-            unit.depends = {self.unit_of[read] for read, _ in item.reads}
-            self.units[number] = unit
+        for number, node in enumerate(self.fusion_nodes):
+            kernel_group = KernelGroup(node.shape, node.split, node.alone, [number])
+            kernel_group.memory_operands = node.memory_operands
+            kernel_group.reductions = int(node.split is not None)
+            kernel_group.depends = {self.group_of[read] for read, _ in node.reads}
+            self.kernel_groups[number] = kernel_group
             self.order.append(number)
-            self.unit_of.append(number)
+            self.group_of.append(number)
             while self._join_one(number):
                 pass
-        return [sorted(self.units[key].members) for key in self.order]
+        return [sorted(self.kernel_groups[key].members) for key in self.order]
 
     def adopt(self, groups: list[list[int]]) -> None:
         """Take units as they are, numbered from 0."""
         self.order = list(range(len(groups)))
-        number_of = {at: number for number, unit in enumerate(groups) for at in unit}
-        self.unit_of = [number_of[at] for at in range(len(self.items))]
+        number_of = {
+            at: number
+            for number, kernel_group in enumerate(groups)
+            for at in kernel_group
+        }
+        self.group_of = [number_of[at] for at in range(len(self.fusion_nodes))]
         for number, members in enumerate(groups):
-            given = [self.items[at] for at in members]
-            lead = next((item for item in given if item.split is not None), given[0])
-            alone = all(item.alone for item in given)
-            unit = Unit(lead.shape, lead.split, alone, members)
-            unit.memory_operands = sum(item.memory_operands for item in given)
-            unit.reductions = sum(item.split is not None for item in given)
-            reads = {number_of[read] for item in given for read, _ in item.reads}
-            unit.depends = reads - {number}
-            self.units[number] = unit
+            given = [self.fusion_nodes[at] for at in members]
+            lead = next((node for node in given if node.split is not None), given[0])
+            alone = all(node.alone for node in given)
+            kernel_group = KernelGroup(lead.shape, lead.split, alone, members)
+            kernel_group.memory_operands = sum(node.memory_operands for node in given)
+            kernel_group.reductions = sum(node.split is not None for node in given)
+            reads = {number_of[read] for node in given for read, _ in node.reads}
+            kernel_group.depends = reads - {number}
+            self.kernel_groups[number] = kernel_group
 
     def reason(self, early: int, late: int) -> str:
         """Return why two units stay apart, with their shapes if these differ."""
-        first, second = self.units[early].shape, self.units[late].shape
+        first, second = self.kernel_groups[early].shape, self.kernel_groups[late].shape
         found = self._obstacle(early, late) or EARLIER
         return f"{found}: {first} and {second}" if found is SHAPES else found
 
     def _join_one(self, late: int) -> bool:
         """Join a unit with the latest of those that it reads, if any may join."""
-        unit = self.units[late]
-        if unit.shape is None:
+        kernel_group = self.kernel_groups[late]
+        if kernel_group.shape is None:
             return False
-        for early in sorted(unit.depends, key=self.order.index, reverse=True):
+        for early in sorted(kernel_group.depends, key=self.order.index, reverse=True):
             if not self._obstacle(early, late):
                 self._join(early, late)
                 return True
@@ -166,7 +170,7 @@ class _Grouping:
 
     def _obstacle(self, early: int, late: int) -> str:
         """Return why two units may not join; empty if they may."""
-        first, second = self.units[early], self.units[late]
+        first, second = self.kernel_groups[early], self.kernel_groups[late]
         space = _joint_space(first, second)
         if space is None:
             return _space_obstacle(first, second)
@@ -187,31 +191,33 @@ class _Grouping:
         return BETWEEN
 
     def _reads_fit(
-        self, early: int, second: Unit, shape: Shape, split: int | None
+        self, early: int, second: KernelGroup, shape: Shape, split: int | None
     ) -> bool:
         """Whether all that one unit reads of the other one stays in an invocation."""
         return all(
-            _stays(self.items[read], self.items[member], layout, shape, split)
+            _stays(
+                self.fusion_nodes[read], self.fusion_nodes[member], layout, shape, split
+            )
             for member in second.members
-            for read, layout in self.items[member].reads
-            if self.unit_of[read] == early
+            for read, layout in self.fusion_nodes[member].reads
+            if self.group_of[read] == early
         )
 
     def _can_rise(self, early: int, late: int) -> bool:
         """Whether `late` may run in the place of `early`."""
         place = self.order.index(early)
-        others = self.units[late].depends - {early}
+        others = self.kernel_groups[late].depends - {early}
         return all(self.order.index(other) < place for other in others)
 
     def _can_sink(self, early: int, late: int) -> bool:
         """Whether `early` may run in the place of `late`: nothing between needs it."""
         between = self.order[self.order.index(early) + 1 : self.order.index(late)]
-        return not any(early in self.units[other].depends for other in between)
+        return not any(early in self.kernel_groups[other].depends for other in between)
 
     def _join(self, early: int, late: int) -> None:
         """Merge `early` into `late`, at whichever of the two places is valid."""
         rise = self._can_rise(early, late)
-        first, second = self.units.pop(early), self.units[late]
+        first, second = self.kernel_groups.pop(early), self.kernel_groups[late]
         space = _joint_space(first, second)
         assert space is not None
         second.shape, second.split = space
@@ -221,19 +227,21 @@ class _Grouping:
         second.memory_operands += first.memory_operands
         second.reductions += first.reductions
         for member in first.members:
-            self.unit_of[member] = late
+            self.group_of[member] = late
         if rise:
             self.order.remove(late)
             self.order[self.order.index(early)] = late
         else:
             self.order.remove(early)
-        for other in self.units.values():
+        for other in self.kernel_groups.values():
             if early in other.depends:
                 other.depends.remove(early)
                 other.depends.add(late)
 
 
-def _joint_space(first: Unit, second: Unit) -> tuple[Shape, int | None] | None:
+def _joint_space(
+    first: KernelGroup, second: KernelGroup
+) -> tuple[Shape, int | None] | None:
     """Return the shape and the split that two units have together, if they have."""
     if first.shape is None or second.shape is None:
         return None
@@ -253,7 +261,7 @@ def _joint_space(first: Unit, second: Unit) -> tuple[Shape, int | None] | None:
     return (whole.shape, whole.split) if fits else None
 
 
-def _space_obstacle(first: Unit, second: Unit) -> str:
+def _space_obstacle(first: KernelGroup, second: KernelGroup) -> str:
     """Return why two units have no shape together."""
     if first.shape is None or second.shape is None:
         return OWN_KERNEL
@@ -262,7 +270,11 @@ def _space_obstacle(first: Unit, second: Unit) -> str:
 
 
 def _stays(
-    source: Item, reader: Item, layout: Layout, shape: Shape, split: int | None
+    source: FusionNode,
+    reader: FusionNode,
+    layout: Layout,
+    shape: Shape,
+    split: int | None,
 ) -> bool:
     """Whether an element read is one that the same invocation made."""
     of_row = source.split is not None or source.shape != shape

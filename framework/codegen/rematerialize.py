@@ -1,4 +1,4 @@
-"""Which values a kernel computes again instead of reading them from memory; pure.
+"""Rematerialisation: values a kernel recomputes instead of reading; pure.
 
 A backward pass reads what the forward pass kept. Where that is cheap to compute from
 values that are in memory anyway, doing so moves fewer bytes: the value is not read, and
@@ -15,7 +15,7 @@ from ..base.shape import Layout, Shape
 from ..ir.lazy_graph import Node
 from .partitioner import MAX_MEMORY_OPERANDS, MAX_OPERATIONS
 
-MOST_AGAIN = 8
+MAX_REMATERIALISED = 8
 """Operations that one kernel computes again for one other."""
 
 
@@ -28,7 +28,7 @@ class Read(NamedTuple):
     """Whether it is read element by element, as it was made."""
 
 
-class Step(NamedTuple):
+class Operation(NamedTuple):
     """One operation as the rule sees it.
 
     Attributes
@@ -39,7 +39,7 @@ class Step(NamedTuple):
         Whether it may be computed again.
     size : int
         Bytes of its result.
-    held : bool
+    external : bool
         Whether somebody holds the result.
     reads : tuple of Read
     product : bool
@@ -49,7 +49,7 @@ class Step(NamedTuple):
     shape: Shape | None
     cheap: bool
     size: int
-    held: bool
+    external: bool
     reads: tuple[Read, ...]
     product: bool = False
 
@@ -62,37 +62,37 @@ def is_cheap(glsl: str | None) -> bool:
 _CALLS = re.compile(r"\w\(|/")
 
 
-def again(
-    steps: Mapping[int, Step], units: Sequence[Sequence[int]]
+def rematerialised(
+    operations: Mapping[int, Operation], kernel_groups: Sequence[Sequence[int]]
 ) -> dict[int, list[int]]:
-    """Return operations that kernels compute again, by the kernel's first operation.
+    """Return the operations rematerialised in each kernel, by its first operation.
 
     Parameters
     ----------
-    steps : mapping of int to Step
+    operations : mapping of int to Step
         By number, in an order in which they may run.
-    units : sequence of sequence of int
+    kernel_groups : sequence of sequence of int
         Which operations share a kernel.
     """
-    return _Choice(steps, units).made()
+    return _Rematerialiser(operations, kernel_groups).made()
 
 
-def steps_of(
+def operations_of(
     nodes: Sequence[Node],
     numbers: Sequence[int],
     producer: Mapping[int, int],
-    held: Collection[int],
-) -> dict[int, Step]:
+    external: Collection[int],
+) -> dict[int, Operation]:
     """Return nodes, of these numbers, as the rule sees them.
 
     Parameters
     ----------
     producer : mapping of int to int
         What makes a value, by its `id`.
-    held : collection of int
+    external : collection of int
         Values that somebody holds, by `id`.
     """
-    steps = {}
+    operations = {}
     for number in numbers:
         node = nodes[number]
         plain = node.op.is_elementwise
@@ -104,77 +104,83 @@ def steps_of(
             )
             for value, layout in node.inputs
         )
-        steps[number] = Step(
+        operations[number] = Operation(
             node.layouts[0].shape if plain else None,
             plain and is_cheap(node.op.glsl),
             sum(each.numel * each.dtype.itemsize for each in node.outputs),
-            any(id(value) in held for value in node.outputs),
+            any(id(value) in external for value in node.outputs),
             reads,
             bool(node.op.line_dims),
         )
-    return steps
+    return operations
 
 
-class _Choice:
+class _Rematerialiser:
     def __init__(
-        self, steps: Mapping[int, Step], units: Sequence[Sequence[int]]
+        self,
+        operations: Mapping[int, Operation],
+        kernel_groups: Sequence[Sequence[int]],
     ) -> None:
-        self.steps = steps
-        self.units = units
-        self.unit_of = {at: k for k, unit in enumerate(units) for at in unit}
+        self.operations = operations
+        self.kernel_groups = kernel_groups
+        self.group_of = {
+            at: k for k, kernel_group in enumerate(kernel_groups) for at in kernel_group
+        }
         # Who reads a value from memory; changes as values are computed again.
         self.readers: dict[int, set[int]] = {}
-        for k, unit in enumerate(units):
-            for source in self.outside(unit):
+        for k, kernel_group in enumerate(kernel_groups):
+            for source in self.outside(kernel_group):
                 self.readers.setdefault(source, set()).add(k)
 
-    def outside(self, unit: Sequence[int]) -> dict[int, int]:
+    def outside(self, kernel_group: Sequence[int]) -> dict[int, int]:
         """Return what a unit reads from memory, and the bytes of each."""
-        members = set(unit)
+        members = set(kernel_group)
         return {
             read.source: read.size
-            for at in unit
-            for read in self.steps[at].reads
+            for at in kernel_group
+            for read in self.operations[at].reads
             if read.source not in members
         }
 
     def made(self) -> dict[int, list[int]]:
         found = {}
-        for k, unit in enumerate(self.units):
-            if self.plain(unit) and not self.ends_a_product(k, unit):
-                more = self.chosen(k, unit)
+        for k, kernel_group in enumerate(self.kernel_groups):
+            if self.plain(kernel_group) and not self.is_epilogue(k, kernel_group):
+                more = self.rematerialised_by(k, kernel_group)
                 if more:
-                    found[unit[0]] = sorted(more)
+                    found[kernel_group[0]] = sorted(more)
         return found
 
-    def plain(self, unit: Sequence[int]) -> bool:
+    def plain(self, kernel_group: Sequence[int]) -> bool:
         """Whether a unit is element-wise throughout."""
-        return all(self.steps[at].shape is not None for at in unit)
+        return all(self.operations[at].shape is not None for at in kernel_group)
 
-    def ends_a_product(self, k: int, unit: Sequence[int]) -> bool:
+    def is_epilogue(self, k: int, kernel_group: Sequence[int]) -> bool:
         """Whether a unit alone reads a product, and so may be its epilogue."""
         return any(
-            source >= 0 and self.steps[source].product and self.readers[source] == {k}
-            for source in self.outside(unit)
+            source >= 0
+            and self.operations[source].product
+            and self.readers[source] == {k}
+            for source in self.outside(kernel_group)
         )
 
-    def chosen(self, k: int, unit: Sequence[int]) -> set[int]:
+    def rematerialised_by(self, k: int, kernel_group: Sequence[int]) -> set[int]:
         """Return what one unit computes again."""
-        reads = self.outside(unit)
+        reads = self.outside(kernel_group)
         more: set[int] = set()
         for value in sorted(reads, reverse=True):
-            if not self.fits(value, unit):
+            if not self.fits(value, kernel_group):
                 continue
             needed, leaves = self.closure(value, reads, more)
-            if leaves is None or len(needed | more) > MOST_AGAIN:
+            if leaves is None or len(needed | more) > MAX_REMATERIALISED:
                 continue
-            if len(unit) + len(needed | more) > MAX_OPERATIONS:
+            if len(kernel_group) + len(needed | more) > MAX_OPERATIONS:
                 continue
-            if len(reads) + len(leaves) + len(unit) > MAX_MEMORY_OPERANDS:
+            if len(reads) + len(leaves) + len(kernel_group) > MAX_MEMORY_OPERANDS:
                 continue
             saved = reads[value]
-            if self.readers[value] == {k} and not self.steps[value].held:
-                saved += self.steps[value].size
+            if self.readers[value] == {k} and not self.operations[value].external:
+                saved += self.operations[value].size
             if sum(leaves.values()) < saved:
                 more |= needed
                 del reads[value]
@@ -184,15 +190,15 @@ class _Choice:
                     self.readers.setdefault(leaf, set()).add(k)
         return more
 
-    def fits(self, value: int, unit: Sequence[int]) -> bool:
+    def fits(self, value: int, kernel_group: Sequence[int]) -> bool:
         """Whether a value is made as this unit would make it, element by element."""
-        if value < 0 or not self.steps[value].cheap:
+        if value < 0 or not self.operations[value].cheap:
             return False
-        shape = self.steps[unit[0]].shape
-        return self.steps[value].shape == shape and all(
+        shape = self.operations[kernel_group[0]].shape
+        return self.operations[value].shape == shape and all(
             read.in_order
-            for at in unit
-            for read in self.steps[at].reads
+            for at in kernel_group
+            for read in self.operations[at].reads
             if read.source == value
         )
 
@@ -203,17 +209,17 @@ class _Choice:
 
         The latter is None if something needed is not in memory.
         """
-        maker, shape = self.unit_of[value], self.steps[value].shape
+        maker, shape = self.group_of[value], self.operations[value].shape
         needed, leaves = {value}, {}
         pending = [value]
         while pending:
-            for source, size, in_order in self.steps[pending.pop()].reads:
+            for source, size, in_order in self.operations[pending.pop()].reads:
                 if source in known or source in more or source in needed:
                     continue
                 if source >= 0 and not self.stored(source, maker):
-                    made = self.steps[source]
+                    made = self.operations[source]
                     same = made.cheap and made.shape == shape and in_order
-                    if not same or self.unit_of[source] != maker:
+                    if not same or self.group_of[source] != maker:
                         return needed, None
                     needed.add(source)
                     pending.append(source)
@@ -224,4 +230,4 @@ class _Choice:
     def stored(self, source: int, maker: int) -> bool:
         """Whether a value is in memory, whatever the maker of another one reads."""
         others = self.readers.get(source, set()) - {maker}
-        return self.steps[source].held or bool(others)
+        return self.operations[source].external or bool(others)

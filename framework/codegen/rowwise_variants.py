@@ -1,4 +1,4 @@
-"""Which tile a kernel over rows takes, where measuring has chosen: see `autotune`."""
+"""Variants of row-wise kernels: the tile that autotuning chose; see `autotune`."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from ..autotune import autotune
 from ..base.dtype import float32
 from ..base.shape import Layout
 from ..ir.kernel_call import StridedSpec
-from .lower_elementwise import FusedKernel
+from .lower_elementwise import LoweredKernel
 from .lower_rowwise import (
-    Tile,
+    RowTile,
     build_rows,
     most_group,
     row_tile,
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from ..ir.lazy_graph import Node
 
-BLOCKS = "rows read as blocks"
+UNIFORM_LOADS = "rows read as blocks"
 """What verdicts call the choice of a software device that divides no row."""
 
 SOFTWARE_WORKGROUPS = (8, 32)
@@ -35,7 +35,7 @@ SHARES = (0.25, 0.5, 1, 2)
 """Invocations of a row on a GPU, beside those that it usually has."""
 
 
-def row_tiles(gpu: DeviceInfo, rows: int, columns: int) -> dict[str, Tile]:
+def row_tiles(gpu: DeviceInfo, rows: int, columns: int) -> dict[str, RowTile]:
     """Return ways to divide rows among invocations, by name.
 
     Parameters
@@ -43,18 +43,18 @@ def row_tiles(gpu: DeviceInfo, rows: int, columns: int) -> dict[str, Tile]:
     gpu : DeviceInfo
     rows, columns : int
     """
-    usual = row_tile(gpu, rows, columns)
+    default = row_tile(gpu, rows, columns)
     if gpu.kind == "software":
         lanes = subgroup_of(gpu)
         # One invocation sums long rows less exactly than several do.
-        alone = [Tile(1, count, 0) for count in SOFTWARE_WORKGROUPS]
-        tiles = alone if usual.group == 1 else []
-        tiles += [Tile(lanes, lanes, 0)] if lanes else []
+        alone = [RowTile(1, count, 0) for count in SOFTWARE_WORKGROUPS]
+        tiles = alone if default.group == 1 else []
+        tiles += [RowTile(lanes, lanes, 0)] if lanes else []
     else:
         most = most_group(gpu)
-        groups = {min(most, max(1, int(usual.group * share))) for share in SHARES}
+        groups = {min(most, max(1, int(default.group * share))) for share in SHARES}
         tiles = [tile_of(gpu, group, columns) for group in sorted(groups)]
-        tiles.append(usual._replace(rounds=0))
+        tiles.append(default._replace(rounds=0))
     return {
         f"{group} of {workgroup} invocations a row, {rounds} rounds held": tile
         for tile in tiles
@@ -63,24 +63,24 @@ def row_tiles(gpu: DeviceInfo, rows: int, columns: int) -> dict[str, Tile]:
 
 
 def build_chosen_rows(
-    nodes: Sequence[Node], wanted: set[int], gpu: DeviceInfo, lanes: int = 0
-) -> FusedKernel:
+    nodes: Sequence[Node], live_out: set[int], gpu: DeviceInfo, lanes: int = 0
+) -> LoweredKernel:
     """Return what `build_rows` does, with the tile of a verdict if there is one."""
-    usual = build_rows(nodes, wanted, gpu, lanes)
+    default = build_rows(nodes, live_out, gpu, lanes)
     space = space_of_all(nodes)
-    ways = row_tiles(gpu, space.rows, space.columns)
-    own = BLOCKS
-    if not usual.lanes:
+    variants = row_tiles(gpu, space.rows, space.columns)
+    own = UNIFORM_LOADS
+    if not default.lanes:
         tile = row_tile(gpu, space.rows, space.columns)
-        own = next((name for name, each in ways.items() if each == tile), "")
-    others = [name for name in ways if name != own]
+        own = next((name for name, each in variants.items() if each == tile), "")
+    others = [name for name in variants if name != own]
     made = {id(value) for node in nodes for value in node.outputs}
-    results = made & wanted
+    results = made & live_out
     # Of the rows alone: what else a kernel does depends on how the graph is cut, and
     # the order of sums must not.
     shape = space.rows, space.columns
     rows = StridedSpec(shape, float32, Layout.contiguous(shape))
     tuning_key = autotune.tuning_key_of("rows", {"x": rows}, {})
     search_space = autotune.SearchSpace(nodes, results, own, others)
-    chosen = ways.get(autotune.choice(gpu, tuning_key, search_space))
-    return usual if chosen is None else build_rows(nodes, wanted, gpu, 0, chosen)
+    chosen = variants.get(autotune.choice(gpu, tuning_key, search_space))
+    return default if chosen is None else build_rows(nodes, live_out, gpu, 0, chosen)

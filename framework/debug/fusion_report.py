@@ -1,4 +1,4 @@
-"""What fusion did: kernels before and after, bytes saved, boundaries, GLSL."""
+"""Fusion report: kernels before and after, bytes saved, boundaries, GLSL."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from typing import Any
 from ..autotune import autotune
 from ..base.device import GpuDevice, opened_devices
 from ..codegen.partitioner import OWN_KERNEL
-from ..scheduler.plan import Note, Plan, built_plans, live_plans
+from ..scheduler.plan import NodeSummary, Plan, built_plans, live_plans
 from ..scheduler.scheduler import flush
-from .fusion_svg import Box, Edge, draw
+from .fusion_svg import Arrow, Box, draw
 
 _KIBIBYTE = 1024
 
@@ -142,7 +142,7 @@ class FusionReport:
         columns = []
         for number, schedule in enumerate(self.schedules, start=1):
             boxes = [_box(at, k) for at, k in enumerate(schedule.kernels, start=1)]
-            edges = [Edge(b.first, b.second, b.reason) for b in schedule.boundaries]
+            edges = [Arrow(b.first, b.second, b.reason) for b in schedule.boundaries]
             columns.append((f"schedule {number}: {_summary(schedule)}", boxes, edges))
         return draw(f"fusion: {_summary(self)}", columns)
 
@@ -187,7 +187,7 @@ def fusion_report(
     if function is None:
         return _report(live_plans())
     # What is only measured is not what the function did.
-    with _forgotten(devices), autotune.paused(), built_plans() as found:
+    with _fresh_plan_caches(devices), autotune.paused(), built_plans() as found:
         # Held, as what nobody could read is not computed.
         result = function(*arguments)
         for device in opened_devices():
@@ -197,7 +197,7 @@ def fusion_report(
 
 
 @contextmanager
-def _forgotten(devices: Sequence[GpuDevice]) -> Iterator[None]:
+def _fresh_plan_caches(devices: Sequence[GpuDevice]) -> Iterator[None]:
     """Let devices schedule anew, and remember afterwards what they knew before."""
     kept = [(device, device.plans) for device in devices]
     for device in devices:
@@ -214,46 +214,62 @@ def _report(plans: Sequence[Plan]) -> FusionReport:
 
 
 def _schedule(plan: Plan) -> Schedule:
-    unit_of = {at: number for number, unit in enumerate(plan.units) for at in unit}
-    notes = plan.notes
-    computed = [{*unit, *plan.again.get(unit[0], ())} for unit in plan.units]
+    group_of = {
+        at: number
+        for number, kernel_group in enumerate(plan.kernel_groups)
+        for at in kernel_group
+    }
+    summaries = plan.summaries
+    computed = [
+        {*kernel_group, *plan.rematerialised.get(kernel_group[0], ())}
+        for kernel_group in plan.kernel_groups
+    ]
     taken = [
-        {read for at in members for read in notes[at].reads} - members
+        {read for at in members for read in summaries[at].reads} - members
         for members in computed
     ]
     outside = set().union(*taken)
-    beside = _beside(plan, unit_of)
+    beside = _beside(plan, group_of)
     kernels = []
-    for number, unit in enumerate(plan.units):
-        written = [at for at in unit if notes[at].held or at in outside]
-        inside = [notes[at] for at in unit if at not in written]
+    for number, kernel_group in enumerate(plan.kernel_groups):
+        written = [at for at in kernel_group if summaries[at].external or at in outside]
+        inside = [summaries[at] for at in kernel_group if at not in written]
         kernels.append(
             Kernel(
-                tuple(_operation(notes[at]) for at in unit),
+                tuple(_operation(summaries[at]) for at in kernel_group),
                 len(taken[number]),
                 len(written),
                 sum(math.prod(note.shape) * note.dtype.itemsize for note in inside),
-                plan.sources.get(unit[0], ""),
+                plan.sources.get(kernel_group[0], ""),
                 beside.get(number, ()),
-                tuple(_operation(notes[at]) for at in plan.again.get(unit[0], ())),
+                tuple(
+                    _operation(summaries[at])
+                    for at in plan.rematerialised.get(kernel_group[0], ())
+                ),
             )
         )
     found = (
         Boundary(first, second, _reason(plan, first, second, reason))
         for first, second, reason in plan.boundaries()
     )
-    dispatches = len(plan.running.steps)
+    dispatches = len(plan.execution_plan.steps)
     return Schedule(plan.device, tuple(kernels), tuple(found), dispatches)
 
 
-def _beside(plan: Plan, unit_of: dict[int, int]) -> dict[int, tuple[int, ...]]:
+def _beside(plan: Plan, group_of: dict[int, int]) -> dict[int, tuple[int, ...]]:
     """Return which other units run in the same dispatch as a unit."""
-    makers = {slot: unit_of[at] for at in unit_of for slot in plan.notes[at].slots}
+    makers = {
+        slot: group_of[at] for at in group_of for slot in plan.summaries[at].slots
+    }
     found = {}
     for launch in plan.launches:
-        units = sorted({makers[slot] for slot in launch.writes if slot in makers})
-        for unit in units if len(units) > 1 else ():
-            found[unit] = tuple(other for other in units if other != unit)
+        kernel_groups = sorted(
+            {makers[slot] for slot in launch.writes if slot in makers}
+        )
+        for kernel_group in kernel_groups if len(kernel_groups) > 1 else ():
+            found[kernel_group] = tuple(
+                other for other in kernel_groups if other != kernel_group
+            )
     return found
 
 
@@ -261,12 +277,16 @@ def _reason(plan: Plan, first: int, second: int, reason: str) -> str:
     """Return a reason with the names of hand-written kernels if they are it."""
     if reason != OWN_KERNEL:
         return reason
-    units = plan.units[first], plan.units[second]
-    names = [plan.notes[unit[0]].op for unit in units if unit[0] not in plan.sources]
+    kernel_groups = plan.kernel_groups[first], plan.kernel_groups[second]
+    names = [
+        plan.summaries[kernel_group[0]].op
+        for kernel_group in kernel_groups
+        if kernel_group[0] not in plan.sources
+    ]
     return f"hand-written: {', '.join(dict.fromkeys(names))}"
 
 
-def _operation(note: Note) -> str:
+def _operation(note: NodeSummary) -> str:
     return f"{note.op} {note.shape} {note.dtype.name}"
 
 

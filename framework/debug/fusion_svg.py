@@ -31,7 +31,7 @@ class Box(NamedTuple):
     generated: bool
 
 
-class Edge(NamedTuple):
+class Arrow(NamedTuple):
     """From one box to a later one, by index, with what to say about it."""
 
     first: int
@@ -39,7 +39,7 @@ class Edge(NamedTuple):
     reason: str
 
 
-Column = tuple[str, Sequence[Box], Sequence[Edge]]
+Column = tuple[str, Sequence[Box], Sequence[Arrow]]
 """A title, boxes from top to bottom, and edges between them."""
 
 
@@ -112,7 +112,7 @@ def _draw_box(
 
 
 def _draw_edge(
-    at: int, edge: Edge, left: float, spans: Sequence[tuple[float, float]]
+    at: int, edge: Arrow, left: float, spans: Sequence[tuple[float, float]]
 ) -> list[str]:
     """Return a curve at the left of the boxes, the farther out the longer."""
     start = sum(spans[edge.first]) / 2 + 3 * (at % 4)

@@ -1,4 +1,4 @@
-"""Where a device's time goes: kernels by their own clock, as a table or a trace."""
+"""Profiler: kernel times by the device's clock, as a table or a trace."""
 
 from __future__ import annotations
 

@@ -60,11 +60,11 @@ class Op(Generic[P, R]):
         Parameters that an element-wise expression is over.
     source : (str, DType) or None
         What an element-wise op without operands in memory starts from: one of
-        `codegen.ir.program.MADE`, and its dtype; `operands` then names it first.
+        `codegen.ir.program.GENERATED`, and its dtype; `operands` then names it first.
     reduction : str or None
         What a primitive that reduces a tensor `x` over `dims`, which stay with size 1,
-        computes: one of `codegen.ir.reductions.RECIPES`. Element-wise work then joins
-        it.
+        computes: one of `codegen.ir.reductions.DECOMPOSITIONS`. Element-wise work
+        then joins it.
     policy : callable or None
         Autocast policy; see `autocast_policy`.
     output_names : tuple of str

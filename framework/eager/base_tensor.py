@@ -18,8 +18,8 @@ from ..base.errors import DTypeError, GradError, ShapeError
 from ..base.shape import Layout, Shape, TensorSpec, spec_of
 from ..base.size_limits import check_value
 from ..ir.lazy_graph import Array, Value
-from ..scheduler.executor import realised
-from ..scheduler.scheduler import compute, flush, with_room
+from ..scheduler.executor import buffer_of
+from ..scheduler.scheduler import compute, flush, with_memory_retry
 
 if TYPE_CHECKING:
     from ..autograd.engine import GradNode
@@ -284,9 +284,9 @@ class TensorCore:
                 # Held, or another thread's flush could drop it, or put a result there.
                 kept = Array(value) if type(value) is Value else None
                 compute(device, value)
-                buffer = realised(value)
+                buffer = buffer_of(value)
             place = buffer, offset * size, (last + 1) * size
-            data = with_room(device, device.gpu.read, *place)
+            data = with_memory_retry(device, device.gpu.read, *place)
             del kept
             # If another thread's replay moved it, that may have written there; a replay
             # is submitted before what it moved is known, but under the lock.
@@ -422,7 +422,7 @@ def operand(like: TensorCore, other: object) -> Any:
 
 def upload(flat: np.ndarray, dtype: DType, device: GpuDevice) -> Value:
     """Return a value on `device` with the elements of a flat host array."""
-    buffer = with_room(device, _uploaded, flat, device)
+    buffer = with_memory_retry(device, _uploaded, flat, device)
     return Value(flat.size, dtype, buffer=buffer)
 
 

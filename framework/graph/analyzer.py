@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from ..base.dtype import DTYPES, DType
 from ..base.errors import GraphError
 from ..base.shape import Shape, broadcast_shapes
-from .partition import Space, Step, partition
+from .partition import PartitionNode, Space, partition
 
 UNARY = (
     "relu", "sigmoid", "tanh", "gelu", "sqrt", "rsqrt", "exp", "log", "neg", "abs",
@@ -245,7 +245,7 @@ class FusionAnalyzer:
         """
         kept = {self.node(at).id for at in outputs}
         kept |= {node.id for node in self.nodes if node.op == "store"}
-        steps = [Step(self._space(node), node.inputs) for node in self.nodes]
+        steps = [PartitionNode(self._space(node), node.inputs) for node in self.nodes]
         groups = partition(steps, reductions=reductions, siblings=siblings)
         kernels = tuple(self._kernel(members, kept) for members in groups)
         written = {number for kernel in kernels for number in kernel.outputs}

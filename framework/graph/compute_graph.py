@@ -321,7 +321,7 @@ class ComputeGraph:
         if node.op is TensorOp.COPY:
             return ops.reshape(ops.copy(x), (node.rows, node.width))
         if node.op is TensorOp.ROPE:
-            return _turned(x, k, params)
+            return _rotated(x, k, params)
         q, keys, values = (
             ops.transpose(ops.reshape(value, (value.shape[0], -1, n)), 0, 1)
             for value in (x, *others)
@@ -407,7 +407,7 @@ def causal_attention(q: Tensor, k: Tensor, v: Tensor, layer: int) -> Tensor:
     return ops.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
 
 
-def _turned(x: Tensor, heads: int, params: Params) -> Tensor:
+def _rotated(x: Tensor, heads: int, params: Params) -> Tensor:
     """Return rows of heads turned by their positions."""
     rows, width = x.shape
     apart = ops.reshape(x, (rows, heads, 1, width // heads))

@@ -22,7 +22,7 @@ Space = tuple[Shape, Shape | None]
 
 
 @dataclass(frozen=True)
-class Step:
+class PartitionNode:
     """One node, as the rules see it.
 
     Parameters
@@ -38,7 +38,7 @@ class Step:
 
 
 def partition(
-    steps: Sequence[Step], *, reductions: bool = True, siblings: bool = True
+    steps: Sequence[PartitionNode], *, reductions: bool = True, siblings: bool = True
 ) -> list[list[int]]:
     """Return the kernels, in an order in which they can run; members in order.
 
@@ -60,7 +60,7 @@ def partition(
 class _Kernels:
     """Sets of nodes, by the number of their kernel."""
 
-    def __init__(self, steps: Sequence[Step], reductions: bool) -> None:
+    def __init__(self, steps: Sequence[PartitionNode], reductions: bool) -> None:
         self.steps = steps
         self.reductions = reductions
         self.kernel_of = list(range(len(steps)))

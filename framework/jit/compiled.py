@@ -21,7 +21,7 @@ from ..ir.lazy_graph import (
     pin,
     pinned_array,
 )
-from ..scheduler.executor import realised
+from ..scheduler.executor import buffer_of
 from ..scheduler.scheduler import flush
 from ..tensor.tensor import Tensor
 from .compiler import State, build
@@ -88,7 +88,7 @@ class Program:
         self._built = build(
             trace,
             {
-                id(before): realised(before)
+                id(before): buffer_of(before)
                 for _, before in trace.rebound_arrays.values()
             },
         )
@@ -236,11 +236,11 @@ class Program:
                 moved[old] = self.device.gpu.allocate(_size(old))
                 batch.copy(state.buffer, moved[old], 0, 0, _size(old))
             if not inside:
-                source = moved.get(found) or realised(found)
+                source = moved.get(found) or buffer_of(found)
                 batch.copy(source, state.buffer, 0, 0, _size(found))
             new = Value(found.numel, found.dtype, buffer=state.buffer)
             changes.append((state, array, found, new))
-        self.device.flight = _Return(self, batch, moved, changes)
+        self.device.in_flight = _Return(self, batch, moved, changes)
         batch.submit()
         self.device.finish()
         return True
@@ -286,7 +286,7 @@ class Program:
             tensor = fed[k]
             layout, value = tensor.layout, tensor.array.value
             start = layout.offset * value.dtype.itemsize
-            source = realised(value)
+            source = buffer_of(value)
             copies.append((source, start, feed.buffer, feed.offset, feed.size))
         # After the feeds: one of them may be a result of the last replay.
         moves: list[tuple[Value, vkbackend.Buffer]] = []
@@ -302,7 +302,7 @@ class Program:
             # Before, as what the tape has saved may be written over from here on.
             self.replays += 1
             self._taken = recording is None
-            device.flight = self
+            device.in_flight = self
             if recording is not None:
                 point = recording.submit(copies, words.any and words.changed)
         except BaseException:
@@ -329,7 +329,7 @@ class Program:
             self._built.words.take_back()
 
     def settle(self) -> None:
-        """Note what a replay has done, if it was taken; see `device.Flight`."""
+        """Note what a replay has done, if it was taken; see `device.Submission`."""
         recording = self._built.recording
         if not self._taken and recording is not None:
             point = recording.point
@@ -364,7 +364,7 @@ class Program:
         for k, value in enumerate(self._moved):
             # One that is watched is read by another program.
             if not value.external_refs and _size(value) == size and not value.observers:
-                return realised(self._moved.pop(k))
+                return buffer_of(self._moved.pop(k))
         if len(self._moved) > MOST_MOVED:
             self._moved.clear()
         return self.device.gpu.allocate(size)
@@ -418,7 +418,10 @@ class Program:
 
 
 class _Return:
-    """The way back of storages' content to where replays expect it; see `Flight`."""
+    """The way back of storages' content to where replays expect it.
+
+    See `Submission`.
+    """
 
     def __init__(
         self,

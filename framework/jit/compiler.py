@@ -11,18 +11,18 @@ import vkbackend
 
 from ..base.errors import TraceError
 from ..ir.lazy_graph import Array, Value
-from ..scheduler.dynamic_args import Words
-from ..scheduler.executor import realised
-from ..scheduler.kernel_search import tuned
+from ..scheduler.dynamic_args import DynamicArguments
+from ..scheduler.executor import buffer_of
+from ..scheduler.kernel_search import autotuned_plan
 from ..scheduler.launch import Launch
 from ..scheduler.memory_planner import (
     GRANULE,
-    Area,
-    beside,
-    most_alive,
+    LiveRange,
+    aligned_size,
+    barrier_intervals,
+    list_schedule,
+    peak_live_bytes,
     place,
-    rounded,
-    waves,
 )
 from ..scheduler.plan import Plan, build_plan
 
@@ -90,7 +90,7 @@ class Built:
     """
 
     recording: vkbackend.Recording | None = None
-    words: Words = field(default_factory=Words)
+    words: DynamicArguments = field(default_factory=DynamicArguments)
     feeds: list[Feed | None] = field(default_factory=list)
     memory: dict[int, vkbackend.Buffer] = field(default_factory=dict)
     constants: list[Value] = field(default_factory=list)
@@ -137,7 +137,7 @@ class _Build:
         self.sizes: dict[int, int] = {}
 
     def built(self) -> Built:
-        plan = tuned(
+        plan = autotuned_plan(
             self.gpu,
             self.nodes,
             lambda: build_plan(self.gpu, self.nodes, self.slots, state=self.state),
@@ -179,7 +179,7 @@ class _Build:
             and sum(sizes.get(slot, 0) for slot in launch.reads) <= MOST_KEPT_LONGER
             for load, launch in zip(loads, launches)
         ]
-        found = beside(accesses, loads, light)
+        found = list_schedule(accesses, loads, light)
         return [
             launches[k] for k in sorted(range(len(launches)), key=found.__getitem__)
         ]
@@ -199,7 +199,7 @@ class _Build:
             if key in self.state:
                 self.buffers[slot] = self.state[key]
             else:
-                self.buffers[slot] = realised(value)
+                self.buffers[slot] = buffer_of(value)
                 self.result.constants.append(value)
 
     def _place_state(self, plan: Plan) -> list[tuple[int, vkbackend.Buffer, int]]:
@@ -231,7 +231,7 @@ class _Build:
                 size = value.numel * value.dtype.itemsize
                 buffer = self.gpu.allocate(size, name="result of a replay")
                 self.buffers[slot] = self.result.memory[id(value)] = buffer
-                self.result.kept += rounded(size)
+                self.result.kept += aligned_size(size)
 
     def _place_others(
         self, plan: Plan, late: list[tuple[int, vkbackend.Buffer, int]]
@@ -241,39 +241,44 @@ class _Build:
         Drivers limit an allocation to 2 to 4 GiB; a large model's plan is longer.
         """
         launches = self.launches
-        times = waves([(launch.reads, launch.writes) for launch in launches])
-        end = times[-1] + 1
+        intervals = barrier_intervals(
+            [(launch.reads, launch.writes) for launch in launches]
+        )
+        end = intervals[-1] + 1
         for launch in launches:
             self.sizes.update(launch.allocate)
         for value in self.trace.feeds:
             if id(value) in self.slots:
                 size = value.numel * value.dtype.itemsize
                 self.sizes[self.slots[id(value)]] = size
-        lives: dict[int, list[int]] = {}
-        for launch, time in zip(launches, times):
+        live_ranges: dict[int, list[int]] = {}
+        for launch, time in zip(launches, intervals):
             for slot in (*launch.reads, *launch.writes):
-                lives.setdefault(slot, [time, time])[1] = time
+                live_ranges.setdefault(slot, [time, time])[1] = time
         for value in self.trace.feeds:
-            if self.slots.get(id(value)) in lives:
-                lives[self.slots[id(value)]][0] = 0
+            if self.slots.get(id(value)) in live_ranges:
+                live_ranges[self.slots[id(value)]][0] = 0
         for slot, _, _ in late:
-            lives[slot][1] = end
-        slots = [slot for slot in lives if slot not in self.buffers]
-        areas = [Area(self.sizes[slot], *lives[slot]) for slot in slots]
-        layout = place(areas, self.gpu.info.max_allocation_size // GRANULE * GRANULE)
+            live_ranges[slot][1] = end
+        slots = [slot for slot in live_ranges if slot not in self.buffers]
+        ranges = [LiveRange(self.sizes[slot], *live_ranges[slot]) for slot in slots]
+        memory_plan = place(
+            ranges, self.gpu.info.max_allocation_size // GRANULE * GRANULE
+        )
         pieces = [
-            self.gpu.allocate(size, name="plan of a replay") for size in layout.sizes
+            self.gpu.allocate(size, name="plan of a replay")
+            for size in memory_plan.sizes
         ]
-        for slot, piece, offset in zip(slots, layout.pieces, layout.offsets):
+        for slot, piece, offset in zip(slots, memory_plan.pieces, memory_plan.offsets):
             self.buffers[slot], self.offsets[slot] = pieces[piece], offset
-        self.result.planned = layout.size
-        self.result.alive = most_alive(areas)
-        self.result.eager = sum(rounded(area.size) for area in areas)
+        self.result.planned = memory_plan.size
+        self.result.alive = peak_live_bytes(ranges)
+        self.result.eager = sum(aligned_size(area.size) for area in ranges)
 
     def _range(self, slot: int) -> vkbackend.Buffer | tuple[vkbackend.Buffer, int, int]:
         if slot not in self.offsets:
             return self.buffers[slot]
-        return self.buffers[slot], self.offsets[slot], rounded(self.sizes[slot])
+        return self.buffers[slot], self.offsets[slot], aligned_size(self.sizes[slot])
 
     def _record(
         self, plan: Plan, late: list[tuple[int, vkbackend.Buffer, int]]
@@ -284,7 +289,7 @@ class _Build:
                 launch.pipeline,
                 launch.grid,
                 self._arguments(launch),
-                [*launch.held, *[self._range(slot) for slot in launch.reads]],
+                [*launch.buffers, *[self._range(slot) for slot in launch.reads]],
                 [self._range(slot) for slot in launch.writes],
             )
         for slot, buffer, size in late:
@@ -325,4 +330,4 @@ def _may_overwrite(launches: list[Launch], old: int, new: int) -> bool:
     """
     last = max((k for k, row in enumerate(launches) if old in row.reads), default=-1)
     first = min(k for k, row in enumerate(launches) if new in row.writes)
-    return last < first or (last == first and (old, new) in launches[last].over)
+    return last < first or (last == first and (old, new) in launches[last].in_place)

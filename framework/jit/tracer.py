@@ -17,7 +17,7 @@ from ..base.shape import Layout, interned
 from ..base.trace_hooks import Changing, StreamWord, listening
 from ..ir.lazy_graph import Array, Failed, Node, Value, pin
 from ..ir.traced_storage import TracedArray, isolate
-from ..scheduler.executor import realised
+from ..scheduler.executor import buffer_of
 from ..scheduler.scheduler import compute, flush
 from ..tensor.tensor import Tensor
 from .callees import Calls
@@ -381,4 +381,4 @@ def _memory_of(tensor: Tensor) -> Any:
     with device.lock:
         value = tensor.array.value
         compute(device, value)
-        return realised(value)
+        return buffer_of(value)

@@ -25,7 +25,7 @@ from ..dispatch.op import REGISTRY
 from ..eager.base_tensor import upload
 from ..ir.lazy_graph import Array, Node, Operand
 from ..scheduler.executor import seconds_of
-from ..scheduler.scheduler import run_apart
+from ..scheduler.scheduler import run_detached
 from .gemm.nv_coopmat2 import offers_workgroups
 from .gemm.tiles import (
     DOTS,
@@ -246,7 +246,8 @@ def _timed(
     held = Array(node.outputs[0])
     with autotune.paused():
         shortest = min(
-            seconds_of(device.gpu, lambda: run_apart(device, [node])) for _ in range(4)
+            seconds_of(device.gpu, lambda: run_detached(device, [node]))
+            for _ in range(4)
         )
     buffer = held.value.buffer
     assert buffer is not None

@@ -21,7 +21,7 @@ from ..autotune import autotune
 from ..base import trace_hooks
 from ..base.device import GpuDevice, on_device_removed
 from ..ir.lazy_graph import Array, Value
-from ..scheduler.executor import memory_of, realised
+from ..scheduler.executor import buffer_of, memory_of
 from ..scheduler.plan import Plan
 from ..scheduler.scheduler import flush
 from ..tensor.tensor import Tensor
@@ -114,7 +114,7 @@ class Clipped:
         norm: Tensor,
     ) -> None:
         """See that new elements lie where old ones did, or in memory of their own."""
-        nodes, taken = observer.nodes, dict(plan.running.taken)
+        nodes, aliases = observer.nodes, dict(plan.execution_plan.aliases)
         whose = {
             slot: befores[id(nodes[node].values[at])] for slot, node, at in plan.inputs
         }
@@ -127,9 +127,9 @@ class Clipped:
                 self._norm = slot
                 continue
             k = number.pop(id(value), -1)
-            if slot not in taken:
+            if slot not in aliases:
                 self._elsewhere.append((k, slot))
-            elif whose.get(taken[slot]) != k:
+            elif whose.get(aliases[slot]) != k:
                 raise Unfit
         if number or self._norm < 0 or (-1 in [k for k, _ in self._elsewhere]):
             raise Unfit
@@ -183,13 +183,16 @@ class Clipped:
     ) -> list[tuple[vkbackend.Buffer, int]]:
         """Add the kernels to a batch; return where the norm will lie."""
         plan, gpu = self._plan, self._device.gpu
-        buffers = [realised(values[at]) for at in self._inputs]
+        buffers = [buffer_of(values[at]) for at in self._inputs]
         memory = memory_of(gpu, plan, buffers)
-        running = plan.running
+        execution_plan = plan.execution_plan
         batch.extend(
-            plan.packed.commands([at for _, at in memory], self._nodes),
-            [*running.held, *[memory[slot][0] for slot in running.reads]],
-            [memory[slot][0] for slot in running.writes],
+            plan.bound_plan.commands([at for _, at in memory], self._nodes),
+            [
+                *execution_plan.buffers,
+                *[memory[slot][0] for slot in execution_plan.reads],
+            ],
+            [memory[slot][0] for slot in execution_plan.writes],
         )
         return memory
 

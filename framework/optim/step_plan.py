@@ -25,9 +25,9 @@ from ..base.errors import TraceError
 from ..base.shape import Layout
 from ..base.trace_hooks import Changing
 from ..ir.lazy_graph import Array, Node, Value
-from ..scheduler.argument_table import ALIGNMENT, Addresses
-from ..scheduler.dynamic_args import Words
-from ..scheduler.executor import realised
+from ..scheduler.argument_table import ALIGNMENT, AddressTable
+from ..scheduler.dynamic_args import DynamicArguments
+from ..scheduler.executor import buffer_of
 from ..scheduler.plan import Plan
 from ..scheduler.scheduler import flush
 from ..tensor.tensor import Tensor
@@ -178,10 +178,10 @@ class Prepared:
         if not self._ids.isdisjoint(id(each.array) for each in grads):
             raise Unfit
         self._sharing = _sharing([each.array.value for each in grads])
-        self._steps = plan.running.steps
-        self._held = plan.running.held
-        self._own, self._given = Addresses(), Addresses()
-        self._words = Words()
+        self._steps = plan.execution_plan.steps
+        self._held = plan.execution_plan.buffers
+        self._own, self._given = AddressTable(), AddressTable()
+        self._words = DynamicArguments()
         self._written = False
         self._batch: vkbackend.Batch | None = None
         self._buffers: dict[vkbackend.Buffer, None] = {}
@@ -190,7 +190,7 @@ class Prepared:
 
     def _slots(
         self, observer: Observer, plan: Plan, grads: Sequence[Value]
-    ) -> dict[int, tuple[Addresses, int]]:
+    ) -> dict[int, tuple[AddressTable, int]]:
         """Return what each slot of the plan is: the number of a storage or gradient."""
         befores = [before for _, before in observer.arrays.values()]
         known = {id(value): (self._own, k) for k, value in enumerate(befores)}
@@ -199,7 +199,7 @@ class Prepared:
                 raise Unfit
         if len(known) < len(befores):
             raise Unfit
-        slots: dict[int, tuple[Addresses, int]] = {}
+        slots: dict[int, tuple[AddressTable, int]] = {}
         for slot, node, at in plan.inputs:
             source = known.get(id(observer.nodes[node].values[at]))
             if source is None:
@@ -222,13 +222,13 @@ class Prepared:
         readers = Counter(slot for launch in launches for slot in launch.reads)
         over: dict[int, list[int]] = {}
         for launch in launches:
-            for old, new in launch.over:
+            for old, new in launch.in_place:
                 if readers[old] == 1:
                     over.setdefault(new, []).append(old)
         return over
 
     def _lay_out(
-        self, observer: Observer, slots: dict[int, tuple[Addresses, int]]
+        self, observer: Observer, slots: dict[int, tuple[AddressTable, int]]
     ) -> None:
         """Place the arguments of all kernels one behind the other."""
         self._content = bytearray()
@@ -325,10 +325,10 @@ class Prepared:
         Again where a submission failed.
         """
         if not self._buffers:
-            self._own.write([realised(value).address for value in self._values])
-            self._buffers = dict.fromkeys(map(realised, self._values))
+            self._own.write([buffer_of(value).address for value in self._values])
+            self._buffers = dict.fromkeys(map(buffer_of, self._values))
         self._batch = batch
-        grads = list(map(realised, self._grads))
+        grads = list(map(buffer_of, self._grads))
         self._given.write(list(map(_address, grads)))
         if not self._written:
             self._words.write()

@@ -1,4 +1,4 @@
-"""Addresses among the arguments of many kernels, written all at once."""
+"""Address table: device addresses in the arguments of many kernels, written at once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ALIGNMENT = 16
 _SIZE = 8
 
 
-class Addresses:
+class AddressTable:
     """Where in the arguments the addresses of some buffers stand."""
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Kernel arguments that change from replay to replay."""
+"""Dynamic arguments of kernels, which change from replay to replay."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _WORD = 0xFFFFFFFF
 _SHIFT = 32
 
 
-class Words:
-    """Where numbers that change lie among a recording's arguments.
+class DynamicArguments:
+    """Dynamic arguments: the numbers of a recording that change between replays.
 
     Attributes
     ----------
@@ -34,20 +34,20 @@ class Words:
         self._numbers: dict[int, tuple[Changing, list[tuple[str, int]]]] = {}
         self._streams: dict[Generator, list[tuple[int, int, int]]] = {}
         self._steps: list[Callable[[], object]] = []
-        self._undone: list[Any] = []
+        self._undoable: list[Any] = []
         self.any = False
         self.marks: tuple[object, ...] = ()
         # In a list, for the steps would otherwise hold what holds them.
-        self._unsent = [False]
+        self._dirty = [False]
 
     @property
     def changed(self) -> bool:
         """Whether what was written since `sent` is something else than before."""
-        return self._unsent[0]
+        return self._dirty[0]
 
     def sent(self) -> None:
         """Note that the arguments have been copied to where kernels read them."""
-        self._unsent[0] = False
+        self._dirty[0] = False
 
     def add(
         self, name: str, field: tuple[str, int], start: int | None, number: float
@@ -92,19 +92,19 @@ class Words:
             if not isinstance(action, Changing):
                 self._steps.append(action)
                 if hasattr(action, "take_back"):
-                    self._undone.append(action)
+                    self._undoable.append(action)
             elif id(action) in self._numbers:
                 _, places = self._numbers[id(action)]
-                self._steps.append(_writer(content, action.read, places, self._unsent))
+                self._steps.append(_writer(content, action.read, places, self._dirty))
         for generator, count in draws.items():
             rows = self._streams.get(generator, [])
-            drawer = _Drawer(content, generator, count, rows, self._unsent)
+            drawer = _StreamDraw(content, generator, count, rows, self._dirty)
             self._steps.append(drawer)
-            self._undone.append(drawer)
+            self._undoable.append(drawer)
 
     def write(self) -> None:
         """Do what the host does before each replay, and write what changes."""
-        self.marks = tuple([each.mark() for each in self._undone])
+        self.marks = tuple([each.mark() for each in self._undoable])
         for step in self._steps:
             step()
 
@@ -113,7 +113,7 @@ class Words:
 
         It may have been interrupted itself.
         """
-        for each, mark in zip(self._undone, self.marks):
+        for each, mark in zip(self._undoable, self.marks):
             each.take_back(mark)
 
 
@@ -128,7 +128,7 @@ def _writer(
     content: bytearray,
     read: Callable[[], float],
     places: Sequence[tuple[str, int]],
-    unsent: list[bool],
+    dirty: list[bool],
 ) -> Callable[[], object]:
     """Return what reads a number and writes it wherever kernels take it."""
     targets = []
@@ -143,7 +143,7 @@ def _writer(
         number = read()
         # Zeros are equal whatever their signs.
         if number != last or not number:
-            unsent[0] = True
+            dirty[0] = True
             for view, at in targets:
                 view[at] = number
             # Last, or an interrupt would leave what is taken as written and is not.
@@ -152,7 +152,7 @@ def _writer(
     return write
 
 
-class _Drawer:
+class _StreamDraw:
     """Takes the streams of one call and writes their words."""
 
     def __init__(
@@ -161,11 +161,11 @@ class _Drawer:
         generator: Generator,
         count: int,
         rows: Sequence[tuple[int, int, int]],
-        unsent: list[bool],
+        dirty: list[bool],
     ) -> None:
         self._generator = generator
         self._count = count
-        self._unsent = unsent
+        self._dirty = dirty
         self._view = _view(content, "uint")
         self._parts = []
         for part in range(4 if rows else 0):
@@ -178,7 +178,7 @@ class _Drawer:
         first = np.uint64(self._generator.reserve(self._count))
         if not self._parts:
             return
-        self._unsent[0] = True
+        self._dirty[0] = True
         view, parts, seed = self._view, self._parts, self._generator.seed
         view[parts[0][1]] = seed & _WORD
         view[parts[1][1]] = seed >> _SHIFT

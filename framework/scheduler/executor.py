@@ -1,4 +1,4 @@
-"""Running a plan: memory for its slots, arguments, one batch; and timing that."""
+"""Executor of plans: buffers for slots, packed arguments, one batch; and timing."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import vkbackend
 
 from ..ir.kernel_call import Grid
 from ..ir.lazy_graph import Failed, Node, Value
-from .argument_table import ALIGNMENT, Addresses
-from .launch import Launch, Running
+from .argument_table import ALIGNMENT, AddressTable
+from .launch import ExecutionPlan, Launch
 from .plan import Plan
 
 
-def realised(value: Value) -> vkbackend.Buffer:
-    """Return the device memory of a value that is no longer pending.
+def buffer_of(value: Value) -> vkbackend.Buffer:
+    """Return the buffer of a value that is no longer pending.
 
     Raises
     ------
@@ -36,21 +36,21 @@ def realised(value: Value) -> vkbackend.Buffer:
 Command = tuple[vkbackend.Pipeline, bytes, int, int, int]
 
 
-class Packed:
-    """Commands of a plan, of which the arguments are packed but for what changes."""
+class BoundPlan:
+    """Bound plan: its commands, with all arguments packed but those that change."""
 
-    def __init__(self, running: Running) -> None:
+    def __init__(self, execution_plan: ExecutionPlan) -> None:
         self._content = bytearray()
-        self._addresses = Addresses()
+        self._addresses = AddressTable()
         # For each command, None for a barrier: kernel, where its arguments are, grid.
-        self._rows: list[tuple[vkbackend.Pipeline, int, int, Grid] | None] = []
-        self._others: list[tuple[int, Launch]] = []
-        for launch, barrier in running.steps:
+        self._commands: list[tuple[vkbackend.Pipeline, int, int, Grid] | None] = []
+        self._scalar_launches: list[tuple[int, Launch]] = []
+        for launch, barrier in execution_plan.steps:
             if barrier:
-                self._rows.append(None)
+                self._commands.append(None)
             start = end = len(self._content)
             if launch.scalars:
-                self._others.append((len(self._rows), launch))
+                self._scalar_launches.append((len(self._commands), launch))
             else:
                 packed = launch.pack(*[0] * len(launch.addresses), *launch.words)
                 end = start + len(packed)
@@ -58,7 +58,7 @@ class Packed:
                 places = zip(launch.addresses, launch.address_fields)
                 for (slot, offset), (_, at) in places:
                     self._addresses.add(start + at, slot, offset)
-            self._rows.append((launch.pipeline, start, end, launch.grid))
+            self._commands.append((launch.pipeline, start, end, launch.grid))
         self._addresses.fix(self._content)
 
     def commands(
@@ -69,9 +69,9 @@ class Packed:
         content = bytes(self._content)
         commands: list[Command | None] = [
             None if row is None else (row[0], content[row[1] : row[2]], *row[3])
-            for row in self._rows
+            for row in self._commands
         ]
-        for place, launch in self._others:
+        for place, launch in self._scalar_launches:
             arguments = launch.pack(
                 *[address[slot] + offset for slot, offset in launch.addresses],
                 *launch.words,
@@ -87,15 +87,15 @@ def plan_batch(gpu: vkbackend.Device, plan: Plan, nodes: Sequence[Node]) -> Any:
     The nodes' results get their memory, which the batch has yet to fill.
     """
     memory = memory_of(gpu, plan, _inputs(plan, nodes))
-    if plan.packed is None:
-        plan.packed = Packed(plan.running)
-    commands = plan.packed.commands([at for _, at in memory], nodes)
-    running = plan.running
+    if plan.bound_plan is None:
+        plan.bound_plan = BoundPlan(plan.execution_plan)
+    commands = plan.bound_plan.commands([at for _, at in memory], nodes)
+    execution_plan = plan.execution_plan
     batch = gpu.batch()
     batch.extend(
         commands,
-        [*running.held, *[memory[slot][0] for slot in running.reads]],
-        [memory[slot][0] for slot in running.writes],
+        [*execution_plan.buffers, *[memory[slot][0] for slot in execution_plan.reads]],
+        [memory[slot][0] for slot in execution_plan.writes],
     )
     for slot, node, at in plan.outputs:
         nodes[node].outputs[at].buffer = memory[slot][0]
@@ -113,7 +113,7 @@ def _inputs(plan: Plan, nodes: Sequence[Node]) -> list[vkbackend.Buffer]:
     for _, node, at in plan.inputs:
         buffer = nodes[node].values[at].buffer
         if type(buffer) is not vkbackend.Buffer:
-            buffer = realised(nodes[node].values[at])
+            buffer = buffer_of(nodes[node].values[at])
         found.append(buffer)
     return found
 
@@ -128,15 +128,15 @@ def memory_of(
     memory: list[Any] = [(None, 0)] * plan.slots
     for (slot, _, _), buffer in zip(plan.inputs, inputs):
         memory[slot] = buffer, buffer.address
-    slots, sizes = plan.running.memory
+    slots, sizes = plan.execution_plan.memory
     for slot, buffer in zip(slots, gpu.allocate_each(sizes)):
         memory[slot] = buffer, buffer.address
-    for slot, place in plan.running.taken:
+    for slot, place in plan.execution_plan.aliases:
         memory[slot] = memory[place]
-    if plan.running.block:
-        buffer = gpu.allocate(plan.running.block_size)
+    if plan.execution_plan.block:
+        buffer = gpu.allocate(plan.execution_plan.block_size)
         start = buffer.address
-        for slot, offset in plan.running.block:
+        for slot, offset in plan.execution_plan.block:
             memory[slot] = buffer, start + offset
     return memory
 

@@ -1,4 +1,4 @@
-"""Measuring the candidates for a kernel, where somebody asked for it: see `autotune`.
+"""Kernel search: benchmarks the candidates for a kernel; see `autotune`.
 
 A question comes up while a graph is planned. Its candidates then run in turn, round by
 round, on scratch data of the node's own shapes, and the graph is planned again with the
@@ -23,7 +23,7 @@ from ..autotune.autotune import SearchSpace
 from ..base.dtype import DType, bfloat16, decode, encode, float16, float32, float64
 from ..base.shape import Layout
 from ..ir.lazy_graph import Node, Value
-from .executor import realised, run_plan, seconds_of
+from .executor import buffer_of, run_plan, seconds_of
 from .plan import Plan, build_plan
 
 MARGIN = 0.97
@@ -32,15 +32,15 @@ MARGIN = 0.97
 ROUNDS = 5
 """Times that each candidate is measured; the median counts. The best comes twice."""
 
-HOPELESS = 2.0
+PRUNE_RATIO = 2.0
 """Times the best of the first round beyond which a candidate is measured no more."""
 
-ENOUGH_SECONDS = 2e-4
-MOST_REPEATS = 32
+MIN_SECONDS = 2e-4
+MAX_REPEATS = 32
 """Time that one measurement should take, by repeating the work so often at most."""
 
-LEAST_BYTES = 1 << 16
-MOST_BYTES = 1 << 30
+MIN_BYTES = 1 << 16
+MAX_BYTES = 1 << 30
 """Memory of a node's inputs and outputs outside of which it is not measured."""
 
 Run = Callable[[], None]
@@ -54,7 +54,7 @@ _BLOCK = 1 << 20
 _BOUNDS = {float64: 1e-9, float32: 1e-4, float16: 1e-2, bfloat16: 3e-2}
 
 
-def tuned(
+def autotuned_plan(
     gpu: vkbackend.Device, nodes: Sequence[Node], build: Callable[[], Plan]
 ) -> Plan:
     """Return the plan that `build` makes, once its open questions are measured.
@@ -76,7 +76,7 @@ def tuned(
         return plan
     alone = {node.op.tuning_key(node): node for node in nodes}
     search_spaces = {
-        tuning_key: search_space or _alone(gpu, alone[tuning_key])
+        tuning_key: search_space or _single_node_space(gpu, alone[tuning_key])
         for tuning_key, search_space in collected.items()
     }
     search_spaces = {
@@ -92,10 +92,10 @@ def tuned(
 
 def _is_worth_it(search_space: SearchSpace) -> bool:
     """Return whether there is a choice, and work of a size that is measured."""
-    return bool(search_space.names) and LEAST_BYTES <= _size(search_space) <= MOST_BYTES
+    return bool(search_space.names) and MIN_BYTES <= _size(search_space) <= MAX_BYTES
 
 
-def _alone(gpu: vkbackend.Device, node: Node) -> SearchSpace:
+def _single_node_space(gpu: vkbackend.Device, node: Node) -> SearchSpace:
     """Return what is asked about a node with kernels of its own."""
     wanted = set(map(id, node.outputs))
     return SearchSpace((node,), wanted, *node.op.candidate_names(gpu.info, node))
@@ -135,7 +135,7 @@ def _size(search_space: SearchSpace) -> int:
         value.numel * value.dtype.itemsize
         for node in search_space.nodes
         for value in node.outputs
-        if id(value) in search_space.wanted
+        if id(value) in search_space.live_out
     )
 
 
@@ -147,11 +147,11 @@ def _inputs(search_space: SearchSpace) -> list[tuple[Value, int]]:
         for value, layout in node.inputs:
             if id(value) not in made:
                 _, known = found.get(id(value), (value, 0))
-                found[id(value)] = value, max(known, _reach(layout))
+                found[id(value)] = value, max(known, _storage_elements(layout))
     return list(found.values())
 
 
-def _reach(layout: Layout) -> int:
+def _storage_elements(layout: Layout) -> int:
     """Return the elements of the storage that a layout is of."""
     if layout.numel == 0:
         return 0
@@ -182,24 +182,24 @@ class _Benchmark:
             id(value): _scratch(gpu, rng, count, value.dtype)
             for value, count in _inputs(search_space)
         }
-        self.nodes = [self._copied(node) for node in search_space.nodes]
-        self.wanted = [self.values[each] for each in search_space.wanted]
+        self.nodes = [self._clone(node) for node in search_space.nodes]
+        self.live_out = [self.values[each] for each in search_space.live_out]
         self.slots = {
             id(value): slot for slot, value in enumerate(self.values.values())
         }
 
-    def _copied(self, node: Node) -> Node:
+    def _clone(self, node: Node) -> Node:
         """Return a node like another one, over scratch values."""
         values = tuple(self.values[id(value)] for value in node.values)
-        copy = Node(node.signature, values, tuple(map(_plain, node.numbers)))
+        copy = Node(node.signature, values, tuple(map(_untraced, node.numbers)))
         self.values |= zip(map(id, node.outputs), copy.outputs)
         return copy
 
     def verdict(self) -> Verdict:
         """Return which candidate is best, or raise `_Unmeasured`."""
-        runs = self._ready()
+        runs = self._valid_candidates()
         first = self._seconds(runs, 1, 1)
-        limit = HOPELESS * min(first.values())
+        limit = PRUNE_RATIO * min(first.values())
         runs = {
             name: run
             for name, run in runs.items()
@@ -208,33 +208,33 @@ class _Benchmark:
         repeat = _repeats(min(first.values()))
         found = self._seconds(runs, repeat, ROUNDS)
         best = min(found, key=found.__getitem__)
-        if _is_clear(found, best):
+        if _is_faster(found, best):
             # The best of many is often only lucky: it must win once more, alone.
             pair = {name: runs[name] for name in (autotune.DEFAULT, best)}
             found |= self._seconds(pair, repeat, ROUNDS)
-        choice = best if _is_clear(found, best) else autotune.DEFAULT
+        choice = best if _is_faster(found, best) else autotune.DEFAULT
         return Verdict(choice, first | found, self.own)
 
     def _check_time(self) -> None:
         if time.perf_counter() >= self.deadline:
             raise _Unmeasured(f"autotune: no time is left for {self.tuning_key}")
 
-    def _ready(self) -> dict[str, Run]:
+    def _valid_candidates(self) -> dict[str, Run]:
         """Return the candidates that give what the default gives, each run once."""
-        run, wanted = self._started(autotune.DEFAULT)
-        dtypes = [value.dtype for value in self.wanted]
+        run, wanted = self._run_candidate(autotune.DEFAULT)
+        dtypes = [value.dtype for value in self.live_out]
         runs = {autotune.DEFAULT: run}
         for name in self.names:
             self._check_time()
             try:
-                run, got = self._started(name)
+                run, got = self._run_candidate(name)
             except Error:
                 continue  # it needs what the device lacks
-            if all(map(close, got, wanted, dtypes)):
+            if all(map(is_close, got, wanted, dtypes)):
                 runs[name] = run
         return runs
 
-    def _started(self, name: str) -> tuple[Run, list[np.ndarray]]:
+    def _run_candidate(self, name: str) -> tuple[Run, list[np.ndarray]]:
         """Plan a candidate, run it, and return how to do so and its results."""
         with autotune.forced_candidate(self.tuning_key, name):
             plan = build_plan(
@@ -242,16 +242,16 @@ class _Benchmark:
                 self.nodes,
                 dict(self.slots),
                 fusing=len(self.nodes) > 1,
-                held=set(map(id, self.wanted)),
+                external=set(map(id, self.live_out)),
             )
-        if len(plan.units) > 1:
+        if len(plan.kernel_groups) > 1:
             raise _Unmeasured(f"autotune: {self.tuning_key} is about several kernels")
 
         def run() -> None:
             run_plan(self.gpu, plan, self.nodes)
 
         run()
-        return run, [_read(self.gpu, value) for value in self.wanted]
+        return run, [_read(self.gpu, value) for value in self.live_out]
 
     def _seconds(
         self, runs: Mapping[str, Run], repeat: int, rounds: int
@@ -265,7 +265,7 @@ class _Benchmark:
         return {name: statistics.median(row) for name, row in times.items()}
 
 
-def _is_clear(seconds: Mapping[str, float], name: str) -> bool:
+def _is_faster(seconds: Mapping[str, float], name: str) -> bool:
     """Return whether a candidate is clearly quicker than the default."""
     return seconds[name] < MARGIN * seconds[autotune.DEFAULT]
 
@@ -273,11 +273,11 @@ def _is_clear(seconds: Mapping[str, float], name: str) -> bool:
 def _repeats(seconds: float) -> int:
     """Return how often work is repeated to be measured."""
     if seconds <= 0:
-        return MOST_REPEATS
-    return min(MOST_REPEATS, max(1, math.ceil(ENOUGH_SECONDS / seconds)))
+        return MAX_REPEATS
+    return min(MAX_REPEATS, max(1, math.ceil(MIN_SECONDS / seconds)))
 
 
-def _plain(number: float) -> float:
+def _untraced(number: float) -> float:
     """Return a number that no trace changes."""
     return int(number) if isinstance(number, int) else float(number)
 
@@ -299,11 +299,11 @@ def _scratch(
 
 
 def _read(gpu: vkbackend.Device, value: Value) -> np.ndarray:
-    stored = np.frombuffer(gpu.read(realised(value)), value.dtype.storage)
+    stored = np.frombuffer(gpu.read(buffer_of(value)), value.dtype.storage)
     return decode(stored[: value.numel], value.dtype).astype(value.dtype.arithmetic)
 
 
-def close(got: np.ndarray, wanted: np.ndarray, dtype: DType) -> bool:
+def is_close(got: np.ndarray, wanted: np.ndarray, dtype: DType) -> bool:
     """Return whether a candidate's result is that of the default, but for rounding."""
     if not dtype.is_float:
         return np.array_equal(got, wanted)

@@ -1,4 +1,4 @@
-"""From drafts of kernel runs to dispatches: siblings, barriers, memory by slots."""
+"""Lowering of kernel calls to launches: horizontal fusion, barriers, slot memory."""
 
 from __future__ import annotations
 
@@ -21,22 +21,33 @@ import numpy as np
 
 import vkbackend
 
-from ..codegen.ir.horizontal import MOST_WORKGROUPS, Sibling, families, sibling_of
+from ..codegen.ir.horizontal import (
+    MAX_HORIZONTAL_WORKGROUPS,
+    HorizontalLaunch,
+    horizontal_groups,
+    workgroup_owners,
+)
 from ..ir.kernel_call import Grid, fold_grid
-from .memory_planner import Area, levels, place, rounded, waves
+from .memory_planner import (
+    LiveRange,
+    aligned_size,
+    asap_levels,
+    barrier_intervals,
+    place,
+)
 
 Item = TypeVar("Item")
 
 Address = tuple[int, int]
 """A kernel argument that becomes a device address: slot and offset in bytes."""
 
-SMALL = 1 << 24
+MAX_SHARED_SIZE = 1 << 24
 """Bytes of a value that may share an allocation with others of its plan."""
 
-MOST_SHARED = 1 << 28
+MAX_SHARED_BYTES = 1 << 28
 """Bytes of all values of a plan that share an allocation, were they side by side."""
 
-FEW_GROUPS = 64
+SOFTWARE_MAX_WORKGROUPS = 64
 """Workgroups of a run that may have siblings on a software device.
 
 There a dispatch costs as much as some ten thousand elements, and arguments from a table
@@ -60,10 +71,10 @@ class Launch:
         Slots.
     allocate : tuple of (int, int)
         Slots that get memory before the launch, and their sizes in bytes.
-    over : tuple of (int, int)
-        Slots that are read and written element by element, so that the second may lie
-        where the first does.
-    held : tuple of Buffer
+    in_place : tuple of (int, int)
+        In-place candidates: slots read and written element by element, so that the
+        second may alias the first.
+    buffers : tuple of Buffer
         What it uses besides slots, and no other launch does.
     """
 
@@ -76,15 +87,15 @@ class Launch:
     reads: tuple[int, ...]
     writes: tuple[int, ...]
     allocate: tuple[tuple[int, int], ...]
-    over: tuple[tuple[int, int], ...] = ()
-    held: tuple[vkbackend.Buffer, ...] = ()
+    in_place: tuple[tuple[int, int], ...] = ()
+    buffers: tuple[vkbackend.Buffer, ...] = ()
     address_fields: tuple[tuple[str, int], ...] = ()
     scalar_fields: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True)
-class Draft:
-    """One run of one kernel, which may become part of a dispatch.
+class KernelCall:
+    """Kernel call, which may be fused horizontally into a launch.
 
     Attributes
     ----------
@@ -94,7 +105,7 @@ class Draft:
         What the kernel computes, if it may have siblings.
     addresses, words, scalars : mapping
         Arguments by name; see `Launch`.
-    held : tuple of Buffer
+    buffers : tuple of Buffer
         What it uses besides slots; only if it has no `program`.
     """
 
@@ -106,14 +117,14 @@ class Draft:
     reads: tuple[int, ...]
     writes: tuple[int, ...]
     allocate: tuple[tuple[int, int], ...]
-    over: tuple[tuple[int, int], ...] = ()
+    in_place: tuple[tuple[int, int], ...] = ()
     program: Hashable | None = None
-    held: tuple[vkbackend.Buffer, ...] = ()
+    buffers: tuple[vkbackend.Buffer, ...] = ()
 
 
 @dataclass(frozen=True)
-class Running:
-    """How launches run at once, in one batch.
+class ExecutionPlan:
+    """Execution plan: launches with barriers and memory, in one batch.
 
     Attributes
     ----------
@@ -121,8 +132,8 @@ class Running:
         Launches that have work, and whether a barrier goes in front.
     memory : (tuple of int, tuple of int)
         Slots that get memory of their own, and their sizes in bytes.
-    taken : tuple of (int, int)
-        Slots that lie where others, which nobody reads any more, do.
+    aliases : tuple of (int, int)
+        Slots that reuse the buffer of a dead slot (donation).
     block : tuple of (int, int)
         Slots that share one allocation, and where in it each lies.
     block_size : int
@@ -130,63 +141,71 @@ class Running:
     reads, writes : tuple of int
         Slots that any launch reads, without those whose memory is written as another
         slot, and slots that any writes.
-    held : tuple of Buffer
+    buffers : tuple of Buffer
         What launches use besides slots.
     """
 
     steps: tuple[tuple[Launch, bool], ...] = ()
     memory: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
-    taken: tuple[tuple[int, int], ...] = ()
+    aliases: tuple[tuple[int, int], ...] = ()
     block: tuple[tuple[int, int], ...] = ()
     block_size: int = 0
     reads: tuple[int, ...] = ()
     writes: tuple[int, ...] = ()
-    held: tuple[vkbackend.Buffer, ...] = ()
+    buffers: tuple[vkbackend.Buffer, ...] = ()
 
 
-def launches(gpu: vkbackend.Device, drafts: Sequence[Draft]) -> list[Launch]:
+def launches(gpu: vkbackend.Device, calls: Sequence[KernelCall]) -> list[Launch]:
     """Return the dispatches of drafts, in an order in which they may run.
 
     Parameters
     ----------
     gpu : vkbackend.Device
         Where they run.
-    drafts : sequence of Draft
+    calls : sequence of Draft
         In an order in which they may run.
     """
-    most = FEW_GROUPS if gpu.info.kind == "software" else MOST_WORKGROUPS
+    most = (
+        SOFTWARE_MAX_WORKGROUPS
+        if gpu.info.kind == "software"
+        else MAX_HORIZONTAL_WORKGROUPS
+    )
     rows = []
-    for draft in drafts:
-        groups = math.prod(draft.grid)
-        program = draft.program if groups <= most else None
-        rows.append(Sibling(program, groups, draft.reads, draft.writes))
+    for call in calls:
+        groups = math.prod(call.grid)
+        program = call.program if groups <= most else None
+        rows.append(HorizontalLaunch(program, groups, call.reads, call.writes))
     made = []
-    for members in families(rows):
-        chosen = [drafts[member] for member in members]
-        made.append(_alone(chosen[0]) if len(chosen) == 1 else _side(gpu, chosen))
+    for members in horizontal_groups(rows):
+        chosen = [calls[member] for member in members]
+        made.append(
+            _single_launch(chosen[0])
+            if len(chosen) == 1
+            else _horizontal_launch(gpu, chosen)
+        )
     return made
 
 
-def _alone(draft: Draft) -> Launch:
-    pipeline = draft.pipeline(False)
+def _single_launch(call: KernelCall) -> Launch:
+    pipeline = call.pipeline(False)
     return Launch(
         pipeline,
-        draft.grid,
-        pipeline.packer((*draft.addresses, *draft.words, *draft.scalars)),
-        tuple(draft.addresses.values()),
-        tuple(draft.words.values()),
-        tuple(draft.scalars.values()),
-        draft.reads,
-        draft.writes,
-        draft.allocate,
-        draft.over,
-        draft.held,
-        address_fields=_fields(pipeline.arguments.fields, draft.addresses),
-        scalar_fields=_fields(pipeline.arguments.fields, draft.scalars),
+        call.grid,
+        pipeline.packer((*call.addresses, *call.words, *call.scalars)),
+        tuple(call.addresses.values()),
+        tuple(call.words.values()),
+        tuple(call.scalars.values()),
+        call.reads,
+        call.writes,
+        call.allocate,
+        call.in_place,
+        call.buffers,
+        address_fields=_fields(pipeline.arguments.fields, call.addresses),
+        scalar_fields=_fields(pipeline.arguments.fields, call.scalars),
     )
 
 
-def lasting(gpu: vkbackend.Device, size: int) -> vkbackend.Buffer:
+def persistent_scratch(gpu: vkbackend.Device, size: int) -> vkbackend.Buffer:
     """Return memory of zeros for a launch; see `PersistentScratch`.
 
     Two runs of a plan are apart by a barrier, so that one block is enough for all.
@@ -196,32 +215,34 @@ def lasting(gpu: vkbackend.Device, size: int) -> vkbackend.Buffer:
     return buffer
 
 
-def _side(gpu: vkbackend.Device, drafts: Sequence[Draft]) -> Launch:
+def _horizontal_launch(gpu: vkbackend.Device, calls: Sequence[KernelCall]) -> Launch:
     """Return one launch for several drafts of one program."""
-    pipeline = drafts[0].pipeline(True)
-    whose, firsts = sibling_of([math.prod(draft.grid) for draft in drafts])
-    grid = fold_grid(len(whose))
-    missing = math.prod(grid) - len(whose)
-    whose = np.append(whose, np.full(missing, len(drafts) - 1, np.uint32))
-    buffer = gpu.allocate(whose.nbytes, name="siblings")
-    gpu.upload(whose, buffer)
-    words = [word for draft in drafts for word in draft.words.values()]
-    readers = collections.Counter(_joined([draft.reads for draft in drafts]))
+    pipeline = calls[0].pipeline(True)
+    owners, firsts = workgroup_owners([math.prod(call.grid) for call in calls])
+    grid = fold_grid(len(owners))
+    missing = math.prod(grid) - len(owners)
+    owners = np.append(owners, np.full(missing, len(calls) - 1, np.uint32))
+    buffer = gpu.allocate(owners.nbytes, name="siblings")
+    gpu.upload(owners, buffer)
+    words = [word for call in calls for word in call.words.values()]
+    readers = collections.Counter(_concatenated([call.reads for call in calls]))
     return Launch(
         pipeline,
         grid,
-        _table_packer(pipeline, drafts),
-        _joined([draft.addresses.values() for draft in drafts]),
+        _table_packer(pipeline, calls),
+        _concatenated([call.addresses.values() for call in calls]),
         (buffer.address, *words, *firsts),
-        _joined([draft.scalars.values() for draft in drafts]),
-        tuple(dict.fromkeys(_joined([draft.reads for draft in drafts]))),
-        tuple(dict.fromkeys(_joined([draft.writes for draft in drafts]))),
-        _joined([draft.allocate for draft in drafts]),
+        _concatenated([call.scalars.values() for call in calls]),
+        tuple(dict.fromkeys(_concatenated([call.reads for call in calls]))),
+        tuple(dict.fromkeys(_concatenated([call.writes for call in calls]))),
+        _concatenated([call.allocate for call in calls]),
         # Siblings run in any order: what two of them read must stay.
-        tuple(pair for draft in drafts for pair in draft.over if readers[pair[0]] == 1),
+        tuple(
+            pair for call in calls for pair in call.in_place if readers[pair[0]] == 1
+        ),
         (buffer,),
-        _row_fields(pipeline, [draft.addresses for draft in drafts]),
-        _row_fields(pipeline, [draft.scalars for draft in drafts]),
+        _row_fields(pipeline, [call.addresses for call in calls]),
+        _row_fields(pipeline, [call.scalars for call in calls]),
     )
 
 
@@ -239,7 +260,7 @@ def _row_fields(
     """Return kind and place of arguments by name, given for each sibling."""
     rows = pipeline.arguments.rows
     assert rows is not None
-    return _joined(
+    return _concatenated(
         [
             _fields(rows.fields, each, rows.offset + k * rows.stride)
             for k, each in enumerate(names)
@@ -248,35 +269,35 @@ def _row_fields(
 
 
 def _table_packer(
-    pipeline: vkbackend.Pipeline, drafts: Sequence[Draft]
+    pipeline: vkbackend.Pipeline, calls: Sequence[KernelCall]
 ) -> Callable[..., bytes]:
     """Return what packs values, given by kind, as the kernel takes them: by sibling."""
     rows = pipeline.arguments.rows
     assert rows is not None
     names: list[tuple[int, str]] = []
-    for k, draft in enumerate(drafts):
-        names += [(k, name) for name in draft.addresses]
+    for k, call in enumerate(calls):
+        names += [(k, name) for name in call.addresses]
     names.append((-1, "sibling_of"))
-    for k, draft in enumerate(drafts):
-        names += [(k, name) for name in draft.words]
-    names += [(k, "first") for k in range(len(drafts))]
-    for k, draft in enumerate(drafts):
-        names += [(k, name) for name in draft.scalars]
+    for k, call in enumerate(calls):
+        names += [(k, name) for name in call.words]
+    names += [(k, "first") for k in range(len(calls))]
+    for k, call in enumerate(calls):
+        names += [(k, name) for name in call.scalars]
     place = {name: at for at, name in enumerate(names)}
     fields = [field.name for field in rows.fields]
-    order = [place[k, name] for k in range(len(drafts)) for name in fields]
+    order = [place[k, name] for k in range(len(calls)) for name in fields]
     pick = itemgetter(place[-1, "sibling_of"], *order)
-    table = pipeline.table_packer(len(drafts))
+    table = pipeline.table_packer(len(calls))
     return lambda *values: table(*pick(values))
 
 
-def _joined(parts: Iterable[Iterable[Item]]) -> tuple[Item, ...]:
+def _concatenated(parts: Iterable[Iterable[Item]]) -> tuple[Item, ...]:
     return tuple(itertools.chain.from_iterable(parts))
 
 
-def running(
-    gpu: vkbackend.Device, made: Sequence[Launch], kept: Collection[int]
-) -> Running:
+def execution_plan(
+    gpu: vkbackend.Device, made: Sequence[Launch], live_out: Collection[int]
+) -> ExecutionPlan:
     """Return how launches run in one batch.
 
     Parameters
@@ -285,7 +306,7 @@ def running(
         Where they run.
     made : sequence of Launch
         In the order in which they run.
-    kept : collection of int
+    live_out : collection of int
         Slots that outlive the batch and so have memory of their own.
 
     Raises
@@ -296,86 +317,92 @@ def running(
     check = gpu.batch().check_grid
     for launch in made:
         check(launch.pipeline, launch.grid)
-    busy = _in_waves([launch for launch in made if math.prod(launch.grid)])
-    times = waves([(launch.reads, launch.writes) for launch in busy])
-    taken = _taken(busy, times)
-    reads = dict.fromkeys(_joined([launch.reads for launch in busy]))
-    lent = set(taken.values())
+    busy = _in_level_order([launch for launch in made if math.prod(launch.grid)])
+    intervals = barrier_intervals([(launch.reads, launch.writes) for launch in busy])
+    aliases = _aliases(busy, intervals)
+    reads = dict.fromkeys(_concatenated([launch.reads for launch in busy]))
+    aliased = set(aliases.values())
     memory: dict[int, int] = {}
     shared: dict[int, int] = {}
-    beside = 0
-    for slot, size in _joined([launch.allocate for launch in made]):
-        if slot in taken:
+    shared_bytes = 0
+    for slot, size in _concatenated([launch.allocate for launch in made]):
+        if slot in aliases:
             continue
-        if slot in kept or size > SMALL or beside + size > MOST_SHARED:
+        if (
+            slot in live_out
+            or size > MAX_SHARED_SIZE
+            or shared_bytes + size > MAX_SHARED_BYTES
+        ):
             memory[slot] = size
         else:
             shared[slot] = size
-            beside += rounded(size)
-    lives = _lives(busy, times, taken)
-    always = (0, max(times, default=0))
-    block = place([Area(size, *lives.get(k, always)) for k, size in shared.items()])
-    return Running(
+            shared_bytes += aligned_size(size)
+    live_ranges = _live_ranges(busy, intervals, aliases)
+    always = (0, max(intervals, default=0))
+    block = place(
+        [LiveRange(size, *live_ranges.get(k, always)) for k, size in shared.items()]
+    )
+    return ExecutionPlan(
         tuple(
             (launch, now != before)
-            for launch, now, before in zip(busy, times, [0, *times])
+            for launch, now, before in zip(busy, intervals, [0, *intervals])
         ),
         (tuple(memory), tuple(memory.values())),
-        tuple(taken.items()),
+        tuple(aliases.items()),
         tuple(zip(shared, block.offsets)),
         block.size,
-        tuple(slot for slot in reads if slot not in lent),
-        tuple(dict.fromkeys(_joined([launch.writes for launch in busy]))),
-        _joined([launch.held for launch in busy]),
+        tuple(slot for slot in reads if slot not in aliased),
+        tuple(dict.fromkeys(_concatenated([launch.writes for launch in busy]))),
+        _concatenated([launch.buffers for launch in busy]),
     )
 
 
-def _lives(
-    made: Sequence[Launch], times: Sequence[int], taken: Mapping[int, int]
+def _live_ranges(
+    made: Sequence[Launch], intervals: Sequence[int], aliases: Mapping[int, int]
 ) -> dict[int, tuple[int, int]]:
     """Return the first and last wave in which the memory of each slot is used.
 
     What lies where another slot does uses the memory of that one.
     """
-    lives: dict[int, tuple[int, int]] = {}
-    for launch, time in zip(made, times):
+    live_ranges: dict[int, tuple[int, int]] = {}
+    for launch, interval in zip(made, intervals):
         for slot in (*launch.reads, *launch.writes):
-            while slot in taken:
-                slot = taken[slot]
-            lives[slot] = lives.get(slot, (time, time))[0], time
-    return lives
+            while slot in aliases:
+                slot = aliases[slot]
+            live_ranges[slot] = live_ranges.get(slot, (interval, interval))[0], interval
+    return live_ranges
 
 
-def _in_waves(made: Sequence[Launch]) -> list[Launch]:
+def _in_level_order(made: Sequence[Launch]) -> list[Launch]:
     """Return launches in the order that needs the fewest barriers.
 
-    A result that lies where an operand does adds nothing to wait for; see `_taken`.
+    A result that lies where an operand does adds nothing to wait for; see `_aliases`.
     """
-    found = levels([(launch.reads, launch.writes) for launch in made])
+    found = asap_levels([(launch.reads, launch.writes) for launch in made])
     return [made[k] for k in sorted(range(len(made)), key=found.__getitem__)]
 
 
-def _taken(made: Sequence[Launch], times: Sequence[int]) -> dict[int, int]:
-    """Return which results lie where an operand does that nobody reads any more.
+def _aliases(made: Sequence[Launch], intervals: Sequence[int]) -> dict[int, int]:
+    """Return which results reuse the buffer of a dead operand (donation).
 
     Parameters
     ----------
     made : sequence of Launch
         In the order in which they run.
-    times : sequence of int
+    intervals : sequence of int
         The wave of each: all other readers are in earlier ones.
     """
     readers: dict[int, list[int]] = {}
     for k, launch in enumerate(made):
         for slot in launch.reads:
             readers.setdefault(slot, []).append(k)
-    taken: dict[int, int] = {}
+    aliases: dict[int, int] = {}
     used: set[int] = set()
     for k, launch in enumerate(made):
-        for old, new in launch.over:
+        for old, new in launch.in_place:
             others = [at for at in readers[old] if at != k]
-            earlier = not others or times[others[-1]] < times[k]
-            if earlier and old not in used and new not in taken:
-                taken[new] = old
+            earlier = not others or intervals[others[-1]] < intervals[k]
+            if earlier and old not in used and new not in aliases:
+                aliases[new] = old
                 used.add(old)
-    return taken
+    return aliases

@@ -1,8 +1,8 @@
-"""Placing areas of limited lives in few pieces of memory; pure.
+"""Memory planner: offsets for live ranges in few pieces of memory; pure.
 
-Work is numbered in waves: what runs between two barriers. An area lives from the wave
-that first writes it to the wave that last uses it; areas whose lives do not meet may
-share bytes. As sharing is by waves, it adds no barrier.
+Work is numbered by barrier interval: what runs between two barriers. A live range goes
+from the interval that first writes it to the one that last uses it; live ranges that
+do not overlap may share bytes. As sharing is by intervals, it adds no barrier.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ GRANULE = 256
 """Bytes: areas start at multiples of this, as allocations of the device layer do."""
 
 
-class Area(NamedTuple):
-    """Memory wanted: bytes, and the first and last wave in which they are used."""
+class LiveRange(NamedTuple):
+    """Live range of some bytes: size, first and last barrier interval."""
 
     size: int
     first: int
     last: int
 
 
-class Layout(NamedTuple):
-    """Where areas lie.
+class MemoryPlan(NamedTuple):
+    """Memory plan: piece and offset of each live range.
 
     Attributes
     ----------
@@ -44,12 +44,12 @@ class Layout(NamedTuple):
         return sum(self.sizes)
 
 
-def rounded(size: int) -> int:
+def aligned_size(size: int) -> int:
     """Return a size in whole granules, at least one."""
     return max(1, -(-size // GRANULE)) * GRANULE
 
 
-def place(areas: Sequence[Area], most: int = sys.maxsize) -> Layout:
+def place(live_ranges: Sequence[LiveRange], most: int = sys.maxsize) -> MemoryPlan:
     """Return a place for each area, such that areas alive together lie apart.
 
     The largest come first, each in the smallest gap between those alive with it.
@@ -58,68 +58,79 @@ def place(areas: Sequence[Area], most: int = sys.maxsize) -> Layout:
 
     Parameters
     ----------
-    areas : sequence of Area
+    live_ranges : sequence of Area
     most : int
         Bytes of a piece of memory at most, a multiple of `GRANULE`. An area goes to the
         first piece that has room; one that is larger has a piece of its own.
     """
-    layout = Layout([0] * len(areas), [0] * len(areas), [])
+    memory_plan = MemoryPlan([0] * len(live_ranges), [0] * len(live_ranges), [])
     members: list[list[int]] = []
-    for number in sorted(range(len(areas)), key=lambda k: -areas[k].size):
-        size = rounded(areas[number].size)
+    for number in sorted(range(len(live_ranges)), key=lambda k: -live_ranges[k].size):
+        size = aligned_size(live_ranges[number].size)
         piece, offset = len(members), 0
         for k, others in enumerate(members):
-            start = _smallest_gap(_taken(areas, layout, others, areas[number]), size)
+            start = _smallest_gap(
+                _occupied(live_ranges, memory_plan, others, live_ranges[number]), size
+            )
             if start + size <= most:
                 piece, offset = k, start
                 break
         else:
             members.append([])
-            layout.sizes.append(0)
+            memory_plan.sizes.append(0)
         members[piece].append(number)
-        layout.pieces[number], layout.offsets[number] = piece, offset
-        layout.sizes[piece] = max(layout.sizes[piece], offset + size)
-    return layout
+        memory_plan.pieces[number], memory_plan.offsets[number] = piece, offset
+        memory_plan.sizes[piece] = max(memory_plan.sizes[piece], offset + size)
+    return memory_plan
 
 
-def _taken(
-    areas: Sequence[Area], layout: Layout, others: Iterable[int], area: Area
+def _occupied(
+    live_ranges: Sequence[LiveRange],
+    memory_plan: MemoryPlan,
+    others: Iterable[int],
+    area: LiveRange,
 ) -> list[tuple[int, int]]:
     """Return the ends of those among `others` that are alive with an area, in order."""
     return sorted(
-        (layout.offsets[other], layout.offsets[other] + rounded(areas[other].size))
+        (
+            memory_plan.offsets[other],
+            memory_plan.offsets[other] + aligned_size(live_ranges[other].size),
+        )
         for other in others
-        if areas[other].first <= area.last and area.first <= areas[other].last
+        if live_ranges[other].first <= area.last
+        and area.first <= live_ranges[other].last
     )
 
 
-def _smallest_gap(taken: Iterable[tuple[int, int]], size: int) -> int:
+def _smallest_gap(occupied: Iterable[tuple[int, int]], size: int) -> int:
     """Return where the tightest gap begins that holds `size`; the end if none does."""
     best, waste, top = -1, 0, 0
-    for start, end in taken:
-        spare = start - top - size
-        if spare >= 0 and (best < 0 or spare < waste):
-            best, waste = top, spare
+    for start, end in occupied:
+        slack = start - top - size
+        if slack >= 0 and (best < 0 or slack < waste):
+            best, waste = top, slack
         top = max(top, end)
     return top if best < 0 else best
 
 
-def most_alive(areas: Sequence[Area]) -> int:
+def peak_live_bytes(live_ranges: Sequence[LiveRange]) -> int:
     """Return the bytes alive in the fullest wave: no placement needs less."""
     changes: dict[int, int] = {}
-    for area in areas:
-        size = rounded(area.size)
+    for area in live_ranges:
+        size = aligned_size(area.size)
         changes[area.first] = changes.get(area.first, 0) + size
         changes[area.last + 1] = changes.get(area.last + 1, 0) - size
     alive = most = 0
-    for wave in sorted(changes):
-        alive += changes[wave]
+    for interval in sorted(changes):
+        alive += changes[interval]
         most = max(most, alive)
     return most
 
 
-def waves(accesses: Sequence[tuple[Sequence[int], Sequence[int]]]) -> list[int]:
-    """Return the wave of each piece of work.
+def barrier_intervals(
+    accesses: Sequence[tuple[Sequence[int], Sequence[int]]],
+) -> list[int]:
+    """Return the barrier interval of each piece of work.
 
     Parameters
     ----------
@@ -133,38 +144,38 @@ def waves(accesses: Sequence[tuple[Sequence[int], Sequence[int]]]) -> list[int]:
         what the wave writes, or writes what the wave uses.
     """
     found: list[int] = []
-    wave = 0
+    interval = 0
     read: set[int] = set()
     written: set[int] = set()
     for reads, writes in accesses:
         if not written.isdisjoint(reads) or any(
             area in written or area in read for area in writes
         ):
-            wave += 1
+            interval += 1
             read.clear()
             written.clear()
         read.update(reads)
         written.update(writes)
-        found.append(wave)
+        found.append(interval)
     return found
 
 
-def levels(accesses: Sequence[tuple[Sequence[int], Sequence[int]]]) -> list[int]:
-    """Return the earliest wave of each piece of work if work may change places.
+def asap_levels(accesses: Sequence[tuple[Sequence[int], Sequence[int]]]) -> list[int]:
+    """Return the ASAP level of each piece of work: its earliest barrier interval.
 
     Ordering by it, with ties as before, gives the fewest barriers.
     """
-    earlier = _Earlier()
+    last_access = _LastAccess()
     found: list[int] = []
     for reads, writes in accesses:
-        level = earlier.first(reads, writes)
-        earlier.add(reads, writes, level)
+        level = last_access.first(reads, writes)
+        last_access.add(reads, writes, level)
         found.append(level)
     return found
 
 
-class _Earlier:
-    """The waves in which areas were last written, and last used."""
+class _LastAccess:
+    """Barrier intervals of the last write and the last use of each area."""
 
     def __init__(self) -> None:
         self._wrote: dict[int, int] = {}
@@ -187,12 +198,12 @@ class _Earlier:
             self._wrote[area] = self._used[area] = level
 
 
-def beside(
+def list_schedule(
     accesses: Sequence[tuple[Sequence[int], Sequence[int]]],
     loads: Sequence[int],
     light: Sequence[bool],
 ) -> list[int]:
-    """Return waves as `levels` does, but with light work beside the heaviest.
+    """Return levels like `asap_levels`, with light work in the interval of heavy work.
 
     Light work takes its time however little it is. Where nothing waits for it, it goes
     where other work takes longer: a sort of 2048 numbers then adds nothing to a step.
@@ -200,36 +211,36 @@ def beside(
     Parameters
     ----------
     accesses : sequence of (reads, writes)
-        See `waves`.
+        See `barrier_intervals`.
     loads : sequence of int
         How much each piece has to do.
     light : sequence of bool
         Which pieces may move.
     """
-    earliest = levels(accesses)
-    latest = _latest(accesses, earliest, light)
+    earliest = asap_levels(accesses)
+    latest = _alap_levels(accesses, earliest, light)
     heaviest = [0] * (max(earliest, default=0) + 1)
     for level, load, moves in zip(earliest, loads, light):
         if not moves:
             heaviest[level] = max(heaviest[level], load)
-    earlier = _Earlier()
+    last_access = _LastAccess()
     found: list[int] = []
     for k, (reads, writes) in enumerate(accesses):
         level = earliest[k]
         if light[k]:
-            room = range(earlier.first(reads, writes), latest[k] + 1)
+            room = range(last_access.first(reads, writes), latest[k] + 1)
             level = max(room, key=lambda at: (heaviest[at], -at))
-        earlier.add(reads, writes, level)
+        last_access.add(reads, writes, level)
         found.append(level)
     return found
 
 
-def _latest(
+def _alap_levels(
     accesses: Sequence[tuple[Sequence[int], Sequence[int]]],
     earliest: Sequence[int],
     light: Sequence[bool],
 ) -> list[int]:
-    """Return the last wave for each piece if only light ones move."""
+    """Return the ALAP level of each piece of work if only light work moves."""
     latest = list(earliest)
     end = max(earliest, default=0)
     written: dict[int, int] = {}

@@ -24,14 +24,18 @@ from ..base.dtype import DType
 from ..base.shape import Shape
 from ..base.trace_hooks import Changing, StreamWord
 from ..codegen.elementwise_variants import build_chosen_kernel
-from ..codegen.epilogue_fusion import NO_EPILOGUE, Joined, join_products
-from ..codegen.glsl.aliasing import arguments_in_memory, overlays, results_over_operands
+from ..codegen.epilogue_fusion import NO_EPILOGUE, FusedEpilogue, fuse_epilogues
+from ..codegen.glsl.aliasing import (
+    arguments_in_memory,
+    in_place_pairs,
+    results_over_operands,
+)
 from ..codegen.glsl.rowwise import emit_any
 from ..codegen.ir.program import Program
-from ..codegen.lower_elementwise import FusedKernel
+from ..codegen.lower_elementwise import LoweredKernel
 from ..codegen.lower_rowwise import row_space, subgroup_of
-from ..codegen.partitioner import SWITCHED_OFF, Item, boundaries, group
-from ..codegen.rematerialize import again, steps_of
+from ..codegen.partitioner import SWITCHED_OFF, FusionNode, boundaries, group
+from ..codegen.rematerialize import operations_of, rematerialised
 from ..codegen.rowwise_variants import build_chosen_rows
 from ..ir.kernel_call import (
     BufferOffset,
@@ -42,10 +46,18 @@ from ..ir.kernel_call import (
     device_macros,
 )
 from ..ir.lazy_graph import Node, Value
-from .launch import Address, Draft, Launch, Running, lasting, launches, running
+from .launch import (
+    Address,
+    ExecutionPlan,
+    KernelCall,
+    Launch,
+    execution_plan,
+    launches,
+    persistent_scratch,
+)
 
 
-class Note(NamedTuple):
+class NodeSummary(NamedTuple):
     """One operation, as reports name it.
 
     Attributes
@@ -53,7 +65,7 @@ class Note(NamedTuple):
     reads, slots : tuple of int
         Operations whose results it reads; negative numbers are values from outside.
         Slots of its results.
-    held : bool
+    external : bool
         Whether somebody holds a result.
     """
 
@@ -61,7 +73,7 @@ class Note(NamedTuple):
     shape: Shape
     dtype: DType
     reads: tuple[int, ...]
-    held: bool
+    external: bool
     slots: tuple[int, ...]
 
 
@@ -78,24 +90,25 @@ class Plan:
         come from outside, and those that stay.
     launches : list of Launch
         In execution order.
-    running : Running
+    execution_plan : Running
         How they run in one batch.
-    units : list of list of int
+    kernel_groups : list of list of int
         Which nodes each kernel runs.
-    again : dict of int to list of int
-        What kernels compute again, by their first node; see `codegen.rematerialize`.
+    rematerialised : dict of int to list of int
+        Nodes rematerialised in each kernel, by its first node; see
+        `codegen.rematerialize`.
     device : str
         Where it runs.
     number : int
         Plans are counted as they are built.
-    notes : list of Note
+    summaries : list of Note
         The nodes.
     items : list of Item
         What the rules of fusion saw, in the order of the nodes that run; empty if these
         were not to join.
     sources : dict of int to str
         GLSL of generated kernels, by their first node.
-    packed : object
+    bound_plan : object
         Arguments packed for the next run; see `executor`.
     """
 
@@ -103,38 +116,47 @@ class Plan:
     inputs: list[tuple[int, int, int]]
     outputs: list[tuple[int, int, int]] = field(default_factory=list)
     launches: list[Launch] = field(default_factory=list)
-    running: Running = field(default_factory=Running)
-    units: list[list[int]] = field(default_factory=list)
-    again: dict[int, list[int]] = field(default_factory=dict)
+    execution_plan: ExecutionPlan = field(default_factory=ExecutionPlan)
+    kernel_groups: list[list[int]] = field(default_factory=list)
+    rematerialised: dict[int, list[int]] = field(default_factory=dict)
     device: str = ""
     number: int = field(default_factory=itertools.count().__next__)
-    notes: list[Note] = field(default_factory=list)
-    items: list[Item] = field(default_factory=list)
+    summaries: list[NodeSummary] = field(default_factory=list)
+    items: list[FusionNode] = field(default_factory=list)
     sources: dict[int, str] = field(default_factory=dict)
-    packed: Any = None
+    bound_plan: Any = None
 
     def boundaries(self) -> list[tuple[int, int, str]]:
         """Return pairs of units of which one reads the other, and why they are two."""
-        numbers = sorted(number for unit in self.units for number in unit)
+        numbers = sorted(
+            number for kernel_group in self.kernel_groups for number in kernel_group
+        )
         place = {number: position for position, number in enumerate(numbers)}
         if not self.items:
             return self._all_apart()
-        return boundaries(self.items, [[place[n] for n in unit] for unit in self.units])
+        return boundaries(
+            self.items,
+            [[place[n] for n in kernel_group] for kernel_group in self.kernel_groups],
+        )
 
     def _all_apart(self) -> list[tuple[int, int, str]]:
         """Return every pair of units of which one reads the other."""
-        unit_of = {at: number for number, unit in enumerate(self.units) for at in unit}
+        group_of = {
+            at: number
+            for number, kernel_group in enumerate(self.kernel_groups)
+            for at in kernel_group
+        }
         pairs = {
-            (unit_of[read], unit_of[at])
-            for at in unit_of
-            for read in self.notes[at].reads
-            if read in unit_of and unit_of[read] != unit_of[at]
+            (group_of[read], group_of[at])
+            for at in group_of
+            for read in self.summaries[at].reads
+            if read in group_of and group_of[read] != group_of[at]
         }
         return [(first, second, SWITCHED_OFF) for first, second in sorted(pairs)]
 
 
 _live: weakref.WeakSet[Plan] = weakref.WeakSet()
-_watching: list[list[Plan]] = []
+_plan_collectors: list[list[Plan]] = []
 
 
 def live_plans() -> list[Plan]:
@@ -146,12 +168,12 @@ def live_plans() -> list[Plan]:
 def built_plans() -> Iterator[list[Plan]]:
     """Collect the plans that are built inside, whether or not somebody keeps them."""
     found: list[Plan] = []
-    _watching.append(found)
+    _plan_collectors.append(found)
     try:
         yield found
     finally:
         # By identity: equal lists are not the same one.
-        _watching[:] = [each for each in _watching if each is not found]
+        _plan_collectors[:] = [each for each in _plan_collectors if each is not found]
 
 
 def build_plan(
@@ -161,8 +183,8 @@ def build_plan(
     *,
     fusing: bool = True,
     state: Collection[int] | None = None,
-    held: Collection[int] | None = None,
-    spare: Collection[int] = (),
+    external: Collection[int] | None = None,
+    donated: Collection[int] = (),
 ) -> Plan:
     """Group nodes into kernels, build their pipelines and lay out their arguments.
 
@@ -179,17 +201,17 @@ def build_plan(
     state : collection of int or None
         For a replay, the `id` of values that it may write over once they have been
         read.
-    held : collection of int or None
+    external : collection of int or None
         The `id` of values that somebody holds, which may change meanwhile: garbage is
         collected at any moment. None finds out.
-    spare : collection of int
+    donated : collection of int
         The `id` of values that nobody will read again, whose memory results may take.
     """
-    if held is None:
-        held = {
+    if external is None:
+        external = {
             id(each) for node in nodes for each in node.outputs if each.external_refs
         }
-    return _Builder(gpu, nodes, slots, state, held, spare).build(fusing)
+    return _Builder(gpu, nodes, slots, state, external, donated).build(fusing)
 
 
 class _Builder:
@@ -199,53 +221,65 @@ class _Builder:
         nodes: Sequence[Node],
         slots: dict[int, int],
         state: Collection[int] | None,
-        held: Collection[int],
-        spare: Collection[int],
+        external: Collection[int],
+        donated: Collection[int],
     ) -> None:
         self.gpu = gpu
         self.nodes = nodes
         self.slots = slots
         self.state = state
-        self.held = held
-        self.spare = spare if state is None else state
-        self.wide = gpu.info.kind == "software" and gpu.info.shader_int64
+        self.external = external
+        self.donated = donated if state is None else state
+        self.wide_words = gpu.info.kind == "software" and gpu.info.shader_int64
         self.producer = {
             id(value): number
             for number, node in enumerate(nodes)
             for value in node.outputs
         }
         self.plan = Plan(len(slots), [], device=gpu.info.name)
-        self.drafts: list[Draft] = []
+        self.calls: list[KernelCall] = []
 
     def build(self, fusing: bool) -> Plan:
-        numbers = self._alive()
-        units = self._units(numbers) if fusing else [[number] for number in numbers]
-        steps = steps_of(self.nodes, numbers, self.producer, self.held)
-        self.plan.again = again(steps, units) if fusing else {}
-        wanted = self._wanted(units)
-        joined = self._joined(units, wanted) if fusing else {}
-        products = {row.product for row in joined.values()}
-        units = [unit for unit in units if unit[0] not in products]
-        for unit in units:
-            row = joined.get(unit[0])
+        numbers = self._live_nodes()
+        kernel_groups = (
+            self._kernel_groups(numbers) if fusing else [[number] for number in numbers]
+        )
+        operations = operations_of(self.nodes, numbers, self.producer, self.external)
+        self.plan.rematerialised = (
+            rematerialised(operations, kernel_groups) if fusing else {}
+        )
+        live_out = self._live_out(kernel_groups)
+        fused = self._fuse_epilogues(kernel_groups, live_out) if fusing else {}
+        products = {row.product for row in fused.values()}
+        kernel_groups = [
+            kernel_group
+            for kernel_group in kernel_groups
+            if kernel_group[0] not in products
+        ]
+        for kernel_group in kernel_groups:
+            row = fused.get(kernel_group[0])
             if row is not None:
                 self.plan.sources[row.product] = row.source
                 self._plan_kernels(self.nodes[row.product], row)
-            elif len(unit) > 1 or self._is_generated(self.nodes[unit[0]]):
-                self._plan_fused(unit, wanted)
+            elif len(kernel_group) > 1 or self._is_generated(
+                self.nodes[kernel_group[0]]
+            ):
+                self._plan_fused(kernel_group, live_out)
             else:
-                self._plan_kernels(self.nodes[unit[0]])
-        self.plan.units = [
-            [joined[unit[0]].product, *unit] if unit[0] in joined else unit
-            for unit in units
+                self._plan_kernels(self.nodes[kernel_group[0]])
+        self.plan.kernel_groups = [
+            [fused[kernel_group[0]].product, *kernel_group]
+            if kernel_group[0] in fused
+            else kernel_group
+            for kernel_group in kernel_groups
         ]
         self._find_inputs(numbers)
-        self.plan.launches = launches(self.gpu, self.drafts)
+        self.plan.launches = launches(self.gpu, self.calls)
         kept = {slot for slot, _, _ in self.plan.outputs}
-        self.plan.running = running(self.gpu, self.plan.launches, kept)
-        self.plan.notes = [self._note(node) for node in self.nodes]
+        self.plan.execution_plan = execution_plan(self.gpu, self.plan.launches, kept)
+        self.plan.summaries = [self._summary(node) for node in self.nodes]
         _live.add(self.plan)
-        for found in _watching:
+        for found in _plan_collectors:
             found.append(self.plan)
         return self.plan
 
@@ -256,44 +290,50 @@ class _Builder:
         """
         return node.op.is_elementwise or row_space(node, self.gpu.info) is not None
 
-    def _joined(self, units: list[list[int]], wanted: set[int]) -> dict[int, Joined]:
+    def _fuse_epilogues(
+        self, kernel_groups: list[list[int]], live_out: set[int]
+    ) -> dict[int, FusedEpilogue]:
         info, state = self.gpu.info, self.state or ()
-        return join_products(info, self.nodes, units, wanted, self.held, state)
+        return fuse_epilogues(
+            info, self.nodes, kernel_groups, live_out, self.external, state
+        )
 
-    def _note(self, node: Node) -> Note:
+    def _summary(self, node: Node) -> NodeSummary:
         """Return what reports say of a node."""
         reads = [
             self.producer.get(id(value), -1 - self.slots[id(value)])
             for value, _ in node.inputs
         ]
-        held = any(id(value) in self.held for value in node.outputs)
+        external = any(id(value) in self.external for value in node.outputs)
         slots = tuple(self.slots[id(value)] for value in node.outputs)
         dtype, shape = node.outputs[0].dtype, node.layouts[0].shape
-        return Note(node.op.name, shape, dtype, tuple(reads), held, slots)
+        return NodeSummary(node.op.name, shape, dtype, tuple(reads), external, slots)
 
-    def _units(self, numbers: list[int]) -> list[list[int]]:
+    def _kernel_groups(self, numbers: list[int]) -> list[list[int]]:
         """Return which nodes share a kernel."""
         place = {number: position for position, number in enumerate(numbers)}
-        self.plan.items = [self._item(number, place) for number in numbers]
+        self.plan.items = [self._fusion_node(number, place) for number in numbers]
         groups = group(self.plan.items)
         return [[numbers[member] for member in members] for members in groups]
 
-    def _alive(self) -> list[int]:
-        """Nodes with a result that somebody holds, and all that these need."""
-        alive: set[int] = set()
+    def _live_nodes(self) -> list[int]:
+        """Return the live nodes, in order (dead-code elimination)."""
+        live: set[int] = set()
         for number in reversed(range(len(self.nodes))):
             node = self.nodes[number]
-            if number in alive or any(id(value) in self.held for value in node.outputs):
-                alive.add(number)
+            if number in live or any(
+                id(value) in self.external for value in node.outputs
+            ):
+                live.add(number)
                 for value, _ in node.inputs:
                     if id(value) in self.producer:
-                        alive.add(self.producer[id(value)])
-        return sorted(alive)
+                        live.add(self.producer[id(value)])
+        return sorted(live)
 
-    def _item(self, number: int, place: dict[int, int]) -> Item:
+    def _fusion_node(self, number: int, place: dict[int, int]) -> FusionNode:
         node = self.nodes[number]
         reads = []
-        outside = sum(id(value) in self.held for value in node.outputs)
+        outside = sum(id(value) in self.external for value in node.outputs)
         for value, layout in node.inputs:
             source = self.producer.get(id(value))
             if source is None:
@@ -303,66 +343,75 @@ class _Builder:
         if node.op.is_elementwise:
             alone = self._writes_alone(node.outputs[0].dtype)
             shape = node.layouts[0].shape
-            return Item(shape, tuple(reads), outside, alone=alone)
+            return FusionNode(shape, tuple(reads), outside, alone=alone)
         space = row_space(node, self.gpu.info)
         if space is None:
-            return Item(None, tuple(reads), outside)
-        return Item(space.shape, tuple(reads), outside, space.split)
+            return FusionNode(None, tuple(reads), outside)
+        return FusionNode(space.shape, tuple(reads), outside, space.split)
 
     def _writes_alone(self, dtype: DType) -> bool:
         """Whether kernels can write one element without its neighbours."""
         feature, info = dtype.storage_feature, self.gpu.info
         return dtype.itemsize >= 4 or feature is None or bool(getattr(info, feature))
 
-    def _wanted(self, units: list[list[int]]) -> set[int]:
-        """Values that leave their kernel: held, or read by another one."""
-        wanted: set[int] = set()
-        for unit in units:
-            members = {*unit, *self.plan.again.get(unit[0], ())}
+    def _live_out(self, kernel_groups: list[list[int]]) -> set[int]:
+        """Return live-out values of kernels: external, or read by another one."""
+        live_out: set[int] = set()
+        for kernel_group in kernel_groups:
+            members = {
+                *kernel_group,
+                *self.plan.rematerialised.get(kernel_group[0], ()),
+            }
             for node in [self.nodes[number] for number in members]:
                 results = map(id, node.outputs)
-                wanted.update(value for value in results if value in self.held)
+                live_out.update(value for value in results if value in self.external)
                 for value, _ in node.inputs:
                     source = self.producer.get(id(value))
                     if source is not None and source not in members:
-                        wanted.add(id(value))
-        return wanted
+                        live_out.add(id(value))
+        return live_out
 
-    def _plan_fused(self, unit: list[int], wanted: set[int]) -> None:
-        first, more = unit[0], self.plan.again.get(unit[0], [])
+    def _plan_fused(self, kernel_group: list[int], live_out: set[int]) -> None:
+        first, more = kernel_group[0], self.plan.rematerialised.get(kernel_group[0], [])
         for number in more:
-            wanted = wanted.difference(map(id, self.nodes[number].outputs))
-        unit = sorted([*more, *unit])
-        nodes = [self.nodes[number] for number in unit]
+            live_out = live_out.difference(map(id, self.nodes[number].outputs))
+        kernel_group = sorted([*more, *kernel_group])
+        nodes = [self.nodes[number] for number in kernel_group]
         numbers = [number for node in nodes for _, number in node.scalars]
         changes = any(isinstance(number, Changing | StreamWord) for number in numbers)
         # Blocks need arguments that are pushed.
-        lanes = subgroup_of(self.gpu.info) if self.wide and not changes else 0
+        lanes = subgroup_of(self.gpu.info) if self.wide_words and not changes else 0
         if any(node.op.reduction for node in nodes):
-            kernel = build_chosen_rows(nodes, wanted, self.gpu.info, lanes=lanes)
+            kernel = build_chosen_rows(nodes, live_out, self.gpu.info, lanes=lanes)
         else:
-            kernel = build_chosen_kernel(nodes, wanted, self.gpu.info, lanes=lanes)
+            kernel = build_chosen_kernel(nodes, live_out, self.gpu.info, lanes=lanes)
         inputs = {
             name: (self.slots[id(value)], offset)
             for name, value, offset in kernel.inputs
         }
         outputs = {name: (self.slots[id(value)], 0) for name, value in kernel.outputs}
-        over = tuple(
+        in_place = tuple(
             (self.slots[id(value)], self.slots[id(result)])
-            for value, result in overlays(kernel, self.spare)
+            for value, result in in_place_pairs(kernel, self.donated)
         )
-        source = self.plan.sources[first] = self._source(kernel, changes, bool(over))
+        source = self.plan.sources[first] = self._source(
+            kernel, changes, bool(in_place)
+        )
         # Without `self` and nodes, which a draft would keep until cycles are collected.
-        gpu, wide, macros = self.gpu, self.wide, device_macros(self.gpu.info)
+        gpu, wide_words, macros = (
+            self.gpu,
+            self.wide_words,
+            device_macros(self.gpu.info),
+        )
         program, rounds = kernel.program, kernel.rounds
         title, constants = f"fused/{kernel.name}", {"LOCAL_X": kernel.workgroup}
 
-        def pipeline(siblings: bool) -> vkbackend.Pipeline:
+        def pipeline(horizontal: bool) -> vkbackend.Pipeline:
             text = source
-            if siblings:
+            if horizontal:
                 assert isinstance(program, Program)
-                text = emit_any(program, wide, rounds, siblings=True)
-                text = results_over_operands(text) if over else text
+                text = emit_any(program, wide_words, rounds, horizontal=True)
+                text = results_over_operands(text) if in_place else text
             return gpu.pipeline(
                 title,
                 source=text,
@@ -377,25 +426,25 @@ class _Builder:
             inputs | outputs,
             dict(kernel.words),
             {
-                f"s{k}": (unit[member], at)
+                f"s{k}": (kernel_group[member], at)
                 for k, (member, at) in enumerate(kernel.scalars)
             },
             reads=[slot for slot, _ in inputs.values()],
             writes=[slot for slot, _ in outputs.values()],
             allocate=self._memory([value for _, value in kernel.outputs]),
-            over=over,
-            program=(program, kernel.workgroup, bool(over))
+            in_place=in_place,
+            program=(program, kernel.workgroup, bool(in_place))
             if isinstance(program, Program) and not kernel.lanes
             else None,
         )
 
-    def _source(self, kernel: FusedKernel, changes: bool, over: bool) -> str:
+    def _source(self, kernel: LoweredKernel, changes: bool, in_place: bool) -> str:
         """Return the kernel's GLSL, of a kind that can be replayed if it must be."""
-        source = emit_any(kernel.program, self.wide, kernel.rounds, kernel.lanes)
+        source = emit_any(kernel.program, self.wide_words, kernel.rounds, kernel.lanes)
         source = arguments_in_memory(source) if changes else source
-        return results_over_operands(source) if over else source
+        return results_over_operands(source) if in_place else source
 
-    def _plan_kernels(self, node: Node, joined: Joined | None = None) -> None:
+    def _plan_kernels(self, node: Node, fused: FusedEpilogue | None = None) -> None:
         """Plan an operation that has a hand-written kernel, or several in sequence."""
         names = node.op.tensor_names(node.params)
         inputs = {
@@ -406,15 +455,15 @@ class _Builder:
             name: (self.slots[id(value)], 0)
             for name, value in zip(node.op.output_names, node.outputs)
         }
-        if joined is None:
+        if fused is None:
             allocate = self._memory(node.outputs)
             input_specs, params = node.op.input_specs(node), dict(node.params)
             dispatches = node.op.dispatches(self.gpu.info, input_specs, params)
         else:
-            results = [value for _, value in joined.kernel.outputs]
+            results = [value for _, value in fused.kernel.outputs]
             # The product itself has no memory, and its address is not used.
             outputs["out"] = (self.slots[id(results[0])], 0)
-            allocate, dispatches = self._memory(results), joined.dispatches
+            allocate, dispatches = self._memory(results), fused.dispatches
         scratch: dict[Scratch, Address] = {}
         for dispatch in dispatches:
             for value in dispatch.push.values():
@@ -423,7 +472,7 @@ class _Builder:
                     scratch[area] = (self.plan.slots, 0)
                     allocate.append((self.plan.slots, area.size))
                     self.plan.slots += 1
-            epilogue = joined if dispatch is dispatches[-1] else None
+            epilogue = fused if dispatch is dispatches[-1] else None
             self._plan_dispatch(dispatch, inputs, outputs, scratch, allocate, epilogue)
             allocate = []
 
@@ -434,18 +483,18 @@ class _Builder:
         outputs: Mapping[str, Address],
         scratch: Mapping[Scratch, Address],
         allocate: list[tuple[int, int]],
-        joined: Joined | None = None,
+        fused: FusedEpilogue | None = None,
     ) -> None:
         addresses: dict[str, Address] = {}
         words: dict[str, float] = {}
-        reads, writes, held = [], [], []
+        reads, writes, external = [], [], []
         for name, value in dispatch.push.items():
             if isinstance(value, int | float):
                 words[name] = value
                 continue
             if isinstance(value, PersistentScratch):
-                held.append(lasting(self.gpu, value.size))
-                words[name] = held[-1].address
+                external.append(persistent_scratch(self.gpu, value.size))
+                words[name] = external[-1].address
                 continue
             memory, offset = value if isinstance(value, BufferOffset) else (value, 0)
             if isinstance(memory, Scratch):
@@ -460,16 +509,16 @@ class _Builder:
                 writes.append(slot)
             addresses[name] = (slot, start + offset)
         name, source, more = dispatch.kernel, None, NO_EPILOGUE
-        if joined is not None:
-            name, source = f"{name}+{joined.kernel.name}", joined.source
-            more = joined.arguments(self.slots)
+        if fused is not None:
+            name, source = f"{name}+{fused.kernel.name}", fused.source
+            more = fused.arguments(self.slots)
         macros = {**device_macros(self.gpu.info), **dispatch.defines}
         pipeline = self.gpu.pipeline(
             name,
             source=source,
             defines=macros,
             constants=dispatch.constants,
-            contract=joined is None,
+            contract=fused is None,
         )
         self._add(
             lambda _: pipeline,
@@ -480,7 +529,7 @@ class _Builder:
             [*reads, *(slot for slot, _ in more.used.values())],
             [*writes, *(slot for slot, _ in more.written.values())],
             allocate,
-            held=held,
+            external=external,
         )
 
     def _add(
@@ -493,11 +542,11 @@ class _Builder:
         reads: Sequence[int],
         writes: Sequence[int],
         allocate: Sequence[tuple[int, int]],
-        over: tuple[tuple[int, int], ...] = (),
+        in_place: tuple[tuple[int, int], ...] = (),
         program: Hashable | None = None,
-        held: Sequence[vkbackend.Buffer] = (),
+        external: Sequence[vkbackend.Buffer] = (),
     ) -> None:
-        draft = Draft(
+        call = KernelCall(
             pipeline,
             grid,
             addresses,
@@ -506,11 +555,11 @@ class _Builder:
             tuple(dict.fromkeys(reads)),
             tuple(dict.fromkeys(writes)),
             tuple(allocate),
-            over,
+            in_place,
             program,
-            tuple(held),
+            tuple(external),
         )
-        self.drafts.append(draft)
+        self.calls.append(call)
 
     def _memory(self, values: Sequence[Value]) -> list[tuple[int, int]]:
         return [(self.slots[id(v)], v.numel * v.dtype.itemsize) for v in values]
@@ -523,5 +572,5 @@ class _Builder:
                     seen.add(id(value))
                     self.plan.inputs.append((self.slots[id(value)], number, at))
             for at, value in enumerate(self.nodes[number].outputs):
-                if id(value) in self.held:
+                if id(value) in self.external:
                     self.plan.outputs.append((self.slots[id(value)], number, at))

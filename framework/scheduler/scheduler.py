@@ -30,17 +30,17 @@ from ..base import trace_hooks
 from ..base.device import KEPT_PLANS, GpuDevice
 from ..ir.lazy_graph import Array, Failed, Node, Value
 from .executor import plan_batch
-from .kernel_search import tuned
+from .kernel_search import autotuned_plan
 from .plan import Plan, build_plan
-from .submission import Flush, parted
+from .submission import Flush, split_dependents
 
-SPARE = -1
+DONATED = -1
 """Stands in a key before the slot of an input that nobody holds any more."""
 
 MAX_PENDING = 1024
 """Pending nodes after which a device is flushed without being asked."""
 
-WORTH_A_START = 32
+EARLY_SUBMIT_NODES = 32
 """Pending nodes that are submitted when a backward pass begins.
 
 The device then computes what is known while the host asks for the rest: a training step
@@ -50,14 +50,14 @@ time. For a perceptron of three layers, 13 nodes, the submission costs the host 
 as the device gains.
 """
 
-MOST_READS = 16
+MAX_PARTIAL_READS = 16
 """Reads in a row that may leave something pending; the next one submits that too.
 
 Otherwise a loop that reads one thing and adds up another would let the graph grow,
 differently each time.
 """
 
-MOST_HELD = 1 << 24
+MAX_PENDING_BYTES = 1 << 24
 """Bytes that a read may leave in memory only for what stays pending.
 
 Work on more takes longer than a submission of its own.
@@ -66,7 +66,7 @@ Work on more takes longer than a submission of its own.
 P = ParamSpec("P")
 R = TypeVar("R")
 
-More = Callable[[vkbackend.Batch], object]
+TrailingCommands = Callable[[vkbackend.Batch], object]
 """Adds commands to a batch that is about to be submitted."""
 
 
@@ -84,7 +84,7 @@ def append(device: GpuDevice, node: Node) -> None:
             return
     device.pending.append(node)
     if len(device.pending) >= MAX_PENDING:
-        _shorten(device)
+        _limit_pending(device)
 
 
 def append_all(device: GpuDevice, nodes: Sequence[Node]) -> None:
@@ -92,7 +92,7 @@ def append_all(device: GpuDevice, nodes: Sequence[Node]) -> None:
     with device.lock:
         device.pending += nodes
         if len(device.pending) >= MAX_PENDING:
-            _shorten(device)
+            _limit_pending(device)
 
 
 def append_replacing(
@@ -118,16 +118,16 @@ def append_replacing(
         finally:
             device.running = None
         if len(device.pending) >= MAX_PENDING:
-            _shorten(device)
+            _limit_pending(device)
 
 
-def _shorten(device: GpuDevice) -> None:
+def _limit_pending(device: GpuDevice) -> None:
     """Submit what is pending, unless a submission is being made."""
     if not device.within():
         flush(device)
 
 
-def flush(device: GpuDevice, more: More | None = None) -> Plan | None:
+def flush(device: GpuDevice, trailing: TrailingCommands | None = None) -> Plan | None:
     """Submit everything pending on a device; waits for nothing.
 
     Where it fails, pieces are tried, as they may do with less memory. From the first
@@ -139,7 +139,7 @@ def flush(device: GpuDevice, more: More | None = None) -> Plan | None:
     ----------
     device : GpuDevice
         Where.
-    more : callable or None
+    trailing : callable or None
         Adds what runs last, in the same submission. The results of what was pending
         have memory when it is called.
 
@@ -156,21 +156,21 @@ def flush(device: GpuDevice, more: More | None = None) -> Plan | None:
     with device.lock:
         device.begin()
         try:
-            return _flush(device, more)
+            return _flush(device, trailing)
         finally:
             device.running = None
 
 
-def _flush(device: GpuDevice, more: More | None = None) -> Plan | None:
+def _flush(device: GpuDevice, trailing: TrailingCommands | None = None) -> Plan | None:
     older = device.left
     device.reads = device.left = 0
     # A copy, as more may be added before an interrupted flush is settled.
     nodes = device.pending.copy()
     if nodes:
-        return _run(Flush(device, nodes, []), more, older)
-    if more is not None:
+        return _run(Flush(device, nodes, []), trailing, older)
+    if trailing is not None:
         batch = device.gpu.batch()
-        more(batch)
+        trailing(batch)
         batch.submit()
     return None
 
@@ -196,18 +196,18 @@ def compute(device: GpuDevice, value: Value) -> None:
             if value.node is None:
                 device.left = len(device.pending)
                 return
-            while not _computed(device, value.node):
+            while not _submit_for(device, value.node):
                 pass
         finally:
             device.running = None
 
 
-def _computed(device: GpuDevice, node: Node) -> bool:
+def _submit_for(device: GpuDevice, node: Node) -> bool:
     """Submit a node; without memory others, which hold some, and return False then.
 
     What is tried again must begin anew, or its variables would hold that memory.
     """
-    nodes, rest, dead = _split(device.pending.copy(), node)
+    nodes, rest, dead = _split_dependencies(device.pending.copy(), node)
     if not rest:
         _flush(device)
         return True
@@ -215,29 +215,32 @@ def _computed(device: GpuDevice, node: Node) -> bool:
         try:
             _run(Flush(device, nodes, rest, dead), reading=True)
         except MemoryError:
-            _, others = parted(nodes, rest)
+            _, others = split_dependents(nodes, rest)
             if not _submit_some(device, others):
                 raise
             return False
     device.left = len(device.pending)
     device.reads += 1
-    if device.reads > MOST_READS or _held_alone(device.pending) > MOST_HELD:
+    if (
+        device.reads > MAX_PARTIAL_READS
+        or _pending_only_bytes(device.pending) > MAX_PENDING_BYTES
+    ):
         _flush(device)
     return True
 
 
-def _held_alone(nodes: Sequence[Node]) -> int:
+def _pending_only_bytes(nodes: Sequence[Node]) -> int:
     """Return the bytes in memory that only pending nodes hold."""
-    held = {
+    external = {
         value
         for node in nodes
         for value in node.values
         if not value.external_refs and value.node is None
     }
-    return sum([value.numel * value.dtype.itemsize for value in held])
+    return sum([value.numel * value.dtype.itemsize for value in external])
 
 
-def with_room(
+def with_memory_retry(
     device: GpuDevice, make: Callable[P, R], *args: P.args, **options: P.kwargs
 ) -> R:
     """Return what a call returns; for want of memory, what is pending runs before.
@@ -254,12 +257,12 @@ def with_room(
     try:
         return make(*args, **options)
     except MemoryError:
-        if not _make_room(device):
+        if not _free_memory(device):
             raise
     return make(*args, **options)
 
 
-def _make_room(device: GpuDevice) -> bool:
+def _free_memory(device: GpuDevice) -> bool:
     """Submit what can be of what is pending; return whether anything could."""
     with device.lock:
         if device.within():
@@ -273,10 +276,10 @@ def _make_room(device: GpuDevice) -> bool:
 
 def _submit_some(device: GpuDevice, nodes: Sequence[Node]) -> bool:
     """Submit pending nodes until one cannot run; return whether any could."""
-    return len(_salvage(device, nodes, len(nodes))) < len(nodes)
+    return len(_submit_pieces(device, nodes, len(nodes))) < len(nodes)
 
 
-def _split(
+def _split_dependencies(
     pending: Sequence[Node], last: Node
 ) -> tuple[list[Node], list[Node], list[Node]]:
     """Return the nodes that one depends on, and the others, in order.
@@ -303,12 +306,12 @@ def _split(
     return nodes[::-1], rest[::-1], dead
 
 
-def start_early(device: GpuDevice) -> None:
+def submit_early(device: GpuDevice) -> None:
     """Submit what is pending if it is much, at a place where graphs may well be cut.
 
     Not on software devices, which need the processor that the host needs.
     """
-    if len(device.pending) >= WORTH_A_START and device.gpu.info.kind != "software":
+    if len(device.pending) >= EARLY_SUBMIT_NODES and device.gpu.info.kind != "software":
         flush(device)
 
 
@@ -333,13 +336,13 @@ def unfused(device: GpuDevice) -> Iterator[None]:
                 device.fusing = True
 
 
-def run_apart(device: GpuDevice, nodes: Sequence[Node]) -> None:
+def run_detached(device: GpuDevice, nodes: Sequence[Node]) -> None:
     """Submit nodes whose inputs are in memory, and leave what is pending alone."""
     with device.lock:
         device.begin()
-        flush = Flush(device, nodes, device.pending.copy(), apart=True)
+        flush = Flush(device, nodes, device.pending.copy(), detached=True)
         try:
-            _submit(flush, over=False)
+            _submit(flush, donate=False)
         except Exception as error:
             flush.give_up(error)
             raise
@@ -348,7 +351,10 @@ def run_apart(device: GpuDevice, nodes: Sequence[Node]) -> None:
 
 
 def _run(
-    flush: Flush, more: More | None = None, older: int = 0, reading: bool = False
+    flush: Flush,
+    trailing: TrailingCommands | None = None,
+    older: int = 0,
+    reading: bool = False,
 ) -> Plan | None:
     """Submit a flush, or as much of it as can run; return the plan if it is one.
 
@@ -358,32 +364,32 @@ def _run(
     """
     device = flush.device
     try:
-        return _submit(flush, more)
+        return _submit(flush, trailing)
     except vkbackend.DeviceLost as error:
         flush.give_up(error)
         raise
     except vkbackend.ReentrantError:  # Of a signal handler, which let it pass.
         raise
     except Exception as error:
-        if flush.taken():
+        if flush.is_submitted():
             raise
-        left = _salvage(device, flush.nodes, len(flush.nodes) // 2)
+        left = _submit_pieces(device, flush.nodes, len(flush.nodes) // 2)
         if left and reading and isinstance(error, MemoryError):
             raise
         if len(left) == len(flush.nodes):
-            kept = set(_spared(left[:older], error))
+            kept = set(_retryable(left[:older], error))
             left = [node for node in left if node not in kept] or left
         if left:
             _piece(device, left).give_up(error)
             raise
-    if more is not None:
+    if trailing is not None:
         batch = device.gpu.batch()
-        more(batch)
+        trailing(batch)
         batch.submit()
     return None
 
 
-def _spared(nodes: Sequence[Node], error: Exception) -> list[Node]:
+def _retryable(nodes: Sequence[Node], error: Exception) -> list[Node]:
     """Return the nodes that may be able to run another time.
 
     Not those that have been spared before, or need what was not computed, unless it was
@@ -402,7 +408,9 @@ def _spared(nodes: Sequence[Node], error: Exception) -> list[Node]:
     return spared
 
 
-def _salvage(device: GpuDevice, nodes: Sequence[Node], size: int) -> Sequence[Node]:
+def _submit_pieces(
+    device: GpuDevice, nodes: Sequence[Node], size: int
+) -> Sequence[Node]:
     """Submit nodes in pieces of a size, or less; return those left from an error on.
 
     As an operation that fails leaves done what was asked for before it.
@@ -427,23 +435,25 @@ def _piece(device: GpuDevice, nodes: Sequence[Node]) -> Flush:
     return Flush(device, nodes, [node for node in device.pending if node not in gone])
 
 
-def _submit(flush: Flush, more: More | None = None, over: bool = True) -> Plan:
-    """Run the nodes of a flush, and then what `more` adds.
+def _submit(
+    flush: Flush, trailing: TrailingCommands | None = None, donate: bool = True
+) -> Plan:
+    """Run the nodes of a flush, and then what `trailing` adds.
 
-    With `over`, results may lie where inputs did that nobody holds.
+    With `donate`, results may lie where inputs did that nobody holds.
     """
     device, nodes, rest = flush.device, flush.nodes, flush.rest
-    device.flight = flush
+    device.in_flight = flush
     # A running trace may hold nodes that read what nobody holds.
-    spare: list[Value] | None = [] if over and not trace_hooks.running else None
+    donated: list[Value] | None = [] if donate and not trace_hooks.running else None
     slots: dict[Value, int] = {}
     try:
         needed, former = _needed(rest) if rest else (_NONE, _NONE)
-        wiring = _number(nodes, slots, needed, former, spare)
-        plan = _plan_for(device, nodes, wiring, slots, spare or ())
+        wiring = _plan_key(nodes, slots, needed, former, donated)
+        plan = _plan_for(device, nodes, wiring, slots, donated or ())
         batch = plan_batch(device.gpu, plan, nodes)
-        if more is not None:
-            more(batch)
+        if trailing is not None:
+            trailing(batch)
         flush.batch = batch
         batch.submit()
     finally:
@@ -471,7 +481,7 @@ def _plan_for(
     nodes: Sequence[Node],
     wiring: tuple[object, ...],
     slots: dict[Value, int],
-    spare: Sequence[Value],
+    donated: Sequence[Value],
 ) -> Plan:
     plans = device.plans
     key = device.fusing, autotune.generation(device.gpu), wiring
@@ -483,10 +493,10 @@ def _plan_for(
             nodes,
             {id(value): slot for value, slot in slots.items()},
             fusing=device.fusing,
-            held=_held(nodes, wiring),
-            spare=set(map(id, spare)),
+            external=_external(nodes, wiring),
+            donated=set(map(id, donated)),
         )
-        plan = tuned(device.gpu, nodes, build)
+        plan = autotuned_plan(device.gpu, nodes, build)
         # What was measured may have begun another era.
         key = device.fusing, autotune.generation(device.gpu), wiring
         plans[key] = plan
@@ -497,30 +507,30 @@ def _plan_for(
     return plan
 
 
-def _held(nodes: Sequence[Node], wiring: tuple[object, ...]) -> set[int]:
+def _external(nodes: Sequence[Node], wiring: tuple[object, ...]) -> set[int]:
     """Return which results the wiring says are wanted, by `id`.
 
     They may no longer be: then the next graph of this wiring still finds its plan.
     """
-    held = set()
+    external = set()
     place = 0
     for node in nodes:
         place += 1
         for _ in node.values:
-            place += 2 if wiring[place] == SPARE else 1
+            place += 2 if wiring[place] == DONATED else 1
         for value in node.outputs:
             if wiring[place]:
-                held.add(id(value))
+                external.add(id(value))
             place += 1
-    return held
+    return external
 
 
-def _number(
+def _plan_key(
     nodes: Sequence[Node],
     slots: dict[Value, int],
     needed: Collection[Value] = (),
     former: Collection[Value] = (),
-    spare: list[Value] | None = None,
+    donated: list[Value] | None = None,
 ) -> tuple[object, ...]:
     """Give every value a slot, in the order in which it first appears.
 
@@ -535,7 +545,7 @@ def _number(
         Those that other nodes read later.
     former : collection of Value
         Those that a storage may hold again.
-    spare : list of Value or None
+    donated : list of Value or None
         Filled with those inputs that nobody holds any more.
 
     Returns
@@ -553,13 +563,13 @@ def _number(
             if slot is None:
                 slot = slots[value] = len(slots)
                 if (
-                    spare is not None
+                    donated is not None
                     and value.external_refs == 0
                     and type(value) is Value
                 ):
                     if value not in needed and value not in former:
-                        spare.append(value)
-                        key.append(SPARE)
+                        donated.append(value)
+                        key.append(DONATED)
             key.append(slot)
         for value in node.outputs:
             slots[value] = len(slots)

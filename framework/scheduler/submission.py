@@ -1,4 +1,4 @@
-"""What a flush submits, and what is to be noted once it is known to have been taken."""
+"""Submission of a flush, and its commit or rollback once its fate is known."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Flush:
-    """One submission of nodes; see `device.Flight`.
+    """One submission of nodes; see `device.Submission`.
 
     Parameters
     ----------
@@ -25,7 +25,7 @@ class Flush:
         What is left pending then.
     dead : sequence of Node
         What is dropped then.
-    apart : bool, default False
+    detached : bool, default False
         Whether `nodes` are not among what is pending.
     """
 
@@ -46,7 +46,7 @@ class Flush:
         nodes: Sequence[Node],
         rest: list[Node],
         dead: Sequence[Node] = (),
-        apart: bool = False,
+        detached: bool = False,
     ) -> None:
         self.device = device
         self.nodes = nodes
@@ -54,23 +54,23 @@ class Flush:
         self.dead = dead
         self.pending = device.pending
         # Not those that a signal handler has asked for since these were found pending.
-        self.count = len(rest) + (0 if apart else len(nodes) + len(dead))
+        self.count = len(rest) + (0 if detached else len(nodes) + len(dead))
         self.batch: vkbackend.Batch | None = None
         self.failed: Failed | None = None
 
-    def taken(self) -> bool:
+    def is_submitted(self) -> bool:
         """Return whether the device does the work."""
         return self.batch is not None and self.batch.point is not None
 
     def give_up(self, error: Exception) -> None:
         """Drop the nodes for an error."""
         self.batch, self.failed = None, Failed(error)
-        self.device.flight = self
+        self.device.in_flight = self
         self.device.finish()
 
     def settle(self) -> None:
         """Hand out the results, or drop what failed, or leave all as it was."""
-        if self.taken():
+        if self.is_submitted():
             self._drop([*self.nodes, *self.dead] if self.dead else self.nodes)
         elif self.failed is not None:
             self._fail(self.failed)
@@ -97,7 +97,7 @@ class Flush:
 
         May be repeated, as it may have been interrupted.
         """
-        lost, rest = parted(self.nodes, self.rest)
+        lost, rest = split_dependents(self.nodes, self.rest)
         for node in lost:
             for value in node.outputs:
                 value.buffer = failed
@@ -113,7 +113,7 @@ class Flush:
         self._drop([*lost, *self.dead])
 
 
-def parted(
+def split_dependents(
     nodes: Sequence[Node], rest: Sequence[Node]
 ) -> tuple[list[Node], list[Node]]:
     """Return nodes with those of the rest that need them, and the others."""

@@ -31,7 +31,7 @@ from ..base.shape import Layout, Shape
 from ..base.size_limits import check_value
 from ..base.validation import as_int, as_number, sizes_of
 from ..ir.lazy_graph import Array, Value
-from ..scheduler.scheduler import with_room
+from ..scheduler.scheduler import with_memory_retry
 from .tensor import Tensor
 
 DeviceLike = Device | str | int | None
@@ -116,7 +116,7 @@ def empty(
     buffer: object
     if isinstance(place, GpuDevice):
         check_value("empty", shape, kind, place)
-        buffer = with_room(place, place.gpu.allocate, numel * kind.itemsize)
+        buffer = with_memory_retry(place, place.gpu.allocate, numel * kind.itemsize)
     else:
         buffer = np.empty(numel, kind.storage)
     array = Array(Value(numel, kind, buffer=buffer))

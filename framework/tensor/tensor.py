@@ -33,7 +33,7 @@ from ..base.errors import GradError
 from ..base.shape import normalize_dim
 from ..base.validation import as_shape, sizes_of
 from ..eager.base_tensor import TensorCore, host_array, operand
-from ..scheduler.scheduler import start_early
+from ..scheduler.scheduler import submit_early
 from .inplace import set_item
 from .methods import (
     BinaryMethods,
@@ -325,7 +325,7 @@ class Tensor(
         makes two submissions. A replay of `jit` makes one.
         """
         if isinstance(self.device, GpuDevice):
-            start_early(self.device)
+            submit_early(self.device)
         seed = _seed(self, grad)
         if not retain_graph and not create_graph:
             cached_backward(self, seed)

@@ -1,4 +1,4 @@
-"""Generated kernels whose arguments, and some of whose results, lie where others did.
+"""Source rewrites: indirect arguments, and outputs that alias inputs.
 
 A recorded dispatch cannot be given new push constants. Where an argument changes from
 replay to replay, the kernel reads all of its arguments from memory instead.
@@ -20,7 +20,7 @@ from ..ir.row_program import RowProgram
 
 if TYPE_CHECKING:
     from ...ir.lazy_graph import Value
-    from ..lower_elementwise import FusedKernel
+    from ..lower_elementwise import LoweredKernel
 
 _PUSHED = re.compile(
     r"layout\(push_constant, std430\) uniform Push \{\n(?P<members>[^}]*)\} args;"
@@ -42,15 +42,15 @@ def results_over_operands(source: str) -> str:
     return _APART.sub(") ", source)
 
 
-def overlays(
-    kernel: FusedKernel, spare: Collection[int]
+def in_place_pairs(
+    kernel: LoweredKernel, donated: Collection[int]
 ) -> tuple[tuple[Value, Value], ...]:
-    """Return which results of a kernel may lie where which operands do.
+    """Return the in-place pairs of a kernel: a donated operand and its result.
 
     Parameters
     ----------
     kernel : FusedKernel
-    spare : collection of int
+    donated : collection of int
         The `id` of values that nobody will read again.
     """
     if isinstance(kernel.program, RowProgram):
@@ -59,7 +59,7 @@ def overlays(
     moved = set()
     for name, value, offset in kernel.inputs:
         access = kernel.program.accesses[int(name.removeprefix("in"))]
-        if id(value) in spare and access.kind == "linear" and not offset:
+        if id(value) in donated and access.kind == "linear" and not offset:
             plain[id(value)] = value
         else:
             moved.add(id(value))

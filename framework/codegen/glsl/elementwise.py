@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from importlib import resources
 
 from ...base.dtype import DTYPES, DType
-from ..ir.horizontal import ARGUMENT, CHOICE, INVOCATION, sibling_block
+from ..ir.horizontal import ARGUMENT, INVOCATION, SIBLING_INDEX, horizontal_block
 from ..ir.program import (
-    MADE,
+    GENERATED,
     MAX_PUSH,
     Access,
     Instruction,
@@ -27,13 +27,13 @@ from ..ir.row_program import Fold, RowProgram
 from .packing import (
     ALIGNMENT,
     LANES,
-    QUAD_WORDS,
     ROUNDED,
+    VEC4_WORDS,
     WIDE,
     XYZW,
     element,
-    load_quad,
-    store_quad,
+    load_vec4,
+    store_vec4,
     unpack,
 )
 
@@ -49,7 +49,7 @@ _INT64 = "GL_EXT_shader_explicit_arithmetic_types_int64"
 
 
 def emit(
-    program: Program, wide: bool = False, rounds: int = 1, siblings: bool = False
+    program: Program, wide: bool = False, rounds: int = 1, horizontal: bool = False
 ) -> str:
     """Return the compute shader of a program.
 
@@ -62,10 +62,10 @@ def emit(
         halves the cost there; it needs 64-bit integers.
     rounds : int, default 1
         How often an invocation takes four elements, one after another in memory.
-    siblings : bool, default False
+    horizontal : bool, default False
         Run it for several sets of arguments at once; see `ir.horizontal`.
     """
-    main = _main(program, wide, rounds, siblings)
+    main = _main(program, wide, rounds, horizontal)
     body = "\n".join(f"    {line}" for line in main)
     return "\n".join(
         [
@@ -73,7 +73,7 @@ def emit(
             "#extension GL_EXT_buffer_reference : require",
             *extensions(program, wide),
             *includes(program),
-            *interface(push_fields(program), buffer_types(program, wide), siblings),
+            *interface(push_fields(program), buffer_types(program, wide), horizontal),
             *(PACK_WORDS if wide else ()),
             *functions(program),
             *compute(program),
@@ -113,7 +113,7 @@ def includes(program: AnyProgram) -> list[str]:
     dtypes |= {to.name for given, to, _ in _arguments(program) if _rounds(given, to)}
     files |= dtypes & ROUNDED
     files |= {"saturate"} if any(map(_is_called, _arguments(program))) else set()
-    made = {access.kind for access in program.accesses} & set(MADE)
+    made = {access.kind for access in program.accesses} & set(GENERATED)
     files |= {"philox"} if made - {"index", "product"} else set()
     return [f'#include "lib/{file}.glsl"' for file in ("index", *sorted(files))]
 
@@ -134,12 +134,14 @@ def _library() -> frozenset[tuple[str, str]]:
 
 
 def interface(
-    fields: Sequence[tuple[str, str]], kinds: Mapping[str, str], siblings: bool = False
+    fields: Sequence[tuple[str, str]],
+    kinds: Mapping[str, str],
+    horizontal: bool = False,
 ) -> list[str]:
     """Declare one buffer type per kind of operand, and the argument block."""
     members = [f"    {kinds.get(name, kind)} {name};" for name, kind in fields]
-    if siblings:
-        block = sibling_block(members)
+    if horizontal:
+        block = horizontal_block(members)
     elif sum(field_size(kind) for _, kind in fields) <= MAX_PUSH:
         block = ["layout(push_constant, std430) uniform Push {", *members, "} args;"]
     else:
@@ -159,11 +161,11 @@ def buffer_types(program: Program, wide: bool) -> dict[str, str]:
     for k, access in enumerate(program.accesses):
         words = "uint"
         if access.kind in ("linear", "row"):
-            words = QUAD_WORDS[DTYPES[access.dtype].itemsize][0]
-        if access.kind not in MADE:
+            words = VEC4_WORDS[DTYPES[access.dtype].itemsize][0]
+        if access.kind not in GENERATED:
             kinds[f"in{k}"] = f"In_{WIDE.get(words, words) if wide else words}"
     for k, output in enumerate(program.outputs):
-        words = QUAD_WORDS[DTYPES[output.dtype].itemsize][0]
+        words = VEC4_WORDS[DTYPES[output.dtype].itemsize][0]
         kinds[f"out{k}"] = f"Out_{WIDE.get(words, words) if wide else words}"
     return kinds
 
@@ -341,27 +343,27 @@ def _integer(dtype: DType, value: int) -> str:
     return f"{dtype.glsl}({value & (1 << bits) - 1}{suffix})"
 
 
-def declarations(program: Program, wide: bool, siblings: bool) -> list[str]:
+def declarations(program: Program, wide: bool, horizontal: bool) -> list[str]:
     """Read the arguments, before any branch.
 
     Within one, some drivers read them once per invocation.
     """
     kinds = buffer_types(program, wide)
-    place = ARGUMENT if siblings else "args.{}"
-    lines = [CHOICE] if siblings else []
+    place = ARGUMENT if horizontal else "args.{}"
+    lines = [SIBLING_INDEX] if horizontal else []
     return lines + [
         f"{kinds.get(name, kind)} {name} = {place.format(name)};"
         for name, kind in push_fields(program)
     ]
 
 
-def _main(program: Program, wide: bool, rounds: int, siblings: bool) -> list[str]:
-    lines = declarations(program, wide, siblings)
-    number = INVOCATION if siblings else "linear_invocation()"
+def _main(program: Program, wide: bool, rounds: int, horizontal: bool) -> list[str]:
+    lines = declarations(program, wide, horizontal)
+    number = INVOCATION if horizontal else "linear_invocation()"
     fixed = [k for k, access in enumerate(program.accesses) if access.kind == "scalar"]
     if rounds == 1:
         lines += [f"uint i = {number};", "if (i >= quads) return;"]
-        return lines + quad_lines(program, wide, range(len(program.accesses)))
+        return lines + vec4_lines(program, wide, range(len(program.accesses)))
     for k in fixed:
         lines += load(k, program.accesses[k], wide)
     varying = [k for k in range(len(program.accesses)) if k not in fixed]
@@ -371,24 +373,24 @@ def _main(program: Program, wide: bool, rounds: int, siblings: bool) -> list[str
         f"for (uint round_ = 0u; round_ < {rounds}u; ++round_) {{",
         "    uint i = first + round_;",
         "    if (i < quads) {",
-        *(f"        {line}" for line in quad_lines(program, wide, varying)),
+        *(f"        {line}" for line in vec4_lines(program, wide, varying)),
         "    }",
         "}",
     ]
 
 
-def quad_lines(program: Program, wide: bool, loads: Iterable[int]) -> list[str]:
+def vec4_lines(program: Program, wide: bool, loads: Iterable[int]) -> list[str]:
     """Load, compute and store the four elements number `i`."""
     lines = offsets(program)
     for k in loads:
         lines += load(k, program.accesses[k], wide)
-    lines += compute_quad(program)
+    lines += compute_vec4(program)
     for k, output in enumerate(program.outputs):
-        lines += store_quad(k, output.dtype, wide)
+        lines += store_vec4(k, output.dtype, wide)
     return lines
 
 
-def compute_quad(program: Program) -> list[str]:
+def compute_vec4(program: Program) -> list[str]:
     """Compute y{k}_0 to y{k}_3 of four elements that are loaded."""
     lines = []
     scalars = [f"s{k}" for k in range(len(program.scalars))]
@@ -445,7 +447,7 @@ def _step(k: int, pattern: tuple[tuple[str, ...], bool], lane: int) -> str:
 def load(k: int, access: Access, wide: bool) -> list[str]:
     """Load or make x{k}_0 to x{k}_3, the elements of an operand."""
     dtype = DTYPES[access.dtype]
-    if access.kind in MADE:
+    if access.kind in GENERATED:
         return _made(k, access)
     if access.kind in ("linear", "row"):
         return load_words(k, access, wide) + unpack_words(k, access)
@@ -464,7 +466,7 @@ def load(k: int, access: Access, wide: bool) -> list[str]:
 def load_words(k: int, access: Access, wide: bool) -> list[str]:
     """Load the words of four elements that lie in order."""
     place = "i" if access.kind == "linear" else f"(o{access.pattern}_0 >> 2)"
-    return load_quad(k, DTYPES[access.dtype].itemsize, place, wide)
+    return load_vec4(k, DTYPES[access.dtype].itemsize, place, wide)
 
 
 def unpack_words(k: int, access: Access) -> list[str]:
@@ -475,7 +477,7 @@ def unpack_words(k: int, access: Access) -> list[str]:
 
 def _made(k: int, access: Access) -> list[str]:
     """Compute four elements that are in no memory."""
-    kind, made = DTYPES[access.dtype].glsl, MADE[access.kind]
+    kind, made = DTYPES[access.dtype].glsl, GENERATED[access.kind]
     if access.kind != "index":
         words = [f"s{access.pattern + word}" for word in range(4)]
         made = made.replace("key", f"uvec2({words[0]}, {words[1]})")

@@ -19,7 +19,7 @@ from .elementwise import (
     extensions,
     functions,
     includes,
-    quad_lines,
+    vec4_lines,
 )
 
 HOOK = '#include "matmul/epilogue_hook.glsl"'
@@ -82,7 +82,7 @@ def _epilogue(program: Program) -> str:
             f"    {kinds.get(name, kind)} {name} = args.{name};"
             for name, kind in fields
         ),
-        *(f"    {line}" for line in quad_lines(program, False, loads)),
+        *(f"    {line}" for line in vec4_lines(program, False, loads)),
         "}",
     ]
     return "\n".join(lines)

@@ -29,7 +29,7 @@ def folding(program: RowProgram) -> list[str]:
         lines.append(f"shared {kind} shared_{kind}[gl_WorkGroupSize.x];")
     for number, fold in folds.items():
         made = _over_subgroups if _shuffles(program, fold) else _over_memory
-        made = _over_vectors if folds_as_blocks(program, fold) else made
+        made = _over_vectors if folds_in_block_order(program, fold) else made
         lines += made(program, number, fold)
     return lines
 
@@ -76,9 +76,9 @@ def _shuffles(program: RowProgram, fold: Fold) -> bool:
     return program.subgroup > 0 and program.group > 1 and _type(fold) in SHUFFLED
 
 
-def folds_as_blocks(program: RowProgram, fold: Fold) -> bool:
+def folds_in_block_order(program: RowProgram, fold: Fold) -> bool:
     """Whether `group_n` takes four values, and combines them as blocks would be."""
-    return program.as_blocks and _shuffles(program, fold)
+    return program.block_order and _shuffles(program, fold)
 
 
 def _over_vectors(program: RowProgram, number: int, fold: Fold) -> list[str]:

@@ -23,14 +23,14 @@ def column_offsets(program: RowProgram, used: set[int]) -> list[str]:
     if not used:
         return []
     lines = []
-    for lane in LANES[:1] if program.quads else LANES:
-        number = "4u * column" if program.quads else f"column_{lane}"
+    for lane in LANES[:1] if program.vec4 else LANES:
+        number = "4u * column" if program.vec4 else f"column_{lane}"
         lines += _divided("column", program.column_rank, number, "c", str(lane))
         for k in sorted(used):
             steps = program.patterns[k].columns
             terms = [f"b{k}", *_terms(k, "column", steps, f"c{lane}")]
             lines.append(f"uint o{k}_{lane} = {' + '.join(terms)};")
-    if program.quads:
+    if program.vec4:
         lines += [
             f"uint o{k}_{lane} = o{k}_0{_next(k, program.patterns[k], lane)};"
             for k in sorted(used)

@@ -1,4 +1,4 @@
-"""GLSL that moves whole vectors on software devices, whose compilers gather otherwise.
+"""Uniform vector loads for llvmpipe, whose compiler gathers lane by lane otherwise.
 
 Lavapipe (Mesa 22.3 and 25.0, read and measured) loads from memory lane by lane, in a
 loop of some five cycles for each. Only where it can see that an address is the same for
@@ -17,10 +17,13 @@ from __future__ import annotations
 from ...base.dtype import DTYPES
 from .packing import ALIGNMENT, LANES, XYZW, decode, encode
 
-BLOCK_EXTENSIONS = ("GL_KHR_shader_subgroup_basic", "GL_KHR_shader_subgroup_shuffle")
+UNIFORM_LOAD_EXTENSIONS = (
+    "GL_KHR_shader_subgroup_basic",
+    "GL_KHR_shader_subgroup_shuffle",
+)
 
 DIGITS = 8
-MOST_TOLD = DIGITS**DIGITS
+MAX_UNIFORM = DIGITS**DIGITS
 """Values of a digit, of which there are as many; numbers that can be told."""
 
 DIGIT_FIELD = (f"digit[{DIGITS}]", "uint")
@@ -29,13 +32,13 @@ DIGIT_WORDS = [(f"digit[{value}]", value) for value in range(DIGITS)]
 """The field of the push block, its size, and the arguments that fill it."""
 
 _BITS = DIGITS.bit_length() - 1
-_TOLD = " | ".join(
+_UNIFORM = " | ".join(
     f"args.digit[number >> {_BITS * k}u & {DIGITS - 1}u] << {_BITS * k}u"
     for k in range(DIGITS)
 )
 
 
-def block_functions(lanes: int, vectors: int) -> list[str]:
+def uniform_load_functions(lanes: int, vectors: int) -> list[str]:
     """Declare blocks of some vectors, and what `load_vectors` and the like call.
 
     `told(number)` is the number, seen to be the same for all lanes. `pick` of an
@@ -54,7 +57,7 @@ def block_functions(lanes: int, vectors: int) -> list[str]:
         "layout(buffer_reference, std430, buffer_reference_align ="
         f" {ALIGNMENT['uint64_t']}) restrict writeonly buffer Words"
         " { uint64_t at[]; };",
-        f"uint told(uint number) {{ return {_TOLD}; }}",
+        f"uint told(uint number) {{ return {_UNIFORM}; }}",
         f"uint pick({given}) {{",
         "    uint lane = gl_SubgroupInvocationID;",
         f"    return {chosen};",

@@ -7,24 +7,24 @@ from .elementwise import (
     PACK_WORDS,
     buffer_types,
     compute,
-    compute_quad,
+    compute_vec4,
     extensions,
     functions,
     includes,
     interface,
     load,
-    quad_lines,
+    vec4_lines,
 )
 from .lavapipe import (
-    BLOCK_EXTENSIONS,
     DIGIT_FIELD,
-    block_functions,
+    UNIFORM_LOAD_EXTENSIONS,
     load_vectors,
     store_vectors,
+    uniform_load_functions,
 )
 
 
-def emit_blocks(program: Program, lanes: int, rounds: int) -> str:
+def emit_uniform_loads(program: Program, lanes: int, rounds: int) -> str:
     """Return the compute shader of a program, for a software device.
 
     Elements have four bytes. Those past the last whole block are one workgroup's, which
@@ -43,14 +43,14 @@ def emit_blocks(program: Program, lanes: int, rounds: int) -> str:
         [
             "#version 460",
             "#extension GL_EXT_buffer_reference : require",
-            *(f"#extension {name} : require" for name in BLOCK_EXTENSIONS),
+            *(f"#extension {name} : require" for name in UNIFORM_LOAD_EXTENSIONS),
             *extensions(program, wide=True),
             *includes(program),
             *interface(
                 [*push_fields(program), DIGIT_FIELD], buffer_types(program, wide=True)
             ),
             *PACK_WORDS,
-            *block_functions(lanes, 4 * rounds),
+            *uniform_load_functions(lanes, 4 * rounds),
             *functions(program),
             *compute(program),
             "void main() {",
@@ -90,7 +90,7 @@ def _main(program: Program, lanes: int, rounds: int) -> list[str]:
         "if (!inside) {",
         f"    uint i = whole * {lanes * rounds}u + gl_SubgroupInvocationID;",
         f"    for (; i < quads; i += {lanes}u) {{",
-        *(f"        {line}" for line in quad_lines(program, True, linear)),
+        *(f"        {line}" for line in vec4_lines(program, True, linear)),
         "    }",
         "}",
     ]
@@ -103,7 +103,7 @@ def _round(program: Program, lanes: int, number: int, rounds: int) -> list[str]:
         if access.kind == "linear":
             block = f"blocks{k}.at[block]"
             lines += load_vectors(k, access.dtype, block, 4 * number, lanes)
-    lines += compute_quad(program)
+    lines += compute_vec4(program)
     lines.append("if (inside) {")
     first = f"number * {2 * lanes * rounds}u + {2 * lanes * number}u"
     for k, output in enumerate(program.outputs):

@@ -8,7 +8,7 @@ from ..ir.row_program import Pass, RowAccess, RowProgram, row_fields
 from .lavapipe import DIGIT_BYTES, load_vectors, store_vectors
 
 
-def fits_blocks(program: RowProgram) -> bool:
+def fits_uniform_loads(program: RowProgram) -> bool:
     """Whether what elements are read from and written to can be blocks."""
     moved = [access for access in program.accesses if not access.per_row]
     dtypes = [access.dtype for access in moved]
@@ -34,7 +34,7 @@ def _is_block(program: RowProgram, access: RowAccess) -> bool:
     return set(rows) == {"0"} and columns == ("1",) and not offset
 
 
-def block_operands(program: RowProgram) -> list[str]:
+def uniform_load_operands(program: RowProgram) -> list[str]:
     """Take operands of elements as blocks, and results as words."""
     lines = [
         f"Blocks blocks{k} = Blocks(in{k});"
@@ -48,10 +48,10 @@ def block_operands(program: RowProgram) -> list[str]:
     ]
 
 
-def vector_rounds(
+def unrolled_rounds(
     program: RowProgram, walk: Pass, applied: list[str], lanes: int
 ) -> list[str]:
-    """Write out every round of a pass, for inside of a loop nothing is seen as told."""
+    """Unroll a pass, because llvmpipe does not keep uniformity inside loops."""
     lines = []
     for number in range(program.rounds):
         body = []

@@ -13,7 +13,7 @@ LANES = range(4)
 XYZW = "xyzw"
 
 # GLSL type of the words that hold four neighbouring elements, and how many there are.
-QUAD_WORDS = {1: ("uint", 1), 2: ("uvec2", 1), 4: ("uvec4", 1), 8: ("uvec4", 2)}
+VEC4_WORDS = {1: ("uint", 1), 2: ("uvec2", 1), 4: ("uvec4", 1), 8: ("uvec4", 2)}
 
 # The same memory in 64-bit words, and how to turn one into the other.
 WIDE = {"uvec2": "uint64_t", "uvec4": "u64vec2"}
@@ -27,9 +27,9 @@ SINGLE_WORD = {1: "uint8_t", 2: "uint16_t", 4: "uint", 8: "uvec2"}
 ALIGNMENT |= {"uint8_t": 1, "uint16_t": 2}
 
 
-def load_quad(k: int, itemsize: int, place: str, wide: bool) -> list[str]:
+def load_vec4(k: int, itemsize: int, place: str, wide: bool) -> list[str]:
     """Read the words of four neighbouring elements into w{k}_0, w{k}_1."""
-    words, count = QUAD_WORDS[itemsize]
+    words, count = VEC4_WORDS[itemsize]
     lines = []
     for part in range(count):
         at = f"in{k}.at[{f'{count}u * {place} + {part}u' if count > 1 else place}]"
@@ -99,9 +99,9 @@ def decode(name: str, word: str, shift: str = "0u") -> str:
     return field.format(dtype.glsl)
 
 
-def store_quad(k: int, name: str, wide: bool, rounded: bool = False) -> list[str]:
-    """Write the four results y{k}_0 to y{k}_3; see `quad_words`."""
-    values = quad_words(k, name, rounded)
+def store_vec4(k: int, name: str, wide: bool, rounded: bool = False) -> list[str]:
+    """Write the four results y{k}_0 to y{k}_3; see `vec4_words`."""
+    values = vec4_words(k, name, rounded)
     if DTYPES[name].itemsize > 1:
         pack = "pack_words" if wide else ""
         values = [f"{pack}({value})" for value in values]
@@ -110,7 +110,7 @@ def store_quad(k: int, name: str, wide: bool, rounded: bool = False) -> list[str
     return [f"out{k}.at[2u * i + {part}u] = {values[part]};" for part in (0, 1)]
 
 
-def quad_words(k: int, name: str, rounded: bool = False) -> list[str]:
+def vec4_words(k: int, name: str, rounded: bool = False) -> list[str]:
     """Return the words of the four results y{k}_0 to y{k}_3.
 
     Those of `ROUNDED` are rounded here, if that has not been done yet.

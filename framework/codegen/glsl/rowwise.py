@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable
 
 from ...base.dtype import DTYPES
-from ..ir.program import MADE, Program, Reference
+from ..ir.program import GENERATED, Program, Reference
 from ..ir.row_program import (
     Fold,
     Pass,
@@ -31,23 +31,28 @@ from .elementwise import (
     includes,
     interface,
 )
-from .group_reduce import folding, folds_as_blocks, place_in_workgroup, uses_subgroups
+from .group_reduce import (
+    folding,
+    folds_in_block_order,
+    place_in_workgroup,
+    uses_subgroups,
+)
 from .indexing import column_offsets, row_offsets
-from .lavapipe import DIGIT_FIELD, block_functions
-from .lavapipe_elementwise import emit_blocks
-from .lavapipe_rowwise import block_operands, vector_rounds
+from .lavapipe import DIGIT_FIELD, uniform_load_functions
+from .lavapipe_elementwise import emit_uniform_loads
+from .lavapipe_rowwise import uniform_load_operands, unrolled_rounds
 from .packing import (
     LANES,
-    QUAD_WORDS,
     SINGLE_WORD,
+    VEC4_WORDS,
     WIDE,
     element,
-    load_quad,
+    load_vec4,
     store_element,
-    store_quad,
+    store_vec4,
     unpack,
 )
-from .wide import emit_pairs
+from .wide import emit_unrolled
 
 
 def emit_any(
@@ -55,16 +60,16 @@ def emit_any(
     wide: bool = False,
     rounds: int = 1,
     lanes: int = 0,
-    siblings: bool = False,
+    horizontal: bool = False,
 ) -> str:
     """Return the compute shader of a program of any kind."""
     if isinstance(program, RowProgram):
         return emit_rows(program, wide, lanes)
     if program.pairs:
-        return emit_pairs(program, siblings)
+        return emit_unrolled(program, horizontal)
     if lanes:
-        return emit_blocks(program, lanes, rounds)
-    return emit(program, wide, rounds, siblings)
+        return emit_uniform_loads(program, lanes, rounds)
+    return emit(program, wide, rounds, horizontal)
 
 
 def emit_rows(program: RowProgram, wide: bool = False, lanes: int = 0) -> str:
@@ -91,7 +96,7 @@ def emit_rows(program: RowProgram, wide: bool = False, lanes: int = 0) -> str:
             f"const uint GROUP = {program.group}u;",
             *interface(fields, _buffer_types(program, wide)),
             *(PACK_WORDS if wide else ()),
-            *(block_functions(lanes, 4 * program.rounds) if lanes else ()),
+            *(uniform_load_functions(lanes, 4 * program.rounds) if lanes else ()),
             *functions(program),
             *folding(program),
             *_globals(program),
@@ -109,7 +114,7 @@ def _row_extensions(program: RowProgram, lanes: int) -> list[str]:
     alone = {
         DTYPES[output.dtype].itemsize
         for output in program.outputs
-        if not program.quads or program.per_row[output.instruction]
+        if not program.vec4 or program.per_row[output.instruction]
     }
     needed = [names[size] for size in sorted(alone & names.keys())]
     if program.rounds > 1 and not lanes:
@@ -124,16 +129,16 @@ def _buffer_types(program: RowProgram, wide: bool) -> dict[str, str]:
     kinds = {}
     for k, access in enumerate(program.accesses):
         words = "uint"
-        if access.kind == "quad" or (access.kind == "linear" and program.quads):
-            words = QUAD_WORDS[DTYPES[access.dtype].itemsize][0]
+        if access.kind == "quad" or (access.kind == "linear" and program.vec4):
+            words = VEC4_WORDS[DTYPES[access.dtype].itemsize][0]
             words = WIDE.get(words, words) if wide else words
-        if access.kind not in MADE:
+        if access.kind not in GENERATED:
             kinds[f"in{k}"] = f"In_{words}"
     for k, output in enumerate(program.outputs):
         size = DTYPES[output.dtype].itemsize
         words = SINGLE_WORD[size]
-        if program.quads and not program.per_row[output.instruction]:
-            words = QUAD_WORDS[size][0]
+        if program.vec4 and not program.per_row[output.instruction]:
+            words = VEC4_WORDS[size][0]
             words = WIDE.get(words, words) if wide else words
         kinds[f"out{k}"] = f"Out_{words}"
     return kinds
@@ -233,7 +238,7 @@ def _main(program: RowProgram, schedule: Passes, wide: bool, lanes: int) -> list
         "uint first = known * columns;",
         "bool leads = part == 0u && row < rows;",
         *row_offsets(program),
-        *(block_operands(program) if lanes else ()),
+        *(uniform_load_operands(program) if lanes else ()),
     ]
     for k, access in enumerate(program.accesses):
         if access.per_row:
@@ -254,7 +259,7 @@ def _row_steps(program: RowProgram, numbers: Iterable[int]) -> list[str]:
         step = program.instructions[n]
         if isinstance(step, Fold):
             how, lanes = step.combine, [f"a{n}_{lane}" for lane in LANES]
-            if folds_as_blocks(program, step):
+            if folds_in_block_order(program, step):
                 value = f"group_{n}({', '.join(lanes)})"
             else:
                 pairs = [f"combine_{how}({lanes[j]}, {lanes[j + 1]})" for j in (0, 2)]
@@ -273,7 +278,7 @@ def _row_steps(program: RowProgram, numbers: Iterable[int]) -> list[str]:
 def _one(program: RowProgram, k: int, number: str, place: str) -> str:
     """Return one element of an access: the `number`-th of a draw, or by its place."""
     access = program.accesses[k]
-    if access.kind in MADE:
+    if access.kind in GENERATED:
         return f"{_draw(program, k, f'({number} >> 2)')}[{number} & 3u]"
     return element(access.dtype, k, "0u" if access.kind == "single" else place)
 
@@ -281,7 +286,7 @@ def _one(program: RowProgram, k: int, number: str, place: str) -> str:
 def _draw(program: RowProgram, k: int, number: str) -> str:
     """Return four elements that are in no memory."""
     access = program.accesses[k]
-    made = re.sub(r"\bi\b", number, MADE[access.kind])
+    made = re.sub(r"\bi\b", number, GENERATED[access.kind])
     if access.kind == "index":
         return made
     words = [f"s{access.pattern + word}" for word in range(4)]
@@ -303,7 +308,7 @@ def _pass(
             lines.append(f"{kind} a{n}_{lane} = {identity(step.combine, kind)};")
     applied = _apply(program, schedule, number)
     if lanes:
-        lines += vector_rounds(program, walk, applied, lanes)
+        lines += unrolled_rounds(program, walk, applied, lanes)
         return lines + _row_steps(program, walk.after)
     body = [*_place(program), *_load(program, walk, wide), *applied]
     body += _store(program, walk, wide)
@@ -319,14 +324,14 @@ def _loop(program: RowProgram) -> str:
             "[[unroll]] for (uint round_ = 0u;"
             f" round_ < {program.rounds}u; ++round_) {{"
         )
-    each = "GROUP" if program.quads else "(4u * GROUP)"
+    each = "GROUP" if program.vec4 else "(4u * GROUP)"
     rounds = f"(columns - 1u) / {each} + 1u"
     return f"for (uint round_ = 0u, rounds = {rounds}; round_ < rounds; ++round_) {{"
 
 
 def _place(program: RowProgram) -> list[str]:
     """Find the columns of four elements, and whether they are in the row."""
-    if program.quads:
+    if program.vec4:
         lines = ["uint column = round_ * GROUP + part;"]
         if not program.exact:
             lines.append("bool inside = column < columns;")
@@ -356,11 +361,11 @@ def _load(program: RowProgram, walk: Pass, wide: bool) -> list[str]:
     for k in walk.loads:
         access = program.accesses[k]
         kind = DTYPES[access.dtype].glsl
-        if access.kind == "quad" or (access.kind == "linear" and program.quads):
+        if access.kind == "quad" or (access.kind == "linear" and program.vec4):
             place = "i" if access.kind == "linear" else f"(o{access.pattern}_0 >> 2)"
-            lines += load_quad(k, DTYPES[access.dtype].itemsize, place, wide)
+            lines += load_vec4(k, DTYPES[access.dtype].itemsize, place, wide)
             values = [unpack(access.dtype, k, lane) for lane in LANES]
-        elif access.kind in MADE and program.quads:
+        elif access.kind in GENERATED and program.vec4:
             vector = "vec4" if kind == "float" else "uvec4"
             lines.append(f"{vector} d{k} = {_draw(program, k, 'i')};")
             values = [f"d{k}[{lane}]" for lane in LANES]
@@ -415,15 +420,15 @@ def _inside(program: RowProgram, lane: int) -> str:
     """Return the condition that an element is in the row; nothing if it always is."""
     if program.exact:
         return ""
-    return "inside" if program.quads else f"inside_{lane}"
+    return "inside" if program.vec4 else f"inside_{lane}"
 
 
 def _store(program: RowProgram, walk: Pass, wide: bool) -> list[str]:
     """Write four elements of each output of a pass."""
     lines = []
-    if program.quads:
+    if program.vec4:
         for k in walk.outputs:
-            lines += store_quad(k, program.outputs[k].dtype, wide, rounded=True)
+            lines += store_vec4(k, program.outputs[k].dtype, wide, rounded=True)
         if not lines:
             return []
         condition = "row < rows" if program.exact else "inside && row < rows"

@@ -15,7 +15,7 @@ from ..ir.program import Program, push_fields
 from .elementwise import (
     buffer_types,
     compute,
-    compute_quad,
+    compute_vec4,
     declarations,
     extensions,
     functions,
@@ -26,9 +26,9 @@ from .elementwise import (
     offsets,
     unpack_words,
 )
-from .packing import QUAD_WORDS, quad_words
+from .packing import VEC4_WORDS, vec4_words
 
-PAIR_WORDS = {1: "uvec2", 2: "uvec4"}
+VEC8_WORDS = {1: "uvec2", 2: "uvec4"}
 """GLSL type that holds eight neighbouring elements, by the size of one."""
 
 _HALVES = {1: ("x", "y"), 2: ("xy", "zw")}
@@ -63,7 +63,7 @@ def _groups(program: Program) -> list[tuple[int, str]]:
     return [(k, f"j_{k}" if k else "i_0") for k in range(GROUPS[program.pairs])]
 
 
-def emit_pairs(program: Program, siblings: bool = False) -> str:
+def emit_unrolled(program: Program, horizontal: bool = False) -> str:
     """Return the compute shader of a program with `pairs`.
 
     Parameters
@@ -71,12 +71,12 @@ def emit_pairs(program: Program, siblings: bool = False) -> str:
     program : Program
         What to compute. If `pairs` is "joined", operands of narrow elements that are
         read in order begin at multiples of eight elements.
-    siblings : bool, default False
+    horizontal : bool, default False
         Run it for several sets of arguments at once; see `ir.horizontal`.
     """
     kinds = buffer_types(program, wide=False)
     pairs = {
-        f"pair_{side}{k}": f"{side.capitalize()}_{PAIR_WORDS[size]}"
+        f"pair_{side}{k}": f"{side.capitalize()}_{VEC8_WORDS[size]}"
         for side, k, size in _joined(program)
     }
     return "\n".join(
@@ -85,11 +85,11 @@ def emit_pairs(program: Program, siblings: bool = False) -> str:
             "#extension GL_EXT_buffer_reference : require",
             *extensions(program, wide=False),
             *includes(program),
-            *interface(push_fields(program), kinds | pairs, siblings),
+            *interface(push_fields(program), kinds | pairs, horizontal),
             *functions(program),
             *compute(program),
             "void main() {",
-            *(f"    {line}" for line in _main(program, siblings)),
+            *(f"    {line}" for line in _main(program, horizontal)),
             "}",
             "",
         ]
@@ -109,19 +109,19 @@ def _joined(program: Program) -> list[tuple[str, int, int]]:
         ("out", k, DTYPES[output.dtype].itemsize)
         for k, output in enumerate(program.outputs)
     ]
-    return [each for each in moved if each[2] in PAIR_WORDS]
+    return [each for each in moved if each[2] in VEC8_WORDS]
 
 
-def _main(program: Program, siblings: bool) -> list[str]:
+def _main(program: Program, horizontal: bool) -> list[str]:
     joined = _joined(program)
     whole = {k: size for side, k, size in joined if side == "in"}
     written = {k for side, k, _ in joined if side == "out"}
-    lines = declarations(program, False, siblings)
+    lines = declarations(program, False, horizontal)
     for k, access in enumerate(program.accesses):
         if access.kind == "scalar":
             lines += load(k, access, wide=False)
     lines += [
-        f"uint number = {INVOCATION if siblings else 'linear_invocation()'};",
+        f"uint number = {INVOCATION if horizontal else 'linear_invocation()'};",
         *_places(program),
         *_read(program, whole),
     ]
@@ -139,9 +139,11 @@ def _main(program: Program, siblings: bool) -> list[str]:
 
 def _held(name: str, k: int, size: int, groups: int) -> list[str]:
     """Declare the words of groups of four elements."""
-    words, count = QUAD_WORDS[size]
-    held = [f"{name}{k}_{p}_{group}" for group in range(groups) for p in range(count)]
-    return [f"{words} {', '.join(held)};"]
+    words, count = VEC4_WORDS[size]
+    declared = [
+        f"{name}{k}_{p}_{group}" for group in range(groups) for p in range(count)
+    ]
+    return [f"{words} {', '.join(declared)};"]
 
 
 def _by_groups(program: Program, whole: dict[int, int]) -> list[int]:
@@ -163,7 +165,7 @@ def _read(program: Program, whole: dict[int, int]) -> list[str]:
     first, second = [], []
     for k, size in whole.items():
         low, high = _HALVES[size]
-        words = PAIR_WORDS[size]
+        words = VEC8_WORDS[size]
         first += [
             f"{words} pair{k} = In_{words}(in{k}).at[number];",
             f"h{k}_0_0 = pair{k}.{low}, h{k}_0_1 = pair{k}.{high};",
@@ -177,7 +179,7 @@ def _read(program: Program, whole: dict[int, int]) -> list[str]:
         for k in grouped:
             access = program.accesses[k]
             body += load_words(k, access, wide=False)
-            _, count = QUAD_WORDS[DTYPES[access.dtype].itemsize]
+            _, count = VEC4_WORDS[DTYPES[access.dtype].itemsize]
             body += [f"h{k}_{part}_{group} = w{k}_{part};" for part in range(count)]
         lines += [f"{{ uint i = {place};", *(f"    {line}" for line in body), "}"]
     return lines
@@ -188,15 +190,15 @@ def _computed(program: Program, group: int) -> list[str]:
     lines = offsets(program)
     for k, access in enumerate(program.accesses):
         if access.kind in ("linear", "row"):
-            words, count = QUAD_WORDS[DTYPES[access.dtype].itemsize]
+            words, count = VEC4_WORDS[DTYPES[access.dtype].itemsize]
             for part in range(count):
                 lines.append(f"{words} w{k}_{part} = h{k}_{part}_{group};")
             lines += unpack_words(k, access)
         elif access.kind != "scalar":
             lines += load(k, access, wide=False)
-    lines += compute_quad(program)
+    lines += compute_vec4(program)
     for k, output in enumerate(program.outputs):
-        for part, words in enumerate(quad_words(k, output.dtype)):
+        for part, words in enumerate(vec4_words(k, output.dtype)):
             lines.append(f"t{k}_{part}_{group} = {words};")
     return lines
 
@@ -204,12 +206,12 @@ def _computed(program: Program, group: int) -> list[str]:
 def _written(k: int, size: int, whole: bool, groups: int) -> list[str]:
     """Write what the groups gave."""
     if whole:
-        words = PAIR_WORDS[size]
+        words = VEC8_WORDS[size]
         return [
             f"if (has_1) Out_{words}(out{k}).at[number] = {words}(t{k}_0_0, t{k}_0_1);",
             f"else out{k}.at[i_0] = t{k}_0_0;",
         ]
-    _, count = QUAD_WORDS[size]
+    _, count = VEC4_WORDS[size]
     lines = []
     for group in range(groups):
         condition = f"if (has_{group}) " if group else ""

@@ -1,4 +1,4 @@
-"""Kernels side by side: which launches of one program become one dispatch; pure.
+"""Horizontal fusion: launches of one program that become one dispatch; pure.
 
 Launches of the same program that do not need one another run as one dispatch. Their
 arguments are rows of a table in memory, and a list, made once, says for each workgroup
@@ -13,14 +13,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-MOST_SIBLINGS = 512
+MAX_HORIZONTAL_LAUNCHES = 512
 """Launches in one dispatch, so that their table stays within a mebibyte."""
 
-MOST_WORKGROUPS = 1 << 20
+MAX_HORIZONTAL_WORKGROUPS = 1 << 20
 """Workgroups of one dispatch of siblings, so that the list stays within 4 MiB."""
 
 
-class Sibling(NamedTuple):
+class HorizontalLaunch(NamedTuple):
     """One launch as the rules see it.
 
     Attributes
@@ -40,7 +40,7 @@ class Sibling(NamedTuple):
     writes: Sequence[int]
 
 
-class _Family:
+class _HorizontalGroup:
     """Launches that will be one, and where it stands in the order."""
 
     def __init__(self, place: int) -> None:
@@ -50,7 +50,7 @@ class _Family:
         self.needed = False
 
 
-def families(launches: Sequence[Sibling]) -> list[list[int]]:
+def horizontal_groups(launches: Sequence[HorizontalLaunch]) -> list[list[int]]:
     """Partition launches into dispatches; linear in their number.
 
     Parameters
@@ -64,40 +64,42 @@ def families(launches: Sequence[Sibling]) -> list[list[int]]:
         Dispatches in an order in which they may run; each lists launches of one
         program, in their own order.
     """
-    open_: dict[Hashable, _Family] = {}
-    found: list[_Family] = []
-    maker: dict[int, _Family] = {}
+    open_: dict[Hashable, _HorizontalGroup] = {}
+    found: list[_HorizontalGroup] = []
+    maker: dict[int, _HorizontalGroup] = {}
     for number, launch in enumerate(launches):
         sources = [maker[value] for value in launch.reads if value in maker]
         for source in sources:
             source.needed = True
-        family = None if launch.program is None else open_.get(launch.program)
-        if family is None or not _may_join(family, launch, sources):
-            family = _Family(number)
-            found.append(family)
+        fused = None if launch.program is None else open_.get(launch.program)
+        if fused is None or not _may_join(fused, launch, sources):
+            fused = _HorizontalGroup(number)
+            found.append(fused)
             if launch.program is not None:
-                open_[launch.program] = family
-        elif any(source.place >= family.place for source in sources):
+                open_[launch.program] = fused
+        elif any(source.place >= fused.place for source in sources):
             # It must come later than they, and nothing has needed the family so far.
-            family.place = number
-        family.members.append(number)
-        family.groups += launch.groups
+            fused.place = number
+        fused.members.append(number)
+        fused.groups += launch.groups
         for value in launch.writes:
-            maker[value] = family
-    return [family.members for family in sorted(found, key=lambda each: each.place)]
+            maker[value] = fused
+    return [fused.members for fused in sorted(found, key=lambda each: each.place)]
 
 
-def _may_join(family: _Family, launch: Sibling, sources: list[_Family]) -> bool:
+def _may_join(
+    fused: _HorizontalGroup, launch: HorizontalLaunch, sources: list[_HorizontalGroup]
+) -> bool:
     """Whether a launch may rise to its family, or the family sink to the launch."""
-    if len(family.members) >= MOST_SIBLINGS or launch.groups == 0:
+    if len(fused.members) >= MAX_HORIZONTAL_LAUNCHES or launch.groups == 0:
         return False
-    if family.groups + launch.groups > MOST_WORKGROUPS:
+    if fused.groups + launch.groups > MAX_HORIZONTAL_WORKGROUPS:
         return False
-    rises = all(source.place < family.place for source in sources)
-    return rises or not family.needed
+    rises = all(source.place < fused.place for source in sources)
+    return rises or not fused.needed
 
 
-def sibling_of(groups: Sequence[int]) -> tuple[np.ndarray, list[int]]:
+def workgroup_owners(groups: Sequence[int]) -> tuple[np.ndarray, list[int]]:
     """Return whose each workgroup is, and the first workgroup of each sibling.
 
     Parameters
@@ -110,11 +112,11 @@ def sibling_of(groups: Sequence[int]) -> tuple[np.ndarray, list[int]]:
     numpy.ndarray, list of int
         uint32 of as many elements as there are workgroups; one number for each sibling.
     """
-    whose = np.repeat(np.arange(len(groups), dtype=np.uint32), groups)
-    return whose, [0, *itertools.accumulate(groups[:-1])]
+    owners = np.repeat(np.arange(len(groups), dtype=np.uint32), groups)
+    return owners, [0, *itertools.accumulate(groups[:-1])]
 
 
-def sibling_block(members: Sequence[str]) -> list[str]:
+def horizontal_block(members: Sequence[str]) -> list[str]:
     """Return the argument block of siblings, whose own arguments are `members`."""
     return [
         "struct Sibling {",
@@ -132,7 +134,7 @@ def sibling_block(members: Sequence[str]) -> list[str]:
     ]
 
 
-CHOICE = "uint sibling = args.sibling_of.at[linear_workgroup()];"
+SIBLING_INDEX = "uint sibling = args.sibling_of.at[linear_workgroup()];"
 """What the main function of siblings begins with."""
 
 ARGUMENT = "args.siblings[sibling].{}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-MADE = {
+GENERATED = {
     "index": "uvec4(4u * i, 4u * i + 1u, 4u * i + 2u, 4u * i + 3u)",
     "random": "random_uniform(i, key, call)",
     "bits": "random_bits(i, key, call)",
@@ -49,7 +49,7 @@ class Access(NamedTuple):
         "linear": all four elements at the invocation's own place; "row": four
         neighbours found through `pattern`; "splat": one element for all four;
         "gather": four elements, each found alone; "scalar": the first element; or one
-        of `MADE`, which read no memory.
+        of `GENERATED`, which read no memory.
     dtype : str
         How the elements are stored.
     pattern : int
@@ -129,7 +129,7 @@ def push_fields(program: Program) -> tuple[tuple[str, str], ...]:
     """Return (name, GLSL type) of every kernel argument, in the order of the block."""
     fields: list[tuple[str, str]] = []
     for k, access in enumerate(program.accesses):
-        if access.kind not in MADE:
+        if access.kind not in GENERATED:
             fields.append((f"in{k}", ""))
     fields.extend((f"out{k}", "") for k in range(len(program.outputs)))
     fields.extend((f"s{k}", kind) for k, kind in enumerate(program.scalars))

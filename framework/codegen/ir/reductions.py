@@ -1,8 +1,8 @@
-"""What each reduction is made of, so that a fused kernel can compute it.
+"""Decompositions of reductions into steps that a fused kernel can compute.
 
-An op whose `reduction` names one of `RECIPES` takes a tensor `x` and `dims`. A recipe
-is a list of steps; each takes named values, "x" or what an earlier step made, and makes
-a value for each element, or for each row.
+An op whose `reduction` names one of `DECOMPOSITIONS` takes a tensor `x` and `dims`. A
+decomposition is a list of steps; each takes named values, "x" or what an earlier step
+made, and makes a value for each element, or for each row.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ...base.dtype import DType, float32, float64, int32, uint32
 from ...base.shape import Shape
 
 
-class Made(NamedTuple):
+class ReductionStep(NamedTuple):
     """A step: its name, and an expression over values; or how they are folded.
 
     Attributes
@@ -37,34 +37,34 @@ class Made(NamedTuple):
     per_row: bool = False
 
 
-def _fold(name: str, combine: str, x: str = "x") -> Made:
-    return Made(name, combine, (x,), fold=True, per_row=True)
+def _fold(name: str, combine: str, x: str = "x") -> ReductionStep:
+    return ReductionStep(name, combine, (x,), fold=True, per_row=True)
 
 
-def _of_row(name: str, glsl: str, *over: str) -> Made:
-    return Made(name, glsl, over, per_row=True)
+def _of_row(name: str, glsl: str, *over: str) -> ReductionStep:
+    return ReductionStep(name, glsl, over, per_row=True)
 
 
 _MAPS = {"abs": "x < 0 ? -x : x", "square": "x * x", "nonzero": "x != 0 ? 1 : 0"}
 
-RECIPES: dict[str, tuple[Made, ...]] = {
+DECOMPOSITIONS: dict[str, tuple[ReductionStep, ...]] = {
     combine: (_fold("out", combine),) for combine in ("add", "mul", "max", "min")
 }
-RECIPES |= {
-    f"add {name}": (Made("each", glsl), _fold("out", "add", "each"))
+DECOMPOSITIONS |= {
+    f"add {name}": (ReductionStep("each", glsl), _fold("out", "add", "each"))
     for name, glsl in _MAPS.items()
 }
-RECIPES["variance"] = (
+DECOMPOSITIONS["variance"] = (
     _fold("total", "add"),
     _of_row("mean", "total * per_count", "total", "per_count"),
-    Made("square", "(x - mean) * (x - mean)", ("x", "mean")),
+    ReductionStep("square", "(x - mean) * (x - mean)", ("x", "mean")),
     _fold("out", "add", "square"),
 )
-RECIPES["logsumexp"] = (
+DECOMPOSITIONS["logsumexp"] = (
     _fold("greatest", "max"),
     # Of infinities no difference is taken.
     _of_row("shift", "isinf(greatest) ? 0.0 : greatest", "greatest"),
-    Made("power", "precise_exp(x - shift)", ("x", "shift")),
+    ReductionStep("power", "precise_exp(x - shift)", ("x", "shift")),
     _fold("total", "add", "power"),
     _of_row("out", "precise_log(total) + shift", "total", "shift"),
 )
@@ -72,7 +72,7 @@ RECIPES["logsumexp"] = (
 
 
 class Reduction(NamedTuple):
-    """A recipe with what a node's arguments make of it.
+    """A decomposition bound to the arguments of a node.
 
     Attributes
     ----------
@@ -83,7 +83,7 @@ class Reduction(NamedTuple):
         What is computed in.
     """
 
-    steps: tuple[Made, ...]
+    steps: tuple[ReductionStep, ...]
     scale: float
     compute: DType
 
@@ -103,7 +103,7 @@ def reduction(
         The node's.
     """
     mapping = params.get("mapping")
-    steps = RECIPES[f"{name} {mapping}" if mapping else name]
+    steps = DECOMPOSITIONS[f"{name} {mapping}" if mapping else name]
     scale = params.get("scale", 1.0)
     if "divisor" in params:
         divisor = params["divisor"]

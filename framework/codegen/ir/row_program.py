@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from .program import MADE, Instruction, Output, Reference, field_size
+from .program import GENERATED, Instruction, Output, Reference, field_size
 
 LEAST = {
     "float": "uintBitsToFloat(0xff800000u)",
@@ -73,7 +73,7 @@ class RowAccess(NamedTuple):
     kind : str
         "linear": in the order of the elements; "quad": four neighbours at once, found
         through `pattern`; "gather": each element alone; "single": the first element of
-        the operand, for all rows; or one of `MADE`.
+        the operand, for all rows; or one of `GENERATED`.
     dtype : str
         How the elements are stored.
     per_row : bool
@@ -117,10 +117,10 @@ class RowProgram(NamedTuple):
         Whether an invocation takes four neighbouring columns at a time; otherwise four
         that are as far apart as there are invocations of the row. It follows from the
         number of columns alone, so that the order of sums does.
-    quads : bool
+    vec4 : bool
         Whether neighbours share all coordinates but the last, and are read and written
         at once; otherwise each element is found alone.
-    as_blocks : bool
+    block_order : bool
         Whether folds combine what invocations found in the order of a kernel that reads
         rows as blocks, see `glsl.lavapipe_rowwise`, which this one stands in for.
     group : int
@@ -142,8 +142,8 @@ class RowProgram(NamedTuple):
     row_rank: int
     column_rank: int
     neighbours: bool
-    quads: bool
-    as_blocks: bool
+    vec4: bool
+    block_order: bool
     group: int
     subgroup: int
     rounds: int
@@ -162,7 +162,7 @@ def row_fields(program: RowProgram) -> tuple[tuple[str, str], ...]:
     fields = [
         (f"in{k}", "")
         for k, access in enumerate(program.accesses)
-        if access.kind not in MADE
+        if access.kind not in GENERATED
     ]
     fields.extend((f"out{k}", "") for k in range(len(program.outputs)))
     fields.extend((f"s{k}", kind) for k, kind in enumerate(program.scalars))

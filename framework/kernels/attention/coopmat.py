@@ -24,7 +24,7 @@ from ...dispatch.primitive import Primitive
 from ...eager.base_tensor import upload
 from ...ir.kernel_call import Argument, Dispatch, StridedSpec, fold_grid
 from ...ir.lazy_graph import Array, Node, Operand
-from ...scheduler.scheduler import run_apart
+from ...scheduler.scheduler import run_detached
 from ..gemm.tiles import UNITS
 from ..shader_types import storage_defines
 from ..tensor_cores import offers, tested
@@ -260,7 +260,7 @@ def _compare(
     )
     held = [Array(value) for value in node.outputs]
     with autotune.paused():
-        run_apart(device, [node])
+        run_detached(device, [node])
     for array, wanted in zip(held, expected):
         buffer = array.value.buffer
         assert buffer is not None

@@ -7,7 +7,7 @@ from tests.framework.codegen.graphs import apply, memory, result
 from vkbackend.framework.base.dtype import DType, float16, float32, int64, uint8
 from vkbackend.framework.base.shape import Layout
 from vkbackend.framework.codegen.ir.row_program import RowProgram
-from vkbackend.framework.codegen.lower_elementwise import FusedKernel
+from vkbackend.framework.codegen.lower_elementwise import LoweredKernel
 from vkbackend.framework.codegen.lower_rowwise import build_rows
 from vkbackend.framework.dispatch.op import REGISTRY
 from vkbackend.framework.ir.lazy_graph import Node, Operand
@@ -111,7 +111,7 @@ def counts() -> list[Node]:
     return [total, apply("mul", result(total), 2)]
 
 
-def kernel(nodes: list[Node], gpu: Any, wanted: int = 1) -> FusedKernel:
+def kernel(nodes: list[Node], gpu: Any, wanted: int = 1) -> LoweredKernel:
     """Return the kernel of nodes of which the last ones' values are wanted."""
     return build_rows(nodes, {id(node.outputs[0]) for node in nodes[-wanted:]}, gpu)
 

@@ -17,16 +17,16 @@ from vkbackend.framework.base.dtype import DTYPES, DType, bfloat16, float16, flo
 from vkbackend.framework.base.shape import Layout
 from vkbackend.framework.codegen import elementwise_variants
 from vkbackend.framework.codegen.elementwise_variants import (
-    LEAST_QUADS,
-    MANY,
-    USUAL,
-    WHOLE,
-    WORDY,
-    Way,
+    BASELINE,
+    COMPUTE_HEAVY,
+    COMPUTE_HEAVY_16BIT,
+    MEMORY_BOUND_16BIT,
+    MIN_VEC4S,
+    Variant,
     build_chosen_kernel,
-    in_way,
-    usual_way,
-    ways,
+    default_variant,
+    variants,
+    with_variant,
 )
 from vkbackend.framework.codegen.glsl.wide import GROUPS
 from vkbackend.framework.codegen.lower_elementwise import build_kernel
@@ -53,39 +53,48 @@ def hardware(info: vkbackend.DeviceInfo) -> vkbackend.DeviceInfo:
 def test_ways(device: vkbackend.Device, dtype: DType, offset: int, joins: bool) -> None:
     node = apply("add", memory((), dtype, Layout((1 << 12,), (1,), offset)), 1)
     kernel = build_kernel([node], {id(node.outputs[0])})
-    found = ways(hardware(device.info), kernel)
-    assert USUAL in found.values()
+    found = variants(hardware(device.info), kernel)
+    assert BASELINE in found.values()
     forms = {"", "apart"} | ({"four"} if dtype is float16 else set())
     forms |= {"joined"} if joins else set()
-    assert {way.pairs for way in found.values()} == forms
+    assert {variant.pairs for variant in found.values()} == forms
     assert len(set(found.values())) == len(found) == 3 * len(forms)
-    assert any(way.pairs == "joined" for way in found.values()) == joins
+    assert any(variant.pairs == "joined" for variant in found.values()) == joins
     small = dataclasses.replace(device.info, max_workgroup_invocations=256)
-    assert {way.workgroup for way in ways(small, kernel).values()} == {128, 256}
+    assert {variant.workgroup for variant in variants(small, kernel).values()} == {
+        128,
+        256,
+    }
 
 
 @pytest.mark.parametrize(
-    ("name", "way"),
-    [("neg", USUAL), ("exp", USUAL), ("tanh", WORDY), ("sin", WORDY), ("erf", WORDY)],
+    ("name", "variant"),
+    [
+        ("neg", BASELINE),
+        ("exp", BASELINE),
+        ("tanh", COMPUTE_HEAVY),
+        ("sin", COMPUTE_HEAVY),
+        ("erf", COMPUTE_HEAVY),
+    ],
 )
 def test_long_functions_take_more_elements(
-    device: vkbackend.Device, name: str, way: Way
+    device: vkbackend.Device, name: str, variant: Variant
 ) -> None:
     info = hardware(device.info)
-    small, large = (memory((4 * count,)) for count in (LEAST_QUADS - 1, LEAST_QUADS))
+    small, large = (memory((4 * count,)) for count in (MIN_VEC4S - 1, MIN_VEC4S))
     built = []
     for x in (small, large):
         node = apply(name, x)
         wanted = {id(node.outputs[0])}
         kernel = build_kernel([node], wanted)
-        assert usual_way(kernel) == way
+        assert default_variant(kernel) == variant
         with autotune.collecting_keys() as collected:
             built.append(build_chosen_kernel([node], wanted, info))
     assert built[0].program.pairs == ""
-    assert Way(built[1].program.pairs, built[1].workgroup) == way
+    assert Variant(built[1].program.pairs, built[1].workgroup) == variant
     [search_space] = collected.values()
     assert search_space is not None
-    assert ways(info, kernel)[search_space.own] == way
+    assert variants(info, kernel)[search_space.own] == variant
 
 
 @pytest.mark.parametrize("name", ["float16", "bfloat16", "float32", "int8"])
@@ -93,39 +102,41 @@ def test_results_of_two_bytes_take_more_elements(name: str) -> None:
     node = apply("cast", memory((8,)), compute=DTYPES[name])
     kernel = build_kernel([node], {id(node.outputs[0])})
     assert node.outputs[0].dtype is DTYPES[name]
-    assert usual_way(kernel) == (WORDY if name.endswith("16") else USUAL)
+    assert default_variant(kernel) == (
+        COMPUTE_HEAVY if name.endswith("16") else BASELINE
+    )
 
 
 @pytest.mark.parametrize(
-    ("name", "way"),
+    ("name", "variant"),
     [
-        ("relu", WHOLE),
-        ("exp", WHOLE),
-        ("silu", WHOLE),
-        ("log", MANY),
-        ("gelu_tanh", MANY),
+        ("relu", MEMORY_BOUND_16BIT),
+        ("exp", MEMORY_BOUND_16BIT),
+        ("silu", MEMORY_BOUND_16BIT),
+        ("log", COMPUTE_HEAVY_16BIT),
+        ("gelu_tanh", COMPUTE_HEAVY_16BIT),
     ],
 )
-def test_what_moves_two_bytes_only_takes_most(name: str, way: Way) -> None:
+def test_what_moves_two_bytes_only_takes_most(name: str, variant: Variant) -> None:
     for dtype in (float16, bfloat16):
         node = apply(name, memory((64,), dtype))
         kernel = build_kernel([node], {id(node.outputs[0])})
-        assert usual_way(kernel) == way
+        assert default_variant(kernel) == variant
         more = apply("mul", result(node), result(node))
         kernel = build_kernel([node, more], {id(more.outputs[0])})
-        assert usual_way(kernel) == MANY
+        assert default_variant(kernel) == COMPUTE_HEAVY_16BIT
         # Eight of them do not lie at an address for them all.
         node = apply(name, memory((), dtype, Layout((64,), (1,), 4)))
         kernel = build_kernel([node], {id(node.outputs[0])})
-        assert usual_way(kernel) == MANY
+        assert default_variant(kernel) == COMPUTE_HEAVY_16BIT
 
 
 def test_the_usual_way_changes_nothing(device: vkbackend.Device) -> None:
     node = apply("add", memory((1003,)), 1)
     kernel = build_kernel([node], {id(node.outputs[0])})
-    assert in_way(kernel, USUAL) == kernel
-    assert in_way(kernel, Way("apart", 128)).grid == (1, 1, 1)
-    assert in_way(kernel, Way("", 128)).grid == (2, 1, 1)
+    assert with_variant(kernel, BASELINE) == kernel
+    assert with_variant(kernel, Variant("apart", 128)).grid == (1, 1, 1)
+    assert with_variant(kernel, Variant("", 128)).grid == (2, 1, 1)
 
 
 def _chain(x: fw.Tensor) -> Tensors:
@@ -201,10 +212,10 @@ def test_every_way_is_right(
     def build(nodes: Any, wanted: Any, *_: Any, **__: Any) -> Any:
         kernel = build_kernel(nodes, wanted)
         # Workgroups of 16, so that few elements are many of them and ragged at the end.
-        offered = {way.pairs for way in ways(info, kernel).values()}
+        offered = {variant.pairs for variant in variants(info, kernel).values()}
         chosen = pairs if pairs in offered | {"four"} else "apart"
         used.append(chosen)
-        return in_way(kernel, Way(chosen, 16))
+        return with_variant(kernel, Variant(chosen, 16))
 
     rng = np.random.default_rng(1)
     for size in (1001, 1024, 13):
@@ -233,18 +244,18 @@ def test_a_measured_way_is_used(
     skip_where_it_crashes(gpu.gpu.info)
     info = hardware(gpu.gpu.info)
     chosen = elementwise_variants.build_chosen_kernel
-    built: list[Way] = []
+    built: list[Variant] = []
 
     def build(nodes: Any, wanted: Any, *_: Any, **__: Any) -> Any:
         kernel = chosen(nodes, wanted, info)
-        built.append(Way(kernel.program.pairs, kernel.workgroup))
+        built.append(Variant(kernel.program.pairs, kernel.workgroup))
         return kernel
 
     def seconds(_: object, runs: Any, *__: object) -> dict[str, float]:
         return {name: 0.5 if "joined, 128" in name else 1.0 for name in runs}
 
     monkeypatch.setattr(plan, "build_chosen_kernel", build)
-    monkeypatch.setattr(elementwise_variants, "LEAST_QUADS", 1 << 12)
+    monkeypatch.setattr(elementwise_variants, "MIN_VEC4S", 1 << 12)
     monkeypatch.setattr(kernel_search._Benchmark, "_seconds", seconds)
     data = np.linspace(-2, 2, 20_001, dtype=np.float32)
     x, small = fw.tensor(data, device=gpu), fw.tensor(data[:99], device=gpu)
@@ -259,7 +270,7 @@ def test_a_measured_way_is_used(
     assert row.tuning_key.endswith("outputs=['float16']")
     assert row.verdict.default == "8 elements apart, 128 invocations"
     assert row.verdict.choice == "8 elements joined, 128 invocations"
-    assert built[-1] == Way("joined", 128)
+    assert built[-1] == Variant("joined", 128)
     np.testing.assert_array_equal(found, (data * np.float32(3)).astype(np.float16))
     gpu.plans.clear()
 

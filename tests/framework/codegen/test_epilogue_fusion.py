@@ -326,7 +326,7 @@ def test_a_verdict_gives_way_to_a_kernel_with_a_place(gpu: GpuDevice, own: str) 
     found = {}
     for measured in ("matmul/gemm_coopmat2", "matmul/gemm_tiled"):
         with autotune.forced_candidate("which?", measured):
-            (found[measured],) = epilogue_fusion._with_place(gpu.gpu.info, node)
+            (found[measured],) = epilogue_fusion._with_hook(gpu.gpu.info, node)
     assert found["matmul/gemm_coopmat2"].kernel == own
     assert found["matmul/gemm_tiled"].kernel == "matmul/gemm_tiled"
 

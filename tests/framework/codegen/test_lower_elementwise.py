@@ -17,11 +17,11 @@ from vkbackend.framework.base.dtype import bool_, float16, float32, int8, uint8
 from vkbackend.framework.base.errors import ShapeError
 from vkbackend.framework.base.shape import Layout
 from vkbackend.framework.codegen.ir.program import Access, Pattern, Reference
-from vkbackend.framework.codegen.lower_elementwise import FusedKernel, build_kernel
+from vkbackend.framework.codegen.lower_elementwise import LoweredKernel, build_kernel
 from vkbackend.framework.ir.lazy_graph import Node, Operand
 
 
-def kernel(*nodes: Node, wanted: int = 1) -> FusedKernel:
+def kernel(*nodes: Node, wanted: int = 1) -> LoweredKernel:
     """Return the kernel of nodes of which the last ones' values are wanted."""
     return build_kernel(nodes, {id(node.outputs[0]) for node in nodes[-wanted:]})
 

@@ -27,8 +27,8 @@ from vkbackend.framework.codegen.lower_rowwise import (
     ENOUGH_ROWS,
     MOST_COLUMNS,
     SMALL,
-    Space,
-    Tile,
+    RowSpace,
+    RowTile,
     build_rows,
     fuses_rows,
     row_space,
@@ -43,7 +43,7 @@ def test_softmax() -> None:
     assert (built.grid, built.workgroup) == ((64, 1, 1), 128)
     assert built.words == [("rows", 64), ("columns", 256)]
     made = program(rows.softmax(), GPU)
-    assert (made.group, made.rounds, made.exact, made.quads) == (128, 2, True, True)
+    assert (made.group, made.rounds, made.exact, made.vec4) == (128, 2, True, True)
     assert made.accesses == (RowAccess("linear", "float32", False),)
     assert [isinstance(step, Fold) for step in made.instructions] == [
         True, False, False, True, False,
@@ -71,7 +71,7 @@ def test_how_operands_are_read() -> None:
     }
     assert accesses["quad"] == RowAccess("quad", "float32", False, 0)
     node = rows.odd()
-    assert not program(node, GPU).quads
+    assert not program(node, GPU).vec4
 
 
 def test_what_does_not_fit_into_registers_is_read_again() -> None:
@@ -82,20 +82,20 @@ def test_what_does_not_fit_into_registers_is_read_again() -> None:
 @pytest.mark.parametrize(
     ("gpu", "size", "tile"),
     [
-        (GPU, (4096, 64), Tile(16, 128, 1)),
-        (GPU, (4096, 256), Tile(32, 128, 2)),
-        (GPU, (4096, 4096), Tile(512, 512, 2)),
-        (GPU, (4096, 8192), Tile(512, 512, 4)),
-        (GPU, (4096, 5000), Tile(512, 512, 3)),
-        (GPU, (4096, 16384), Tile(512, 512, 8)),
-        (GPU, (4096, 16388), Tile(1024, 1024, 5)),
-        (GPU, (4096, 40000), Tile(1024, 1024, 0)),
-        (GPU, (4096, 3), Tile(1, 128, 1)),
-        (SOFTWARE, (4096, 64), Tile(1, 8, 0)),
-        (SOFTWARE, (4, 4096), Tile(8, 8, 0)),
+        (GPU, (4096, 64), RowTile(16, 128, 1)),
+        (GPU, (4096, 256), RowTile(32, 128, 2)),
+        (GPU, (4096, 4096), RowTile(512, 512, 2)),
+        (GPU, (4096, 8192), RowTile(512, 512, 4)),
+        (GPU, (4096, 5000), RowTile(512, 512, 3)),
+        (GPU, (4096, 16384), RowTile(512, 512, 8)),
+        (GPU, (4096, 16388), RowTile(1024, 1024, 5)),
+        (GPU, (4096, 40000), RowTile(1024, 1024, 0)),
+        (GPU, (4096, 3), RowTile(1, 128, 1)),
+        (SOFTWARE, (4096, 64), RowTile(1, 8, 0)),
+        (SOFTWARE, (4, 4096), RowTile(8, 8, 0)),
     ],
 )
-def test_tiles(gpu: Any, size: tuple[int, int], tile: Tile) -> None:
+def test_tiles(gpu: Any, size: tuple[int, int], tile: RowTile) -> None:
     assert row_tile(gpu, *size) == tile
 
 
@@ -113,7 +113,7 @@ def test_tiles(gpu: Any, size: tuple[int, int], tile: Tile) -> None:
 )
 def test_long_rows_need_company(gpu: Any, shape: tuple[int, int], fits: bool) -> None:
     space = row_space(reduce("sum", memory(shape)), gpu)
-    assert space == (Space(shape, 1 if shape[0] > 1 else 0) if fits else None)
+    assert space == (RowSpace(shape, 1 if shape[0] > 1 else 0) if fits else None)
 
 
 def test_no_rows_where_compilers_are_slow() -> None:

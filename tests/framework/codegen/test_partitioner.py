@@ -10,7 +10,7 @@ from vkbackend.framework.codegen.partitioner import (
     MAX_MEMORY_OPERANDS,
     MAX_OPERATIONS,
     MAX_REDUCTIONS,
-    Item,
+    FusionNode,
     boundaries,
     group,
     is_broadcast_row,
@@ -33,9 +33,9 @@ LAYOUTS: dict[Shape | None, list[Layout]] = {
 
 
 @st.composite
-def graphs(draw: st.DrawFn) -> list[Item]:
+def graphs(draw: st.DrawFn) -> list[FusionNode]:
     """Draw operations of several shapes, sums and kernels, wired at random."""
-    items: list[Item] = []
+    items: list[FusionNode] = []
     for number in range(draw(st.integers(1, 14))):
         shape = draw(st.sampled_from([SHAPE, SHAPE, SHAPE, ROWS, KEPT, (2, 3), None]))
         split = 1 if shape == SHAPE and draw(st.booleans()) else None
@@ -47,11 +47,11 @@ def graphs(draw: st.DrawFn) -> list[Item]:
             if number
         )
         operands, alone = draw(st.integers(1, 4)), draw(st.booleans()) or bool(split)
-        items.append(Item(shape, reads, operands, split, alone))
+        items.append(FusionNode(shape, reads, operands, split, alone))
     return items
 
 
-def stays(source: Item, reader: Item, layout: Layout) -> bool:
+def stays(source: FusionNode, reader: FusionNode, layout: Layout) -> bool:
     """Return whether an element of a kernel's own is read where it was made."""
     if source.shape == SHAPE and not source.split:
         return reader.shape == SHAPE and layout == SAME
@@ -61,7 +61,7 @@ def stays(source: Item, reader: Item, layout: Layout) -> bool:
 
 
 @given(graphs())
-def test_groups_are_a_valid_program(items: list[Item]) -> None:
+def test_groups_are_a_valid_program(items: list[FusionNode]) -> None:
     groups = group(items)
     assert sorted(member for members in groups for member in members) == list(
         range(len(items))
@@ -86,7 +86,7 @@ def test_groups_are_a_valid_program(items: list[Item]) -> None:
 
 
 @given(graphs())
-def test_groups_keep_their_limits(items: list[Item]) -> None:
+def test_groups_keep_their_limits(items: list[FusionNode]) -> None:
     for members in group(items):
         assert len(members) <= MAX_OPERATIONS
         if len(members) > 1:
@@ -94,14 +94,14 @@ def test_groups_keep_their_limits(items: list[Item]) -> None:
             assert total <= MAX_MEMORY_OPERANDS
 
 
-def item(*reads: int, shape: Shape | None = SHAPE, operands: int = 1) -> Item:
+def item(*reads: int, shape: Shape | None = SHAPE, operands: int = 1) -> FusionNode:
     layout = Layout.contiguous(shape or ())
-    return Item(shape, tuple((read, layout) for read in reads), operands)
+    return FusionNode(shape, tuple((read, layout) for read in reads), operands)
 
 
-def total(*reads: int, split: int = 1) -> Item:
+def total(*reads: int, split: int = 1) -> FusionNode:
     """Return a sum of rows."""
-    return Item(SHAPE, tuple((read, SAME) for read in reads), 0, split)
+    return FusionNode(SHAPE, tuple((read, SAME) for read in reads), 0, split)
 
 
 def test_chain_is_one_kernel() -> None:
@@ -117,9 +117,9 @@ def test_what_joins_nothing() -> None:
     assert group([item(), item()]) == [[0], [1]]
     assert group([item(), item(0, shape=(2,))]) == [[0], [1]]
     assert group([item(), item(0, shape=None), item(1)]) == [[0], [1], [2]]
-    assert group([item(), Item(SHAPE, ((0, TURNED),), 1)]) == [[0], [1]]
+    assert group([item(), FusionNode(SHAPE, ((0, TURNED),), 1)]) == [[0], [1]]
     # The same value read in two orders.
-    assert group([item(), Item(SHAPE, ((0, SAME), (0, TURNED)), 1)]) == [[0], [1]]
+    assert group([item(), FusionNode(SHAPE, ((0, SAME), (0, TURNED)), 1)]) == [[0], [1]]
 
 
 def test_work_around_a_kernel_is_not_moved_across_it() -> None:
@@ -139,41 +139,41 @@ def test_many_operands_are_cut() -> None:
 
 
 def test_a_sum_with_what_comes_before_and_after_is_one_kernel() -> None:
-    after = Item(SHAPE, ((0, SAME), (1, OF_ROW)), 1)
+    after = FusionNode(SHAPE, ((0, SAME), (1, OF_ROW)), 1)
     assert group([item(), total(0), after]) == [[0, 1, 2]]
-    of_rows = Item(ROWS, ((1, Layout(ROWS, (1,))),), 1)
+    of_rows = FusionNode(ROWS, ((1, Layout(ROWS, (1,))),), 1)
     assert group([item(), total(0), of_rows, after]) == [[0, 1, 2, 3]]
-    of_rows = Item(KEPT, ((1, Layout(KEPT, (1, 1))),), 1)
-    last = Item(SHAPE, ((0, SAME), (2, OF_ROW)), 1)
+    of_rows = FusionNode(KEPT, ((1, Layout(KEPT, (1, 1))),), 1)
+    last = FusionNode(SHAPE, ((0, SAME), (2, OF_ROW)), 1)
     assert group([item(), total(0), of_rows, last]) == [[0, 1, 2, 3]]
 
 
 def test_one_sum_after_another() -> None:
-    apart = Item(SHAPE, ((0, OF_ROW),), 1)
-    assert group([total(), apart, total(1), Item(SHAPE, ((2, OF_ROW),), 1)]) == [
+    apart = FusionNode(SHAPE, ((0, OF_ROW),), 1)
+    assert group([total(), apart, total(1), FusionNode(SHAPE, ((2, OF_ROW),), 1)]) == [
         [0, 1, 2, 3]
     ]
 
 
 def test_rows_that_were_made_before_join_a_sum_that_comes_later() -> None:
     # 1 alone reads 0 in another shape; the sum makes them rows and elements.
-    items = [item(shape=ROWS), Item(SHAPE, ((0, OF_ROW),), 1), total(1)]
+    items = [item(shape=ROWS), FusionNode(SHAPE, ((0, OF_ROW),), 1), total(1)]
     assert group(items) == [[0, 1, 2]]
 
 
 def test_what_joins_no_sum() -> None:
     # Rows of another length, columns, a bool that cannot be written alone.
-    assert group([total(split=0), Item(SHAPE, ((0, OF_ROW),), 1)]) == [[0], [1]]
-    by_column = Item(SHAPE, ((0, Layout(SHAPE, (0, 1))),), 1)
+    assert group([total(split=0), FusionNode(SHAPE, ((0, OF_ROW),), 1)]) == [[0], [1]]
+    by_column = FusionNode(SHAPE, ((0, Layout(SHAPE, (0, 1))),), 1)
     assert group([total(), by_column]) == [[0], [1]]
-    narrow = Item(SHAPE, ((0, OF_ROW),), 1, alone=False)
+    narrow = FusionNode(SHAPE, ((0, OF_ROW),), 1, alone=False)
     assert group([total(), narrow]) == [[0], [1]]
 
 
 def test_many_sums_are_cut() -> None:
     items = [total()]
     for k in range(3 * MAX_REDUCTIONS):
-        items += [Item(SHAPE, ((2 * k, OF_ROW),), 0), total(2 * k + 1)]
+        items += [FusionNode(SHAPE, ((2 * k, OF_ROW),), 0), total(2 * k + 1)]
     for members in group(items):
         assert sum(items[member].split is not None for member in members) <= (
             MAX_REDUCTIONS
@@ -208,26 +208,26 @@ def test_rows_broadcast(layout: Layout, fits: bool) -> None:
 
 
 @given(graphs())
-def test_every_boundary_has_a_reason(items: list[Item]) -> None:
+def test_every_boundary_has_a_reason(items: list[FusionNode]) -> None:
     groups = group(items)
-    unit_of = {member: k for k, members in enumerate(groups) for member in members}
+    group_of = {member: k for k, members in enumerate(groups) for member in members}
     edges = {
-        (unit_of[read], unit_of[number])
+        (group_of[read], group_of[number])
         for number, item in enumerate(items)
         for read, _ in item.reads
-        if unit_of[read] != unit_of[number]
+        if group_of[read] != group_of[number]
     }
     found = boundaries(items, groups)
     assert sorted((early, late) for early, late, _ in found) == sorted(edges)
     assert all(reason for _, _, reason in found)
 
 
-def reasons(items: list[Item]) -> list[str]:
+def reasons(items: list[FusionNode]) -> list[str]:
     return [reason for _, _, reason in boundaries(items, group(items))]
 
 
 def test_reasons() -> None:
-    turned = Item(SHAPE, ((0, TURNED),), 1)
+    turned = FusionNode(SHAPE, ((0, TURNED),), 1)
     assert reasons([item(), turned]) == [partitioner.PLACES]
     assert reasons([item(shape=None), item(0)]) == [partitioner.OWN_KERNEL]
     apart = [item(shape=ROWS), item(0, shape=(2, 3))]
@@ -239,7 +239,7 @@ def test_reasons() -> None:
     assert reasons([item(operands=20), item(0, operands=20)]) == [partitioner.OPERANDS]
     between = [item(), item(0, shape=None), item(0, 1)]
     assert partitioner.BETWEEN in reasons(between)
-    narrow = [Item(SHAPE, (), 1, alone=False), total(0)]
+    narrow = [FusionNode(SHAPE, (), 1, alone=False), total(0)]
     assert reasons(narrow) == [partitioner.NARROW]
     totals = [item(), *(total(0) for _ in range(MAX_REDUCTIONS + 1))]
     assert partitioner.REDUCTIONS in reasons(totals)

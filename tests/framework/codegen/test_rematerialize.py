@@ -7,11 +7,11 @@ import vkbackend.framework as fw
 from vkbackend.framework import nn, optim
 from vkbackend.framework.base.device import GpuDevice
 from vkbackend.framework.codegen.rematerialize import (
-    MOST_AGAIN,
+    MAX_REMATERIALISED,
+    Operation,
     Read,
-    Step,
-    again,
     is_cheap,
+    rematerialised,
 )
 from vkbackend.framework.scheduler.scheduler import unfused
 
@@ -20,42 +20,50 @@ SIZE = 80
 
 
 def step(
-    *reads: int, cheap: bool = True, held: bool = False, in_order: bool = True
-) -> Step:
-    return Step(SHAPE, cheap, SIZE, held, tuple(Read(r, SIZE, in_order) for r in reads))
+    *reads: int, cheap: bool = True, external: bool = False, in_order: bool = True
+) -> Operation:
+    return Operation(
+        SHAPE, cheap, SIZE, external, tuple(Read(r, SIZE, in_order) for r in reads)
+    )
 
 
-def kernel(*reads: int, product: bool = False) -> Step:
+def kernel(*reads: int, product: bool = False) -> Operation:
     given = tuple(Read(r, SIZE, True) for r in reads)
-    return Step(None, False, SIZE, False, given, product)
+    return Operation(None, False, SIZE, False, given, product)
 
 
 def test_a_cheap_value_is_not_kept_for_a_later_kernel() -> None:
     """0 is written and read, or computed from what 3 reads anyway."""
-    steps = {0: step(-1), 1: step(0), 2: kernel(1), 3: step(0, 2, -1), 4: kernel(2)}
-    units = [[0, 1], [2], [3], [4]]
-    assert again(steps, units) == {3: [0]}
+    operations = {
+        0: step(-1),
+        1: step(0),
+        2: kernel(1),
+        3: step(0, 2, -1),
+        4: kernel(2),
+    }
+    kernel_groups = [[0, 1], [2], [3], [4]]
+    assert rematerialised(operations, kernel_groups) == {3: [0]}
 
 
 def test_what_it_is_computed_from_may_be_read_besides() -> None:
     """One more read for a write and a read less."""
-    steps = {0: step(-1), 1: step(0), 2: kernel(1), 3: step(0, 2), 4: kernel(2)}
-    units = [[0, 1], [2], [3], [4]]
-    assert again(steps, units) == {3: [0]}
+    operations = {0: step(-1), 1: step(0), 2: kernel(1), 3: step(0, 2), 4: kernel(2)}
+    kernel_groups = [[0, 1], [2], [3], [4]]
+    assert rematerialised(operations, kernel_groups) == {3: [0]}
     # Two more reads gain nothing.
-    steps[0] = step(-1, -2)
-    assert again(steps, units) == {}
+    operations[0] = step(-1, -2)
+    assert rematerialised(operations, kernel_groups) == {}
     # Nor does one, if the value is written anyway.
-    steps[0] = step(-1, held=True)
-    assert again(steps, units) == {}
+    operations[0] = step(-1, external=True)
+    assert rematerialised(operations, kernel_groups) == {}
 
 
 def test_chains_are_computed_whole() -> None:
-    steps = {0: step(-1), 1: step(0), 2: step(1), 3: kernel(2), 4: step(1, 3, -1)}
-    steps[5] = kernel(3)
-    assert again(steps, [[0, 1, 2], [3], [4], [5]]) == {4: [0, 1]}
-    steps[0] = step(-1, cheap=False)
-    assert again(steps, [[0, 1, 2], [3], [4], [5]]) == {}
+    operations = {0: step(-1), 1: step(0), 2: step(1), 3: kernel(2), 4: step(1, 3, -1)}
+    operations[5] = kernel(3)
+    assert rematerialised(operations, [[0, 1, 2], [3], [4], [5]]) == {4: [0, 1]}
+    operations[0] = step(-1, cheap=False)
+    assert rematerialised(operations, [[0, 1, 2], [3], [4], [5]]) == {}
 
 
 @pytest.mark.parametrize(
@@ -63,34 +71,37 @@ def test_chains_are_computed_whole() -> None:
     [
         (step(-1, cheap=False), step(0, 2, -1)),
         (step(-1), step(0, 2, -1, in_order=False)),
-        (Step((4,), True, SIZE, False, (Read(-1, SIZE, True),)), step(0, 2, -1)),
+        (Operation((4,), True, SIZE, False, (Read(-1, SIZE, True),)), step(0, 2, -1)),
         (kernel(-1), step(0, 2, -1)),
         (step(-1), kernel(0, 2, -1)),
     ],
 )
-def test_what_is_not_computed_again(made: Step, read: Step) -> None:
-    steps = {0: made, 1: step(0), 2: kernel(1), 3: read, 4: kernel(2)}
-    assert again(steps, [[0, 1], [2], [3], [4]]) == {}
+def test_what_is_not_computed_again(made: Operation, read: Operation) -> None:
+    operations = {0: made, 1: step(0), 2: kernel(1), 3: read, 4: kernel(2)}
+    assert rematerialised(operations, [[0, 1], [2], [3], [4]]) == {}
 
 
 def test_a_product_keeps_its_epilogue() -> None:
     """Neither a unit that ends a product, nor what only an epilogue reads."""
-    steps = {0: step(-1), 1: step(0), 2: kernel(1), 3: step(0, 2, -1)}
-    assert again(steps, [[0, 1], [2], [3]]) == {3: [0]}
-    steps[2] = kernel(1, product=True)
-    assert again(steps, [[0, 1], [2], [3]]) == {}
-    steps = {0: kernel(-1), 1: step(0), 2: step(1), 3: kernel(2), 4: step(1, 3)}
-    steps[5] = kernel(3)
-    assert again(steps, [[0], [1, 2], [3], [4], [5]]) == {}
+    operations = {0: step(-1), 1: step(0), 2: kernel(1), 3: step(0, 2, -1)}
+    assert rematerialised(operations, [[0, 1], [2], [3]]) == {3: [0]}
+    operations[2] = kernel(1, product=True)
+    assert rematerialised(operations, [[0, 1], [2], [3]]) == {}
+    operations = {0: kernel(-1), 1: step(0), 2: step(1), 3: kernel(2), 4: step(1, 3)}
+    operations[5] = kernel(3)
+    assert rematerialised(operations, [[0], [1, 2], [3], [4], [5]]) == {}
 
 
 def test_not_too_much() -> None:
-    count = MOST_AGAIN + 1
-    steps = {k: step(k - 1) for k in range(count)}
-    steps |= {count: step(count - 1), count + 1: kernel(count)}
-    steps |= {count + 2: step(count - 1, count + 1, -1), count + 3: kernel(count + 1)}
-    units = [[*range(count + 1)], [count + 1], [count + 2], [count + 3]]
-    assert again(steps, units) == {}
+    count = MAX_REMATERIALISED + 1
+    operations = {k: step(k - 1) for k in range(count)}
+    operations |= {count: step(count - 1), count + 1: kernel(count)}
+    operations |= {
+        count + 2: step(count - 1, count + 1, -1),
+        count + 3: kernel(count + 1),
+    }
+    kernel_groups = [[*range(count + 1)], [count + 1], [count + 2], [count + 3]]
+    assert rematerialised(operations, kernel_groups) == {}
 
 
 def test_cheap_expressions() -> None:

@@ -12,7 +12,7 @@ from tests.hardware import skip_where_it_crashes
 from vkbackend.framework.autotune import autotune
 from vkbackend.framework.base.device import GpuDevice
 from vkbackend.framework.codegen.lower_rowwise import (
-    Tile,
+    RowTile,
     build_rows,
     fuses_rows,
     row_tile,
@@ -71,11 +71,11 @@ def test_every_tile_is_right(
     data = np.random.default_rng(2).uniform(-2, 2, (70, columns)).astype(np.float32)
     x, host = fw.tensor(data, device=gpu), fw.tensor(data, device="cpu")
     wanted = composed_softmax(host).numpy()
-    used: list[Tile] = []
+    used: list[RowTile] = []
     for tile in row_tiles(info, *data.shape).values():
 
         def build(
-            nodes: Any, results: Any, *_: Any, tile: Tile = tile, **__: Any
+            nodes: Any, results: Any, *_: Any, tile: RowTile = tile, **__: Any
         ) -> Any:
             used.append(tile)
             return build_rows(nodes, results, info, 0, tile)

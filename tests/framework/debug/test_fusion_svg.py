@@ -2,7 +2,7 @@
 
 import xml.etree.ElementTree as ET
 
-from vkbackend.framework.debug.fusion_svg import Box, Edge, draw
+from vkbackend.framework.debug.fusion_svg import Arrow, Box, draw
 
 NAME = "{http://www.w3.org/2000/svg}"
 BOXES = [
@@ -10,7 +10,7 @@ BOXES = [
     Box("kernel 2", ("bmm (1, 2, 2) float32",), False),
     Box("kernel 3", (), True),
 ]
-EDGES = [Edge(0, 1, "hand-written: bmm"), Edge(1, 2, "a < b"), Edge(0, 2, "shapes")]
+EDGES = [Arrow(0, 1, "hand-written: bmm"), Arrow(1, 2, "a < b"), Arrow(0, 2, "shapes")]
 
 
 def test_nothing() -> None:

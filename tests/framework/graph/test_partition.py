@@ -4,17 +4,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vkbackend.framework.codegen.partitioner import MAX_OPERATIONS
-from vkbackend.framework.graph.partition import Step, partition
+from vkbackend.framework.graph.partition import PartitionNode, partition
 
 WHOLE, ROWS, OTHER = (4, 8), (4, 1), (5,)
 
 
-def element(*reads: int, shape: tuple[int, ...] = WHOLE) -> Step:
-    return Step((shape, None), reads)
+def element(*reads: int, shape: tuple[int, ...] = WHOLE) -> PartitionNode:
+    return PartitionNode((shape, None), reads)
 
 
-def reduction(*reads: int) -> Step:
-    return Step((WHOLE, ROWS), reads)
+def reduction(*reads: int) -> PartitionNode:
+    return PartitionNode((WHOLE, ROWS), reads)
 
 
 def test_nothing() -> None:
@@ -26,7 +26,12 @@ def test_a_chain_is_one_kernel() -> None:
 
 
 def test_other_shapes_and_lone_steps_stay_apart() -> None:
-    steps = [element(-1), Step(None, (0,)), element(1), element(-2, shape=OTHER)]
+    steps = [
+        element(-1),
+        PartitionNode(None, (0,)),
+        element(1),
+        element(-2, shape=OTHER),
+    ]
     assert partition(steps) == [[0], [1], [2], [3]]
 
 
@@ -37,13 +42,18 @@ def test_a_diamond_joins_though_its_second_half_comes_late() -> None:
 
 def test_no_join_around_a_third_kernel() -> None:
     """The last reads the first directly and through a copy: they cannot be one."""
-    steps = [element(-1), Step(None, (0,)), element(0, 1)]
+    steps = [element(-1), PartitionNode(None, (0,)), element(0, 1)]
     assert partition(steps) == [[0], [1], [2]]
 
 
 def test_the_order_is_by_need_not_by_number() -> None:
     """Node 1 joins node 3, which needs the copy 2."""
-    steps = [Step(None, (-1,)), element(-2), Step(None, (-3,)), element(1, 2)]
+    steps = [
+        PartitionNode(None, (-1,)),
+        element(-2),
+        PartitionNode(None, (-3,)),
+        element(1, 2),
+    ]
     assert partition(steps) == [[0], [2], [1, 3]]
 
 
@@ -87,18 +97,18 @@ def test_kernels_stay_within_what_fusion_takes() -> None:
 
 
 @st.composite
-def graphs(draw: st.DrawFn) -> list[Step]:
+def graphs(draw: st.DrawFn) -> list[PartitionNode]:
     spaces = [(WHOLE, None), (ROWS, None), (OTHER, None), (WHOLE, ROWS), None]
     steps = []
     for number in range(draw(st.integers(0, 14))):
         reads = st.lists(st.integers(-2, number - 1), min_size=1, max_size=3)
-        steps.append(Step(draw(st.sampled_from(spaces)), tuple(draw(reads))))
+        steps.append(PartitionNode(draw(st.sampled_from(spaces)), tuple(draw(reads))))
     return steps
 
 
 @given(graphs(), st.booleans(), st.booleans())
 def test_each_step_runs_once_after_what_it_reads(
-    steps: list[Step], reductions: bool, siblings: bool
+    steps: list[PartitionNode], reductions: bool, siblings: bool
 ) -> None:
     kernels = partition(steps, reductions=reductions, siblings=siblings)
     done: set[int] = set()

@@ -18,7 +18,7 @@ from vkbackend.framework.base.errors import ShapeError
 from vkbackend.framework.jit import compiled
 from vkbackend.framework.jit.compiler import Built, build
 from vkbackend.framework.jit.tracer import Trace
-from vkbackend.framework.scheduler.executor import realised
+from vkbackend.framework.scheduler.executor import buffer_of
 
 pytestmark = pytest.mark.core
 
@@ -32,7 +32,7 @@ def built(function: Any, *fed: fw.Tensor) -> tuple[Trace, Built]:
     trace = Trace()
     tree, tensors = trace.settle(trace.run(function, fed, {}, list(fed)))
     state = {
-        id(before): realised(before) for _, before in trace.rebound_arrays.values()
+        id(before): buffer_of(before) for _, before in trace.rebound_arrays.values()
     }
     found = build(trace, state)
     del tree, tensors

@@ -2,12 +2,12 @@
 
 import struct
 
-from vkbackend.framework.scheduler.argument_table import Addresses
+from vkbackend.framework.scheduler.argument_table import AddressTable
 
 
 def test_addresses_are_written_where_they_stand() -> None:
     content = bytearray(b"\xff" * 48)
-    addresses = Addresses()
+    addresses = AddressTable()
     addresses.add(0, 1, 0)
     addresses.add(16, 0, 12)
     addresses.add(32, 1, 4)
@@ -22,7 +22,7 @@ def test_addresses_are_written_where_they_stand() -> None:
 def test_what_is_not_written_again_is_what_stands_there() -> None:
     """Only who gives the same addresses as last time finds nothing written."""
     content = bytearray(16)
-    addresses = Addresses()
+    addresses = AddressTable()
     addresses.add(8, 0, 0)
     addresses.fix(content)
     given = [64]
@@ -33,6 +33,6 @@ def test_what_is_not_written_again_is_what_stands_there() -> None:
 
 
 def test_no_addresses_and_no_arguments() -> None:
-    addresses = Addresses()
+    addresses = AddressTable()
     addresses.fix(bytearray())
     addresses.write([1, 2])

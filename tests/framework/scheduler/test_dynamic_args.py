@@ -7,7 +7,7 @@ import pytest
 from vkbackend.framework.base.errors import TraceError
 from vkbackend.framework.base.philox import Generator
 from vkbackend.framework.base.trace_hooks import Changing, StreamWord
-from vkbackend.framework.scheduler.dynamic_args import Words
+from vkbackend.framework.scheduler.dynamic_args import DynamicArguments
 
 
 def changing(values: list[float]) -> Changing:
@@ -23,7 +23,7 @@ def word(generator: Generator, call: int, part: int) -> StreamWord:
 
 
 def test_fixed_numbers_are_left_alone() -> None:
-    words, content = Words(), bytearray(8)
+    words, content = DynamicArguments(), bytearray(8)
     words.add("kernel", ("float", 0), 0, 2.5)
     words.add("kernel", ("float", 0), None, 2.5)
     words.fix(content, [], {})
@@ -33,7 +33,7 @@ def test_fixed_numbers_are_left_alone() -> None:
 
 
 def test_a_number_goes_wherever_it_is_taken() -> None:
-    words, content, number = Words(), bytearray(32), changing([1.5, 2.5])
+    words, content, number = DynamicArguments(), bytearray(32), changing([1.5, 2.5])
     words.add("kernel", ("float", 4), 0, number)
     words.add("kernel", ("double", 8), 0, number)
     words.add("kernel", ("float", 4), 16, number)
@@ -47,7 +47,7 @@ def test_a_number_goes_wherever_it_is_taken() -> None:
 
 
 def test_what_is_as_it_was_need_not_be_sent() -> None:
-    words, content = Words(), bytearray(4)
+    words, content = DynamicArguments(), bytearray(4)
     number = changing([4.0, 3.0, 3.0, -0.0, 0.0, 2.0, 2.0, 2.0])
     words.add("kernel", ("float", 0), 0, number)
     words.fix(content, [number], {})
@@ -62,7 +62,7 @@ def test_what_is_as_it_was_need_not_be_sent() -> None:
 
 
 def test_what_was_not_sent_is_remembered() -> None:
-    words, content, number = Words(), bytearray(4), changing([2.0, 2.0, 2.0])
+    words, content, number = DynamicArguments(), bytearray(4), changing([2.0, 2.0, 2.0])
     words.add("kernel", ("float", 0), 0, number)
     words.fix(content, [number], {})
     words.write()
@@ -71,7 +71,7 @@ def test_what_was_not_sent_is_remembered() -> None:
 
 
 def test_actions_keep_their_order() -> None:
-    words, content, done = Words(), bytearray(8), []
+    words, content, done = DynamicArguments(), bytearray(8), []
     number = Changing(0)
     number.read = lambda: len(done)
     words.add("kernel", ("float", 0), 0, number)
@@ -82,7 +82,7 @@ def test_actions_keep_their_order() -> None:
 
 
 def test_draws_take_the_next_streams() -> None:
-    words, content = Words(), bytearray(32)
+    words, content = DynamicArguments(), bytearray(32)
     generator = Generator((7 << 32) + 5)
     generator.set_state((generator.seed, (3 << 32) - 1))
     for call in range(2):
@@ -101,7 +101,7 @@ def test_draws_take_the_next_streams() -> None:
 
 
 def test_draws_that_no_kernel_needs_are_taken_too() -> None:
-    words, generator = Words(), Generator(0)
+    words, generator = DynamicArguments(), Generator(0)
     words.fix(bytearray(), [], {generator: 2})
     words.write()
     assert generator.get_state() == (0, 2)
@@ -109,8 +109,8 @@ def test_draws_that_no_kernel_needs_are_taken_too() -> None:
 
 def test_numbers_that_cannot_change_are_refused() -> None:
     with pytest.raises(TraceError, match="arguments are fixed"):
-        Words().add("kernel", ("float", 0), None, changing([1.0]))
-    words, number = Words(), changing([1.0])
+        DynamicArguments().add("kernel", ("float", 0), None, changing([1.0]))
+    words, number = DynamicArguments(), changing([1.0])
     words.add("kernel", ("half", 0), 0, number)
     with pytest.raises(TraceError, match="takes a half"):
         words.fix(bytearray(8), [number], {})

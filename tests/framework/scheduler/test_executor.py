@@ -13,7 +13,7 @@ from vkbackend.framework.dispatch.op import REGISTRY
 from vkbackend.framework.eager.base_tensor import upload
 from vkbackend.framework.ir.lazy_graph import Array, Node, Operand, Value
 from vkbackend.framework.scheduler import executor
-from vkbackend.framework.scheduler.executor import realised, run_plan, seconds_of
+from vkbackend.framework.scheduler.executor import buffer_of, run_plan, seconds_of
 from vkbackend.framework.scheduler.plan import Plan, build_plan
 
 pytestmark = pytest.mark.core
@@ -37,7 +37,7 @@ def test_a_plan_runs_as_often_as_one_likes(gpu: GpuDevice) -> None:
     plan, node, held = planned(gpu)
     for _ in range(2):
         run_plan(gpu.gpu, plan, [node])
-        got = np.frombuffer(gpu.gpu.read(realised(held.value)), np.float32)
+        got = np.frombuffer(gpu.gpu.read(buffer_of(held.value)), np.float32)
         np.testing.assert_array_equal(got[:5], -np.arange(5, dtype=np.float32))
 
 
@@ -58,7 +58,7 @@ def test_a_plan_runs_with_memory_and_numbers_of_its_nodes(gpu: GpuDevice) -> Non
 
 def test_what_was_never_computed_cannot_be_read() -> None:
     with pytest.raises(RuntimeError, match="the value was never computed"):
-        realised(Value(1, float32))
+        buffer_of(Value(1, float32))
 
 
 def test_work_is_timed_and_repeated(gpu: GpuDevice) -> None:

@@ -249,7 +249,7 @@ def test_what_cannot_be_measured_is_left_to_the_rule(
 
 
 @pytest.mark.parametrize(
-    ("limit", "size"), [("MOST_BYTES", 4 * COUNT), ("LEAST_BYTES", 4 * COUNT + 5)]
+    ("limit", "size"), [("MAX_BYTES", 4 * COUNT), ("MIN_BYTES", 4 * COUNT + 5)]
 )
 def test_large_and_small_work_is_not_measured(
     limit: str,
@@ -405,12 +405,12 @@ def test_every_candidate_of_the_library_is_right(
         pytest.skip("the op is for floats")
     wrong = []
 
-    def close(*arguments: Any) -> bool:
+    def is_close(*arguments: Any) -> bool:
         wrong.append(not honest(*arguments))
         return not wrong[-1]
 
-    honest = kernel_search.close
-    monkeypatch.setattr(kernel_search, "close", close)
+    honest = kernel_search.is_close
+    monkeypatch.setattr(kernel_search, "is_close", is_close)
     monkeypatch.setattr(rowwise, "LEAST_COMPOSED", 1 << 30)
     fw.autotune()
     times([1.0])
@@ -432,16 +432,20 @@ def test_every_candidate_of_the_library_is_right(
 def test_results_are_compared_as_the_dtype_allows() -> None:
     wanted = np.array([1000.0, 1.0, -3.0], np.float32)
     for dtype, bound in ((float32, 0.1), (float16, 10), (bfloat16, 30)):
-        assert kernel_search.close(wanted + 0.99 * np.float32(bound), wanted, dtype)
-        assert not kernel_search.close(wanted + 1.01 * np.float32(bound), wanted, dtype)
+        assert kernel_search.is_close(wanted + 0.99 * np.float32(bound), wanted, dtype)
+        assert not kernel_search.is_close(
+            wanted + 1.01 * np.float32(bound), wanted, dtype
+        )
     ints = np.array([1, 2])
-    assert kernel_search.close(ints, ints.copy(), int32)
-    assert not kernel_search.close(ints, ints + 1, int32)
+    assert kernel_search.is_close(ints, ints.copy(), int32)
+    assert not kernel_search.is_close(ints, ints + 1, int32)
     odd = np.array([np.nan, np.inf, 1], np.float32)
-    assert kernel_search.close(odd, odd.copy(), float32)
-    assert not kernel_search.close(odd, np.array([0, np.inf, 1], np.float32), float32)
-    assert not kernel_search.close(np.array([np.nan]), np.array([1.0]), float32)
-    assert kernel_search.close(wanted[:0], wanted[:0], float32)
+    assert kernel_search.is_close(odd, odd.copy(), float32)
+    assert not kernel_search.is_close(
+        odd, np.array([0, np.inf, 1], np.float32), float32
+    )
+    assert not kernel_search.is_close(np.array([np.nan]), np.array([1.0]), float32)
+    assert kernel_search.is_close(wanted[:0], wanted[:0], float32)
 
 
 PROGRAM = """

@@ -10,7 +10,12 @@ import vkbackend
 import vkbackend.framework as fw
 from tests.compare import assert_close
 from vkbackend.framework.base.device import GpuDevice
-from vkbackend.framework.scheduler.launch import SMALL, Launch, lasting, running
+from vkbackend.framework.scheduler.launch import (
+    MAX_SHARED_SIZE,
+    Launch,
+    execution_plan,
+    persistent_scratch,
+)
 from vkbackend.framework.scheduler.plan import live_plans
 
 COPY = """#version 460
@@ -39,7 +44,7 @@ def launch(
 def test_barriers_stand_between_waves(gpu: GpuDevice) -> None:
     rows = [launch(gpu, [0], [1]), launch(gpu, [0], [2]), launch(gpu, [2], [3])]
     rows += [launch(gpu, [1], [4]), launch(gpu, [4], [5])]
-    found = running(gpu.gpu, rows, {5})
+    found = execution_plan(gpu.gpu, rows, {5})
     assert [barrier for _, barrier in found.steps] == [False, False, True, False, True]
     assert (found.reads, found.writes) == ((0, 2, 1, 4), (1, 2, 3, 4, 5))
 
@@ -49,7 +54,7 @@ def test_launches_change_places_to_share_a_wave(gpu: GpuDevice) -> None:
     first = [launch(gpu, [k], [k + 1]) for k in range(3)]
     second = [launch(gpu, [k], [k + 1]) for k in range(10, 13)]
     last = launch(gpu, [3, 13], [20])
-    found = running(gpu.gpu, [*first, *second, last], {20})
+    found = execution_plan(gpu.gpu, [*first, *second, last], {20})
     barriers = [barrier for _, barrier in found.steps]
     assert barriers == [False, False, True, False, True, False, True]
     order = [(launch.reads, launch.writes) for launch, _ in found.steps]
@@ -61,16 +66,16 @@ def test_launches_change_places_to_share_a_wave(gpu: GpuDevice) -> None:
 
 def test_small_values_share_memory_and_kept_ones_do_not(gpu: GpuDevice) -> None:
     rows = [launch(gpu, [0], [1], 5), launch(gpu, [0], [2], 300)]
-    rows += [launch(gpu, [1], [3], SMALL + 1), launch(gpu, [2], [4])]
-    found = running(gpu.gpu, rows, {4})
-    assert found.memory == ((3, 4), (SMALL + 1, 4))
+    rows += [launch(gpu, [1], [3], MAX_SHARED_SIZE + 1), launch(gpu, [2], [4])]
+    found = execution_plan(gpu.gpu, rows, {4})
+    assert found.memory == ((3, 4), (MAX_SHARED_SIZE + 1, 4))
     assert found.block == ((1, 512), (2, 0))
     assert found.block_size == 256 + 512
 
 
 def test_values_whose_lives_do_not_meet_share_bytes(gpu: GpuDevice) -> None:
     rows = [launch(gpu, [k], [k + 1], 1000) for k in range(6)]
-    found = running(gpu.gpu, rows, {6})
+    found = execution_plan(gpu.gpu, rows, {6})
     assert found.memory == ((6,), (1000,))
     places = dict(found.block)
     assert sorted(places) == [1, 2, 3, 4, 5]
@@ -81,10 +86,10 @@ def test_values_whose_lives_do_not_meet_share_bytes(gpu: GpuDevice) -> None:
 
 def test_a_value_lives_as_long_as_what_lies_in_its_place(gpu: GpuDevice) -> None:
     rows = [launch(gpu, [0], [1]), launch(gpu, [1], [2]), launch(gpu, [9], [3])]
-    rows[1] = dataclasses.replace(rows[1], over=((1, 2),))
+    rows[1] = dataclasses.replace(rows[1], in_place=((1, 2),))
     rows += [launch(gpu, [2, 3], [4]), launch(gpu, [2, 4], [5])]
-    found = running(gpu.gpu, rows, {5})
-    assert found.taken == ((2, 1),)
+    found = execution_plan(gpu.gpu, rows, {5})
+    assert found.aliases == ((2, 1),)
     places = dict(found.block)
     assert 2 not in places
     # Slot 2 is in use up to the end, and so is the memory of slot 1.
@@ -94,16 +99,16 @@ def test_a_value_lives_as_long_as_what_lies_in_its_place(gpu: GpuDevice) -> None
 def test_only_so_much_is_shared(
     gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("vkbackend.framework.scheduler.launch.MOST_SHARED", 600)
+    monkeypatch.setattr("vkbackend.framework.scheduler.launch.MAX_SHARED_BYTES", 600)
     rows = [launch(gpu, [0], [k], 250) for k in range(1, 4)]
-    found = running(gpu.gpu, rows, set())
+    found = execution_plan(gpu.gpu, rows, set())
     assert [slot for slot, _ in found.block] == [1, 2]
     assert found.memory == ((3,), (250,))
 
 
 def test_what_has_no_work_is_left_out(gpu: GpuDevice) -> None:
     rows = [launch(gpu, [0], [1], grid=(0, 1, 1)), launch(gpu, [1], [2])]
-    found = running(gpu.gpu, rows, {1, 2})
+    found = execution_plan(gpu.gpu, rows, {1, 2})
     assert [each for each, _ in found.steps] == rows[1:]
     assert found.memory[0] == (1, 2)
 
@@ -111,7 +116,7 @@ def test_what_has_no_work_is_left_out(gpu: GpuDevice) -> None:
 def test_a_grid_that_does_not_fit_is_refused(gpu: GpuDevice) -> None:
     wide = launch(gpu, [0], [1], grid=(1, 1, 1 << 31))
     with pytest.raises(vkbackend.ArgumentError, match=r"copy.*the grid does not fit"):
-        running(gpu.gpu, [wide], set())
+        execution_plan(gpu.gpu, [wide], set())
 
 
 def test_siblings_take_their_own_arguments(gpu: GpuDevice) -> None:
@@ -124,7 +129,7 @@ def test_siblings_take_their_own_arguments(gpu: GpuDevice) -> None:
     answers = [x[k : 2 * k + 1] * x[k] + 0.25 * k for k in range(1, 19)]
     fw.eval()
     assert (gpu.gpu.counters - before).dispatches == 1
-    assert len(live_plans()[-1].launches[0].held) == 1
+    assert len(live_plans()[-1].launches[0].buffers) == 1
     for k, answer in enumerate(answers, start=1):
         assert_close(answer, base[k : 2 * k + 1] * base[k] + np.float32(0.25 * k))
 
@@ -163,8 +168,11 @@ def test_an_operand_is_read_before_another_result_takes_its_place(
             halves.append(y * 0.5)
             x.sub_(halves[-1])
         fw.eval()
-        (launch, *_), taken = live_plans()[-1].launches, live_plans()[-1].running.taken
-        assert len(taken) == len(launch.over) // 2 == len(counts)
+        (launch, *_), aliases = (
+            live_plans()[-1].launches,
+            live_plans()[-1].execution_plan.aliases,
+        )
+        assert len(aliases) == len(launch.in_place) // 2 == len(counts)
         for x, half, before, grad in zip(xs, halves, old, grads):
             assert_close(half, grad * np.float32(0.5), exact=True)
             assert_close(x, before - grad * np.float32(0.5), exact=True)
@@ -267,4 +275,4 @@ def test_lasting_memory_begins_as_zeros(gpu: GpuDevice) -> None:
     gpu.gpu.upload(np.full(16, 7, np.uint32), dirty)
     del dirty
     for size in (4, 64, 1000):
-        assert gpu.gpu.read(lasting(gpu.gpu, size), 0, size) == bytes(size)
+        assert gpu.gpu.read(persistent_scratch(gpu.gpu, size), 0, size) == bytes(size)

@@ -8,18 +8,18 @@ from hypothesis import strategies as st
 
 from vkbackend.framework.scheduler.memory_planner import (
     GRANULE,
-    Area,
-    beside,
-    levels,
-    most_alive,
+    LiveRange,
+    aligned_size,
+    asap_levels,
+    barrier_intervals,
+    list_schedule,
+    peak_live_bytes,
     place,
-    rounded,
-    waves,
 )
 
-areas = st.lists(
+live_ranges = st.lists(
     st.builds(
-        lambda size, first, life: Area(size, first, first + life),
+        lambda size, first, life: LiveRange(size, first, first + life),
         st.integers(0, 5000),
         st.integers(0, 20),
         st.integers(0, 8),
@@ -33,62 +33,76 @@ accesses = st.lists(st.tuples(numbers, numbers), max_size=30)
 limits = st.sampled_from([GRANULE, 20 * GRANULE, 64 * GRANULE, sys.maxsize])
 
 
-@given(areas, limits)
-def test_what_is_alive_together_lies_apart(wanted: list[Area], most: int) -> None:
+@given(live_ranges, limits)
+def test_what_is_alive_together_lies_apart(wanted: list[LiveRange], most: int) -> None:
     pieces, offsets, sizes = place(wanted, most)
     placed = list(zip(wanted, pieces, offsets))
     for k, (one, piece, start) in enumerate(placed):
         assert start % GRANULE == 0
-        assert start + rounded(one.size) <= sizes[piece]
+        assert start + aligned_size(one.size) <= sizes[piece]
         for other, where, begin in placed[:k]:
             together = one.first <= other.last and other.first <= one.last
             if together and piece == where:
-                apart = start + rounded(one.size) <= begin
-                assert apart or begin + rounded(other.size) <= start
+                apart = start + aligned_size(one.size) <= begin
+                assert apart or begin + aligned_size(other.size) <= start
 
 
-@given(areas, limits)
+@given(live_ranges, limits)
 def test_only_what_is_too_large_itself_makes_a_piece_so(
-    wanted: list[Area], most: int
+    wanted: list[LiveRange], most: int
 ) -> None:
     pieces, _, sizes = place(wanted, most)
     for piece, size in enumerate(sizes):
-        members = [rounded(a.size) for a, k in zip(wanted, pieces) if k == piece]
+        members = [aligned_size(a.size) for a, k in zip(wanted, pieces) if k == piece]
         assert size <= most or size == max(members)
         assert members
 
 
-@given(areas, limits)
-def test_total_is_between_the_bounds(wanted: list[Area], most: int) -> None:
+@given(live_ranges, limits)
+def test_total_is_between_the_bounds(wanted: list[LiveRange], most: int) -> None:
     total = place(wanted, most).size
-    assert most_alive(wanted) <= total <= sum(rounded(area.size) for area in wanted)
+    assert (
+        peak_live_bytes(wanted)
+        <= total
+        <= sum(aligned_size(area.size) for area in wanted)
+    )
 
 
 def test_most_alive_counts_both_ends() -> None:
-    assert most_alive([Area(GRANULE, 0, 2), Area(GRANULE, 2, 3)]) == 2 * GRANULE
-    assert most_alive([Area(GRANULE, 0, 1), Area(GRANULE, 2, 3)]) == GRANULE
-    assert most_alive([]) == 0
+    assert (
+        peak_live_bytes([LiveRange(GRANULE, 0, 2), LiveRange(GRANULE, 2, 3)])
+        == 2 * GRANULE
+    )
+    assert (
+        peak_live_bytes([LiveRange(GRANULE, 0, 1), LiveRange(GRANULE, 2, 3)]) == GRANULE
+    )
+    assert peak_live_bytes([]) == 0
 
 
 def test_a_chain_needs_two_areas() -> None:
-    chain = [Area(1000, k, k + 1) for k in range(50)]
+    chain = [LiveRange(1000, k, k + 1) for k in range(50)]
     assert place(chain).size == 2 * 1024
 
 
 def test_nothing_is_placed_in_nothing() -> None:
     assert place([]) == ([], [], [])
-    assert place([Area(0, 0, 0)]) == ([0], [0], [GRANULE])
+    assert place([LiveRange(0, 0, 0)]) == ([0], [0], [GRANULE])
 
 
 def test_waves() -> None:
-    assert waves([([0], [1]), ([0], [2]), ([1], [3]), ([4], [2])]) == [0, 0, 1, 1]
+    assert barrier_intervals([([0], [1]), ([0], [2]), ([1], [3]), ([4], [2])]) == [
+        0,
+        0,
+        1,
+        1,
+    ]
     # A write after a read of the same wave waits.
-    assert waves([([0], [1]), ([], [0])]) == [0, 1]
+    assert barrier_intervals([([0], [1]), ([], [0])]) == [0, 1]
 
 
 @given(accesses)
 def test_waves_keep_conflicts_apart(work: list[tuple[list[int], list[int]]]) -> None:
-    for found in (waves(work), levels(work)):
+    for found in (barrier_intervals(work), asap_levels(work)):
         for late, (reads, writes) in enumerate(work):
             for early, (read, written) in enumerate(work[:late]):
                 conflict = {*written} & {*reads, *writes} or {*read} & {*writes}
@@ -98,7 +112,7 @@ def test_waves_keep_conflicts_apart(work: list[tuple[list[int], list[int]]]) -> 
 
 @given(accesses)
 def test_levels_are_never_later(work: list[tuple[list[int], list[int]]]) -> None:
-    assert all(a <= b for a, b in zip(levels(work), waves(work)))
+    assert all(a <= b for a, b in zip(asap_levels(work), barrier_intervals(work)))
 
 
 @given(accesses, st.randoms())
@@ -107,7 +121,7 @@ def test_light_work_moves_within_what_it_needs(
 ) -> None:
     loads = [order.randrange(100) for _ in work]
     light = [load < 30 for load in loads]
-    found, first = beside(work, loads, light), levels(work)
+    found, first = list_schedule(work, loads, light), asap_levels(work)
     for late, (reads, writes) in enumerate(work):
         assert light[late] or found[late] == first[late]
         assert first[late] <= found[late] <= max(first)
@@ -122,7 +136,7 @@ def test_a_sort_goes_beside_a_product() -> None:
     work = [chain[0], ([9], [10]), ([10], [11]), *chain[1:3], ([3, 11], [4])]
     loads = [5, 1, 1, 80, 300, 5]
     light = [load == 1 for load in loads]
-    assert levels(work) == [0, 0, 1, 1, 2, 3]
-    assert beside(work, loads, light) == [0, 1, 2, 1, 2, 3]
-    assert beside(work, loads, [False] * 6) == levels(work)
-    assert beside([], [], []) == []
+    assert asap_levels(work) == [0, 0, 1, 1, 2, 3]
+    assert list_schedule(work, loads, light) == [0, 1, 2, 1, 2, 3]
+    assert list_schedule(work, loads, [False] * 6) == asap_levels(work)
+    assert list_schedule([], [], []) == []

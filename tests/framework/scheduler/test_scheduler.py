@@ -18,9 +18,9 @@ from vkbackend.framework.base.device import KEPT_PLANS, GpuDevice
 from vkbackend.framework.ir import lazy_graph
 from vkbackend.framework.scheduler import scheduler
 from vkbackend.framework.scheduler.scheduler import (
+    EARLY_SUBMIT_NODES,
+    MAX_PARTIAL_READS,
     MAX_PENDING,
-    MOST_READS,
-    WORTH_A_START,
 )
 
 pytestmark = pytest.mark.core
@@ -186,7 +186,7 @@ def test_a_backward_pass_starts_what_is_pending_before_it(
     """Where the device has a processor of its own, and if it is enough to do."""
     info = dataclasses.replace(gpu.gpu.info, kind=kind)
     found = {}
-    for depth in (WORTH_A_START // 4, WORTH_A_START):
+    for depth in (EARLY_SUBMIT_NODES // 4, EARLY_SUBMIT_NODES):
         x = fw.tensor([2.0, 3.0], device=gpu, requires_grad=True)
         fw.eval()
         with monkeypatch.context() as patch:
@@ -277,12 +277,12 @@ def test_many_reads_submit_what_they_left(gpu: GpuDevice) -> None:
     x, total = tensor(gpu, 5), tensor(gpu, 5)
     fw.eval()
     plans = []
-    for _ in range(3 * (MOST_READS + 1)):
+    for _ in range(3 * (MAX_PARTIAL_READS + 1)):
         total.add_(x)
         (x * 2).numpy()
-        assert len(gpu.pending) <= MOST_READS + 1
+        assert len(gpu.pending) <= MAX_PARTIAL_READS + 1
         plans.append(len(gpu.plans))
-    assert plans[MOST_READS + 1] == plans[-1]
+    assert plans[MAX_PARTIAL_READS + 1] == plans[-1]
 
 
 def test_what_nobody_can_read_is_dropped_by_a_read(gpu: GpuDevice) -> None:
@@ -386,7 +386,7 @@ def test_nodes_that_run_apart_leave_what_is_pending(gpu: GpuDevice) -> None:
     gpu.pending.pop()
     node = doubled.array.value.node
     assert node is not None
-    scheduler.run_apart(gpu, [node])
+    scheduler.run_detached(gpu, [node])
     assert gpu.pending == waiting
     assert isinstance(doubled.array.value.buffer, Buffer)
     assert_close(later, x.numpy() + 1)
@@ -413,7 +413,7 @@ def test_values_are_numbered_by_wiring(gpu: GpuDevice) -> None:
     fw.eval()
     y = x + x * 2
     slots: dict[lazy_graph.Value, int] = {}
-    key = scheduler._number(gpu.pending, slots)
+    key = scheduler._plan_key(gpu.pending, slots)
     assert (slots[x.array.value], slots[y.array.value], len(slots)) == (0, 2, 3)
     times, plus = (node.signature for node in gpu.pending)
     assert key == (times, 0, False, plus, 0, 1, True)
@@ -649,17 +649,17 @@ def test_a_read_does_not_leave_much_in_memory_for_what_it_leaves(
     gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What nobody else holds any more counts, such as the batches of steps before."""
-    monkeypatch.setattr(scheduler, "MOST_HELD", 2 * BYTES)
+    monkeypatch.setattr(scheduler, "MAX_PENDING_BYTES", 2 * BYTES)
     total = large(gpu, 0.0)
     fw.eval()
     left = []
-    for k in range(MOST_READS):
+    for k in range(MAX_PARTIAL_READS):
         batch = large(gpu, float(k))
         total.add_(batch)
         assert batch.max().item() == k
         left.append(len(gpu.pending))
     assert left[:6] == [1, 2, 0, 1, 2, 0]
-    assert_close(total[:3], np.full(3, sum(range(MOST_READS)), np.float32))
+    assert_close(total[:3], np.full(3, sum(range(MAX_PARTIAL_READS)), np.float32))
 
 
 @pytest.mark.parametrize("want", ["upload", "empty", "read"])

@@ -11,7 +11,7 @@ from vkbackend.framework.base.dtype import float16, float32
 from vkbackend.framework.base.shape import Layout
 from vkbackend.framework.codegen.glsl.aliasing import (
     arguments_in_memory,
-    overlays,
+    in_place_pairs,
     results_over_operands,
 )
 from vkbackend.framework.codegen.glsl.elementwise import emit
@@ -58,6 +58,6 @@ def test_results_lie_over_spare_operands_of_their_size() -> None:
         result = node.outputs[0]
         kernel = build_kernel([node], {id(result)})
         values = [first[0], second[0]]
-        found = overlays(kernel, set(map(id, values)))
+        found = in_place_pairs(kernel, set(map(id, values)))
         assert found == tuple((value[0], result) for value in fits)
-        assert overlays(kernel, {id(second[0])}) == ()
+        assert in_place_pairs(kernel, {id(second[0])}) == ()

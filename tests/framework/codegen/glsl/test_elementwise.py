@@ -157,7 +157,7 @@ def test_shader_is_valid(name: str, moved_in_64_bits: bool, rounds: int) -> None
 @pytest.mark.parametrize("name", GRAPHS)
 def test_siblings_take_rows(name: str) -> None:
     program = program_of(name)
-    source = emit(program, siblings=True)
+    source = emit(program, horizontal=True)
     module = reflection.read_module(compiler.compile_glsl(source, name=f"fused/{name}"))
     assert module.arguments is not None
     assert [field.name for field in module.arguments.fields] == ["sibling_of"]

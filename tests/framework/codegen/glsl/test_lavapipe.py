@@ -6,15 +6,15 @@ import pytest
 import vkbackend
 from vkbackend.framework.codegen.glsl.elementwise import interface
 from vkbackend.framework.codegen.glsl.lavapipe import (
-    BLOCK_EXTENSIONS,
     DIGIT_BYTES,
     DIGIT_FIELD,
     DIGIT_WORDS,
     DIGITS,
-    MOST_TOLD,
-    block_functions,
+    MAX_UNIFORM,
+    UNIFORM_LOAD_EXTENSIONS,
     load_vectors,
     store_vectors,
+    uniform_load_functions,
 )
 from vkbackend.framework.codegen.lower_rowwise import subgroup_of
 
@@ -23,7 +23,7 @@ VECTORS = 4
 
 def test_digits_are_a_power_of_two_so_that_they_are_bits_of_the_number() -> None:
     assert 1 << DIGITS.bit_length() - 1 == DIGITS
-    assert MOST_TOLD == 1 << 24
+    assert MAX_UNIFORM == 1 << 24
     assert [value for _, value in DIGIT_WORDS] == list(range(DIGITS))
     assert len(DIGIT_WORDS) * 4 == DIGIT_BYTES
 
@@ -37,9 +37,9 @@ def kernel(lanes: int, lines: list[str]) -> str:
             "#version 460",
             "#extension GL_EXT_buffer_reference : require",
             "#extension GL_EXT_shader_explicit_arithmetic_types_int64 : require",
-            *(f"#extension {name} : require" for name in BLOCK_EXTENSIONS),
+            *(f"#extension {name} : require" for name in UNIFORM_LOAD_EXTENSIONS),
             *interface(fields, kinds),
-            *block_functions(lanes, VECTORS),
+            *uniform_load_functions(lanes, VECTORS),
             f"layout(local_size_x = {lanes}) in;",
             "void main() {",
             "    Blocks blocks0 = Blocks(args.x);",
@@ -102,7 +102,7 @@ def test_a_vector_has_one_element_for_each_lane(
 
 
 @pytest.mark.core
-@pytest.mark.parametrize("first", [0, 7, 8, 4095, 1 << 15, MOST_TOLD - 40])
+@pytest.mark.parametrize("first", [0, 7, 8, 4095, 1 << 15, MAX_UNIFORM - 40])
 def test_numbers_are_told(device: vkbackend.Device, lanes: int, first: int) -> None:
     data = np.zeros((40, 2 * lanes), np.uint32)
     place = f"number * {lanes}u + gl_SubgroupInvocationID"

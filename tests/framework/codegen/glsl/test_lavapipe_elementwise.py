@@ -13,14 +13,14 @@ from vkbackend.framework.base.shape import Layout
 from vkbackend.framework.codegen import lower_elementwise
 from vkbackend.framework.codegen.glsl.rowwise import emit_any
 from vkbackend.framework.codegen.lower_elementwise import (
-    LEAST_BLOCKED,
-    FusedKernel,
+    MIN_UNIFORM_LOAD_ELEMENTS,
+    LoweredKernel,
     build_kernel,
 )
 from vkbackend.framework.graph.compute_graph import Node
 from vkbackend.shader import compiler
 
-SHAPE = (LEAST_BLOCKED,)
+SHAPE = (MIN_UNIFORM_LOAD_ELEMENTS,)
 
 
 def chain(shape: tuple[int, ...] = SHAPE) -> list[Node]:
@@ -29,7 +29,7 @@ def chain(shape: tuple[int, ...] = SHAPE) -> list[Node]:
     return [product, total, apply("relu", result(total))]
 
 
-def built(nodes: list[Node], lanes: int = 8, wanted: int = 1) -> FusedKernel:
+def built(nodes: list[Node], lanes: int = 8, wanted: int = 1) -> LoweredKernel:
     ids = {id(node.outputs[0]) for node in nodes[-wanted:]}
     return build_kernel(nodes, ids, software=True, lanes=lanes)
 
@@ -42,13 +42,13 @@ def test_large_kernels_of_software_devices_read_blocks() -> None:
         lower_elementwise.BLOCK_ROUNDS,
     )
     assert made.grid == (
-        LEAST_BLOCKED // (4 * 8 * lower_elementwise.BLOCK_ROUNDS),
+        MIN_UNIFORM_LOAD_ELEMENTS // (4 * 8 * lower_elementwise.BLOCK_ROUNDS),
         1,
         1,
     )
     assert dict(made.words)["digit[7]"] == 7
     assert built(chain(), lanes=0).lanes == 0
-    assert built(chain((LEAST_BLOCKED - 4,))).lanes == 0
+    assert built(chain((MIN_UNIFORM_LOAD_ELEMENTS - 4,))).lanes == 0
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_shader_is_valid_and_loads_before_it_branches(lanes: int) -> None:
 @pytest.fixture
 def blocks(gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch) -> Iterator[GpuDevice]:
     """Return the device, with small kernels in blocks too."""
-    monkeypatch.setattr(lower_elementwise, "LEAST_BLOCKED", 4096)
+    monkeypatch.setattr(lower_elementwise, "MIN_UNIFORM_LOAD_ELEMENTS", 4096)
     gpu.plans.clear()
     yield gpu
     fw.eval()

@@ -13,13 +13,16 @@ from vkbackend.framework.base.device import GpuDevice
 from vkbackend.framework.base.dtype import float16, float32
 from vkbackend.framework.codegen import lower_rowwise
 from vkbackend.framework.codegen.glsl.rowwise import emit_any
-from vkbackend.framework.codegen.lower_elementwise import LEAST_BLOCKED, FusedKernel
-from vkbackend.framework.codegen.lower_rowwise import MOST_BLOCK, build_rows
+from vkbackend.framework.codegen.lower_elementwise import (
+    MIN_UNIFORM_LOAD_ELEMENTS,
+    LoweredKernel,
+)
+from vkbackend.framework.codegen.lower_rowwise import MAX_BLOCK_COLUMNS, build_rows
 from vkbackend.framework.graph.compute_graph import Node
 from vkbackend.shader import compiler
 
 
-def built(nodes: list[Node], lanes: int = 8, wanted: int = 1) -> FusedKernel:
+def built(nodes: list[Node], lanes: int = 8, wanted: int = 1) -> LoweredKernel:
     ids = {id(node.outputs[0]) for node in nodes[-wanted:]}
     return build_rows(nodes, ids, SOFTWARE, lanes=lanes)
 
@@ -35,8 +38,8 @@ def test_large_rows_of_whole_vectors_are_blocks() -> None:
 @pytest.mark.parametrize(
     ("count", "columns", "dtype"),
     [
-        (LEAST_BLOCKED // 1024 - 1, 1024, float32),
-        (1024, MOST_BLOCK + 32, float32),
+        (MIN_UNIFORM_LOAD_ELEMENTS // 1024 - 1, 1024, float32),
+        (1024, MAX_BLOCK_COLUMNS + 32, float32),
         (8192, 96, float32),
         (1024, 1016, float32),
         (1024, 1024, float16),
@@ -66,7 +69,7 @@ def test_shader_is_valid_and_has_no_loop(lanes: int) -> None:
 @pytest.fixture
 def blocks(gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch) -> Iterator[GpuDevice]:
     """Return the device, with few rows in blocks too."""
-    monkeypatch.setattr(lower_rowwise, "LEAST_BLOCKED", 4096)
+    monkeypatch.setattr(lower_rowwise, "MIN_UNIFORM_LOAD_ELEMENTS", 4096)
     gpu.plans.clear()
     yield gpu
     fw.eval()

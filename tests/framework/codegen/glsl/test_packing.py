@@ -8,7 +8,7 @@ from tests.compare import assert_close
 from tests.framework.ops.special import need
 from vkbackend.framework.base.device import GpuDevice
 from vkbackend.framework.base.dtype import DTYPES, DType, decode
-from vkbackend.framework.codegen.glsl.packing import load_quad, store_quad, unpack
+from vkbackend.framework.codegen.glsl.packing import load_vec4, store_vec4, unpack
 
 
 def elements(dtype: DType, shape: tuple[int, ...]) -> np.ndarray:
@@ -28,7 +28,7 @@ def test_ways_to_read(dtype: DType, gpu: GpuDevice) -> None:
     need(dtype, gpu)
     array = elements(dtype, (12, 24))
     x = fw.tensor(array, dtype, gpu)
-    ways = {
+    variants = {
         "linear": (slice(4, 8),),
         "row": (slice(None), slice(8, 20)),
         "splat": (slice(1, 2), slice(0, 1)),
@@ -36,23 +36,23 @@ def test_ways_to_read(dtype: DType, gpu: GpuDevice) -> None:
         "scalar": (0, 4),
         "one row": (5, slice(3, 16)),
     }
-    for way, index in ways.items():
+    for variant, index in variants.items():
         found = x[index].clone()
-        assert found.dtype is dtype, way
+        assert found.dtype is dtype, variant
         assert_close(found, array[index], exact=True)
     assert_close(x.mT.clone(), array.T, exact=True)
     assert_close(x[:, :1].expand(12, 8).clone(), array[:, :1].repeat(8, 1), exact=True)
 
 
 def test_one_byte_elements_share_a_word() -> None:
-    assert load_quad(0, 1, "i", False) == ["uint w0_0 = in0.at[i];"]
+    assert load_vec4(0, 1, "i", False) == ["uint w0_0 = in0.at[i];"]
     assert unpack("uint8", 0, 3) == "bitfieldExtract(uint((w0_0 >> (24u))), 0, 8)"
-    (line,) = store_quad(0, "bool", False)
+    (line,) = store_vec4(0, "bool", False)
     assert line.startswith("out0.at[i] = ((uint(y0_0) & 0xffu) << 0) | ")
 
 
 def test_eight_byte_elements_are_two_words_each() -> None:
-    assert load_quad(1, 8, "i", False) == [
+    assert load_vec4(1, 8, "i", False) == [
         "uvec4 w1_0 = in1.at[2u * i + 0u];",
         "uvec4 w1_1 = in1.at[2u * i + 1u];",
     ]

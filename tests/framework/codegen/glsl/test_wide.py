@@ -4,13 +4,13 @@ import pytest
 
 from tests.framework.codegen.glsl.test_elementwise import GRAPHS, program_of
 from vkbackend.framework.codegen.glsl.rowwise import emit_any
-from vkbackend.framework.codegen.glsl.wide import GROUPS, emit_pairs
+from vkbackend.framework.codegen.glsl.wide import GROUPS, emit_unrolled
 from vkbackend.framework.codegen.ir.program import push_fields
 from vkbackend.shader import compiler, reflection
 
 
-def source_of(name: str, pairs: str, siblings: bool = False) -> str:
-    return emit_pairs(program_of(name)._replace(pairs=pairs), siblings)
+def source_of(name: str, pairs: str, horizontal: bool = False) -> str:
+    return emit_unrolled(program_of(name)._replace(pairs=pairs), horizontal)
 
 
 @pytest.mark.parametrize("pairs", GROUPS)
@@ -23,7 +23,7 @@ def test_shader_is_valid(name: str, pairs: str) -> None:
 @pytest.mark.parametrize("pairs", GROUPS)
 def test_siblings_take_rows(pairs: str) -> None:
     program = program_of("halves")
-    source = source_of("halves", pairs, siblings=True)
+    source = source_of("halves", pairs, horizontal=True)
     module = reflection.read_module(compiler.compile_glsl(source, name="fused/halves"))
     assert module.arguments is not None
     assert module.arguments.rows is not None
@@ -53,5 +53,5 @@ def test_the_program_says_which_shader_it_is() -> None:
     program = program_of("chain")
     for pairs in GROUPS:
         other = program._replace(pairs=pairs)
-        assert emit_any(other) == emit_pairs(other) != emit_any(program)
-        assert emit_any(other, siblings=True) == emit_pairs(other, siblings=True)
+        assert emit_any(other) == emit_unrolled(other) != emit_any(program)
+        assert emit_any(other, horizontal=True) == emit_unrolled(other, horizontal=True)

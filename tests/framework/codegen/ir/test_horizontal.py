@@ -7,18 +7,18 @@ from hypothesis import strategies as st
 
 from tests.work import lines_run
 from vkbackend.framework.codegen.ir.horizontal import (
-    MOST_SIBLINGS,
-    MOST_WORKGROUPS,
-    Sibling,
-    families,
-    sibling_of,
+    MAX_HORIZONTAL_LAUNCHES,
+    MAX_HORIZONTAL_WORKGROUPS,
+    HorizontalLaunch,
+    horizontal_groups,
+    workgroup_owners,
 )
 
 
 def launch(
     program: str | None, reads: list[int], write: int, groups: int = 1
-) -> Sibling:
-    return Sibling(program, groups, reads, [write])
+) -> HorizontalLaunch:
+    return HorizontalLaunch(program, groups, reads, [write])
 
 
 @pytest.mark.parametrize(
@@ -50,15 +50,15 @@ def launch(
         ),
     ],
 )
-def test_families(launches: list[Sibling], expected: list[list[int]]) -> None:
-    assert families(launches) == expected
+def test_families(launches: list[HorizontalLaunch], expected: list[list[int]]) -> None:
+    assert horizontal_groups(launches) == expected
 
 
 def test_a_family_is_bounded() -> None:
-    many = [launch("a", [0], k + 1) for k in range(MOST_SIBLINGS + 1)]
-    assert list(map(len, families(many))) == [MOST_SIBLINGS, 1]
-    wide = [launch("a", [0], k + 1, MOST_WORKGROUPS // 2) for k in range(3)]
-    assert families(wide) == [[0, 1], [2]]
+    many = [launch("a", [0], k + 1) for k in range(MAX_HORIZONTAL_LAUNCHES + 1)]
+    assert list(map(len, horizontal_groups(many))) == [MAX_HORIZONTAL_LAUNCHES, 1]
+    wide = [launch("a", [0], k + 1, MAX_HORIZONTAL_WORKGROUPS // 2) for k in range(3)]
+    assert horizontal_groups(wide) == [[0, 1], [2]]
 
 
 @given(
@@ -76,7 +76,7 @@ def test_the_order_stays_valid(rows: list[tuple[str | None, list[int]]]) -> None
         for k, (program, reads) in enumerate(rows)
     ]
     done = {0}
-    for members in families(launches):
+    for members in horizontal_groups(launches):
         assert len({launches[member].program for member in members}) == 1
         for member in members:
             assert done.issuperset(launches[member].reads)
@@ -88,13 +88,13 @@ def test_the_work_is_linear() -> None:
     def work(count: int) -> int:
         chains = [launch(f"p{k % 7}", [k], k + 1) for k in range(count)]
         apart = [launch("a", [0], count + k + 1) for k in range(count)]
-        return lines_run(lambda: families(chains + apart))
+        return lines_run(lambda: horizontal_groups(chains + apart))
 
     assert work(4000) < 4.5 * work(1000)
 
 
 def test_each_workgroup_knows_its_sibling() -> None:
-    whose, firsts = sibling_of([2, 1, 3])
+    whose, firsts = workgroup_owners([2, 1, 3])
     assert whose.dtype == np.uint32
     assert whose.tolist() == [0, 0, 1, 2, 2, 2]
     assert firsts == [0, 2, 3]

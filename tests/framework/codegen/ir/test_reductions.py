@@ -17,7 +17,7 @@ from vkbackend.framework.base.dtype import (
 )
 from vkbackend.framework.base.shape import Shape
 from vkbackend.framework.codegen.ir.reductions import (
-    RECIPES,
+    DECOMPOSITIONS,
     is_row_shape,
     reduction,
     split_of,
@@ -72,7 +72,7 @@ def test_what_is_computed_in(x: DType, out: DType, compute: DType) -> None:
 
 def test_scale_and_mapping_come_from_the_node() -> None:
     mean = reduction("add", float32, float32, {"scale": 0.25, "dims": (1,)})
-    assert (mean.steps, mean.scale) == (RECIPES["add"], 0.25)
+    assert (mean.steps, mean.scale) == (DECOMPOSITIONS["add"], 0.25)
     squares = reduction("add", float32, float32, {"mapping": "square"})
     assert [step.name for step in squares.steps] == ["each", "out"]
     assert reduction("variance", float32, float32, {"divisor": 4}).scale == 0.25
@@ -82,14 +82,14 @@ def test_scale_and_mapping_come_from_the_node() -> None:
 def test_each_reduction_of_the_library_has_a_recipe() -> None:
     found = {op.reduction for op in REGISTRY.values() if op.reduction}
     assert found == {"add", "mul", "max", "min", "variance", "logsumexp"}
-    assert found <= RECIPES.keys()
+    assert found <= DECOMPOSITIONS.keys()
 
 
-@pytest.mark.parametrize("name", RECIPES)
+@pytest.mark.parametrize("name", DECOMPOSITIONS)
 def test_steps_take_what_was_made_before(name: str) -> None:
     known = {"x", "per_count"}
-    for step in RECIPES[name]:
+    for step in DECOMPOSITIONS[name]:
         assert known.issuperset(step.over)
         assert step.per_row or not step.fold
         known.add(step.name)
-    assert RECIPES[name][-1].name == "out"
+    assert DECOMPOSITIONS[name][-1].name == "out"
