@@ -31,15 +31,15 @@ def unary(
 
 
 DESCENT: dict[str, Oracle] = {
-    "descend": lambda x, grad, size: x - size * grad,
-    "blend": lambda x, y, kept, share: kept * x + share * y,
-    "approach": lambda x, y, share: x + share * (y - x),
-    "blend_square": lambda x, y, kept, share: kept * x + share * y**2,
-    "adam_step": lambda x, first, second, kept, root_scale, eps, size: (
-        kept * x - size * first / (root_scale * second**0.5 + eps)
+    "sgd_step": lambda x, grad, size: x - size * grad,
+    "weighted_sum": lambda x, y, decay, weight: decay * x + weight * y,
+    "ema": lambda x, y, weight: x + weight * (y - x),
+    "weighted_sum_square": lambda x, y, decay, weight: decay * x + weight * y**2,
+    "adam_step": lambda x, first, second, decay, root_scale, eps, size: (
+        decay * x - size * first / (root_scale * second**0.5 + eps)
     ),
-    "adam_step_by": lambda x, first, second, root_scale, size, kept, eps: (
-        kept * x - size * first / (root_scale * second**0.5 + eps)
+    "adam_step_capturable": lambda x, first, second, root_scale, size, decay, eps: (
+        decay * x - size * first / (root_scale * second**0.5 + eps)
     ),
 }
 
@@ -160,7 +160,7 @@ def activation(
     return Case(call or REGISTRY[name], tuple(samples), None, torch, **options)
 
 
-def gelu_slope(x: Any) -> Any:
+def gelu_grad(x: Any) -> Any:
     """Return the derivative of `gelu`."""
     density = torch.exp(-x * x / 2) / math.sqrt(2 * math.pi)
     return torch.special.erfc(-x / math.sqrt(2)) / 2 + x * density
@@ -172,11 +172,9 @@ ACTIVATION = {
         "hardtanh", F.hardtanh, None, {"min_val": -2, "max_val": 0.5}, exact=True
     ),
     "leaky_relu": activation("leaky_relu", F.leaky_relu, None, {"negative_slope": 0.3}),
-    "exponential_linear": activation(
-        "exponential_linear", F.elu, ops.elu, {"alpha": 0.7}
-    ),
+    "elu": activation("elu", F.elu, ops.elu, {"alpha": 0.7}),
     "gelu_exact": activation("gelu_exact", F.gelu, ops.gelu),
-    "gelu_slope": activation("gelu_slope", gelu_slope),
+    "gelu_grad": activation("gelu_grad", gelu_grad),
     "gelu_tanh": activation(
         "gelu_tanh",
         lambda x: F.gelu(x, approximate="tanh"),
@@ -233,9 +231,9 @@ ARITHMETIC = {
     "add": binary("add", np.add, torch.add, exact=True),
     "sub": binary("sub", np.subtract, torch.sub, exact=True),
     "mul": binary("mul", np.multiply, torch.mul, exact=True),
-    "quotient": binary("quotient", np.divide, torch.div, 0.5, 2),
+    "div": binary("div", np.divide, torch.div, 0.5, 2),
     "pow": binary("pow", by_exponent, torch.pow, 0.5, 2),
-    "truncated_quotient": binary("truncated_quotient", quotient_towards_zero, None),
+    "div_trunc": binary("div_trunc", quotient_towards_zero, None),
     "floor_divide": binary("floor_divide", np.floor_divide, None, exact=True),
     "remainder": binary("remainder", np.remainder, None),
     "fmod": binary("fmod", np.fmod, None, exact=True),
@@ -256,12 +254,12 @@ ARITHMETIC = {
         torch.lerp,
         scale=4,  # the oracles round a float16 four times
     ),
-    "descend": descent("descend", ("size",)),
-    "blend": descent("blend", ("kept", "share")),
-    "approach": descent("approach", ("share",)),
-    "blend_square": descent("blend_square", ("kept", "share")),
-    "adam_step": descent("adam_step", ("kept", "root_scale", "eps", "size"), 3),
-    "adam_step_by": descent("adam_step_by", ("kept", "eps"), 5),
+    "sgd_step": descent("sgd_step", ("size",)),
+    "weighted_sum": descent("weighted_sum", ("decay", "weight")),
+    "ema": descent("ema", ("weight",)),
+    "weighted_sum_square": descent("weighted_sum_square", ("decay", "weight")),
+    "adam_step": descent("adam_step", ("decay", "root_scale", "eps", "size"), 3),
+    "adam_step_capturable": descent("adam_step_capturable", ("decay", "eps"), 5),
     "addcmul": Case(
         ops.addcmul,
         (

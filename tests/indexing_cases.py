@@ -8,8 +8,8 @@ from tests.case import Bad, Case, Draw, Sample, sample
 from vkbackend.framework import ops
 from vkbackend.framework.base.errors import DTypeError, ShapeError
 from vkbackend.framework.dispatch.op import REGISTRY
-from vkbackend.framework.ops.indexing.masked import true_places
-from vkbackend.framework.ops.indexing.segment_sum import order_of
+from vkbackend.framework.ops.indexing.masked import flatnonzero
+from vkbackend.framework.ops.indexing.segment_sum import argsort_keys
 
 
 def summed(index: np.ndarray, source: np.ndarray, rows: int) -> np.ndarray:
@@ -60,8 +60,8 @@ def extremes(
 
 
 INDEXING = {
-    "scatter_extreme": Case(
-        lambda x, index, src, dim, greatest: REGISTRY["scatter_extreme"](
+    "scatter_minmax": Case(
+        lambda x, index, src, dim, greatest: REGISTRY["scatter_minmax"](
             x, index, src, dim, greatest, True
         ),
         tuple(
@@ -135,8 +135,8 @@ INDEXING = {
             ),
         ),
     ),
-    "sum_at": Case(
-        REGISTRY["sum_at"],
+    "segment_sum": Case(
+        REGISTRY["segment_sum"],
         (
             Sample((rows(11, -7, 7), Draw((3, 11, 5))), {"rows": 7}),
             Sample((EACH, Draw((3, 4, 5))), {"rows": 7}),
@@ -148,8 +148,8 @@ INDEXING = {
         summed,
         scale=20,  # dozens of terms of size 2
     ),
-    "flat_places": Case(
-        lambda x, rows: REGISTRY["flat_places"](fw.full_like(x, rows - 1), rows),
+    "flat_offsets": Case(
+        lambda x, rows: REGISTRY["flat_offsets"](fw.full_like(x, rows - 1), rows),
         (
             sample((3, 4, 5), rows=2),
             sample((3, 0, 5), rows=2),
@@ -166,7 +166,7 @@ INDEXING = {
         gradient=False,
         bad=(
             Bad(
-                lambda ones: REGISTRY["flat_places"](
+                lambda ones: REGISTRY["flat_offsets"](
                     ones(1, 1, 2, dtype="int32"), 1 << 31
                 ),
                 ShapeError,
@@ -174,14 +174,14 @@ INDEXING = {
             ),
         ),
     ),
-    "middle": Case(
+    "median": Case(
         ops.median,
         tuple(Sample((Draw(shape),)) for shape in ((7, 11), (113,), (1,), (37,))),
         torch=torch.median,
         exact=True,
     ),
-    "order": Case(
-        REGISTRY["order"],
+    "argsort_keys": Case(
+        REGISTRY["argsort_keys"],
         (
             sample((37,)),
             sample((1031,)),
@@ -193,8 +193,10 @@ INDEXING = {
         lambda keys: np.argsort(keys.astype(np.uint32), kind="stable").astype(np.int32),
         gradient=False,
     ),
-    "add_sorted": Case(
-        lambda rows, source: REGISTRY["add_sorted"](rows, order_of(rows), source, 7),
+    "sorted_segment_sum": Case(
+        lambda rows, source: REGISTRY["sorted_segment_sum"](
+            rows, argsort_keys(rows), source, 7
+        ),
         (
             Sample((rows(37, -2, 7), Draw((2, 37, 3)))),
             Sample((rows(0, 0, 1), Draw((2, 0, 3)))),
@@ -204,8 +206,8 @@ INDEXING = {
         gradient=False,
         scale=20,  # dozens of terms of size 2
     ),
-    "true_places": Case(
-        lambda mask: true_places(mask.reshape(-1)),
+    "nonzero": Case(
+        lambda mask: flatnonzero(mask.reshape(-1)),
         tuple(sample(shape) for shape in ((7, 11), (1031,), (20_011,), (1,), (0, 3))),
         lambda mask: np.flatnonzero(mask).astype(np.int32),
         gradient=False,

@@ -48,7 +48,9 @@ def halved_gradient(
 
 def scored(logits: fw.Tensor, labels: fw.Tensor) -> fw.Tensor:
     """Return the mean loss that comes with its gradient, in the logits' dtype."""
-    loss: fw.Tensor = REGISTRY["scored_loss"](logits, labels, 1, 0.25, True)[0]
+    loss: fw.Tensor = REGISTRY["cross_entropy_with_grad"](
+        logits, labels, 1, 0.25, True
+    )[0]
     return loss.to(logits.dtype)
 
 
@@ -115,8 +117,8 @@ LOSSES = {
             ),
         ),
     ),
-    "scored_rows": Case(
-        lambda logits, labels, **options: REGISTRY["scored_rows"](
+    "cross_entropy_rows_with_grad": Case(
+        lambda logits, labels, **options: REGISTRY["cross_entropy_rows_with_grad"](
             logits, labels, fw.full_like(labels[:1], 0.5, dtype="float32"), **options
         )[-1],
         (
@@ -127,7 +129,7 @@ LOSSES = {
         gradient=False,
         scale=4,  # a sum of exponentials
     ),
-    "scored_loss": Case(
+    "cross_entropy_with_grad": Case(
         scored,
         (labelled((7,), 5), labelled((1,), 1)),
         device_dtypes=("float16", "bfloat16", "float32"),
@@ -136,9 +138,9 @@ LOSSES = {
         ),
         scale=4,  # a logarithm of a sum of exponentials
     ),
-    "cross_entropy_grad": Case(
+    "cross_entropy_dlogits": Case(
         lambda logits, labels, greatest, log_total, grad, **options: REGISTRY[
-            "cross_entropy_grad"
+            "cross_entropy_dlogits"
         ](logits, labels, *map(statistic, (greatest, log_total, grad)), **options),
         tuple(
             Sample(
@@ -156,8 +158,8 @@ LOSSES = {
         rows_gradient,
         gradient=False,
     ),
-    "class_numbers": Case(
-        lambda x, classes, ignored: REGISTRY["class_numbers"](
+    "class_indices": Case(
+        lambda x, classes, ignored: REGISTRY["class_indices"](
             fw.full_like(x, classes - 1), classes, ignored
         ),
         (

@@ -74,15 +74,15 @@ CREATION = {
             ),
         ),
     ),
-    "ramp_like": Case(
-        lambda x, start, step: ops.ramp_like(x, x.shape, start, step, x.dtype),
+    "arange_like": Case(
+        lambda x, start, step: ops.arange_like(x, x.shape, start, step, x.dtype),
         tuple(sample(shape, start=3, step=2) for shape in SHAPES),
         ramp,
         exact=True,
         gradient=False,
     ),
-    "line_like": Case(
-        lambda x: ops.line_like(
+    "linspace_like": Case(
+        lambda x: ops.linspace_like(
             x, x.shape, 1.0, 3.0, 2 / max(x.numel() - 1, 1), x.numel() - 1, x.dtype
         ),
         (sample((37,)), sample((7, 11)), sample((0, 3)), sample((2,))),
@@ -126,7 +126,7 @@ CREATION = {
         ),
         gradient=False,
     ),
-    "bits_like": drawn("bits_like", philox.bits),
+    "random_bits_like": drawn("random_bits_like", philox.bits),
 }
 
 INNER = Layout((2, 3), (11, 2), 13)
@@ -268,8 +268,8 @@ MOVEMENT = {
             ),
         ),
     ),
-    "place": Case(
-        ops.place,
+    "strided_scatter": Case(
+        ops.strided_scatter,
         (
             sample((7, 11), (2, 3), layout=INNER),
             sample((3, 5), (0, 5), layout=Layout((0, 5), (5, 1), 0)),
@@ -280,15 +280,17 @@ MOVEMENT = {
         exact=True,
         bad=(
             Bad(
-                lambda ones: ops.place(ones(4), ones(2, 2), Layout((2, 2), (1, 1), 0)),
+                lambda ones: ops.strided_scatter(
+                    ones(4), ones(2, 2), Layout((2, 2), (1, 1), 0)
+                ),
                 ShapeError,
-                "place: elements of shape (2, 2) with strides (1, 1) share memory;"
-                " change a copy instead",
+                "strided_scatter: elements of shape (2, 2) with strides (1, 1) share"
+                " memory; change a copy instead",
             ),
         ),
     ),
-    "restride": Case(
-        lambda x, layout: REGISTRY["restride"](x, layout),
+    "as_strided": Case(
+        lambda x, layout: REGISTRY["as_strided"](x, layout),
         (
             sample((7, 11), layout=INNER),
             sample((0, 5), layout=Layout((5, 0), (1, 5), 0)),
@@ -384,7 +386,7 @@ MOVEMENT = {
             ),
         ),
     ),
-    "interleave": Case(
+    "concat_strided": Case(
         lambda *parts, dim: ops.cat([part.mT for part in parts], dim),
         (
             sample((3, 7), (3, 7), dim=0),
@@ -400,7 +402,7 @@ MOVEMENT = {
         lambda *parts, dim: torch.cat([part.mT for part in parts], dim),
         exact=True,
     ),
-    "join": Case(
+    "concat": Case(
         lambda *parts, dim: ops.cat(parts, dim),
         (
             sample((7, 3), (7, 5), dim=1),

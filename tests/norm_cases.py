@@ -81,8 +81,8 @@ def chunk_squares(*arrays: np.ndarray) -> np.ndarray:
 
 
 NORMALIZATION = {
-    "square_sums": Case(
-        lambda *tensors: REGISTRY["square_sums"](*tensors),
+    "multi_tensor_square_sum": Case(
+        lambda *tensors: REGISTRY["multi_tensor_square_sum"](*tensors),
         (
             sample((7, 11), (), (CHUNK + 3,), (5,)),
             sample((1,)),
@@ -93,9 +93,12 @@ NORMALIZATION = {
         gradient=False,
         bad=(
             Bad(
-                lambda ones: REGISTRY["square_sums"](ones(2), ones(2, dtype="float16")),
+                lambda ones: REGISTRY["multi_tensor_square_sum"](
+                    ones(2), ones(2, dtype="float16")
+                ),
                 DTypeError,
-                "square_sums: x0 is float32, x1 is float16; they must be the same",
+                "multi_tensor_square_sum: x0 is float32, x1 is float16; they must be"
+                " the same",
             ),
         ),
     ),
@@ -157,7 +160,7 @@ NORMALIZATION = {
             ),
         ),
     ),
-    "row_norm": Case(
+    "layer_norm": Case(
         lambda x, weight=None, bias=None, dims=1: ops.layer_norm(
             x, x.shape[-dims:], weight, bias
         ),
@@ -194,8 +197,8 @@ NORMALIZATION = {
             ),
         ),
     ),
-    "composed_row_norm": Case(
-        lambda x, weight, bias, centred=True: REGISTRY["composed_row_norm"](
+    "composed_layer_norm": Case(
+        lambda x, weight, bias, centred=True: REGISTRY["composed_layer_norm"](
             x, statistic(weight), statistic(bias), 1e-5, centred
         )[0],
         (
@@ -211,8 +214,8 @@ NORMALIZATION = {
         ),
         scale=20,  # deviations from a mean that is itself a sum
     ),
-    "row_norm_grad": Case(
-        lambda grad, x, weight, mean, inverse_std: REGISTRY["row_norm_grad"](
+    "layer_norm_dx": Case(
+        lambda grad, x, weight, mean, inverse_std: REGISTRY["layer_norm_dx"](
             grad, x, *map(statistic, (weight, mean, inverse_std)), True
         ),
         (
@@ -224,8 +227,8 @@ NORMALIZATION = {
         gradient=False,
         scale=50,  # means of products of four numbers up to 2
     ),
-    "row_norm_columns": Case(
-        lambda grad, x, mean, inverse_std: REGISTRY["row_norm_columns"](
+    "layer_norm_dgamma": Case(
+        lambda grad, x, mean, inverse_std: REGISTRY["layer_norm_dgamma"](
             grad, x, *map(statistic, (mean, inverse_std)), True
         ),
         (
@@ -239,8 +242,8 @@ NORMALIZATION = {
         gradient=False,
         scale=500,  # sums of thousands of terms of size 16
     ),
-    "row_norm_grads": Case(
-        lambda grad, x, weight, mean, inverse_std: REGISTRY["row_norm_grads"](
+    "layer_norm_dx_dgamma": Case(
+        lambda grad, x, weight, mean, inverse_std: REGISTRY["layer_norm_dx_dgamma"](
             grad, x, *map(statistic, (weight, mean, inverse_std)), True
         ),
         (
@@ -285,8 +288,8 @@ NORMALIZATION = {
             ),
         ),
     ),
-    "row_numbers": Case(
-        lambda x, rows: REGISTRY["row_numbers"](fw.full_like(x, rows - 1), rows),
+    "row_indices": Case(
+        lambda x, rows: REGISTRY["row_indices"](fw.full_like(x, rows - 1), rows),
         (
             sample((13,), rows=2),
             sample((3,), rows=113),

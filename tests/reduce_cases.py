@@ -181,7 +181,7 @@ REDUCE = {
         scale=20,  # sums in any order
         gradient=False,  # the norms have their own
     ),
-    "of_nothing": Case(
+    "empty_result": Case(
         own_dtype("sum"),
         (sample((3, 0), dim=1), sample((0, 3), dim=(0, 1), keepdim=True)),
         lambda x, dim, keepdim=False: np.sum(x, dim, keepdims=keepdim, dtype=x.dtype),
@@ -431,7 +431,7 @@ SORTS = {
             ),
         ),
     ),
-    "search": Case(
+    "searchsorted": Case(
         lambda x, values, right=False: search(values, x, right),
         (
             sample((113,), (7, 5)),
@@ -454,8 +454,8 @@ SORTS = {
             ),
         ),
     ),
-    "count_numbers": Case(
-        lambda x, size: REGISTRY["count_numbers"](x, size),
+    "bincount": Case(
+        lambda x, size: REGISTRY["bincount"](x, size),
         (
             sample((113,), size=3),
             sample((2, 113), size=29),

@@ -19,8 +19,8 @@ from vkbackend.framework.dispatch.primitive import Movement
 
 # What makes tensors of numbers alone, and what answers with none.
 NO_OPERAND = {
-    "draw_exponential", "draw_integers", "draw_normal", "draw_order", "draw_uniform",
-    "normal", "random_uniform", "bernoulli", "multinomial",
+    "draw_exponential", "draw_integers", "draw_normal", "draw_permutation",
+    "draw_uniform", "normal", "random_uniform", "bernoulli", "multinomial",
     "allclose", "equal", "result_type", "ValuesIndices",
 }  # fmt: skip
 # By other names, or with other arguments, than PyTorch's.

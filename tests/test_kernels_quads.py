@@ -38,7 +38,7 @@ def tile(device: Device, count: int, subgroups: int) -> tuple[dict[str, int], in
     constants = {"LOCAL_X": group * per_workgroup, "GROUP": group}
     kept = -(-quads // group)
     ends = 2 if count % 4 else int(quads < kept * group)
-    constants |= {"KEPT": kept, "ENDS": ends}
+    constants |= {"REGISTERS": kept, "ENDS": ends}
     return constants, per_workgroup
 
 

@@ -34,7 +34,10 @@ def places(x: fw.Tensor, size: int, dtype: str = "int32") -> fw.Tensor:
 CALLS: dict[str, tuple[tuple[tuple[int, ...], ...], Call]] = {
     "fused": (((11_003,), (11_003,)), lambda x, y: x * y + 1),
     "one element at a time": (((103, 107),), lambda x: x.mT * 2),
-    "place": (((11_003,), (3000,)), lambda x, y: ops.cat([x, x])[3:] + y.sum()),
+    "strided_scatter": (
+        ((11_003,), (3000,)),
+        lambda x, y: ops.cat([x, x])[3:] + y.sum(),
+    ),
     "pad": (((103, 107),), lambda x: ops.pad(x, (1, 2, 3, 0), "reflect")),
     "cat": (((103, 107), (103, 53)), lambda x, y: ops.cat([x, y], 1)),
     "index": (((997, 5), (3001,)), lambda x, y: x[places(y, 997)]),
@@ -59,7 +62,10 @@ CALLS: dict[str, tuple[tuple[tuple[int, ...], ...], Call]] = {
     "cumprod": (((13, 4001),), lambda x: ops.cumprod(x, 0)),
     "sort": (((1201, 13),), lambda x: ops.sort(x, 1)[0]),
     "long sort": (((5003,),), lambda x: ops.sort(x, 0)[0]),
-    "search": (((113,), (5003,)), lambda x, y: ops.searchsorted(ops.sort(x)[0], y)),
+    "searchsorted": (
+        ((113,), (5003,)),
+        lambda x, y: ops.searchsorted(ops.sort(x)[0], y),
+    ),
     "bincount": (((5003,),), lambda x: ops.bincount(places(x, 997), minlength=997)),
     "matmul": (((301, 29), (29, 307)), lambda x, y: x @ y),
     "batched matmul": (((7, 67, 13), (7, 13, 71)), lambda x, y: x @ y),

@@ -22,7 +22,7 @@ from vkbackend.framework.base.errors import DTypeError
 from vkbackend.framework.dispatch.op import REGISTRY
 
 SEED = 3
-READERS = ("true_places", "move")
+READERS = ("nonzero", "move")
 """Rows whose function reads: how many places there are; what goes to the host."""
 TESTED_FIRST = ("int_mm",)
 """Rows whose units are tested when a device first uses them, which the host reads."""

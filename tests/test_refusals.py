@@ -23,8 +23,8 @@ ERRORS = {
 # Whatever tensor they get, they have an answer; or they are no functions for users.
 REFUSE_NOTHING = {
     "cast", "copy", "equal", "isfinite", "isinf", "isnan", "logical_not", "nonzero",
-    "band_like", "draw_order", "fill_like", "line_like", "move", "place", "ramp_like",
-    "random_uniform",
+    "arange_like", "strided_scatter", "band_like", "draw_permutation", "fill_like",
+    "linspace_like", "move", "random_uniform",
 }  # fmt: skip
 
 

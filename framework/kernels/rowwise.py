@@ -64,7 +64,7 @@ class RowTile(NamedTuple):
         return {
             "LOCAL_X": self.group * self.per_workgroup,
             "GROUP": self.group,
-            "KEPT": self.kept,
+            "REGISTERS": self.kept,
             "ENDS": self.ends,
         }
 

@@ -10,7 +10,7 @@ from ..base import trace_hooks
 from ..base.dtype import can_cast
 from ..base.errors import DTypeError, ShapeError, StateError
 from ..eager.base_tensor import evaluate
-from ..tensor.inplace import all_or_nothing, giving_back
+from ..tensor.inplace import restorer, transaction
 from ..tensor.tensor import Tensor
 
 
@@ -97,5 +97,5 @@ def load_state(
             for key, tensor in zip(shared, ready):
                 own[key].copy_(tensor)
 
-        all_or_nothing(copy, giving_back(own[key] for key in shared))
+        transaction(copy, restorer(own[key] for key in shared))
     return IncompatibleKeys(missing, unexpected)

@@ -79,8 +79,8 @@ from .conv.conv import (
 from .source import (
     band_like as band_like,
     fill_like as fill_like,
-    line_like as line_like,
-    ramp_like as ramp_like,
+    linspace_like as linspace_like,
+    arange_like as arange_like,
     random_uniform as random_uniform,
 )
 from .loss.cross_entropy import cross_entropy as cross_entropy
@@ -204,7 +204,7 @@ from .random.distributions import (
     draw_exponential as draw_exponential,
     draw_integers as draw_integers,
     draw_normal as draw_normal,
-    draw_order as draw_order,
+    draw_permutation as draw_permutation,
     draw_uniform as draw_uniform,
     multinomial as multinomial,
     normal as normal,
@@ -228,7 +228,7 @@ from .reduce.sum import (
 from .movement.slice import (
     chunk as chunk,
     narrow as narrow,
-    place as place,
+    strided_scatter as strided_scatter,
     select as select,
     split as split,
     tensor_split as tensor_split,

@@ -89,14 +89,12 @@ def leaky_relu_vjp(grad: Tensor, x: Tensor, negative_slope: float) -> Tensor:
     dtypes=FLOAT,
     device_dtypes=SINGLE,
 )
-def _exponential_linear(
-    x: Tensor, alpha: float, scale: float, input_scale: float
-) -> Tensor:
+def _elu(x: Tensor, alpha: float, scale: float, input_scale: float) -> Tensor:
     """Return scale * x where that is positive, else a saturating exponential."""
 
 
-@_exponential_linear.vjp
-def _exponential_linear_vjp(
+@_elu.vjp
+def _elu_vjp(
     grad: Tensor, x: Tensor, alpha: float, scale: float, input_scale: float
 ) -> Tensor:
     slope = exp(x * input_scale) * (scale * alpha * input_scale)
@@ -106,7 +104,7 @@ def _exponential_linear_vjp(
 def elu(x: Tensor, alpha: float = 1.0) -> Tensor:
     """Return each element, or alpha * (exp(x) - 1) where it is negative."""
     check_float("elu", x)
-    return _exponential_linear(x, alpha, 1.0, 1.0)
+    return _elu(x, alpha, 1.0, 1.0)
 
 
 def selu(x: Tensor) -> Tensor:
@@ -115,7 +113,7 @@ def selu(x: Tensor) -> Tensor:
     Source: Klambauer et al., Self-Normalizing Neural Networks, 2017.
     """
     check_float("selu", x)
-    return _exponential_linear(x, SELU_ALPHA, SELU_SCALE, 1.0)
+    return _elu(x, SELU_ALPHA, SELU_SCALE, 1.0)
 
 
 def celu(x: Tensor, alpha: float = 1.0) -> Tensor:
@@ -123,7 +121,7 @@ def celu(x: Tensor, alpha: float = 1.0) -> Tensor:
     if alpha == 0:
         raise ValueError("celu: alpha is 0; it must be another number")
     check_float("celu", x)
-    return _exponential_linear(x, alpha, 1.0, 1.0 / alpha)
+    return _elu(x, alpha, 1.0, 1.0 / alpha)
 
 
 def _gelu(x: np.ndarray) -> np.ndarray:
@@ -142,7 +140,7 @@ def _gelu_exact(x: Tensor) -> Tensor:
 
 @_gelu_exact.vjp
 def _gelu_exact_vjp(grad: Tensor, x: Tensor) -> Tensor:
-    return grad * _gelu_slope(x)
+    return grad * _gelu_grad(x)
 
 
 NORMAL_HEIGHT = 1 / math.sqrt(2 * math.pi)
@@ -158,12 +156,12 @@ def _slope(x: np.ndarray) -> np.ndarray:
 @elementwise(
     glsl="normal_slope(x)", reference=_slope, dtypes=FLOAT, device_dtypes=SINGLE
 )
-def _gelu_slope(x: Tensor) -> Tensor:
+def _gelu_grad(x: Tensor) -> Tensor:
     """Return the derivative of the exact `gelu`."""
 
 
-@_gelu_slope.vjp
-def _gelu_slope_vjp(grad: Tensor, x: Tensor) -> Tensor:
+@_gelu_grad.vjp
+def _gelu_grad_vjp(grad: Tensor, x: Tensor) -> Tensor:
     squared = square(x)
     return grad * ((2.0 - squared) * exp(squared * -0.5) * NORMAL_HEIGHT)
 

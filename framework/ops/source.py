@@ -1,4 +1,4 @@
-"""Tensors from nothing: sources inside fused kernels, which read no memory.
+"""Creation ops: values computed inside fused kernels, which read no memory.
 
 Each op's first parameter is a tensor that gives class and device; its elements are not
 read. `shape` and `dtype` are the result's, and an op's dtypes are what that may be. The
@@ -146,15 +146,15 @@ def fill_like_reference(shape: Shape, value: float, dtype: DType) -> np.ndarray:
 
 
 @source(glsl="start + step * i", start="index", dtypes=NUMERIC)
-def ramp_like(
+def arange_like(
     like: Tensor, shape: Shape, start: float, step: float, dtype: DType
 ) -> Tensor:
     """Return `start` plus `step` times the number of each element; integers wrap."""
     raise NotImplementedError
 
 
-@ramp_like.reference
-def ramp_like_reference(
+@arange_like.reference
+def arange_like_reference(
     shape: Shape, start: float, step: float, dtype: DType
 ) -> np.ndarray:
     kind = dtype.arithmetic.type
@@ -167,7 +167,7 @@ def ramp_like_reference(
     start="index",
     dtypes=FLOAT,
 )
-def line_like(
+def linspace_like(
     like: Tensor,
     shape: Shape,
     start: float,
@@ -180,8 +180,8 @@ def line_like(
     raise NotImplementedError
 
 
-@line_like.reference
-def line_like_reference(
+@linspace_like.reference
+def linspace_like_reference(
     shape: Shape, start: float, end: float, step: float, last: float, dtype: DType
 ) -> np.ndarray:
     kind = dtype.arithmetic.type
@@ -273,13 +273,17 @@ def integers_like_reference(
 
 
 @source(glsl="u", start="bits", dtypes=(uint32,))
-def bits_like(like: Tensor, stream: Stream, shape: Shape, dtype: DType) -> Tensor:
+def random_bits_like(
+    like: Tensor, stream: Stream, shape: Shape, dtype: DType
+) -> Tensor:
     """Return draws of 32 bits."""
     raise NotImplementedError
 
 
-@bits_like.reference
-def bits_like_reference(stream: Stream, shape: Shape, dtype: DType) -> np.ndarray:
+@random_bits_like.reference
+def random_bits_like_reference(
+    stream: Stream, shape: Shape, dtype: DType
+) -> np.ndarray:
     return bits(math.prod(shape), stream)
 
 

@@ -1,4 +1,4 @@
-"""The same elements in another shape or order of dimensions; views where possible."""
+"""Reshape, permute and expand: views where strides allow it, otherwise copies."""
 
 from __future__ import annotations
 

@@ -11,13 +11,13 @@ from typing import Any, ClassVar
 from ..base import trace_hooks
 from ..ops.elementwise.optimizer_step import (
     adam_step,
-    adam_step_by,
-    approach,
-    blend_square,
+    adam_step_capturable,
+    ema,
+    weighted_sum_square,
 )
 from ..tensor.factories import zeros, zeros_like
 from ..tensor.tensor import Tensor
-from .foreach import become_each
+from .foreach import assign_foreach
 from .found_inf import SKIPPED
 from .optimizer import Cohort, Group, Optimizer, Update
 from .state_dict import Remembered
@@ -104,9 +104,9 @@ class Adam(Optimizer):
         beta1, beta2 = group["betas"]
         for numbers, rows in steps.values():
             firsts = [(first, grad) for _, grad, first, _ in rows]
-            become_each(approach, firsts, (1.0 - beta1,))
+            assign_foreach(ema, firsts, (1.0 - beta1,))
             seconds = [(second, grad) for _, grad, _, second in rows]
-            become_each(blend_square, seconds, (beta2, 1.0 - beta2))
+            assign_foreach(weighted_sum_square, seconds, (beta2, 1.0 - beta2))
             values = [(value, first, second) for value, _, first, second in rows]
             _descend(values, numbers, group["eps"])
 
@@ -203,9 +203,9 @@ def _descend(values: Sequence[Moving], numbers: Numbers, eps: float) -> None:
     kept, root_scale, size = numbers
     if isinstance(root_scale, Tensor):
         rows = [(*each, root_scale, size) for each in values]
-        become_each(adam_step_by, rows, (kept, eps))
+        assign_foreach(adam_step_capturable, rows, (kept, eps))
     else:
-        become_each(adam_step, values, (kept, root_scale, eps, size))
+        assign_foreach(adam_step, values, (kept, root_scale, eps, size))
 
 
 class AdamW(Adam):

@@ -12,7 +12,7 @@ from ..ops.reduce.multi_tensor_norm import square_sum
 from ..tensor.factories import zeros
 from ..tensor.tensor import Tensor
 from .clip_plan import clip_again
-from .foreach import become_each
+from .foreach import assign_foreach
 
 
 def clip_grad_norm_(parameters: Iterable[Tensor] | Tensor, max_norm: float) -> Tensor:
@@ -51,7 +51,7 @@ def scale_each(grads: Sequence[Tensor], factor: Tensor) -> None:
     """Multiply tensors in place by a number on their device."""
     for dtype, group in _by_dtype(grads).items():
         scale = factor.to(dtype)
-        become_each(mul, [(grad, scale) for grad in group], ())
+        assign_foreach(mul, [(grad, scale) for grad in group], ())
 
 
 def _by_dtype(grads: Sequence[Tensor]) -> dict[DType, list[Tensor]]:

@@ -14,7 +14,7 @@ from ..scheduler.scheduler import append_replacing
 from ..tensor.tensor import Tensor
 
 
-def become(tensor: Tensor, new: Tensor) -> None:
+def assign_(tensor: Tensor, new: Tensor) -> None:
     """Replace the elements of a tensor by those of a fresh result of its shape."""
     whole = tensor.layout.is_contiguous and tensor.numel() == tensor.array.value.numel
     if whole and new.dtype is tensor.dtype and new.layout == tensor.layout:
@@ -23,12 +23,12 @@ def become(tensor: Tensor, new: Tensor) -> None:
         tensor.copy_(new)
 
 
-def content(tensor: Tensor) -> Tensor:
+def snapshot(tensor: Tensor) -> Tensor:
     """Return what a tensor holds now, which changes of it in place do not reach."""
     return Tensor.make(Array.sharing(tensor.array), tensor.layout, tensor.device)
 
 
-def become_each(
+def assign_foreach(
     op: Elementwise[..., Any],
     rows: Sequence[Sequence[Tensor]],
     numbers: Sequence[float],
@@ -65,7 +65,7 @@ def become_each(
             or cached.signature.outputs[0] != (old.numel, old.dtype)
         ):
             with no_grad():
-                become(first, op(*row, *numbers))
+                assign_(first, op(*row, *numbers))
             continue
         if cached.device is not device:
             if device is not None:

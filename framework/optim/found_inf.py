@@ -8,7 +8,7 @@ from typing import Any
 
 from ..ops import where
 from ..tensor.tensor import Tensor
-from .foreach import become, content
+from .foreach import assign_, snapshot
 
 SKIPPED = "skipped"
 """What a state calls the number of steps that were skipped: float32, on the device."""
@@ -24,7 +24,7 @@ def undone_where(
 
     What a step is the first to remember becomes zero.
     """
-    before = {id(each): content(each) for each in _replaced(groups, state)}
+    before = {id(each): snapshot(each) for each in _replaced(groups, state)}
     chosen: set[int] = set()
     try:
         yield
@@ -38,7 +38,7 @@ def undone_where(
         raise
     counts = {id(each): each for each in _counts(groups, state)}
     for each in counts.values():
-        become(each, each + skip)
+        assign_(each, each + skip)
 
 
 def _choose(
@@ -53,7 +53,7 @@ def _choose(
     """
     for each in tensors:
         if id(each) not in chosen:
-            become(each, where(skip, before.get(id(each), 0.0), each))
+            assign_(each, where(skip, before.get(id(each), 0.0), each))
             chosen.add(id(each))
 
 

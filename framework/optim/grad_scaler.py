@@ -13,10 +13,10 @@ from ..base.dtype import float16, float32, promote
 from ..base.errors import DTypeError, StateError
 from ..ops import isfinite, logical_and, logical_not, stack, where
 from ..tensor.factories import full
-from ..tensor.inplace import all_or_nothing, giving_back
+from ..tensor.inplace import restorer, transaction
 from ..tensor.tensor import Tensor
 from .clip_grad import common_norm, scale_each
-from .foreach import become
+from .foreach import assign_
 from .optimizer import Optimizer, is_lost
 from .state_dict import is_number
 
@@ -226,8 +226,8 @@ class GradScaler:
         grown = scale * self._growth
         grows = logical_and(full_streak, isfinite(grown))
         raised = where(grows, grown, scale)
-        become(streak, where(overflow, 0.0, where(full_streak, 0.0, longer)))
-        become(scale, where(overflow, scale * self._backoff, raised))
+        assign_(streak, where(overflow, 0.0, where(full_streak, 0.0, longer)))
+        assign_(scale, where(overflow, scale * self._backoff, raised))
 
     def forget(self, optimizer: Optimizer) -> None:
         """Take no notice of a step of an optimizer that has not ended."""
@@ -289,7 +289,7 @@ class GradScaler:
         numbers = float(scale), int(streak)
         tensors = [each for each in (self._scale, self._streak) if each is not None]
         before = self._growth, self._backoff, self._interval, self._start
-        give_back = giving_back(tensors)
+        give_back = restorer(tensors)
 
         def take() -> None:
             self._take(*rule, numbers)
@@ -301,7 +301,7 @@ class GradScaler:
             give_back()
 
         with no_grad():
-            all_or_nothing(take, undo)
+            transaction(take, undo)
         # It is of a moment between steps.
         self._found.clear()
         self._stepped.clear()

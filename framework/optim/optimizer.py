@@ -17,7 +17,7 @@ from ..eager.base_tensor import evaluate
 from ..ir.lazy_graph import Array, Failed
 from ..nn.parameter import zero_gradient
 from ..scheduler.scheduler import flush
-from ..tensor.inplace import all_or_nothing
+from ..tensor.inplace import transaction
 from ..tensor.tensor import Tensor
 from .found_inf import SKIPPED, counted, undone_where
 from .state_dict import Loaded, Remembered
@@ -522,7 +522,7 @@ class Optimizer:
             evaluate(*tensors)
         self._changed()
         before = self._state, self._cohorts, list(map(dict, self.param_groups))
-        all_or_nothing(
+        transaction(
             lambda: self._take(loaded.state, [], loaded.options),
             lambda: self._take(*before),
         )

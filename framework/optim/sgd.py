@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from ..base import trace_hooks
-from ..ops.elementwise.optimizer_step import blend, descend
+from ..ops.elementwise.optimizer_step import sgd_step, weighted_sum
 from ..tensor.tensor import Tensor
-from .foreach import become_each
+from .foreach import assign_foreach
 from .optimizer import Group, Optimizer, Update
 from .state_dict import Remembered
 
@@ -84,7 +84,7 @@ class SGD(Optimizer):
         if group["momentum"]:
             updates = self._directions(updates, group)
         lr = trace_hooks.changing(lambda: group["lr"])
-        become_each(descend, updates, (lr,))
+        assign_foreach(sgd_step, updates, (lr,))
 
     def _directions(self, updates: Sequence[Update], group: Group) -> Sequence[Update]:
         """Return where momentum leads, and remember it."""
@@ -97,7 +97,7 @@ class SGD(Optimizer):
             else:
                 rows.append((state["momentum_buffer"], grad))
             buffers.append(state["momentum_buffer"])
-        become_each(blend, rows, (momentum, 1.0 - group["dampening"]))
+        assign_foreach(weighted_sum, rows, (momentum, 1.0 - group["dampening"]))
         along = [(value, buffer) for (value, _), buffer in zip(updates, buffers)]
         if not group["nesterov"]:
             return along

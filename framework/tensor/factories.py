@@ -1,4 +1,4 @@
-"""Functions that make tensors, on the device where they are wanted.
+"""Tensor factories: creation functions, run on the device of the result.
 
 Sizes are given as numbers or as one sequence; a dtype and a device may follow them, by
 name or, as in NumPy, by position: `zeros(2, 3)`, `zeros((2, 3), "int32")`.
@@ -213,7 +213,7 @@ def _ramp(
         compute = int64 if dtype.itemsize == 8 else int32
         bits = 8 * compute.itemsize
         start, step = wrapped(int(start), bits), wrapped(int(step), bits)
-    made: Tensor = ops.ramp_like(anchor(device), (count,), start, step, compute)
+    made: Tensor = ops.arange_like(anchor(device), (count,), start, step, compute)
     return made.to(dtype)
 
 
@@ -240,7 +240,7 @@ def linspace(
     apart = (end - start) / (steps - 1) if steps > 1 else 0.0
     last = max(steps - 1, 1)
     like = anchor(_device(device))
-    made: Tensor = ops.line_like(like, (steps,), start, end, apart, last, compute)
+    made: Tensor = ops.linspace_like(like, (steps,), start, end, apart, last, compute)
     return made.to(kind).requires_grad_(requires_grad)
 
 

@@ -1,4 +1,4 @@
-"""Changes in place: the storage gets a new value, and every view of it sees that.
+"""In-place mutation: rebinding of a storage to a new value, seen by all its views.
 
 Values are never written again once they are computed; a change in place computes a new
 one and rebinds the storage to it. So what autograd saved, and what is still pending,
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from .tensor import Tensor
 
 
-def off_tape(x: Tensor) -> Tensor:
-    """Return the tensor for a computation whose result will replace it.
+def detached_target(x: Tensor) -> Tensor:
+    """Return the detached tensor, as operand of an in-place change of it.
 
     Raises
     ------
@@ -61,7 +61,7 @@ def assign(x: Tensor, source: Tensor | float) -> Tensor:
         If `source` does not broadcast to the shape of `x`, or elements of `x` share
         memory with each other.
     """
-    off_tape(x)
+    detached_target(x)
     _need_no_grad(source)
     with no_grad():
         if isinstance(source, TensorCore):
@@ -76,18 +76,18 @@ def assign(x: Tensor, source: Tensor | float) -> Tensor:
         if x.numel():
             # Or what another thread writes elsewhere in the storage would be lost.
             with x.device.lock:
-                held = _storage(x, ops.expand(new, x.shape)).array
-                value = held.value
+                new_array = _storage(x, ops.expand(new, x.shape)).array
+                value = new_array.value
                 x.array.rebind(value)
                 # What it is taken from may have been changed, and that been dropped.
-                while value is not held.value:
-                    value = held.value
+                while value is not new_array.value:
+                    value = new_array.value
                     x.array.rebind(value)
     return x
 
 
-def all_or_nothing(change: Callable[[], object], undo: Callable[[], object]) -> None:
-    """Make a change, or undo what an error or interrupt has left of it.
+def transaction(change: Callable[[], object], undo: Callable[[], object]) -> None:
+    """Make a change as a transaction: rolled back on an error or interrupt.
 
     Parameters
     ----------
@@ -107,22 +107,22 @@ def all_or_nothing(change: Callable[[], object], undo: Callable[[], object]) -> 
         raise
 
 
-def giving_back(tensors: Iterable[Tensor]) -> Callable[[], None]:
-    """Return what gives tensors the elements that they have now; may be repeated."""
-    kept = [(each.array, Array.sharing(each.array)) for each in tensors]
+def restorer(tensors: Iterable[Tensor]) -> Callable[[], None]:
+    """Return a callable that restores a snapshot of tensors; it may be repeated."""
+    saved = [(each.array, Array.sharing(each.array)) for each in tensors]
 
-    def give_back() -> None:
-        for array, before in kept:
+    def restore() -> None:
+        for array, before in saved:
             if array.value is not before.value:
                 array.rebind(before.value)
 
-    return give_back
+    return restore
 
 
 def change(
     x: Tensor, op: Callable[..., Tensor], *operands: Any, **options: Any
 ) -> Tensor:
-    """Replace the elements of `x` by what an op makes of them, and return it.
+    """Apply an op to `x` in place, and return it.
 
     Other threads do not change it meanwhile.
 
@@ -136,7 +136,7 @@ def change(
     others = (operand(x, y) if isinstance(y, np.ndarray) else y for y in operands)
     with x.device.lock:
         with autocast_disabled():
-            new = op(off_tape(x), *others, **options)
+            new = op(detached_target(x), *others, **options)
         if not can_cast(new.dtype, x.dtype):
             raise DTypeError(
                 f"in place: the result is {new.dtype.name}, which {x.dtype.name} does"
@@ -157,7 +157,9 @@ def _storage(x: Tensor, new: Tensor) -> Tensor:
     """Return the whole storage of `x` with its elements replaced by `new`."""
     numel = x.array.value.numel
     if x.numel() != numel or not x.layout.is_contiguous:
-        flat: Tensor = ops.place(x.view_of(Layout.contiguous((numel,))), new, x.layout)
+        flat: Tensor = ops.strided_scatter(
+            x.view_of(Layout.contiguous((numel,))), new, x.layout
+        )
         return flat
     new = new.contiguous()
     return new if new.array.value.numel == numel else new.clone()
@@ -177,7 +179,7 @@ def set_item(x: Tensor, index: object, value: Tensor | float) -> None:
         As `assign`.
     """
     chosen = getitem.region(index, x.shape)
-    view = getitem.slice_of(off_tape(x), chosen)
+    view = getitem.slice_of(detached_target(x), chosen)
     if not chosen.arrays and not chosen.flips:
         assign(view, value)
         return

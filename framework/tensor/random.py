@@ -100,7 +100,7 @@ def randperm(
     if n < 0:
         raise ShapeError(f"randperm: n is {n}; it must be at least 0")
     place = CPU if device is None else get_device(device)
-    order = ops.draw_order(anchor(place), n, generator)
+    order = ops.draw_permutation(anchor(place), n, generator)
     return order.to(int64 if dtype is None else as_dtype(dtype))
 
 

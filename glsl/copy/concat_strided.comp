@@ -1,4 +1,4 @@
-// Tensors joined along one dimension that are all read through the same strides
+// Concatenation along one dimension of tensors of equal strides
 // grid    one invocation per 32-bit word of out_, linear; with VECTORS one for 16 bytes
 // in      part0 to part3, strided; end: where each part ends along the dimension
 // out     out_, contiguous, of the sizes `size`, the third of which is joined; count

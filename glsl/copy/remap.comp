@@ -1,4 +1,4 @@
-// Elements chosen along each dimension alone: out[c] = x[map(c)]
+// Gather by an index map per dimension: out[c] = x[map(c)]
 // grid    one invocation per 32-bit word of out_, linear
 // in      x, contiguous; per dimension, innermost first: in_size, out_size, and start,
 //         the place in x of coordinate 0; fill: two words, the element outside of x

@@ -1,4 +1,4 @@
-// Planes with rows and columns exchanged:
+// Batched transpose of planes:
 // out[b, i, j] = x[b * batch + i * step + j * line]
 // grid    linear in tiles of 64 x 64; z: plane
 // in      x of T; step is 1, or neighbours are not read together

@@ -1,4 +1,4 @@
-// Flat places of indexed rows: out[e] = (outer * rows + row(e)) * inner + i, or NO_ROW
+// Flat offsets of indexed rows: out[e] = (outer * rows + row(e)) * inner + i, or NO_ROW
 // grid    one invocation per index, linear
 // in      indices (outer, entries, inner), contiguous, of INDEX_WORDS words
 // out     out_, same shape, int32

@@ -1,4 +1,4 @@
-// Which entry is the last to name each place: out[place] = greatest entry, or -1
+// Last writer of each destination: out[place] = greatest entry, or -1
 // grid    one invocation per place, then one per index, linear
 // in      places (outer, entries, inner) int32; what is below 0 names nothing
 // out     out_ (count) int32

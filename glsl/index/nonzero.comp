@@ -1,4 +1,4 @@
-// Places of the true elements of a mask, in order, and how many there are
+// Stream compaction of a mask: flat offsets of its true elements, and their number
 // grid    passes 0 and 2: one invocation per chunk, linear; pass 1: one workgroup
 // in      mask (count) bool, as words
 // out     starts (chunks) uint32: true elements, then those before each chunk;

@@ -1,4 +1,4 @@
-// Rows added up where they are named: out[o, row(e), i] = sum of source[o, e, i]
+// Segment sums of rows sorted by index: out[o, row(e), i] = sum of source[o, e, i]
 // grid    one invocation per chunk of entries and per column (o, i), linear
 // in      source (outer, entries, inner) T; rows (entries) int32, below 0 for none;
 //         order (entries) int32, which sorts rows, if FIRST; later passes are in order

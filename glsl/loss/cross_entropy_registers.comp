@@ -1,4 +1,4 @@
-// Cross-entropy of rows of logits that are held in registers, as loss/cross_entropy.comp
+// Cross-entropy of register-resident rows of logits, as loss/cross_entropy.comp
 // defines it, and its gradient by the logits, which costs no further reading
 // grid    linear in workgroups of LOCAL_X / GROUP rows
 // in      logits (rows, columns) T; labels (rows) of LABEL_WORDS words; share, if GRAD:
@@ -47,27 +47,27 @@ void main() {
     Row row = row_at(known, push.columns);
     uint part = row_part();
 
-    vec4 kept[KEPT];
-    [[unroll]] for (uint j = 0; j < KEPT; ++j)
-        kept[j] = load_row_quad(logits, row, j * GROUP + part);
+    vec4 cached[REGISTERS];
+    [[unroll]] for (uint j = 0; j < REGISTERS; ++j)
+        cached[j] = load_row_quad(logits, row, j * GROUP + part);
     // Asked for with the row, for whoever waits for it later has nothing else to do.
     float share = GRAD != 0 ? push.share.at[0] : 0.0;
     int label = read_label(push.labels, known, push.columns, push.ignore_index);
     float picked = load(In(logits), known * push.columns + uint(max(label, 0)));
     vec4 high = vec4(-INFINITE);
-    [[unroll]] for (uint j = 0; j < KEPT; ++j) {
-        kept[j] = within_row(kept[j], row, j, j * GROUP + part, -INFINITE);
-        high = max(high, kept[j]);
+    [[unroll]] for (uint j = 0; j < REGISTERS; ++j) {
+        cached[j] = within_row(cached[j], row, j, j * GROUP + part, -INFINITE);
+        high = max(high, cached[j]);
     }
     float own = subgroupMax(max(max(high.x, high.y), max(high.z, high.w)));
     float reference = exponential_reference(own);
     vec4 sums = vec4(0), apart_sums = vec4(0);
-    [[unroll]] for (uint j = 0; j < KEPT; ++j) {
-        vec4 apart = kept[j] - reference;
+    [[unroll]] for (uint j = 0; j < REGISTERS; ++j) {
+        vec4 apart = cached[j] - reference;
         if (SMOOTHED != 0)
-            apart_sums += within_row(kept[j], row, j, j * GROUP + part, 0.0);
-        kept[j] = quick_exp(apart);
-        sums += kept[j];
+            apart_sums += within_row(cached[j], row, j, j * GROUP + part, 0.0);
+        cached[j] = quick_exp(apart);
+        sums += cached[j];
     }
     vec2 all = over_row(vec2(own, subgroupAdd(sums.x + sums.y + sums.z + sums.w)));
     if (SMOOTHED != 0) {
@@ -84,9 +84,9 @@ void main() {
         uint spot = uint(max(label, 0)) + row.lead;
         here[spot & 3u] -= (1.0 - smoothing) * share;
         uint label_quad = label < 0 ? ~0u : spot >> 2;
-        [[unroll]] for (uint j = 0; j < KEPT; ++j) {
+        [[unroll]] for (uint j = 0; j < REGISTERS; ++j) {
             uint quad = j * GROUP + part;
-            vec4 result = fma(kept[j], vec4(factor), quad == label_quad ? here : even);
+            vec4 result = fma(cached[j], vec4(factor), quad == label_quad ? here : even);
             store_row_quad(out_, row, j, quad, ignored ? vec4(0) : result);
         }
     }

@@ -1,9 +1,9 @@
-// Rows normalised: (x - mean) / sqrt(variance + eps) * weight + bias, or without mean
+// Layer norm: (x - mean) / sqrt(variance + eps) * weight + bias, or without mean
 // grid    linear in workgroups of LOCAL_X / GROUP rows
 // in      x (rows, count) T; weight, bias (count) of ACC
 // out     out_ (rows, count) T; mean, if CENTRED, and inverse_std (rows) of ACC
 // consts  CENTRED: subtract the mean, otherwise it counts as 0; HAS_WEIGHT, HAS_BIAS;
-//         KEPT: elements that an invocation holds in registers, 0 to read them twice;
+//         REGISTERS: elements per invocation kept in registers, 0 to read them twice;
 //         those of lib/group_reduce.glsl
 // source  Ba, Kiros and Hinton, arXiv:1607.06450; Zhang and Sennrich, arXiv:1910.07467
 // lint    scalar-load: rows begin at any element, so nothing is aligned to 16 bytes
@@ -13,7 +13,7 @@
 #include "lib/index.glsl"
 
 layout(constant_id = 3) const uint CENTRED = 1;
-layout(constant_id = 6) const uint KEPT = 0;
+layout(constant_id = 6) const uint REGISTERS = 0;
 layout(constant_id = 7) const uint HAS_WEIGHT = 0;
 layout(constant_id = 8) const uint HAS_BIAS = 0;
 
@@ -63,14 +63,14 @@ void main() {
     uint slot = output_slot(), part = group_part();
     uint row = linear_workgroup() * OUTPUTS + slot;
     uint base = min(row, rows - 1) * count;
-    uint rounds = KEPT != 0 ? KEPT : (count - 1) / GROUP + 1;
+    uint rounds = REGISTERS != 0 ? REGISTERS : (count - 1) / GROUP + 1;
 
-    ACC kept[KEPT + 1];
+    ACC cached[REGISTERS + 1];
     State state = State(ACC(0), ACC(0), ACC(0));
     for (uint i = 0; i < rounds; ++i) {
         uint index = i * GROUP + part;
         ACC value = load(x, base + min(index, count - 1));
-        if (KEPT != 0) kept[i] = value;
+        if (REGISTERS != 0) cached[i] = value;
         if (index < count) state = merge(state, single(value));
     }
     over_group(state, slot, part);
@@ -82,7 +82,7 @@ void main() {
     for (uint i = 0; i < rounds; ++i) {
         uint index = i * GROUP + part;
         if (index >= count) break;
-        ACC value = KEPT != 0 ? kept[i] : load(x, base + index);
+        ACC value = REGISTERS != 0 ? cached[i] : load(x, base + index);
         value = (value - state.mean) * inverse_std;
         if (HAS_WEIGHT != 0) value *= weight.at[index];
         if (HAS_BIAS != 0) value += bias.at[index];

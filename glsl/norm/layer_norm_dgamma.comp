@@ -1,4 +1,4 @@
-// Sums over rows that the gradients of row_norm by weight and bias are
+// Sums over rows that the gradients of layer_norm by weight and bias are
 // grid    one invocation per chunk of rows and column, linear
 // in      FIRST: grad, x (rows, count) T; mean, if CENTRED, and inverse_std (rows) of
 //         ACC; otherwise what an earlier pass gave, in partial_products, partial_sums

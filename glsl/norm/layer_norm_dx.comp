@@ -1,9 +1,10 @@
-// Gradient of row_norm by x: s * (h - mean(h) - y * mean(h * y)), where h = grad *
+// Gradient of layer_norm by x: s * (h - mean(h) - y * mean(h * y)), where h = grad *
 // weight, s is inverse_std, and y = (x - mean) * s; without mean(h) if not CENTRED
 // grid    linear in workgroups of LOCAL_X / GROUP rows
 // in      grad, x (rows, count) T; weight (count), mean and inverse_std (rows) of ACC
 // out     out_ (rows, count) T
-// consts  CENTRED, HAS_WEIGHT, KEPT: as in norm/layer_norm.comp; those of lib/group_reduce.glsl
+// consts  CENTRED, HAS_WEIGHT, REGISTERS: as in norm/layer_norm.comp; those of
+//         lib/group_reduce.glsl
 // source  derivative of norm/layer_norm.comp
 // lint    scalar-load: rows begin at any element, so nothing is aligned to 16 bytes
 #version 460
@@ -12,7 +13,7 @@
 #include "lib/index.glsl"
 
 layout(constant_id = 3) const uint CENTRED = 1;
-layout(constant_id = 6) const uint KEPT = 0;
+layout(constant_id = 6) const uint REGISTERS = 0;
 layout(constant_id = 7) const uint HAS_WEIGHT = 0;
 
 struct State {
@@ -46,19 +47,19 @@ void main() {
     uint slot = output_slot(), part = group_part();
     uint row = linear_workgroup() * OUTPUTS + slot, known = min(row, rows - 1);
     uint base = known * count;
-    uint rounds = KEPT != 0 ? KEPT : (count - 1) / GROUP + 1;
+    uint rounds = REGISTERS != 0 ? REGISTERS : (count - 1) / GROUP + 1;
     ACC mean = ACC(0);
     if (CENTRED != 0) mean = means.at[known];
     ACC inverse_std = inverse_stds.at[known];
 
-    ACC kept_h[KEPT + 1], kept_y[KEPT + 1];
+    ACC cached_h[REGISTERS + 1], cached_y[REGISTERS + 1];
     State state = State(ACC(0), ACC(0));
     for (uint i = 0; i < rounds; ++i) {
         uint index = min(i * GROUP + part, count - 1);
         ACC y = (load(x, base + index) - mean) * inverse_std;
         ACC h = load(grad, base + index);
         if (HAS_WEIGHT != 0) h *= weight.at[index];
-        if (KEPT != 0) kept_h[i] = h, kept_y[i] = y;
+        if (REGISTERS != 0) cached_h[i] = h, cached_y[i] = y;
         if (i * GROUP + part < count) state = merge(state, State(h, h * y));
     }
     over_group(state, slot, part);
@@ -73,8 +74,8 @@ void main() {
         uint index = i * GROUP + part;
         if (index >= count) break;
         ACC y, h;
-        if (KEPT != 0) {
-            h = kept_h[i], y = kept_y[i];
+        if (REGISTERS != 0) {
+            h = cached_h[i], y = cached_y[i];
         } else {
             y = (load(x, base + index) - mean) * inverse_std;
             h = load(grad, base + index);

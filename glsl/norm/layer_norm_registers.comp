@@ -1,4 +1,4 @@
-// Rows held in registers, normalised: (x - mean) / sqrt(variance + eps) * weight + bias
+// Layer norm, rows in registers: (x - mean) / sqrt(variance + eps) * weight + bias
 // grid    linear in workgroups of LOCAL_X / GROUP rows
 // in      x (rows, count) T, a float; weight, bias (count) float32
 // out     out_ (rows, count) T; mean, if CENTRED, and inverse_std (rows) float32
@@ -86,34 +86,34 @@ void main() {
     Row row = row_at(min(number, push.rows - 1), push.count);
     uint part = row_part();
 
-    vec4 kept[KEPT];
-    [[unroll]] for (uint j = 0; j < KEPT; ++j)
-        kept[j] = load_row_quad(x, row, j * GROUP + part);
+    vec4 cached[REGISTERS];
+    [[unroll]] for (uint j = 0; j < REGISTERS; ++j)
+        cached[j] = load_row_quad(x, row, j * GROUP + part);
     // Weights are asked for with the row where that leaves registers enough.
-    bool early = KEPT <= 4;
-    vec4 weights[KEPT], biases[KEPT];
+    bool early = REGISTERS <= 4;
+    vec4 weights[REGISTERS], biases[REGISTERS];
     if (early)
-        [[unroll]] for (uint j = 0; j < KEPT; ++j) {
+        [[unroll]] for (uint j = 0; j < REGISTERS; ++j) {
             uint quad = j * GROUP + part;
             if (HAS_WEIGHT != 0) weights[j] = load_weights(weight, row, quad);
             if (HAS_BIAS != 0) biases[j] = load_weights(bias, row, quad);
         }
     // The mean of the subgroup's elements, and squares of differences from it: nothing
     // cancels, and one barrier is enough for the row.
-    float own = float(4u * KEPT * gl_SubgroupSize), mean = 0.0;
+    float own = float(4u * REGISTERS * gl_SubgroupSize), mean = 0.0;
     if (CENTRED != 0) {
         vec4 sums = vec4(0), inside = vec4(0);
-        [[unroll]] for (uint j = 0; j < KEPT; ++j) {
+        [[unroll]] for (uint j = 0; j < REGISTERS; ++j) {
             uint quad = j * GROUP + part;
-            sums += within_row(kept[j], row, j, quad, 0.0);
+            sums += within_row(cached[j], row, j, quad, 0.0);
             if (ENDS != 0) inside += within_row(vec4(1), row, j, quad, 0.0);
         }
         if (ENDS != 0) own = subgroup_total(inside);
         mean = subgroup_total(sums) / max(own, 1.0);
     }
     vec4 squares = vec4(0);
-    [[unroll]] for (uint j = 0; j < KEPT; ++j) {
-        vec4 apart = within_row(kept[j] - mean, row, j, j * GROUP + part, 0.0);
+    [[unroll]] for (uint j = 0; j < REGISTERS; ++j) {
+        vec4 apart = within_row(cached[j] - mean, row, j, j * GROUP + part, 0.0);
         squares = fma(apart, apart, squares);
     }
     vec2 moments = vec2(mean, subgroup_total(squares));
@@ -122,9 +122,9 @@ void main() {
     float inverse_std = 1.0 / sqrt(moments.y / float(row.count) + push.eps);
     if (number >= push.rows) return;
 
-    [[unroll]] for (uint j = 0; j < KEPT; ++j) {
+    [[unroll]] for (uint j = 0; j < REGISTERS; ++j) {
         uint quad = j * GROUP + part;
-        vec4 result = (kept[j] - mean) * inverse_std;
+        vec4 result = (cached[j] - mean) * inverse_std;
         if (HAS_WEIGHT != 0)
             result *= early ? weights[j] : load_weights(weight, row, quad);
         if (HAS_BIAS != 0) result += early ? biases[j] : load_weights(bias, row, quad);

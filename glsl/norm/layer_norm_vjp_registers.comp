@@ -1,4 +1,4 @@
-// Gradients of row_norm: by x, s * (h - mean(h) - y * mean(h * y)), where h = grad *
+// Gradients of layer_norm: by x, s * (h - mean(h) - y * mean(h * y)), where h = grad *
 // weight, s is inverse_std and y = (x - mean) * s, without mean(h) if not CENTRED; and,
 // of the rows of each workgroup, the sums that the gradients by weight and bias are of
 // grid    any number of workgroups in x, which take turns with the rows
@@ -44,8 +44,8 @@ void main() {
     uint part = row_part(), bank = 0;
     float share = 1.0 / float(count);
 
-    vec4 weights[KEPT], products[KEPT], sums[KEPT];
-    [[unroll]] for (uint j = 0; j < KEPT; ++j) {
+    vec4 weights[REGISTERS], products[REGISTERS], sums[REGISTERS];
+    [[unroll]] for (uint j = 0; j < REGISTERS; ++j) {
         products[j] = sums[j] = vec4(0);
         weights[j] = vec4(1);
         if (HAS_WEIGHT != 0)
@@ -53,15 +53,15 @@ void main() {
     }
     for (uint number = gl_WorkGroupID.x; number < rows; number += gl_NumWorkGroups.x) {
         Row row = row_at(number, count);
-        vec4 y[KEPT], h[KEPT];
-        [[unroll]] for (uint j = 0; j < KEPT; ++j) {
+        vec4 y[REGISTERS], h[REGISTERS];
+        [[unroll]] for (uint j = 0; j < REGISTERS; ++j) {
             y[j] = load_row_quad(x, row, j * GROUP + part);
             h[j] = load_row_quad(grad, row, j * GROUP + part);
         }
         float mean = CENTRED != 0 ? means.at[number] : 0.0;
         float inverse_std = inverse_stds.at[number];
         vec4 own_h = vec4(0), own_product = vec4(0);
-        [[unroll]] for (uint j = 0; j < KEPT; ++j) {
+        [[unroll]] for (uint j = 0; j < REGISTERS; ++j) {
             y[j] = (y[j] - mean) * inverse_std;
             vec4 incoming = within_row(h[j], row, j, j * GROUP + part, 0.0);
             products[j] = fma(incoming, y[j], products[j]);
@@ -76,12 +76,12 @@ void main() {
         vec2 middle = group_sum(own, bank) * share;
         bank = 1u - bank;
         if (CENTRED == 0) middle.x = 0.0;
-        [[unroll]] for (uint j = 0; j < KEPT; ++j)
+        [[unroll]] for (uint j = 0; j < REGISTERS; ++j)
             store_row_quad(
                 out_, row, j, j * GROUP + part,
                 inverse_std * (h[j] - middle.x - y[j] * middle.y));
     }
-    [[unroll]] for (uint j = 0; j < KEPT; ++j) {
+    [[unroll]] for (uint j = 0; j < REGISTERS; ++j) {
         uint quad = j * GROUP + part;
         if (quad >= quads) continue;
         push.products.at[gl_WorkGroupID.x * quads + quad] = products[j];

@@ -1,15 +1,16 @@
-// Rows of floats in registers, four elements at a time, shared by GROUP invocations
+// Register-resident rows of floats, in vec4 loads, shared by GROUP invocations
 //
-// Row r of (rows, count) is read through the aligned quads that it lies in. An invocation
-// holds KEPT of them, GROUP apart. ENDS says how rows end: 0 where those are all full, 1
-// with a quad, 2 anywhere, so that quads hold elements of its neighbours too. Needs subgroups that are full, and GROUP a multiple of
-// their size; every invocation of a workgroup must call `group_sum` and the like.
+// Row r of (rows, count) is read in aligned vec4 (quads) that cover it. Each invocation
+// holds REGISTERS of them, GROUP apart. ENDS is the alignment of rows: 0 if all rounds
+// are full, 1 if rows end with a vec4, 2 if anywhere, so that a vec4 may hold elements of
+// neighbouring rows too. Needs full subgroups, and GROUP a multiple of their size; each
+// invocation of a workgroup must call `group_sum` and the like.
 // Source: measured on an NVIDIA H200: one row per workgroup, all its loads before the
 // first use, and as few barriers as there are reductions come within 3 % of a copy.
 
 layout(constant_id = 4) const uint GROUP = 1;
 layout(constant_id = 5) const uint ENDS = 0;
-layout(constant_id = 6) const uint KEPT = 1;
+layout(constant_id = 6) const uint REGISTERS = 1;
 
 #include "lib/vec4_io.glsl"
 
@@ -20,7 +21,7 @@ uint row_part() {
     return gl_SubgroupID % row_subgroups() * gl_SubgroupSize + gl_SubgroupInvocationID;
 }
 
-// Where a row lies: its first quad, the elements in that before the row, its quads.
+// Extent of a row: its first vec4, the elements in that before the row, its vec4 count.
 struct Row {
     uint first;
     uint lead;
@@ -36,17 +37,17 @@ Row row_at(uint row, uint count) {
 // The element of the row that a lane of one of its quads is; not below count if none.
 uint element_at(Row row, uint quad, uint lane) { return 4u * quad + lane - row.lead; }
 
-// Whether the round j of a loop over KEPT can meet an end of a row.
+// Whether round j of a loop over REGISTERS can be a tail of the row.
 bool at_end(uint j) {
-    if (ENDS == 2) return j + 2u >= KEPT || j == 0u;
-    return ENDS == 1 && j + 1u == KEPT;
+    if (ENDS == 2) return j + 2u >= REGISTERS || j == 0u;
+    return ENDS == 1 && j + 1u == REGISTERS;
 }
 
 vec4 load_row_quad(QuadsIn x, Row row, uint quad) {
     return load_quad(x, row.first + (ENDS != 0 ? min(quad, row.quads - 1u) : quad));
 }
 
-// The quad with `other` in place of what is outside of the row.
+// The vec4 with lanes outside of the row masked by `other`.
 vec4 within_row(vec4 value, Row row, uint j, uint quad, float other) {
     if (!at_end(j)) return value;
     if (ENDS == 1) return quad < row.quads ? value : vec4(other);
@@ -54,7 +55,7 @@ vec4 within_row(vec4 value, Row row, uint j, uint quad, float other) {
     return mix(value, vec4(other), greaterThanEqual(elements, uvec4(row.count)));
 }
 
-// Store the part of a quad that is in the row.
+// Store the lanes of a vec4 that are in the row.
 void store_row_quad(QuadsOut out_, Row row, uint j, uint quad, vec4 value) {
     bool whole = !at_end(j) || quad < row.quads;
     if (ENDS == 2 && at_end(j))

@@ -2,11 +2,11 @@
 // grid    linear in workgroups of LOCAL_X / GROUP rows
 // in      x (outer, count, inner) T
 // out     out_, same
-// consts  LOGARITHM; KEPT: elements that an invocation holds in registers, 0 to read
+// consts  LOGARITHM; REGISTERS: elements per invocation kept in registers, 0 to read
 //         them twice; those of lib/group_reduce.glsl
 // source  Milakov and Gimelshein, Online normalizer calculation for softmax,
 //         arXiv:1805.02867
-// lint    private-array: with KEPT the rounds are constant, so drivers can unroll them
+// lint    private-array: with REGISTERS rounds are constant, so drivers can unroll
 #version 460
 #extension GL_EXT_buffer_reference : require
 #include "lib/dtype.glsl"
@@ -16,7 +16,7 @@
 #include "lib/group_reduce.glsl"
 
 layout(constant_id = 3) const uint LOGARITHM = 0;
-layout(constant_id = 6) const uint KEPT = 0;
+layout(constant_id = 6) const uint REGISTERS = 0;
 
 const uint ACCUMULATORS = 4;
 
@@ -36,17 +36,17 @@ void main() {
     uint slot = output_slot(), part = group_part();
     uint row = linear_workgroup() * OUTPUTS + slot, known = min(row, rows - 1);
     uint base = known / inner * count * inner + known % inner;
-    uint rounds = KEPT != 0 ? KEPT : (count - 1) / GROUP + 1;
+    uint rounds = REGISTERS != 0 ? REGISTERS : (count - 1) / GROUP + 1;
 
     // Several sums at once, for the exponentials of one wait for each other.
-    ACC kept[KEPT + ACCUMULATORS];
+    ACC cached[REGISTERS + ACCUMULATORS];
     State state[ACCUMULATORS];
     for (uint k = 0; k < ACCUMULATORS; ++k) state[k] = State(-INFINITE, ACC(0));
     for (uint i = 0; i < rounds; i += ACCUMULATORS)
         for (uint k = 0; k < ACCUMULATORS; ++k) {
             uint index = (i + k) * GROUP + part;
             ACC value = load(x, base + min(index, count - 1) * inner);
-            if (KEPT != 0) kept[i + k] = value;
+            if (REGISTERS != 0) cached[i + k] = value;
             if (index < count) state[k] = merge(state[k], State(value, ACC(1)));
         }
     for (uint k = 1; k < ACCUMULATORS; ++k) state[0] = merge(state[0], state[k]);
@@ -59,7 +59,7 @@ void main() {
         for (uint k = 0; k < ACCUMULATORS; ++k) {
             uint index = (i + k) * GROUP + part;
             uint place = base + min(index, count - 1) * inner;
-            ACC value = (KEPT != 0 ? kept[i + k] : load(x, place)) - all.greatest;
+            ACC value = (REGISTERS != 0 ? cached[i + k] : load(x, place)) - all.greatest;
             ACC power = LOGARITHM != 0 ? value - logarithm : precise_exp(value) * factor;
             if (index < count && row < rows) store(out_, place, power);
         }

@@ -1,4 +1,4 @@
-// Softmax, or its logarithm, of rows that are held in registers
+// Softmax, or its logarithm, of register-resident rows
 // grid    linear in workgroups of LOCAL_X / GROUP rows
 // in      x (rows, count) T, a float
 // out     out_, same
@@ -30,22 +30,22 @@ void main() {
     Row row = row_at(min(number, push.rows - 1), push.count);
     uint part = row_part();
 
-    vec4 kept[KEPT];
-    [[unroll]] for (uint j = 0; j < KEPT; ++j)
-        kept[j] = load_row_quad(x, row, j * GROUP + part);
+    vec4 cached[REGISTERS];
+    [[unroll]] for (uint j = 0; j < REGISTERS; ++j)
+        cached[j] = load_row_quad(x, row, j * GROUP + part);
     vec4 high = vec4(-INFINITE);
-    [[unroll]] for (uint j = 0; j < KEPT; ++j) {
-        kept[j] = within_row(kept[j], row, j, j * GROUP + part, -INFINITE);
-        high = max(high, kept[j]);
+    [[unroll]] for (uint j = 0; j < REGISTERS; ++j) {
+        cached[j] = within_row(cached[j], row, j, j * GROUP + part, -INFINITE);
+        high = max(high, cached[j]);
     }
     float own = subgroupMax(max(max(high.x, high.y), max(high.z, high.w)));
     float reference = exponential_reference(own);
     vec4 sums = vec4(0);
-    [[unroll]] for (uint j = 0; j < KEPT; ++j) {
-        vec4 apart = kept[j] - reference;
+    [[unroll]] for (uint j = 0; j < REGISTERS; ++j) {
+        vec4 apart = cached[j] - reference;
         vec4 power = quick_exp(apart);
         sums += power;
-        if (LOGARITHM == 0) kept[j] = power;
+        if (LOGARITHM == 0) cached[j] = power;
     }
     float sum = subgroupAdd(sums.x + sums.y + sums.z + sums.w);
     vec2 all = over_row(vec2(own, sum));
@@ -55,9 +55,9 @@ void main() {
 
     float factor = exponential_factor(own, all.x) / all.y;
     float logarithm = precise_log(all.y);
-    [[unroll]] for (uint j = 0; j < KEPT; ++j) {
+    [[unroll]] for (uint j = 0; j < REGISTERS; ++j) {
         uint quad = j * GROUP + part;
-        vec4 result = LOGARITHM != 0 ? kept[j] - all.x - logarithm : kept[j] * factor;
+        vec4 result = LOGARITHM != 0 ? cached[j] - all.x - logarithm : cached[j] * factor;
         store_row_quad(out_, row, j, quad, result);
     }
 }

@@ -31,26 +31,26 @@ void main() {
     Row row = row_at(min(number, push.rows - 1), push.count);
     uint part = row_part();
 
-    vec4 kept_grad[KEPT], kept_y[KEPT];
-    [[unroll]] for (uint j = 0; j < KEPT; ++j) {
-        kept_grad[j] = load_row_quad(grad, row, j * GROUP + part);
-        kept_y[j] = load_row_quad(y, row, j * GROUP + part);
+    vec4 cached_grad[REGISTERS], cached_y[REGISTERS];
+    [[unroll]] for (uint j = 0; j < REGISTERS; ++j) {
+        cached_grad[j] = load_row_quad(grad, row, j * GROUP + part);
+        cached_y[j] = load_row_quad(y, row, j * GROUP + part);
     }
     vec4 sums = vec4(0);
-    [[unroll]] for (uint j = 0; j < KEPT; ++j) {
-        vec4 term = LOGARITHM != 0 ? kept_grad[j] : kept_grad[j] * kept_y[j];
+    [[unroll]] for (uint j = 0; j < REGISTERS; ++j) {
+        vec4 term = LOGARITHM != 0 ? cached_grad[j] : cached_grad[j] * cached_y[j];
         sums += within_row(term, row, j, j * GROUP + part, 0.0);
     }
     float sum = group_sum(sums.x + sums.y + sums.z + sums.w, 0);
     if (number >= push.rows) return;
 
-    [[unroll]] for (uint j = 0; j < KEPT; ++j) {
-        vec4 own = kept_y[j], result = own * (kept_grad[j] - sum);
+    [[unroll]] for (uint j = 0; j < REGISTERS; ++j) {
+        vec4 own = cached_y[j], result = own * (cached_grad[j] - sum);
         if (LOGARITHM != 0) {
             vec4 power = vec4(
                 precise_exp(own.x), precise_exp(own.y),
                 precise_exp(own.z), precise_exp(own.w));
-            result = kept_grad[j] - power * sum;
+            result = cached_grad[j] - power * sum;
         }
         store_row_quad(out_, row, j, j * GROUP + part, result);
     }

@@ -1,4 +1,4 @@
-// Running sums or products along the middle dimension of (outer, count, inner)
+// Prefix sums or products (scan) along the middle dimension of (outer, count, inner)
 // grid    one invocation per chunk of each row, linear over (outer, chunks, inner)
 // in      x (outer, count, inner) T; if HAS_CARRY, carry (outer, chunks, inner) ACC:
 //         the result at the end of each chunk

@@ -1,4 +1,4 @@
-// How often each number from 0 on occurs
+// Bin counts of the integers from 0 on
 // grid    pass 0: one invocation per count, pass 1: one per number, linear
 // in      numbers (numel) int32; others than those counted are left out
 // out     out_ (size) int32

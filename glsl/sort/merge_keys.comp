@@ -1,4 +1,4 @@
-// Pairs of sorted runs merged: every pair finds its place in the other runs
+// Merge of sorted runs of pairs: every pair finds its place in the other runs
 // grid    one invocation per pair, linear
 // in      pairs (count) of key and place, sorted in runs of `run`, a power of two
 // out     merged, same, in runs of WAYS * run; or, if LAST, places (count) int32

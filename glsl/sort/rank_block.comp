@@ -1,4 +1,4 @@
-// Blocks sorted along the middle dimension: every element counts those before it
+// Rank sort of blocks along the middle dimension: every element counts those before it
 // grid    one invocation per element of (outer, count, inner), linear
 // in      x (outer, count, inner) T
 // out     order (outer, kept, inner) int32: places along the dimension, of each block

@@ -1,4 +1,4 @@
-// Numbers sorted within each workgroup: every one counts those that come before it
+// Rank sort of keys within each workgroup: every one counts those that come before it
 // grid    one invocation per number, linear
 // in      keys (count) uint32
 // out     pairs (count) of key and place, sorted in blocks; or, if LAST, places int32

@@ -19,7 +19,7 @@ from ...kernels.shader_types import statistic_dtype, storage_defines
 from ..elementwise.exponential import exp2
 from ..elementwise.trigonometric import cos, sin
 from ..reduce.common import as_dtype_of, in_storage
-from ..source import ramp_like
+from ..source import arange_like
 from ..view import reshape, unsqueeze
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ def rope(
         places = as_dtype_of(positions.detach(), wide)
     else:
         first = as_int("rope: positions", positions, "an int or a tensor")
-        places = ramp_like(x, (length,), first, 1, wide)
+        places = arange_like(x, (length,), first, 1, wide)
     places = places if places.ndim == 2 else unsqueeze(places, 0)
     if places.shape not in ((1, length), (source.shape[0], length)):
         raise ShapeError(
@@ -157,7 +157,7 @@ def rope(
         )
     if x.numel() == 0:
         return x
-    turns = exp2(ramp_like(x, (pairs,), 0, -math.log2(theta) / pairs, wide))
+    turns = exp2(arange_like(x, (pairs,), 0, -math.log2(theta) / pairs, wide))
     angles = unsqueeze(places, 2) * turns
     out = _rotate(in_storage(source), cos(angles), sin(angles), interleaved, False)
     out = as_dtype_of(out, x.dtype)

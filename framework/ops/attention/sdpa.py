@@ -27,7 +27,7 @@ from ..random.dropout import dropout as drop
 from ..reduce.common import as_dtype_of, in_storage
 from ..reduce.minmax import amax
 from ..reduce.sum import sum
-from ..source import band_like, bits_like
+from ..source import band_like, random_bits_like
 from ..view import expand, reshape, transpose
 from .flash import (
     MOST_HEAD,
@@ -200,7 +200,7 @@ def scaled_dot_product_attention(
         mask = None if mask is None else in_storage(mask)
         seed = None
         if dropout_p:
-            seed = bits_like(q, default_generator.stream(), (2,), uint32)
+            seed = random_bits_like(q, default_generator.stream(), (2,), uint32)
         units = wants_units(q, v, scale)
         width = v.shape[3]
         if units:

@@ -56,12 +56,12 @@ def mul_vjp(
 @elementwise(
     glsl="divided(x, y)", reference=np.true_divide, dtypes=FLOAT, fractional=True
 )
-def _quotient(x: Tensor | float, y: Tensor | float) -> Tensor:
+def _div(x: Tensor | float, y: Tensor | float) -> Tensor:
     """Return the quotient, of integers as float32."""
 
 
-@_quotient.vjp
-def _quotient_vjp(
+@_div.vjp
+def _div_vjp(
     grad: Tensor, y: Tensor | float, out: Tensor, needs: tuple[bool, bool]
 ) -> tuple[Tensor, Tensor | None]:
     scaled = grad / y
@@ -91,13 +91,13 @@ def div(
     if rounding_mode == "floor":
         return floor_divide(x, y)
     if rounding_mode == "trunc":
-        return _truncated_quotient(x, y)
+        return _div_trunc(x, y)
     if rounding_mode is not None:
         raise ValueError(
             f"div: rounding_mode is {rounding_mode!r};"
             ' it must be None, "floor" or "trunc"'
         )
-    return _quotient(x, y)
+    return _div(x, y)
 
 
 def _whole_quotient(x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -113,12 +113,12 @@ def _whole_quotient(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     dtypes=NUMERIC,
     device_dtypes=DIVIDED,
 )
-def _truncated_quotient(x: Tensor | float, y: Tensor | float) -> Tensor:
+def _div_trunc(x: Tensor | float, y: Tensor | float) -> Tensor:
     """Return the quotient rounded towards zero; of an integer by 0 it is 0."""
 
 
-@_truncated_quotient.vjp
-def _truncated_quotient_vjp(grad: Tensor) -> tuple[Tensor, Tensor]:
+@_div_trunc.vjp
+def _div_trunc_vjp(grad: Tensor) -> tuple[Tensor, Tensor]:
     return flat(grad), flat(grad)
 
 

@@ -1,4 +1,4 @@
-"""Conversion between dtypes."""
+"""Casts between dtypes, and type promotion."""
 
 from __future__ import annotations
 

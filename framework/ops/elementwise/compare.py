@@ -1,4 +1,4 @@
-"""Element-wise comparisons, tests, logic, and choices by them."""
+"""Element-wise comparisons, predicates, logic and select."""
 
 from __future__ import annotations
 

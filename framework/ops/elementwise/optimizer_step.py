@@ -1,6 +1,6 @@
-"""Steps of optimizers: each is one expression, so that many parameters are one kernel.
+"""Optimizer steps as element-wise ops, so that many parameters fuse into one kernel.
 
-They are for results that replace an operand, and have no gradient.
+The result replaces an operand; they have no gradient.
 """
 
 from __future__ import annotations
@@ -21,50 +21,50 @@ if TYPE_CHECKING:
     reference=lambda x, grad_of_x, size: x - grad_of_x * size,
     dtypes=FLOAT,
 )
-def descend(x: Tensor, grad_of_x: Tensor, size: float) -> Tensor:
-    """Return `x` after a step of `size` against its gradient."""
+def sgd_step(x: Tensor, grad_of_x: Tensor, size: float) -> Tensor:
+    """Return `x` after an SGD step of `size`: x - size * grad."""
 
 
 @elementwise(
-    glsl="x * kept + y * share",
-    reference=lambda x, y, kept, share: x * kept + y * share,
+    glsl="x * decay + y * weight",
+    reference=lambda x, y, decay, weight: x * decay + y * weight,
     dtypes=FLOAT,
 )
-def blend(x: Tensor, y: Tensor, kept: float, share: float) -> Tensor:
-    """Return `kept` of `x` and `share` of `y`: a running direction."""
+def weighted_sum(x: Tensor, y: Tensor, decay: float, weight: float) -> Tensor:
+    """Return decay * x + weight * y: a momentum buffer."""
 
 
 @elementwise(
-    glsl="x + (y - x) * share",
-    reference=lambda x, y, share: x + (y - x) * share,
+    glsl="x + (y - x) * weight",
+    reference=lambda x, y, weight: x + (y - x) * weight,
     dtypes=FLOAT,
 )
-def approach(x: Tensor, y: Tensor, share: float) -> Tensor:
-    """Return `x` moved by `share` of the way to `y`: a running mean."""
+def ema(x: Tensor, y: Tensor, weight: float) -> Tensor:
+    """Return lerp(x, y, weight): an exponential moving average."""
 
 
 @elementwise(
-    glsl="x * kept + y * y * share",
-    reference=lambda x, y, kept, share: x * kept + y * y * share,
+    glsl="x * decay + y * y * weight",
+    reference=lambda x, y, decay, weight: x * decay + y * y * weight,
     dtypes=FLOAT,
 )
-def blend_square(x: Tensor, y: Tensor, kept: float, share: float) -> Tensor:
-    """Return `kept` of `x` and `share` of the square of `y`: a second moment."""
+def weighted_sum_square(x: Tensor, y: Tensor, decay: float, weight: float) -> Tensor:
+    """Return decay * x + weight * y^2: a second moment."""
 
 
 def _adam_step(
     x: np.ndarray,
     first: np.ndarray,
     second: np.ndarray,
-    kept: float,
+    decay: float,
     root_scale: float,
     eps: float,
     size: float,
 ) -> np.ndarray:
-    return x * kept - first / (np.sqrt(second) * root_scale + eps) * size
+    return x * decay - first / (np.sqrt(second) * root_scale + eps) * size
 
 
-_ADAM = "x * kept - divided(first, sqrt(second) * root_scale + eps) * size"
+_ADAM = "x * decay - divided(first, sqrt(second) * root_scale + eps) * size"
 
 
 @elementwise(
@@ -76,25 +76,25 @@ def adam_step(
     x: Tensor,
     first: Tensor,
     second: Tensor,
-    kept: float,
+    decay: float,
     root_scale: float,
     eps: float,
     size: float,
 ) -> Tensor:
-    """Return `kept` of `x` after a step along its moments, as Adam makes it.
+    """Return `x` after an Adam step along its moments, with decoupled weight decay.
 
     Parameters
     ----------
     x, first, second : Tensor
         A parameter, and the running first and second moment of its gradient.
-    kept : float
-        What decay leaves of the parameter.
+    decay : float
+        Factor of the parameter: weight decay.
     root_scale : float
-        Times the root of the second moment: the correction of its start at zero.
+        Factor of the root of the second moment: its bias correction.
     eps : float
         Added to the root.
     size : float
-        Learning rate, with the correction of the first moment.
+        Learning rate, with the bias correction of the first moment.
 
     Notes
     -----
@@ -104,26 +104,26 @@ def adam_step(
 
 @elementwise(
     glsl=_ADAM,
-    reference=lambda x, first, second, root_scale, size, kept, eps: _adam_step(
-        x, first, second, kept, root_scale, eps, size
+    reference=lambda x, first, second, root_scale, size, decay, eps: _adam_step(
+        x, first, second, decay, root_scale, eps, size
     ),
     dtypes=FLOAT,
 )
-def adam_step_by(
+def adam_step_capturable(
     x: Tensor,
     first: Tensor,
     second: Tensor,
     root_scale: Tensor,
     size: Tensor,
-    kept: float,
+    decay: float,
     eps: float,
 ) -> Tensor:
-    """Return `adam_step` where the device alone knows how many steps were made.
+    """Return `adam_step` with bias corrections on the device (capturable).
 
     Parameters
     ----------
     x, first, second, kept, eps
         See `adam_step`.
     root_scale, size : Tensor, shape ()
-        Its numbers of these names.
+        The scalars of these names.
     """

@@ -1,4 +1,4 @@
-"""Rows of a table by number."""
+"""Embedding lookup."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..elementwise.compare import eq, where
 from ..movement.slice import WORKGROUP
 from ..source import fill_like
 from ..view import flatten, reshape, unsqueeze
-from .gather import INDEX, index_constants, readable_index, sum_at, take_rows
+from .gather import INDEX, index_constants, readable_index, segment_sum, take_rows
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
 
 
 @primitive(dtypes=INDEX)
-def _row_numbers(index: Tensor, rows: int) -> Tensor:
-    """Return int32 numbers of rows; `gather.NO_ROW` for what is none, as -1 is."""
+def _row_indices(index: Tensor, rows: int) -> Tensor:
+    """Return int32 row indices; `gather.NO_ROW` where out of range or negative."""
 
 
-@_row_numbers.spec
-def _row_numbers_spec(index: TensorSpec, rows: int) -> TensorSpec:
+@_row_indices.spec
+def _row_indices_spec(index: TensorSpec, rows: int) -> TensorSpec:
     return TensorSpec(index.shape, int32)
 
 
-@_row_numbers.kernel
-def _row_numbers_kernel(gpu: DeviceInfo, index: StridedSpec, rows: int) -> Dispatch:
+@_row_indices.kernel
+def _row_indices_kernel(gpu: DeviceInfo, index: StridedSpec, rows: int) -> Dispatch:
     push: dict[str, int | str] = {"indices": "index", "out_": "out"}
     push |= {"count": index.numel, "entries": index.numel, "inner": 1, "rows": rows}
     # Read as unsigned, negative numbers do not count from the end.
@@ -44,8 +44,8 @@ def _row_numbers_kernel(gpu: DeviceInfo, index: StridedSpec, rows: int) -> Dispa
     )
 
 
-@_row_numbers.reference
-def _row_numbers_reference(index: np.ndarray, rows: int) -> np.ndarray:
+@_row_indices.reference
+def _row_indices_reference(index: np.ndarray, rows: int) -> np.ndarray:
     bad = (index < 0) | (index >= rows)
     if bad.any():
         raise ShapeError(
@@ -57,7 +57,7 @@ def _row_numbers_reference(index: np.ndarray, rows: int) -> np.ndarray:
 
 @composite(dtypes={"weight": FLOAT, "places": (int32,)})
 def _embedding(weight: Tensor, places: Tensor, padding: int) -> Tensor:
-    """Return rows by number; that of number `padding` gets no gradient."""
+    """Return rows by index; row `padding` gets no gradient."""
     return reshape(
         take_rows(unsqueeze(weight, 0), places), (*places.shape, *weight.shape[1:])
     )
@@ -72,7 +72,9 @@ def _embedding_vjp(
     if padding >= 0:
         grad = where(unsqueeze(eq(places, padding), 1), 0.0, grad)
     rows = weight_spec.shape[0]
-    return reshape(sum_at(places, unsqueeze(grad, 0), rows), weight_spec.shape), None
+    return reshape(
+        segment_sum(places, unsqueeze(grad, 0), rows), weight_spec.shape
+    ), None
 
 
 def embedding(index: Tensor, weight: Tensor, padding_idx: int | None = None) -> Tensor:
@@ -120,5 +122,5 @@ def embedding(index: Tensor, weight: Tensor, padding_idx: int | None = None) -> 
             f" {rows - 1}"
         )
     flat = flatten(readable_index("embedding", index))
-    out = _embedding(weight, _row_numbers(flat, rows), padding)
+    out = _embedding(weight, _row_indices(flat, rows), padding)
     return reshape(out, (*index.shape, weight.shape[1]))

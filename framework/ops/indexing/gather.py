@@ -1,4 +1,4 @@
-"""Elements by index along one dimension, read and written.
+"""Gather and scatter of rows by index along one dimension.
 
 Tensors are seen as (outer, rows, inner), the rows being what is indexed. Indices are
 one per row, or one per element. On the host an index that names no row is an error. A
@@ -23,9 +23,9 @@ from ..elementwise.cast import cast
 from ..elementwise.compare import eq, where
 from ..elementwise.unary import lazy_copy
 from ..movement.slice import WORKGROUP, words_of
-from ..source import fill_like, ramp_like
+from ..source import arange_like, fill_like
 from ..view import expand, flatten, reshape
-from .segment_sum import add_sorted, order_of, sum_dtype
+from .segment_sum import argsort_keys, sorted_segment_sum, sum_dtype
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
@@ -36,11 +36,11 @@ INDEX = (int32, uint32, int64, uint64)
 """Dtypes of indices that the shaders read, as words."""
 
 NO_ROW = -(1 << 31)
-"""Stands for an index that names no row."""
+"""Sentinel of an index out of range."""
 
 
 def index_constants(index: TensorSpec) -> dict[str, int]:
-    """Return how the shaders read indices."""
+    """Return the specialization constants for reading indices."""
     return {
         "INDEX_WORDS": index.dtype.itemsize // 4,
         "INDEX_SIGNED": int(index.dtype.kind == "int"),
@@ -89,15 +89,15 @@ def rows_of(x: Tensor, dim: int) -> Tensor:
 
 
 @primitive(dtypes=INDEX)
-def _flat_places(index: Tensor, rows: int) -> Tensor:
-    """Return where the element of each index is in (outer, rows, inner), as int32.
+def _flat_offsets(index: Tensor, rows: int) -> Tensor:
+    """Return int32 flat offsets into (outer, rows, inner) of each index.
 
-    `index` is (outer, entries, inner). `NO_ROW` stands for what names no row.
+    `index` is (outer, entries, inner). `NO_ROW` stands for an index out of range.
     """
 
 
-@_flat_places.spec
-def _flat_places_spec(index: TensorSpec, rows: int) -> TensorSpec:
+@_flat_offsets.spec
+def _flat_offsets_spec(index: TensorSpec, rows: int) -> TensorSpec:
     outer, _, inner = index.shape
     if outer * rows * inner > 1 << 31:
         raise ShapeError(
@@ -106,8 +106,8 @@ def _flat_places_spec(index: TensorSpec, rows: int) -> TensorSpec:
     return TensorSpec(index.shape, int32)
 
 
-@_flat_places.kernel
-def _flat_places_kernel(gpu: DeviceInfo, index: StridedSpec, rows: int) -> Dispatch:
+@_flat_offsets.kernel
+def _flat_offsets_kernel(gpu: DeviceInfo, index: StridedSpec, rows: int) -> Dispatch:
     _, entries, inner = index.shape
     push: dict[str, int | str] = {"indices": "index", "out_": "out"}
     push |= {"count": index.numel, "rows": rows, "entries": entries, "inner": inner}
@@ -117,15 +117,15 @@ def _flat_places_kernel(gpu: DeviceInfo, index: StridedSpec, rows: int) -> Dispa
     )
 
 
-@_flat_places.reference
-def _flat_places_reference(index: np.ndarray, rows: int) -> np.ndarray:
+@_flat_offsets.reference
+def _flat_offsets_reference(index: np.ndarray, rows: int) -> np.ndarray:
     outer, _, inner = np.indices(index.shape)
     return (outer * rows + checked_rows(index, rows)) * index.shape[2] + inner
 
 
-def flat_places(index: Tensor, rows: int) -> Tensor:
-    """Return flat places of indices, which may have any integer dtype."""
-    return _flat_places(readable_index("index", index), rows)
+def flat_offsets(index: Tensor, rows: int) -> Tensor:
+    """Return flat offsets of indices of any integer dtype."""
+    return _flat_offsets(readable_index("index", index), rows)
 
 
 @primitive(dtypes={"x": ANY, "index": INDEX})
@@ -169,7 +169,7 @@ def _take_kernel(gpu: DeviceInfo, x: StridedSpec, index: StridedSpec) -> Dispatc
 
 @_take.vjp
 def _take_vjp(grad: Tensor, index: Tensor, x_spec: TensorSpec) -> Tensor:
-    return sum_at(index, grad, x_spec.shape[1])
+    return segment_sum(index, grad, x_spec.shape[1])
 
 
 @_take.reference
@@ -181,8 +181,8 @@ def _take_reference(x: np.ndarray, index: np.ndarray) -> np.ndarray:
 
 
 @composite(dtypes={"index": INDEX, "source": NUMERIC})
-def sum_at(index: Tensor, source: Tensor, rows: int) -> Tensor:
-    """Return (outer, rows, inner) with rows of `source` added up where they go.
+def segment_sum(index: Tensor, source: Tensor, rows: int) -> Tensor:
+    """Return the segment sums (outer, rows, inner) of rows of `source`.
 
     Shapes as in `_put`. The 2-byte floats are added up in float32. Indices are sorted
     and sums taken in order, so the result is the same in each run.
@@ -190,18 +190,18 @@ def sum_at(index: Tensor, source: Tensor, rows: int) -> Tensor:
     outer, _, inner = source.shape
     sizes = outer, rows, inner
     each = index.ndim == 3
-    places = _flat_places(index if each else reshape(index, (1, -1, 1)), rows)
+    places = _flat_offsets(index if each else reshape(index, (1, -1, 1)), rows)
     compute = sum_dtype(source.dtype)
     parts = source if compute is source.dtype else cast(source, compute)
     if each:
         parts, rows = reshape(parts, (1, -1, 1)), outer * rows * inner
     places = flatten(places)
-    out = add_sorted(places, order_of(places), parts, rows)
+    out = sorted_segment_sum(places, argsort_keys(places), parts, rows)
     return reshape(out if compute is source.dtype else cast(out, source.dtype), sizes)
 
 
-@sum_at.vjp
-def sum_at_vjp(grad: Tensor, index: Tensor) -> tuple[None, Tensor]:
+@segment_sum.vjp
+def segment_sum_vjp(grad: Tensor, index: Tensor) -> tuple[None, Tensor]:
     return None, _take(grad, index)
 
 
@@ -279,7 +279,7 @@ def _put_vjp(
     if needs[2]:
         # Of entries that name one place only the last was written.
         entries = source_spec.shape[1]
-        numbers = ramp_like(grad, (1, entries, 1), 0, 1, int32)
+        numbers = arange_like(grad, (1, entries, 1), 0, 1, int32)
         numbers = expand(numbers, source_spec.shape)
         nobody = fill_like(grad, base_spec.shape, -1, int32)
         written = eq(_take(_put(nobody, index, numbers), index), numbers)
@@ -320,6 +320,6 @@ def add_rows(base: Tensor, index: Tensor, source: Tensor) -> Tensor:
     index = readable_index("index", index)
     compute = sum_dtype(base.dtype)
     if compute is base.dtype:
-        return add(base, sum_at(index, source, base.shape[1]))
-    total = sum_at(index, cast(source, compute), base.shape[1])
+        return add(base, segment_sum(index, source, base.shape[1]))
+    total = segment_sum(index, cast(source, compute), base.shape[1])
     return cast(add(cast(base, compute), total), base.dtype)

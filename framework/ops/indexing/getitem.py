@@ -1,4 +1,4 @@
-"""NumPy's indexing: ints, slices, None, Ellipsis, and arrays of integers or bools.
+"""NumPy indexing, basic and advanced: ints, slices, None, Ellipsis, arrays, masks.
 
 An index is located in two steps: a view by slices, whose dimensions are those of the
 slices, the new ones, and those that arrays are about; then the arrays, as one index of
@@ -20,10 +20,10 @@ from ...eager.base_tensor import TensorCore
 from ..elementwise.binary import add, mul
 from ..elementwise.compare import lt, minimum, where
 from ..movement.rearrange import flip
-from ..movement.slice import normalize_place, slices
+from ..movement.slice import normalize_index, slices
 from ..view import expand, flatten, movedim, permute, reshape
-from .gather import NO_ROW, add_rows, checked_rows, flat_places, put_rows, take_rows
-from .masked import true_places
+from .gather import NO_ROW, add_rows, checked_rows, flat_offsets, put_rows, take_rows
+from .masked import flatnonzero
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class Region(NamedTuple):
-    """What the slices of an index select, and where its arrays apply.
+    """A normalised index: its slices, and the dimensions of its arrays.
 
     Attributes
     ----------
@@ -60,7 +60,7 @@ class Region(NamedTuple):
 
 
 def region(index: object, shape: Shape) -> Region:
-    """Return what an index selects of a tensor.
+    """Return the normalised form of an index into a tensor.
 
     Raises
     ------
@@ -114,7 +114,7 @@ def _is_mask(entry: Any) -> bool:
 
 
 def _consumed(entry: Any) -> int:
-    """Return how many dimensions an index is about."""
+    """Return the number of dimensions that an index consumes."""
     if entry is None or entry is Ellipsis:
         return 0
     if isinstance(entry, np.ndarray | TensorCore) and _is_mask(entry):
@@ -123,7 +123,7 @@ def _consumed(entry: Any) -> int:
 
 
 class _Walk:
-    """Goes through the dimensions of a tensor, index by index."""
+    """Builder of a `Region`, index by index over the dimensions of a tensor."""
 
     def __init__(self, shape: Shape) -> None:
         self.whole = shape
@@ -154,7 +154,7 @@ class _Walk:
             self.slices.append((start, step, size))
             self.shape.append(size)
         elif isinstance(entry, int):
-            place = normalize_place("index", entry, dim, self.whole)
+            place = normalize_index("index", entry, dim, self.whole)
             self.slices.append((place, 1, 1))
         else:
             self._array(entry, dim)
@@ -234,7 +234,7 @@ class Rows(NamedTuple):
 
 
 def rows_of_arrays(view: Tensor, chosen: Region) -> Rows:
-    """Return the rows that the arrays of an index choose of the view by its slices.
+    """Return the advanced-indexing rows of the view by an index's slices.
 
     The number of true elements of a mask on a device is read by the host.
     """
@@ -261,11 +261,11 @@ def _integers(view: Tensor, array: Any) -> Tensor:
             array = np.flatnonzero(array).astype(np.int32)
         return type(view).from_host(array, view.device)
     index: Tensor = array.to(view.device)
-    return true_places(index) if _is_mask(index) else index
+    return flatnonzero(index) if _is_mask(index) else index
 
 
 def _combined(indices: list[Tensor], sizes: list[int]) -> Tensor:
-    """Return the index into flat rows that several indices together mean."""
+    """Return several indices ravelled into one index of flat rows."""
     if len(indices) == 1:
         return indices[0]
     shape = broadcast_shapes("index", *(index.shape for index in indices))
@@ -280,7 +280,7 @@ def _combined(indices: list[Tensor], sizes: list[int]) -> Tensor:
 
 
 def _row(index: Tensor, size: int) -> Tensor:
-    return flat_places(reshape(index, (1, index.numel(), 1)), size)
+    return flat_offsets(reshape(index, (1, index.numel(), 1)), size)
 
 
 def taken(view: Tensor, rows: Rows) -> Tensor:

@@ -1,4 +1,4 @@
-"""Masks: where they hold, and what they choose."""
+"""Masks: nonzero, masked fill and select, and triangles."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ if TYPE_CHECKING:
     from ...tensor.tensor import Tensor
 
 CHUNK = 64
-"""Elements that one invocation counts: the shader's 16 words."""
+"""Elements counted per invocation: the shader's 16 words."""
 
 
 @primitive(dtypes=BOOL, outputs=("places", "total"))
-def _true_places(mask: Tensor) -> tuple[Tensor, Tensor]:
-    """Return flat places of true elements, in order, and how many there are.
+def _nonzero(mask: Tensor) -> tuple[Tensor, Tensor]:
+    """Return flat offsets of true elements, in order, and their number.
 
-    Only so many of the places are set.
+    Offsets beyond that number are not written.
     """
 
 
-@_true_places.spec
-def _true_places_spec(mask: TensorSpec) -> tuple[TensorSpec, TensorSpec]:
+@_nonzero.spec
+def _nonzero_spec(mask: TensorSpec) -> tuple[TensorSpec, TensorSpec]:
     if mask.numel >= 1 << 31:
         raise ShapeError(
             f"nonzero: {mask.numel} elements are more than an int32 counts"
@@ -49,8 +49,8 @@ def _true_places_spec(mask: TensorSpec) -> tuple[TensorSpec, TensorSpec]:
     return TensorSpec((mask.numel,), int32), TensorSpec((1,), int32)
 
 
-@_true_places.kernel
-def _true_places_kernel(gpu: DeviceInfo, mask: StridedSpec) -> list[Dispatch]:
+@_nonzero.kernel
+def _nonzero_kernel(gpu: DeviceInfo, mask: StridedSpec) -> list[Dispatch]:
     chunks = ceil_div(mask.numel, CHUNK)
     push: dict[str, Argument] = {"mask": "mask", "places": "places", "total": "total"}
     push |= {"starts": Scratch("starts", 4 * chunks), "count": mask.numel}
@@ -66,24 +66,24 @@ def _true_places_kernel(gpu: DeviceInfo, mask: StridedSpec) -> list[Dispatch]:
     ]
 
 
-@_true_places.reference
-def _true_places_reference(mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+@_nonzero.reference
+def _nonzero_reference(mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     places = np.zeros(mask.size, np.int32)
-    found = np.flatnonzero(mask)
-    places[: len(found)] = found
-    return places, np.array([len(found)], np.int32)
+    true_offsets = np.flatnonzero(mask)
+    places[: len(true_offsets)] = true_offsets
+    return places, np.array([len(true_offsets)], np.int32)
 
 
-def true_places(mask: Tensor) -> Tensor:
-    """Return flat places of true elements, in order, as int32.
+def flatnonzero(mask: Tensor) -> Tensor:
+    """Return flat offsets of true elements, in order, as int32.
 
     Their number decides the shape, so it is read by the host, which waits for the mask.
     """
     if mask.dtype is not bool_:
-        raise DTypeError(f"true_places: `mask` is {mask.dtype.name}; accepted: bool")
+        raise DTypeError(f"flatnonzero: `mask` is {mask.dtype.name}; accepted: bool")
     if mask.numel() == 0:
         return fill_like(mask, (0,), 0, int32)
-    places, total = _true_places(mask)
+    places, total = _nonzero(mask)
     return narrow(places, 0, 0, int(total.item()))
 
 
@@ -108,7 +108,7 @@ def nonzero(x: Tensor, *, as_tuple: bool = False) -> Tensor | tuple[Tensor, ...]
     Tensor, shape (count, x.ndim), or tuple of Tensor, shape (count,)
         int32, unlike PyTorch's int64, as `argmax` gives.
     """
-    places = true_places(x if x.dtype is bool_ else ne(x, 0))
+    places = flatnonzero(x if x.dtype is bool_ else ne(x, 0))
     columns, rest = [], places
     for step in contiguous_strides(x.shape):
         columns.append(floor_divide(rest, max(step, 1)))
@@ -150,7 +150,7 @@ def masked_select(x: Tensor, mask: Tensor) -> Tensor:
     Both broadcast. The number of elements is read by the host, which waits for it.
     """
     shape = broadcast_shapes("masked_select", x.shape, mask.shape)
-    places = true_places(expand(mask, shape))
+    places = flatnonzero(expand(mask, shape))
     return flatten(take_rows(reshape(expand(x, shape), (1, -1, 1)), places))
 
 
@@ -159,8 +159,8 @@ def _triangle(x: Tensor, low: int, high: int) -> Tensor:
     rows, columns = (max(size, 1) for size in x.shape[-2:])
     # Beyond a corner all bands are the same.
     low, high = (max(-rows - 1, min(each, columns + 1)) for each in (low, high))
-    kept = band_like(x, x.shape, rows, columns, low, high, bool_)
-    return where(kept, x, False if x.dtype is bool_ else 0)
+    band = band_like(x, x.shape, rows, columns, low, high, bool_)
+    return where(band, x, False if x.dtype is bool_ else 0)
 
 
 def _need_matrix(name: str, x: Tensor) -> None:

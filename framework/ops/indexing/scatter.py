@@ -1,4 +1,4 @@
-"""Public functions over `gather`: one dimension is indexed, the others keep places."""
+"""Gather, scatter and index functions along one dimension."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from ..elementwise.binary import add, mul
 from ..elementwise.cast import cast
 from ..elementwise.compare import eq
 from ..elementwise.unary import unshared
-from ..movement.slice import narrow, place
-from ..source import fill_like, ramp_like
+from ..movement.slice import narrow, strided_scatter
+from ..source import arange_like, fill_like
 from ..view import expand, flatten, movedim, reshape, unsqueeze
-from .gather import add_rows, flat_places, put_rows, rows_of, take_rows
+from .gather import add_rows, flat_offsets, put_rows, rows_of, take_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,12 +55,12 @@ def index_select(x: Tensor, dim: int, index: Tensor) -> Tensor:
         raise ShapeError(
             f"index_select: index is {index.shape}; it must have one dimension"
         )
-    taken = take_rows(rows_of(x, at), flatten(index))
-    return reshape(taken, (*x.shape[:at], taken.shape[1], *x.shape[at + 1 :]))
+    gathered = take_rows(rows_of(x, at), flatten(index))
+    return reshape(gathered, (*x.shape[:at], gathered.shape[1], *x.shape[at + 1 :]))
 
 
-def along(name: str, x: Tensor, dim: int, index: Tensor) -> tuple[Tensor, Shape]:
-    """Return the part of `x` that indices of every element are about, and its shape.
+def index_region(name: str, x: Tensor, dim: int, index: Tensor) -> tuple[Tensor, Shape]:
+    """Return the region of `x` that an index per element covers, and its shape.
 
     Raises
     ------
@@ -105,9 +105,9 @@ def gather(x: Tensor, dim: int, index: Tensor) -> Tensor:
         If the shapes do not fit or, on the host, an index is out of range.
     """
     at = normalize_dim("gather", dim, x.ndim)
-    part, _ = along("gather", x, at, index)
-    taken = take_rows(rows_of(part, at), rows_of(index, at))
-    return reshape(taken, index.shape)
+    part, _ = index_region("gather", x, at, index)
+    gathered = take_rows(rows_of(part, at), rows_of(index, at))
+    return reshape(gathered, index.shape)
 
 
 def take_along_dim(x: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
@@ -136,13 +136,13 @@ def take_along_dim(x: Tensor, indices: Tensor, dim: int | None = None) -> Tensor
     return gather(x, at, indices)
 
 
-def written(
+def scatter_along(
     name: str, x: Tensor, dim: int, index: Tensor, source: Tensor,
     write: Callable[[Tensor, Tensor, Tensor], Tensor],
 ) -> Tensor:  # fmt: skip
-    """Return `x` with elements of `source` written where indices of each say."""
+    """Return `x` with `source` written by `write` at one index per element."""
     at = normalize_dim(name, dim, x.ndim)
-    part, sizes = along(name, x, at, index)
+    part, sizes = index_region(name, x, at, index)
     if source.dtype is not x.dtype:
         raise DTypeError(
             f"{name}: src is {source.dtype.name}, x {x.dtype.name};"
@@ -160,7 +160,7 @@ def written(
     out = reshape(out, sizes)
     if sizes == x.shape:
         return out
-    return place(x, out, Layout.contiguous(x.shape)._replace(shape=sizes))
+    return strided_scatter(x, out, Layout.contiguous(x.shape)._replace(shape=sizes))
 
 
 def scatter(x: Tensor, dim: int, index: Tensor, src: Tensor | float) -> Tensor:
@@ -184,10 +184,10 @@ def scatter(x: Tensor, dim: int, index: Tensor, src: Tensor | float) -> Tensor:
         If the dtypes differ.
     """
     if isinstance(src, TensorCore):
-        return written("scatter", x, dim, index, src, put_rows)
+        return scatter_along("scatter", x, dim, index, src, put_rows)
     value = number("scatter", x.dtype, src)
     filled = fill_like(x, index.shape, value, x.dtype)
-    return written("scatter", x, dim, index, filled, put_rows)
+    return scatter_along("scatter", x, dim, index, filled, put_rows)
 
 
 @autocast_promote
@@ -197,14 +197,14 @@ def scatter_add(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     As `scatter`, but all that name one place are added, in order: the result is the
     same in each run.
     """
-    return written("scatter_add", x, dim, index, src, add_rows)
+    return scatter_along("scatter_add", x, dim, index, src, add_rows)
 
 
-def _rows_written(
+def _scatter_slices(
     name: str, x: Tensor, dim: int, index: Tensor, source: Tensor,
     write: Callable[[Tensor, Tensor, Tensor], Tensor],
 ) -> Tensor:  # fmt: skip
-    """Return `x` with slices of `source` written where one index for each says."""
+    """Return `x` with slices of `source` written by `write` at one index per slice."""
     at = normalize_dim(name, dim, x.ndim)
     wanted = (*x.shape[:at], index.numel(), *x.shape[at + 1 :])
     if index.ndim != 1 or source.shape != wanted:
@@ -243,7 +243,7 @@ def index_add(
         If the dtypes differ.
     """
     scaled = source if alpha == 1 else mul(source, alpha)
-    return _rows_written("index_add", x, dim, index, scaled, add_rows)
+    return _scatter_slices("index_add", x, dim, index, scaled, add_rows)
 
 
 def index_copy(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
@@ -251,7 +251,7 @@ def index_copy(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
 
     Where several name one place, the last wins.
     """
-    return _rows_written("index_copy", x, dim, index, source, put_rows)
+    return _scatter_slices("index_copy", x, dim, index, source, put_rows)
 
 
 def index_fill(x: Tensor, dim: int, index: Tensor, value: float) -> Tensor:
@@ -295,7 +295,7 @@ def unfold(x: Tensor, dimension: int, size: int, step: int) -> Tensor:
 
 @movement(dtypes=ANY)
 def _unfold(x: Tensor, dim: int, size: int, step: int) -> Tensor:
-    """Return a view of windows along a dimension, which may overlap."""
+    """Return a sliding-window view along a dimension."""
 
 
 @_unfold.layout
@@ -312,8 +312,8 @@ def _unfold_vjp(
 ) -> Tensor:
     windows = grad.shape[dim]
     # Window w, element k is place w * step + k.
-    start = ramp_like(grad, (windows, 1), 0, step, int32)
-    places = flatten(add(start, ramp_like(grad, (size,), 0, 1, int32)))
+    start = arange_like(grad, (windows, 1), 0, step, int32)
+    places = flatten(add(start, arange_like(grad, (size,), 0, 1, int32)))
     source = flatten(movedim(grad, -1, dim + 1), dim, dim + 1)
     zeros = fill_like(grad, x_spec.shape, 0, x_spec.dtype)
     return index_add(zeros, dim, places, source)
@@ -395,6 +395,6 @@ def one_hot(x: Tensor, num_classes: int = -1, dtype: DType = int64) -> Tensor:
         num_classes = int(x.numpy().max()) + 1
     if not x.is_gpu and x.numel() and (least := int(x.numpy().min())) < 0:
         raise ShapeError(f"one_hot: a class is {least}; it must be at least 0")
-    places = flat_places(reshape(x, (1, x.numel(), 1)), num_classes)
-    classes = ramp_like(x, (num_classes,), 0, 1, int32)
+    places = flat_offsets(reshape(x, (1, x.numel(), 1)), num_classes)
+    classes = arange_like(x, (num_classes,), 0, 1, int32)
     return cast(eq(reshape(places, (*x.shape, 1)), classes), dtype)

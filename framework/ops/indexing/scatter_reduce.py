@@ -1,7 +1,7 @@
-"""Scattered elements that are combined with what they meet.
+"""Scatter with a reduction: sum, product, mean or extreme per destination.
 
-Entries are sorted by the place they go to; then neighbours that go to one place are
-joined over distances that double, so that the last of them has what all of them make.
+Products and extremes sort entries by destination, then run a segmented scan over
+distances that double: the last entry of each segment has the segment's reduction.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from ..movement.slice import narrow
 from ..reduce.common import as_dtype_of
 from ..source import fill_like
 from ..view import flatten, reshape
-from .gather import flat_places, put_rows, take_rows
-from .scatter import gather, scatter, scatter_add, written
-from .segment_sum import order_of, sum_dtype
+from .gather import flat_offsets, put_rows, take_rows
+from .scatter import gather, scatter, scatter_add, scatter_along
+from .segment_sum import argsort_keys, sum_dtype
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -87,7 +87,7 @@ def scatter_reduce(
         for each, size in enumerate(index.shape[: src.ndim]):
             if size < src.shape[each]:
                 src = narrow(src, each, 0, size)
-        return _scatter_extreme(x, index, src, at, reduce == "amax", include_self)
+        return _scatter_minmax(x, index, src, at, reduce == "amax", include_self)
     base = x if include_self else scatter(x, at, index, 0)
     total = scatter_add(base, at, index, src)
     if reduce == "sum":
@@ -99,7 +99,7 @@ def scatter_reduce(
 
 
 def _counts(x: Tensor, dim: int, index: Tensor, include_self: bool) -> Tensor:
-    """Return of how many elements each of a mean is."""
+    """Return the element counts of each mean."""
     whole = float64 if x.dtype is float64 else float32
     kind = int32 if x.dtype in INTEGER else whole
     ones = fill_like(x, x.shape, 1, kind)
@@ -123,49 +123,49 @@ def _scattered(
     dim: int,
     index: Tensor,
     src: Tensor,
-    join: Callable[[Tensor, Tensor], Tensor],
+    combine: Callable[[Tensor, Tensor], Tensor],
 ) -> Tensor:
-    """Return `x` with its elements replaced by what `join` makes of those of `src`."""
+    """Return `x` with its elements replaced by segment reductions of `src`."""
 
     def write(base: Tensor, rows: Tensor, source: Tensor) -> Tensor:
-        places = flatten(flat_places(rows, base.shape[1]))
-        order = order_of(places)
-        places, values = (_taken(each, order) for each in (places, source))
-        values = _joined(places, values, rows.shape[1], join)
+        places = flatten(flat_offsets(rows, base.shape[1]))
+        order = argsort_keys(places)
+        places, values = (_gathered(each, order) for each in (places, source))
+        values = _segmented_scan(places, values, rows.shape[1], combine)
         out = put_rows(reshape(base, (1, -1, 1)), places, reshape(values, (1, -1, 1)))
         return reshape(out, base.shape)
 
-    return written("scatter_reduce", x, dim, index, src, write)
+    return scatter_along("scatter_reduce", x, dim, index, src, write)
 
 
-def _taken(x: Tensor, order: Tensor) -> Tensor:
+def _gathered(x: Tensor, order: Tensor) -> Tensor:
     return flatten(take_rows(reshape(x, (1, -1, 1)), order))
 
 
-def _joined(
+def _segmented_scan(
     places: Tensor,
     values: Tensor,
     most: int,
-    join: Callable[[Tensor, Tensor], Tensor],
+    combine: Callable[[Tensor, Tensor], Tensor],
 ) -> Tensor:
-    """Return values joined with those before them that go to the same place.
+    """Return the inclusive segmented scan of values sorted by destination.
 
-    At most `most` go to one. Source: Hillis and Steele, "Data Parallel Algorithms",
-    1986.
+    A segment has at most `most` entries. Source: Hillis and Steele, "Data Parallel
+    Algorithms", 1986.
     """
     count, step = values.numel(), 1
     while step < most:
         rest = count - step
         later, earlier = narrow(values, 0, step, rest), narrow(values, 0, 0, rest)
         same = eq(narrow(places, 0, step, rest), narrow(places, 0, 0, rest))
-        joined = where(same, join(earlier, later), later)
+        joined = where(same, combine(earlier, later), later)
         values = cat([narrow(values, 0, 0, step), joined])
         step *= 2
     return values
 
 
 @composite(dtypes={"x": NUMERIC, "index": INTEGER, "src": NUMERIC})
-def _scatter_extreme(
+def _scatter_minmax(
     x: Tensor,
     index: Tensor,
     src: Tensor,
@@ -173,22 +173,22 @@ def _scatter_extreme(
     greatest: bool,
     include_self: bool,
 ) -> Tensor:
-    """Return `x` with the largest or smallest elements of `src` that go to each place.
+    """Return `x` with the maximum or minimum of `src` at each destination.
 
     `src` is of the shape of `index`.
     """
-    join = maximum if greatest else minimum
+    combine = maximum if greatest else minimum
     if not include_self:
-        return _scattered(x, dim, index, src, join)
+        return _scattered(x, dim, index, src, combine)
     least: float = -math.inf if greatest else math.inf
     if not x.dtype.is_float:
         least = x.dtype.limits[0 if greatest else 1]
     start = fill_like(x, x.shape, least, x.dtype)
-    return join(x, _scattered(start, dim, index, src, join))
+    return combine(x, _scattered(start, dim, index, src, combine))
 
 
-@_scatter_extreme.vjp
-def _scatter_extreme_vjp(
+@_scatter_minmax.vjp
+def _scatter_minmax_vjp(
     grad: Tensor,
     x: Tensor,
     index: Tensor,
@@ -197,9 +197,9 @@ def _scatter_extreme_vjp(
     dim: int,
     include_self: bool,
 ) -> tuple[Tensor, None, Tensor]:
-    kept = cast(eq(x, out), grad.dtype)
+    is_extreme = cast(eq(x, out), grad.dtype)
     if not include_self:
-        kept = scatter(kept, dim, index, 0)
+        is_extreme = scatter(is_extreme, dim, index, 0)
     chosen = cast(eq(src, gather(out, dim, index)), grad.dtype)
-    share = grad / scatter_add(kept, dim, index, chosen)
-    return kept * share, None, chosen * gather(share, dim, index)
+    share = grad / scatter_add(is_extreme, dim, index, chosen)
+    return is_extreme * share, None, chosen * gather(share, dim, index)

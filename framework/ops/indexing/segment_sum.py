@@ -1,4 +1,4 @@
-"""Sorted order, and sums of what an index brings together, in a fixed order."""
+"""Argsort of index keys, and sorted segment sums in a fixed order."""
 
 from __future__ import annotations
 
@@ -20,54 +20,54 @@ if TYPE_CHECKING:
 
 CHUNK = 16
 SOFTWARE_CHUNK = 64
-"""Entries that one invocation adds up before others go on with what it found."""
+"""Entries per invocation and pass; the next pass adds up its carries."""
 
-WAYS = 8
-"""Sorted runs that become one at once, of up to `MANY` keys, whose kernels mostly wait:
-for memory at each step of a search, and for one another. Of 8192 keys two took 12 us
-each, and the gradient of an embedding with them 147 us, with five for two runs each 149
+MERGE_WAYS = 8
+"""Runs per merge pass for up to `MAX_WAY_KEYS` keys: such kernels are latency-bound, by
+each step of a search and by one another. Of 8192 keys two passes took 12 us each, and
+the gradient of an embedding with them 147 us, with five passes of two runs each 149
 (NVIDIA H200, driver 580.159.04, 2026-11-22)."""
 
-MANY = 1 << 16
+MAX_WAY_KEYS = 1 << 16
 
 REMAP_DIMS = 6
-"""Dimensions that the shader `copy/remap` walks."""
+"""Dimensions of the shader `copy/remap`."""
 
-SUMMED = (float32, float64, int32, int64, uint32, uint64)
-"""What sums are taken in."""
+SUM_DTYPES = (float32, float64, int32, int64, uint32, uint64)
+"""Accumulation dtypes."""
 
 
 def sum_dtype(dtype: DType) -> DType:
     """Return the dtype in which elements of `dtype` are added up; bools are counted."""
     wide = {"float": float32, "int": int32, "uint": uint32, "bool": uint32}
-    return dtype if dtype in SUMMED else wide[dtype.kind]
+    return dtype if dtype in SUM_DTYPES else wide[dtype.kind]
 
 
 @primitive(dtypes=(int32, uint32))
-def _order(keys: Tensor) -> Tensor:
-    """Return int32 places that sort one dimension of keys, taken as unsigned.
+def _argsort_keys(keys: Tensor) -> Tensor:
+    """Return the int32 argsort of a vector of keys, taken as unsigned.
 
-    Equal keys keep their order.
+    The sort is stable.
     """
 
 
-@_order.spec
-def _order_spec(keys: TensorSpec) -> TensorSpec:
+@_argsort_keys.spec
+def _argsort_keys_spec(keys: TensorSpec) -> TensorSpec:
     return TensorSpec(keys.shape, int32)
 
 
-@_order.kernel
-def _order_kernel(gpu: DeviceInfo, keys: StridedSpec) -> list[Dispatch]:
+@_argsort_keys.kernel
+def _argsort_keys_kernel(gpu: DeviceInfo, keys: StridedSpec) -> list[Dispatch]:
     count, run = keys.numel, WORKGROUP
     grid = linear_grid(count, WORKGROUP)
     areas = [Scratch(name, 8 * count) for name in ("pairs", "merged")]
 
-    ways = WAYS if count <= MANY else 2
+    merge_ways = MERGE_WAYS if count <= MAX_WAY_KEYS else 2
 
     def step(kernel: str, push: dict[str, Argument], last: bool) -> Dispatch:
         constants = {"LOCAL_X": WORKGROUP, "LAST": int(last)}
         if kernel == "sort/merge_keys":
-            constants["WAYS"] = ways
+            constants["WAYS"] = merge_ways
         push = {**push, "places": "out", "count": count}
         return Dispatch(kernel, grid, push, constants)
 
@@ -75,19 +75,19 @@ def _order_kernel(gpu: DeviceInfo, keys: StridedSpec) -> list[Dispatch]:
     steps = [step("sort/rank_block_keys", first, run >= count)]
     while run < count:
         push: dict[str, Argument] = {"pairs": areas[0], "merged": areas[1], "run": run}
-        run *= ways
+        run *= merge_ways
         steps.append(step("sort/merge_keys", push, run >= count))
         areas.reverse()
     return steps
 
 
-@_order.reference
-def _order_reference(keys: np.ndarray) -> np.ndarray:
+@_argsort_keys.reference
+def _argsort_keys_reference(keys: np.ndarray) -> np.ndarray:
     return np.argsort(keys.astype(np.uint32), kind="stable")
 
 
-def order_of(keys: Tensor) -> Tensor:
-    """Return int32 places that sort keys of one dimension, taken as unsigned.
+def argsort_keys(keys: Tensor) -> Tensor:
+    """Return the int32 stable argsort of a vector of keys, taken as unsigned.
 
     Raises
     ------
@@ -95,29 +95,31 @@ def order_of(keys: Tensor) -> Tensor:
         If there are more than an int32 counts.
     """
     if keys.numel() >= 1 << 31:
-        raise ShapeError(f"order: {keys.numel()} keys are more than an int32 counts")
-    return _order(keys)
+        raise ShapeError(f"argsort: {keys.numel()} keys are more than an int32 counts")
+    return _argsort_keys(keys)
 
 
-@primitive(dtypes={"rows": (int32,), "order": (int32,), "source": SUMMED})
-def add_sorted(rows: Tensor, order: Tensor, source: Tensor, count: int) -> Tensor:
-    """Return (outer, count, inner) with rows of `source` added up where they go.
+@primitive(dtypes={"rows": (int32,), "order": (int32,), "source": SUM_DTYPES})
+def sorted_segment_sum(
+    rows: Tensor, order: Tensor, source: Tensor, count: int
+) -> Tensor:
+    """Return the segment sums (outer, count, inner) of rows of `source`.
 
-    `rows` (entries) says where each of (outer, entries, inner) goes, or is below 0, and
-    `order` sorts it, as unsigned numbers.
+    `rows` (entries) holds the segment of each of (outer, entries, inner), below 0 for
+    none, and `order` its argsort, as unsigned numbers.
     """
 
 
-@add_sorted.spec
-def add_sorted_spec(
+@sorted_segment_sum.spec
+def sorted_segment_sum_spec(
     rows: TensorSpec, order: TensorSpec, source: TensorSpec, count: int
 ) -> TensorSpec:
     outer, _, inner = source.shape
     return TensorSpec((outer, count, inner), source.dtype)
 
 
-@add_sorted.kernel
-def add_sorted_kernel(
+@sorted_segment_sum.kernel
+def sorted_segment_sum_kernel(
     gpu: DeviceInfo,
     rows: StridedSpec,
     order: StridedSpec,
@@ -133,7 +135,7 @@ def add_sorted_kernel(
     read: dict[str, Argument] = {"source": "source", "rows": "rows", "order": "order"}
     while True:
         chunks = ceil_div(entries, chunk)
-        # What passes carry on is told apart by its size, which falls.
+        # The carries of different passes differ in size, which falls.
         carry = Scratch("carry", 2 * chunks * outer * inner * size)
         carry_rows = Scratch("carry_rows", 2 * chunks * 4)
         push = read | {"out_": "out", "carry": carry, "carry_rows": carry_rows}
@@ -151,18 +153,18 @@ def add_sorted_kernel(
 
 
 def _zeros(words: int) -> Dispatch:
-    """Return the dispatch that clears the result."""
+    """Return the dispatch that zero-fills the result."""
     push: dict[str, Argument] = {"out_": "out", "words": "out", "count": words}
     grid = linear_grid(ceil_div(words, 4), WORKGROUP)
     return Dispatch("copy/fill_zero", grid, push, {"LOCAL_X": WORKGROUP})
 
 
-@add_sorted.reference
-def add_sorted_reference(
+@sorted_segment_sum.reference
+def sorted_segment_sum_reference(
     rows: np.ndarray, order: np.ndarray, source: np.ndarray, count: int
 ) -> np.ndarray:
-    kept = np.flatnonzero(rows >= 0)
+    valid = np.flatnonzero(rows >= 0)
     out = np.zeros((source.shape[0], count, source.shape[2]), source.dtype)
     for column, values in zip(out, source):
-        np.add.at(column, rows[kept], values[kept])
+        np.add.at(column, rows[valid], values[valid])
     return out

@@ -1,4 +1,4 @@
-"""Cross entropy of softmax and classes."""
+"""Softmax cross entropy with class labels or probabilities."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from ..norm.softmax import log_softmax
 from ..reduce.sum import sum
 from ..view import permute, reshape, unsqueeze
 from .cross_entropy_fused import (
+    cross_entropy_with_grad,
     differentiable_vjp,
     grad_dispatch,
-    is_scored,
+    is_grad_fused,
     loss_dispatch,
-    scored_loss,
 )
 from .elementwise import check_reduction
 from .nll import check_labels, labels_in_words, nll_losses, per_class
@@ -49,10 +49,9 @@ _STATISTIC = (float32, float64)
 def _cross_entropy_rows(
     logits: Tensor, labels: Tensor, ignore_index: int, label_smoothing: float
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Return of each row the loss, the greatest logit, a logarithm, and 0 or 1.
+    """Return per row the loss, maximum, log-sum-exp of the shifted logits, and 0 or 1.
 
-    The logarithm is that of the sum of the exponentials of logits less the greatest.
-    The last says whether the row counts, which it does unless it is ignored.
+    The last is 0 for rows whose label is ignored.
     """
 
 
@@ -91,7 +90,7 @@ def _cross_entropy_rows_vjp(
             None,
         )
     return (
-        _cross_entropy_grad(
+        _cross_entropy_dlogits(
             logits, labels, greatest, log_total, grad, ignore_index, label_smoothing
         ),
         None,
@@ -124,7 +123,7 @@ def _cross_entropy_rows_reference(
     device_dtypes=_DEVICE_DTYPES,
     typed="logits",
 )
-def _cross_entropy_grad(
+def _cross_entropy_dlogits(
     logits: Tensor,
     labels: Tensor,
     greatest: Tensor,
@@ -133,16 +132,16 @@ def _cross_entropy_grad(
     ignore_index: int,
     label_smoothing: float,
 ) -> Tensor:
-    """Return (softmax - target) * grad of each row, 0 in ignored rows."""
+    """Return dlogits, (softmax - target) * grad per row; 0 in ignored rows."""
 
 
-@_cross_entropy_grad.spec
-def _cross_entropy_grad_spec(logits: TensorSpec, **_: object) -> TensorSpec:
+@_cross_entropy_dlogits.spec
+def _cross_entropy_dlogits_spec(logits: TensorSpec, **_: object) -> TensorSpec:
     return logits
 
 
-@_cross_entropy_grad.kernel
-def _cross_entropy_grad_kernel(
+@_cross_entropy_dlogits.kernel
+def _cross_entropy_dlogits_kernel(
     gpu: DeviceInfo,
     logits: StridedSpec,
     labels: StridedSpec,
@@ -156,8 +155,8 @@ def _cross_entropy_grad_kernel(
     return grad_dispatch(logits, labels, "grad_rows", options)
 
 
-@_cross_entropy_grad.reference
-def _cross_entropy_grad_reference(
+@_cross_entropy_dlogits.reference
+def _cross_entropy_dlogits_reference(
     logits: np.ndarray,
     labels: np.ndarray,
     greatest: np.ndarray,
@@ -225,11 +224,13 @@ def cross_entropy(
             f"cross_entropy: label_smoothing is {label_smoothing};"
             " it must be from 0 to 1"
         )
-    if weight is None and reduction != "none" and is_scored(logits, labels):
+    if weight is None and reduction != "none" and is_grad_fused(logits, labels):
         _check_shapes(logits, labels)
         rows, flat = _flat(logits, labels)
         mean = reduction == "mean"
-        loss, _ = scored_loss(rows, flat, ignore_index, label_smoothing, mean)
+        loss, _ = cross_entropy_with_grad(
+            rows, flat, ignore_index, label_smoothing, mean
+        )
         return loss.to(logits.dtype)
     if logits.ndim == 1 and labels.ndim == labels.dtype.is_float:
         logits, labels = unsqueeze(logits, 0), unsqueeze(labels, 0)
@@ -259,7 +260,7 @@ def _check_shapes(logits: Tensor, labels: Tensor) -> None:
 
 
 def _flat(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the logits as rows, and a label for each, as shaders read them."""
+    """Return the logits as (rows, classes), and a label per row in 32-bit words."""
     order = (0, *range(2, logits.ndim), 1)
     rows = reshape(permute(logits, order), (labels.numel(), logits.shape[1]))
     return rows, labels_in_words(reshape(labels, (labels.numel(),)))

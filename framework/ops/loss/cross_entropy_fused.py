@@ -1,4 +1,4 @@
-"""Cross entropy of rows that fit in registers: the loss, and its gradient with it."""
+"""Fused cross entropy: loss and gradient in one pass over register-resident rows."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from ..elementwise.compare import eq, ne, where
 from ..indexing.gather import INDEX
 from ..norm.softmax import softmax
 from ..reduce.sum import sum
-from ..source import fill_like, ramp_like
+from ..source import arange_like, fill_like
 from ..view import unsqueeze
-from .nll import IGNORED, check_labels, class_numbers
+from .nll import IGNORED, check_labels, class_indices
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
@@ -42,7 +42,7 @@ def loss_dispatch(
     labels: StridedSpec,
     options: tuple[int, float],
 ) -> Dispatch:
-    """Return the dispatch for the losses of rows, in registers if they fit.
+    """Return the loss dispatch, for register-resident rows if they fit.
 
     `options` are the label that is ignored, and the smoothing.
     """
@@ -77,9 +77,9 @@ def grad_dispatch(
     options: tuple[int, float],
     shared: bool = False,
 ) -> Dispatch:
-    """Return the dispatch for the gradient by the logits from that by each loss.
+    """Return the dispatch of dlogits from the gradients of the row losses.
 
-    If it is `shared`, `grad` is one number.
+    With `shared`, `grad` is one scalar for all rows.
     """
     rows, columns = logits.shape
     magic, shift = divisor(columns)
@@ -102,29 +102,30 @@ def differentiable_vjp(
     ignore_index: int,
     label_smoothing: float,
 ) -> Tensor:
-    """Return the gradient by ops that have gradients themselves."""
+    """Return the gradient by differentiable ops, for double backward."""
     columns = logits.shape[1]
-    numbers = unsqueeze(class_numbers(labels, columns, ignore_index), 1)
-    here = eq(ramp_like(logits, (columns,), 0, 1, int32), numbers)
+    numbers = unsqueeze(class_indices(labels, columns, ignore_index), 1)
+    is_label = eq(arange_like(logits, (columns,), 0, 1, int32), numbers)
     even = label_smoothing / columns
-    target = where(here, even + 1.0 - label_smoothing, even)
-    apart = softmax(logits, 1) - target
-    return where(eq(numbers, IGNORED), 0.0, apart * unsqueeze(grad, 1))
+    target = where(is_label, even + 1.0 - label_smoothing, even)
+    dlogits = softmax(logits, 1) - target
+    return where(eq(numbers, IGNORED), 0.0, dlogits * unsqueeze(grad, 1))
 
 
-def is_scored(logits: Tensor, labels: Tensor) -> bool:
-    """Return whether the gradient is computed with the loss.
+def is_grad_fused(logits: Tensor, labels: Tensor) -> bool:
+    """Return whether forward also computes the gradient.
 
-    That is, if it will be wanted and the device holds whole rows.
+    It does if the logits require one and their rows fit in registers.
     """
     device = logits.device
     if not isinstance(device, GpuDevice) or labels.dtype not in INDEX:
         return False
     if logits.ndim < 2 or logits.numel() == 0:
         return False
-    wanted = is_grad_enabled() and logits.requires_grad
+    needs_grad = is_grad_enabled() and logits.requires_grad
     return (
-        wanted and row_tile(device.gpu.info, logits.dtype, logits.shape[1]) is not None
+        needs_grad
+        and row_tile(device.gpu.info, logits.dtype, logits.shape[1]) is not None
     )
 
 
@@ -134,26 +135,26 @@ def is_scored(logits: Tensor, labels: Tensor) -> bool:
     outputs=("losses", "greatest", "log_total", "counts", "out"),
     typed="logits",
 )
-def _scored_rows(
+def _cross_entropy_rows_with_grad(
     logits: Tensor,
     labels: Tensor,
     share: Tensor,
     ignore_index: int,
     label_smoothing: float,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Return what `_cross_entropy_rows` does, and `share` times its gradient."""
+    """Return `_cross_entropy_rows`, and dlogits scaled by `share`."""
 
 
-@_scored_rows.spec
-def _scored_rows_spec(
+@_cross_entropy_rows_with_grad.spec
+def _cross_entropy_rows_with_grad_spec(
     logits: TensorSpec, **_: object
 ) -> tuple[TensorSpec, TensorSpec, TensorSpec, TensorSpec, TensorSpec]:
     rows = TensorSpec(logits.shape[:1], statistic_dtype(logits.dtype))
     return rows, rows, rows, rows, logits
 
 
-@_scored_rows.kernel
-def _scored_rows_kernel(
+@_cross_entropy_rows_with_grad.kernel
+def _cross_entropy_rows_with_grad_kernel(
     gpu: DeviceInfo,
     logits: StridedSpec,
     labels: StridedSpec,
@@ -169,8 +170,8 @@ def _scored_rows_kernel(
     return [replace(first, push=push, constants={**first.constants, "GRAD": 1})]
 
 
-@_scored_rows.reference
-def _scored_rows_reference(
+@_cross_entropy_rows_with_grad.reference
+def _cross_entropy_rows_with_grad_reference(
     logits: np.ndarray,
     labels: np.ndarray,
     share: np.ndarray,
@@ -178,46 +179,46 @@ def _scored_rows_reference(
     label_smoothing: float,
 ) -> tuple[np.ndarray, ...]:
     counted = check_labels(labels, logits.shape[1], ignore_index)
-    places = np.arange(len(labels)), np.where(counted, labels, 0)
+    label_positions = np.arange(len(labels)), np.where(counted, labels, 0)
     target = np.full_like(logits, label_smoothing / logits.shape[1])
-    target[places] += 1 - label_smoothing
+    target[label_positions] += 1 - label_smoothing
     greatest = logits.max(axis=1)
     shifted = logits - greatest[:, None]
     log_total = np.log(np.exp(shifted).sum(axis=1))
     losses = log_total - (target * shifted).sum(axis=1)
-    apart = np.exp(shifted - log_total[:, None]) - target
-    grad = np.where(counted[:, None], apart * share, 0)
+    dlogits = np.exp(shifted - log_total[:, None]) - target
+    grad = np.where(counted[:, None], dlogits * share, 0)
     return np.where(counted, losses, 0), greatest, log_total, counted, grad
 
 
-@composite(dtypes={"logits": FLOAT, "labels": INDEX}, outputs=("loss", "scored"))
-def scored_loss(
+@composite(dtypes={"logits": FLOAT, "labels": INDEX}, outputs=("loss", "grad_logits"))
+def cross_entropy_with_grad(
     logits: Tensor,
     labels: Tensor,
     ignore_index: int,
     label_smoothing: float,
     mean: bool,
 ) -> tuple[Tensor, Tensor]:
-    """Return the sum of the losses of rows, or their mean, and its gradient."""
+    """Return the sum or mean of the row losses, and its gradient by the logits."""
     statistic = statistic_dtype(logits.dtype)
     if mean:
         count = sum(cast(ne(labels, ignore_index), statistic))
         share = 1.0 / count
     else:
         share = fill_like(logits, (), 1, statistic)
-    losses, _, _, _, scored = _scored_rows(
+    losses, _, _, _, grad_logits = _cross_entropy_rows_with_grad(
         logits, labels, share, ignore_index, label_smoothing
     )
     loss = sum(losses)
-    return (loss / count if mean else loss), scored
+    return (loss / count if mean else loss), grad_logits
 
 
-@scored_loss.vjp
-def scored_loss_vjp(
+@cross_entropy_with_grad.vjp
+def cross_entropy_with_grad_vjp(
     grad: Tensor,
     logits: Tensor,
     labels: Tensor,
-    scored: Tensor,
+    grad_logits: Tensor,
     ignore_index: int,
     label_smoothing: float,
     mean: bool,
@@ -233,12 +234,12 @@ def scored_loss_vjp(
         )
     if _is_one(grad):
         # Changes of the result in place must not reach what is saved.
-        return scored.alias(), None
-    return scored * grad.to(scored.dtype), None
+        return grad_logits.alias(), None
+    return grad_logits * grad.to(grad_logits.dtype), None
 
 
 def _is_one(x: Tensor) -> bool:
-    """Return whether a pending tensor is the number 1, as `backward` starts with."""
+    """Return whether a lazy tensor is the constant 1, the seed of `backward`."""
     node = x.array.value.node
     return (
         node is not None

@@ -1,4 +1,4 @@
-"""Losses of one element each, and how losses are reduced."""
+"""Element-wise losses, and the reduction of losses."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from ..elementwise.compare import eq, ne, where
 from ..indexing.gather import INDEX
 from ..movement.slice import WORKGROUP
 from ..reduce.sum import sum
-from ..source import ramp_like
+from ..source import arange_like
 from ..view import reshape, unsqueeze
 from .elementwise import check_reduction
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 BAD_LABEL = -1
 IGNORED = -2
-"""What stands for a label that is no class; as in `loss/label.glsl`."""
+"""Sentinels of labels that are no class; as in `loss/label.glsl`."""
 
 
 def labels_in_words(labels: Tensor) -> Tensor:
@@ -57,19 +57,19 @@ def check_labels(labels: np.ndarray, classes: int, ignore_index: int) -> np.ndar
 
 
 @primitive(dtypes=INDEX)
-def class_numbers(labels: Tensor, classes: int, ignore_index: int) -> Tensor:
-    """Return int32 class numbers; `IGNORED` or `BAD_LABEL` for what is none."""
+def class_indices(labels: Tensor, classes: int, ignore_index: int) -> Tensor:
+    """Return int32 class indices; `IGNORED` or `BAD_LABEL` where there is none."""
 
 
-@class_numbers.spec
-def class_numbers_spec(
+@class_indices.spec
+def class_indices_spec(
     labels: TensorSpec, classes: int, ignore_index: int
 ) -> TensorSpec:
     return TensorSpec(labels.shape, int32)
 
 
-@class_numbers.kernel
-def class_numbers_kernel(
+@class_indices.kernel
+def class_indices_kernel(
     gpu: DeviceInfo, labels: StridedSpec, classes: int, ignore_index: int
 ) -> Dispatch:
     push: dict[str, int | str] = {"labels": "labels", "out_": "out"}
@@ -79,8 +79,8 @@ def class_numbers_kernel(
     return Dispatch("loss/check_labels", grid, push, constants)
 
 
-@class_numbers.reference
-def class_numbers_reference(
+@class_indices.reference
+def class_indices_reference(
     labels: np.ndarray, classes: int, ignore_index: int
 ) -> np.ndarray:
     counted = check_labels(labels, classes, ignore_index)
@@ -117,18 +117,18 @@ def nll_losses(
             f"{name}: labels are {labels.dtype.name}; they must be integers"
         )
     classes = x.shape[1]
-    numbers = class_numbers(labels_in_words(labels), classes, ignore_index)
-    places = reshape(
-        ramp_like(x, (classes,), 0, 1, int32), (classes, *(1,) * (x.ndim - 2))
+    numbers = class_indices(labels_in_words(labels), classes, ignore_index)
+    class_range = reshape(
+        arange_like(x, (classes,), 0, 1, int32), (classes, *(1,) * (x.ndim - 2))
     )
-    here = eq(places, unsqueeze(numbers, 1))
+    is_label = eq(class_range, unsqueeze(numbers, 1))
     counted = ne(numbers, IGNORED)
     if weight is None:
         counts, picked = cast(counted, statistic_dtype(x.dtype)), x
     else:
         weights = cast(per_class(name, weight, x), statistic_dtype(x.dtype))
-        counts, picked = sum(where(here, weights, 0.0), 1), x * weights
-    losses = -sum(where(here, picked, 0.0), 1)
+        counts, picked = sum(where(is_label, weights, 0.0), 1), x * weights
+    losses = -sum(where(is_label, picked, 0.0), 1)
     losses = where(eq(numbers, BAD_LABEL), float("nan"), losses)
     return losses, counts, counted
 

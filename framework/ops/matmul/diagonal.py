@@ -11,7 +11,7 @@ from ...base.validation import as_int
 from ...dispatch.autocast_policy import autocast_passthrough
 from ...dispatch.primitive import movement
 from ..elementwise.unary import copy
-from ..movement.slice import place
+from ..movement.slice import strided_scatter
 from ..reduce.sum import sum
 from ..source import fill_like
 from ..view import permute
@@ -36,7 +36,7 @@ def _diagonal_layout(layout: Layout, start: int, count: int) -> Layout:
 def _diagonal_vjp(grad: Tensor, x_spec: TensorSpec, start: int, count: int) -> Tensor:
     zeros = fill_like(grad, x_spec.shape, 0, x_spec.dtype)
     chosen = _diagonal_layout(Layout.contiguous(x_spec.shape), start, count)
-    return place(zeros, grad, chosen)
+    return strided_scatter(zeros, grad, chosen)
 
 
 def diagonal(x: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
@@ -95,7 +95,7 @@ def diag_embed(x: Tensor, offset: int = 0) -> Tensor:
         return fill_like(x, shape, 0, x.dtype)
     *outer, down, right = contiguous_strides(shape)
     start = offset * right if offset >= 0 else -offset * down
-    return place(
+    return strided_scatter(
         fill_like(x, shape, 0, x.dtype),
         x,
         Layout(x.shape, (*outer, down + right), start),

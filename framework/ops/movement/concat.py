@@ -1,4 +1,4 @@
-"""Tensors joined into one."""
+"""Concatenation and stacking of tensors."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
     from ...tensor.tensor import Tensor
 
-MOST_PARTS = 8
-"""Tensors that the shader joins at once."""
+MAX_INPUTS = 8
+"""Inputs of one dispatch of the shader."""
 
 Spec = TensorSpec | None
 
 
 @primitive(dtypes=ANY)
-def _join(
+def _concat(
     part0: Tensor,
     part1: Tensor,
     part2: Tensor | None,
@@ -44,15 +44,15 @@ def _join(
     part7: Tensor | None,
     dim: int,
 ) -> Tensor:
-    """Return tensors of one dtype joined along a dimension; the last may be missing."""
+    """Return the concatenation of tensors of one dtype; the last may be missing."""
 
 
 def _parts(*parts: Spec) -> list[TensorSpec]:
     return [part for part in parts if part is not None]
 
 
-@_join.spec
-def _join_spec(
+@_concat.spec
+def _concat_spec(
     part0: TensorSpec, part1: TensorSpec, part2: Spec, part3: Spec, part4: Spec,
     part5: Spec, part6: Spec, part7: Spec, dim: int,
 ) -> TensorSpec:  # fmt: skip
@@ -60,12 +60,12 @@ def _join_spec(
     total = sum(part.shape[dim] for part in parts)
     if any(part.dtype is not part0.dtype for part in parts):
         names = ", ".join(part.dtype.name for part in parts)
-        raise DTypeError(f"join: the tensors are {names}; they must be of one dtype")
+        raise DTypeError(f"cat: the tensors are {names}; they must be of one dtype")
     return TensorSpec((*part0.shape[:dim], total, *part0.shape[dim + 1 :]), part0.dtype)
 
 
-@_join.kernel
-def _join_kernel(
+@_concat.kernel
+def _concat_kernel(
     gpu: DeviceInfo, part0: StridedSpec, part1: StridedSpec, part2: Spec, part3: Spec,
     part4: Spec, part5: Spec, part6: Spec, part7: Spec, dim: int,
 ) -> Dispatch:  # fmt: skip
@@ -74,7 +74,7 @@ def _join_kernel(
     ends = list(itertools.accumulate(part.shape[dim] * inner for part in parts))
     count = math.prod(part0.shape[:dim]) * ends[-1]
     push: dict[str, int | str] = {"out_": "out", "count": count, "width": ends[-1]}
-    for k in range(MOST_PARTS):
+    for k in range(MAX_INPUTS):
         push[f"part{k}"] = f"part{k if k < len(parts) else 0}"
         push[f"end[{k}]"] = ends[k] if k < len(parts) else ends[-1]
     words = words_of("cat", TensorSpec((count,), part0.dtype))
@@ -83,8 +83,8 @@ def _join_kernel(
     return Dispatch("copy/concat", linear_grid(words, WORKGROUP), push, constants)
 
 
-@_join.vjp
-def _join_vjp(
+@_concat.vjp
+def _concat_vjp(
     grad: Tensor, part0_spec: TensorSpec, part1_spec: TensorSpec, part2_spec: Spec,
     part3_spec: Spec, part4_spec: Spec, part5_spec: Spec, part6_spec: Spec,
     part7_spec: Spec, dim: int, needs: tuple[bool, ...],
@@ -93,13 +93,13 @@ def _join_vjp(
         part0_spec, part1_spec, part2_spec, part3_spec,
         part4_spec, part5_spec, part6_spec, part7_spec,
     )  # fmt: skip
-    return _cut(grad, specs, dim, needs)
+    return _split_grad(grad, specs, dim, needs)
 
 
-def _cut(
+def _split_grad(
     grad: Tensor, specs: Sequence[Spec], dim: int, needs: Sequence[bool]
 ) -> tuple[Tensor | None, ...]:
-    """Return the parts of a gradient that are needed."""
+    """Return the slices of a gradient for the inputs that need one."""
     answers: list[Tensor | None] = []
     start = 0
     for spec, needed in zip(specs, needs):
@@ -109,8 +109,8 @@ def _cut(
     return tuple(answers)
 
 
-@_join.reference
-def _join_reference(
+@_concat.reference
+def _concat_reference(
     part0: np.ndarray, part1: np.ndarray, part2: np.ndarray | None,
     part3: np.ndarray | None, part4: np.ndarray | None, part5: np.ndarray | None,
     part6: np.ndarray | None, part7: np.ndarray | None, dim: int,
@@ -119,30 +119,30 @@ def _join_reference(
     return np.concatenate([part for part in parts if part is not None], dim)
 
 
-MOST_INTERLEAVED = 4
-"""Tensors that the shader joins at once when it reads them through strides."""
+MAX_STRIDED_INPUTS = 4
+"""Inputs of one dispatch of the shader for strided inputs."""
 
 
 @primitive(dtypes=ANY, strided=True)
-def _interleave(
+def _concat_strided(
     part0: Tensor,
     part1: Tensor,
     part2: Tensor | None,
     part3: Tensor | None,
     dim: int,
 ) -> Tensor:
-    """Return tensors joined that lie in memory alike; see `_around`."""
+    """Return the concatenation of tensors of equal strides; see `_merged_dims`."""
 
 
-@_interleave.spec
-def _interleave_spec(
+@_concat_strided.spec
+def _concat_strided_spec(
     part0: TensorSpec, part1: TensorSpec, part2: Spec, part3: Spec, dim: int
 ) -> TensorSpec:
-    return _join_spec(part0, part1, part2, part3, None, None, None, None, dim)
+    return _concat_spec(part0, part1, part2, part3, None, None, None, None, dim)
 
 
-@_interleave.kernel
-def _interleave_kernel(
+@_concat_strided.kernel
+def _concat_strided_kernel(
     gpu: DeviceInfo,
     part0: StridedSpec,
     part1: StridedSpec,
@@ -151,18 +151,18 @@ def _interleave_kernel(
     dim: int,
 ) -> Dispatch:
     parts = [part for part in (part0, part1, part2, part3) if part is not None]
-    out = _interleave_spec(part0, part1, part2, part3, dim)
+    out = _concat_strided_spec(part0, part1, part2, part3, dim)
     ends = list(itertools.accumulate(part.shape[dim] for part in parts))
-    around = _around(part0.layout, dim)
-    assert around is not None, "interleave: more dimensions than the shader takes"
+    around = _merged_dims(part0.layout, dim)
+    assert around is not None, "concat_strided: more dimensions than the shader takes"
     width = VECTOR_SIZE // out.dtype.itemsize
-    if _in_vectors(parts, around, width):
+    if _is_vectorizable(parts, around, width):
         around = [(size, stride // width) for size, stride in around]
         around[-1] = around[-1][0] // width, 1
     else:
         width = 1
     push: dict[str, int | str] = {"out_": "out", "count": out.numel // width}
-    for k in range(MOST_INTERLEAVED):
+    for k in range(MAX_STRIDED_INPUTS):
         push[f"part{k}"] = f"part{k if k < len(parts) else 0}"
         push[f"end[{k}]"] = ends[k] if k < len(parts) else ends[-1]
     for k, (size, stride) in enumerate(around):
@@ -178,27 +178,27 @@ def _interleave_kernel(
     return Dispatch("copy/concat_strided", grid, push, constants, {"VECTORS": "1"})
 
 
-def _in_vectors(
+def _is_vectorizable(
     parts: Sequence[StridedSpec], around: Sequence[tuple[int, int]], width: int
 ) -> bool:
-    """Return whether parts lie in whole vectors of so many elements."""
+    """Return whether inputs can be read in vectors of `width` elements."""
     *outer, (size, stride) = around
     steps = [step for count, step in outer if count > 1]
     steps += [part.layout.offset for part in parts]
     return stride == 1 and not any(number % width for number in (size, *steps))
 
 
-@_interleave.vjp
-def _interleave_vjp(
+@_concat_strided.vjp
+def _concat_strided_vjp(
     grad: Tensor, part0_spec: TensorSpec, part1_spec: TensorSpec, part2_spec: Spec,
     part3_spec: Spec, dim: int, needs: tuple[bool, ...],
 ) -> tuple[Tensor | None, ...]:  # fmt: skip
     specs = part0_spec, part1_spec, part2_spec, part3_spec
-    return _cut(grad, specs, dim, needs)
+    return _split_grad(grad, specs, dim, needs)
 
 
-@_interleave.reference
-def _interleave_reference(
+@_concat_strided.reference
+def _concat_strided_reference(
     part0: np.ndarray, part1: np.ndarray, part2: np.ndarray | None,
     part3: np.ndarray | None, dim: int,
 ) -> np.ndarray:  # fmt: skip
@@ -206,37 +206,37 @@ def _interleave_reference(
     return np.concatenate([part for part in parts if part is not None], dim)
 
 
-def _around(layout: Layout, dim: int) -> list[tuple[int, int]] | None:
+def _merged_dims(layout: Layout, dim: int) -> list[tuple[int, int]] | None:
     """Return (size, stride) of two dimensions before `dim`, of it, and of two behind.
 
     Neighbouring dimensions are merged; None if there are more.
     """
-    found: list[tuple[int, int]] = []
+    merged_dims: list[tuple[int, int]] = []
     for part in (slice(0, dim), slice(dim + 1, None)):
         merged = collapse(layout.shape[part], [layout.strides[part]])
         pairs = list(zip(merged.shape, merged.strides[0]))
         if len(pairs) > 2:
             return None
-        found += [(1, 0)] * (2 - len(pairs)) + pairs
-    found.insert(2, (layout.shape[dim], layout.strides[dim]))
-    return found
+        merged_dims += [(1, 0)] * (2 - len(pairs)) + pairs
+    merged_dims.insert(2, (layout.shape[dim], layout.strides[dim]))
+    return merged_dims
 
 
-def _lie_alike(parts: Sequence[Tensor], dim: int) -> bool:
-    """Return whether tensors are strided, all in the same way, and few."""
+def _same_strides(parts: Sequence[Tensor], dim: int) -> bool:
+    """Return whether tensors are few, not contiguous, and of equal strides."""
     first = parts[0].layout
     return (
-        1 < len(parts) <= MOST_INTERLEAVED
+        1 < len(parts) <= MAX_STRIDED_INPUTS
         and not first.is_contiguous
         and all(each.layout.strides == first.strides for each in parts)
         and min(first.strides) >= 0
         and first.numel > 0
-        and _around(first, dim) is not None
+        and _merged_dims(first, dim) is not None
     )
 
 
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
-    """Return tensors joined along a dimension.
+    """Return the concatenation of tensors along a dimension.
 
     Parameters
     ----------
@@ -269,21 +269,21 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     if len(parts) == 1:
         return copy(parts[0])
     while len(parts) > 1:
-        groups = [parts[k : k + MOST_PARTS] for k in range(0, len(parts), MOST_PARTS)]
-        parts = [_join_some(group, at) for group in groups]
+        groups = [parts[k : k + MAX_INPUTS] for k in range(0, len(parts), MAX_INPUTS)]
+        parts = [_concat_group(group, at) for group in groups]
     return parts[0]
 
 
-def _join_some(parts: list[Tensor], dim: int) -> Tensor:
-    """Join at most `MOST_PARTS` tensors."""
+def _concat_group(parts: list[Tensor], dim: int) -> Tensor:
+    """Return the concatenation of at most `MAX_INPUTS` tensors."""
     if len(parts) == 1:
         return parts[0]
-    if _lie_alike(parts, dim):
-        missing = [None] * (MOST_INTERLEAVED - len(parts))
-        alike: Tensor = _interleave(*parts, *missing, dim)  # type: ignore[arg-type, call-arg]  # None fills
+    if _same_strides(parts, dim):
+        missing = [None] * (MAX_STRIDED_INPUTS - len(parts))
+        alike: Tensor = _concat_strided(*parts, *missing, dim)  # type: ignore[arg-type, call-arg]  # None fills
         return alike
-    missing = [None] * (MOST_PARTS - len(parts))
-    joined: Tensor = _join(*parts, *missing, dim)  # type: ignore[arg-type, call-arg]  # None fills
+    missing = [None] * (MAX_INPUTS - len(parts))
+    joined: Tensor = _concat(*parts, *missing, dim)  # type: ignore[arg-type, call-arg]  # None fills
     return joined
 
 

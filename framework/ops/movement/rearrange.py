@@ -1,4 +1,4 @@
-"""Elements in new places: flip, roll, pad, and what repeats them."""
+"""Gathers by an index map per dimension: flip, roll, pad; and repeat, tile."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from ...tensor.tensor import Tensor
 
 MODES = ("constant", "circular", "reflect", "replicate", "flip")
-"""What a place outside of a dimension means, in the order of the shader's numbers."""
+"""Boundary modes, in the order of the shader's constants."""
 
 
 class Mapped(NamedTuple):
-    """How one dimension of a result is taken from its input's.
+    """Index map of one dimension, from the result to the input.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ Maps = tuple[Mapped, ...]
 
 @primitive(dtypes=ANY)
 def _remap(x: Tensor, maps: Maps, mode: str, fill: float = 0) -> Tensor:
-    """Return elements chosen along each dimension alone."""
+    """Return a gather by an index map for each dimension."""
 
 
 @_remap.spec
@@ -59,18 +59,18 @@ def _remap_spec(x: TensorSpec, maps: Maps, mode: str, fill: float) -> TensorSpec
 
 
 def _merged(shape: Shape, maps: Maps) -> list[tuple[int, Mapped]]:
-    """Return (size, map) from the innermost out; runs of dimensions kept are joined."""
-    found: list[tuple[int, Mapped]] = []
+    """Return (size, map) from the innermost out; runs of identity maps are merged."""
+    merged_dims: list[tuple[int, Mapped]] = []
     joins = False
     for size, each in zip(reversed(shape), reversed(maps)):
         kept = each == (size, 0)
         if kept and joins:
-            joined = found[-1][0] * size
-            found[-1] = joined, Mapped(joined, 0)
+            joined = merged_dims[-1][0] * size
+            merged_dims[-1] = joined, Mapped(joined, 0)
         else:
-            found.append((size, each))
+            merged_dims.append((size, each))
         joins = kept
-    return found
+    return merged_dims
 
 
 @_remap.kernel
@@ -133,11 +133,11 @@ def _unpadded(grad: Tensor, dim: int, size: int, before: int, mode: str) -> Tens
         places = size - before, 0
     for part, place in zip((left, right), places):
         if part.shape[dim]:
-            total = add(total, _spread(part, dim, place, size))
+            total = add(total, _zero_padded(part, dim, place, size))
     return total
 
 
-def _spread(x: Tensor, dim: int, start: int, size: int) -> Tensor:
+def _zero_padded(x: Tensor, dim: int, start: int, size: int) -> Tensor:
     """Return zeros of `size` along a dimension, with `x` from `start` on."""
     maps = [Mapped(each, 0) for each in x.shape]
     maps[dim] = Mapped(size, -start)

@@ -1,4 +1,4 @@
-"""Parts of a tensor as views, and tensors with a part replaced."""
+"""Slices as views, and strided scatter into a copy."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 
     from ...tensor.tensor import Tensor
 
-PLACE_DIMS = 6
+SCATTER_DIMS = 6
 WORKGROUP = 256
 MOST_WORDS = 1 << 32
-"""Words of four bytes, and elements, that the kernels here count in 32 bits."""
+"""Upper bound of 32-bit words and elements: kernels index them in 32 bits."""
 
 
 def words_of(name: str, spec: TensorSpec) -> int:
@@ -71,8 +71,8 @@ def _slice_layout(layout: Layout, starts: Shape, steps: Shape, sizes: Shape) -> 
 
 
 @primitive(dtypes=ANY)
-def place(base: Tensor, source: Tensor, layout: Layout) -> Tensor:
-    """Return `base` with the elements that `layout` chooses taken from `source`.
+def strided_scatter(base: Tensor, source: Tensor, layout: Layout) -> Tensor:
+    """Return a copy of `base` with `source` scattered to a strided layout.
 
     Parameters
     ----------
@@ -92,12 +92,14 @@ def place(base: Tensor, source: Tensor, layout: Layout) -> Tensor:
     """
 
 
-@place.spec
-def place_spec(base: TensorSpec, source: TensorSpec, layout: Layout) -> TensorSpec:
+@strided_scatter.spec
+def strided_scatter_spec(
+    base: TensorSpec, source: TensorSpec, layout: Layout
+) -> TensorSpec:
     if base.dtype is not source.dtype:
         raise DTypeError(
-            f"place: base is {base.dtype.name} and source {source.dtype.name};"
-            " they must be the same"
+            f"strided_scatter: base is {base.dtype.name} and source"
+            f" {source.dtype.name}; they must be the same"
         )
     _nested(layout)
     return base
@@ -124,63 +126,65 @@ def _nested(layout: Layout) -> list[tuple[int, int, int]]:
     for stride, size, _ in reversed(dims):
         if stride <= reach:
             raise ShapeError(
-                f"place: elements of shape {layout.shape} with strides {layout.strides}"
-                " share memory; change a copy instead"
+                f"strided_scatter: elements of shape {layout.shape} with strides"
+                f" {layout.strides} share memory; change a copy instead"
             )
         reach += (size - 1) * stride
-    if len(dims) > PLACE_DIMS:
+    if len(dims) > SCATTER_DIMS:
         raise ShapeError(
-            f"place: the region has {len(dims)} dimensions; at most {PLACE_DIMS} are"
-            " possible"
+            f"strided_scatter: the region has {len(dims)} dimensions; at most"
+            f" {SCATTER_DIMS} are possible"
         )
     return [(size, stride, source) for stride, size, source in dims]
 
 
-@place.kernel
-def place_kernel(
+@strided_scatter.kernel
+def strided_scatter_kernel(
     gpu: DeviceInfo, base: StridedSpec, source: StridedSpec, layout: Layout
 ) -> Dispatch:
     dims = _nested(layout)
-    dims += [(1, 1, 0)] * (PLACE_DIMS - len(dims))
+    dims += [(1, 1, 0)] * (SCATTER_DIMS - len(dims))
     push: dict[str, int | str] = {"base": "base", "source": "source", "result": "out"}
     push |= {"count": base.numel, "offset": layout.offset}
     for k, (size, stride, step) in enumerate(dims):
         push |= {f"size[{k}]": size, f"stride[{k}]": stride, f"step[{k}]": step}
-    grid = linear_grid(words_of("place", base), WORKGROUP)
+    grid = linear_grid(words_of("strided_scatter", base), WORKGROUP)
     constants = {"LOCAL_X": WORKGROUP, "SIZE": base.dtype.itemsize}
     return Dispatch("copy/slice_update", grid, push, constants)
 
 
-@place.vjp
-def place_vjp(
+@strided_scatter.vjp
+def strided_scatter_vjp(
     grad: Tensor, source_spec: TensorSpec, layout: Layout
 ) -> tuple[Tensor, Tensor]:
     zeros = fill_like(grad, source_spec.shape, 0, source_spec.dtype)
-    return place(grad, zeros, layout), _restride(grad, layout)
+    return strided_scatter(grad, zeros, layout), _as_strided(grad, layout)
 
 
-@place.reference
-def place_reference(base: np.ndarray, source: np.ndarray, layout: Layout) -> np.ndarray:
+@strided_scatter.reference
+def strided_scatter_reference(
+    base: np.ndarray, source: np.ndarray, layout: Layout
+) -> np.ndarray:
     out = base.copy()
     strided(out.reshape(-1), layout)[...] = source
     return out
 
 
 @movement(dtypes=ANY)
-def _restride(x: Tensor, layout: Layout) -> Tensor:
+def _as_strided(x: Tensor, layout: Layout) -> Tensor:
     """Return a view of the row-major elements of `x` by a layout of their own."""
 
 
-@_restride.layout
-def _restride_layout(own: Layout, layout: Layout) -> Layout | None:
+@_as_strided.layout
+def _as_strided_layout(own: Layout, layout: Layout) -> Layout | None:
     if not own.is_contiguous:
         return None
     return layout._replace(offset=layout.offset + own.offset)
 
 
-@_restride.vjp
-def _restride_vjp(grad: Tensor, x_spec: TensorSpec, layout: Layout) -> Tensor:
-    return place(fill_like(grad, x_spec.shape, 0, x_spec.dtype), grad, layout)
+@_as_strided.vjp
+def _as_strided_vjp(grad: Tensor, x_spec: TensorSpec, layout: Layout) -> Tensor:
+    return strided_scatter(fill_like(grad, x_spec.shape, 0, x_spec.dtype), grad, layout)
 
 
 def slices(x: Tensor, starts: Shape, steps: Shape, sizes: Shape) -> Tensor:
@@ -220,12 +224,12 @@ def select(x: Tensor, dim: int, index: int) -> Tensor:
         If the dimension does not have it.
     """
     at = normalize_dim("select", dim, x.ndim)
-    place = normalize_place("select", index, at, x.shape)
-    part = narrow(x, at, place, 1)
+    position = normalize_index("select", index, at, x.shape)
+    part = narrow(x, at, position, 1)
     return reshape(part, (*x.shape[:at], *x.shape[at + 1 :]))
 
 
-def normalize_place(name: str, index: int, dim: int, shape: Shape) -> int:
+def normalize_index(name: str, index: int, dim: int, shape: Shape) -> int:
     """Return a place along a dimension counted from the front.
 
     Raises
@@ -244,7 +248,7 @@ def normalize_place(name: str, index: int, dim: int, shape: Shape) -> int:
 def unbind(x: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """Return views of every place along a dimension, which is dropped."""
     at = normalize_dim("unbind", dim, x.ndim)
-    return tuple(select(x, at, place) for place in range(x.shape[at]))
+    return tuple(select(x, at, position) for position in range(x.shape[at]))
 
 
 def split(
@@ -321,7 +325,7 @@ def tensor_split(
     whole = x.shape[at]
     parts = as_int_or_ints("tensor_split: indices_or_sections", indices_or_sections)
     if isinstance(parts, tuple):
-        cuts = [slice(None, place).indices(whole)[1] for place in parts]
+        cuts = [slice(None, position).indices(whole)[1] for position in parts]
     else:
         if parts < 1:
             raise ShapeError(f"tensor_split: {parts} parts; at least 1 is possible")

@@ -1,4 +1,4 @@
-"""The gradient of slices: parts of a gradient, put together where they all are.
+"""Gradient of slices: a partial cotangent, accumulated with those of other slices.
 
 It stands apart from `slice`, where slices are declared, because it joins tensors, and
 joining needs slices.
@@ -13,7 +13,7 @@ from ...autograd.partial_grad import GradSlice, PartialGrad
 from ...base.shape import Layout, Shape, TensorSpec
 from ..source import fill_like
 from .concat import cat
-from .slice import _slice, _slice_layout, place
+from .slice import _slice, _slice_layout, strided_scatter
 
 if TYPE_CHECKING:
     from ...tensor.tensor import Tensor
@@ -25,14 +25,14 @@ def _slice_vjp(
 ) -> Tensor | PartialGrad:
     if all(step == 1 for step in steps):
         return PartialGrad(x_spec, [GradSlice(grad, starts)], _concatenate)
-    return _placed(x_spec, grad, starts, steps)
+    return _zero_padded(x_spec, grad, starts, steps)
 
 
-def _placed(spec: TensorSpec, grad: Tensor, starts: Shape, steps: Shape) -> Tensor:
+def _zero_padded(spec: TensorSpec, grad: Tensor, starts: Shape, steps: Shape) -> Tensor:
     """Return zeros with a gradient in its place."""
     zeros = fill_like(grad, spec.shape, 0, spec.dtype)
     chosen = _slice_layout(Layout.contiguous(spec.shape), starts, steps, grad.shape)
-    return place(zeros, grad, chosen)
+    return strided_scatter(zeros, grad, chosen)
 
 
 def _concatenate(spec: TensorSpec, parts: Sequence[GradSlice]) -> Tensor:
@@ -42,7 +42,9 @@ def _concatenate(spec: TensorSpec, parts: Sequence[GradSlice]) -> Tensor:
         if _tiles(spec.shape, ordered, dim):
             return cat([part.grad for part in ordered], dim)
     ones = (1,) * len(spec.shape)
-    total, *others = (_placed(spec, each.grad, each.starts, ones) for each in parts)
+    total, *others = (
+        _zero_padded(spec, each.grad, each.starts, ones) for each in parts
+    )
     for other in others:
         total = total + other
     return total

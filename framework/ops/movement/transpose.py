@@ -29,7 +29,7 @@ LEAST = 16
 
 
 class Planes(NamedTuple):
-    """A layout in at most three dimensions, as the shader walks it.
+    """Strides of a batched transpose: a layout collapsed to three dimensions.
 
     Attributes
     ----------
@@ -48,18 +48,18 @@ class Planes(NamedTuple):
 
     @property
     def is_transposed(self) -> bool:
-        """Whether reading along rows is better, and enough of them are there."""
+        """Whether rows are the contiguous dimension and a tile would be well filled."""
         return self.step == 1 < self.line and min(self.rows, self.columns) >= LEAST
 
     @property
     def is_of_pairs(self) -> bool:
-        """Whether two neighbours are read, and two written, at once."""
+        """Whether loads and stores can be vectorised over pairs of elements."""
         apart = self.rows, self.columns, self.line, self.batch
         return self.step == 1 and all(each % 2 == 0 for each in apart)
 
 
 def planes_of(layout: Layout) -> Planes | None:
-    """Return a layout's planes; None if it has too many dimensions or elements."""
+    """Return a layout collapsed to planes; None beyond three dimensions or 32 bits."""
     sizes, (strides,) = collapse(layout.shape, [layout.strides])
     missing = 3 - len(sizes)
     sizes, strides = (1,) * missing + sizes, (0,) * missing + strides
@@ -70,7 +70,7 @@ def planes_of(layout: Layout) -> Planes | None:
 
 
 def reads_lines(gpu: DeviceInfo) -> bool:
-    """Return whether a device reads neighbouring elements together."""
+    """Return whether a device coalesces neighbouring loads."""
     return gpu.kind != "software"
 
 

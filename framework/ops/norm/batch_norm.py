@@ -1,4 +1,4 @@
-"""Normalisation."""
+"""Batch normalisation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Normalisation over the last dimensions."""
+"""Layer norm and RMS norm over the last dimensions."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ from ..source import fill_like
 from ..view import reshape
 from .layer_norm_vjp import (
     STATISTIC,
+    layer_norm_dgamma,
+    layer_norm_dx,
+    layer_norm_dx_dgamma,
     per_row,
-    row_norm_columns,
-    row_norm_grad,
-    row_norm_grads,
 )
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ EPSILON = {float32: 2.0**-23, float64: 2.0**-52}
 """Distance of 1 from the next larger number, by the dtype of statistics."""
 
 WORKGROUP = 512
-"""Invocations of a workgroup that holds rows of 4-byte elements.
+"""Workgroup size for register-resident rows of 4-byte elements.
 
 Of rows of 4096, RMS norm on an NVIDIA H200, driver 580.159.04, took 0.133 ms in
 workgroups of 256 and 0.131 in these (2026-11-21).
@@ -61,7 +61,7 @@ workgroups of 256 and 0.131 in these (2026-11-21).
     outputs=("out", "mean", "inverse_std"),
     typed="x",
 )
-def _row_norm(
+def _layer_norm(
     x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, centred: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Normalise each row of (rows, columns), then scale and shift its elements.
@@ -70,8 +70,8 @@ def _row_norm(
     """
 
 
-@_row_norm.spec
-def _row_norm_spec(
+@_layer_norm.spec
+def _layer_norm_spec(
     x: TensorSpec,
     weight: TensorSpec | None,
     bias: TensorSpec | None,
@@ -82,8 +82,8 @@ def _row_norm_spec(
     return x, rows, rows
 
 
-@_row_norm.kernel
-def _row_norm_kernel(
+@_layer_norm.kernel
+def _layer_norm_kernel(
     gpu: DeviceInfo,
     x: StridedSpec,
     weight: StridedSpec | None,
@@ -95,18 +95,18 @@ def _row_norm_kernel(
     tile = row_tile(
         gpu, x.dtype, x.shape[1], least=least, workgroup=_least_workgroup(x)
     )
-    return _row_norm_dispatch(gpu, x, weight, bias, eps, centred, tile)
+    return _layer_norm_dispatch(gpu, x, weight, bias, eps, centred, tile)
 
 
 def _least_workgroup(x: TensorSpec) -> int:
-    """Return the invocations that a workgroup of rows in registers should have."""
-    # Rows that end within a quad, or a round of them, need more registers.
+    """Return the least workgroup size for register-resident rows."""
+    # Rows with a tail within a vec4, or within a round of loads, need more registers.
     whole = x.dtype.itemsize > 2 and x.shape[1] % 256 == 0
     return WORKGROUP if whole else SMALLEST_WORKGROUP
 
 
-@_row_norm.candidates
-def _row_norm_candidates(
+@_layer_norm.candidates
+def _layer_norm_candidates(
     gpu: DeviceInfo,
     x: StridedSpec,
     weight: StridedSpec | None,
@@ -114,19 +114,21 @@ def _row_norm_candidates(
     eps: float,
     centred: bool,
 ) -> dict[str, Callable[[], Dispatch]]:
-    given = gpu, x, weight, bias, eps, centred
-    ways: dict[str, Callable[[], Dispatch]] = {
-        name: functools.partial(_row_norm_dispatch, *given, tile)
+    arguments = gpu, x, weight, bias, eps, centred
+    candidates: dict[str, Callable[[], Dispatch]] = {
+        name: functools.partial(_layer_norm_dispatch, *arguments, tile)
         for name, tile in row_tiles(
             gpu, x.dtype, x.shape[1], workgroup=_least_workgroup(x)
         ).items()
     }
     for name, groups in group_tiles(gpu, *x.shape).items():
-        ways[name] = functools.partial(_row_norm_dispatch, *given, None, groups)
-    return ways
+        candidates[name] = functools.partial(
+            _layer_norm_dispatch, *arguments, None, groups
+        )
+    return candidates
 
 
-def _row_norm_dispatch(
+def _layer_norm_dispatch(
     gpu: DeviceInfo,
     x: StridedSpec,
     weight: StridedSpec | None,
@@ -136,7 +138,7 @@ def _row_norm_dispatch(
     tile: RowTile | None,
     groups: tuple[int, int, int] | None = None,
 ) -> Dispatch:
-    """Return the dispatch that holds rows as `tile` says, or else walks over them."""
+    """Return the dispatch for register-resident rows, or else looped ones."""
     push: dict[str, Argument] = {"x": "x", "out_": "out", "eps": eps}
     push |= {"mean": "mean", "inverse_std": "inverse_std"}
     push |= {"weight": "weight" if weight else "x", "bias": "bias" if bias else "x"}
@@ -158,28 +160,32 @@ def _row_norm_dispatch(
     dtypes={"x": FLOAT, "weight": STATISTIC, "bias": STATISTIC},
     outputs=("out", "mean", "inverse_std"),
 )
-def _composed_row_norm(
+def _composed_layer_norm(
     x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, centred: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return what `_row_norm` does, written with ops that become one kernel."""
+    """Return `_layer_norm` decomposed into ops that fuse into one kernel."""
     wide = as_dtype_of(x, statistic_dtype(x.dtype))
-    middle = None
+    row_mean = None
     if centred:
-        middle = mean(wide, 1, keepdim=True)
-        wide = wide - middle
+        row_mean = mean(wide, 1, keepdim=True)
+        wide = wide - row_mean
     inverse_std = rsqrt(mean(square(wide), 1, keepdim=True) + eps)
     out = wide * inverse_std
     out = out if weight is None else out * weight
     out = out if bias is None else out + bias
     flat = x.shape[:1]
-    if middle is None:
-        middle = fill_like(x, flat, 0, wide.dtype)
-    return as_dtype_of(out, x.dtype), reshape(middle, flat), reshape(inverse_std, flat)
+    if row_mean is None:
+        row_mean = fill_like(x, flat, 0, wide.dtype)
+    return (
+        as_dtype_of(out, x.dtype),
+        reshape(row_mean, flat),
+        reshape(inverse_std, flat),
+    )
 
 
-@_composed_row_norm.vjp
-@_row_norm.vjp
-def _row_norm_vjp(
+@_composed_layer_norm.vjp
+@_layer_norm.vjp
+def _layer_norm_vjp(
     grad: Tensor,
     x: Tensor,
     weight: Tensor | None,
@@ -192,20 +198,20 @@ def _row_norm_vjp(
     if is_grad_enabled() or is_composed(x):
         return _differentiable_vjp(grad, x, weight, eps, centred)
     if not needs[0]:
-        return None, *row_norm_columns(grad, x, mean, inverse_std, centred)
+        return None, *layer_norm_dgamma(grad, x, mean, inverse_std, centred)
     if not (needs[1] or needs[2]):
-        return row_norm_grad(grad, x, weight, mean, inverse_std, centred), None, None
-    return row_norm_grads(grad, x, weight, mean, inverse_std, centred)
+        return layer_norm_dx(grad, x, weight, mean, inverse_std, centred), None, None
+    return layer_norm_dx_dgamma(grad, x, weight, mean, inverse_std, centred)
 
 
 def _differentiable_vjp(
     grad: Tensor, x: Tensor, weight: Tensor | None, eps: float, centred: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the gradients by ops that have gradients themselves."""
+    """Return the gradients by differentiable ops, for double backward."""
     wide = as_dtype_of(x, statistic_dtype(x.dtype))
-    apart = wide - mean(wide, 1, keepdim=True) if centred else wide
-    inverse_std = rsqrt(mean(square(apart), 1, keepdim=True) + eps)
-    y = apart * inverse_std
+    centred_x = wide - mean(wide, 1, keepdim=True) if centred else wide
+    inverse_std = rsqrt(mean(square(centred_x), 1, keepdim=True) + eps)
+    y = centred_x * inverse_std
     h = grad if weight is None else grad * weight
     inner = h - y * mean(h * y, 1, keepdim=True)
     if centred:
@@ -213,23 +219,25 @@ def _differentiable_vjp(
     return inner * inverse_std, sum(grad * y, 0), sum(grad, 0)
 
 
-@_row_norm.reference
-def _row_norm_reference(
+@_layer_norm.reference
+def _layer_norm_reference(
     x: np.ndarray,
     weight: np.ndarray | None,
     bias: np.ndarray | None,
     eps: float,
     centred: bool,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    middle = x.mean(axis=1, keepdims=True) if centred else np.zeros_like(x[:, :1])
-    apart = x - middle
-    inverse_std = 1 / np.sqrt(np.mean(apart * apart, axis=1, keepdims=True) + eps)
-    out = apart * inverse_std
+    row_mean = x.mean(axis=1, keepdims=True) if centred else np.zeros_like(x[:, :1])
+    centred_x = x - row_mean
+    inverse_std = 1 / np.sqrt(
+        np.mean(centred_x * centred_x, axis=1, keepdims=True) + eps
+    )
+    out = centred_x * inverse_std
     out = out if weight is None else out * weight
-    return out if bias is None else out + bias, middle, inverse_std
+    return out if bias is None else out + bias, row_mean, inverse_std
 
 
-def _over_last(
+def _normalize_last_dims(
     name: str,
     x: Tensor,
     normalized_shape: int | Sequence[int],
@@ -239,10 +247,10 @@ def _over_last(
     centred: bool,
 ) -> Tensor:
     """Normalise over the last dimensions, whose sizes are `normalized_shape`."""
-    wanted = as_int_or_ints(f"{name}: normalized_shape", normalized_shape)
-    shape = (wanted,) if isinstance(wanted, int) else wanted
-    kept = x.ndim - len(shape)
-    if not shape or kept < 0 or x.shape[kept:] != shape:
+    sizes = as_int_or_ints(f"{name}: normalized_shape", normalized_shape)
+    shape = (sizes,) if isinstance(sizes, int) else sizes
+    outer_dims = x.ndim - len(shape)
+    if not shape or outer_dims < 0 or x.shape[outer_dims:] != shape:
         raise ShapeError(
             f"{name}: x is {x.shape}, normalized_shape {shape}; x must end with it, and"
             " it must have at least one dimension"
@@ -259,8 +267,8 @@ def _over_last(
     if x.numel() == 0:
         out = x if weight is None else x * weight
         return as_dtype_of(out if bias is None else out + bias, x.dtype)
-    rows = reshape(x, (math.prod(x.shape[:kept]), math.prod(shape)))
-    chosen = _composed_row_norm if is_composed(rows) else _row_norm
+    rows = reshape(x, (math.prod(x.shape[:outer_dims]), math.prod(shape)))
+    chosen = _composed_layer_norm if is_composed(rows) else _layer_norm
     out, _, _ = chosen(in_storage(rows), vectors[0], vectors[1], eps, centred)
     return as_dtype_of(reshape(out, x.shape), x.dtype)
 
@@ -300,7 +308,9 @@ def layer_norm(
     The variance is biased. Gradients by `weight` and `bias` are sums over rows in a
     fixed order. Source: Ba, Kiros and Hinton, arXiv:1607.06450.
     """
-    return _over_last("layer_norm", x, normalized_shape, weight, bias, eps, True)
+    return _normalize_last_dims(
+        "layer_norm", x, normalized_shape, weight, bias, eps, True
+    )
 
 
 @autocast_float32
@@ -338,4 +348,6 @@ def rms_norm(
     Source: Zhang and Sennrich, arXiv:1910.07467.
     """
     eps = EPSILON[statistic_dtype(x.dtype)] if eps is None else eps
-    return _over_last("rms_norm", x, normalized_shape, weight, None, eps, False)
+    return _normalize_last_dims(
+        "rms_norm", x, normalized_shape, weight, None, eps, False
+    )

@@ -1,4 +1,4 @@
-"""Gradients of normalisation over rows, and how its kernels are launched."""
+"""Gradient kernels of layer norm: by the input, the weight and the bias."""
 
 from __future__ import annotations
 
@@ -37,25 +37,25 @@ if TYPE_CHECKING:
 
 STATISTIC = (float32, float64)
 
-TURNS = 264
-"""Workgroups of 1024 invocations that take turns with rows: two for each of 132 cores.
+PARTIAL_SUMS = 264
+"""Workgroups of 1024 invocations in a grid-stride loop over rows: two per SM of 132.
 
-Fewer leave cores idle, more leave more sums of columns to add up.
+Fewer lower occupancy, more leave more partial column sums to add up.
 """
 
-HELD = 5
-"""Rows that are held at once for the gradients of one."""
+ROWS_IN_REGISTERS = 5
+"""Register-resident rows of the single-pass kernel: its two inputs and column data."""
 
-MOST_KEPT = 16
-"""Elements of a row that an invocation holds in registers."""
+MAX_REGISTERS = 16
+"""Elements of a row per invocation, up to which they stay in registers."""
 
 COLUMN_INVOCATIONS = 1 << 18
 SOFTWARE_COLUMN_INVOCATIONS = 256
-"""Invocations that sum columns, if there is enough to do."""
+"""Upper bound of invocations of the column reduction."""
 
 LEAST_CHUNK = 64
 MOST_CHUNK = 4096
-"""Rows that an invocation sums."""
+"""Bounds of the rows that one invocation sums."""
 
 
 def per_row(
@@ -68,7 +68,7 @@ def per_row(
 ) -> Dispatch:
     """Return the dispatch of a kernel over the rows of (rows, columns).
 
-    `groups` is what `group_tile` would answer, if that is not to choose.
+    `groups` overrides the choice of `group_tile`.
     """
     need_countable(kernel, x)
     rows, count = x.shape
@@ -76,10 +76,14 @@ def per_row(
     group, per_workgroup, side_by_side = groups
     rounds = ceil_div(count, group)
     check_rounds(gpu, kernel, 2 * rounds)
-    kept = 0
-    if gpu.kind != "software" and rounds <= MOST_KEPT:
-        kept = 1 << (rounds - 1).bit_length()
-    constants |= {"LOCAL_X": group * per_workgroup, "GROUP": group, "KEPT": kept}
+    registers = 0
+    if gpu.kind != "software" and rounds <= MAX_REGISTERS:
+        registers = 1 << (rounds - 1).bit_length()
+    constants |= {
+        "LOCAL_X": group * per_workgroup,
+        "GROUP": group,
+        "REGISTERS": registers,
+    }
     constants |= {"OUTPUTS_FAST": side_by_side}
     push |= {"rows": rows, "count": count}
     grid = fold_grid(ceil_div(rows, per_workgroup))
@@ -96,7 +100,7 @@ def per_row(
     },
     typed="x",
 )
-def row_norm_grad(
+def layer_norm_dx(
     incoming: Tensor,
     x: Tensor,
     weight: Tensor | None,
@@ -104,16 +108,16 @@ def row_norm_grad(
     inverse_std: Tensor,
     centred: bool,
 ) -> Tensor:
-    """Return the gradient of `_row_norm` by its rows."""
+    """Return dx, the gradient of `_layer_norm` by `x`."""
 
 
-@row_norm_grad.spec
-def row_norm_grad_spec(x: TensorSpec, **_: object) -> TensorSpec:
+@layer_norm_dx.spec
+def layer_norm_dx_spec(x: TensorSpec, **_: object) -> TensorSpec:
     return x
 
 
-@row_norm_grad.kernel
-def row_norm_grad_kernel(
+@layer_norm_dx.kernel
+def layer_norm_dx_kernel(
     gpu: DeviceInfo,
     incoming: StridedSpec,
     x: StridedSpec,
@@ -129,8 +133,8 @@ def row_norm_grad_kernel(
     return per_row(gpu, "norm/layer_norm_dx", x, push, constants)
 
 
-@row_norm_grad.reference
-def row_norm_grad_reference(
+@layer_norm_dx.reference
+def layer_norm_dx_reference(
     incoming: np.ndarray,
     x: np.ndarray,
     weight: np.ndarray | None,
@@ -153,20 +157,20 @@ def row_norm_grad_reference(
     outputs=("products", "sums"),
     typed="x",
 )  # fmt: skip
-def row_norm_columns(
+def layer_norm_dgamma(
     incoming: Tensor, x: Tensor, mean: Tensor, inverse_std: Tensor, centred: bool
 ) -> tuple[Tensor, Tensor]:
-    """Return, over rows, the sums of gradients times normalised `x`, and of these."""
+    """Return dgamma and dbeta: column sums of grad * normalised `x`, and of grad."""
 
 
-@row_norm_columns.spec
-def row_norm_columns_spec(x: TensorSpec, **_: object) -> tuple[TensorSpec, TensorSpec]:
+@layer_norm_dgamma.spec
+def layer_norm_dgamma_spec(x: TensorSpec, **_: object) -> tuple[TensorSpec, TensorSpec]:
     columns = TensorSpec(x.shape[1:], statistic_dtype(x.dtype))
     return columns, columns
 
 
-@row_norm_columns.kernel
-def row_norm_columns_kernel(
+@layer_norm_dgamma.kernel
+def layer_norm_dgamma_kernel(
     gpu: DeviceInfo,
     incoming: StridedSpec,
     x: StridedSpec,
@@ -178,23 +182,31 @@ def row_norm_columns_kernel(
     need_countable("norm/layer_norm_dgamma", x)
     software = gpu.kind == "software"
     local = SOFTWARE_WORKGROUP if software else WORKGROUP
-    wanted = SOFTWARE_COLUMN_INVOCATIONS if software else COLUMN_INVOCATIONS
-    chunk = min(max(ceil_div(x.numel, wanted), LEAST_CHUNK), MOST_CHUNK)
+    max_invocations = SOFTWARE_COLUMN_INVOCATIONS if software else COLUMN_INVOCATIONS
+    chunk = min(max(ceil_div(x.numel, max_invocations), LEAST_CHUNK), MOST_CHUNK)
     push: dict[str, Argument] = {"grad": "incoming", "x": "x", "mean": "mean"}
     push |= {"inverse_std": "inverse_std", "count": count, "chunk": chunk}
-    places: tuple[Argument, Argument] = ("mean", "mean")
-    steps: list[Dispatch] = []
+    targets: tuple[Argument, Argument] = ("mean", "mean")
+    passes: list[Dispatch] = []
     while True:
         chunks = max(1, ceil_div(rows, chunk))
-        push |= {"rows": rows, "partial_products": places[0], "partial_sums": places[1]}
+        push |= {
+            "rows": rows,
+            "partial_products": targets[0],
+            "partial_sums": targets[1],
+        }
         size = chunks * count * statistic_dtype(x.dtype).itemsize
-        places = (Scratch("products", size), Scratch("sums", size))
+        targets = (Scratch("products", size), Scratch("sums", size))
         if chunks == 1:
-            places = ("products", "sums")
-        push |= {"products": places[0], "sums": places[1]}
-        constants = {"LOCAL_X": local, "FIRST": int(not steps), "CENTRED": int(centred)}
+            targets = ("products", "sums")
+        push |= {"products": targets[0], "sums": targets[1]}
+        constants = {
+            "LOCAL_X": local,
+            "FIRST": int(not passes),
+            "CENTRED": int(centred),
+        }
         grid = linear_grid(chunks * count, local)
-        steps.append(
+        passes.append(
             Dispatch(
                 "norm/layer_norm_dgamma",
                 grid,
@@ -204,12 +216,12 @@ def row_norm_columns_kernel(
             )
         )
         if chunks == 1:
-            return steps
+            return passes
         rows = chunks
 
 
-@row_norm_columns.reference
-def row_norm_columns_reference(
+@layer_norm_dgamma.reference
+def layer_norm_dgamma_reference(
     incoming: np.ndarray,
     x: np.ndarray,
     mean: np.ndarray,
@@ -231,7 +243,7 @@ def row_norm_columns_reference(
     outputs=("out", "products", "sums"),
     typed="x",
 )
-def row_norm_grads(
+def layer_norm_dx_dgamma(
     incoming: Tensor,
     x: Tensor,
     weight: Tensor | None,
@@ -239,19 +251,19 @@ def row_norm_grads(
     inverse_std: Tensor,
     centred: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return what `row_norm_grad` and `row_norm_columns` do, from one reading."""
+    """Return dx, dgamma and dbeta in a single pass over the inputs."""
 
 
-@row_norm_grads.spec
-def row_norm_grads_spec(
+@layer_norm_dx_dgamma.spec
+def layer_norm_dx_dgamma_spec(
     x: TensorSpec, **_: object
 ) -> tuple[TensorSpec, TensorSpec, TensorSpec]:
     columns = TensorSpec(x.shape[1:], statistic_dtype(x.dtype))
     return x, columns, columns
 
 
-@row_norm_grads.kernel
-def row_norm_grads_kernel(
+@layer_norm_dx_dgamma.kernel
+def layer_norm_dx_dgamma_kernel(
     gpu: DeviceInfo,
     incoming: StridedSpec,
     x: StridedSpec,
@@ -260,16 +272,16 @@ def row_norm_grads_kernel(
     inverse_std: StridedSpec,
     centred: bool,
 ) -> list[Dispatch]:
-    given = gpu, incoming, x, weight, mean, inverse_std, centred
-    # Of a row its two inputs are held, and the weights and sums of its columns.
-    tile = row_tile(gpu, x.dtype, x.shape[1], HELD, 1)
+    arguments = gpu, incoming, x, weight, mean, inverse_std, centred
+    # Registers hold two inputs of a row, and the weights and two sums of its columns.
+    tile = row_tile(gpu, x.dtype, x.shape[1], ROWS_IN_REGISTERS, 1)
     if tile is None or not _sums_columns(tile):
-        return _grads_apart(*given)
-    return _grads_at_once(*given, tile, TURNS)
+        return _two_pass(*arguments)
+    return _single_pass(*arguments, tile, PARTIAL_SUMS)
 
 
-@row_norm_grads.candidates
-def row_norm_grads_candidates(
+@layer_norm_dx_dgamma.candidates
+def layer_norm_dx_dgamma_candidates(
     gpu: DeviceInfo,
     incoming: StridedSpec,
     x: StridedSpec,
@@ -278,23 +290,27 @@ def row_norm_grads_candidates(
     inverse_std: StridedSpec,
     centred: bool,
 ) -> dict[str, Callable[[], list[Dispatch]]]:
-    given = gpu, incoming, x, weight, mean, inverse_std, centred
-    ways: dict[str, Callable[[], list[Dispatch]]] = {
-        "rows and columns apart": functools.partial(_grads_apart, *given)
+    arguments = gpu, incoming, x, weight, mean, inverse_std, centred
+    candidates: dict[str, Callable[[], list[Dispatch]]] = {
+        "rows and columns apart": functools.partial(_two_pass, *arguments)
     }
-    for name, tile in row_tiles(gpu, x.dtype, x.shape[1], HELD).items():
-        for turns in (TURNS // 2, TURNS, 2 * TURNS) if _sums_columns(tile) else ():
-            way = functools.partial(_grads_at_once, *given, tile, turns)
-            ways[f"{name}, {turns} take turns"] = way
-    return ways
+    for name, tile in row_tiles(gpu, x.dtype, x.shape[1], ROWS_IN_REGISTERS).items():
+        for workgroups in (
+            (PARTIAL_SUMS // 2, PARTIAL_SUMS, 2 * PARTIAL_SUMS)
+            if _sums_columns(tile)
+            else ()
+        ):
+            candidate = functools.partial(_single_pass, *arguments, tile, workgroups)
+            candidates[f"{name}, {workgroups} take turns"] = candidate
+    return candidates
 
 
 def _sums_columns(tile: RowTile) -> bool:
-    """Return whether a tile lets a workgroup sum columns beside its rows."""
+    """Return whether a tile allows column sums in the same pass."""
     return tile.ends != 2 and tile.per_workgroup == 1
 
 
-def _grads_apart(
+def _two_pass(
     gpu: DeviceInfo,
     incoming: StridedSpec,
     x: StridedSpec,
@@ -303,14 +319,14 @@ def _grads_apart(
     inverse_std: StridedSpec,
     centred: bool,
 ) -> list[Dispatch]:
-    """Return the dispatches that read everything twice."""
+    """Return the dispatches of separate kernels, which read the inputs twice."""
     return [
-        row_norm_grad_kernel(gpu, incoming, x, weight, mean, inverse_std, centred),
-        *row_norm_columns_kernel(gpu, incoming, x, mean, inverse_std, centred),
+        layer_norm_dx_kernel(gpu, incoming, x, weight, mean, inverse_std, centred),
+        *layer_norm_dgamma_kernel(gpu, incoming, x, mean, inverse_std, centred),
     ]
 
 
-def _grads_at_once(
+def _single_pass(
     gpu: DeviceInfo,
     incoming: StridedSpec,
     x: StridedSpec,
@@ -319,31 +335,41 @@ def _grads_at_once(
     inverse_std: StridedSpec,
     centred: bool,
     tile: RowTile,
-    most: int,
+    max_workgroups: int,
 ) -> list[Dispatch]:
-    """Return the dispatches that read everything once; see `TURNS` for `most`."""
+    """Return the dispatches of one kernel and the sums of its `PARTIAL_SUMS`."""
     rows, count = x.shape
-    turns = max(1, min(rows // 4, most * (LARGEST // tile.group)))
-    areas = [Scratch(name, turns * count * 4) for name in ("products", "sums")]
+    workgroups = max(1, min(rows // 4, max_workgroups * (LARGEST // tile.group)))
+    partial_sums = [
+        Scratch(name, workgroups * count * 4) for name in ("products", "sums")
+    ]
     push: dict[str, Argument] = {"grad": "incoming", "x": "x", "out_": "out"}
     push |= {"weight": "weight" if weight else "x"}
     push |= {"mean": "mean", "inverse_std": "inverse_std"}
-    push |= {"products": areas[0], "sums": areas[1], "rows": rows, "count": count}
+    push |= {
+        "products": partial_sums[0],
+        "sums": partial_sums[1],
+        "rows": rows,
+        "count": count,
+    }
     constants = {"HAS_WEIGHT": int(weight is not None), "CENTRED": int(centred)}
     return [
         Dispatch(
             "norm/layer_norm_vjp_registers",
-            (turns, 1, 1),
+            (workgroups, 1, 1),
             push,
             {**tile.constants, **constants},
             storage_defines(x.dtype),
         ),
-        *(sum_rows(gpu, area, mean, turns, count, area.name) for area in areas),
+        *(
+            sum_rows(gpu, area, mean, workgroups, count, area.name)
+            for area in partial_sums
+        ),
     ]
 
 
-@row_norm_grads.reference
-def row_norm_grads_reference(
+@layer_norm_dx_dgamma.reference
+def layer_norm_dx_dgamma_reference(
     incoming: np.ndarray,
     x: np.ndarray,
     weight: np.ndarray | None,
@@ -351,5 +377,5 @@ def row_norm_grads_reference(
     inverse_std: np.ndarray,
     centred: bool,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    grad = row_norm_grad_reference(incoming, x, weight, mean, inverse_std, centred)
-    return grad, *row_norm_columns_reference(incoming, x, mean, inverse_std, centred)
+    grad = layer_norm_dx_reference(incoming, x, weight, mean, inverse_std, centred)
+    return grad, *layer_norm_dgamma_reference(incoming, x, mean, inverse_std, centred)

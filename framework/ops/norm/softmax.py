@@ -29,7 +29,7 @@ from ..elementwise.exponential import exp, log
 from ..indexing.gather import rows_of
 from ..reduce.common import as_dtype_of, in_storage, readable
 from ..reduce.minmax import amax
-from ..reduce.sum import Dims, finish, nothing, sum
+from ..reduce.sum import Dims, finish, reduce_empty, sum
 from ..view import reshape
 
 if TYPE_CHECKING:
@@ -37,16 +37,16 @@ if TYPE_CHECKING:
 
     from ...tensor.tensor import Tensor
 
-Ways = dict[str, Callable[[], Dispatch]]
+Candidates = dict[str, Callable[[], Dispatch]]
 
-_QUADS = {
+_REGISTER_KERNELS = {
     "norm/softmax": "norm/softmax_registers",
     "norm/softmax_vjp": "norm/softmax_vjp_registers",
 }
-"""The kernels that hold whole rows, where they fit."""
+"""Variants for register-resident rows, by the kernel that loops over rows."""
 
-MOST_KEPT = 16
-"""Elements of a row that an invocation holds in registers; a multiple of four."""
+MAX_REGISTERS = 16
+"""Elements of a row per invocation, up to which they stay in registers."""
 
 
 def _rows_dispatch(
@@ -55,19 +55,19 @@ def _rows_dispatch(
     push: dict[str, Argument],
     x: StridedSpec,
     logarithm: bool,
-    held: int,
+    inputs: int,
 ) -> Dispatch:
     """Return the dispatch of a kernel over the rows of (outer, count, inner).
 
-    `held` is how many rows it reads for each that it writes.
+    `inputs` is the number of rows read for each row written.
     """
     outer, count, inner = x.shape
-    least = least_quads(x.dtype, count, 2) if held == 1 else 2
-    tile = row_tile(gpu, x.dtype, count, held, least) if inner == 1 else None
+    least = least_quads(x.dtype, count, 2) if inputs == 1 else 2
+    tile = row_tile(gpu, x.dtype, count, inputs, least) if inner == 1 else None
     if tile is not None:
-        return _holding(kernel, push, x, logarithm, tile)
+        return _register_dispatch(kernel, push, x, logarithm, tile)
     groups = group_tile(gpu, outer * inner, count, inner > 1)
-    return _walking(gpu, kernel, push, x, logarithm, groups)
+    return _loop_dispatch(gpu, kernel, push, x, logarithm, groups)
 
 
 def _rows_candidates(
@@ -76,35 +76,35 @@ def _rows_candidates(
     push: dict[str, Argument],
     x: StridedSpec,
     logarithm: bool,
-    held: int,
-) -> Ways:
-    """Return other dispatches than that of `_rows_dispatch`, by name."""
+    inputs: int,
+) -> Candidates:
+    """Return the search space beside `_rows_dispatch`: candidates by name."""
     rows, count, inner = x.shape
     if inner > 1:
         return {}
-    ways: Ways = {
-        name: functools.partial(_holding, kernel, push, x, logarithm, tile)
-        for name, tile in row_tiles(gpu, x.dtype, count, held).items()
+    candidates: Candidates = {
+        name: functools.partial(_register_dispatch, kernel, push, x, logarithm, tile)
+        for name, tile in row_tiles(gpu, x.dtype, count, inputs).items()
     }
     for name, groups in group_tiles(gpu, rows, count).items():
-        ways[name] = functools.partial(
-            _walking, gpu, kernel, push, x, logarithm, groups
+        candidates[name] = functools.partial(
+            _loop_dispatch, gpu, kernel, push, x, logarithm, groups
         )
-    return ways
+    return candidates
 
 
-def _holding(
+def _register_dispatch(
     kernel: str,
     push: dict[str, Argument],
     x: StridedSpec,
     logarithm: bool,
     tile: RowTile,
 ) -> Dispatch:
-    """Return the dispatch of the kernel that holds whole rows."""
+    """Return the dispatch of the kernel for register-resident rows."""
     need_countable(kernel, x)
     rows, count, _ = x.shape
     return Dispatch(
-        _QUADS[kernel],
+        _REGISTER_KERNELS[kernel],
         tile.grid(rows),
         push | {"rows": rows, "count": count},
         {**tile.constants, "LOGARITHM": int(logarithm)},
@@ -112,7 +112,7 @@ def _holding(
     )
 
 
-def _walking(
+def _loop_dispatch(
     gpu: DeviceInfo,
     kernel: str,
     push: dict[str, Argument],
@@ -120,21 +120,25 @@ def _walking(
     logarithm: bool,
     groups: tuple[int, int, int],
 ) -> Dispatch:
-    """Return the dispatch of the kernel whose invocations take elements in turn."""
+    """Return the dispatch of the kernel that loops over rows in strides of a group."""
     need_countable(kernel, x)
     outer, count, inner = x.shape
     rows = outer * inner
     group, per_workgroup, side_by_side = groups
     rounds = ceil_div(count, group)
     check_rounds(gpu, kernel, 2 * rounds)
-    kept = 0
-    if gpu.kind != "software" and rounds <= MOST_KEPT:
-        kept = max(4, 1 << (rounds - 1).bit_length())
-    constants = {"LOCAL_X": group * per_workgroup, "GROUP": group, "KEPT": kept}
+    registers = 0
+    if gpu.kind != "software" and rounds <= MAX_REGISTERS:
+        registers = max(4, 1 << (rounds - 1).bit_length())
+    constants = {
+        "LOCAL_X": group * per_workgroup,
+        "GROUP": group,
+        "REGISTERS": registers,
+    }
     constants |= {"OUTPUTS_FAST": side_by_side, "LOGARITHM": int(logarithm)}
-    words: dict[str, Argument] = {"rows": rows, "count": count, "inner": inner}
+    sizes: dict[str, Argument] = {"rows": rows, "count": count, "inner": inner}
     grid = fold_grid(ceil_div(rows, per_workgroup))
-    return Dispatch(kernel, grid, push | words, constants, storage_defines(x.dtype))
+    return Dispatch(kernel, grid, push | sizes, constants, storage_defines(x.dtype))
 
 
 # GLSL has no exponential of doubles.
@@ -155,7 +159,7 @@ def _softmax_kernel(gpu: DeviceInfo, x: StridedSpec, logarithm: bool) -> Dispatc
 
 
 @_softmax.candidates
-def _softmax_candidates(gpu: DeviceInfo, x: StridedSpec, logarithm: bool) -> Ways:
+def _softmax_candidates(gpu: DeviceInfo, x: StridedSpec, logarithm: bool) -> Candidates:
     push: dict[str, Argument] = {"x": "x", "out_": "out"}
     return _rows_candidates(gpu, "norm/softmax", push, x, logarithm, 1)
 
@@ -167,30 +171,32 @@ def _softmax_vjp(grad: Tensor, out: Tensor, logarithm: bool) -> Tensor:
 
 @composite(dtypes=FLOAT)
 def _composed_softmax(x: Tensor, logarithm: bool) -> Tensor:
-    """Return softmax along the last dimension by ops that become one kernel."""
+    """Return softmax along the last dimension, decomposed into ops that fuse."""
     wide = as_dtype_of(x, statistic_dtype(x.dtype))
-    apart = wide - amax(wide, -1, keepdim=True)
-    powers = exp(apart)
-    sums = sum(powers, -1, keepdim=True)
-    return as_dtype_of(apart - log(sums) if logarithm else powers / sums, x.dtype)
+    shifted = wide - amax(wide, -1, keepdim=True)
+    exponentials = exp(shifted)
+    sums = sum(exponentials, -1, keepdim=True)
+    return as_dtype_of(
+        shifted - log(sums) if logarithm else exponentials / sums, x.dtype
+    )
 
 
 @_composed_softmax.vjp
 def _composed_softmax_vjp(grad: Tensor, out: Tensor, logarithm: bool) -> Tensor:
     grad, wide = (as_dtype_of(each, statistic_dtype(out.dtype)) for each in (grad, out))
     if logarithm:
-        found = grad - exp(wide) * sum(grad, -1, keepdim=True)
+        grad_x = grad - exp(wide) * sum(grad, -1, keepdim=True)
     else:
-        found = wide * (grad - sum(grad * wide, -1, keepdim=True))
-    return as_dtype_of(found, out.dtype)
+        grad_x = wide * (grad - sum(grad * wide, -1, keepdim=True))
+    return as_dtype_of(grad_x, out.dtype)
 
 
 @_softmax.reference
 def _softmax_reference(x: np.ndarray, logarithm: bool) -> np.ndarray:
-    apart = x - x.max(axis=1, keepdims=True)
-    powers = np.exp(apart)
-    sums = powers.sum(axis=1, keepdims=True)
-    return apart - np.log(sums) if logarithm else powers / sums
+    shifted = x - x.max(axis=1, keepdims=True)
+    exponentials = np.exp(shifted)
+    sums = exponentials.sum(axis=1, keepdims=True)
+    return shifted - np.log(sums) if logarithm else exponentials / sums
 
 
 @primitive(dtypes=FLOAT, device_dtypes=SINGLE, typed="y")
@@ -216,7 +222,7 @@ def _softmax_grad_kernel(
 @_softmax_grad.candidates
 def _softmax_grad_candidates(
     gpu: DeviceInfo, incoming: StridedSpec, y: StridedSpec, logarithm: bool
-) -> Ways:
+) -> Candidates:
     push: dict[str, Argument] = {"grad": "incoming", "y": "y", "out_": "out"}
     return _rows_candidates(gpu, "norm/softmax_vjp", push, y, logarithm, 2)
 
@@ -226,10 +232,10 @@ def _softmax_grad_vjp(
     grad: Tensor, incoming: Tensor, y: Tensor, logarithm: bool
 ) -> tuple[Tensor, Tensor]:
     if logarithm:
-        chances = exp(y)
-        whole = sum(incoming, 1, keepdim=True)
-        to_incoming = grad - sum(grad * chances, 1, keepdim=True)
-        return to_incoming, -grad * chances * whole
+        probabilities = exp(y)
+        grad_sum = sum(incoming, 1, keepdim=True)
+        to_incoming = grad - sum(grad * probabilities, 1, keepdim=True)
+        return to_incoming, -grad * probabilities * grad_sum
     shared = sum(incoming * y, 1, keepdim=True)
     to_y = grad * (incoming - shared) - incoming * sum(grad * y, 1, keepdim=True)
     return _softmax_grad(grad, y, logarithm), to_y
@@ -244,7 +250,7 @@ def _softmax_grad_reference(
     return y * (incoming - (incoming * y).sum(1, keepdims=True))
 
 
-def _along(
+def _softmax_along(
     name: str, x: Tensor, dim: int, dtype: DTypeLike | None, logarithm: bool
 ) -> Tensor:
     at = normalize_dim(name, dim, x.ndim or 1)
@@ -293,13 +299,13 @@ def softmax(x: Tensor, dim: int = -1, *, dtype: DTypeLike | None = None) -> Tens
     >>> softmax(Tensor([0.0, 0.0])).tolist()
     [0.5, 0.5]
     """
-    return _along("softmax", x, dim, dtype, logarithm=False)
+    return _softmax_along("softmax", x, dim, dtype, logarithm=False)
 
 
 @autocast_float32
 def log_softmax(x: Tensor, dim: int = -1, *, dtype: DTypeLike | None = None) -> Tensor:
     """Return the logarithm of `softmax`, which stays finite where that is nearly 0."""
-    return _along("log_softmax", x, dim, dtype, logarithm=True)
+    return _softmax_along("log_softmax", x, dim, dtype, logarithm=True)
 
 
 @primitive(
@@ -357,6 +363,6 @@ def logsumexp(x: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
     """
     dims = normalize_dims("logsumexp", dim, x.ndim)
     if x.numel() == 0:
-        return nothing(x, dims, keepdim, -math.inf, x.dtype)
+        return reduce_empty(x, dims, keepdim, -math.inf, x.dtype)
     out = _logsumexp(*readable(in_storage(x), dims))
     return finish(as_dtype_of(out, x.dtype), x.shape, dims, keepdim)

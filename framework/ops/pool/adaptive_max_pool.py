@@ -1,4 +1,4 @@
-"""Max pooling over parts that divide images evenly: the kernels.
+"""Adaptive max pooling over images: the kernels.
 
 Part i of n covers the elements from floor(i size / n) to before ceil((i + 1) size / n).
 """

@@ -1,4 +1,4 @@
-"""Which elements along a dimension a result is made of, and how much of each.
+"""Filter tables of resampling: the taps of each result along a dimension.
 
 A rule answers with `Taps`. Its neighbours' taps move on with it, so the elements that
 one tap leads to lie side by side too, and the transpose, which is the gradient, is of

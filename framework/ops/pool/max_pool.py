@@ -1,4 +1,4 @@
-"""Max pooling over signals and images, as users call it."""
+"""Max pooling over signals and images: the public functions."""
 
 from __future__ import annotations
 

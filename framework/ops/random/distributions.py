@@ -1,4 +1,4 @@
-"""What is built on random draws; `generator` None means the default one."""
+"""Random distributions; `generator` None means the default one."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from ...base.shape import Shape, broadcast_shapes
 from ...base.validation import as_int
 from ..elementwise.cast import cast
 from ..elementwise.compare import eq, maximum, where
-from ..indexing.segment_sum import order_of
+from ..indexing.segment_sum import argsort_keys
 from ..movement.concat import cat
 from ..reduce.minmax import argmax
 from ..source import (
-    bits_like,
+    arange_like,
     exponential_like,
     integers_like,
     normal_like,
-    ramp_like,
+    random_bits_like,
     random_uniform,
     uniform_like,
 )
@@ -113,9 +113,11 @@ def draw_integers(
     return drawn if compute is dtype else cast(drawn, dtype)
 
 
-def draw_order(like: Tensor, n: int, generator: Generator | None = None) -> Tensor:
+def draw_permutation(
+    like: Tensor, n: int, generator: Generator | None = None
+) -> Tensor:
     """Return the integers below `n` in random order, as int32."""
-    return order_of(bits_like(like, _stream(generator), (n,), uint32))
+    return argsort_keys(random_bits_like(like, _stream(generator), (n,), uint32))
 
 
 def bernoulli(x: Tensor, generator: Generator | None = None) -> Tensor:
@@ -202,7 +204,7 @@ def multinomial(
     scores = weights / maximum(draws, LEAST_DRAW)
     if replacement:
         return argmax(scores, -1)
-    classes = ramp_like(x, (x.shape[-1],), 0, 1, int32)
+    classes = arange_like(x, (x.shape[-1],), 0, 1, int32)
     chosen = [argmax(scores, -1, True)]
     for _ in range(num_samples - 1):
         scores = where(eq(classes, chosen[-1]), -1.0, scores)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def _keep(x: Tensor, p: float, stream: Stream, drawn: int | None) -> Tensor:
-    """Return `x` scaled by 1 / (1 - p) where the draw says so, otherwise 0.
+    """Return `x` under a dropout mask: scaled by 1 / (1 - p) where kept, otherwise 0.
 
     There is a draw for each place in the first `drawn` dimensions; None means all.
     """

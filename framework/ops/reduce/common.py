@@ -1,4 +1,4 @@
-"""What operations do with tensors before and after a reduction kernel."""
+"""Pre- and post-processing around reduction kernels: dtypes, layouts, empty inputs."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def as_dtype_of(x: Tensor, dtype: DType) -> Tensor:
 
 
 def readable(x: Tensor, dims: tuple[int, ...]) -> tuple[Tensor, tuple[int, ...]]:
-    """Return `x` as the shader can walk it, and which dimensions are then reduced.
+    """Return `x` in a layout the shader can index, and its reduced dimensions.
 
     A tensor with too many separate dimensions is copied, the reduced ones last.
     """
@@ -74,13 +74,13 @@ def _fits(layout: Layout, dims: tuple[int, ...]) -> bool:
 
 
 @composite(dtypes=ANY)
-def of_nothing(x: Tensor, shape: Shape, value: float, dtype: DType) -> Tensor:
-    """Return what is made of a tensor without elements: `value`, everywhere."""
+def empty_result(x: Tensor, shape: Shape, value: float, dtype: DType) -> Tensor:
+    """Return the result of an empty tensor: `value`, everywhere."""
     return fill_like(x, shape, value, dtype)
 
 
-@of_nothing.vjp
-def of_nothing_vjp(grad: Tensor, x_spec: TensorSpec) -> Tensor:
+@empty_result.vjp
+def empty_result_vjp(grad: Tensor, x_spec: TensorSpec) -> Tensor:
     return fill_like(grad, x_spec.shape, 0, x_spec.dtype)
 
 

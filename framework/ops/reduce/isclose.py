@@ -1,4 +1,4 @@
-"""Whether elements are equal, or nearly."""
+"""Equality, exact and within a tolerance."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Extremes over dimensions, where they are, and whether all or any elements hold.
+"""Minimum, maximum, argmin, argmax, all and any over dimensions.
 
 Positions are int32 everywhere in the library, unlike PyTorch's int64: not every device
 has 64-bit integers, and they index like any others.
@@ -23,8 +23,8 @@ from ..elementwise.compare import eq, maximum, minimum, ne
 from ..elementwise.unary import lazy_copy
 from ..indexing.scatter import scatter
 from ..source import fill_like
-from .common import as_dtype_of, in_storage, need_elements, of_nothing, readable
-from .sum import Dims, finish, nothing, total
+from .common import as_dtype_of, empty_result, in_storage, need_elements, readable
+from .sum import Dims, finish, reduce_empty, total
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -115,7 +115,7 @@ def _over(
     if not dims:
         return lazy_copy(x)
     if x.numel() == 0:
-        return nothing(x, dims, keepdim, 0, x.dtype)
+        return reduce_empty(x, dims, keepdim, 0, x.dtype)
     out = op(*readable(in_storage(x), dims))
     return finish(as_dtype_of(out, x.dtype), x.shape, dims, keepdim)
 
@@ -168,7 +168,7 @@ def _holds(
     dims = normalize_dims(name, dim, x.ndim)
     truth = x if x.dtype is bool_ else ne(x, 0)
     if x.numel() == 0:
-        return nothing(x, dims, keepdim, otherwise, bool_)
+        return reduce_empty(x, dims, keepdim, otherwise, bool_)
     return _over(name, op, truth, dims, keepdim)
 
 
@@ -248,9 +248,9 @@ def _position(
     dims = normalize_dims(name, dim, x.ndim)
     need_elements(name, x.spec, dims)
     if x.numel() == 0:
-        return nothing(x, dims, keepdim, 0, int32)
-    found = op(*readable(in_storage(x), dims))
-    return finish(found, x.shape, dims, keepdim)
+        return reduce_empty(x, dims, keepdim, 0, int32)
+    indexed = op(*readable(in_storage(x), dims))
+    return finish(indexed, x.shape, dims, keepdim)
 
 
 def argmax(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
@@ -344,12 +344,12 @@ def _chosen(
     need_elements(name, x.spec, dims)
     shape = kept_shape(x.shape, dims)
     if not dims:
-        found = lazy_copy(x), fill_like(x, shape, 0, int32)
+        indexed = lazy_copy(x), fill_like(x, shape, 0, int32)
     elif x.numel() == 0:
-        found = of_nothing(x, shape, 0, x.dtype), fill_like(x, shape, 0, int32)
+        indexed = empty_result(x, shape, 0, x.dtype), fill_like(x, shape, 0, int32)
     else:
-        found = op(*readable(in_storage(x), dims))
-    values, indices = (finish(each, x.shape, dims, keepdim) for each in found)
+        indexed = op(*readable(in_storage(x), dims))
+    values, indices = (finish(each, x.shape, dims, keepdim) for each in indexed)
     return ValuesIndices(as_dtype_of(values, x.dtype), indices)
 
 

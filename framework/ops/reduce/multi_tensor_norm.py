@@ -1,4 +1,4 @@
-"""The sum of squares of many tensors, in one dispatch for up to 128 of them."""
+"""Multi-tensor sum of squares: one dispatch for up to 128 tensors."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from ...tensor.tensor import Tensor
 
 MOST_TENSORS = 128
-"""Tensors that the shader takes."""
+"""Inputs of one dispatch."""
 
 LOCAL, ROUNDS = 256, 16
 CHUNK = LOCAL * ROUNDS
-"""Elements that one workgroup adds up."""
+"""Elements per workgroup."""
 
 
-def _square_sums(*tensors: Tensor) -> Tensor:
+def _multi_tensor_square_sum(*tensors: Tensor) -> Tensor:
     """Return sums of the squares of chunks of tensors `x0`, `x1`, ..., in one vector.
 
     Each tensor has chunks of its own; all are of one dtype. Sums are float32, of
@@ -37,7 +37,7 @@ def _square_sums(*tensors: Tensor) -> Tensor:
     """
 
 
-_square_sums.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # many parameters
+_multi_tensor_square_sum.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # many parameters
     [
         inspect.Parameter(
             f"x{k}",
@@ -48,33 +48,35 @@ _square_sums.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  #
         for k in range(MOST_TENSORS)
     ]
 )
-_op: Primitive[..., Any] = primitive(dtypes=FLOAT, typed="x0")(_square_sums)
+_op: Primitive[..., Any] = primitive(dtypes=FLOAT, typed="x0")(_multi_tensor_square_sum)
 
 
 @_op.spec
-def _square_sums_spec(**tensors: TensorSpec | None) -> TensorSpec:
-    check_same_dtype("square_sums", **tensors)
-    given = [each for each in tensors.values() if each is not None]
-    chunks = sum(ceil_div(each.numel, CHUNK) for each in given)
-    return TensorSpec((chunks,), statistic_dtype(given[0].dtype))
+def _multi_tensor_square_sum_spec(**tensors: TensorSpec | None) -> TensorSpec:
+    check_same_dtype("multi_tensor_square_sum", **tensors)
+    present = [each for each in tensors.values() if each is not None]
+    chunks = sum(ceil_div(each.numel, CHUNK) for each in present)
+    return TensorSpec((chunks,), statistic_dtype(present[0].dtype))
 
 
 @_op.kernel
-def _square_sums_kernel(gpu: DeviceInfo, **tensors: StridedSpec | None) -> Dispatch:
-    given = {name: each for name, each in tensors.items() if each is not None}
-    counts = [each.numel for each in given.values()]
+def _multi_tensor_square_sum_kernel(
+    gpu: DeviceInfo, **tensors: StridedSpec | None
+) -> Dispatch:
+    present = {name: each for name, each in tensors.items() if each is not None}
+    counts = [each.numel for each in present.values()]
     ends = list(itertools.accumulate(ceil_div(count, CHUNK) for count in counts))
     missing = MOST_TENSORS - len(counts)
     push: dict[str, int | str] = {"out_": "out"}
     for k, (name, count, end) in enumerate(
         zip(
-            [*given, *["x0"] * missing],
+            [*present, *["x0"] * missing],
             [*counts, *[0] * missing],
             [*ends, *ends[-1:] * missing],
         )
     ):
         push |= {f"x[{k}]": name, f"count[{k}]": count, f"end[{k}]": end}
-    (dtype,) = {each.dtype for each in given.values()}
+    (dtype,) = {each.dtype for each in present.values()}
     return Dispatch(
         "reduce/multi_tensor_norm",
         fold_grid(ends[-1]),
@@ -85,7 +87,7 @@ def _square_sums_kernel(gpu: DeviceInfo, **tensors: StridedSpec | None) -> Dispa
 
 
 @_op.reference
-def _square_sums_reference(**tensors: np.ndarray | None) -> np.ndarray:
+def _multi_tensor_square_sum_reference(**tensors: np.ndarray | None) -> np.ndarray:
     sums = []
     for array in tensors.values():
         if array is None:
@@ -110,8 +112,10 @@ def square_sum(tensors: Sequence[Tensor]) -> Tensor:
     Tensor
         A scalar, float32 or for float64 tensors float64.
     """
-    given = list(tensors)
-    groups = [given[k : k + MOST_TENSORS] for k in range(0, len(given), MOST_TENSORS)]
+    present = list(tensors)
+    groups = [
+        present[k : k + MOST_TENSORS] for k in range(0, len(present), MOST_TENSORS)
+    ]
     # As many arguments as there are parameters: names need not be looked up.
     chunks: list[Tensor] = [
         _op(*group, *[None] * (MOST_TENSORS - len(group))) for group in groups

@@ -1,4 +1,4 @@
-"""Running sums and products along a dimension."""
+"""Prefix sums and products (scans) along a dimension."""
 
 from __future__ import annotations
 

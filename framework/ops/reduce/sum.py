@@ -27,7 +27,7 @@ from ..elementwise.unary import unshared
 from ..movement.rearrange import pad
 from ..movement.slice import narrow
 from ..view import flatten, permute, reshape, unflatten
-from .common import as_dtype_of, in_storage, of_nothing, readable, whole_dtype
+from .common import as_dtype_of, empty_result, in_storage, readable, whole_dtype
 from .scan import running_product
 
 if TYPE_CHECKING:
@@ -43,11 +43,11 @@ def finish(out: Tensor, shape: Shape, dims: tuple[int, ...], keepdim: bool) -> T
     return reshape(out, (kept_shape if keepdim else dropped_shape)(shape, dims))
 
 
-def nothing(
+def reduce_empty(
     x: Tensor, dims: tuple[int, ...], keepdim: bool, value: float, dtype: DType
 ) -> Tensor:
     """Return what a tensor without elements is reduced to: `value`, if anything."""
-    out = of_nothing(x, kept_shape(x.shape, dims), value, dtype)
+    out = empty_result(x, kept_shape(x.shape, dims), value, dtype)
     return finish(out, x.shape, dims, keepdim)
 
 
@@ -151,7 +151,7 @@ def total(
 ) -> Tensor:
     """Return the sum over `dims` as `dtype`; the kernel needs at least one element."""
     if x.numel() == 0:
-        return nothing(x, dims, keepdim, 0, dtype)
+        return reduce_empty(x, dims, keepdim, 0, dtype)
     source = in_storage(x)
     held = source.dtype if source is not x and x.dtype.is_float else dtype
     walked, reduced = readable(source, dims)
@@ -247,7 +247,7 @@ def mean(
     x = as_dtype_of(x, wanted)
     count = math.prod(x.shape[each] for each in dims)
     if count == 0:
-        return nothing(x, dims, keepdim, math.nan, wanted)
+        return reduce_empty(x, dims, keepdim, math.nan, wanted)
     return total(x, dims, keepdim, wanted, 1.0 / count)
 
 
@@ -352,7 +352,7 @@ def prod(
         return unshared(as_dtype_of(x, wanted), x)
     x = accumulable(x, wanted)
     if x.numel() == 0:
-        return nothing(x, dims, keepdim, 1, wanted)
+        return reduce_empty(x, dims, keepdim, 1, wanted)
     source = in_storage(x)
     held = source.dtype if source is not x and x.dtype.is_float else wanted
     walked, reduced = readable(source, dims)

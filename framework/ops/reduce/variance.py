@@ -21,7 +21,7 @@ from ..elementwise.unary import abs, sign, sqrt
 from ..view import expand
 from .common import as_dtype_of, in_storage, readable
 from .minmax import amax, amin
-from .sum import Dims, finish, mean, nothing, sum, total
+from .sum import Dims, finish, mean, reduce_empty, sum, total
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
@@ -96,7 +96,7 @@ def var(
     dims = normalize_dims("var", dim, x.ndim)
     count = math.prod(x.shape[each] for each in dims)
     if x.numel() == 0:
-        return nothing(x, dims, keepdim, math.nan, x.dtype)
+        return reduce_empty(x, dims, keepdim, math.nan, x.dtype)
     divisor = max(0.0, count - correction)
     out = _var(*readable(in_storage(x), dims), divisor)
     return finish(as_dtype_of(out, x.dtype), x.shape, dims, keepdim)
@@ -203,7 +203,7 @@ def norm(
     if math.isinf(order):
         return (amax if order > 0 else amin)(abs(x), dims, keepdim)
     if x.numel() == 0:
-        return nothing(x, dims, keepdim, 0, x.dtype)
+        return reduce_empty(x, dims, keepdim, 0, x.dtype)
     return finish(_norm(x, order, dims), x.shape, dims, keepdim)
 
 

@@ -1,4 +1,4 @@
-"""How often numbers occur."""
+"""Histograms and bin counts."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ if TYPE_CHECKING:
 
 
 @primitive(dtypes=(int32,))
-def _count_numbers(numbers: Tensor, size: int) -> Tensor:
+def _bincount(numbers: Tensor, size: int) -> Tensor:
     """Return how often each number from 0 to `size` - 1 occurs, as int32."""
 
 
-@_count_numbers.spec
-def _count_numbers_spec(numbers: TensorSpec, size: int) -> TensorSpec:
+@_bincount.spec
+def _bincount_spec(numbers: TensorSpec, size: int) -> TensorSpec:
     return TensorSpec((size,), int32)
 
 
-@_count_numbers.kernel
-def _count_numbers_kernel(
+@_bincount.kernel
+def _bincount_kernel(
     gpu: DeviceInfo, numbers: StridedSpec, size: int
 ) -> list[Dispatch]:
     need_countable("bincount", numbers)
@@ -54,8 +54,8 @@ def _count_numbers_kernel(
     return steps
 
 
-@_count_numbers.reference
-def _count_numbers_reference(numbers: np.ndarray, size: int) -> np.ndarray:
+@_bincount.reference
+def _bincount_reference(numbers: np.ndarray, size: int) -> np.ndarray:
     flat = numbers.reshape(-1)
     return np.bincount(flat[(flat >= 0) & (flat < size)], minlength=size)
 
@@ -106,7 +106,7 @@ def bincount(x: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Te
     counts = whole_dtype(x) if x.dtype.kind == "int" else whole_dtype(cast(x, int32))
     if x.numel() == 0 or size == 0:
         return fill_like(x, (size,), 0, counts)
-    return cast(_count_numbers(as_dtype_of(x, int32), size), counts)
+    return cast(_bincount(as_dtype_of(x, int32), size), counts)
 
 
 def _length(x: Tensor) -> int:
@@ -161,7 +161,7 @@ def histc(x: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
     place = (x - low) * (bins / (high - low))
     inside = logical_and(x >= low, x <= high)
     within = where(inside, minimum(floor(place), float(bins - 1)), -1.0)
-    return cast(_count_numbers(cast(maximum(within, -1.0), int32), bins), x.dtype)
+    return cast(_bincount(cast(maximum(within, -1.0), int32), bins), x.dtype)
 
 
 def _range(x: Tensor, low: float, high: float) -> tuple[Tensor, Tensor]:

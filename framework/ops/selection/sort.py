@@ -1,8 +1,8 @@
-"""Sorting along a dimension, and what is read off sorted elements.
+"""Stable merge sort along a dimension: sort, topk, kthvalue, median, searchsorted.
 
-Blocks are sorted by rank, then merged by rank, so the order is stable. Only places
-move, as int32 (see `reduce.minmax`); elements are taken at the end. NaN is above every
-number, as in PyTorch.
+Blocks are sorted by rank, then merged by rank. Only indices move, as int32 (see
+`reduce.minmax`); elements are gathered at the end. NaN is above every number, as in
+PyTorch.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from ..elementwise.unary import lazy_copy
 from ..indexing.gather import put_rows, rows_of
 from ..indexing.scatter import gather
 from ..movement.slice import narrow, select
-from ..reduce.common import as_dtype_of, in_storage, of_nothing
+from ..reduce.common import as_dtype_of, empty_result, in_storage
 from ..reduce.minmax import ValuesIndices
 from ..reduce.sum import total
 from ..source import fill_like
@@ -46,21 +46,21 @@ if TYPE_CHECKING:
 
 BLOCK = 256
 SOFTWARE_BLOCK = 32
-"""Elements that are sorted by comparing each with each."""
+"""Elements per block of the rank sort, which compares all pairs."""
 
 MOST_PLACES = 1 << 31
-"""Places along a dimension that an int32 tells apart."""
+"""Size of a dimension up to which int32 indices suffice."""
 
 
 def workgroup_and_grid(gpu: DeviceInfo, invocations: int) -> tuple[int, Grid]:
-    """Return the size of workgroups that share nothing, and a grid of them."""
+    """Return workgroup size and grid of a kernel without shared memory."""
     size = SOFTWARE_WORKGROUP if gpu.kind == "software" else WORKGROUP
     return size, linear_grid(invocations, size)
 
 
 @primitive(dtypes=ANY, outputs=("values", "indices"), typed="x")
 def _sort(x: Tensor, descending: bool, most: int) -> tuple[Tensor, Tensor]:
-    """Return the first `most` of (outer, count, inner) in sorted order, and places."""
+    """Return the first `most` of (outer, count, inner) in sorted order, and indices."""
 
 
 @_sort.spec
@@ -130,8 +130,8 @@ def _sort_reference(
 ) -> tuple[np.ndarray, np.ndarray]:
     if descending:
         # Sorted from the other end, so that equal elements keep their order.
-        turned = np.argsort(x[:, ::-1], axis=1, kind="stable")
-        order = (x.shape[1] - 1 - turned)[:, ::-1]
+        reversed_order = np.argsort(x[:, ::-1], axis=1, kind="stable")
+        order = (x.shape[1] - 1 - reversed_order)[:, ::-1]
     else:
         order = np.argsort(x, axis=1, kind="stable")
     order = order[:, :most]
@@ -149,7 +149,7 @@ def _sorted(
     shape: Shape = (*x.shape[:at], wanted, *x.shape[at + 1 :])
     if math.prod(shape) == 0:
         return ValuesIndices(
-            of_nothing(x, shape, 0, x.dtype), fill_like(x, shape, 0, int32)
+            empty_result(x, shape, 0, x.dtype), fill_like(x, shape, 0, int32)
         )
     values, indices = _sort(in_storage(rows_of(x, at)), descending, wanted)
     values = as_dtype_of(reshape(values, shape), x.dtype)
@@ -235,10 +235,10 @@ def _need_among(name: str, x: Tensor, dim: int, k: int, least: int) -> int:
     return k
 
 
-def _one(
+def _select_rank(
     found: ValuesIndices, dim: int, place: int, keepdim: bool, ndim: int
 ) -> ValuesIndices:
-    """Return what is at one place of sorted elements."""
+    """Return the element and index of one rank of a sorted dimension."""
     if ndim == 0:
         return found
     values, indices = (
@@ -258,7 +258,9 @@ def kthvalue(x: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> ValuesI
     """
     at = normalize_dim("kthvalue", dim, x.ndim or 1)
     k = _need_among("kthvalue", x, at, k, 1)
-    return _one(_sorted("kthvalue", x, at, False, k), at, k - 1, keepdim, x.ndim)
+    return _select_rank(
+        _sorted("kthvalue", x, at, False, k), at, k - 1, keepdim, x.ndim
+    )
 
 
 def median(
@@ -286,58 +288,58 @@ def median(
         If there are no elements.
     """
     if dim is None:
-        return _middle(flatten(x))
-    return _median(x, normalize_dim("median", dim, x.ndim or 1), keepdim)
+        return _median(flatten(x))
+    return _median_along(x, normalize_dim("median", dim, x.ndim or 1), keepdim)
 
 
 @composite(dtypes=NUMERIC)
-def _middle(x: Tensor) -> Tensor:
+def _median(x: Tensor) -> Tensor:
     """Return the median of one dimension."""
-    return _median(x, 0, False).values
+    return _median_along(x, 0, False).values
 
 
-@_middle.vjp
-def _middle_vjp(grad: Tensor, x: Tensor, out: Tensor) -> Tensor:
+@_median.vjp
+def _median_vjp(grad: Tensor, x: Tensor, out: Tensor) -> Tensor:
     """Share the gradient evenly among the elements that equal the median."""
     alike = logical_or(eq(x, out), logical_and(ne(x, x), ne(out, out)))
     chosen = cast(alike, grad.dtype)
     return chosen * (grad / total(chosen, (0,), False, grad.dtype))
 
 
-def _median(x: Tensor, dim: int, keepdim: bool) -> ValuesIndices:
+def _median_along(x: Tensor, dim: int, keepdim: bool) -> ValuesIndices:
     size = x.shape[dim] if x.ndim else 1
     if size == 0:
         raise ShapeError(
             f"median: shape {x.shape} has no elements along {dim}; there is no result"
         )
     found = _sorted("median", x, dim, False)
-    middle = _one(found, dim, (size - 1) // 2, keepdim, x.ndim)
+    middle = _select_rank(found, dim, (size - 1) // 2, keepdim, x.ndim)
     if not x.dtype.is_float:
         return middle
     # NaN, which is sorted to the end, takes the median's place.
-    last = _one(found, dim, size - 1, keepdim, x.ndim)
-    spoiled = ne(last.values, last.values)
-    values, indices = (where(spoiled, a, b) for a, b in zip(last, middle))
+    last = _select_rank(found, dim, size - 1, keepdim, x.ndim)
+    has_nan = ne(last.values, last.values)
+    values, indices = (where(has_nan, a, b) for a, b in zip(last, middle))
     return ValuesIndices(values, indices)
 
 
 @primitive(dtypes=NUMERIC, typed="sorted_sequence")
-def _search(sorted_sequence: Tensor, values: Tensor, right: bool) -> Tensor:
+def _searchsorted(sorted_sequence: Tensor, values: Tensor, right: bool) -> Tensor:
     """Return how many of each sorted row are before values, as int32.
 
     (rows, count) and (rows, entries), or one row for all of them.
     """
 
 
-@_search.spec
-def _search_spec(
+@_searchsorted.spec
+def _searchsorted_spec(
     sorted_sequence: TensorSpec, values: TensorSpec, right: bool
 ) -> TensorSpec:
     return TensorSpec(values.shape, int32)
 
 
-@_search.kernel
-def _search_kernel(
+@_searchsorted.kernel
+def _searchsorted_kernel(
     gpu: DeviceInfo, sorted_sequence: StridedSpec, values: StridedSpec, right: bool
 ) -> Dispatch:
     for each in (sorted_sequence, values):
@@ -352,8 +354,8 @@ def _search_kernel(
     return Dispatch("sort/searchsorted", grid, push, constants, defines)
 
 
-@_search.reference
-def _search_reference(
+@_searchsorted.reference
+def _searchsorted_reference(
     sorted_sequence: np.ndarray, values: np.ndarray, right: bool
 ) -> np.ndarray:
     side: Literal["left", "right"] = "right" if right else "left"
@@ -419,7 +421,7 @@ def searchsorted(
     rows = math.prod(x.shape[:-1])
     lists = in_storage(reshape(x, (rows, x.shape[-1])))
     entries = in_storage(reshape(sought, (rows, sought.numel() // rows)))
-    return reshape(_search(lists, entries, right), sought.shape)
+    return reshape(_searchsorted(lists, entries, right), sought.shape)
 
 
 def _is_right(right: bool, side: str | None) -> bool:

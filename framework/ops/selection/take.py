@@ -1,4 +1,4 @@
-"""Elements by their place in the flat tensor."""
+"""Take, put and masked scatter by flat index."""
 
 from __future__ import annotations
 
@@ -103,8 +103,8 @@ def masked_scatter(x: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     if source.numel() == 0 or mask.numel() == 0:
         return lazy_copy(x)
     numbers = sub(cumsum(flatten(mask), 0, dtype=int32), 1)
-    taken = take(source, maximum(numbers, 0))
-    return where(mask, reshape(taken, shape), x)
+    gathered = take(source, maximum(numbers, 0))
+    return where(mask, reshape(gathered, shape), x)
 
 
 def _need_dtype(name: str, x: Tensor, source: Tensor) -> None:

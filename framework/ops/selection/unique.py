@@ -1,4 +1,4 @@
-"""Different elements, and different slices."""
+"""Unique elements and unique slices."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ...base.errors import ShapeError
 from ...base.shape import normalize_dim
 from ..elementwise.binary import sub
 from ..elementwise.compare import logical_or, ne
-from ..indexing.masked import true_places
+from ..indexing.masked import flatnonzero
 from ..indexing.scatter import gather, index_copy, index_select, scatter
 from ..movement.concat import cat
 from ..movement.slice import narrow, select
@@ -65,15 +65,15 @@ def unique(
     along = normalize_dim("unique", 0 if dim is None else dim, whole.ndim)
     order, starts = _ordered(_slices(whole, along))
     size = order.numel()
-    places = true_places(starts)
-    found = [index_select(whole, along, index_select(order, 0, places))]
+    places = flatnonzero(starts)
+    results = [index_select(whole, along, index_select(order, 0, places))]
     if return_inverse:
         inverse = index_copy(fill_like(order, (size,), 0, int32), 0, order, _at(starts))
-        found.append(reshape(inverse, x.shape if dim is None else (size,)))
+        results.append(reshape(inverse, x.shape if dim is None else (size,)))
     if return_counts:
         ends = cat([places, fill_like(places, (1,), size, int32)])
-        found.append(sub(narrow(ends, 0, 1, places.numel()), places))
-    return tuple(found) if len(found) > 1 else found[0]
+        results.append(sub(narrow(ends, 0, 1, places.numel()), places))
+    return tuple(results) if len(results) > 1 else results[0]
 
 
 def _slices(x: Tensor, dim: int) -> Tensor:
@@ -90,7 +90,7 @@ def _slices(x: Tensor, dim: int) -> Tensor:
 
 
 def _ordered(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Return where sorted rows were, and which differ from the row before them.
+    """Return the argsort of rows, and a mask of the first row of each group.
 
     Columns are ranked each for itself, then pairs of neighbours by their ranks, until
     there is one: as many rounds as the number of columns has binary digits.

@@ -1,4 +1,4 @@
-"""Methods that replace elements: by others, where an index says, by random ones."""
+"""In-place fill, copy, scatter and random methods."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def softmax(rows: int = 64, columns: int = 1024, dtype: DType = float32) -> list
     apart = apply("sub", x, rows_of(greatest, (rows, columns)))
     power = apply("exp", result(apart))
     total = reduce("sum", result(power))
-    out = apply("quotient", result(power), rows_of(total, (rows, columns)))
+    out = apply("div", result(power), rows_of(total, (rows, columns)))
     return [greatest, apart, power, total, out]
 
 
@@ -101,7 +101,7 @@ def mean_and_variance() -> list[Node]:
     x = memory((40, 12))
     return [
         variance := reduce("var", x, divisor=11),
-        apply("quotient", x, rows_of(variance, (40, 12))),
+        apply("div", x, rows_of(variance, (40, 12))),
     ]
 
 

@@ -38,19 +38,19 @@ TWINS = ("bfloat16", "uint8", "uint16", "int16", "uint64")
 ROUNDED = ("float16", "bfloat16")
 PRIMES = {3, 5, 7, 11, 13, 29, 37, 113, 1031}
 NEVER_EMPTY = {
-    "middle": "there is no median of nothing",
+    "median": "there is no median of nothing",
     "batch_norm_train": "needs two values of each channel",
     "mapped_sum": "its callers answer for no elements",
-    "scored_rows": "its callers answer for no elements",
-    "scored_loss": "its callers answer for no elements",
+    "cross_entropy_rows_with_grad": "its callers answer for no elements",
+    "cross_entropy_with_grad": "its callers answer for no elements",
     "flash_query_grad": "its callers answer for no elements",
     "flash_key_grad": "its callers answer for no elements",
 }
 NEVER_ALONE = {
     "batch_norm_train": "needs two values of each channel",
     "group_norm": "needs two values of each group",
-    "line_like": "a line has two ends",
-    "of_nothing": "is for no elements",
+    "linspace_like": "a line has two ends",
+    "empty_result": "is for no elements",
     "rotate": "turns pairs",
     "std": "has an infinite slope where all are the same",
 }

@@ -11,7 +11,7 @@ import torch.nn.functional as F  # noqa: N812 - its own documentation's name
 
 import vkbackend.framework as fw
 from tests.compare import assert_close
-from tests.elementwise_cases import gelu_slope
+from tests.elementwise_cases import gelu_grad
 from tests.framework.ops.twin import as_in_torch
 from vkbackend.framework import ops
 from vkbackend.framework.base.device import Device, GpuDevice
@@ -119,7 +119,7 @@ def test_the_slope_of_gelu(name: str, gpu: GpuDevice) -> None:
     given = fw.tensor(x.float().numpy(), device=gpu).to(name).requires_grad_()
     ops.gelu(given).sum().backward()
     got = torch.from_numpy(given.grad.float().numpy()).double()
-    wanted = gelu_slope(x.double().clamp(-40, 40))
+    wanted = gelu_grad(x.double().clamp(-40, 40))
     assert torch.equal(got.isnan(), wanted.isnan())
     # It is 0 at -0.75, where only the difference can be small.
     bound = {"float32": 2e-6, "float16": 2.0**-11, "bfloat16": 2.0**-8}[name] * 1.01

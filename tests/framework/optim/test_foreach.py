@@ -7,8 +7,8 @@ import vkbackend.framework as fw
 from tests.compare import assert_close
 from vkbackend.framework.base.device import Device, GpuDevice
 from vkbackend.framework.base.errors import GradError
-from vkbackend.framework.ops.elementwise.optimizer_step import descend
-from vkbackend.framework.optim.foreach import become, become_each, content
+from vkbackend.framework.ops.elementwise.optimizer_step import sgd_step
+from vkbackend.framework.optim.foreach import assign_, assign_foreach, snapshot
 from vkbackend.framework.scheduler.scheduler import MAX_PENDING
 
 
@@ -16,9 +16,9 @@ def test_become_replaces_all_or_a_part(place: Device) -> None:
     x = fw.tensor(np.zeros((2, 3), np.float32), device=place)
     view = x[1]
     version = x.array.version
-    become(x, fw.ones_like(x))
+    assign_(x, fw.ones_like(x))
     assert_close(view, np.ones(3, np.float32))
-    become(view, fw.ones_like(view) * 2)
+    assign_(view, fw.ones_like(view) * 2)
     assert x.tolist() == [[1.0, 1.0, 1.0], [2.0, 2.0, 2.0]]
     assert x.array.version == version + 2
 
@@ -35,7 +35,7 @@ def test_each_row_gets_its_own(place: Device, times: int) -> None:
     rows.append((fw.ones(5, dtype=fw.float16, device=place), fw.ones(5, device=place)))
     held = [x.alias() for x in xs]
     for _ in range(times):
-        become_each(descend, rows, (0.5,))
+        assign_foreach(sgd_step, rows, (0.5,))
     for x, each, old in zip(xs, base, held):
         assert_close(x, each - 0.5 * times)
         assert_close(old, each)
@@ -50,7 +50,7 @@ def test_each_row_gets_its_own(place: Device, times: int) -> None:
 def test_more_rows_than_a_graph_holds(gpu: GpuDevice) -> None:
     xs = [fw.tensor(np.full(3, n, np.float32), device=gpu) for n in range(MAX_PENDING)]
     for _ in range(2):
-        become_each(descend, [(x, x) for x in xs], (0.5,))
+        assign_foreach(sgd_step, [(x, x) for x in xs], (0.5,))
     for n in range(0, MAX_PENDING, 50):
         assert_close(xs[n], np.full(3, n / 4, np.float32))
 
@@ -58,14 +58,14 @@ def test_more_rows_than_a_graph_holds(gpu: GpuDevice) -> None:
 def test_a_saved_tensor_was_changed(gpu: GpuDevice) -> None:
     x = fw.tensor(np.ones(3, np.float32), device=gpu, requires_grad=True)
     y = (x * x).sum()
-    become_each(descend, [(x, fw.ones_like(x))], (0.5,))
-    become_each(descend, [(x, fw.ones_like(x))], (0.5,))
+    assign_foreach(sgd_step, [(x, fw.ones_like(x))], (0.5,))
+    assign_foreach(sgd_step, [(x, fw.ones_like(x))], (0.5,))
     with pytest.raises(GradError, match="changed in place"):
         y.backward()
 
 
 def test_content_stays_when_the_tensor_changes(place: Device) -> None:
     x = fw.tensor([1.0, 2.0], device=place)
-    view, before = x.detach(), content(x)
+    view, before = x.detach(), snapshot(x)
     x.mul_(2)
     assert (view.tolist(), before.tolist()) == ([2, 4], [1, 2])

@@ -370,10 +370,10 @@ CALLS: dict[str, Callable[[fw.Tensor], fw.Tensor]] = {
     "amin": lambda x: x.amin(),
     "softmax": lambda x: x.softmax(1),
     "softmax_grad": softmax_grad,
-    "row_norm_grads": norm_grad,
-    "row_norm": lambda x: fw.nn.functional.layer_norm(x, x.shape[1]),
+    "layer_norm_dx_dgamma": norm_grad,
+    "layer_norm": lambda x: fw.nn.functional.layer_norm(x, x.shape[1]),
 }
-FLOATS_ONLY = {"softmax", "softmax_grad", "row_norm", "row_norm_grads"}
+FLOATS_ONLY = {"softmax", "softmax_grad", "layer_norm", "layer_norm_dx_dgamma"}
 TO_ONE = ("sum", "mapped_sum", "amax", "amin")
 
 

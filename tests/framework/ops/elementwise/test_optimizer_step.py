@@ -21,8 +21,8 @@ def test_adam_step_is_pytorchs(place: Device) -> None:
     for step in range(1, 4):
         wanted.grad = torch.tensor(grad)
         optimizer.step()
-        first = optimizer_step.approach(first, g, 0.1)
-        second = optimizer_step.blend_square(second, g, 0.999, 0.001)
+        first = optimizer_step.ema(first, g, 0.1)
+        second = optimizer_step.weighted_sum_square(second, g, 0.999, 0.001)
         root_scale = (1 - 0.999**step) ** -0.5
         size = 0.1 / (1 - 0.9**step)
         x = optimizer_step.adam_step(x, first, second, 0.975, root_scale, 1e-8, size)
@@ -31,6 +31,6 @@ def test_adam_step_is_pytorchs(place: Device) -> None:
 
 def test_they_are_not_differentiated() -> None:
     x = fw.ones(3, requires_grad=True)
-    out = optimizer_step.descend(x, fw.ones(3), 0.5)
-    with pytest.raises(GradError, match="descend has no gradient rule"):
+    out = optimizer_step.sgd_step(x, fw.ones(3), 0.5)
+    with pytest.raises(GradError, match="sgd_step has no gradient rule"):
         out.sum().backward()

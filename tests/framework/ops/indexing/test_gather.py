@@ -39,9 +39,9 @@ def test_rows_around_a_dimension() -> None:
 def test_nothing_to_write(place: Device) -> None:
     base = fw.ones((1, 3, 2), device=place)
     index = fw.zeros(0, "int32", place)
-    nothing = fw.zeros((1, 0, 2), device=place)
+    reduce_empty = fw.zeros((1, 0, 2), device=place)
     for write in (put_rows, add_rows):
-        written = write(base, index, nothing)
+        written = write(base, index, reduce_empty)
         written[0, 0] = 5
         assert base.tolist() == [[[1, 1]] * 3]
         assert written.tolist() == [[[5, 5], [1, 1], [1, 1]]]

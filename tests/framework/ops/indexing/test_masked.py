@@ -76,7 +76,7 @@ def test_fill_with_a_tensor(place: Device) -> None:
         (
             lambda x: ops.masked_select(x, x),
             DTypeError,
-            "true_places: `mask` is float32; accepted: bool",
+            "flatnonzero: `mask` is float32; accepted: bool",
         ),
         (
             lambda x: ops.tril(x),

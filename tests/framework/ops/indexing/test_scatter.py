@@ -169,10 +169,10 @@ def test_one_hot(place: Device) -> None:
     assert str(raised.value) == "one_hot: a class is -1; it must be at least 0"
     with pytest.raises(ShapeError, match=r"^one_hot: num_classes is -5; "):
         ops.one_hot(x, -5)
-    nothing = fw.zeros(0, dtype=fw.int64, device=place)
-    assert ops.one_hot(nothing, 3).shape == (0, 3)
+    reduce_empty = fw.zeros(0, dtype=fw.int64, device=place)
+    assert ops.one_hot(reduce_empty, 3).shape == (0, 3)
     with pytest.raises(ShapeError, match=r"^one_hot: x of shape \(0,\) has no class"):
-        ops.one_hot(nothing)
+        ops.one_hot(reduce_empty)
 
 
 Call = Callable[[fw.Tensor, fw.Tensor], object]

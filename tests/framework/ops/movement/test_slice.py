@@ -109,9 +109,9 @@ def test_place_joins_dimensions(place: Device) -> None:
 
 def test_place_needs_one_dtype() -> None:
     with pytest.raises(DTypeError) as raised:
-        ops.place(fw.ones(4), fw.ones(2, "int32"), Layout((2,), (1,), 0))
+        ops.strided_scatter(fw.ones(4), fw.ones(2, "int32"), Layout((2,), (1,), 0))
     assert str(raised.value) == (
-        "place: base is float32 and source int32; they must be the same"
+        "strided_scatter: base is float32 and source int32; they must be the same"
     )
 
 
@@ -120,7 +120,7 @@ def test_place_in_too_many_dimensions() -> None:
     with pytest.raises(ShapeError) as raised:
         x[(slice(0, 3, 2),) * 7] = 1
     assert str(raised.value) == (
-        "place: the region has 7 dimensions; at most 6 are possible"
+        "strided_scatter: the region has 7 dimensions; at most 6 are possible"
     )
 
 

@@ -10,9 +10,9 @@ from tests.compare import assert_close
 from tests.framework.ops.twin import draw
 from vkbackend.framework.base.device import GpuDevice
 from vkbackend.framework.ops.norm.layer_norm_vjp import (
-    row_norm_columns,
-    row_norm_grad,
-    row_norm_grads,
+    layer_norm_dgamma,
+    layer_norm_dx,
+    layer_norm_dx_dgamma,
 )
 
 Make = Callable[..., fw.Tensor]
@@ -26,10 +26,10 @@ def inputs(rows: int, count: int) -> list[np.ndarray]:
 
 def compare(given: list[fw.Tensor], centred: bool) -> None:
     grad, x, weight, mean, inverse_std = given
-    whole = row_norm_grads(grad, x, weight, mean, inverse_std, centred)
+    whole = layer_norm_dx_dgamma(grad, x, weight, mean, inverse_std, centred)
     parts = (
-        row_norm_grad(grad, x, weight, mean, inverse_std, centred),
-        *row_norm_columns(grad, x, mean, inverse_std, centred),
+        layer_norm_dx(grad, x, weight, mean, inverse_std, centred),
+        *layer_norm_dgamma(grad, x, mean, inverse_std, centred),
     )
     for one, other in zip(whole, parts):
         assert_close(one, other.numpy(), scale=100)  # sums of squares near 100

@@ -58,9 +58,9 @@ def test_missing_elements(place: Device) -> None:
 
 
 def test_nothing_is_taken(place: Device) -> None:
-    x, nothing = fw.ones(3, device=place), fw.zeros(0, device=place)
+    x, reduce_empty = fw.ones(3, device=place), fw.zeros(0, device=place)
     mask = fw.zeros(3, "bool", place)
-    assert ops.masked_scatter(x, mask, nothing).tolist() == [1, 1, 1]
+    assert ops.masked_scatter(x, mask, reduce_empty).tolist() == [1, 1, 1]
     assert ops.take(x, fw.zeros((0, 2), "int32", place)).shape == (0, 2)
 
 
