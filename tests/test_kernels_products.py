@@ -24,7 +24,7 @@ SHARED_TILES = (
     {"BLOCK_M": 32, "BLOCK_N": 32, "BLOCK_K": 16, "QUADS_M": 1, "QUADS_N": 1},
     {"BLOCK_M": 16, "BLOCK_N": 16, "BLOCK_K": 16, "QUADS_M": 1, "QUADS_N": 1},
 )
-TILES = [*SHARED_TILES, *SUBGROUP_TILES]
+IMPLICIT_GEMM_NCHW = [*SHARED_TILES, *SUBGROUP_TILES]
 # The smallest of each kind, which compile soonest.
 CORE_TILES = [SHARED_TILES[-1], SUBGROUP_TILES[-1]]
 
@@ -54,7 +54,7 @@ def product(
 
 
 @pytest.mark.parametrize(
-    "tile", [pytest.param(tile, marks=marks_of(tile)) for tile in TILES]
+    "tile", [pytest.param(tile, marks=marks_of(tile)) for tile in IMPLICIT_GEMM_NCHW]
 )
 @pytest.mark.parametrize(
     ("batch", "m", "n", "k"),
@@ -102,7 +102,7 @@ CONVOLUTIONS = [
 # All with the smallest tiles; one with groups, strides and gaps with each other tile.
 TILED_CONVOLUTIONS = [
     pytest.param(tile, case, marks=marks_of(tile))
-    for tile in TILES
+    for tile in IMPLICIT_GEMM_NCHW
     for case in CONVOLUTIONS
     if tile in CORE_TILES or case is CONVOLUTIONS[2]
 ]

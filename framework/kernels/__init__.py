@@ -1,4 +1,4 @@
-"""Which kernel an operation launches, with what tiles and arguments.
+"""Kernel selection: which kernel an operation launches, its tiles and arguments.
 
 No operation is called from here.
 """

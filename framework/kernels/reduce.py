@@ -1,4 +1,4 @@
-"""How reductions are cut into workgroups and launched."""
+"""Reduction kernels: workgroup tiling, two-pass split and launch parameters."""
 
 from __future__ import annotations
 
@@ -65,15 +65,15 @@ MOST_ALONE = 32
 """Elements that an invocation may sum alone, where measuring chooses."""
 
 
-class Step(NamedTuple):
-    """One of the dispatches of a reduction: what it adds to the walk over elements."""
+class PassSpec(NamedTuple):
+    """One pass of a reduction: its arguments, constants and macros."""
 
     push: Mapping[str, Argument]
     constants: Mapping[str, int]
     defines: Mapping[str, str]
 
 
-class Reduction(NamedTuple):
+class ReductionKernel(NamedTuple):
     """A kernel built on `reduce/body.glsl`, alone and in two passes.
 
     Attributes
@@ -90,14 +90,14 @@ class Reduction(NamedTuple):
     kernel: str
     state_size: int
     partial: str
-    only: Step
-    first: Step
-    second: Step
+    only: PassSpec
+    first: PassSpec
+    second: PassSpec
 
 
 def sum_like(
     operation: str, x: DType, out: DType, scale: float = 1, mapping: str = ""
-) -> Reduction:
+) -> ReductionKernel:
     """Return the reduction to a sum, product or extreme.
 
     Parameters
@@ -117,13 +117,13 @@ def sum_like(
     grows = x.is_float and out is not x
     plain = storage_defines(out) if wide or grows else storage_defines(x, in_acc=True)
     results: dict[str, Argument] = {"out_": "out", "scale": scale}
-    return Reduction(
+    return ReductionKernel(
         "reduce/reduce",
         8 if wide else acc_size(x),
         "out_",
-        Step(results, constants, {**storage_defines(x, out_acc=grows), **wide}),
-        Step({"scale": 1}, constants, {**storage_defines(x, out_acc=True), **wide}),
-        Step(results, {**constants, "MAP": 0}, plain),
+        PassSpec(results, constants, {**storage_defines(x, out_acc=grows), **wide}),
+        PassSpec({"scale": 1}, constants, {**storage_defines(x, out_acc=True), **wide}),
+        PassSpec(results, {**constants, "MAP": 0}, plain),
     )
 
 
@@ -133,16 +133,16 @@ def stateful(
     fields: int,
     results: Mapping[str, Argument],
     constants: Mapping[str, int],
-) -> Reduction:
+) -> ReductionKernel:
     """Return a reduction whose chunks pass on a state of several `fields`."""
     defines = storage_defines(x)
-    return Reduction(
+    return ReductionKernel(
         kernel,
         fields * acc_size(x),
         "states",
-        Step(results, constants, defines),
-        Step({}, constants, {**defines, "PARTIAL": "1"}),
-        Step(results, constants, {**defines, "MERGE": "1"}),
+        PassSpec(results, constants, defines),
+        PassSpec({}, constants, {**defines, "PARTIAL": "1"}),
+        PassSpec(results, constants, {**defines, "MERGE": "1"}),
     )
 
 
@@ -188,7 +188,7 @@ def need_countable(name: str, x: StridedSpec) -> None:
 
 def reduce_dispatches(
     gpu: DeviceInfo,
-    reduction: Reduction,
+    reduction: ReductionKernel,
     x: StridedSpec,
     dims: tuple[int, ...],
     wanted: int | None = None,
@@ -220,13 +220,13 @@ def reduce_dispatches(
     chunks = max(1, min(ceil_div(wanted, groups), share // MIN_CHUNK))
     if gpu.kind == "software":
         chunks = max(chunks, ceil_div(count, SOFTWARE_ROUNDS))
-    in_quads = lies_in_quads(gpu, x, kept, reduced)
-    if in_quads:
-        reduction = _by_quads(reduction, apart=x.layout.offset % QUAD != 0)
+    vec4_loads = is_vec4_readable(gpu, x, kept, reduced)
+    if vec4_loads:
+        reduction = _with_vec4_loads(reduction, apart=x.layout.offset % QUAD != 0)
     kernel = reduction.kernel
     if chunks == 1:
         return [_dispatch(gpu, kernel, reduction.only, {"x": "x"}, kept, reduced)]
-    if in_quads and outputs == 1:
+    if vec4_loads and outputs == 1:
         passed = PersistentScratch(PASSED_AHEAD + chunks * reduction.state_size)
         places: dict[str, Argument] = {"x": "x", "passed": passed}
         once = _with_macro(reduction.only, "ONCE")
@@ -243,10 +243,10 @@ def wanted_groups(gpu: DeviceInfo, outputs: int) -> int:
     return SOFTWARE_WANTED_GROUPS if gpu.kind == "software" else wanted
 
 
-def lies_in_quads(
+def is_vec4_readable(
     gpu: DeviceInfo, x: StridedSpec, kept: Collapsed, reduced: Collapsed
 ) -> bool:
-    """Return whether the elements of each output are taken four at a time.
+    """Return whether the elements of each output are read as vec4.
 
     Also where they begin within a quad, and are read one by one: where a tensor lies
     must not decide in which order they are summed.
@@ -258,8 +258,8 @@ def lies_in_quads(
     return one_run and all(step % QUAD == 0 for step in steps)
 
 
-def _by_quads(reduction: Reduction, apart: bool) -> Reduction:
-    """Return the reduction with what reads the tensor itself reading quads.
+def _with_vec4_loads(reduction: ReductionKernel, apart: bool) -> ReductionKernel:
+    """Return the reduction with vec4 loads in the passes that read the tensor.
 
     `apart` says that they do not begin at multiples of four elements.
     """
@@ -270,12 +270,16 @@ def _by_quads(reduction: Reduction, apart: bool) -> Reduction:
     return reduction._replace(only=steps[0], first=steps[1])
 
 
-def _with_macro(step: Step, name: str) -> Step:
+def _with_macro(step: PassSpec, name: str) -> PassSpec:
     return step._replace(defines={**step.defines, name: "1"})
 
 
 def _combine(
-    gpu: DeviceInfo, reduction: Reduction, partial: Scratch, chunks: int, outputs: int
+    gpu: DeviceInfo,
+    reduction: ReductionKernel,
+    partial: Scratch,
+    chunks: int,
+    outputs: int,
 ) -> Dispatch:
     """Return the dispatch that merges the states (chunks, outputs) of chunks."""
     kept, reduced = Collapsed((outputs,), ((1,),)), Collapsed((chunks,), ((outputs,),))
@@ -353,7 +357,7 @@ def _power_of_two(value: int) -> int:
 def _dispatch(
     gpu: DeviceInfo,
     kernel: str,
-    step: Step,
+    step: PassSpec,
     places: Mapping[str, Argument],
     kept: Collapsed,
     reduced: Collapsed,

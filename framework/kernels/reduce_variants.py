@@ -1,4 +1,4 @@
-"""The ways to cut a reduction into workgroups that measuring chooses from."""
+"""Autotune candidates of reductions: chunk counts and workgroup sizes."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from ..ir.kernel_call import Dispatch, StridedSpec
 from .reduce import (
     MOST_ALONE,
     WORKGROUP,
-    Reduction,
-    lies_in_quads,
+    ReductionKernel,
+    is_vec4_readable,
     output_tile,
     reduce_dispatches,
     split_dims,
@@ -27,9 +27,9 @@ WANTED_SHARES = (0.25, 0.5, 1, 2, 4)
 """How many workgroups may be wanted, of those that usually are, for measuring."""
 
 LEAST_WHOLE = 1 << 22
-"""Elements of one result from which measuring chooses among `WHOLE_WAYS`."""
+"""Elements of one result from which measuring chooses among `SINGLE_PASS_CONFIGS`."""
 
-WHOLE_WAYS = (
+SINGLE_PASS_CONFIGS = (
     *((1024, groups, quads) for groups in (264, 528) for quads in (2, 4, 8)),
     *((WORKGROUP, groups, 8) for groups in (528, 1056, 2112)),
 )
@@ -37,7 +37,7 @@ WHOLE_WAYS = (
 
 
 def reduce_candidates(
-    gpu: DeviceInfo, reduction: Reduction, x: StridedSpec, dims: tuple[int, ...]
+    gpu: DeviceInfo, reduction: ReductionKernel, x: StridedSpec, dims: tuple[int, ...]
 ) -> dict[str, Callable[[], list[Dispatch]]]:
     """Return the ways to reduce `x` over `dims`, for measuring to choose from.
 
@@ -58,13 +58,13 @@ def reduce_candidates(
 
 
 def _whole_candidates(
-    gpu: DeviceInfo, reduction: Reduction, x: StridedSpec, dims: tuple[int, ...]
+    gpu: DeviceInfo, reduction: ReductionKernel, x: StridedSpec, dims: tuple[int, ...]
 ) -> dict[str, Callable[[], list[Dispatch]]]:
     """Return more ways to reduce many elements to one result."""
     kept, reduced = split_dims(x.layout, dims)
     count, most = math.prod(reduced.shape), gpu.max_workgroup_invocations
     alone = math.prod(kept.shape) == 1 and count >= LEAST_WHOLE
-    if not alone or not lies_in_quads(gpu, x, kept, reduced):
+    if not alone or not is_vec4_readable(gpu, x, kept, reduced):
         return {}
 
     def whole(workgroup: int, groups: int, quads: int) -> list[Dispatch]:
@@ -77,6 +77,6 @@ def _whole_candidates(
         f"{way[1]} workgroups of {way[0]}, {way[2]} quads at once": functools.partial(
             whole, *way
         )
-        for way in WHOLE_WAYS
+        for way in SINGLE_PASS_CONFIGS
         if way[0] <= most
     }

@@ -73,7 +73,7 @@ class RowTile(NamedTuple):
         return fold_grid(ceil_div(rows, self.per_workgroup))
 
 
-def holds_rows(gpu: DeviceInfo) -> bool:
+def uses_register_rows(gpu: DeviceInfo) -> bool:
     """Return whether a device gains from rows in registers."""
     return gpu.kind != "software" and gpu.subgroup_arithmetic
 
@@ -119,7 +119,11 @@ def row_tile(
     workgroup : int
         Invocations that a workgroup should have at least.
     """
-    if not holds_rows(gpu) or dtype not in SINGLE or count < LANES * gpu.subgroup_size:
+    if (
+        not uses_register_rows(gpu)
+        or dtype not in SINGLE
+        or count < LANES * gpu.subgroup_size
+    ):
         return None
     ragged = count % LANES != 0
     quads = (count + 2 * (LANES - 1)) // LANES if ragged else count // LANES

@@ -1,4 +1,4 @@
-"""What a shader that declares elements in their own dtype is compiled with.
+"""Macros of shaders that declare elements in their own dtype.
 
 `glsl/lib/dtype.glsl` gives such a shader the types T, as elements are stored, and
 ACC, as it computes. Small elements then need a feature of the device, which shaders

@@ -1,4 +1,4 @@
-"""Whether products run on matrix units, and how exactly: settings and a self-test.
+"""Tensor-core settings of GEMM precision, and the self-test that enables them.
 
 A driver may list cooperative matrices and get them wrong, or be slower with them than
 without. So the first product of a dtype on a device runs a test: a product of 1024 rows
@@ -28,14 +28,14 @@ from ..scheduler.executor import seconds_of
 from ..scheduler.scheduler import run_detached
 from .gemm.nv_coopmat2 import offers_workgroups
 from .gemm.tiles import (
-    DOTS,
-    HALF_SUMS,
-    INTEGERS,
-    PAIRS,
-    PLAIN,
-    UNITS,
-    WORKGROUP,
-    integer_depth,
+    BF16X3,
+    DP4A,
+    FP16_ACCUMULATE,
+    INT8_TENSOR_CORES,
+    SIMT,
+    TENSOR_CORES,
+    WORKGROUP_MATRICES,
+    int8_matrix_depth,
 )
 
 if TYPE_CHECKING:
@@ -48,8 +48,13 @@ _TEST_ROWS = 16
 
 # Largest relative errors that the test accepts: of sums by mode, about twice what was
 # measured on an NVIDIA H200, and of results by dtype, the rounding of one.
-_SUM_ERRORS = {UNITS: 3e-6, HALF_SUMS: 5e-3, PAIRS: 2e-5, INTEGERS: 0.0}
-_SUM_ERRORS[WORKGROUP] = _SUM_ERRORS[UNITS]
+_SUM_ERRORS = {
+    TENSOR_CORES: 3e-6,
+    FP16_ACCUMULATE: 5e-3,
+    BF16X3: 2e-5,
+    INT8_TENSOR_CORES: 0.0,
+}
+_SUM_ERRORS[WORKGROUP_MATRICES] = _SUM_ERRORS[TENSOR_CORES]
 _ROUNDINGS = {float32: 0.0, float16: 2**-11, bfloat16: 2**-8, int8: 0.0}
 
 # How much slower than without matrix units a product may be, for times are noisy.
@@ -112,18 +117,18 @@ def product_mode(device: Device, dtype: DType) -> str:
     if found is None:
         found = _modes[device, dtype] = _mode(device, dtype)
     if (
-        found == UNITS
+        found == TENSOR_CORES
         and isinstance(device, GpuDevice)
         and autotune.measures(device.gpu)
     ):
-        _trusts(device, dtype, WORKGROUP)
+        _trusts(device, dtype, WORKGROUP_MATRICES)
     return found
 
 
 def convolution_mode(device: Device, dtype: DType) -> str:
     """Return how convolutions of a dtype are computed: see `conv.implicit_gemm`."""
-    on_units = dtype in (float16, bfloat16) and _trusts(device, dtype, UNITS)
-    return UNITS if on_units else PLAIN
+    on_units = dtype in (float16, bfloat16) and _trusts(device, dtype, TENSOR_CORES)
+    return TENSOR_CORES if on_units else SIMT
 
 
 def passed(gpu: DeviceInfo, dtype: DType, mode: str) -> bool:
@@ -134,12 +139,12 @@ def passed(gpu: DeviceInfo, dtype: DType, mode: str) -> bool:
 
 def integer_mode(device: Device) -> str:
     """Return how products of int8 with sums in int32 are computed on a device."""
-    return INTEGERS if _trusts(device, int8, INTEGERS) else DOTS
+    return INT8_TENSOR_CORES if _trusts(device, int8, INT8_TENSOR_CORES) else DP4A
 
 
 def _mode(device: Device, dtype: DType) -> str:
     modes = (mode for mode in _wanted(dtype) if _trusts(device, dtype, mode))
-    return next(modes, PLAIN)
+    return next(modes, SIMT)
 
 
 def _trusts(device: Device, dtype: DType, mode: str) -> bool:
@@ -169,32 +174,32 @@ def tested(device: GpuDevice, dtype: DType, mode: str, test: Test) -> bool:
 
 
 def _question(dtype: DType, mode: str) -> str:
-    return f"matrix units {dtype.name} {mode}"
+    return f"tensor cores {dtype.name} {mode}"
 
 
 def _wanted(dtype: DType) -> tuple[str, ...]:
     if dtype is float32:
-        return (PAIRS,) if _settings["float32"] == "high" else ()
+        return (BF16X3,) if _settings["float32"] == "high" else ()
     if dtype is float16 and _settings["float16"]:
-        return HALF_SUMS, UNITS
-    return (UNITS,) if dtype in (float16, bfloat16) else ()
+        return FP16_ACCUMULATE, TENSOR_CORES
+    return (TENSOR_CORES,) if dtype in (float16, bfloat16) else ()
 
 
 def offers(gpu: DeviceInfo, dtype: DType, mode: str) -> bool:
     """Return whether a device lists the matrices and features that a mode needs."""
     flags = {"vulkan_memory_model", "subgroup_size_control"}
     flags |= {"full_subgroups", "cooperative_matrices"}
-    if mode == INTEGERS:
+    if mode == INT8_TENSOR_CORES:
         flags |= {"storage_8bit", "shader_int8"}
-        return flags <= gpu.supported and integer_depth(gpu) > 0
-    factors = "bfloat16" if mode == PAIRS else dtype.name
-    sums = "float16" if mode == HALF_SUMS else "float32"
+        return flags <= gpu.supported and int8_matrix_depth(gpu) > 0
+    factors = "bfloat16" if mode == BF16X3 else dtype.name
+    sums = "float16" if mode == FP16_ACCUMULATE else "float32"
     flags |= {"storage_16bit"}
     if factors == "bfloat16":
         flags |= {"bfloat16", "bfloat16_cooperative_matrix"}
     else:
         flags |= {"shader_float16"}
-    if mode == WORKGROUP:
+    if mode == WORKGROUP_MATRICES:
         return flags <= gpu.supported and offers_workgroups(gpu, dtype)
     return flags <= gpu.supported and any(
         (row.m, row.n, row.k) == (16, 16, 16)
@@ -220,7 +225,7 @@ def _passes(device: GpuDevice, dtype: DType, mode: str) -> bool:
         )
         for x in (a, b)
     )
-    without = DOTS if dtype is int8 else PLAIN
+    without = DP4A if dtype is int8 else SIMT
     try:
         out, seconds = _timed(device, operands, dtype, mode)
         _, seconds_without = _timed(device, operands, dtype, without)

@@ -1,4 +1,4 @@
-// A product whose right operand is read from images where windows lie in them
+// Implicit GEMM addressing: the right operand is read from images by window and tap
 //
 // The images come padded, with their channels last, in vectors (conv/nchw_to_nhwc). The
 // operand has a line for each place of the window and, along it, a vector for each tap
@@ -34,7 +34,7 @@ layout(constant_id = 36) const uint BEFORE_H = 0;  // pixels before the first ph
 layout(constant_id = 37) const uint BEFORE_W = 0;
 
 // Where the first tap of a place lies.
-uint place_at(uint number) {
+uint window_offset(uint number) {
     uint place = min(number, push.b_stride - 1);
     uint image = place / PLANE;
     uint rest = place - image * PLANE;
@@ -43,7 +43,7 @@ uint place_at(uint number) {
 }
 
 // How far a vector of a line lies from its first tap.
-uint tap_at(uint number) {
+uint tap_vector_offset(uint number) {
     uint vector = min(number, TAPS * CHANNEL_VECTORS - 1);
     uint tap = vector / CHANNEL_VECTORS;
     uint line = tap / TAPS_ACROSS;

@@ -1,4 +1,4 @@
-// The operands of a convolution as a matrix product, for lib/product_*.glsl:
+// Implicit GEMM operands of a convolution, for lib/product_*.glsl:
 // out channels x (in channels, taps) times (in channels, taps) x (batch, out pixels)
 // lint    integer-division: once for each column, before the loop of the product
 

@@ -1,4 +1,4 @@
-// The operands of a convolution's gradient by its input, for lib/product_*.glsl:
+// Implicit GEMM operands of a convolution's gradient by its input, for lib/product_*.glsl:
 // in channels x (out channels, taps) times (out channels, taps) x (batch, in pixels)
 // lint    integer-division: once for each column, before the loop of the product
 

@@ -1,4 +1,4 @@
-// What a product does with its results: nothing but to store them
+// GEMM epilogue: none, results are only stored
 //
 // In kernels with an epilogue this file is replaced by generated text, which defines
 //   EPILOGUE                          for the preprocessor

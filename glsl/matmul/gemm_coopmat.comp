@@ -1,20 +1,20 @@
-// Batched matrix product on the matrix units: KHR cooperative matrices of a subgroup
-// grid    linear in tiles of BLOCK_M x BLOCK_N; z: batch, then parts of the depth. With
-//         PLACED x: tiles of a row, y: rows of tiles, z: 1 none, 2 parts, 3 the batch
+// Batched GEMM on tensor cores: KHR cooperative matrices of a subgroup
+// grid    linear in tiles of BLOCK_M x BLOCK_N; z: batch, then split-K slices. With
+//         GRID_MAPPED x: tiles of a row, y: rows of tiles, z: 1 none, 2 parts, 3 the batch
 // in      a, b: 16-bit floats in vectors of 8, the depth padded to whole BLOCK_K, or
-//         with RAGGED to whole vectors; strides and batch strides count vectors. DTYPE
+//         with K_TAIL to whole vectors; strides and batch strides count vectors. DTYPE
 //         float32: bfloat16 pairs, see matmul/pack.comp. DTYPE int8, with OUT_ACC: in
-//         vectors of 16. With ANYWHERE 16-bit floats wherever they lie, not padded, of
-//         sizes that are a tile at least and RAGGED; distances count elements
+//         vectors of 16. With UNALIGNED 16-bit floats wherever they lie, not padded, of
+//         sizes that are a tile at least and K_TAIL; distances count elements
 // out     out_ (batch, m, n), contiguous; DTYPE, or ACC with OUT_ACC
-//         With PATCHES b is read from images: see conv/igemm_addressing.glsl; with BIAS a number
-//         is added to each row. EMULATED is for tests without matrix units
+//         With IMPLICIT_GEMM b is read from images: see conv/igemm_addressing.glsl; with
+//         BIAS a number is added to each row. EMULATED is for tests without tensor cores
 // consts  BLOCK_M, BLOCK_N, BLOCK_K, SUB_M, SUB_N, SUBGROUP, A_ALONG_K, B_ALONG_K,
-//         UNEVEN, RAGGED, ANYWHERE, with int8 EDGE_K; TOUCHES: reads of b ahead, where
-//         it lies in whole vectors; STAGES: steps in shared memory, 1 or 2;
-//         PLACED; DEPTH, A_STRIDE, B_STRIDE: sizes of a shape that recurs, or 0
+//         UNEVEN_SPLITS, K_TAIL, UNALIGNED, with int8 EDGE_K; L2_PREFETCHES: reads of b
+//         ahead, where it lies in whole vectors; PIPELINE_STAGES: 1 or 2;
+//         GRID_MAPPED; DEPTH, A_STRIDE, B_STRIDE: sizes of a shape that recurs, or 0
 // source  NVIDIA's vk_cooperative_matrix_perf; gemm tiles chosen by measurement
-// lint    bank-conflict: what TOUCHES reads is stored once in a product
+// lint    bank-conflict: what L2_PREFETCHES reads is stored once in a product
 #version 460
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_buffer_reference_uvec2 : require
@@ -38,16 +38,16 @@
 #else
 #extension GL_EXT_bfloat16 : require
 #define ELEMENT bfloat16_t
-#ifdef BITS_OF_16
+#ifdef BFLOAT16_BITS
 #extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
 #endif
 #endif
-#ifdef FLOAT16_SUMS
+#ifdef FLOAT16_ACCUMULATE
 #define SUM float16_t
 #else
 #define SUM ACC
 #endif
-#define SPLIT (DTYPE == DTYPE_FLOAT32)
+#define BF16X3 (DTYPE == DTYPE_FLOAT32)
 
 // With WIDE_STORES results leave in vectors of 16 bytes, of which rows must then be
 // made. Float16 passes through shared memory as such, if the device may round it.
@@ -57,7 +57,7 @@
 #define WIDE
 #endif
 // Bfloat16, of which there are no sums, then passes as the bits of float16.
-#if defined(BITS_OF_16) && DTYPE == DTYPE_BFLOAT16 && !defined(OUT_ACC)
+#if defined(BFLOAT16_BITS) && DTYPE == DTYPE_BFLOAT16 && !defined(OUT_ACC)
 #define AS_BITS
 #endif
 #endif
@@ -80,16 +80,16 @@ layout(constant_id = 10) const uint B_ALONG_K = 0;
 layout(constant_id = 11) const uint DEPTH = 0;
 layout(constant_id = 12) const uint A_STRIDE = 0;
 layout(constant_id = 13) const uint B_STRIDE = 0;
-layout(constant_id = 14) const uint UNEVEN = 0;
-layout(constant_id = 16) const uint RAGGED = 0;
-layout(constant_id = 17) const uint ANYWHERE = 0;
-layout(constant_id = 18) const uint TOUCHES = 0;
-#ifdef PATCHES
-const uint STAGES = 1;
-const uint PLACED = 0;
+layout(constant_id = 14) const uint UNEVEN_SPLITS = 0;
+layout(constant_id = 16) const uint K_TAIL = 0;
+layout(constant_id = 17) const uint UNALIGNED = 0;
+layout(constant_id = 18) const uint L2_PREFETCHES = 0;
+#ifdef IMPLICIT_GEMM
+const uint PIPELINE_STAGES = 1;
+const uint GRID_MAPPED = 0;
 #else
-layout(constant_id = 19) const uint STAGES = 1;
-layout(constant_id = 20) const uint PLACED = 0;
+layout(constant_id = 19) const uint PIPELINE_STAGES = 1;
+layout(constant_id = 20) const uint GRID_MAPPED = 0;
 #endif
 
 const uint EDGE = 16;  // of a fragment, which is EDGE_K deep
@@ -100,7 +100,7 @@ const uint WIDTH = 16;  // elements of a vector
 const uint EDGE_K = EDGE;
 const uint WIDTH = 8;
 #endif
-const uint UNIT = ANYWHERE != 0 ? 1 : WIDTH;  // elements that distances count
+const uint UNIT = UNALIGNED != 0 ? 1 : WIDTH;  // elements that distances count
 const uint ACROSS_M = BLOCK_M / SUB_M;
 const uint ACROSS_N = BLOCK_N / SUB_N;
 const uint THREADS = ACROSS_M * ACROSS_N * SUBGROUP;
@@ -124,7 +124,7 @@ const uint STRIP_PITCH = SUB_N * STORED_BYTES / 16 + 1;
 const uint STRIP = EDGE * STRIP_PITCH;
 const uint STRIPS = ACROSS_M * ACROSS_N * STRIP;
 const uint TILES = B_START + B_LINES * B_PITCH;
-shared uvec4 tiles[STAGES * TILES > STRIPS ? STAGES * TILES : STRIPS];
+shared uvec4 tiles[PIPELINE_STAGES * TILES > STRIPS ? PIPELINE_STAGES * TILES : STRIPS];
 
 layout(buffer_reference, std430, buffer_reference_align = 16) restrict readonly
     buffer Vectors { uvec4 at[]; };
@@ -152,7 +152,7 @@ layout(push_constant, std430) uniform Push {
 #endif
 } push;
 #include "matmul/result_address.glsl"
-#ifdef PATCHES
+#ifdef IMPLICIT_GEMM
 shared uint places[BLOCK_K];  // of the lines of B fetched next, if they are its depth
 #endif
 
@@ -221,9 +221,9 @@ uint whole(inout Vectors memory, inout uint at) {
     return uint(start & 15);
 }
 
-// With ANYWHERE, which vector is read after another, and what they hold.
+// With UNALIGNED, which vector is read after another, and what they hold.
 #define AFTER(x) (x##_shift != 0 ? 1 : 0)
-#define FETCHED(x, i) (ANYWHERE != 0 ? ready_##x[i] : next_##x[i])
+#define FETCHED(x, i) (UNALIGNED != 0 ? ready_##x[i] : next_##x[i])
 #define READY(x, i) ready_##x[i] = shifted(next_##x[i], beyond_##x[i], x##_shift);
 // What the first step reads lies before memory where it is left out.
 #define READ_FIRST(x, from)                                                            \
@@ -231,7 +231,7 @@ uint whole(inout Vectors memory, inout uint at) {
         next_##x[i] = x.at[max(int(from), 0)];                                         \
         beyond_##x[i] = x.at[max(int(from) + AFTER(x), 0)];                            \
     }
-#define LEAVE_OUT(x, along_k, at)                                                      \
+#define ZERO_K_TAIL(x, along_k, at)                                                      \
     {                                                                                  \
         int out_ = int(skipped) - int(at);                                             \
         int start = out_ <= 0 ? 0 : along_k != 0 ? out_ + int(x##_shift) / 2 : 16;     \
@@ -248,16 +248,16 @@ void main() {
     uint rows = push.m;
     uint columns = push.n;
     uvec2 tile_at = gl_WorkGroupID.yx;
-    uint part = PLACED == 2 ? gl_WorkGroupID.z : 0;
-    uint batch = PLACED == 3 ? gl_WorkGroupID.z : 0;
-    if (PLACED == 0) {
+    uint part = GRID_MAPPED == 2 ? gl_WorkGroupID.z : 0;
+    uint batch = GRID_MAPPED == 3 ? gl_WorkGroupID.z : 0;
+    if (GRID_MAPPED == 0) {
         uint across = (columns - 1) / BLOCK_N + 1;
         tile_at = uvec2(linear_workgroup() / across, linear_workgroup() % across);
         part = gl_WorkGroupID.z / push.batches;
         batch = gl_WorkGroupID.z % push.batches;
     }
     uint first_row = tile_at.x * BLOCK_M;
-    if (PLACED == 0 && first_row >= rows) return;
+    if (GRID_MAPPED == 0 && first_row >= rows) return;
     // The last tiles move back over their neighbours and write the same values again,
     // so that no load needs a bound; operands with less than a tile are padded.
     first_row = min(first_row, push.last_row);
@@ -265,7 +265,7 @@ void main() {
     uint depth = DEPTH != 0 ? DEPTH : push.k;
     // A depth that is not of whole tiles has what is missing in front, where the first
     // loads, and no others, leave it out.
-    uint missing = RAGGED != 0 ? BLOCK_K - 1 - (push.total - 1) % BLOCK_K : 0;
+    uint missing = K_TAIL != 0 ? BLOCK_K - 1 - (push.total - 1) % BLOCK_K : 0;
     uint a_stride = A_STRIDE != 0 ? A_STRIDE : push.a_stride;
     uint b_stride = B_STRIDE != 0 ? B_STRIDE : push.b_stride;
     uint skipped = part == 0 ? missing : 0;
@@ -290,23 +290,24 @@ void main() {
     uint a_step = THREADS / A_VECTORS / (WIDTH / UNIT) * a_stride;
     uint b_step = THREADS / B_VECTORS / (WIDTH / UNIT) * b_stride;
     uint a_shift = 0, b_shift = 0;
-    if (ANYWHERE != 0) {
+    if (UNALIGNED != 0) {
         a_shift = whole(a, a_from);
         b_shift = whole(b, b_from);
     }
     uint a_to = a_line * A_PITCH + a_vector;
     uint b_to = B_START + b_line * B_PITCH + b_vector;
-#ifdef PATCHES
+#ifdef IMPLICIT_GEMM
     const uint LINES_APART = THREADS / B_VECTORS;
-    uint own_tap = tap_at(first_column / WIDTH + b_vector);
-    uint own_place[B_LOADS];
+    uint own_tap = tap_vector_offset(first_column / WIDTH + b_vector);
+    uint own_window[B_LOADS];
     [[unroll]] for (uint i = 0; i < B_LOADS; ++i)
-        own_place[i] = place_at(first_column + b_line + i * LINES_APART);
-    if (B_ALONG_K == 0 && thread < BLOCK_K) places[thread] = place_at(part * depth + thread);
+        own_window[i] = window_offset(first_column + b_line + i * LINES_APART);
+    if (B_ALONG_K == 0 && thread < BLOCK_K)
+        places[thread] = window_offset(part * depth + thread);
     barrier();
 #define B_AT(tile, i)                                                                  \
     (B_ALONG_K != 0                                                                    \
-            ? own_place[i] + tap_at((part * depth + (tile) * BLOCK_K) / WIDTH + b_vector) \
+            ? own_window[i] + tap_vector_offset((part * depth + (tile) * BLOCK_K) / WIDTH + b_vector) \
             : own_tap + places[b_line + (i) * LINES_APART])
 #else
 #define B_AT(tile, i) (b_from + (tile) * b_next + (i) * b_step)
@@ -317,7 +318,7 @@ void main() {
         [[unroll]] for (uint i = 0; i < A_LOADS; ++i)                                  \
             next_a[i] = a.at[a_from + (tile) * a_next + i * a_step];                   \
         [[unroll]] for (uint i = 0; i < B_LOADS; ++i) next_b[i] = b.at[B_AT(tile, i)]; \
-        if (ANYWHERE != 0) {                                                           \
+        if (UNALIGNED != 0) {                                                           \
             [[unroll]] for (uint i = 0; i < A_LOADS; ++i)                              \
                 beyond_a[i] = a.at[a_from + (tile) * a_next + i * a_step + AFTER(a)];  \
             [[unroll]] for (uint i = 0; i < B_LOADS; ++i)                              \
@@ -325,24 +326,24 @@ void main() {
         }                                                                              \
     }
     // What was read goes to a stage of shared memory, and the next is read.
-#define KEEP(stage)                                                                    \
+#define STORE_STAGE(stage)                                                                    \
     {                                                                                  \
         [[unroll]] for (uint i = 0; i < A_LOADS; ++i)                                  \
             tiles[stage + a_to + i * (THREADS / A_VECTORS) * A_PITCH] = FETCHED(a, i); \
         [[unroll]] for (uint i = 0; i < B_LOADS; ++i)                                  \
             tiles[stage + b_to + i * (THREADS / B_VECTORS) * B_PITCH] = FETCHED(b, i); \
     }
-#define READ_ON(tile)                                                                  \
+#define PREFETCH_NEXT(tile)                                                                  \
     {                                                                                  \
-        if (ANYWHERE != 0) {                                                           \
+        if (UNALIGNED != 0) {                                                           \
             [[unroll]] for (uint i = 0; i < A_LOADS; ++i) READY(a, i)                  \
             [[unroll]] for (uint i = 0; i < B_LOADS; ++i) READY(b, i)                  \
         }                                                                              \
         READ(tile)                                                                     \
     }
     // With two stages a step is stored while the one before is multiplied.
-    const uint LATER = STAGES - 1;
-    const uint AHEAD = LATER + (ANYWHERE != 0 ? 2 : 1);
+    const uint STORE_AHEAD = PIPELINE_STAGES - 1;
+    const uint PREFETCH_DISTANCE = STORE_AHEAD + (UNALIGNED != 0 ? 2 : 1);
 
     uint sub_row = subgroup / ACROSS_N * SUB_M;
     uint sub_column = subgroup % ACROSS_N * SUB_N;
@@ -354,61 +355,61 @@ void main() {
     // The depth, in its step, of the first element of a vector.
 #define A_FIRST(i) (A_ALONG_K != 0 ? a_vector * WIDTH : a_line + i * (THREADS / A_VECTORS))
 #define B_FIRST(i) (B_ALONG_K != 0 ? b_vector * WIDTH : b_line + i * (THREADS / B_VECTORS))
-    uint own = UNEVEN != 0 ? min(depth, push.total + missing - part * depth) : depth;
+    uint own = UNEVEN_SPLITS != 0 ? min(depth, push.total + missing - part * depth) : depth;
     uint count = own / BLOCK_K;
     uvec4 next_a[A_LOADS], next_b[B_LOADS];
     uvec4 beyond_a[A_LOADS], beyond_b[B_LOADS];  // the vectors after those
     uvec4 ready_a[A_LOADS], ready_b[B_LOADS];  // what they hold, while more are fetched
     [[unroll]] for (uint i = 0; i < A_LOADS; ++i) {
-        bool left_out = RAGGED != 0 && A_FIRST(i) < skipped;
-        if (ANYWHERE != 0)
+        bool in_k_tail = K_TAIL != 0 && A_FIRST(i) < skipped;
+        if (UNALIGNED != 0)
             READ_FIRST(a, a_from + i * a_step)
         else
-            next_a[i] = left_out ? uvec4(0) : a.at[a_from + i * a_step];
+            next_a[i] = in_k_tail ? uvec4(0) : a.at[a_from + i * a_step];
     }
     [[unroll]] for (uint i = 0; i < B_LOADS; ++i) {
-        bool left_out = RAGGED != 0 && B_FIRST(i) < skipped;
-        if (ANYWHERE != 0)
+        bool in_k_tail = K_TAIL != 0 && B_FIRST(i) < skipped;
+        if (UNALIGNED != 0)
             READ_FIRST(b, b_from + i * b_step)
         else
-            next_b[i] = left_out ? uvec4(0) : b.at[B_AT(0, i)];
+            next_b[i] = in_k_tail ? uvec4(0) : b.at[B_AT(0, i)];
     }
-    if (ANYWHERE != 0) {
-        [[unroll]] for (uint i = 0; i < A_LOADS; ++i) LEAVE_OUT(a, A_ALONG_K, A_FIRST(i))
-        [[unroll]] for (uint i = 0; i < B_LOADS; ++i) LEAVE_OUT(b, B_ALONG_K, B_FIRST(i))
-        READ_ON(min(1u, count - 1))
+    if (UNALIGNED != 0) {
+        [[unroll]] for (uint i = 0; i < A_LOADS; ++i) ZERO_K_TAIL(a, A_ALONG_K, A_FIRST(i))
+        [[unroll]] for (uint i = 0; i < B_LOADS; ++i) ZERO_K_TAIL(b, B_ALONG_K, B_FIRST(i))
+        PREFETCH_NEXT(min(1u, count - 1))
     }
-    if (TOUCHES != 0) {
+    if (L2_PREFETCHES != 0) {
         // What later steps read of b is on its way meanwhile: workgroups share the reads,
         // each of which brings 32 bytes into the cache, and leave them in the padding.
         uint lines = B_ALONG_K != 0 ? columns : push.total;
         uint end = (lines - 1) * b_stride + (B_ALONG_K != 0 ? push.total : columns) / WIDTH;
         uint everyone = gl_NumWorkGroups.x * gl_NumWorkGroups.y * THREADS;
-        uint touched[TOUCHES + 1], any = 0;
-        [[unroll]] for (uint i = 0; i < TOUCHES; ++i) {
+        uint prefetched[L2_PREFETCHES + 1], any = 0;
+        [[unroll]] for (uint i = 0; i < L2_PREFETCHES; ++i) {
             uint at = linear_workgroup() * THREADS + thread + i * everyone;
-            touched[i] = b.at[min(2 * at, end - 1)].x;
+            prefetched[i] = b.at[min(2 * at, end - 1)].x;
         }
-        [[unroll]] for (uint i = 0; i < TOUCHES; ++i) any |= touched[i];
+        [[unroll]] for (uint i = 0; i < L2_PREFETCHES; ++i) any |= prefetched[i];
         tiles[thread % A_LINES * A_PITCH + A_VECTORS][thread / A_LINES % 4] = any;
     }
-    if (STAGES == 2) {
-        KEEP(0)
-        READ_ON(min(AHEAD - 1, count - 1))
+    if (PIPELINE_STAGES == 2) {
+        STORE_STAGE(0)
+        PREFETCH_NEXT(min(PREFETCH_DISTANCE - 1, count - 1))
     }
     [[dont_unroll]] for (uint tile = 0; tile < count; ++tile) {
         barrier();
-        KEEP((tile + LATER) % STAGES * TILES)
+        STORE_STAGE((tile + STORE_AHEAD) % PIPELINE_STAGES * TILES)
         // The last tile is fetched once more, which is cheaper than a branch.
-        uint ahead = min(tile + AHEAD, count - 1);
-#ifdef PATCHES
+        uint ahead = min(tile + PREFETCH_DISTANCE, count - 1);
+#ifdef IMPLICIT_GEMM
         if (B_ALONG_K == 0 && thread < BLOCK_K)
-            places[thread] = place_at(part * depth + ahead * BLOCK_K + thread);
+            places[thread] = window_offset(part * depth + ahead * BLOCK_K + thread);
 #endif
-        if (STAGES == 1) barrier();
-        READ_ON(ahead)
-        uint stage = tile % STAGES * TILES;
-#if SPLIT
+        if (PIPELINE_STAGES == 1) barrier();
+        PREFETCH_NEXT(ahead)
+        uint stage = tile % PIPELINE_STAGES * TILES;
+#if BF16X3
         // High parts, then low parts; low times low is too small to matter.
         [[unroll]] for (uint k = 0; k < BLOCK_K / 2; k += EDGE) {
             A_FRAGMENT high[FRAGMENTS_M], low[FRAGMENTS_M];
@@ -453,7 +454,7 @@ void main() {
             coopMatStore(stored(sum[i][j]), tiles,
                 strip + j * (EDGE * STORED_BYTES / 16), STRIP_PITCH, BY_ROWS);
         STRIP_BARRIER();
-        leave_strip(strip, out_row + i * EDGE, out_column);
+        store_strip(strip, out_row + i * EDGE, out_column);
         STRIP_BARRIER();
     }
 }

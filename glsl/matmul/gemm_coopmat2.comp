@@ -1,10 +1,10 @@
-// Batched matrix product on the matrix units: NV cooperative matrices of a workgroup
+// Batched GEMM on tensor cores: NV cooperative matrices of a workgroup
 // grid    linear in tiles of BLOCK_M x BLOCK_N; z: batch, then parts of the depth
 // in      a, b: 16-bit floats, 16-byte aligned, the depth padded to whole BLOCK_K;
 //         strides and batch strides count vectors of 8
 // out     out_ (batch, m, n), contiguous; DTYPE, or ACC with OUT_ACC
-// consts  BLOCK_M, BLOCK_N, BLOCK_K, A_ALONG_K, B_ALONG_K, DIRECT, UNEVEN; DEPTH,
-//         A_STRIDE, B_STRIDE: sizes of a shape that recurs, or 0
+// consts  BLOCK_M, BLOCK_N, BLOCK_K, A_ALONG_K, B_ALONG_K, DIRECT_STORE,
+//         UNEVEN_SPLITS; DEPTH, A_STRIDE, B_STRIDE: sizes of a shape that recurs, or 0
 // source  GL_NV_cooperative_matrix2; a candidate alone, which has not been timed yet
 #version 460
 #extension GL_EXT_buffer_reference : require
@@ -42,8 +42,8 @@ layout(constant_id = 7) const uint B_ALONG_K = 0;
 layout(constant_id = 8) const uint DEPTH = 0;
 layout(constant_id = 9) const uint A_STRIDE = 0;
 layout(constant_id = 10) const uint B_STRIDE = 0;
-layout(constant_id = 11) const uint UNEVEN = 0;
-layout(constant_id = 12) const uint DIRECT = 0;  // whether rows are whole vectors,
+layout(constant_id = 11) const uint UNEVEN_SPLITS = 0;
+layout(constant_id = 12) const uint DIRECT_STORE = 0;  // whether rows are whole vectors,
                                                  // and all tiles lie inside
 const uint WIDTH = 8;  // elements of a vector
 
@@ -74,7 +74,7 @@ layout(push_constant, std430) uniform Push {
 ACC put(const in uint row, const in uint column, const in ACC value,
     const in uint first_row, const in uint first_column, const in uint plane_row) {
     bool inside = first_row + row < push.m && first_column + column < push.n;
-    if (DIRECT != 0 || inside)
+    if (DIRECT_STORE != 0 || inside)
         store(push.out_, (plane_row + row) * push.n + first_column + column, value);
     return value;
 }
@@ -87,7 +87,7 @@ layout(buffer_reference, std430, buffer_reference_align = STORED_BYTES) restrict
 
 void main() {
     uint rows = push.m;
-    uint columns = DIRECT != 0 ? push.n & ~(WIDTH - 1) : push.n;
+    uint columns = DIRECT_STORE != 0 ? push.n & ~(WIDTH - 1) : push.n;
     uint across = (columns - 1) / BLOCK_N + 1;
     uint first_row = linear_workgroup() / across * BLOCK_M;
     if (first_row >= rows) return;
@@ -98,7 +98,7 @@ void main() {
     uint part = gl_WorkGroupID.z / push.batches;
     uint batch = gl_WorkGroupID.z % push.batches;
     uint depth = DEPTH != 0 ? DEPTH : push.k;
-    uint own = UNEVEN != 0 ? min(depth, push.total - part * depth) : depth;
+    uint own = UNEVEN_SPLITS != 0 ? min(depth, push.total - part * depth) : depth;
     // Drivers load single elements where they do not see what divides a size or stride.
     own &= ~(BLOCK_K - 1);
     uint a_stride = WIDTH * (A_STRIDE != 0 ? A_STRIDE : push.a_stride);
@@ -148,7 +148,7 @@ void main() {
 #else
     SUMS(STORED) results = SUMS(STORED)(sum);
     uint to = plane_row * columns + first_column;
-    if (DIRECT != 0) {
+    if (DIRECT_STORE != 0) {
         tensorLayoutNV<2> place = createTensorLayoutNV(2);
         place = setTensorLayoutDimensionNV(place, BLOCK_M, BLOCK_N);
         place = setTensorLayoutStrideNV(place, columns, 1);

@@ -1,16 +1,16 @@
-// Batched matrix product in float32 or int8, large tiles in registers
+// Batched SIMT GEMM in float32 or int8, large tiles in registers
 // grid    linear in tiles of BLOCK_M x BLOCK_N; z: batch, then parts of the depth. With
-//         PLACED x: tiles of a row, y: rows of tiles, z: 1 none, 2 parts, 3 the batch
+//         GRID_MAPPED x: tiles of a row, y: rows of tiles, z: 1 none, 2 parts, 3 the batch
 // in      a, b: float32 in vectors of 4, the depth padded to whole pairs of 8, or with
-//         RAGGED, and more than one pair, to whole vectors; strides and batch strides
+//         K_TAIL, and more than one pair, to whole vectors; strides and batch strides
 //         count vectors. DTYPE int8, with OUT_ACC: words of 4 int8 along the depth in
-//         place of float32. With ANYWHERE float32 wherever they lie, not padded, of sizes
+//         place of float32. With UNALIGNED float32 wherever they lie, not padded, of sizes
 //         that are a tile at least; distances count elements
 // out     out_ (batch, m, n), contiguous
-//         PATCHES and BIAS: see matmul/gemm_coopmat.comp
-// consts  BLOCK_M, BLOCK_N, QUADS_M, QUADS_N, A_ALONG_K, B_ALONG_K, DIRECT, UNEVEN,
-//         SLICES, AHEAD, RAGGED, ANYWHERE; UNLIKE: some slices have fewer steps than
-//         others; DEPTH, A_STRIDE, B_STRIDE: sizes of a shape that recurs, or 0; PLACED
+//         IMPLICIT_GEMM and BIAS: see matmul/gemm_coopmat.comp
+// consts  BLOCK_M, BLOCK_N, QUADS_M, QUADS_N, A_ALONG_K, B_ALONG_K, DIRECT_STORE,
+//         UNEVEN_SPLITS, K_SLICES, PREFETCH_DISTANCE, K_TAIL, UNALIGNED; UNEVEN_SLICES:
+//         some slices have fewer steps than others; DEPTH, A_STRIDE, B_STRIDE: sizes of a shape that recurs, or 0; GRID_MAPPED
 // source  the order of CUTLASS's SIMT kernels; tiles chosen by measurement
 // lint    bank-conflict: stores along k run only where neighbours load along k
 #version 460
@@ -36,22 +36,22 @@ layout(constant_id = 5) const uint QUADS_M = 4;
 layout(constant_id = 6) const uint QUADS_N = 2;
 layout(constant_id = 7) const uint A_ALONG_K = 1;
 layout(constant_id = 8) const uint B_ALONG_K = 0;
-layout(constant_id = 9) const uint DIRECT = 0;
+layout(constant_id = 9) const uint DIRECT_STORE = 0;
 layout(constant_id = 10) const uint DEPTH = 0;
 layout(constant_id = 11) const uint A_STRIDE = 0;
 layout(constant_id = 12) const uint B_STRIDE = 0;
-layout(constant_id = 13) const uint UNEVEN = 0;
-layout(constant_id = 14) const uint SLICES = 1;
-layout(constant_id = 15) const uint AHEAD = 1;
-layout(constant_id = 16) const uint UNLIKE = 0;
-layout(constant_id = 17) const uint ANYWHERE = 0;
-layout(constant_id = 18) const uint RAGGED = 0;
-layout(constant_id = 19) const uint PLACED = 0;
+layout(constant_id = 13) const uint UNEVEN_SPLITS = 0;
+layout(constant_id = 14) const uint K_SLICES = 1;
+layout(constant_id = 15) const uint PREFETCH_DISTANCE = 1;
+layout(constant_id = 16) const uint UNEVEN_SLICES = 0;
+layout(constant_id = 17) const uint UNALIGNED = 0;
+layout(constant_id = 18) const uint K_TAIL = 0;
+layout(constant_id = 19) const uint GRID_MAPPED = 0;
 
 const uint BLOCK_K = 8;
 const uint STRIP = 8;  // tiles
 const uint WIDTH = 4;  // elements of a vector
-const uint UNIT = ANYWHERE != 0 ? 1 : WIDTH;  // elements that distances count
+const uint UNIT = UNALIGNED != 0 ? 1 : WIDTH;  // elements that distances count
 const uint ACROSS_M = BLOCK_M / (4 * QUADS_M);
 const uint ACROSS_N = BLOCK_N / (4 * QUADS_N);
 const uint THREADS = ACROSS_M * ACROSS_N;  // of a slice
@@ -72,18 +72,18 @@ const uint A_PITCH = BLOCK_M / 4 + 1;
 const uint B_PITCH = BLOCK_N / 4 + 1;
 const uint A_TILE = BLOCK_K * A_PITCH;
 const uint B_TILE = BLOCK_K * B_PITCH;
-const uint B_START = 2 * SLICES * A_TILE;
+const uint B_START = 2 * K_SLICES * A_TILE;
 
 // Whether results pass through shared memory. Those of slices take no less time so.
-#if defined(EPILOGUE) || defined(PATCHES)
+#if defined(EPILOGUE) || defined(IMPLICIT_GEMM)
 const bool PASSES = false;
 #else
-const bool PASSES = DIRECT == 0 && SLICES == 1;
+const bool PASSES = DIRECT_STORE == 0 && K_SLICES == 1;
 #endif
 
 // Two tiles of each operand for each slice. Slices take steps of the depth in turns, so
 // that a processor with one workgroup has something to do while loads arrive.
-shared VECTOR tiles[B_START + 2 * SLICES * B_TILE];
+shared VECTOR tiles[B_START + 2 * K_SLICES * B_TILE];
 
 layout(buffer_reference, std430, buffer_reference_align = 16) restrict readonly
     buffer Vectors { VECTOR at[]; };
@@ -124,7 +124,7 @@ uvec2 place(uint i, uint along_k, uint block) {
     return uvec2(number / vectors + i * (THREADS / vectors), number % vectors);
 }
 
-// With ANYWHERE neighbours read neighbours, so that a subgroup reads few lines at once:
+// With UNALIGNED neighbours read neighbours, so that a subgroup reads few lines at once:
 // where the first element that this invocation reads lies in a tile, and by how much
 // further the others, in lines and along them.
 uvec2 first_place(uint length) {
@@ -148,28 +148,28 @@ uint depth_of(uint i, uint along_k, uint length) {
     return along_k != 0 ? from.y + more.y : from.x + more.x;
 }
 
-// Registers of the step that comes to a stage of shared memory next; with AHEAD 2 those
-// of the step after it are on their way as well.
-#define NEXT(stage) (stage) % AHEAD
+// Registers of the step that comes to a stage of shared memory next; with
+// PREFETCH_DISTANCE 2 those of the step after it are being loaded as well.
+#define NEXT(stage) (stage) % PREFETCH_DISTANCE
 
 // Whether a place in a step lies before the depth.
-#define LEFT_OUT(step, place) (RAGGED != 0 && (step) * BLOCK_K + (place) < skipped)
+#define IN_K_TAIL(step, place) (K_TAIL != 0 && (step) * BLOCK_K + (place) < skipped)
 
 // What the first loads leave out lies before the operand, which they do not read.
 #define FETCH_EACH(side, stage, along_k, length, loads, first)                         \
     [[unroll]] for (uint i = 0; i < 4 * (loads); ++i) {                                \
         uvec2 more = further(i, length);                                               \
         uint at = side##_from + step * side##_next + more.x * side##_stride + more.y;  \
-        bool out_ = first && LEFT_OUT(step, depth_of(i, along_k, length));             \
+        bool out_ = first && IN_K_TAIL(step, depth_of(i, along_k, length));             \
         NUMBER next = there ? Numbers(push.side).at[out_ ? 0 : at] : NUMBER(0);        \
         next_##side[NEXT(stage)][i / 4][i % 4] = out_ ? NUMBER(0) : next;              \
     }
 
 #define FETCH(stage, number, first)                                                    \
     {                                                                                  \
-        uint step = (number) * SLICES + slice;                                         \
-        bool there = UNLIKE == 0 || step < steps;                                      \
-        if (ANYWHERE != 0) {                                                           \
+        uint step = (number) * K_SLICES + slice;                                         \
+        bool there = UNEVEN_SLICES == 0 || step < steps;                                      \
+        if (UNALIGNED != 0) {                                                           \
             FETCH_EACH(a, stage, A_ALONG_K, A_LENGTH, A_LOADS, first)                  \
             FETCH_EACH(b, stage, B_ALONG_K, B_LENGTH, B_LOADS, first)                  \
         } else {                                                                       \
@@ -181,12 +181,12 @@ uint depth_of(uint i, uint along_k, uint length) {
     {                                                                                  \
         [[unroll]] for (uint i = 0; i < A_LOADS; ++i)                                  \
             next_a[NEXT(stage)][i] =                                                   \
-                there && !(first && LEFT_OUT(step, line_depth(i, A_ALONG_K, BLOCK_M))) \
+                there && !(first && IN_K_TAIL(step, line_depth(i, A_ALONG_K, BLOCK_M))) \
                 ? push.a.at[a_from + i * A_LINES * a_stride + step * a_next]           \
                 : VECTOR(0);                                                           \
         [[unroll]] for (uint i = 0; i < B_LOADS; ++i)                                  \
             next_b[NEXT(stage)][i] =                                                   \
-                there && !(first && LEFT_OUT(step, line_depth(i, B_ALONG_K, BLOCK_N))) \
+                there && !(first && IN_K_TAIL(step, line_depth(i, B_ALONG_K, BLOCK_N))) \
                 ? push.b.at[B_AT(step, i)]                                             \
                 : VECTOR(0);                                                           \
     }
@@ -196,7 +196,7 @@ uint depth_of(uint i, uint along_k, uint length) {
 #define B_IN(stage, k, vector)                                                         \
     (B_START + (2 * slice + (stage)) * B_TILE + (k) * B_PITCH + (vector))
 
-#define KEEP_EACH(side, AT, stage, along_k, length, loads)                             \
+#define STORE_STAGE_EACH(side, AT, stage, along_k, length, loads)                             \
     [[unroll]] for (uint i = 0; i < 4 * (loads); ++i) {                                \
         uvec2 from = first_place(length), more = further(i, length);                   \
         uvec2 to = along_k != 0 ? from.yx : from, on = along_k != 0 ? more.yx : more;  \
@@ -204,15 +204,15 @@ uint depth_of(uint i, uint along_k, uint length) {
             next_##side[NEXT(stage)][i / 4][i % 4];                                    \
     }
 
-#define KEEP(stage)                                                                    \
-    if (ANYWHERE != 0) {                                                               \
-        KEEP_EACH(a, A_AT, stage, A_ALONG_K, A_LENGTH, A_LOADS)                        \
-        KEEP_EACH(b, B_IN, stage, B_ALONG_K, B_LENGTH, B_LOADS)                        \
+#define STORE_STAGE(stage)                                                                    \
+    if (UNALIGNED != 0) {                                                               \
+        STORE_STAGE_EACH(a, A_AT, stage, A_ALONG_K, A_LENGTH, A_LOADS)                        \
+        STORE_STAGE_EACH(b, B_IN, stage, B_ALONG_K, B_LENGTH, B_LOADS)                        \
     } else {                                                                           \
-        KEEP_VECTORS(stage)                                                            \
+        STORE_STAGE_VECTORS(stage)                                                            \
     }
 
-#define KEEP_VECTORS(stage)                                                            \
+#define STORE_STAGE_VECTORS(stage)                                                            \
     [[unroll]] for (uint i = 0; i < A_LOADS; ++i) {                                    \
         uvec2 to = place(i, A_ALONG_K, BLOCK_M);                                       \
         VECTOR next = next_a[NEXT(stage)][i];                                          \
@@ -244,9 +244,9 @@ void main() {
     uint rows = push.m;
     uint columns = push.n;
     uvec2 tile = gl_WorkGroupID.yx;
-    uint part = PLACED == 2 ? gl_WorkGroupID.z : 0;
-    uint batch = PLACED == 3 ? gl_WorkGroupID.z : 0;
-    if (PLACED == 0) {
+    uint part = GRID_MAPPED == 2 ? gl_WorkGroupID.z : 0;
+    uint batch = GRID_MAPPED == 3 ? gl_WorkGroupID.z : 0;
+    if (GRID_MAPPED == 0) {
         uint across = (columns - 1) / BLOCK_N + 1;
         uint down = (rows - 1) / BLOCK_M + 1;
         // Column by column in strips of rows: what runs at once loads much of the same.
@@ -268,7 +268,7 @@ void main() {
     // What the depth lacks of whole steps lies in front, where the first two of all
     // steps, and no others, leave it out.
     const uint PAIR = 2 * BLOCK_K;
-    uint missing = RAGGED != 0 ? PAIR - 1 - (push.total - 1) % PAIR : 0;
+    uint missing = K_TAIL != 0 ? PAIR - 1 - (push.total - 1) % PAIR : 0;
     uint skipped = part == 0 ? missing : 0;
     uint start = part * depth - missing;
     uint along = part * depth / UNIT - missing / UNIT;
@@ -282,29 +282,29 @@ void main() {
     uint x = group % (ACROSS_N / 8) * 8 + lane / 2 % 8;
     uint y = group / (ACROSS_N / 8) * 4 + lane / 16 * 2 + lane % 2;
 
-    uvec2 a_at = ANYWHERE != 0 ? first_place(A_LENGTH) : place(0, A_ALONG_K, BLOCK_M);
+    uvec2 a_at = UNALIGNED != 0 ? first_place(A_LENGTH) : place(0, A_ALONG_K, BLOCK_M);
     uint a_from = batch * push.a_batch + a_at.x * a_stride + a_at.y
         + (A_ALONG_K != 0 ? first_row * a_stride + along
                           : start * a_stride + first_row / UNIT);
-    uvec2 b_at = ANYWHERE != 0 ? first_place(B_LENGTH) : place(0, B_ALONG_K, BLOCK_N);
+    uvec2 b_at = UNALIGNED != 0 ? first_place(B_LENGTH) : place(0, B_ALONG_K, BLOCK_N);
     uint b_from = batch * push.b_batch + b_at.x * b_stride + b_at.y
         + (B_ALONG_K != 0 ? first_column * b_stride + along
                           : start * b_stride + first_column / UNIT);
     uint a_next = A_ALONG_K != 0 ? BLOCK_K / UNIT : BLOCK_K * a_stride;
     uint b_next = B_ALONG_K != 0 ? BLOCK_K / UNIT : BLOCK_K * b_stride;
-#ifdef PATCHES
-    uint own_tap[B_LOADS], own_place[B_LOADS];
+#ifdef IMPLICIT_GEMM
+    uint own_tap[B_LOADS], own_window[B_LOADS];
     [[unroll]] for (uint i = 0; i < B_LOADS; ++i) {
         uvec2 from = place(i, B_ALONG_K, BLOCK_N);
-        own_tap[i] = tap_at(first_column / WIDTH + from.y);
-        own_place[i] = place_at(first_column + from.x);
+        own_tap[i] = tap_vector_offset(first_column / WIDTH + from.y);
+        own_window[i] = window_offset(first_column + from.x);
     }
 #define B_AT(tile, i)                                                                  \
-    (B_ALONG_K != 0 ? own_place[i]                                                     \
-                + tap_at((part * depth + (tile) * BLOCK_K) / WIDTH                     \
+    (B_ALONG_K != 0 ? own_window[i]                                                     \
+                + tap_vector_offset((part * depth + (tile) * BLOCK_K) / WIDTH                     \
                     + place(i, B_ALONG_K, BLOCK_N).y)                                  \
                     : own_tap[i]                                                       \
-                + place_at(part * depth + (tile) * BLOCK_K + place(i, B_ALONG_K, BLOCK_N).x))
+                + window_offset(part * depth + (tile) * BLOCK_K + place(i, B_ALONG_K, BLOCK_N).x))
 #else
 #define B_AT(tile, i) (b_from + (i) * B_LINES * b_stride + (tile) * b_next)
 #endif
@@ -312,24 +312,24 @@ void main() {
     VECTOR sum[ROWS][QUADS_N];
     [[unroll]] for (uint i = 0; i < ROWS; ++i)
         [[unroll]] for (uint j = 0; j < QUADS_N; ++j) sum[i][j] = VECTOR(0);
-    VECTOR next_a[AHEAD][A_LOADS], next_b[AHEAD][B_LOADS];
+    VECTOR next_a[PREFETCH_DISTANCE][A_LOADS], next_b[PREFETCH_DISTANCE][B_LOADS];
     VECTOR left[2][QUADS_M], right[2][QUADS_N];
-    uint own = UNEVEN != 0 ? min(depth, push.total - start) : depth;
+    uint own = UNEVEN_SPLITS != 0 ? min(depth, push.total - start) : depth;
     uint steps = own / BLOCK_K;
-    uint count = ((steps - 1) / (2 * SLICES) + 1) * 2;  // of a slice
+    uint count = ((steps - 1) / (2 * K_SLICES) + 1) * 2;  // of a slice
     FETCH(0, 0, true)
-    KEEP(0)
+    STORE_STAGE(0)
     barrier();
-    FETCH(1, 1, SLICES == 1)
-    if (AHEAD == 2) FETCH(0, min(2, count - 1), false)
+    FETCH(1, 1, K_SLICES == 1)
+    if (PREFETCH_DISTANCE == 2) FETCH(0, min(2, count - 1), false)
     READ(0, 0)
     for (uint pair = 0; pair < count; pair += 2) {
         [[unroll]] for (uint stage = 0; stage < 2; ++stage) {
             [[unroll]] for (uint k = 0; k < BLOCK_K; ++k) {
                 if (k == BLOCK_K - 1) {
-                    KEEP(stage ^ 1)
+                    STORE_STAGE(stage ^ 1)
                     barrier();
-                    FETCH(stage ^ 1, min(pair + stage + 1 + AHEAD, count - 1), false)
+                    FETCH(stage ^ 1, min(pair + stage + 1 + PREFETCH_DISTANCE, count - 1), false)
                     READ(stage ^ 1, 0)
                 } else {
                     READ(stage, k + 1)
@@ -346,7 +346,7 @@ void main() {
         }
     }
 
-    if (SLICES > 1) {
+    if (K_SLICES > 1) {
         // The first slice adds the others' sums, four rows at a time.
         const uint PASSED = 4 * QUADS_N * THREADS;
         [[unroll]] for (uint quad = 0; quad < QUADS_M; ++quad) {
@@ -356,7 +356,7 @@ void main() {
                     tiles[(slice - 1) * PASSED + i * THREADS + self] =
                         sum[4 * quad + i / QUADS_N][i % QUADS_N];
             barrier();
-            [[unroll]] for (uint other = 0; other + 1 < SLICES; ++other)
+            [[unroll]] for (uint other = 0; other + 1 < K_SLICES; ++other)
                 [[unroll]] for (uint i = 0; i < 4 * QUADS_N; ++i)
                     sum[4 * quad + i / QUADS_N][i % QUADS_N] +=
                         tiles[other * PASSED + i * THREADS + self];
@@ -385,7 +385,7 @@ void main() {
                     store(push.out_, result_at(row, column), tiles[pass + at / 4][at % 4]);
             }
         }
-    } else if (SLICES == 1 || slice == 0) {
+    } else if (K_SLICES == 1 || slice == 0) {
         [[unroll]] for (uint i = 0; i < ROWS; ++i) {
             uint row = first_row + 4 * (i / 4 * ACROSS_M + y) + i % 4;
             [[unroll]] for (uint j = 0; j < QUADS_N; ++j) {
@@ -397,7 +397,7 @@ void main() {
                 if (is_result(row, column))
                     epilogue(push.epilogue, result_at(row, column) / 4, sum[i][j]);
 #else
-                if (DIRECT != 0) {
+                if (DIRECT_STORE != 0) {
                     OutVectors(push.out_).at[result_at(row, column) / 4] = sum[i][j];
                 } else {
                     [[unroll]] for (uint e = 0; e < 4; ++e)

@@ -1,4 +1,4 @@
-// Batched product of a few rows with matrices that are read once, in vectors
+// Batched GEMV and skinny GEMM: matrices are read once, in vectors
 // grid    linear in groups of ACROSS vectors of columns, or ACROSS times COLUMNS columns
 //         where the matrix lies along k; z: batch, then parts of the depth
 // in      x (batch, ROWS, k), any strides in elements; matrix: vectors of 16 bytes,

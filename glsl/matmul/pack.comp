@@ -2,7 +2,7 @@
 // grid    linear in vectors of one batch; with QUADS 32 invocations for each block of 32
 //         lines and 4 vectors; z: batch
 // in      x: lines of elements at any strides
-// out     vectors (batch, padded_lines, padded_vectors). With SPLIT, of float32, each
+// out     vectors (batch, padded_lines, padded_vectors). With BF16X3, of float32, each
 //         block of 32 bfloat16 high parts along the depth is followed by the low parts.
 //         With WIDE_LOADS, of elements side by side, x is read 16 bytes at a time; with
 //         QUADS, of int8 whose lines lie side by side, 4 lines at a time
@@ -41,7 +41,7 @@ layout(push_constant, std430) uniform Push {
     uint inner_shift;
 } push;
 
-#ifdef SPLIT
+#ifdef BF16X3
 const uint BITS = 16;
 #else
 const uint BITS = 8 * BYTES;
@@ -57,7 +57,7 @@ ACC element(uint line, uint at) {
 }
 
 uint bits_of(ACC value) {
-#if defined(SPLIT) || DTYPE == DTYPE_BFLOAT16
+#if defined(BF16X3) || DTYPE == DTYPE_BFLOAT16
     return to_bfloat16(value);
 #elif DTYPE == DTYPE_FLOAT16
     return packHalf2x16(vec2(value, 0.0));
@@ -151,13 +151,13 @@ void main() {
         uint place = i * BITS / 32;
         uint shift = i * BITS % 32;
         high[place] |= bits << shift;
-#ifdef SPLIT
+#ifdef BF16X3
         // What is infinite has no low part.
         float rest = isinf(value) || isnan(value) ? 0.0 : value - from_bfloat16(bits);
         low[place] |= to_bfloat16(rest) << shift;
 #endif
     }
-#ifdef SPLIT
+#ifdef BF16X3
     uint of_line = push.padded_vectors;
     const uint BLOCK_VECTORS = BLOCK / WIDTH;
     uint block = ALONG_K != 0 ? vector / BLOCK_VECTORS : line / BLOCK;

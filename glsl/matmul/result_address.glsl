@@ -1,5 +1,5 @@
 // Which results of a large product's tiles are stored, and where, by row and column
-#ifdef PATCHES
+#ifdef IMPLICIT_GEMM
 #include "conv/igemm_addressing.glsl"
 #else
 bool is_result(uint row, uint column) { return row < push.m && column < push.n; }

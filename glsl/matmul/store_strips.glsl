@@ -1,4 +1,4 @@
-// How the results of a large product leave shared memory, by strips: the EDGE lines that
+// Epilogue store of a GEMM through shared memory, by strips: the EDGE lines that
 // a subgroup has of `push.out_`, in `tiles`, STRIP_PITCH vectors apart
 //
 // Of STORED_BYTES each; with WIDE rows are made of vectors. With AS_BITS they are bfloat16
@@ -25,7 +25,7 @@ uvec4 results(uint from, uint place) {
 const uint TOGETHER = 16 / STORED_BYTES;
 uvec4 results(uint from, uint place) { return tiles[from + place]; }
 #endif
-void leave(uint row, uint column, uint from, uint place) {
+void store_results(uint row, uint column, uint from, uint place) {
     OutVectors(push.out_).at[result_at(row, column) / TOGETHER] = results(from, place);
 }
 #elif defined(AS_BITS)
@@ -33,7 +33,7 @@ void leave(uint row, uint column, uint from, uint place) {
 const uint TOGETHER = 4;
 layout(buffer_reference, std430, buffer_reference_align = 2) restrict writeonly
     buffer OutBits { uint16_t at[]; };
-void leave(uint row, uint column, uint from, uint place) {
+void store_results(uint row, uint column, uint from, uint place) {
     uvec4 words = tiles[from + place / 2];
     uvec2 halves = place % 2 == 0 ? words.xy : words.zw;
     [[unroll]] for (uint e = 0; e < TOGETHER; ++e)
@@ -44,7 +44,7 @@ void leave(uint row, uint column, uint from, uint place) {
 #else
 #define EACH_PASS
 const uint TOGETHER = 4;
-void leave(uint row, uint column, uint from, uint place) {
+void store_results(uint row, uint column, uint from, uint place) {
     uvec4 words = tiles[from + place * STORED_BYTES / 4];
 #if STORED_BYTES == 2
     uvec2 halves = place % 2 == 0 ? words.xy : words.zw;
@@ -66,7 +66,7 @@ void leave(uint row, uint column, uint from, uint place) {
 #endif
 }
 #endif
-void leave_strip(uint strip, uint first_row, uint first_column) {
+void store_strip(uint strip, uint first_row, uint first_column) {
     const uint COUNT = EDGE * SUB_N / TOGETHER;
     EACH_PASS for (uint i = 0; i < COUNT; i += SUBGROUP) {
         uint at = i + lane;
@@ -76,6 +76,6 @@ void leave_strip(uint strip, uint first_row, uint first_column) {
         uint column = first_column + place * TOGETHER;
         // The first of neighbours may be none where others are: see conv/igemm_addressing.glsl.
         if (row < push.m && column < push.n && (COUNT % SUBGROUP == 0 || at < COUNT))
-            leave(row, column, strip + line * STRIP_PITCH, place);
+            store_results(row, column, strip + line * STRIP_PITCH, place);
     }
 }

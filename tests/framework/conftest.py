@@ -51,7 +51,7 @@ def registers(gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch) -> Iterator[GpuDe
     if not gpu.gpu.info.subgroup_arithmetic:
         pytest.skip("the device has no subgroup arithmetic")
     skip_where_it_crashes(gpu.gpu.info)
-    monkeypatch.setattr(rowwise, "holds_rows", lambda info: True)
+    monkeypatch.setattr(rowwise, "uses_register_rows", lambda info: True)
     gpu.plans.clear()
     yield gpu
     fw.eval()

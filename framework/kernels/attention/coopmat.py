@@ -1,4 +1,4 @@
-"""Attention of float16 and bfloat16 on matrix units: which calls, and its dispatches.
+"""Tensor-core attention of float16 and bfloat16: eligibility and launch parameters.
 
 The kernels rely on where the elements of matrices lie in a subgroup, which no standard
 says. So the first call for a dtype on a device runs a test against NumPy, and what
@@ -25,7 +25,7 @@ from ...eager.base_tensor import upload
 from ...ir.kernel_call import Argument, Dispatch, StridedSpec, fold_grid
 from ...ir.lazy_graph import Array, Node, Operand
 from ...scheduler.scheduler import run_detached
-from ..gemm.tiles import UNITS
+from ..gemm.tiles import TENSOR_CORES
 from ..shader_types import storage_defines
 from ..tensor_cores import offers, tested
 
@@ -59,8 +59,8 @@ _trusted: dict[tuple[Device, DType], bool] = {}
 on_device_removed(_trusted.clear)
 
 
-class Cut(NamedTuple):
-    """What a workgroup computes.
+class AttentionTile(NamedTuple):
+    """Tile of an attention workgroup.
 
     Attributes
     ----------
@@ -84,16 +84,25 @@ KERNELS = {
 }
 """Kernels without matrix units, and those that do the same with them."""
 
-CUTS = {
-    "attention/flash": {64: Cut(4, 2, 64), MOST_HEAD: Cut(8, 1, 64)},
-    "attention/flash_dq": {64: Cut(4, 2, 64), MOST_HEAD: Cut(8, 1, 64)},
-    "attention/flash_dkv": {64: Cut(4, 2, 32), MOST_HEAD: Cut(8, 1, 32)},
+TILES = {
+    "attention/flash": {
+        64: AttentionTile(4, 2, 64),
+        MOST_HEAD: AttentionTile(8, 1, 64),
+    },
+    "attention/flash_dq": {
+        64: AttentionTile(4, 2, 64),
+        MOST_HEAD: AttentionTile(8, 1, 64),
+    },
+    "attention/flash_dkv": {
+        64: AttentionTile(4, 2, 32),
+        MOST_HEAD: AttentionTile(8, 1, 32),
+    },
 }
 """By the kernel without matrix units and by the longest vector: the quickest of several
 on an NVIDIA H200 (driver 580.159.04, 2026-11-21)."""
 
 
-def units_dispatch(
+def tensor_core_dispatch(
     kernel: str,
     push: dict[str, Argument],
     q: StridedSpec,
@@ -115,17 +124,17 @@ def units_dispatch(
     """
     batch, heads, queries, head = q.shape
     key_heads, keys = k.shape[1:3]
-    cut = next(cut for most, cut in CUTS[kernel].items() if head <= most)
+    tile = next(tile for most, tile in TILES[kernel].items() if head <= most)
     words = {
         f"{name}_{label}": stride // WORD
         for name, x in (("q", q), ("k", k), ("v", v))
         for label, stride in zip(("batch", "head", "row"), x.layout.strides)
     }
     by_keys = "grad_k" in push
-    block = cut.subgroups * cut.stripes * EDGE
+    block = tile.subgroups * tile.stripes * EDGE
     rows, groups = (keys, key_heads) if by_keys else (queries, heads)
-    constants = {"LOCAL_X": cut.subgroups * LANES, "HEAD": head, "SPAN": cut.span}
-    constants |= {"STRIPES": cut.stripes} | options
+    constants = {"LOCAL_X": tile.subgroups * LANES, "HEAD": head, "SPAN": tile.span}
+    constants |= {"STRIPES": tile.stripes} | options
     defines = dict(storage_defines(q.dtype))
     if q.dtype is float16:
         defines["DEVICE_ROUNDING"] = "1"
@@ -138,10 +147,10 @@ def fits(vectors: Sequence[StridedSpec], scale: float) -> bool:
     sizes = {x.shape[3] for x in vectors}
     head = max(sizes)
     equal = len(sizes) == 1 and head % EDGE == 0 and 0 < head <= MOST_HEAD
-    return equal and 0.0 < scale < math.inf and all(map(in_words, vectors))
+    return equal and 0.0 < scale < math.inf and all(map(is_16_byte_aligned, vectors))
 
 
-def wants_units(q: Tensor, v: Tensor, scale: float) -> bool:
+def uses_tensor_cores(q: Tensor, v: Tensor, scale: float) -> bool:
     """Return whether a call is to run on matrix units, with vectors that `fits` asks.
 
     Short ones are padded; where that doubles the work or more, it is not worth it.
@@ -152,18 +161,18 @@ def wants_units(q: Tensor, v: Tensor, scale: float) -> bool:
         padded <= MOST_HEAD
         and 2 * shortest > padded
         and 0.0 < scale < math.inf
-        and trusts_units(q.device, q.dtype)
+        and trusts_tensor_cores(q.device, q.dtype)
     )
 
 
-def in_words(x: StridedSpec) -> bool:
+def is_16_byte_aligned(x: StridedSpec) -> bool:
     """Return whether the vectors of a tensor lie in whole words of 16 bytes."""
     *outer, last = x.layout.strides
     outer = [stride for size, stride in zip(x.shape, outer) if size > 1]
     return last == 1 and not any(step % WORD for step in (x.layout.offset, *outer))
 
 
-def trusts_units(device: Device, dtype: DType) -> bool:
+def trusts_tensor_cores(device: Device, dtype: DType) -> bool:
     """Return whether attention of a dtype runs on a device's matrix units."""
     key = device, dtype
     found = _trusted.get(key)
@@ -172,7 +181,7 @@ def trusts_units(device: Device, dtype: DType) -> bool:
             dtype in _ERRORS
             and isinstance(device, GpuDevice)
             and _holds(device.gpu.info)
-            and offers(device.gpu.info, dtype, UNITS)
+            and offers(device.gpu.info, dtype, TENSOR_CORES)
             and tested(device, dtype, ATTENTION, passes)
         )
     return found
@@ -181,10 +190,10 @@ def trusts_units(device: Device, dtype: DType) -> bool:
 def _holds(gpu: DeviceInfo) -> bool:
     """Return whether a device has the subgroups and the memory of the kernels."""
     most = max(
-        2 * max(cut.subgroups * cut.stripes * EDGE, 2 * cut.span) * (longest + WORD)
-        + 2 * 4 * cut.span
-        for cuts in CUTS.values()
-        for longest, cut in cuts.items()
+        2 * max(tile.subgroups * tile.stripes * EDGE, 2 * tile.span) * (longest + WORD)
+        + 2 * 4 * tile.span
+        for tiles in TILES.values()
+        for longest, tile in tiles.items()
     )
     operations = gpu.subgroup_shuffle and gpu.subgroup_arithmetic
     return operations and gpu.subgroup_size == LANES and most <= gpu.max_shared_memory
@@ -237,7 +246,7 @@ def _compare(
     op = REGISTRY[name]
     assert isinstance(op, Primitive)
     options = {"scale": given["q"].shape[3] ** -0.5, "causal": True}
-    options |= {"dropout": 0.0, "units": True}
+    options |= {"dropout": 0.0, "tensor_cores": True}
     missing = {"mask": None, "seed": None}
     answer = op.rules["reference"](**given, **missing, **options)
     expected = answer if isinstance(answer, tuple) else (answer,)

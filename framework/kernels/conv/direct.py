@@ -1,4 +1,4 @@
-"""Convolutions of groups with few channels, as depthwise ones: not as products.
+"""Direct convolution kernels for groups with few channels, such as depthwise.
 
 A product of a few rows would leave most of each tile of the other kernels idle. Here an
 invocation computes one result, or one of a workgroup that share a filter's gradient,
@@ -14,7 +14,7 @@ from ...base.shape import TensorSpec, ceil_div
 from ...ir.kernel_call import Argument, Dispatch, Scratch, fold_grid, linear_grid
 from ..reduce import sum_rows
 from ..shader_types import acc_size, storage_defines
-from .problem import Call, divisors
+from .problem import ConvCall, divisors
 
 WORKGROUP = 256
 
@@ -27,58 +27,63 @@ MOST_TAPS = 64
 WANTED_GROUPS = 1056
 """Workgroups that keep a GPU busy while filters' gradients sum over all pixels."""
 
-MIN_PART = 4096
+MIN_SPLIT_DEPTH = 4096
 """Pixels that are worth a workgroup."""
 
-MAX_PARTS = 64
+MAX_SPLITS = 64
 
 
-def forward(call: Call) -> Dispatch | None:
+def forward(call: ConvCall) -> Dispatch | None:
     """Return the dispatch of a convolution that is quicker so, otherwise None."""
     bias = "bias" if call.bias else "weight"
     push: dict[str, Argument] = {"x": "x", "weight": "weight", "bias": bias}
     return _of_results(call, call.out, push, {"FOR_INPUT": 0})
 
 
-def input_vjp(call: Call) -> Dispatch | None:
+def input_vjp(call: ConvCall) -> Dispatch | None:
     """Return the dispatch of its gradient by the images, or None."""
     push: dict[str, Argument] = {"x": "grad_out", "weight": "weight", "bias": "weight"}
     return _of_results(call, call.x, push, {"FOR_INPUT": 1})
 
 
-def weight_vjp(call: Call) -> list[Dispatch] | None:
+def weight_vjp(call: ConvCall) -> list[Dispatch] | None:
     """Return the dispatches of its gradient by the filters, or None."""
     weight, taps = call.weight, math.prod(call.window.kernel)
     filters = math.prod(weight.shape[:2])
-    pixels = call.x.shape[0] * math.prod(call.places)
+    pixels = call.x.shape[0] * math.prod(call.output_size)
     few = _is_few(call, weight.shape[0]) and taps <= MOST_TAPS
     if not few or filters * pixels == 0:
         return None
-    parts = min(ceil_div(WANTED_GROUPS, filters), pixels // MIN_PART, MAX_PARTS)
-    share = ceil_div(pixels, max(1, parts))
-    parts = ceil_div(pixels, share)
-    partial = Scratch("partial", acc_size(weight.dtype) * weight.numel * parts)
+    splits = min(
+        ceil_div(WANTED_GROUPS, filters), pixels // MIN_SPLIT_DEPTH, MAX_SPLITS
+    )
+    share = ceil_div(pixels, max(1, splits))
+    splits = ceil_div(pixels, share)
+    partial = Scratch("partial", acc_size(weight.dtype) * weight.numel * splits)
     push: dict[str, Argument] = {
-        "x": "x", "grad": "grad_out", "out_": "out" if parts == 1 else partial,
-        **call.sizes(), "share": share, **divisors(call.places),
+        "x": "x", "grad": "grad_out", "out_": "out" if splits == 1 else partial,
+        **call.sizes(), "share": share, **divisors(call.output_size),
     }  # fmt: skip
     constants = {**call.window.constants(), "LOCAL_X": WORKGROUP}
-    defines = storage_defines(weight.dtype, out_acc=parts > 1)
+    defines = storage_defines(weight.dtype, out_acc=splits > 1)
     kernel = "conv/depthwise_wgrad"
-    first = Dispatch(kernel, fold_grid(filters, parts), push, constants, defines)
-    if parts == 1:
+    first = Dispatch(kernel, fold_grid(filters, splits), push, constants, defines)
+    if splits == 1:
         return [first]
-    return [first, sum_rows(call.gpu, partial, weight, parts, weight.numel)]
+    return [first, sum_rows(call.gpu, partial, weight, splits, weight.numel)]
 
 
-def _is_few(call: Call, channels: int) -> bool:
+def _is_few(call: ConvCall, channels: int) -> bool:
     """Return whether the groups of a result are many, with few channels."""
     groups = call.how.groups
     return call.gpu.kind != "software" and 1 < groups and channels <= MOST_ROWS * groups
 
 
 def _of_results(
-    call: Call, out: TensorSpec, push: dict[str, Argument], constants: dict[str, int]
+    call: ConvCall,
+    out: TensorSpec,
+    push: dict[str, Argument],
+    constants: dict[str, int],
 ) -> Dispatch | None:
     """Return the dispatch of images that are computed one by one, or None."""
     if not _is_few(call, out.shape[1]):

@@ -1,4 +1,4 @@
-"""Convolutions as large matrix products whose right operand is read from images.
+"""Implicit GEMM convolutions in NHWC: the right operand is read from images.
 
 Images are copied with their channels last, padded with zeros, so that 16 bytes hold
 neighbouring channels of one pixel. The kernels of `gemm.select` then read each line of
@@ -21,14 +21,21 @@ from ...base.dtype import DType, bfloat16, float16, float32
 from ...base.shape import TensorSpec, ceil_div
 from ...ir.kernel_call import MAX_GROUPS, Argument, Dispatch, Scratch, fold_grid
 from ..gemm.pack import VECTOR_SIZE
-from ..gemm.select import part_constants, tile_constants
-from ..gemm.tiles import PLAIN, UNITS, Cut, Sizes, cuts, microseconds
+from ..gemm.select import split_constants, tile_constants
+from ..gemm.tiles import (
+    SIMT,
+    TENSOR_CORES,
+    GemmSize,
+    TileConfig,
+    microseconds,
+    tile_configs,
+)
 from ..reduce import sum_rows
 from ..shader_types import storage_defines
-from .pack import Copied, Places, channels_last, filter_sums, filters
-from .problem import Call
+from .pack import Copy, WindowGrid, channels_last, filter_sums, filters
+from .problem import ConvCall
 
-MAX_PARTS = 128
+MAX_SPLITS = 128
 """Parts of a depth: that of a gradient by filters is long, and its results are few."""
 
 MOST_ELEMENTS = 1 << 31
@@ -37,7 +44,7 @@ MOST_ELEMENTS = 1 << 31
 MAX_GEOMETRIES = 256
 """Different sizes of images and filters that kernels are compiled for in a process."""
 
-COPIED_BYTES_A_MICROSECOND = 1.4e6
+COPIED_BYTES_PER_MICROSECOND = 1.4e6
 """Of operands, by their size before the copy, on an NVIDIA H200."""
 
 COPY_MICROSECONDS = 8.0
@@ -46,12 +53,12 @@ COPY_MICROSECONDS = 8.0
 IMAGES, FILTERS, PHASES = range(3)
 """What the results of a product are; numbers of `conv/igemm_addressing.glsl`."""
 
-OTHER_BLOCK = 32
-OTHER_OPERATIONS_A_MICROSECOND = (24e6, 11e6, 18e6)
+NCHW_BLOCK = 32
+NCHW_OPERATIONS_PER_MICROSECOND = (24e6, 11e6, 18e6)
 """The kernels that copy nothing: edge of their tiles, and speed on an NVIDIA H200 by
 what the results are (driver 580.159.04, 2026-11-21)."""
 
-UNIT_SHARES = {
+TENSOR_CORE_EFFICIENCY = {
     (128, 64): (0.7, 1.0),
     (64, 128): (0.7, 1.0),
     (64, 64): (0.5, 0.83, 1.0),
@@ -62,21 +69,21 @@ a processor, for where windows lie takes registers."""
 _geometries: set[tuple[object, ...]] = set()
 
 
-class _Left(NamedTuple):
+class _LeftOperand(NamedTuple):
     """The left operand as it was copied: rows that are there, and vectors of a line."""
 
-    copy: Copied
+    copy: Copy
     padded: int
     line: int
 
 
-class _Product(NamedTuple):
-    """A convolution, or a gradient of one, as a product.
+class _ImplicitGemm(NamedTuple):
+    """Implicit GEMM of a convolution or of one of its gradients.
 
     Attributes
     ----------
     call : Call
-    places : Places
+    windows : Places
         Of the right operand, which is read from images.
     source : str
         What the op calls these.
@@ -85,24 +92,24 @@ class _Product(NamedTuple):
         The result.
     kind : int
         What it is.
-    other : Sizes
+    nchw_size : Sizes
         Of the product as the kernels that copy nothing compute it.
     constants : mapping
         More of `conv/igemm_addressing.glsl`.
     """
 
-    call: Call
-    places: Places
+    call: ConvCall
+    windows: WindowGrid
     source: str
     rows: int
     out: TensorSpec
     kind: int
-    other: Sizes
+    nchw_size: GemmSize
     constants: dict[str, int] = {}  # noqa: RUF012 - never written to
 
     @property
     def mode(self) -> str:
-        """`UNITS` or `PLAIN`."""
+        """`TENSOR_CORES` or `SIMT`."""
         return self.call.how.mode
 
     @property
@@ -116,70 +123,72 @@ class _Product(NamedTuple):
 
     @property
     def channel_vectors(self) -> int:
-        return ceil_div(self.places.channels, self.width)
+        return ceil_div(self.windows.channels, self.width)
 
     @property
     def side_by_side(self) -> int:
         """Results of a row that lie side by side in memory."""
-        plane = math.prod(self.places.grid)
+        plane = math.prod(self.windows.grid)
         return {IMAGES: plane, FILTERS: self.sizes.n, PHASES: 1}[self.kind]
 
     @property
-    def sizes(self) -> Sizes:
-        line = math.prod(self.places.taps) * self.channel_vectors * self.width
+    def sizes(self) -> GemmSize:
+        line = math.prod(self.windows.taps) * self.channel_vectors * self.width
         if self.kind == FILTERS:
-            return Sizes(self.rows, line, self.places.number)
-        return Sizes(self.rows, self.places.number, line)
+            return GemmSize(self.rows, line, self.windows.number)
+        return GemmSize(self.rows, self.windows.number, line)
 
 
-def forward(call: Call, cut: Cut | None = None) -> list[Dispatch] | None:
+def forward(call: ConvCall, config: TileConfig | None = None) -> list[Dispatch] | None:
     """Return the dispatches of a convolution that is quicker so, otherwise None.
 
-    It is of one group. A `cut` of None chooses.
+    It is of one group. A `config` of None chooses.
     """
     product = _forward_product(call)
-    cut = cut or _choice(product, call.weight.numel, parts=not call.bias)
-    if cut is None:
+    config = config or _best_config(product, call.weight.numel, splits=not call.bias)
+    if config is None:
         return None
-    left = _filters(product, cut, call, for_input=False)
-    return _dispatches(product, cut, left, call.bias)
+    left = _filters(product, config, call, for_input=False)
+    return _dispatches(product, config, left, call.bias)
 
 
-def forward_cuts(call: Call) -> dict[str, Cut]:
-    """Return cuts that may be quickest for `forward`, by name."""
-    return _likely_cuts(_forward_product(call), parts=not call.bias)
+def forward_configs(call: ConvCall) -> dict[str, TileConfig]:
+    """Return the tile configurations worth benchmarking for `forward`, by name."""
+    return _likely_configs(_forward_product(call), splits=not call.bias)
 
 
-def _forward_product(call: Call) -> _Product:
+def _forward_product(call: ConvCall) -> _ImplicitGemm:
     rows = call.weight.shape[0]
-    places = _places_of(call)
-    other = Sizes(rows, places.number, math.prod(call.weight.shape[1:]))
-    return _Product(call, places, "x", rows, call.out, IMAGES, other)
+    windows = _window_grid(call)
+    nchw_size = GemmSize(rows, windows.number, math.prod(call.weight.shape[1:]))
+    return _ImplicitGemm(call, windows, "x", rows, call.out, IMAGES, nchw_size)
 
 
-def input_vjp(call: Call, cut: Cut | None = None) -> list[Dispatch] | None:
+def input_vjp(
+    call: ConvCall, config: TileConfig | None = None
+) -> list[Dispatch] | None:
     """Return the dispatches of its gradient by the images, or None."""
     product = _input_product(call)
     if product is None:
         return None
-    cut = cut or _choice(product, call.weight.numel)
-    if cut is None:
+    config = config or _best_config(product, call.weight.numel)
+    if config is None:
         return None
-    left = _filters(product, cut, call, for_input=True)
-    return _dispatches(product, cut, left)
+    left = _filters(product, config, call, for_input=True)
+    return _dispatches(product, config, left)
 
 
-def input_cuts(call: Call) -> dict[str, Cut]:
+def input_vjp_configs(call: ConvCall) -> dict[str, TileConfig]:
     """Return cuts that may be quickest for `input_vjp`, by name."""
     product = _input_product(call)
-    return {} if product is None else _likely_cuts(product)
+    return {} if product is None else _likely_configs(product)
 
 
-def _input_product(call: Call) -> _Product | None:
+def _input_product(call: ConvCall) -> _ImplicitGemm | None:
     window, size = call.window, call.size
     stride, channels = window.stride, call.weight.shape[1]
-    places = _phases_of(call)
-    if places is None:
+    windows = _phase_grid(call)
+    if windows is None:
         return None
     kind, constants = IMAGES, {}
     if stride != (1, 1):
@@ -193,11 +202,13 @@ def _input_product(call: Call) -> _Product | None:
     rows = math.prod(stride) * channels
     pixels = call.x.shape[0] * math.prod(size)
     depth = call.weight.shape[0] * math.prod(window.kernel)
-    other = Sizes(channels, pixels, depth)
-    return _Product(call, places, "grad_out", rows, call.x, kind, other, constants)
+    nchw_size = GemmSize(channels, pixels, depth)
+    return _ImplicitGemm(
+        call, windows, "grad_out", rows, call.x, kind, nchw_size, constants
+    )
 
 
-def _phases_of(call: Call) -> Places | None:
+def _phase_grid(call: ConvCall) -> WindowGrid | None:
     """Return where the windows lie in `grad` that all phases of images see.
 
     None where both a stride and a dilation part what phases see.
@@ -212,10 +223,10 @@ def _phases_of(call: Call) -> Places | None:
         found.append(((taps - 1) * gap - first, last - first + 1, taps))
     before, grid, taps_of = zip(*found)
     images, channels = call.out.shape[:2]
-    return Places(
+    return WindowGrid(
         images,
         channels,
-        call.places,
+        call.output_size,
         before,
         grid,
         taps=taps_of,
@@ -223,180 +234,193 @@ def _phases_of(call: Call) -> Places | None:
     )
 
 
-def weight_vjp(call: Call, cut: Cut | None = None) -> list[Dispatch] | None:
+def weight_vjp(
+    call: ConvCall, config: TileConfig | None = None
+) -> list[Dispatch] | None:
     """Return the dispatches of its gradient by the filters, or None."""
     product = _weight_product(call)
-    cut = cut or _choice(product, call.out.numel)
-    if cut is None:
+    config = config or _best_config(product, call.out.numel)
+    if config is None:
         return None
-    vectors = max(ceil_div(product.rows, product.width), cut.tile.m // product.width)
-    lines = _steps(product, cut) * cut.tile.k
+    vectors = max(ceil_div(product.rows, product.width), config.tile.m // product.width)
+    lines = _steps(product, config) * config.tile.k
     images, channels = call.out.shape[:2]
-    flat = Places(images, channels, call.places, (0, 0), call.places)
+    flat = WindowGrid(images, channels, call.output_size, (0, 0), call.output_size)
     copy = channels_last("grad_out", flat, product.dtype, vectors, lines)
-    left = _Left(copy, vectors * product.width, vectors)
-    return _dispatches(product, cut, left)
+    left = _LeftOperand(copy, vectors * product.width, vectors)
+    return _dispatches(product, config, left)
 
 
-def weight_cuts(call: Call) -> dict[str, Cut]:
+def weight_vjp_configs(call: ConvCall) -> dict[str, TileConfig]:
     """Return cuts that may be quickest for `weight_vjp`, by name."""
-    return _likely_cuts(_weight_product(call))
+    return _likely_configs(_weight_product(call))
 
 
-def _weight_product(call: Call) -> _Product:
-    rows, places = call.weight.shape[0], _places_of(call)
-    other = Sizes(rows, math.prod(call.weight.shape[1:]), places.number)
-    return _Product(call, places, "x", rows, call.weight, FILTERS, other)
+def _weight_product(call: ConvCall) -> _ImplicitGemm:
+    rows, windows = call.weight.shape[0], _window_grid(call)
+    nchw_size = GemmSize(rows, math.prod(call.weight.shape[1:]), windows.number)
+    return _ImplicitGemm(call, windows, "x", rows, call.weight, FILTERS, nchw_size)
 
 
-def _places_of(call: Call) -> Places:
+def _window_grid(call: ConvCall) -> WindowGrid:
     window = call.window
-    return Places(
+    return WindowGrid(
         call.x.shape[0],
         call.x.shape[1],
         call.size,
         window.padding,
-        call.places,
+        call.output_size,
         window.stride,
         window.kernel,
         window.dilation,
     )
 
 
-def _choice(product: _Product, left: int, *, parts: bool = True) -> Cut | None:
+def _best_config(
+    product: _ImplicitGemm, left: int, *, splits: bool = True
+) -> TileConfig | None:
     """Return the quickest cut, or None where the kernels without copies are quicker.
 
-    `left` is the size of the left operand; `parts` says whether the depth may be cut.
+    `left` is the size of the left operand; `splits` says whether the depth may be cut.
     """
-    times = _times(product, parts=parts)
+    times = _times(product, splits=splits)
     if not times or not _may_compile(product):
         return None
-    cut = min(times, key=lambda cut: times[cut])
-    elements = left + product.places.pixels * product.places.channels
-    copied = elements * product.dtype.itemsize / COPIED_BYTES_A_MICROSECOND
-    time = times[cut] + copied + COPY_MICROSECONDS
-    return cut if time < _other_microseconds(product) else None
+    config = min(times, key=lambda config: times[config])
+    elements = left + product.windows.pixels * product.windows.channels
+    copied = elements * product.dtype.itemsize / COPIED_BYTES_PER_MICROSECOND
+    time = times[config] + copied + COPY_MICROSECONDS
+    return config if time < _nchw_microseconds(product) else None
 
 
-def _likely_cuts(product: _Product, *, parts: bool = True) -> dict[str, Cut]:
+def _likely_configs(
+    product: _ImplicitGemm, *, splits: bool = True
+) -> dict[str, TileConfig]:
     """Return the best cut into each tile, by name."""
-    times = _times(product, parts=parts)
-    slowest_first = sorted(times, key=lambda cut: -times[cut])
-    best = {cut.tile: cut for cut in slowest_first}
-    return {cut.name: cut for cut in best.values()}
+    times = _times(product, splits=splits)
+    slowest_first = sorted(times, key=lambda config: -times[config])
+    best = {config.tile: config for config in slowest_first}
+    return {config.name: config for config in best.values()}
 
 
-def _times(product: _Product, *, parts: bool) -> dict[Cut, float]:
+def _times(product: _ImplicitGemm, *, splits: bool) -> dict[TileConfig, float]:
     """Return what cuts take by the model: none where there can be no product."""
     gpu, mode, sizes = product.call.gpu, product.mode, product.sizes
-    wanted = (float16, bfloat16) if mode == UNITS else (float32,)
+    wanted = (float16, bfloat16) if mode == TENSOR_CORES else (float32,)
     if gpu.kind == "software" or product.dtype not in wanted or 0 in sizes:
         return {}
     # Of operands with the padding of the smallest tiles, which larger ones may double.
-    right = product.places.pixels * product.channel_vectors * product.width
+    right = product.windows.pixels * product.channel_vectors * product.width
     results = max(sizes.m * sizes.n, product.out.numel)
     if max(right, sizes.m * sizes.k, results) >= MOST_ELEMENTS:
         return {}
-    found = cuts(gpu, mode, sizes, MAX_PARTS if parts else 1)
+    found = tile_configs(gpu, mode, sizes, MAX_SPLITS if splits else 1)
     # Where the right operand lies is known for one step at a time.
-    found = [cut for cut in found if cut.tile.stages == 1]
-    return {cut: _microseconds(cut, mode, sizes) for cut in found}
+    found = [config for config in found if config.tile.stages == 1]
+    return {config: _microseconds(config, mode, sizes) for config in found}
 
 
-def _microseconds(cut: Cut, mode: str, sizes: Sizes) -> float:
+def _microseconds(config: TileConfig, mode: str, sizes: GemmSize) -> float:
     """Return what the model of `gemm.tiles` says of the product's own kernel."""
-    tile = cut.tile
-    if mode == UNITS:
-        tile = tile._replace(shares=UNIT_SHARES.get((tile.m, tile.n), tile.shares))
-    return microseconds(cut._replace(tile=tile), mode, sizes)
+    tile = config.tile
+    if mode == TENSOR_CORES:
+        tile = tile._replace(
+            efficiency=TENSOR_CORE_EFFICIENCY.get((tile.m, tile.n), tile.efficiency)
+        )
+    return microseconds(config._replace(tile=tile), mode, sizes)
 
 
-def _other_microseconds(product: _Product) -> float:
+def _nchw_microseconds(product: _ImplicitGemm) -> float:
     """Return about what the kernels that copy nothing take."""
-    rows, columns, depth, _ = product.other
-    tiles = ceil_div(rows, OTHER_BLOCK) * ceil_div(columns, OTHER_BLOCK)
-    operations = 2 * tiles * OTHER_BLOCK**2 * depth
-    return operations / OTHER_OPERATIONS_A_MICROSECOND[product.kind]
+    rows, columns, depth, _ = product.nchw_size
+    tiles = ceil_div(rows, NCHW_BLOCK) * ceil_div(columns, NCHW_BLOCK)
+    operations = 2 * tiles * NCHW_BLOCK**2 * depth
+    return operations / NCHW_OPERATIONS_PER_MICROSECOND[product.kind]
 
 
-def _steps(product: _Product, cut: Cut) -> int:
-    return ceil_div(product.sizes.k, cut.tile.k)
+def _steps(product: _ImplicitGemm, config: TileConfig) -> int:
+    return ceil_div(product.sizes.k, config.tile.k)
 
 
-def _filters(product: _Product, cut: Cut, call: Call, *, for_input: bool) -> _Left:
+def _filters(
+    product: _ImplicitGemm, config: TileConfig, call: ConvCall, *, for_input: bool
+) -> _LeftOperand:
     """Return the left operand of `forward`, or of `input_vjp`."""
-    lines = max(product.rows, cut.tile.m)
-    line = _steps(product, cut) * cut.tile.k // product.width
+    lines = max(product.rows, config.tile.m)
+    line = _steps(product, config) * config.tile.k // product.width
     vectors = product.channel_vectors
     copy = filters(call, vectors, lines, line, for_input=for_input)
-    return _Left(copy, lines, line)
+    return _LeftOperand(copy, lines, line)
 
 
 def _dispatches(
-    product: _Product, cut: Cut, left: _Left, bias: bool = False
+    product: _ImplicitGemm, config: TileConfig, left: _LeftOperand, bias: bool = False
 ) -> list[Dispatch] | None:
     """Return the copies, the product and, where it gives sums of parts, their sum."""
-    tile, out, places = cut.tile, product.out, product.places
-    steps = _steps(product, cut)
-    part = ceil_div(steps, cut.parts)
-    parts = ceil_div(steps, part)
-    if parts > MAX_GROUPS or (bias and parts > 1):
+    tile, out, windows = config.tile, product.out, product.windows
+    steps = _steps(product, config)
+    split_steps = ceil_div(steps, config.splits)
+    splits = ceil_div(steps, split_steps)
+    if splits > MAX_GROUPS or (bias and splits > 1):
         return None
-    right = channels_last(product.source, places, out.dtype, product.channel_vectors)
+    right = channels_last(product.source, windows, out.dtype, product.channel_vectors)
     m, n, _, _ = product.sizes
     numel = m * n if product.kind == FILTERS else out.numel
-    sums = Scratch("sums", 4 * parts * numel)
-    partial = parts > 1 or product.kind == FILTERS
+    sums = Scratch("sums", 4 * splits * numel)
+    partial = splits > 1 or product.kind == FILTERS
     push: dict[str, Argument] = {
         "a": left.copy.memory, "b": right.memory, "out_": sums if partial else "out",
-        "m": m, "n": n, "k": part * tile.k, "total": steps * tile.k, "batches": 1,
-        "a_stride": left.line, "b_stride": places.number,
+        "m": m, "n": n, "k": split_steps * tile.k, "total": steps * tile.k,
+        "batches": 1,
+        "a_stride": left.line, "b_stride": windows.number,
         "a_batch": numel, "b_batch": 0,
         "last_row": left.padded - tile.m, "last_column": n,
     }  # fmt: skip
     if bias:
         push["bias"] = "bias"
-    kernel = "matmul/gemm_simt" if product.mode == PLAIN else "matmul/gemm_coopmat"
-    grid = fold_grid(ceil_div(m, tile.m) * ceil_div(n, tile.n), parts)
-    constants = _constants(product, cut, left, part)
-    defines = _defines(product, cut, partial=partial, bias=bias)
+    kernel = "matmul/gemm_simt" if product.mode == SIMT else "matmul/gemm_coopmat"
+    grid = fold_grid(ceil_div(m, tile.m) * ceil_div(n, tile.n), splits)
+    constants = _constants(product, config, left, split_steps)
+    defines = _defines(product, config, partial=partial, bias=bias)
     found = [left.copy.dispatch, right.dispatch]
     found.append(Dispatch(kernel, grid, push, constants, defines))
     if product.kind == FILTERS:
-        found.append(filter_sums(sums, out, parts, product.channel_vectors))
+        found.append(filter_sums(sums, out, splits, product.channel_vectors))
     elif partial:
-        found.append(sum_rows(product.call.gpu, sums, out, parts, numel))
+        found.append(sum_rows(product.call.gpu, sums, out, splits, numel))
     return found
 
 
-def _constants(product: _Product, cut: Cut, left: _Left, part: int) -> dict[str, int]:
-    """Return the product's constants; `part` is the steps of a part of its depth."""
-    tile, along_k = cut.tile, int(product.kind != FILTERS)
+def _constants(
+    product: _ImplicitGemm, config: TileConfig, left: _LeftOperand, split_steps: int
+) -> dict[str, int]:
+    """Return the GEMM's constants; `split_steps` are pipeline steps per split."""
+    tile, along_k = config.tile, int(product.kind != FILTERS)
     constants = {
         **tile_constants(product.call.gpu, tile, product.mode),
-        **part_constants(tile, product.mode, _steps(product, cut), part),
-        **product.places.constants(product.channel_vectors),
+        **split_constants(tile, product.mode, _steps(product, config), split_steps),
+        **product.windows.constants(product.channel_vectors),
         **product.constants,
         "RESULTS": product.kind,
         "A_ALONG_K": along_k,
         "B_ALONG_K": along_k,
-        "DEPTH": part * tile.k,
+        "DEPTH": split_steps * tile.k,
         "A_STRIDE": left.line,
     }
-    if product.mode == PLAIN:
+    if product.mode == SIMT:
         exist = left.padded == product.rows and product.sizes.n % tile.n == 0
-        constants["DIRECT"] = int(exist and product.side_by_side % 4 == 0)
+        constants["DIRECT_STORE"] = int(exist and product.side_by_side % 4 == 0)
     return constants
 
 
 def _defines(
-    product: _Product, cut: Cut, *, partial: bool, bias: bool
+    product: _ImplicitGemm, config: TileConfig, *, partial: bool, bias: bool
 ) -> dict[str, str]:
-    defines = {**storage_defines(product.dtype, out_acc=partial), "PATCHES": "1"}
+    defines = {**storage_defines(product.dtype, out_acc=partial), "IMPLICIT_GEMM": "1"}
     if bias:
         defines["BIAS"] = "1"
     stored = 4 if partial else product.dtype.itemsize
-    if cut.wide and product.mode == UNITS:
+    if config.wide and product.mode == TENSOR_CORES:
         if product.dtype is float16:
             defines["DEVICE_ROUNDING"] = "1"
         if product.side_by_side % (VECTOR_SIZE // stored) == 0:
@@ -404,10 +428,10 @@ def _defines(
     return defines
 
 
-def _may_compile(product: _Product) -> bool:
+def _may_compile(product: _ImplicitGemm) -> bool:
     """Return whether kernels are there for these sizes, or may be compiled for them."""
-    places = product.places.constants(product.channel_vectors)
-    key = (product.dtype, product.kind, product.rows, *places.values())
+    windows = product.windows.constants(product.channel_vectors)
+    key = (product.dtype, product.kind, product.rows, *windows.values())
     if key not in _geometries and len(_geometries) >= MAX_GEOMETRIES:
         return False
     _geometries.add(key)

@@ -1,4 +1,4 @@
-"""Operands of a convolution as large products read them, copied into vectors.
+"""Operand packing of implicit GEMM: NCHW to NHWC, and filters.
 
 Images get their channels last, padded with zeros, so that 16 bytes hold neighbouring
 channels of one pixel; filters get lines of taps, each with all its channels. Gradients
@@ -22,7 +22,7 @@ from ...ir.kernel_call import (
 )
 from ..gemm.pack import VECTOR_SIZE
 from ..shader_types import storage_defines
-from .problem import Call, divisors
+from .problem import ConvCall, divisors
 from .window import Pair
 
 WORKGROUP = 256
@@ -35,8 +35,8 @@ TILE_VECTORS = 8
 """Vectors of a pixel that neighbours store at most: a line of a cache."""
 
 
-class Places(NamedTuple):
-    """Where windows lie in images.
+class WindowGrid(NamedTuple):
+    """Grid of windows over images: output pixels and filter taps.
 
     Attributes
     ----------
@@ -99,7 +99,7 @@ class Places(NamedTuple):
         }
 
 
-class Copied(NamedTuple):
+class Copy(NamedTuple):
     """Where a copy lies, and what makes it."""
 
     memory: Scratch
@@ -107,15 +107,15 @@ class Copied(NamedTuple):
 
 
 def channels_last(
-    name: str, places: Places, dtype: DType, vectors: int, least: int = 0
-) -> Copied:
+    name: str, windows: WindowGrid, dtype: DType, vectors: int, least: int = 0
+) -> Copy:
     """Return a copy of images.
 
     Parameters
     ----------
     name : str
         What the op calls them.
-    places : Places
+    windows : Places
         Which part of them, and how it is padded.
     dtype : DType
     vectors : int
@@ -123,28 +123,28 @@ def channels_last(
     least : int, default 0
         Pixels that are there at least; after the images they are zero.
     """
-    high, wide = places.padded
-    pixels = max(places.pixels, least)
+    high, wide = windows.padded
+    pixels = max(windows.pixels, least)
     across = min(TILE_VECTORS, 1 << (vectors - 1).bit_length())
     tiles = ceil_div(vectors, across)
     memory = Scratch(f"channels of {name}", VECTOR_SIZE * pixels * vectors)
     push: dict[str, Argument] = {
-        "x": name, "vectors": memory, "pixels": places.pixels,
-        "padded_pixels": pixels, "channels": places.channels,
-        "height": places.size[0], "width": places.size[1],
-        "top": places.before[0] % (1 << 32), "left": places.before[1] % (1 << 32),
+        "x": name, "vectors": memory, "pixels": windows.pixels,
+        "padded_pixels": pixels, "channels": windows.channels,
+        "height": windows.size[0], "width": windows.size[1],
+        "top": windows.before[0] % (1 << 32), "left": windows.before[1] % (1 << 32),
         "padded_plane": high * wide, "padded_width": wide,
         "channel_vectors": vectors, "tiles": tiles, **divisors((high, wide)),
     }  # fmt: skip
     grid = fold_grid(ceil_div(pixels, WORKGROUP // across) * tiles)
     constants = {"LOCAL_X": WORKGROUP, "VECTORS": across}
     defines = storage_defines(dtype)
-    return Copied(memory, Dispatch("conv/nchw_to_nhwc", grid, push, constants, defines))
+    return Copy(memory, Dispatch("conv/nchw_to_nhwc", grid, push, constants, defines))
 
 
 def filters(
-    call: Call, vectors: int, lines: int, line: int, *, for_input: bool
-) -> Copied:
+    call: ConvCall, vectors: int, lines: int, line: int, *, for_input: bool
+) -> Copy:
     """Return a copy of filters, which the op calls `weight`.
 
     Parameters
@@ -168,17 +168,17 @@ def filters(
     constants |= {"LOCAL_X": WORKGROUP, "FOR_INPUT": int(for_input)}
     grid = linear_grid(lines * line, WORKGROUP)
     defines = storage_defines(call.weight.dtype)
-    return Copied(memory, Dispatch("conv/pack_weight", grid, push, constants, defines))
+    return Copy(memory, Dispatch("conv/pack_weight", grid, push, constants, defines))
 
 
-def filter_sums(sums: Scratch, out: TensorSpec, parts: int, vectors: int) -> Dispatch:
+def filter_sums(sums: Scratch, out: TensorSpec, splits: int, vectors: int) -> Dispatch:
     """Return what adds parts of a gradient of filters into the result of the op.
 
     Parameters
     ----------
     sums : Scratch, shape (parts, rows, taps, channels), in what sums are kept in
     out : TensorSpec, shape (rows, channels, kernel_h, kernel_w)
-    parts : int
+    splits : int
     vectors : int
         Of channels in `sums`, as many as in the images.
     """
@@ -187,12 +187,12 @@ def filter_sums(sums: Scratch, out: TensorSpec, parts: int, vectors: int) -> Dis
     row_magic, row_shift = divisor(taps * pitch)
     pitch_magic, pitch_shift = divisor(pitch)
     push: dict[str, Argument] = {
-        "sums": sums, "out_": "out", "parts": parts, "rows": rows, "taps": taps,
+        "sums": sums, "out_": "out", "parts": splits, "rows": rows, "taps": taps,
         "pitch": pitch, "channels": channels,
         "row_magic": row_magic, "row_shift": row_shift,
         "pitch_magic": pitch_magic, "pitch_shift": pitch_shift,
     }  # fmt: skip
-    sharers = min(MOST_SHARERS, 1 << (parts.bit_length() - 1))
+    sharers = min(MOST_SHARERS, 1 << (splits.bit_length() - 1))
     grid = linear_grid(rows * taps * pitch, WORKGROUP // sharers)
     constants = {"LOCAL_X": WORKGROUP, "SHARERS": sharers}
     return Dispatch(

@@ -1,4 +1,4 @@
-"""Convolutions with filters of one pixel: products with images as they lie in memory.
+"""Pointwise (1x1) convolutions: GEMM on NCHW images without a copy.
 
 Of each image the filters, one line for each channel, are multiplied with its channels,
 lines of pixels: a batch of products that share an operand. Nothing is copied where
@@ -13,15 +13,15 @@ from collections.abc import Mapping
 
 from ...base.shape import Layout, Shape, TensorSpec
 from ...ir.kernel_call import Argument, BufferOffset, Dispatch, StridedSpec
-from ..gemm.select import large_product
-from .problem import Call
+from ..gemm.select import large_tile_gemm
+from .problem import ConvCall
 from .window import Window
 
 LEAST_PIXELS = 128
 """Pixels of an image that fill the columns of a tile."""
 
 
-def forward(call: Call) -> list[Dispatch] | None:
+def forward(call: ConvCall) -> list[Dispatch] | None:
     """Return the dispatches of a convolution that is such a product, otherwise None.
 
     It is of one group.
@@ -39,9 +39,9 @@ def forward(call: Call) -> list[Dispatch] | None:
     return [*copies, dataclasses.replace(product, push=push, defines=defines)]
 
 
-def input_vjp(call: Call) -> list[Dispatch] | None:
+def input_vjp(call: ConvCall) -> list[Dispatch] | None:
     """Return the dispatches of its gradient by the images, or None."""
-    if call.size != call.places:
+    if call.size != call.output_size:
         return None
     depth, rows = call.weight.shape[:2]
     filters = _view(call.weight, (call.x.shape[0], rows, depth), (0, 1, rows))
@@ -49,7 +49,7 @@ def input_vjp(call: Call) -> list[Dispatch] | None:
 
 
 def _product(
-    call: Call, filters: StridedSpec, images: TensorSpec, source: str
+    call: ConvCall, filters: StridedSpec, images: TensorSpec, source: str
 ) -> list[Dispatch] | None:
     """Return the product of filters with images that the op calls `source`."""
     pixels = math.prod(images.shape[2:])
@@ -59,7 +59,7 @@ def _product(
         return None
     shape = (*images.shape[:2], pixels)
     columns = _view(images, shape, Layout.contiguous(shape).strides)
-    found = large_product(call.gpu, filters, columns, call.how.mode)
+    found = large_tile_gemm(call.gpu, filters, columns, call.how.mode)
     # A copy of images may as well have its channels last; see `implicit_gemm`.
     if found is None or any(row.push.get("x") == BufferOffset("b", 0) for row in found):
         return None
@@ -73,7 +73,7 @@ def _product(
 
 
 def _renamed(value: Argument, names: Mapping[str, str]) -> Argument:
-    """Return an argument by what the op, not `large_product`, calls its inputs."""
+    """Return an argument by what the op, not `large_tile_gemm`, calls its inputs."""
     if isinstance(value, BufferOffset) and isinstance(value.memory, str):
         return BufferOffset(names.get(value.memory, value.memory), value.offset)
     return names.get(value, value) if isinstance(value, str) else value

@@ -1,4 +1,4 @@
-"""What a convolution and its gradients are called with, for all their kernels alike."""
+"""Convolution problem: parameters and shapes shared by all convolution kernels."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Convolution(NamedTuple):
         return TensorSpec((out.shape[1], channels, *self.window.kernel), out.dtype)
 
 
-class Call(NamedTuple):
+class ConvCall(NamedTuple):
     """A convolution on a device, to be computed or differentiated.
 
     Attributes
@@ -75,8 +75,8 @@ class Call(NamedTuple):
         return self.x.shape[2], self.x.shape[3]
 
     @property
-    def places(self) -> Pair:
-        """How many places the window has in an image."""
+    def output_size(self) -> Pair:
+        """Height and width of the result."""
         return self.out.shape[2], self.out.shape[3]
 
     def sizes(self) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""How a window moves over an image, for convolution and pooling alike."""
+"""Window geometry of convolution and pooling."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Pair = tuple[int, int]
 
 
 class Window(NamedTuple):
-    """How a window moves over an image; each pair is (height, width).
+    """Window geometry: kernel, stride, padding, dilation; each pair is (height, width).
 
     Attributes
     ----------
@@ -80,7 +80,7 @@ class Window(NamedTuple):
             ),
         )  # fmt: skip
 
-    def added_up(self, patches: np.ndarray, size: Pair) -> np.ndarray:
+    def overlap_add(self, patches: np.ndarray, size: Pair) -> np.ndarray:
         """Return images of a size: of each element, the sum over its patches."""
         out_h, out_w = patches.shape[2:4]
         padded = np.zeros((*patches.shape[:2], *self.padded(*size)), patches.dtype)

@@ -1,4 +1,4 @@
-"""Products of a few rows, or columns, with a matrix: each is read once, in vectors."""
+"""GEMV and skinny GEMM (at most 8 rows or columns): the matrix is read once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ...ir.kernel_call import (
 )
 from ..reduce import sum_rows
 from ..shader_types import storage_defines
-from .pack import VECTOR_SIZE, Side, fits, vectors
+from .pack import VECTOR_SIZE, GemmOperand, fits, vector_operand
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
@@ -31,7 +31,7 @@ SMALLEST = 1 << 16
 
 
 class _Shape(NamedTuple):
-    """How a workgroup goes through a matrix; its lanes share the depth.
+    """Tile of a GEMV workgroup, whose lanes split K.
 
     Attributes
     ----------
@@ -54,7 +54,7 @@ class _Shape(NamedTuple):
 WANTED_GROUPS = 256
 """Workgroups that keep enough loads in flight on an NVIDIA H200."""
 
-MIN_PART = 256
+MIN_SPLIT_DEPTH = 256
 """Least depth of a part, where the depth is cut to have so many."""
 
 
@@ -69,10 +69,10 @@ def _shape(rows: int, width: int, along_k: bool) -> _Shape:
     return _Shape(256, 4, 1, 8) if rows == 1 else _Shape(128, 4, 4, 2)
 
 
-def few_rows(
+def skinny_gemm(
     gpu: DeviceInfo, a: StridedSpec, b: StridedSpec, dtype: DType
 ) -> list[Dispatch] | None:
-    """Return the dispatches of a product with at most 8 rows or columns, or None.
+    """Return the dispatches of a GEMM with at most 8 rows or columns, or None.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def few_rows(
     """
     m, n = a.shape[1], b.shape[2]
     by_column = m > MOST_ROWS
-    matrix = Side("a", a, 1, 2) if by_column else Side("b", b, 2, 1)
+    matrix = GemmOperand("a", a, 1, 2) if by_column else GemmOperand("b", b, 2, 1)
     width = VECTOR_SIZE // a.dtype.itemsize
     batch, _, k = a.shape
     if gpu.kind == "software" or a.dtype not in DTYPES:
@@ -96,7 +96,7 @@ def few_rows(
     return _dispatches(gpu, a, b, matrix, dtype)
 
 
-def _is_shifted(matrix: Side, width: int) -> bool:
+def _is_shifted(matrix: GemmOperand, width: int) -> bool:
     """Return whether only where it starts keeps a matrix from being read in vectors.
 
     It is packed then: where a tensor lies must not decide in which order sums are
@@ -109,7 +109,7 @@ def _is_shifted(matrix: Side, width: int) -> bool:
 
 
 def _dispatches(
-    gpu: DeviceInfo, a: StridedSpec, b: StridedSpec, matrix: Side, dtype: DType
+    gpu: DeviceInfo, a: StridedSpec, b: StridedSpec, matrix: GemmOperand, dtype: DType
 ) -> list[Dispatch]:
     width = VECTOR_SIZE // a.dtype.itemsize
     batch, m, k = a.shape
@@ -119,13 +119,13 @@ def _dispatches(
     shape = _shape(rows, width, matrix.along_k)
     columns = shape.across * (shape.columns if matrix.along_k else width)
     groups = ceil_div(matrix.outer, columns)
-    parts = _parts(groups * batch, k, width)
+    splits = _split_counts(groups * batch, k, width)
     out: str | Scratch = "out"
-    if parts > 1:
-        out = Scratch("partial", 4 * parts * batch * m * n)
-    operand = vectors(matrix, width, 1, k)
+    if splits > 1:
+        out = Scratch("partial", 4 * splits * batch * m * n)
+    operand = vector_operand(matrix, width, 1, k)
     push: dict[str, Argument] = {"x": "b" if matrix.name == "a" else "a"}
-    push |= {"matrix": operand.memory, "out_": out, "n": matrix.outer, "k": k // parts}
+    push |= {"matrix": operand.memory, "out_": out, "n": matrix.outer, "k": k // splits}
     push |= {"batches": batch, "x_row": x.layout.strides[x_row]}
     push |= {"x_column": x.layout.strides[x_k], "x_batch": x.layout.strides[0]}
     push |= {"line": operand.line, "matrix_batch": operand.batch}
@@ -139,28 +139,28 @@ def _dispatches(
         for number in (x.layout.offset, x.layout.strides[0], x.layout.strides[x_row])
     )
     constants |= {"X_VECTORS": int(whole)}
-    sums = parts > 1 or dtype is not a.dtype
+    sums = splits > 1 or dtype is not a.dtype
     defines = dict(storage_defines(a.dtype, out_acc=sums))
     if a.dtype is int8 and "integer_dot_product" in gpu.supported:
         defines["INTEGER_DOT"] = "1"
-    grid = fold_grid(groups, batch * parts)
+    grid = fold_grid(groups, batch * splits)
     product = Dispatch("matmul/gemv", grid, push, constants, defines)
     found = [*operand.packing, product]
-    if parts > 1:
+    if splits > 1:
         assert isinstance(out, Scratch)
         result = TensorSpec((batch, m, n), dtype)
-        found.append(sum_rows(gpu, out, result, parts, batch * m * n))
+        found.append(sum_rows(gpu, out, result, splits, batch * m * n))
     return found
 
 
-def _parts(groups: int, k: int, width: int) -> int:
-    """Return into how many equal parts of whole vectors the depth is cut."""
-    parts = 1
+def _split_counts(groups: int, k: int, width: int) -> int:
+    """Return the split-K count, into equal slices of whole vectors."""
+    splits = 1
     while (
-        groups * parts * 2 <= WANTED_GROUPS
-        and k % (2 * parts * width) == 0
-        and k // (2 * parts) >= MIN_PART
-        and groups * parts * 2 <= MAX_GROUPS
+        groups * splits * 2 <= WANTED_GROUPS
+        and k % (2 * splits * width) == 0
+        and k // (2 * splits) >= MIN_SPLIT_DEPTH
+        and groups * splits * 2 <= MAX_GROUPS
     ):
-        parts *= 2
-    return parts
+        splits *= 2
+    return splits

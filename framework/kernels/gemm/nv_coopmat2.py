@@ -1,4 +1,4 @@
-"""Whether a device can hold the tiles of a product as matrices of a whole workgroup.
+"""Support for GEMM tiles as workgroup-scope cooperative matrices.
 
 They are those of VK_NV_cooperative_matrix2, which `matmul/gemm_coopmat2` computes with.
 The driver lists which workgroups may have them, and what their sizes are multiples of.

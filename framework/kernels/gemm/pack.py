@@ -1,4 +1,4 @@
-"""Operands of a large matrix product, as vectors of 16 bytes that need no bounds.
+"""Operand packing of large GEMMs: 16-byte vectors that need no bounds checks.
 
 The kernels in `glsl/matmul/` that are built for speed load whole vectors along an
 operand's contiguous dimension, whichever that is, and whole tiles. An operand that is
@@ -32,12 +32,12 @@ PAIR_BLOCK = 32
 """Elements of the depth between high and low parts of float32; see pack.comp."""
 
 
-MOST_APART = 1 << 29
+MAX_UNALIGNED_EXTENT = 1 << 29
 """Elements between those that are read wherever they lie."""
 
 
-class Side(NamedTuple):
-    """One operand of a product (batch, outer, k), before it is placed in vectors.
+class GemmOperand(NamedTuple):
+    """GEMM operand (batch, outer, k) before packing.
 
     Attributes
     ----------
@@ -65,8 +65,8 @@ class Side(NamedTuple):
         return strides[self.k_dim] == 1 or strides[self.outer_dim] != 1
 
 
-class Vectors(NamedTuple):
-    """An operand as a kernel reads it.
+class VectorOperand(NamedTuple):
+    """GEMM operand as vectors, the way a kernel loads it.
 
     Attributes
     ----------
@@ -94,8 +94,8 @@ class Vectors(NamedTuple):
         return self.padded - block
 
 
-def vectors(
-    side: Side,
+def vector_operand(
+    side: GemmOperand,
     width: int,
     block: int,
     depth: int,
@@ -103,8 +103,8 @@ def vectors(
     split: bool = False,
     along_k: bool = False,
     wide: bool = False,
-) -> Vectors:
-    """Return an operand in vectors, packed where it must be.
+) -> VectorOperand:
+    """Return a vector operand, packed where it must be.
 
     Parameters
     ----------
@@ -127,11 +127,11 @@ def vectors(
         layout = side.x.layout
         dim = side.outer_dim if side.along_k else side.k_dim
         line, batch = layout.strides[dim] // width, layout.strides[0] // width
-        return Vectors(side.name, side.along_k, line, batch, side.outer)
+        return VectorOperand(side.name, side.along_k, line, batch, side.outer)
     return _packed(side, width, block, depth, split=split, turned=turned, wide=wide)
 
 
-def fits(side: Side, width: int, block: int, depth: int) -> bool:
+def fits(side: GemmOperand, width: int, block: int, depth: int) -> bool:
     """Return whether an operand can be read where it is."""
     layout, along = side.x.layout, side.along_k
     inner, line = (
@@ -148,8 +148,8 @@ def fits(side: Side, width: int, block: int, depth: int) -> bool:
     )
 
 
-def in_lines(side: Side) -> Vectors | None:
-    """Return an operand in place, distances in elements, wherever they lie.
+def unaligned_operand(side: GemmOperand) -> VectorOperand | None:
+    """Return an unaligned operand in place, with strides in elements.
 
     None where neither its outer dimension nor the depth lies side by side, or a kernel
     cannot count what is between its elements.
@@ -159,13 +159,13 @@ def in_lines(side: Side) -> Vectors | None:
     inner, line = (
         (side.k_dim, side.outer_dim) if along else (side.outer_dim, side.k_dim)
     )
-    if strides[inner] != 1 or last >= MOST_APART:
+    if strides[inner] != 1 or last >= MAX_UNALIGNED_EXTENT:
         return None
-    return Vectors(side.name, along, strides[line], strides[0], side.outer)
+    return VectorOperand(side.name, along, strides[line], strides[0], side.outer)
 
 
 def _packed(
-    side: Side,
+    side: GemmOperand,
     width: int,
     block: int,
     depth: int,
@@ -173,7 +173,7 @@ def _packed(
     split: bool,
     turned: bool,
     wide: bool,
-) -> Vectors:
+) -> VectorOperand:
     """Return an operand in scratch memory, one copy of what the batch repeats."""
     layout, k = side.x.layout, side.x.shape[side.k_dim]
     along = side.along_k or turned
@@ -186,7 +186,7 @@ def _packed(
     size = VECTOR_SIZE * batch * lines * per_line * halves
     scratch = Scratch(f"packed {side.name}", size)
     outer_stride, k_stride = (layout.strides[d] for d in (side.outer_dim, side.k_dim))
-    quads = turned and _lies_in_quads(side)
+    quads = turned and _is_transposed_by_words(side)
     line_blocks = ceil_div(lines, 32)
     magic, shift = divisor(line_blocks if quads else lines if turned else per_line)
     push: dict[str, Argument] = {
@@ -206,7 +206,7 @@ def _packed(
     x, y, _ = linear_grid(count, WORKGROUP)
     defines = dict(storage_defines(side.x.dtype))
     if split:
-        defines["SPLIT"] = "1"
+        defines["BF16X3"] = "1"
     elif quads:
         defines["QUADS"] = "1"
     elif wide and push["element_stride"] == 1:
@@ -218,7 +218,7 @@ def _packed(
         {"LOCAL_X": WORKGROUP, "ALONG_K": int(along), "LINES_FIRST": int(turned)},
         defines,
     )
-    return Vectors(
+    return VectorOperand(
         scratch,
         along,
         per_line * (halves if along else 1),
@@ -228,8 +228,8 @@ def _packed(
     )
 
 
-def _lies_in_quads(side: Side) -> bool:
-    """Return whether words hold bytes of four lines, at the same depth."""
+def _is_transposed_by_words(side: GemmOperand) -> bool:
+    """Return whether int8 words can be transposed, four lines at a time."""
     layout = side.x.layout
     apart = layout.strides[0], layout.strides[side.k_dim], layout.offset
     return (

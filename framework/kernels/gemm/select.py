@@ -1,6 +1,6 @@
-"""Which kernel a large matrix product runs on, with what arguments.
+"""Kernel selection of large GEMMs, and the launch parameters.
 
-float32 runs on `matmul/gemm_simt`; float16 and bfloat16 on the matrix units through
+float32 runs on `matmul/gemm_simt`; float16 and bfloat16 on tensor cores through
 `matmul/gemm_coopmat`, where the device has them and passed the test of `tensor_cores`;
 so does float32 as pairs of bfloat16, where the user accepts that.
 `matmul/gemm_coopmat2` is another way for float16 and bfloat16, taken where measuring
@@ -27,25 +27,32 @@ from ...ir.kernel_call import (
 )
 from ..reduce import sum_rows
 from ..shader_types import storage_defines
-from .pack import VECTOR_SIZE, Side, Vectors, fits, in_lines, vectors
+from .pack import (
+    VECTOR_SIZE,
+    GemmOperand,
+    VectorOperand,
+    fits,
+    unaligned_operand,
+    vector_operand,
+)
 from .tiles import (
-    ANYWHERE_TILES,
-    DOTS,
-    HALF_SUMS,
-    INTEGERS,
-    PAIRS,
-    PLAIN,
-    PROCESSORS,
-    UNITS,
-    WITHOUT_UNITS,
-    WORKGROUP,
-    Cut,
-    Sizes,
+    BF16X3,
+    DP4A,
+    FP16_ACCUMULATE,
+    INT8_TENSOR_CORES,
+    MULTIPROCESSORS,
+    SIMT,
+    SIMT_MODES,
+    TENSOR_CORES,
+    UNALIGNED_TILES,
+    WORKGROUP_MATRICES,
+    GemmSize,
     Tile,
-    cuts,
-    integer_depth,
-    register_threads,
-    sums_in_float16,
+    TileConfig,
+    accumulates_in_float16,
+    int8_matrix_depth,
+    simt_threads,
+    tile_configs,
     vector_width,
 )
 from .tiles import fits as runs
@@ -59,17 +66,17 @@ SMALLEST = 1 << 20
 PACKED_SMALLEST = 1 << 26
 """Multiplications below which packing an operand takes longer than it saves."""
 
-PACKED_ON_UNITS = 8
+PACKED_ON_TENSOR_CORES = 8
 """How many times fewer they are on matrix units, where a product of 255 rows takes 8.2
 us and otherwise 11.6 (NVIDIA H200, driver 580.159.04, 2026-11-21)."""
 
-PAIRS_SMALLEST = 1 << 28
+BF16X3_SMALLEST = 1 << 28
 """Multiplications below which splitting float32 takes longer than it saves."""
 
-LIKELY = 8
+LIKELY_CONFIGS = 8
 """Cuts, of those that the model takes for the quickest, that are worth measuring."""
 
-LIKELY_APART = 2
+LIKELY_TAIL_SPLITS = 2
 """How many of them may compute the last rows of tiles apart, which differ little."""
 
 MOST_COUNTED = 1 << 31
@@ -78,28 +85,28 @@ MOST_COUNTED = 1 << 31
 RECURRING = 1 << 29
 """Multiplications from which sizes are compiled into the kernel, worth 8 percent."""
 
-RECURRING_ON_UNITS = 1 << 25
+RECURRING_ON_TENSOR_CORES = 1 << 25
 """The same on matrix units, where products of 640 rows took 6.7 us in place of 7.2, of
 768 rows 9.7 in place of 10.7 (NVIDIA H200, driver 580.159.04, 2026-11-22)."""
 
-RAGGED = (PLAIN, UNITS, HALF_SUMS, INTEGERS)
-"""Modes whose kernel takes a depth of whole vectors that is not of whole steps."""
+K_TAIL_MODES = (SIMT, TENSOR_CORES, FP16_ACCUMULATE, INT8_TENSOR_CORES)
+"""Modes whose kernel handles a K tail of whole vectors."""
 
-MOST_TOUCHES = 16
-"""Reads ahead of an invocation, of 32 bytes each."""
+MAX_L2_PREFETCHES = 16
+"""L2 prefetches of an invocation, of 32 bytes each."""
 
-ANYWHERE_MOST = 1 << 27
-"""Multiplications up to which operands that would need packing are read wherever they
-lie, each vector from two, even where processors take more than one tile."""
+UNALIGNED_MOST = 1 << 27
+"""Largest m * n * k for which unaligned operands are loaded directly (two vector loads
+each) even with several tiles per multiprocessor."""
 
-ANYWHERE_DEPTH = 1536
+UNALIGNED_DEPTH = 1536
 """Depth up to which they are where packing is worth it and no processor takes more than
 one: products of 511 rows took 7.5 us, after packing 10.0, those of 575 took 9.8 and
 11.2, of 703 took 11.1 and 12.6, of 767 in two tiles each 16.0 and 15.4; of 255 rows and
 a depth of 1025 10.6, packed and cut 14.1, with one of 2047 17.2 and 14.8 (NVIDIA H200,
 driver 580.159.04, 2026-11-22)."""
 
-PLAIN_ANYWHERE_MOST = 1 << 27
+SIMT_UNALIGNED_MOST = 1 << 27
 """Multiplications up to which those of float32 are, number by number: products of 255
 rows took 6.4 us, on the small kernels 12.3, those of 383 took 11.5 and 17.8, of 511
 took 14.1 and, packed, 16.8; of 513 23.1 and 22.5, of 767 40 and 39, of 1023 67 and 58
@@ -122,18 +129,18 @@ MAX_RECURRING = 64
 _recurring: set[tuple[int, ...]] = set()
 
 
-class _Large(NamedTuple):
-    """A product with what was chosen for it."""
+class _Gemm(NamedTuple):
+    """A GEMM with its mode and tile configuration."""
 
     gpu: DeviceInfo
-    a: Side
-    b: Side
+    a: GemmOperand
+    b: GemmOperand
     mode: str
-    cut: Cut
+    config: TileConfig
 
     @property
     def tile(self) -> Tile:
-        return self.cut.tile
+        return self.config.tile
 
     @property
     def batch(self) -> int:
@@ -147,94 +154,98 @@ class _Large(NamedTuple):
         return TensorSpec(shape, int32 if dtype is int8 else dtype)
 
     @property
-    def step(self) -> int:
-        """How much of the depth a step takes."""
-        if self.mode == DOTS:
+    def k_step(self) -> int:
+        """K elements per pipeline step."""
+        if self.mode == DP4A:
             return 4 * self.tile.k  # words of four
         # Of a pair of bfloat16, high and low parts share a step.
-        return self.tile.k // 2 if self.mode == PAIRS else self.tile.k
+        return self.tile.k // 2 if self.mode == BF16X3 else self.tile.k
 
     @property
     def steps(self) -> int:
-        """Steps that cover the depth."""
-        return ceil_div(self.a.x.shape[self.a.k_dim], self.step)
+        """Pipeline steps that cover K."""
+        return ceil_div(self.a.x.shape[self.a.k_dim], self.k_step)
 
     @property
-    def part(self) -> int:
-        """Steps of a part, of which the last may have fewer."""
-        return ceil_div(self.steps, self.cut.parts)
+    def split_steps(self) -> int:
+        """Pipeline steps per split-K slice; the last slice may have fewer."""
+        return ceil_div(self.steps, self.config.splits)
 
     @property
-    def parts(self) -> int:
-        return ceil_div(self.steps, self.part)
+    def splits(self) -> int:
+        return ceil_div(self.steps, self.split_steps)
 
     @property
-    def anywhere(self) -> tuple[Vectors, Vectors] | None:
-        """Operands that need packing, but are read where they lie all the same."""
+    def unaligned(self) -> tuple[VectorOperand, VectorOperand] | None:
+        """Operands that are loaded unaligned instead of being packed, or None."""
         tile, width = self.tile, vector_width(self.mode)
         k = self.a.x.shape[self.a.k_dim]
         sides = {self.a: tile.m, self.b: tile.n}
         lies = all(fits(side, width, block, k) for side, block in sides.items())
         if (
-            not self._may_be_anywhere
+            not self._may_be_unaligned
             or any(side.outer < block for side, block in sides.items())
             or (lies and k % width == 0)
-            or self.part == 1
+            or self.split_steps == 1
         ):
             return None
-        a, b = in_lines(self.a), in_lines(self.b)
+        a, b = unaligned_operand(self.a), unaligned_operand(self.b)
         return None if a is None or b is None else (a, b)
 
     @property
-    def _may_be_anywhere(self) -> bool:
-        """Whether there is a kernel that reads operands wherever they lie."""
-        if self.mode == PLAIN:
+    def _may_be_unaligned(self) -> bool:
+        """Whether the kernel supports unaligned operands."""
+        if self.mode == SIMT:
             work = self.a.outer * self.b.outer * self.a.x.shape[self.a.k_dim]
-            return work * self.batch <= PLAIN_ANYWHERE_MOST
-        return self.tile.anywhere and self.mode in (UNITS, HALF_SUMS)
+            return work * self.batch <= SIMT_UNALIGNED_MOST
+        return self.tile.unaligned and self.mode in (TENSOR_CORES, FP16_ACCUMULATE)
 
     @property
-    def ragged(self) -> bool:
-        """Whether operands are read to their depth, which is not of whole steps."""
+    def k_tail(self) -> bool:
+        """Whether the kernel handles a K tail instead of padded operands."""
         k = self.a.x.shape[self.a.k_dim]
         # The first step leaves out what is missing, so there must be another.
-        whole = k % self.step == 0
-        if self.mode not in RAGGED or whole or self.part == 1:
+        whole = k % self.k_step == 0
+        if self.mode not in K_TAIL_MODES or whole or self.split_steps == 1:
             return False
-        return k % vector_width(self.mode) == 0 or self.anywhere is not None
+        return k % vector_width(self.mode) == 0 or self.unaligned is not None
 
     @property
     def shallow(self) -> bool:
         """Whether the small kernels are quicker, or packing worth it, all the same."""
         k = self.a.x.shape[self.a.k_dim]
-        if self.mode != PLAIN or k >= SHALLOW:
+        if self.mode != SIMT or k >= SHALLOW:
             return False
         work = self.batch * self.a.outer * self.b.outer * k
-        whole = self.anywhere is None and not self.ragged
+        whole = self.unaligned is None and not self.k_tail
         return not whole and work >= SHALLOW_SMALLEST
 
     @property
     def depth(self) -> int:
-        """What the depth of the operands is padded to."""
+        """K after padding."""
         k = self.a.x.shape[self.a.k_dim]
-        return k if self.ragged else self.steps * self.step
+        return k if self.k_tail else self.steps * self.k_step
 
     @property
     def total(self) -> int:
         """The depth as the kernel counts it: in words of int8, and pairs twice."""
-        return self.depth if self.ragged else self.steps * self.tile.k
+        return self.depth if self.k_tail else self.steps * self.tile.k
 
     @property
     def most_elements(self) -> int:
         """Elements of the larger operand at most, were it packed."""
         lines = max(self.a.outer, self.b.outer, self.tile.m, self.tile.n)
-        return self.batch * (lines + 7) * self.steps * self.step
+        return self.batch * (lines + 7) * self.steps * self.k_step
 
 
-def large_product(
-    gpu: DeviceInfo, a: StridedSpec, b: StridedSpec, mode: str, cut: Cut | None = None
+def large_tile_gemm(
+    gpu: DeviceInfo,
+    a: StridedSpec,
+    b: StridedSpec,
+    mode: str,
+    config: TileConfig | None = None,
 ) -> list[Dispatch] | None:
-    """Return the dispatches of a product that is worth large tiles, otherwise None.
+    """Return the dispatches of a GEMM with large tiles, or None where it is too small.
 
     Parameters
     ----------
@@ -242,134 +253,137 @@ def large_product(
     a : StridedSpec, shape (batch, m, k)
     b : StridedSpec, shape (batch, k, n)
     mode : str
-        `PLAIN`, `UNITS`, `WORKGROUP`, `HALF_SUMS` or `PAIRS`; of int8, `DOTS` or
-        `INTEGERS`.
-    cut : Cut or None
-        One of `tiles.cuts`; None means the first of them.
+        A GEMM mode of `tiles`.
+    config : TileConfig or None
+        One of `tiles.tile_configs`; None means the first of them.
     """
     batch, m, k = a.shape
     n = b.shape[2]
     mode = _worthwhile(mode, m * n * k)
-    if gpu.kind == "software" or (mode == PLAIN and a.dtype is not float32):
+    if gpu.kind == "software" or (mode == SIMT and a.dtype is not float32):
         return None
-    least = 32 if mode in WITHOUT_UNITS else 16
+    least = 32 if mode in SIMT_MODES else 16
     if batch > MAX_GROUPS or min(m, n) <= least or m * n * k < SMALLEST:
         return None
-    sizes = Sizes(m, n, k, batch)
-    cut = cut or _anywhere_cut(gpu, a, b, mode)
-    cut = cut or next(iter(cuts(gpu, mode, sizes, apart=True)), None)
-    if cut is None or cut.parts * batch > MAX_GROUPS:
+    sizes = GemmSize(m, n, k, batch)
+    config = config or _unaligned_config(gpu, a, b, mode)
+    config = config or next(iter(tile_configs(gpu, mode, sizes, tail_split=True)), None)
+    if config is None or config.splits * batch > MAX_GROUPS:
         return None
-    product = _Large(gpu, Side("a", a, 1, 2), Side("b", b, 2, 1), mode, cut)
-    if mode == WORKGROUP and product.most_elements > MOST_COUNTED:
+    gemm = _Gemm(
+        gpu, GemmOperand("a", a, 1, 2), GemmOperand("b", b, 2, 1), mode, config
+    )
+    if mode == WORKGROUP_MATRICES and gemm.most_elements > MOST_COUNTED:
         return None
-    found = _dispatches(product)
-    packs = found[0].kernel == "matmul/pack" and mode != PAIRS
-    if not packs and not product.shallow:
+    found = _dispatches(gemm)
+    packs = found[0].kernel == "matmul/pack" and mode != BF16X3
+    if not packs and not gemm.shallow:
         return found
-    least = PACKED_SMALLEST // (1 if mode in WITHOUT_UNITS else PACKED_ON_UNITS)
+    least = PACKED_SMALLEST // (1 if mode in SIMT_MODES else PACKED_ON_TENSOR_CORES)
     return found if batch * m * n * k >= least else None
 
 
-def likely_cuts(
+def likely_configs(
     gpu: DeviceInfo, a: StridedSpec, b: StridedSpec, mode: str
-) -> dict[str, Cut]:
-    """Return the ways to cut a product that may be quickest, by name."""
+) -> dict[str, TileConfig]:
+    """Return the tile configurations worth benchmarking, by name."""
     batch, m, k = a.shape
     n = b.shape[2]
     mode = _worthwhile(mode, m * n * k)
-    found = cuts(gpu, mode, Sizes(m, n, k, batch), apart=True)
-    more = [cut for cut in found if cut.last][LIKELY_APART:]
-    found = [cut for cut in found if cut not in more]
-    if mode == WORKGROUP:
+    found = tile_configs(gpu, mode, GemmSize(m, n, k, batch), tail_split=True)
+    more = [config for config in found if config.tail_rows][LIKELY_TAIL_SPLITS:]
+    found = [config for config in found if config not in more]
+    if mode == WORKGROUP_MATRICES:
         # Of each tile the best, for these kernels take long to build.
-        found = list({cut.tile: cut for cut in reversed(found)}.values())
-    elif mode == INTEGERS:
+        found = list({config.tile: config for config in reversed(found)}.values())
+    elif mode == INT8_TENSOR_CORES:
         # Of int8 alone narrow stores were ever as quick.
-        found[1:1] = [cut._replace(wide=False) for cut in found[:1]]
-    anywhere = _anywhere_cut(gpu, a, b, mode)
-    found = [anywhere, *found] if anywhere else found
-    return {cut.name: cut for cut in found[:LIKELY]}
+        found[1:1] = [config._replace(wide=False) for config in found[:1]]
+    unaligned = _unaligned_config(gpu, a, b, mode)
+    found = [unaligned, *found] if unaligned else found
+    return {config.name: config for config in found[:LIKELY_CONFIGS]}
 
 
-def _anywhere_cut(
+def _unaligned_config(
     gpu: DeviceInfo, a: StridedSpec, b: StridedSpec, mode: str
-) -> Cut | None:
-    """Return how to cut a product whose operands are read wherever they lie."""
-    sizes = Sizes(a.shape[1], b.shape[2], a.shape[2], a.shape[0])
-    sides = Side("a", a, 1, 2), Side("b", b, 2, 1)
+) -> TileConfig | None:
+    """Return the tile configuration of a GEMM with unaligned operands, or None."""
+    sizes = GemmSize(a.shape[1], b.shape[2], a.shape[2], a.shape[0])
+    sides = GemmOperand("a", a, 1, 2), GemmOperand("b", b, 2, 1)
     work = math.prod(a.shape) * sizes.n
-    if mode == PLAIN:
-        small = work <= PLAIN_ANYWHERE_MOST
-        found = cuts(gpu, mode, sizes, apart=True) if small else []
-        ways = (cut for cut in found if _Large(gpu, *sides, mode, cut).anywhere)
+    if mode == SIMT:
+        small = work <= SIMT_UNALIGNED_MOST
+        found = tile_configs(gpu, mode, sizes, tail_split=True) if small else []
+        ways = (
+            config for config in found if _Gemm(gpu, *sides, mode, config).unaligned
+        )
         return next(ways, None)
-    tiles = [tile for tile in ANYWHERE_TILES if runs(gpu, tile, UNITS)]
-    at_once = [tile for tile in tiles if sizes.tiles(tile) <= PROCESSORS]
-    worth_packing = work * PACKED_ON_UNITS >= PACKED_SMALLEST
-    small = work <= ANYWHERE_MOST if not at_once else sizes.k <= ANYWHERE_DEPTH
+    tiles = [tile for tile in UNALIGNED_TILES if runs(gpu, tile, TENSOR_CORES)]
+    one_wave = [tile for tile in tiles if sizes.tiles(tile) <= MULTIPROCESSORS]
+    worth_packing = work * PACKED_ON_TENSOR_CORES >= PACKED_SMALLEST
+    small = work <= UNALIGNED_MOST if not one_wave else sizes.k <= UNALIGNED_DEPTH
     if not tiles or (worth_packing and not small):
         return None
-    cut = Cut((at_once or tiles)[0], 1, True)
-    product = _Large(gpu, *sides, mode, cut)
-    return None if product.anywhere is None else cut
+    config = TileConfig((one_wave or tiles)[0], 1, True)
+    gemm = _Gemm(gpu, *sides, mode, config)
+    return None if gemm.unaligned is None else config
 
 
 def _worthwhile(mode: str, multiplications: int) -> str:
     """Return the mode, or PLAIN where splitting float32 takes longer than it saves."""
-    return PLAIN if mode == PAIRS and multiplications < PAIRS_SMALLEST else mode
+    return SIMT if mode == BF16X3 and multiplications < BF16X3_SMALLEST else mode
 
 
-def _dispatches(product: _Large) -> list[Dispatch]:
-    gpu, a, b, mode, (tile, _, wide, last) = product
-    padded, parts = product.depth, product.parts
-    options = {"split": mode == PAIRS, "along_k": mode in (DOTS, INTEGERS)}
+def _dispatches(gemm: _Gemm) -> list[Dispatch]:
+    gpu, a, b, mode, (tile, _, wide, last) = gemm
+    padded, splits = gemm.depth, gemm.splits
+    options = {"split": mode == BF16X3, "along_k": mode in (DP4A, INT8_TENSOR_CORES)}
     options["wide"] = wide
-    if product.anywhere is not None:
-        left, right = product.anywhere
+    if gemm.unaligned is not None:
+        left, right = gemm.unaligned
     else:
-        left = vectors(a, vector_width(mode), tile.m, padded, **options)
-        right = vectors(b, vector_width(mode), tile.n, padded, **options)
-    batch, m, n = product.out.shape
+        left = vector_operand(a, vector_width(mode), tile.m, padded, **options)
+        right = vector_operand(b, vector_width(mode), tile.n, padded, **options)
+    batch, m, n = gemm.out.shape
     found = [*left.packing, *right.packing]
-    if parts == 1:
-        return [*found, _dispatch(product, left, right, range(m), 1, "out")]
+    if splits == 1:
+        return [*found, _dispatch(gemm, left, right, range(m), 1, "out")]
     first = (ceil_div(m, tile.m) - last) * tile.m if last else 0
     if first:
-        found.append(_dispatch(product, left, right, range(first), 1, "out"))
+        found.append(_dispatch(gemm, left, right, range(first), 1, "out"))
     rows = m - first
-    partial = Scratch("partial", 4 * parts * batch * rows * n)
-    found.append(_dispatch(product, left, right, range(first, m), parts, partial))
+    partial = Scratch("partial", 4 * splits * batch * rows * n)
+    found.append(_dispatch(gemm, left, right, range(first, m), splits, partial))
     target = (
-        BufferOffset("out", first * n * product.out.dtype.itemsize) if first else "out"
+        BufferOffset("out", first * n * gemm.out.dtype.itemsize) if first else "out"
     )
-    out = TensorSpec((batch, rows, n), product.out.dtype)
-    return [*found, sum_rows(gpu, partial, out, parts, batch * rows * n, target)]
+    out = TensorSpec((batch, rows, n), gemm.out.dtype)
+    return [*found, sum_rows(gpu, partial, out, splits, batch * rows * n, target)]
 
 
 def _dispatch(
-    product: _Large,
-    left: Vectors,
-    right: Vectors,
+    gemm: _Gemm,
+    left: VectorOperand,
+    right: VectorOperand,
     rows: range,
-    parts: int,
+    splits: int,
     out: str | Scratch,
 ) -> Dispatch:
-    """Return the dispatch of some rows of a product, their depth in parts."""
-    gpu, _, _, mode, (tile, *_) = product
-    batch, bottom, n = product.out.shape
+    """Return the dispatch of some rows of a GEMM, with split-K."""
+    gpu, _, _, mode, (tile, *_) = gemm
+    batch, bottom, n = gemm.out.shape
     m = len(rows)
-    part = ceil_div(product.steps, parts)
-    depth = part * tile.k
+    split_steps = ceil_div(gemm.steps, splits)
+    depth = split_steps * tile.k
     memory: Argument = left.memory
     if rows.start:
         width, size = vector_width(mode), VECTOR_SIZE
-        if product.anywhere is not None:
+        if gemm.unaligned is not None:
             width, size = 1, size // width
         lines = rows.start * left.line if left.along_k else rows.start // width
         memory = BufferOffset(left.memory, size * lines)
     push: dict[str, Argument] = {"a": memory, "b": right.memory, "out_": out}
-    push |= {"m": m, "n": n, "k": depth, "total": product.total}
+    push |= {"m": m, "n": n, "k": depth, "total": gemm.total}
     push |= {"batches": batch, "a_stride": left.line, "b_stride": right.line}
     push |= {"a_batch": left.batch, "b_batch": right.batch}
     end = left.padded if rows.stop == bottom else rows.stop
@@ -379,52 +393,54 @@ def _dispatch(
         "A_ALONG_K": int(left.along_k),
         "B_ALONG_K": int(right.along_k),
         **tile_constants(gpu, tile, mode),
-        **part_constants(tile, mode, product.steps, part),
+        **split_constants(tile, mode, gemm.steps, split_steps),
     }
-    if mode in RAGGED:
-        constants["RAGGED"] = int(product.ragged)
-        constants["ANYWHERE"] = int(product.anywhere is not None)
+    if mode in K_TAIL_MODES:
+        constants["K_TAIL"] = int(gemm.k_tail)
+        constants["UNALIGNED"] = int(gemm.unaligned is not None)
     down, across = ceil_div(m, tile.m), ceil_div(n, tile.n)
-    grid = fold_grid(down * across, batch * parts)
-    placed = _placed(product, (across, down), parts)
-    if placed:
-        constants["PLACED"] = placed
-        grid = across, down, batch * parts
-    if parts == 1 and mode in (UNITS, HALF_SUMS):
-        constants["TOUCHES"] = _touches(product, right, grid, constants)
-    if mode in (*WITHOUT_UNITS, WORKGROUP):
-        whole = n % (8 if mode == WORKGROUP else 4) == 0
-        constants["DIRECT"] = int(left.padded == bottom and right.padded == n and whole)
-    least = RECURRING if mode in WITHOUT_UNITS else RECURRING_ON_UNITS
-    if m * n * product.depth * batch >= least:
+    grid = fold_grid(down * across, batch * splits)
+    grid_mapping = _grid_mapping(gemm, (across, down), splits)
+    if grid_mapping:
+        constants["GRID_MAPPED"] = grid_mapping
+        grid = across, down, batch * splits
+    if splits == 1 and mode in (TENSOR_CORES, FP16_ACCUMULATE):
+        constants["L2_PREFETCHES"] = _l2_prefetches(gemm, right, grid, constants)
+    if mode in (*SIMT_MODES, WORKGROUP_MATRICES):
+        whole = n % (8 if mode == WORKGROUP_MATRICES else 4) == 0
+        constants["DIRECT_STORE"] = int(
+            left.padded == bottom and right.padded == n and whole
+        )
+    least = RECURRING if mode in SIMT_MODES else RECURRING_ON_TENSOR_CORES
+    if m * n * gemm.depth * batch >= least:
         constants |= _size_constants(depth, left.line, right.line)
-    kernel = "matmul/gemm_simt" if mode in WITHOUT_UNITS else "matmul/gemm_coopmat"
-    if mode == WORKGROUP:
+    kernel = "matmul/gemm_simt" if mode in SIMT_MODES else "matmul/gemm_coopmat"
+    if mode == WORKGROUP_MATRICES:
         kernel = "matmul/gemm_coopmat2"
-    return Dispatch(kernel, grid, push, constants, _defines(product, parts))
+    return Dispatch(kernel, grid, push, constants, _defines(gemm, splits))
 
 
-def _placed(product: _Large, tiles: tuple[int, int], parts: int) -> int:
-    """Return how the grid says which tile a workgroup has, or 0 where that is counted.
+def _grid_mapping(gemm: _Gemm, tiles: tuple[int, int], splits: int) -> int:
+    """Return the grid mapping of tiles, or 0 where the index is divided in the shader.
 
     Divisions that find it come before the first loads: float32 of 128 rows took 4.4 us
     with them and 3.9 without, on matrix units 383 rows 6.4 and 6.0, but 1280 rows in
     tiles of 128x128 there 19.5 and 20.6 (NVIDIA H200, driver 580.159.04, 2026-11-22).
     Then z is 1: nothing; 2: the part of the depth; 3: the batch.
     """
-    batch, tile = product.batch, product.tile
-    large = product.mode not in WITHOUT_UNITS and tile.sub_m * tile.sub_n >= 64 * 64
-    many = tiles[0] * tiles[1] * batch * parts > UNORDERED * PROCESSORS
+    batch, tile = gemm.batch, gemm.tile
+    large = gemm.mode not in SIMT_MODES and tile.sub_m * tile.sub_n >= 64 * 64
+    many = tiles[0] * tiles[1] * batch * splits > UNORDERED * MULTIPROCESSORS
     many |= max(tiles) > MAX_GROUPS
-    if product.mode == WORKGROUP or large or many or min(batch, parts) > 1:
+    if gemm.mode == WORKGROUP_MATRICES or large or many or min(batch, splits) > 1:
         return 0
-    return 2 if parts > 1 else 3 if batch > 1 else 1
+    return 2 if splits > 1 else 3 if batch > 1 else 1
 
 
-def _touches(
-    product: _Large, right: Vectors, grid: Grid, constants: dict[str, int]
+def _l2_prefetches(
+    gemm: _Gemm, right: VectorOperand, grid: Grid, constants: dict[str, int]
 ) -> int:
-    """Return how many reads of the right operand each invocation makes ahead.
+    """Return the L2 prefetches of the right operand per invocation.
 
     Where a workgroup is alone on its processor nothing hides how long it waits for
     memory: 1024x1024x1024 in float16 took 16.4 us when the right operand was in no
@@ -432,60 +448,62 @@ def _touches(
     580.159.04, 2026-11-22). What was packed is in the cache.
     """
     groups = grid[0] * grid[1] * grid[2]
-    if groups > PROCESSORS or right.packing or product.batch > 1 or product.anywhere:
+    if groups > MULTIPROCESSORS or right.packing or gemm.batch > 1 or gemm.unaligned:
         return 0
-    size = product.b.outer * product.total * product.b.x.dtype.itemsize
-    touches = ceil_div(size, 32 * groups * constants["LOCAL_X"])
-    return touches if touches <= MOST_TOUCHES else 0
+    size = gemm.b.outer * gemm.total * gemm.b.x.dtype.itemsize
+    prefetches = ceil_div(size, 32 * groups * constants["LOCAL_X"])
+    return prefetches if prefetches <= MAX_L2_PREFETCHES else 0
 
 
-def _defines(product: _Large, parts: int) -> dict[str, str]:
-    dtype, mode = product.a.x.dtype, product.mode
-    sums = parts > 1 or product.out.dtype is not dtype
-    stored = 4 if parts > 1 else product.out.dtype.itemsize
+def _defines(gemm: _Gemm, splits: int) -> dict[str, str]:
+    dtype, mode = gemm.a.x.dtype, gemm.mode
+    sums = splits > 1 or gemm.out.dtype is not dtype
+    stored = 4 if splits > 1 else gemm.out.dtype.itemsize
     defines = dict(storage_defines(dtype, out_acc=sums))
-    if mode == HALF_SUMS:
-        defines["FLOAT16_SUMS"] = "1"
-    if product.cut.wide and mode not in WITHOUT_UNITS:
+    if mode == FP16_ACCUMULATE:
+        defines["FLOAT16_ACCUMULATE"] = "1"
+    if gemm.config.wide and mode not in SIMT_MODES:
         if dtype is float16:
             defines["DEVICE_ROUNDING"] = "1"
-        elif dtype is bfloat16 and sums_in_float16(product.gpu):
-            defines["BITS_OF_16"] = "1"
-        if product.b.outer % (VECTOR_SIZE // stored) == 0:
+        elif dtype is bfloat16 and accumulates_in_float16(gemm.gpu):
+            defines["BFLOAT16_BITS"] = "1"
+        if gemm.b.outer % (VECTOR_SIZE // stored) == 0:
             defines["WIDE_STORES"] = "1"
-    if mode == DOTS and "integer_dot_product" in product.gpu.supported:
+    if mode == DP4A and "integer_dot_product" in gemm.gpu.supported:
         defines["INTEGER_DOT"] = "1"
     return defines
 
 
 def tile_constants(gpu: DeviceInfo, tile: Tile, mode: str) -> dict[str, int]:
-    """Return the constants of a product's kernel that say how it is cut."""
+    """Return the specialization constants of a tile."""
     constants = {"BLOCK_M": tile.m, "BLOCK_N": tile.n}
-    if mode in WITHOUT_UNITS:
-        threads = register_threads(tile)
+    if mode in SIMT_MODES:
+        threads = simt_threads(tile)
         quads = {"QUADS_M": tile.sub_m, "QUADS_N": tile.sub_n}
-        slices = {"SLICES": tile.slices, "AHEAD": tile.ahead}
+        slices = {"K_SLICES": tile.slices, "PREFETCH_DISTANCE": tile.prefetch_distance}
         return {**constants, "LOCAL_X": threads, **quads, **slices}
     lanes = gpu.subgroup_size
     threads = (tile.m // tile.sub_m) * (tile.n // tile.sub_n) * lanes
     constants |= {"LOCAL_X": threads, "BLOCK_K": tile.k}
-    if mode == WORKGROUP:
+    if mode == WORKGROUP_MATRICES:
         return constants
-    if mode == INTEGERS:
-        constants["EDGE_K"] = integer_depth(gpu)
+    if mode == INT8_TENSOR_CORES:
+        constants["EDGE_K"] = int8_matrix_depth(gpu)
     subgroups = {"SUB_M": tile.sub_m, "SUB_N": tile.sub_n, "SUBGROUP": lanes}
     if tile.stages > 1:
-        subgroups["STAGES"] = tile.stages
+        subgroups["PIPELINE_STAGES"] = tile.stages
     return {**constants, **subgroups}
 
 
-def part_constants(tile: Tile, mode: str, steps: int, part: int) -> dict[str, int]:
-    """Return the constants that say of what the parts of a depth are made, in steps."""
-    left = steps % part  # of the last part, if it is not as deep as the others
-    constants = {"UNEVEN": int(left != 0)}
-    if mode in WITHOUT_UNITS:
-        unlike = part % tile.slices != 0 or left % tile.slices != 0
-        constants["UNLIKE"] = int(unlike)
+def split_constants(
+    tile: Tile, mode: str, steps: int, split_steps: int
+) -> dict[str, int]:
+    """Return the specialization constants of split-K."""
+    left = steps % split_steps  # of the last part, if it is not as deep as the others
+    constants = {"UNEVEN_SPLITS": int(left != 0)}
+    if mode in SIMT_MODES:
+        unlike = split_steps % tile.slices != 0 or left % tile.slices != 0
+        constants["UNEVEN_SLICES"] = int(unlike)
     return constants
 
 

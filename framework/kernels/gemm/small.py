@@ -1,4 +1,4 @@
-"""How products are cut into tiles, for matrix products and convolutions alike.
+"""Tiling of small and fallback GEMMs, for matrix products and convolutions alike.
 
 Every product exists twice in `glsl/`: with tiles in shared memory, for GPUs, and with
 tiles in the registers of one subgroup, whose lanes load different elements and pass
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 ENOUGH_TILES = 64
 """Tiles of 64 by 64 that keep a GPU busy; fewer leave units without work."""
 
-SHARED_CUTS = ((64, 8, 2), (32, 16, 1), (16, 16, 1))
+SHARED_CONFIGS = ((64, 8, 2), (32, 16, 1), (16, 16, 1))
 """Rows and columns, depth of a step, and quads of an invocation each way."""
 
-LARGE_SUBGROUP_CUT = (32, 8)
-SUBGROUP_CUTS = (
+LARGE_SUBGROUP_CONFIG = (32, 8)
+SUBGROUP_CONFIGS = (
     *((rows, columns) for rows in (8, 16, 32) for columns in (2, 4)),
-    LARGE_SUBGROUP_CUT,
+    LARGE_SUBGROUP_CONFIG,
 )
 """Rows, and columns of each lane."""
 
@@ -41,8 +41,8 @@ It loads fewer elements for each product: lavapipe 22.3 took 7.6 ms instead of 8
 """
 
 
-class Product(NamedTuple):
-    """The sizes of one batch of products.
+class TiledGemm(NamedTuple):
+    """Problem size and operand order of a batched tiled GEMM.
 
     Attributes
     ----------
@@ -65,22 +65,22 @@ class Product(NamedTuple):
     batch: int = 1
 
 
-def by_subgroup(gpu: DeviceInfo) -> bool:
+def uses_subgroup_tiles(gpu: DeviceInfo) -> bool:
     """Return whether the variant for software devices is to be used."""
     return gpu.kind == "software" and gpu.subgroup_shuffle
 
 
-def product_dispatch(
+def tiled_gemm_dispatch(
     gpu: DeviceInfo,
     kernel: tuple[str, str],
-    product: Product,
+    product: TiledGemm,
     batch: int,
     push: Mapping[str, Argument],
     constants: Mapping[str, int],
     *,
     depth: int | None = None,
     partial: bool = False,
-    cut: tuple[int, ...] | None = None,
+    config: tuple[int, ...] | None = None,
 ) -> Dispatch:
     """Return the dispatch of a product.
 
@@ -100,34 +100,34 @@ def product_dispatch(
         How much of `k` one invocation sums over, if not all.
     partial : bool
         Whether the result is a sum that another dispatch goes on with.
-    cut : tuple of int or None
-        One of `cuts_of`; None chooses.
+    config : tuple of int or None
+        One of `small_tile_configs`; None chooses.
     """
     shared, subgroup = kernel
     check_rounds(gpu, shared, depth or product.k)
-    cut = cut or _best_cut(gpu, product)
-    if by_subgroup(gpu):
-        name, (tile, chosen) = subgroup, _subgroup_tile(gpu, *cut)
+    config = config or _best_config(gpu, product)
+    if uses_subgroup_tiles(gpu):
+        name, (tile, chosen) = subgroup, _subgroup_tile(gpu, *config)
     else:
-        name, (tile, chosen) = shared, _shared_tile(product, *cut)
+        name, (tile, chosen) = shared, _shared_tile(product, *config)
     grid = fold_grid(_tiles(product, tile), batch)
     defines = storage_defines(product.dtype, out_acc=partial)
     return Dispatch(name, grid, push, {**constants, **chosen}, defines)
 
 
-def tile_count(gpu: DeviceInfo, product: Product) -> int:
+def tile_count(gpu: DeviceInfo, product: TiledGemm) -> int:
     """Return how many tiles a product is cut into."""
-    cut = _best_cut(gpu, product)
-    if by_subgroup(gpu):
-        return _tiles(product, _subgroup_tile(gpu, *cut)[0])
-    return _tiles(product, _shared_tile(product, *cut)[0])
+    config = _best_config(gpu, product)
+    if uses_subgroup_tiles(gpu):
+        return _tiles(product, _subgroup_tile(gpu, *config)[0])
+    return _tiles(product, _shared_tile(product, *config)[0])
 
 
-def cuts_of(gpu: DeviceInfo, dtype: DType) -> Sequence[tuple[int, ...]]:
+def small_tile_configs(gpu: DeviceInfo, dtype: DType) -> Sequence[tuple[int, ...]]:
     """Return the ways to cut products of a dtype, for measuring to choose from."""
-    if by_subgroup(gpu):
-        return SUBGROUP_CUTS
-    return SHARED_CUTS[_is_wide(dtype) :]
+    if uses_subgroup_tiles(gpu):
+        return SUBGROUP_CONFIGS
+    return SHARED_CONFIGS[_is_wide(dtype) :]
 
 
 def _is_wide(dtype: DType) -> bool:
@@ -135,25 +135,25 @@ def _is_wide(dtype: DType) -> bool:
     return acc_size(dtype) > 4
 
 
-def _best_cut(gpu: DeviceInfo, product: Product) -> tuple[int, ...]:
-    if by_subgroup(gpu):
+def _best_config(gpu: DeviceInfo, product: TiledGemm) -> tuple[int, ...]:
+    if uses_subgroup_tiles(gpu):
         if product.m % 32 == 0 or product.m > 96:
             rows = 32
-            wide = product.n >= LARGE_SUBGROUP_CUT[1] * gpu.subgroup_size
+            wide = product.n >= LARGE_SUBGROUP_CONFIG[1] * gpu.subgroup_size
             pays = product.m * product.n * product.k >= LARGE
             if wide and pays and not _is_wide(product.dtype):
-                return LARGE_SUBGROUP_CUT
+                return LARGE_SUBGROUP_CONFIG
         else:
             rows = 16 if product.m > 8 else 8
         return rows, 2 if product.n <= 2 * gpu.subgroup_size else 4
-    large, middle, small = SHARED_CUTS
+    large, middle, small = SHARED_CONFIGS
     many = _tiles(product, (64, 64)) * product.batch >= ENOUGH_TILES
     if product.m > 32 and product.n > 32 and many and not _is_wide(product.dtype):
         return large
     return small if product.m <= 16 and product.n <= 16 else middle
 
 
-def _tiles(product: Product, tile: tuple[int, int]) -> int:
+def _tiles(product: TiledGemm, tile: tuple[int, int]) -> int:
     return ceil_div(product.m, tile[0]) * ceil_div(product.n, tile[1])
 
 
@@ -166,7 +166,7 @@ def _subgroup_tile(
 
 
 def _shared_tile(
-    product: Product, size: int, depth: int, quads: int
+    product: TiledGemm, size: int, depth: int, quads: int
 ) -> tuple[tuple[int, int], dict[str, int]]:
     chosen = {
         "LOCAL_X": size * size // (16 * quads * quads),

@@ -12,7 +12,7 @@ from ...base.philox import philox
 from ...base.shape import TensorSpec, ceil_div
 from ...dispatch.primitive import primitive
 from ...ir.kernel_call import Argument, Dispatch, StridedSpec, check_rounds, fold_grid
-from ...kernels.attention.coopmat import fits, units_dispatch
+from ...kernels.attention.coopmat import fits, tensor_core_dispatch
 from ...kernels.reduce import need_countable
 from ...kernels.shader_types import statistic_dtype, storage_defines
 
@@ -95,8 +95,8 @@ _SAVED = {
 
 # Everything that these ops take is (batch, heads, rows, columns), with columns side by
 # side except in the mask. `k` and `v` have one head for several of `q`; the mask is
-# added to the scores; `seed` is two words that decide what `dropout` drops; `units`
-# says that the device's matrix units may be used.
+# added to the scores; `seed` is two words that decide what `dropout` drops;
+# `tensor_cores` says whether the device's may be used.
 @primitive(
     dtypes=_INPUTS,
     device_dtypes=_DEVICE_INPUTS,
@@ -113,7 +113,7 @@ def flash_attention(
     scale: float,
     causal: bool,
     dropout: float,
-    units: bool = False,
+    tensor_cores: bool = False,
 ) -> tuple[Tensor, Tensor]:
     """Return softmax(q k^T * scale + mask) v, and logarithms of the sums within.
 
@@ -142,10 +142,10 @@ def flash_attention_kernel(
     scale: float,
     causal: bool,
     dropout: float,
-    units: bool,
+    tensor_cores: bool,
 ) -> Dispatch:
     own: dict[str, Argument] = {"out_": "out", "logsumexp": "logsumexp"}
-    rest = (mask, seed, scale, causal, dropout, units)
+    rest = (mask, seed, scale, causal, dropout, tensor_cores)
     return _dispatch(gpu, "attention/flash", own, None, q, k, v, *rest)
 
 
@@ -162,11 +162,11 @@ def _dispatch(
     scale: float,
     causal: bool,
     dropout: float,
-    units: bool,
+    tensor_cores: bool,
 ) -> Dispatch:
     """Return the dispatch of a kernel built on `attention/flash_body.glsl`.
 
-    With `units` it is the one for matrix units, if that can compute the call.
+    With `tensor_cores` it is the one for matrix units, if that can compute the call.
     """
     batch, heads, queries, head = q.shape
     key_heads, keys = k.shape[1:3]
@@ -179,8 +179,8 @@ def _dispatch(
     options = {"CAUSAL": int(causal), "HAS_MASK": int(mask is not None)}
     options["DROPOUT"] = int(seed is not None)
     vectors = [q, k, v] if incoming is None else [q, k, v, incoming]
-    if units and fits(vectors, scale):
-        return units_dispatch(kernel, push, q, k, v, options)
+    if tensor_cores and fits(vectors, scale):
+        return tensor_core_dispatch(kernel, push, q, k, v, options)
     constants, defines = _tile(gpu, kernel, vectors)
     block = constants["ROWS"] * constants["LOCAL_X"] // constants["LANES"]
     span = constants["TILE"] * constants["LANES"]
@@ -214,13 +214,13 @@ def _tile(
         rows = SOFTWARE_ROWS if vectors[0].shape[3] <= 64 else SOFTWARE_ROWS // 2
         found = {"LOCAL_X": size, "LANES": size, "TILE": SOFTWARE_TILE, "STAGED": 0}
         return found | {"ROWS": min(size, rows)}, defines
-    if all(map(in_quads, vectors)):
+    if all(map(is_vec4_aligned, vectors)):
         tile = _quad_tile(gpu, kernel, longest)
         return tile.constants(), defines | {"QUADS": "1"}
     return dict(GPU_TILE), defines
 
 
-def in_quads(x: StridedSpec) -> bool:
+def is_vec4_aligned(x: StridedSpec) -> bool:
     """Return whether the vectors of a tensor are whole quads of elements in memory."""
     steps = (x.shape[3], x.layout.offset, *x.layout.strides[:3])
     return not any(step % QUAD for step in steps)
@@ -282,7 +282,7 @@ def flash_attention_reference(
     scale: float,
     causal: bool,
     dropout: float,
-    units: bool,
+    tensor_cores: bool,
 ) -> tuple[np.ndarray, np.ndarray]:
     scores = _scores(q, k, mask, scale, causal)
     greatest = scores.max(axis=3)
@@ -308,7 +308,7 @@ def flash_query_grad(
     scale: float,
     causal: bool,
     dropout: float,
-    units: bool = False,
+    tensor_cores: bool = False,
 ) -> Tensor:
     """Return the gradient by `q`; `incoming` and the rest are in row-major order.
 
@@ -346,7 +346,7 @@ def _score_grads(
     scale: float,
     causal: bool,
     dropout: float,
-    units: bool,
+    tensor_cores: bool,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return gradients by the products of q and k, and the weights with dropout."""
     scores = _scores(q, k, mask, scale, causal)
@@ -379,7 +379,7 @@ def flash_key_grad(
     scale: float,
     causal: bool,
     dropout: float,
-    units: bool = False,
+    tensor_cores: bool = False,
 ) -> tuple[Tensor, Tensor]:
     """Return the gradients by `k` and `v`; arguments as in `flash_query_grad`."""
 

@@ -14,7 +14,7 @@ from ...base.philox import default_generator
 from ...base.shape import Shape, broadcast_shapes
 from ...dispatch.autocast_policy import autocast_low_precision
 from ...ir.kernel_call import StridedSpec
-from ...kernels.attention.coopmat import EDGE, in_words, wants_units
+from ...kernels.attention.coopmat import EDGE, is_16_byte_aligned, uses_tensor_cores
 from ...kernels.shader_types import statistic_dtype
 from ..elementwise.compare import where
 from ..elementwise.unary import copy
@@ -35,7 +35,7 @@ from .flash import (
     flash_attention,
     flash_key_grad,
     flash_query_grad,
-    in_quads,
+    is_vec4_aligned,
 )
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def flash_attention_vjp(
     scale: float,
     causal: bool,
     dropout: float,
-    units: bool,
+    tensor_cores: bool,
     needs: tuple[bool, ...],
 ) -> tuple[Tensor | None, ...]:
     grad, out = transpose(grad, 1, 2), transpose(out, 1, 2)
@@ -73,7 +73,7 @@ def flash_attention_vjp(
     wide = statistic_dtype(q.dtype)
     delta = sum(as_dtype_of(grad, wide) * as_dtype_of(out, wide), 3)
     given = (q, k, v, mask, seed, _in_order(grad), logsumexp, delta)
-    options = (scale, causal, dropout, units)
+    options = (scale, causal, dropout, tensor_cores)
     grad_q, grad_k, grad_v = None, None, None
     if needs[0]:
         grad_q = flash_query_grad(*given, *options)
@@ -201,13 +201,15 @@ def scaled_dot_product_attention(
         seed = None
         if dropout_p:
             seed = random_bits_like(q, default_generator.stream(), (2,), uint32)
-        units = wants_units(q, v, scale)
+        tensor_cores = uses_tensor_cores(q, v, scale)
         width = v.shape[3]
-        if units:
-            q, k, v = (_in_words(x, max(q.shape[3], width)) for x in (q, k, v))
+        if tensor_cores:
+            q, k, v = (
+                _padded_and_aligned(x, max(q.shape[3], width)) for x in (q, k, v)
+            )
         elif any(x.layout.offset % QUAD for x in (q, k, v)):
-            q, k, v = _in_quads(q, k, v)
-        rest = (scale, is_causal, dropout_p, units)
+            q, k, v = _vec4_aligned(q, k, v)
+        rest = (scale, is_causal, dropout_p, tensor_cores)
         rows, _ = flash_attention(q, k, v, mask, seed, *rest)
         out = narrow(transpose(rows, 1, 2), 3, 0, width)
     single = max(query.ndim, key.ndim, value.ndim) == 2
@@ -291,15 +293,15 @@ def _side_by_side(x: Tensor) -> Tensor:
     return x if x.layout.strides[-1] == 1 or x.shape[-1] == 1 else copy(x)
 
 
-def _in_words(x: Tensor, width: int) -> Tensor:
+def _padded_and_aligned(x: Tensor, width: int) -> Tensor:
     """Return vectors as matrix units take them, with zeros up to a multiple of 16."""
     missing = -(-width // EDGE) * EDGE - x.shape[3]
     if missing:
         return pad(x, (0, missing))
-    return x if in_words(StridedSpec(x.shape, x.dtype, x.layout)) else copy(x)
+    return x if is_16_byte_aligned(StridedSpec(x.shape, x.dtype, x.layout)) else copy(x)
 
 
-def _in_quads(*vectors: Tensor) -> Sequence[Tensor]:
+def _vec4_aligned(*vectors: Tensor) -> Sequence[Tensor]:
     """Return vectors, copied where only their start keeps them from whole quads.
 
     Where a tensor lies must not decide which kernel sums, and so in which order.
@@ -309,7 +311,7 @@ def _in_quads(*vectors: Tensor) -> Sequence[Tensor]:
         StridedSpec(x.shape, x.dtype, x.layout._replace(offset=0)) for x in vectors
     ]
     software = not isinstance(device, GpuDevice) or device.gpu.info.kind == "software"
-    if software or not all(map(in_quads, starts)):
+    if software or not all(map(is_vec4_aligned, starts)):
         return vectors
     return [copy(x) if x.layout.offset % QUAD else x for x in vectors]
 

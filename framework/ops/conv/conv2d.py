@@ -15,10 +15,10 @@ from ...dispatch.primitive import primitive
 from ...ir.kernel_call import SOFTWARE_ROUNDS, Argument, Dispatch, Scratch, StridedSpec
 from ...kernels.conv import direct as conv_direct
 from ...kernels.conv import implicit_gemm, pointwise
-from ...kernels.conv.problem import Call, Convolution, divisors
+from ...kernels.conv.problem import ConvCall, Convolution, divisors
 from ...kernels.conv.window import Pair
-from ...kernels.gemm.small import Product, product_dispatch, tile_count
-from ...kernels.gemm.tiles import Cut
+from ...kernels.gemm.small import TiledGemm, tile_count, tiled_gemm_dispatch
+from ...kernels.gemm.tiles import TileConfig
 from ...kernels.reduce import sum_rows
 from ...kernels.shader_types import acc_size, check_same_dtype
 from ..reduce.sum import sum
@@ -35,9 +35,9 @@ GPU_TILES = 512
 MIN_CHUNK = 256
 
 Found = Dispatch | Sequence[Dispatch]
-Ways = dict[str, Callable[[], Found | None]]
-TILES, DIRECT = "tiles of images as they lie", "each result alone"
-IN_PLACE, COPIED = "products of images as they lie", "channels last, "
+Candidates = dict[str, Callable[[], Found | None]]
+IMPLICIT_GEMM_NCHW, DIRECT = "implicit GEMM, NCHW", "direct"
+GEMM_NCHW, IMPLICIT_GEMM_NHWC = "GEMM, NCHW", "implicit GEMM, NHWC, "
 """What measuring calls the ways to compute a convolution; see `kernels.conv`."""
 
 
@@ -108,14 +108,14 @@ def _conv2d_candidates(
     weight: StridedSpec,
     bias: StridedSpec | None,
     how: Convolution,
-) -> Ways:
+) -> Candidates:
     call = _forward_call(gpu, x, weight, bias, how)
-    ways = _ways(call, _conv2d_tiles, conv_direct.forward)
+    candidates = _nchw_candidates(call, _conv2d_tiles, conv_direct.forward)
     if how.groups == 1:
-        ways[IN_PLACE] = functools.partial(pointwise.forward, call)
-        cuts = implicit_gemm.forward_cuts(call)
-        ways |= _copied(call, implicit_gemm.forward, cuts)
-    return ways
+        candidates[GEMM_NCHW] = functools.partial(pointwise.forward, call)
+        tile_configs = implicit_gemm.forward_configs(call)
+        candidates |= _nhwc_candidates(call, implicit_gemm.forward, tile_configs)
+    return candidates
 
 
 def _forward_call(
@@ -124,36 +124,38 @@ def _forward_call(
     weight: StridedSpec,
     bias: StridedSpec | None,
     how: Convolution,
-) -> Call:
-    return Call(gpu, how, x, weight, how.out(x, weight), bias is not None)
+) -> ConvCall:
+    return ConvCall(gpu, how, x, weight, how.out(x, weight), bias is not None)
 
 
-def _ways(
-    call: Call,
-    tiles: Callable[[Call], Found],
-    direct: Callable[[Call], Found | None],
-) -> Ways:
+def _nchw_candidates(
+    call: ConvCall,
+    tiles: Callable[[ConvCall], Found],
+    direct: Callable[[ConvCall], Found | None],
+) -> Candidates:
     """Return the ways that copy nothing, by name."""
-    ways: Ways = {TILES: functools.partial(tiles, call)}
+    candidates: Candidates = {IMPLICIT_GEMM_NCHW: functools.partial(tiles, call)}
     if call.how.groups > 1:
-        ways[DIRECT] = functools.partial(direct, call)
-    return ways
+        candidates[DIRECT] = functools.partial(direct, call)
+    return candidates
 
 
-def _copied(
-    call: Call, product: Callable[[Call, Cut], Found | None], cuts: Mapping[str, Cut]
-) -> Ways:
+def _nhwc_candidates(
+    call: ConvCall,
+    product: Callable[[ConvCall, TileConfig], Found | None],
+    tile_configs: Mapping[str, TileConfig],
+) -> Candidates:
     """Return the ways by a product of copies, by name."""
     return {
-        COPIED + name: functools.partial(product, call, cut)
-        for name, cut in cuts.items()
+        IMPLICIT_GEMM_NHWC + name: functools.partial(product, call, config)
+        for name, config in tile_configs.items()
     }
 
 
-def _conv2d_tiles(call: Call) -> Dispatch:
-    product = Product(
+def _conv2d_tiles(call: ConvCall) -> Dispatch:
+    product = TiledGemm(
         call.weight.shape[0] // call.how.groups,
-        call.x.shape[0] * math.prod(call.places),
+        call.x.shape[0] * math.prod(call.output_size),
         math.prod(call.weight.shape[1:]),
         call.x.dtype,
     )
@@ -165,7 +167,9 @@ def _conv2d_tiles(call: Call) -> Dispatch:
     }  # fmt: skip
     constants = {**call.window.constants(), "HAS_BIAS": int(call.bias)}
     kernel = ("conv/igemm_tiled", "conv/igemm_subgroup")
-    return product_dispatch(call.gpu, kernel, product, call.how.groups, push, constants)
+    return tiled_gemm_dispatch(
+        call.gpu, kernel, product, call.how.groups, push, constants
+    )
 
 
 def _grouped(x: np.ndarray, groups: int) -> np.ndarray:
@@ -210,7 +214,7 @@ def _conv2d_input_vjp_kernel(
     size: Pair,
     how: Convolution,
 ) -> Found:
-    call = Call(gpu, how, how.x(grad_out, weight, size), weight, grad_out)
+    call = ConvCall(gpu, how, how.x(grad_out, weight, size), weight, grad_out)
     found = (
         pointwise.input_vjp(call) or implicit_gemm.input_vjp(call)
         if how.groups == 1
@@ -226,18 +230,18 @@ def _conv2d_input_vjp_candidates(
     weight: StridedSpec,
     size: Pair,
     how: Convolution,
-) -> Ways:
-    call = Call(gpu, how, how.x(grad_out, weight, size), weight, grad_out)
-    ways = _ways(call, _conv2d_input_vjp_tiles, conv_direct.input_vjp)
+) -> Candidates:
+    call = ConvCall(gpu, how, how.x(grad_out, weight, size), weight, grad_out)
+    candidates = _nchw_candidates(call, _conv2d_input_vjp_tiles, conv_direct.input_vjp)
     if how.groups == 1:
-        ways[IN_PLACE] = functools.partial(pointwise.input_vjp, call)
-        cuts = implicit_gemm.input_cuts(call)
-        ways |= _copied(call, implicit_gemm.input_vjp, cuts)
-    return ways
+        candidates[GEMM_NCHW] = functools.partial(pointwise.input_vjp, call)
+        tile_configs = implicit_gemm.input_vjp_configs(call)
+        candidates |= _nhwc_candidates(call, implicit_gemm.input_vjp, tile_configs)
+    return candidates
 
 
-def _conv2d_input_vjp_tiles(call: Call) -> Dispatch:
-    product = Product(
+def _conv2d_input_vjp_tiles(call: ConvCall) -> Dispatch:
+    product = TiledGemm(
         call.weight.shape[1],
         call.x.shape[0] * math.prod(call.size),
         call.weight.shape[0] // call.how.groups * math.prod(call.window.kernel),
@@ -248,7 +252,9 @@ def _conv2d_input_vjp_tiles(call: Call) -> Dispatch:
     }  # fmt: skip
     kernel = ("conv/igemm_tiled_dgrad", "conv/igemm_subgroup_dgrad")
     constants = call.window.constants()
-    return product_dispatch(call.gpu, kernel, product, call.how.groups, push, constants)
+    return tiled_gemm_dispatch(
+        call.gpu, kernel, product, call.how.groups, push, constants
+    )
 
 
 @_conv2d_input_vjp.reference
@@ -260,7 +266,7 @@ def _conv2d_input_vjp_reference(
     patches = np.einsum("bgohw,gocij->bgchwij", grad, filters, optimize=True)
     channels = weight.shape[1] * how.groups
     shape = (grad_out.shape[0], channels, *grad_out.shape[2:], *how.window.kernel)
-    return how.window.added_up(patches.reshape(shape), size)
+    return how.window.overlap_add(patches.reshape(shape), size)
 
 
 @primitive(dtypes=FLOAT, typed="grad_out")
@@ -295,7 +301,7 @@ def _conv2d_weight_vjp_vjp(
 def _conv2d_weight_vjp_kernel(
     gpu: DeviceInfo, grad_out: StridedSpec, x: StridedSpec, how: Convolution
 ) -> Found:
-    call = Call(gpu, how, x, how.weight(grad_out, x), grad_out)
+    call = ConvCall(gpu, how, x, how.weight(grad_out, x), grad_out)
     found = (
         implicit_gemm.weight_vjp(call)
         if how.groups == 1
@@ -307,20 +313,22 @@ def _conv2d_weight_vjp_kernel(
 @_conv2d_weight_vjp.candidates
 def _conv2d_weight_vjp_candidates(
     gpu: DeviceInfo, grad_out: StridedSpec, x: StridedSpec, how: Convolution
-) -> Ways:
-    call = Call(gpu, how, x, how.weight(grad_out, x), grad_out)
-    ways = _ways(call, _conv2d_weight_vjp_tiles, conv_direct.weight_vjp)
+) -> Candidates:
+    call = ConvCall(gpu, how, x, how.weight(grad_out, x), grad_out)
+    candidates = _nchw_candidates(
+        call, _conv2d_weight_vjp_tiles, conv_direct.weight_vjp
+    )
     if how.groups == 1:
-        cuts = implicit_gemm.weight_cuts(call)
-        ways |= _copied(call, implicit_gemm.weight_vjp, cuts)
-    return ways
+        tile_configs = implicit_gemm.weight_vjp_configs(call)
+        candidates |= _nhwc_candidates(call, implicit_gemm.weight_vjp, tile_configs)
+    return candidates
 
 
-def _conv2d_weight_vjp_tiles(call: Call) -> list[Dispatch]:
+def _conv2d_weight_vjp_tiles(call: ConvCall) -> list[Dispatch]:
     gpu, weight, groups = call.gpu, call.weight, call.how.groups
-    depth = call.x.shape[0] * math.prod(call.places)
+    depth = call.x.shape[0] * math.prod(call.output_size)
     rows, columns = weight.shape[0] // groups, math.prod(weight.shape[1:])
-    product = Product(rows, columns, depth, weight.dtype, b_along_k=True)
+    product = TiledGemm(rows, columns, depth, weight.dtype, b_along_k=True)
     wanted = SOFTWARE_TILES if gpu.kind == "software" else GPU_TILES
     tiles = tile_count(gpu, product) * groups
     chunks = max(1, min(ceil_div(wanted, tiles), depth // MIN_CHUNK))
@@ -330,10 +338,10 @@ def _conv2d_weight_vjp_tiles(call: Call) -> list[Dispatch]:
     partial = Scratch("partial", acc_size(weight.dtype) * numel * chunks)
     push: dict[str, Argument] = {
         "x": "x", "grad": "grad_out", "out_": "out" if chunks == 1 else partial,
-        **call.sizes(), "chunks": chunks, **divisors(call.places),
+        **call.sizes(), "chunks": chunks, **divisors(call.output_size),
     }  # fmt: skip
     kernel = ("conv/igemm_tiled_wgrad", "conv/igemm_subgroup_wgrad")
-    first = product_dispatch(
+    first = tiled_gemm_dispatch(
         gpu,
         kernel,
         product,

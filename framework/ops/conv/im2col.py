@@ -95,7 +95,7 @@ def _col2im_vjp(grad: Tensor, window: Window) -> Tensor:
 def _col2im_reference(x: np.ndarray, size: Pair, window: Window) -> np.ndarray:
     places = window.output(*size)
     columns = x.reshape(*x.shape[:2], *window.kernel, *places)
-    return window.added_up(columns.transpose(0, 1, 4, 5, 2, 3), size)
+    return window.overlap_add(columns.transpose(0, 1, 4, 5, 2, 3), size)
 
 
 def im2col(

@@ -13,10 +13,10 @@ from ...base.errors import ShapeError
 from ...base.shape import TensorSpec
 from ...dispatch.primitive import primitive
 from ...ir.kernel_call import Dispatch, StridedSpec
-from ...kernels.gemm.gemv import few_rows
-from ...kernels.gemm.select import large_product, likely_cuts
+from ...kernels.gemm.gemv import skinny_gemm
+from ...kernels.gemm.select import large_tile_gemm, likely_configs
 from ...kernels.tensor_cores import integer_mode
-from .matmul import any_product, broadcast_product
+from .matmul import broadcast_product, fallback_gemm
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
@@ -79,20 +79,20 @@ def int_mm_spec(a: TensorSpec, b: TensorSpec, mode: str) -> TensorSpec:
 def int_mm_kernel(
     gpu: DeviceInfo, a: StridedSpec, b: StridedSpec, mode: str
 ) -> list[Dispatch]:
-    found = few_rows(gpu, a, b, int32) or large_product(gpu, a, b, mode)
-    return found or any_product(gpu, a, b, int32)
+    found = skinny_gemm(gpu, a, b, int32) or large_tile_gemm(gpu, a, b, mode)
+    return found or fallback_gemm(gpu, a, b, int32)
 
 
 @_int_mm.candidates
 def int_mm_candidates(
     gpu: DeviceInfo, a: StridedSpec, b: StridedSpec, mode: str
 ) -> dict[str, Callable[[], list[Dispatch] | None]]:
-    ways: dict[str, Callable[[], list[Dispatch] | None]] = {
-        cut_name: functools.partial(large_product, gpu, a, b, mode, cut)
-        for cut_name, cut in likely_cuts(gpu, a, b, mode).items()
+    candidates: dict[str, Callable[[], list[Dispatch] | None]] = {
+        config_name: functools.partial(large_tile_gemm, gpu, a, b, mode, config)
+        for config_name, config in likely_configs(gpu, a, b, mode).items()
     }
-    ways["few rows"] = lambda: few_rows(gpu, a, b, int32)
-    return ways | {"any sizes": lambda: any_product(gpu, a, b, int32)}
+    candidates["GEMV"] = lambda: skinny_gemm(gpu, a, b, int32)
+    return candidates | {"fallback GEMM": lambda: fallback_gemm(gpu, a, b, int32)}
 
 
 @_int_mm.reference

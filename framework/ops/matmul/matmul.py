@@ -23,10 +23,10 @@ from ...ir.kernel_call import (
     Scratch,
     StridedSpec,
 )
-from ...kernels.gemm.gemv import few_rows
-from ...kernels.gemm.select import large_product, likely_cuts
-from ...kernels.gemm.small import Product, cuts_of, product_dispatch
-from ...kernels.gemm.tiles import UNITS, WORKGROUP
+from ...kernels.gemm.gemv import skinny_gemm
+from ...kernels.gemm.select import large_tile_gemm, likely_configs
+from ...kernels.gemm.small import TiledGemm, small_tile_configs, tiled_gemm_dispatch
+from ...kernels.gemm.tiles import TENSOR_CORES, WORKGROUP_MATRICES
 from ...kernels.reduce import sum_rows
 from ...kernels.shader_types import acc_size, check_same_dtype
 from ...kernels.tensor_cores import passed, product_mode
@@ -90,35 +90,37 @@ def bmm_spec(a: TensorSpec, b: TensorSpec, mode: str) -> TensorSpec:
 def bmm_kernel(
     gpu: DeviceInfo, a: StridedSpec, b: StridedSpec, mode: str
 ) -> list[Dispatch]:
-    found = few_rows(gpu, a, b, a.dtype) or large_product(gpu, a, b, mode)
-    return found or any_product(gpu, a, b, a.dtype)
+    found = skinny_gemm(gpu, a, b, a.dtype) or large_tile_gemm(gpu, a, b, mode)
+    return found or fallback_gemm(gpu, a, b, a.dtype)
 
 
 @_bmm.candidates
 def bmm_candidates(
     gpu: DeviceInfo, a: StridedSpec, b: StridedSpec, mode: str
 ) -> dict[str, Callable[[], list[Dispatch] | None]]:
-    ways: dict[str, Callable[[], list[Dispatch] | None]] = {
-        "few rows": lambda: few_rows(gpu, a, b, a.dtype),
+    candidates: dict[str, Callable[[], list[Dispatch] | None]] = {
+        "GEMV": lambda: skinny_gemm(gpu, a, b, a.dtype),
     }
-    for name, cut in likely_cuts(gpu, a, b, mode).items():
-        ways[name] = functools.partial(large_product, gpu, a, b, mode, cut)
-    if mode == UNITS and passed(gpu, a.dtype, WORKGROUP):
-        for name, cut in likely_cuts(gpu, a, b, WORKGROUP).items():
-            way = functools.partial(large_product, gpu, a, b, WORKGROUP, cut)
-            ways[f"workgroup matrices, {name}"] = way
-    for small in cuts_of(gpu, a.dtype):
-        name = f"small tiles of {'x'.join(map(str, small))}"
-        ways[name] = functools.partial(any_product, gpu, a, b, a.dtype, small)
-    return ways
+    for name, config in likely_configs(gpu, a, b, mode).items():
+        candidates[name] = functools.partial(large_tile_gemm, gpu, a, b, mode, config)
+    if mode == TENSOR_CORES and passed(gpu, a.dtype, WORKGROUP_MATRICES):
+        for name, config in likely_configs(gpu, a, b, WORKGROUP_MATRICES).items():
+            way = functools.partial(
+                large_tile_gemm, gpu, a, b, WORKGROUP_MATRICES, config
+            )
+            candidates[f"workgroup matrices, {name}"] = way
+    for small in small_tile_configs(gpu, a.dtype):
+        name = f"fallback GEMM, tiles of {'x'.join(map(str, small))}"
+        candidates[name] = functools.partial(fallback_gemm, gpu, a, b, a.dtype, small)
+    return candidates
 
 
-def any_product(
+def fallback_gemm(
     gpu: DeviceInfo,
     a: StridedSpec,
     b: StridedSpec,
     dtype: DType,
-    cut: tuple[int, ...] | None = None,
+    config: tuple[int, ...] | None = None,
 ) -> list[Dispatch]:
     """Return the dispatches of a product of any sizes and strides.
 
@@ -139,7 +141,7 @@ def any_product(
             range(first, min(batch, first + MAX_GROUPS)),
             range(chunk * most, min(k, (chunk + 1) * most)),
             BufferOffset(target, size * plane * (chunk * batch + first)),
-            cut,
+            config,
             sums=chunks > 1 or dtype is not a.dtype,
         )
         for chunk in range(chunks)
@@ -158,7 +160,7 @@ def _bmm_part(
     batch: range,
     depth: range,
     out: BufferOffset,
-    cut: tuple[int, ...] | None,
+    config: tuple[int, ...] | None,
     *,
     sums: bool,
 ) -> Dispatch:
@@ -178,7 +180,7 @@ def _bmm_part(
     push |= {"m": m, "n": n, "k": len(depth), "a_row": a_row, "a_column": a_column}
     push |= {"b_row": b_row, "b_column": b_column}
     push |= {"a_batch": a_batch, "b_batch": b_batch}
-    product = Product(
+    product = TiledGemm(
         m,
         n,
         len(depth),
@@ -188,8 +190,8 @@ def _bmm_part(
         batch=len(batch),
     )
     kernel = ("matmul/gemm_tiled", "matmul/gemm_subgroup")
-    return product_dispatch(
-        gpu, kernel, product, len(batch), push, {}, partial=sums, cut=cut
+    return tiled_gemm_dispatch(
+        gpu, kernel, product, len(batch), push, {}, partial=sums, config=config
     )
 
 

@@ -33,15 +33,15 @@ def kernel(
 ) -> Iterator[str]:
     """Let products run on kernels for GPUs; software devices have their own."""
     skip_where_it_crashes(gpu.gpu.info)
-    monkeypatch.setattr(small, "by_subgroup", lambda _: False)
+    monkeypatch.setattr(small, "uses_subgroup_tiles", lambda _: False)
 
     def large(info: DeviceInfo, *rest: Any) -> list[Dispatch] | None:
         if request.param == "gemm_tiled":
             return None
         discrete = dataclasses.replace(info, kind="discrete")
-        return select.large_product(discrete, *rest)
+        return select.large_tile_gemm(discrete, *rest)
 
-    monkeypatch.setattr(matmul, "large_product", large)
+    monkeypatch.setattr(matmul, "large_tile_gemm", large)
     monkeypatch.setattr(select, "SMALLEST", 1)
     monkeypatch.setattr(select, "PACKED_SMALLEST", 1)
     gpu.plans.clear()
@@ -301,7 +301,7 @@ def units(
         monkeypatch.setattr(tensor_cores, name, dict(getattr(tensor_cores, name)))
     fw.set_float32_matmul_precision("high" if request.param == "pairs" else "highest")
     tensor_cores.allow_float16_accumulation(request.param == "half_sums")
-    for name in ("SMALLEST", "PACKED_SMALLEST", "PAIRS_SMALLEST"):
+    for name in ("SMALLEST", "PACKED_SMALLEST", "BF16X3_SMALLEST"):
         monkeypatch.setattr(select, name, 1)
     found = dtype or request.param
     if not tensor_cores.product_mode(gpu, DTYPES[found]):
@@ -353,7 +353,7 @@ def test_on_matrix_units(
         wanted, _ = counted(gpu, ON_UNITS[name], operands)
     # A depth in parts is summed in a kernel of its own.
     joined = any("coopmat" in text and "void epilogue(" in text for text in sources)
-    assert joined or k > 2 * tiles.MIN_PART
+    assert joined or k > 2 * tiles.MIN_SPLIT_DEPTH
     # The same sums, rounded at the same places; one rounding more or less of gelu.
     step = {"float32": 1e-6, "float16": 2**-10, "bfloat16": 2**-7}[units]
     np.testing.assert_allclose(

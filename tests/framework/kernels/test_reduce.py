@@ -23,7 +23,7 @@ from vkbackend.framework.kernels import shader_types
 from vkbackend.framework.kernels.reduce import (
     MIN_CHUNK,
     OPERATIONS,
-    Reduction,
+    ReductionKernel,
     group_tile,
     group_tiles,
     need_countable,
@@ -40,7 +40,7 @@ def placed(shape: tuple[int, ...]) -> StridedSpec:
     return StridedSpec(shape, float32, Layout.contiguous(shape))
 
 
-def sums() -> Reduction:
+def sums() -> ReductionKernel:
     return sum_like("SUM", float32, float32)
 
 

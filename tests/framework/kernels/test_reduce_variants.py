@@ -14,16 +14,19 @@ from vkbackend.framework.base.device import GpuDevice
 from vkbackend.framework.ir.kernel_call import Dispatch
 from vkbackend.framework.kernels import reduce_variants
 from vkbackend.framework.kernels.reduce import MIN_CHUNK, reduce_dispatches
-from vkbackend.framework.kernels.reduce_variants import WHOLE_WAYS, reduce_candidates
+from vkbackend.framework.kernels.reduce_variants import (
+    SINGLE_PASS_CONFIGS,
+    reduce_candidates,
+)
 from vkbackend.framework.ops.reduce import sum
 
 
-@pytest.mark.parametrize("way", range(len(WHOLE_WAYS)))
+@pytest.mark.parametrize("way", range(len(SINGLE_PASS_CONFIGS)))
 def test_ways_to_reduce_everything(
     way: int, quads: GpuDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     info = quads.gpu.info
-    size, groups, at_once = WHOLE_WAYS[way]
+    size, groups, at_once = SINGLE_PASS_CONFIGS[way]
     if size > info.max_workgroup_invocations:
         pytest.skip("the device has smaller workgroups")
     monkeypatch.setattr(reduce_variants, "LEAST_WHOLE", 1 << 14)

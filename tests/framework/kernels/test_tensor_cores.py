@@ -18,11 +18,11 @@ from vkbackend.framework.base.shape import Layout
 from vkbackend.framework.ir.kernel_call import StridedSpec
 from vkbackend.framework.kernels import tensor_cores
 from vkbackend.framework.kernels.gemm.tiles import (
-    HALF_SUMS,
-    PAIRS,
-    PLAIN,
-    UNITS,
-    WORKGROUP,
+    BF16X3,
+    FP16_ACCUMULATE,
+    SIMT,
+    TENSOR_CORES,
+    WORKGROUP_MATRICES,
     WORKGROUP_TILES,
 )
 from vkbackend.framework.kernels.tensor_cores import offers, passed, product_mode
@@ -47,9 +47,9 @@ def test_precision_is_checked_and_kept() -> None:
 
 
 def test_the_host_and_other_dtypes_have_no_mode(gpu: GpuDevice) -> None:
-    assert product_mode(fw.device("cpu"), float16) == PLAIN
-    assert product_mode(gpu, float64) == PLAIN
-    assert product_mode(gpu, float32) == PLAIN
+    assert product_mode(fw.device("cpu"), float16) == SIMT
+    assert product_mode(gpu, float64) == SIMT
+    assert product_mode(gpu, float32) == SIMT
 
 
 def test_settings_choose_the_mode(
@@ -60,17 +60,20 @@ def test_settings_choose_the_mode(
 
     def passes(device: GpuDevice, dtype: object, mode: str) -> bool:
         tried.append(mode)
-        return mode != HALF_SUMS
+        return mode != FP16_ACCUMULATE
 
     monkeypatch.setattr(tensor_cores, "_passes", passes)
-    assert product_mode(gpu, float32) == PLAIN
-    assert product_mode(gpu, float16) == UNITS
+    assert product_mode(gpu, float32) == SIMT
+    assert product_mode(gpu, float16) == TENSOR_CORES
     fw.set_float32_matmul_precision("high")
     fw.allow_float16_accumulation(True)
-    assert product_mode(gpu, float32) == PAIRS
+    assert product_mode(gpu, float32) == BF16X3
     # What failed its test is not used, and no test runs twice.
-    assert [product_mode(gpu, float16) for _ in range(2)] == [UNITS, UNITS]
-    assert tried == [UNITS, PAIRS, HALF_SUMS]
+    assert [product_mode(gpu, float16) for _ in range(2)] == [
+        TENSOR_CORES,
+        TENSOR_CORES,
+    ]
+    assert tried == [TENSOR_CORES, BF16X3, FP16_ACCUMULATE]
 
 
 def test_offers(gpu: GpuDevice) -> None:
@@ -83,16 +86,16 @@ def test_offers(gpu: GpuDevice) -> None:
     info = dataclasses.replace(
         gpu.gpu.info, cooperative_matrix=(shape,), supported=frozenset(flags)
     )
-    assert offers(info, bfloat16, UNITS)
-    assert offers(info, float32, PAIRS)
-    assert not offers(info, float16, UNITS)
-    assert not offers(info, float16, HALF_SUMS)
+    assert offers(info, bfloat16, TENSOR_CORES)
+    assert offers(info, float32, BF16X3)
+    assert not offers(info, float16, TENSOR_CORES)
+    assert not offers(info, float16, FP16_ACCUMULATE)
     for flag in ("bfloat16_cooperative_matrix", "vulkan_memory_model"):
         less = dataclasses.replace(info, supported=info.supported - {flag})
-        assert not offers(less, bfloat16, UNITS)
+        assert not offers(less, bfloat16, TENSOR_CORES)
     wide = dataclasses.replace(shape, n=8)
     assert not offers(
-        dataclasses.replace(info, cooperative_matrix=(wide,)), bfloat16, UNITS
+        dataclasses.replace(info, cooperative_matrix=(wide,)), bfloat16, TENSOR_CORES
     )
 
 
@@ -104,8 +107,8 @@ def test_wrong_or_slow_or_failing_units_are_not_trusted(
 
     def timed(wrong: float, seconds: float):  # type: ignore[no-untyped-def]
         def answer(device, operands, dtype, mode):  # type: ignore[no-untyped-def]
-            out, _ = honest(device, operands, dtype, PLAIN)
-            if mode == PLAIN:
+            out, _ = honest(device, operands, dtype, SIMT)
+            if mode == SIMT:
                 return out, 1.0
             return np.where(np.arange(out.size) < 8, wrong * out, out), seconds
 
@@ -114,14 +117,14 @@ def test_wrong_or_slow_or_failing_units_are_not_trusted(
     verdicts = []
     for wrong, seconds in ((1.0, 1.0), (1.5, 1.0), (1.0, 2.0)):
         monkeypatch.setattr(tensor_cores, "_timed", timed(wrong, seconds))
-        verdicts.append(tensor_cores._passes(gpu, float32, PAIRS))
+        verdicts.append(tensor_cores._passes(gpu, float32, BF16X3))
     assert verdicts == [True, False, False]
 
     def refuses(*_: object) -> None:
         raise ShaderError("no such matrices")
 
     monkeypatch.setattr(tensor_cores, "_timed", refuses)
-    assert not tensor_cores._passes(gpu, float32, PAIRS)
+    assert not tensor_cores._passes(gpu, float32, BF16X3)
 
 
 def test_what_passed_is_kept_and_what_failed_is_tested_again(
@@ -141,11 +144,11 @@ def test_what_passed_is_kept_and_what_failed_is_tested_again(
         return [product_mode(gpu, dtype) for dtype in (float16, bfloat16)]
 
     monkeypatch.setattr(tensor_cores, "_passes", passes)
-    assert [next_process() for _ in range(2)] == [[UNITS, PLAIN]] * 2
+    assert [next_process() for _ in range(2)] == [[TENSOR_CORES, SIMT]] * 2
     assert tried == [float16, bfloat16, bfloat16]
     monkeypatch.setattr(autotune, "_settings", None)
     monkeypatch.setenv(config.AUTOTUNE.name, "0")
-    assert next_process() == [UNITS, PLAIN]
+    assert next_process() == [TENSOR_CORES, SIMT]
     assert tried[3:] == [float16, bfloat16]
 
 
@@ -163,17 +166,17 @@ def test_matrices_of_a_workgroup_are_tried_when_something_is_measured(
 
     monkeypatch.setattr(tensor_cores, "_passes", passes)
     autotune.autotune(False)
-    assert product_mode(gpu, float16) == UNITS
-    assert tried == [(float16, UNITS)]
-    assert not passed(gpu.gpu.info, float16, WORKGROUP)
+    assert product_mode(gpu, float16) == TENSOR_CORES
+    assert tried == [(float16, TENSOR_CORES)]
+    assert not passed(gpu.gpu.info, float16, WORKGROUP_MATRICES)
     autotune.autotune()
     for _ in range(2):
-        assert product_mode(gpu, float16) == UNITS
-        assert product_mode(gpu, bfloat16) == PLAIN
-        assert product_mode(gpu, float32) == PLAIN
-    assert tried[1:] == [(float16, WORKGROUP), (bfloat16, UNITS)]
-    assert passed(gpu.gpu.info, float16, WORKGROUP)
-    assert not passed(gpu.gpu.info, bfloat16, WORKGROUP)
+        assert product_mode(gpu, float16) == TENSOR_CORES
+        assert product_mode(gpu, bfloat16) == SIMT
+        assert product_mode(gpu, float32) == SIMT
+    assert tried[1:] == [(float16, WORKGROUP_MATRICES), (bfloat16, TENSOR_CORES)]
+    assert passed(gpu.gpu.info, float16, WORKGROUP_MATRICES)
+    assert not passed(gpu.gpu.info, bfloat16, WORKGROUP_MATRICES)
     autotune._tables.clear()
 
 
@@ -187,13 +190,13 @@ def test_candidates_are_what_passed(gpu: GpuDevice) -> None:
         found = [way() for name, way in ways.items() if name.startswith("workgroup")]
         return [dispatches[0].kernel for dispatches in found if dispatches]
 
-    assert kernels(UNITS) == []
+    assert kernels(TENSOR_CORES) == []
     autotune.verdicts(info).keep(
-        f"matrix units float16 {WORKGROUP}", Verdict(WORKGROUP, {})
+        f"tensor cores float16 {WORKGROUP_MATRICES}", Verdict(WORKGROUP_MATRICES, {})
     )
     try:
-        assert kernels(UNITS) == ["matmul/gemm_coopmat2"] * len(WORKGROUP_TILES)
-        assert kernels(PLAIN) == kernels(HALF_SUMS) == []
+        assert kernels(TENSOR_CORES) == ["matmul/gemm_coopmat2"] * len(WORKGROUP_TILES)
+        assert kernels(SIMT) == kernels(FP16_ACCUMULATE) == []
     finally:
         autotune._tables.clear()
 
@@ -201,9 +204,9 @@ def test_candidates_are_what_passed(gpu: GpuDevice) -> None:
 @pytest.mark.gpu
 def test_this_device_passes_what_it_offers(gpu: GpuDevice) -> None:
     for dtype in (float16, bfloat16):
-        offered = offers(gpu.gpu.info, dtype, UNITS)
-        assert product_mode(gpu, dtype) == (UNITS if offered else PLAIN)
+        offered = offers(gpu.gpu.info, dtype, TENSOR_CORES)
+        assert product_mode(gpu, dtype) == (TENSOR_CORES if offered else SIMT)
     # Said beforehand, so that a driver whose matrices fail is noticed.
     for dtype in (float16, bfloat16):
-        if offers(gpu.gpu.info, dtype, WORKGROUP):
-            assert tensor_cores._passes(gpu, dtype, WORKGROUP)
+        if offers(gpu.gpu.info, dtype, WORKGROUP_MATRICES):
+            assert tensor_cores._passes(gpu, dtype, WORKGROUP_MATRICES)

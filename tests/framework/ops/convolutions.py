@@ -18,9 +18,9 @@ from vkbackend.framework.base.device import GpuDevice
 from vkbackend.framework.base.dtype import DType, float32
 from vkbackend.framework.base.shape import TensorSpec
 from vkbackend.framework.ir.kernel_call import Dispatch
-from vkbackend.framework.kernels.conv.problem import Call, Convolution
+from vkbackend.framework.kernels.conv.problem import ConvCall, Convolution
 from vkbackend.framework.kernels.conv.window import Window
-from vkbackend.framework.kernels.gemm.tiles import PLAIN, UNITS
+from vkbackend.framework.kernels.gemm.tiles import SIMT, TENSOR_CORES
 
 Convolved = tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]
 """Shapes of images and filters, and how the filters move."""
@@ -39,12 +39,12 @@ def call_of(
     window: Window,
     dtype: DType = float32,
     groups: int = 1,
-) -> Call:
+) -> ConvCall:
     """Return a convolution of images with as many filters, on a device."""
     images = TensorSpec(x, dtype)
     weight = TensorSpec((filters, x[1] // groups, *window.kernel), dtype)
-    how = Convolution(window, groups, UNITS if dtype.itemsize == 2 else PLAIN)
-    return Call(gpu, how, images, weight, how.out(images, weight))
+    how = Convolution(window, groups, TENSOR_CORES if dtype.itemsize == 2 else SIMT)
+    return ConvCall(gpu, how, images, weight, how.out(images, weight))
 
 
 def on_any_device(
@@ -63,7 +63,7 @@ def on_any_device(
     taken: dict[str, list[str]] = {}
 
     def answering(name: str, rule: Callable[..., Any]) -> Callable[..., Any]:
-        def answered(call: Call, *rest: Any) -> Any:
+        def answered(call: ConvCall, *rest: Any) -> Any:
             gpu = dataclasses.replace(call.gpu, kind="discrete")
             found = rule(call._replace(gpu=gpu), *rest)
             if found:

@@ -47,7 +47,7 @@ def of_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     On hardware so few elements would be a row of a generated kernel.
     """
     monkeypatch.setattr(lower_rowwise, "SMALL", 0)
-    monkeypatch.setattr(reduce, "lies_in_quads", lambda *_: False)
+    monkeypatch.setattr(reduce, "is_vec4_readable", lambda *_: False)
 
 
 @pytest.fixture

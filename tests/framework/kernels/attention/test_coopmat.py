@@ -20,12 +20,12 @@ from vkbackend.framework.base.shape import Layout
 from vkbackend.framework.ir.kernel_call import StridedSpec
 from vkbackend.framework.kernels.attention import coopmat
 from vkbackend.framework.kernels.attention.coopmat import (
-    CUTS,
     KERNELS,
+    TILES,
     fits,
     passes,
-    trusts_units,
-    units_dispatch,
+    tensor_core_dispatch,
+    trusts_tensor_cores,
 )
 from vkbackend.framework.ops.attention import flash, sdpa
 from vkbackend.shader import compiler
@@ -68,11 +68,11 @@ def kernels(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     seen: list[str] = []
 
     def noted(kernel: str, *rest: Any) -> Any:
-        found = units_dispatch(kernel, *rest)
+        found = tensor_core_dispatch(kernel, *rest)
         seen.append(found.kernel)
         return found
 
-    monkeypatch.setattr(flash, "units_dispatch", noted)
+    monkeypatch.setattr(flash, "tensor_core_dispatch", noted)
     return seen
 
 
@@ -280,16 +280,16 @@ def test_devices_are_tested_once_and_only_where_they_offer(
     monkeypatch.setattr(coopmat, "_trusted", {})
     monkeypatch.setattr(coopmat, "tested", tested)
     if gpu.gpu.info.kind == "software":
-        assert not trusts_units(gpu, float16)
+        assert not trusts_tensor_cores(gpu, float16)
     monkeypatch.setattr(coopmat, "_trusted", {})
     monkeypatch.setattr(coopmat, "offers", lambda *_: True)
     monkeypatch.setattr(coopmat, "_holds", lambda *_: True)
     tried.clear()
     dtypes = (float16, float16, bfloat16, float32)
-    found = [trusts_units(gpu, dtype) for dtype in dtypes]
+    found = [trusts_tensor_cores(gpu, dtype) for dtype in dtypes]
     assert found == [True, True, False, False]
     assert tried == [float16, bfloat16]
-    assert not trusts_units(fw.device("cpu"), float16)
+    assert not trusts_tensor_cores(fw.device("cpu"), float16)
 
 
 def test_subgroups_and_memory_of_the_kernels(gpu: GpuDevice) -> None:
@@ -321,15 +321,15 @@ def test_kernels_for_matrix_units_are_valid(kernel: str, dtype: str) -> None:
 
 
 def test_every_kernel_has_cuts() -> None:
-    assert CUTS.keys() == KERNELS.keys()
-    for cuts in CUTS.values():
-        assert max(cuts) == coopmat.MOST_HEAD
+    assert TILES.keys() == KERNELS.keys()
+    for tiles in TILES.values():
+        assert max(tiles) == coopmat.MOST_HEAD
 
 
 @pytest.mark.gpu
 def test_this_device_passes_what_it_offers(gpu: GpuDevice) -> None:
     for dtype in (float16, bfloat16):
         if coopmat._holds(gpu.gpu.info) and coopmat.offers(
-            gpu.gpu.info, dtype, coopmat.UNITS
+            gpu.gpu.info, dtype, coopmat.TENSOR_CORES
         ):
             assert passes(gpu, dtype)

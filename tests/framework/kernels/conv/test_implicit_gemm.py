@@ -35,16 +35,16 @@ from vkbackend.framework.base.dtype import (
 )
 from vkbackend.framework.ir.kernel_call import Dispatch, Scratch
 from vkbackend.framework.kernels.conv import implicit_gemm
-from vkbackend.framework.kernels.conv.problem import Call
+from vkbackend.framework.kernels.conv.problem import ConvCall
 from vkbackend.framework.kernels.conv.window import Window
 from vkbackend.framework.kernels.gemm.tiles import (
-    PROCESSORS,
-    REGISTER_TILES,
-    UNIT_TILES,
-    UNITS,
-    Cut,
-    Sizes,
-    cuts,
+    MULTIPROCESSORS,
+    SIMT_TILES,
+    TENSOR_CORE_TILES,
+    TENSOR_CORES,
+    GemmSize,
+    TileConfig,
+    tile_configs,
 )
 from vkbackend.framework.kernels.tensor_cores import convolution_mode
 from vkbackend.shader import compiler
@@ -66,8 +66,12 @@ CONVOLUTIONS: list[Convolved] = [
 ]
 CORE = [CONVOLUTIONS[k] for k in (1, 2, 7)]
 # Larger tiles differ from these in numbers only, and compile for 10 s on lavapipe.
-CUTS = [Cut(REGISTER_TILES[2], 2), Cut(REGISTER_TILES[3], 1), Cut(REGISTER_TILES[3], 5)]
-CUTS += [Cut(REGISTER_TILES[7], parts) for parts in (1, 3)]
+CONFIGS = [
+    TileConfig(SIMT_TILES[2], 2),
+    TileConfig(SIMT_TILES[3], 1),
+    TileConfig(SIMT_TILES[3], 5),
+]
+CONFIGS += [TileConfig(SIMT_TILES[7], splits) for splits in (1, 3)]
 
 
 @pytest.fixture
@@ -76,7 +80,7 @@ def taken(
 ) -> Iterator[dict[str, list[str]]]:
     """Let convolutions be products on any device; yield their kernels, by pass."""
     skip_where_it_crashes(device.info)
-    monkeypatch.setattr(implicit_gemm, "OTHER_OPERATIONS_A_MICROSECOND", (1e-9,) * 3)
+    monkeypatch.setattr(implicit_gemm, "NCHW_OPERATIONS_PER_MICROSECOND", (1e-9,) * 3)
     yield from on_any_device(monkeypatch, implicit_gemm, *PASSES)
 
 
@@ -113,20 +117,20 @@ def test_result_and_gradients(
 
 
 @pytest.mark.parametrize(
-    "cut",
-    [*CUTS[:-1], pytest.param(CUTS[-1], marks=pytest.mark.core)],
-    ids=lambda cut: cut.name,
+    "config",
+    [*CONFIGS[:-1], pytest.param(CONFIGS[-1], marks=pytest.mark.core)],
+    ids=lambda config: config.name,
 )
 def test_every_cut(
     gpu: GpuDevice,
     taken: dict[str, list[str]],
-    cut: Cut,
+    config: TileConfig,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(implicit_gemm, "_choice", lambda *_, **__: cut)
+    monkeypatch.setattr(implicit_gemm, "_best_config", lambda *_, **__: config)
     x, weight, options = CONVOLUTIONS[1]
     check(gpu, (x, weight), options)
-    assert count(taken, "reduce/reduce") == (2 if cut.parts > 1 else 0)
+    assert count(taken, "reduce/reduce") == (2 if config.splits > 1 else 0)
     assert count(taken, "conv/wgrad_reduce") == 1
 
 
@@ -141,14 +145,14 @@ def test_results_go_on_into_what_follows(
     x, weight, bias, other = (fw.tensor(each, "float32", gpu) for each in arrays)
     got = ops.relu(ops.conv2d(x, weight, bias, padding=1) + other).numpy()
     sources = [text for plan in gpu.plans.values() for text in plan.sources.values()]
-    assert any("void epilogue(" in text and "PATCHES" in text for text in sources)
+    assert any("void epilogue(" in text and "IMPLICIT_GEMM" in text for text in sources)
     images, filters, each, more = (torch.from_numpy(array) for array in arrays)
     want = F.relu(F.conv2d(images, filters, each, padding=1) + more)
     assert relative_error(got, want.numpy().astype(np.float64)) < 1e-6
     assert count(taken, "matmul/gemm_simt") == 1
 
 
-def dispatched(name: str, call: Call) -> list[Dispatch] | None:
+def dispatched(name: str, call: ConvCall) -> list[Dispatch] | None:
     """Return what a pass of a convolution is run with."""
     found: list[Dispatch] | None = getattr(implicit_gemm, name)(call)
     return found
@@ -180,7 +184,7 @@ def test_no_load_leaves_the_copies(
 ) -> None:
     assume(min(window.output(*size)) >= 1)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(implicit_gemm, "OTHER_OPERATIONS_A_MICROSECOND", (1e-9,) * 3)
+        patch.setattr(implicit_gemm, "NCHW_OPERATIONS_PER_MICROSECOND", (1e-9,) * 3)
         patch.setattr(implicit_gemm, "_geometries", set())
         x = (images, channels, *size)
         found = dispatched(name, call_of(discrete, x, filters, window, dtype))
@@ -232,7 +236,7 @@ def test_large_convolutions_fill_a_device(
         found = dispatched(name, call_of(discrete, x, filters, window, dtype))
         assert found is not None
         product = next(row for row in found if row.kernel.startswith("matmul/"))
-        assert math.prod(product.grid) >= 0.7 * PROCESSORS
+        assert math.prod(product.grid) >= 0.7 * MULTIPROCESSORS
 
 
 def test_what_is_left_to_other_kernels(
@@ -263,18 +267,23 @@ def test_a_step_lies_in_shared_memory_at_a_time(
     discrete: vkbackend.DeviceInfo,
 ) -> None:
     call = call_of(discrete, (1, 128, 16, 16), 128, WINDOW, float16)
-    products = cuts(discrete, UNITS, Sizes(128, 256, 1152))
-    assert {cut.tile.stages for cut in products} == {1, 2}
+    products = tile_configs(discrete, TENSOR_CORES, GemmSize(128, 256, 1152))
+    assert {config.tile.stages for config in products} == {1, 2}
     for name in PASSES:
-        found = getattr(implicit_gemm, f"{name.removesuffix('_vjp')}_cuts")(call)
-        assert {cut.tile.stages for cut in found.values()} == {1}
+        found = getattr(implicit_gemm, f"{name}_configs")(call)
+        assert {config.tile.stages for config in found.values()} == {1}
 
 
 @pytest.mark.parametrize("options", [{}, {"BIAS": "1"}, {"OUT_ACC": "1"}])
 @pytest.mark.parametrize("dtype", ["FLOAT16", "BFLOAT16"])
 def test_kernels_on_matrix_units_are_valid(dtype: str, options: dict[str, str]) -> None:
     source, _ = compiler.load_kernel_source("matmul/gemm_coopmat")
-    defines = {"DTYPE": f"DTYPE_{dtype}", "PATCHES": "1", "WIDE_STORES": "1", **options}
+    defines = {
+        "DTYPE": f"DTYPE_{dtype}",
+        "IMPLICIT_GEMM": "1",
+        "WIDE_STORES": "1",
+        **options,
+    }
     if dtype == "FLOAT16":
         defines["DEVICE_ROUNDING"] = "1"
     words = compiler.compile_glsl(source, name="cooperative.comp", defines=defines)
@@ -282,23 +291,25 @@ def test_kernels_on_matrix_units_are_valid(dtype: str, options: dict[str, str]) 
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("cut", [Cut(t, p) for t in UNIT_TILES for p in (1, 3)])
+@pytest.mark.parametrize(
+    "config", [TileConfig(t, p) for t in TENSOR_CORE_TILES for p in (1, 3)]
+)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_on_matrix_units(
     gpu: GpuDevice,
     taken: dict[str, list[str]],
     dtype: str,
-    cut: Cut,
+    config: TileConfig,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    if convolution_mode(gpu, DTYPES[dtype]) != UNITS:
+    if convolution_mode(gpu, DTYPES[dtype]) != TENSOR_CORES:
         pytest.skip("the device has no such matrix units, or they failed their test")
     for wide in (False, True):
-        chosen = cut._replace(wide=wide)
-        monkeypatch.setattr(implicit_gemm, "_choice", lambda *_, c=chosen, **__: c)
+        chosen = config._replace(wide=wide)
+        monkeypatch.setattr(implicit_gemm, "_best_config", lambda *_, c=chosen, **__: c)
         forget_plans()
         for x, weight, options in (CONVOLUTIONS[1], CONVOLUTIONS[3], CONVOLUTIONS[5]):
             bound = 3e-4 if dtype == "float16" else 2.4e-3
-            shapes = (x, weight, (weight[0],))[: 2 + (cut.parts == 1 and not wide)]
+            shapes = (x, weight, (weight[0],))[: 2 + (config.splits == 1 and not wide)]
             check(gpu, shapes, options, dtype, bound)
     assert count(taken, "matmul/gemm_coopmat")

@@ -11,7 +11,7 @@ from vkbackend.framework.base.dtype import float16
 from vkbackend.framework.base.shape import TensorSpec
 from vkbackend.framework.ir.kernel_call import Scratch
 from vkbackend.framework.kernels.conv.pack import (
-    Places,
+    WindowGrid,
     channels_last,
     filter_sums,
     filters,
@@ -20,10 +20,10 @@ from vkbackend.framework.kernels.conv.window import Window
 
 
 def test_images_are_padded_as_far_as_windows_reach() -> None:
-    places = Places(2, 20, (9, 9), (1, 1), (4, 3), (2, 3), (3, 2), (1, 4))
-    assert places.padded == (9, 11)
-    assert (places.number, places.pixels) == (24, 2 * 99)
-    found = channels_last("x", places, float16, 3, 500)
+    windows = WindowGrid(2, 20, (9, 9), (1, 1), (4, 3), (2, 3), (3, 2), (1, 4))
+    assert windows.padded == (9, 11)
+    assert (windows.number, windows.pixels) == (24, 2 * 99)
+    found = channels_last("x", windows, float16, 3, 500)
     assert found.memory.size == 16 * 3 * 500
     assert found.dispatch.grid == (8, 1, 1)
 
@@ -96,16 +96,16 @@ def test_filters(device: vkbackend.Device, dtype: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
-@pytest.mark.parametrize(("parts", "sharers"), [(1, 1), (7, 4), (19, 8)])
+@pytest.mark.parametrize(("splits", "sharers"), [(1, 1), (7, 4), (19, 8)])
 def test_filter_sums(
-    device: vkbackend.Device, dtype: str, parts: int, sharers: int
+    device: vkbackend.Device, dtype: str, splits: int, sharers: int
 ) -> None:
     skip_where_it_crashes(device.info)
     rows, taps, pitch, channels = 5, 6, 8, 7
     # Small whole numbers, whose sums are exact in any order.
-    sums = np.random.default_rng(0).integers(-9, 9, (parts, rows, taps, pitch))
+    sums = np.random.default_rng(0).integers(-9, 9, (splits, rows, taps, pitch))
     arguments = {
-        **{"sums": sums.astype(np.float32), "parts": parts, "rows": rows},
+        **{"sums": sums.astype(np.float32), "parts": splits, "rows": rows},
         **{"taps": taps, "pitch": pitch, "channels": channels},
         **{**division("row", taps * pitch), **division("pitch", pitch)},
     }
@@ -124,7 +124,7 @@ def test_filter_sums(
 
 def test_few_parts_have_few_sharers() -> None:
     out = TensorSpec((64, 3, 7, 7), float16)
-    for parts, sharers in ((1, 1), (3, 2), (66, 8)):
-        found = filter_sums(Scratch("sums", 4), out, parts, 1)
+    for splits, sharers in ((1, 1), (3, 2), (66, 8)):
+        found = filter_sums(Scratch("sums", 4), out, splits, 1)
         assert found.constants["SHARERS"] == sharers
         assert found.grid == (64 * 49 * 8 * sharers // 256, 1, 1)

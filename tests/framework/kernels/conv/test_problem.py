@@ -23,8 +23,8 @@ def test_each_from_the_others(
     assert (call.x.shape, call.weight.shape) == (x, weight)
     assert call.how.x(call.out, call.weight, call.size) == call.x
     assert call.how.weight(call.out, call.x) == call.weight
-    assert call.out.shape == (x[0], weight[0], *call.places)
-    assert list(call.sizes().values()) == [*x, weight[0], *call.places, groups]
+    assert call.out.shape == (x[0], weight[0], *call.output_size)
+    assert list(call.sizes().values()) == [*x, weight[0], *call.output_size, groups]
 
 
 def test_divisors() -> None:

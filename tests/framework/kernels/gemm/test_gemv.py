@@ -15,10 +15,10 @@ from vkbackend.framework.base.dtype import float32
 from vkbackend.framework.base.shape import Layout
 from vkbackend.framework.ir.kernel_call import StridedSpec
 from vkbackend.framework.kernels.gemm import gemv as module
-from vkbackend.framework.kernels.gemm.gemv import few_rows
+from vkbackend.framework.kernels.gemm.gemv import skinny_gemm
 from vkbackend.framework.ops.matmul import int_mm, matmul
 
-Sizes = tuple[int, int, int, int]
+GemmSize = tuple[int, int, int, int]
 
 # batch, m, n, k
 SIZES = [
@@ -69,13 +69,13 @@ def kernels(
 ) -> Iterator[list[str]]:
     skip_where_it_crashes(device.info)
     monkeypatch.setattr(module, "SMALLEST", 1)
-    monkeypatch.setattr(module, "MIN_PART", 32)
-    for kernels in as_discrete(monkeypatch, "few_rows", few_rows):
-        monkeypatch.setattr(int_mm, "few_rows", matmul.few_rows)
+    monkeypatch.setattr(module, "MIN_SPLIT_DEPTH", 32)
+    for kernels in as_discrete(monkeypatch, "skinny_gemm", skinny_gemm):
+        monkeypatch.setattr(int_mm, "skinny_gemm", matmul.skinny_gemm)
         yield kernels
 
 
-def mirrored(sizes: Sizes, turned: str) -> str:
+def mirrored(sizes: GemmSize, turned: str) -> str:
     """Return what is turned of a product of few columns for the kernel of few rows."""
     if sizes[1] < sizes[2]:
         return turned
@@ -85,7 +85,7 @@ def mirrored(sizes: Sizes, turned: str) -> str:
 def check(
     gpu: Device,
     kernels: list[str],
-    sizes: list[Sizes],
+    sizes: list[GemmSize],
     turned: str,
     dtype: str,
     bound: float,
@@ -132,14 +132,16 @@ def test_the_order_of_sums_is_the_same_wherever_they_begin(
 @narrow_sizes(3)
 @narrow_turned
 def test_16_bit_floats(
-    gpu: Device, kernels: list[str], dtype: str, sizes: list[Sizes], turned: str
+    gpu: Device, kernels: list[str], dtype: str, sizes: list[GemmSize], turned: str
 ) -> None:
     check(gpu, kernels, sizes, turned, dtype, BOUNDS[dtype])
 
 
 @narrow_sizes(2)
 @narrow_turned
-def test_int8(gpu: Device, kernels: list[str], sizes: list[Sizes], turned: str) -> None:
+def test_int8(
+    gpu: Device, kernels: list[str], sizes: list[GemmSize], turned: str
+) -> None:
     """With sums in int32, and of int8 that wrap."""
     for each in sizes:
         kernels.clear()
@@ -169,8 +171,8 @@ def test_what_is_left_to_other_kernels(device: vkbackend.Device) -> None:
         return StridedSpec(shape, float32, Layout.contiguous(shape))
 
     row, matrix = placed(1, 1, 512), placed(1, 512, 512)
-    assert few_rows(discrete, row, matrix, float32) is not None
-    assert few_rows(software, row, matrix, float32) is None
-    assert few_rows(discrete, matrix, matrix, float32) is None
-    assert few_rows(discrete, row, placed(1, 512, 510), float32) is None
-    assert few_rows(discrete, placed(1, 1, 32), placed(1, 32, 512), float32) is None
+    assert skinny_gemm(discrete, row, matrix, float32) is not None
+    assert skinny_gemm(software, row, matrix, float32) is None
+    assert skinny_gemm(discrete, matrix, matrix, float32) is None
+    assert skinny_gemm(discrete, row, placed(1, 512, 510), float32) is None
+    assert skinny_gemm(discrete, placed(1, 1, 32), placed(1, 32, 512), float32) is None

@@ -22,13 +22,13 @@ from vkbackend.framework.base.dtype import DTYPES, DType, bfloat16, float16
 from vkbackend.framework.base.shape import Layout
 from vkbackend.framework.ir.kernel_call import Dispatch, Scratch, StridedSpec
 from vkbackend.framework.kernels.gemm import select
-from vkbackend.framework.kernels.gemm.select import large_product
+from vkbackend.framework.kernels.gemm.select import large_tile_gemm
 from vkbackend.framework.kernels.gemm.tiles import (
-    UNITS,
-    WORKGROUP,
+    TENSOR_CORES,
+    WORKGROUP_MATRICES,
     WORKGROUP_TILES,
-    Cut,
     Tile,
+    TileConfig,
 )
 from vkbackend.framework.kernels.tensor_cores import offers, product_mode
 from vkbackend.framework.ops.matmul import matmul
@@ -37,7 +37,7 @@ from vkbackend.shader.reflection import read_module
 
 pytestmark = pytest.mark.core
 
-Sizes = tuple[int, int, int, int]
+GemmSize = tuple[int, int, int, int]
 
 
 @pytest.fixture(scope="module")
@@ -59,10 +59,11 @@ def test_offers_matrices_of_a_workgroup(gpu: GpuDevice) -> None:
     info = with_workgroups(gpu.gpu.info)
     bare = dataclasses.replace(info, flexible_matrix=())
     for dtype in (float16, bfloat16):
-        assert offers(info, dtype, WORKGROUP)
-        assert not offers(bare, dtype, WORKGROUP)
+        assert offers(info, dtype, WORKGROUP_MATRICES)
+        assert not offers(bare, dtype, WORKGROUP_MATRICES)
         assert (
-            not offers(gpu.gpu.info, dtype, WORKGROUP) or gpu.gpu.info.flexible_matrix
+            not offers(gpu.gpu.info, dtype, WORKGROUP_MATRICES)
+            or gpu.gpu.info.flexible_matrix
         )
     # Elements are stored one by one only where results are bfloat16.
     lost = {
@@ -71,7 +72,7 @@ def test_offers_matrices_of_a_workgroup(gpu: GpuDevice) -> None:
         if not offers(
             dataclasses.replace(info, supported=info.supported - {flag}),
             float16,
-            WORKGROUP,
+            WORKGROUP_MATRICES,
         )
     }
     assert WORKGROUP_FLAGS - lost == {
@@ -100,7 +101,7 @@ def test_what_cannot_hold_each_tile_is_not_offered(
         for row in info.flexible_matrix
     )
     other = dataclasses.replace(info, flexible_matrix=rows)
-    assert not offers(other, bfloat16, WORKGROUP)
+    assert not offers(other, bfloat16, WORKGROUP_MATRICES)
 
 
 def in_memory(
@@ -147,7 +148,7 @@ def followed(
         row = min(row, int(push["last_row"]))  # type: ignore[arg-type]
         column = min(column, int(push["last_column"]))  # type: ignore[arg-type]
         part, batch = divmod(z, batches)
-        own = min(k, total - part * k) if constants["UNEVEN"] else k
+        own = min(k, total - part * k) if constants["UNEVEN_SPLITS"] else k
         tiles = {}
         for side, first in (("a", row), ("b", column)):
             stride = 8 * int(push[f"{side}_stride"])  # type: ignore[arg-type]
@@ -166,7 +167,7 @@ def followed(
             ]  # raises where there is nothing
         sums = tiles["a"] @ tiles["b"].T
         inside = sums[: m - row, : n - column]
-        if constants["DIRECT"]:
+        if constants["DIRECT_STORE"]:
             assert inside.shape == sums.shape
             assert n % 8 == 0
         out[z, row : row + blocks["a"], column : column + blocks["b"]] = inside
@@ -175,7 +176,7 @@ def followed(
 
 @pytest.mark.parametrize("tile", WORKGROUP_TILES)
 @pytest.mark.parametrize("turned", ["", "a", "b", "ab"])
-@pytest.mark.parametrize("parts", [1, 3])
+@pytest.mark.parametrize("splits", [1, 3])
 @pytest.mark.parametrize(
     "sizes",
     [(1, 256, 256, 128), (2, 131, 257, 77), (1, 40, 300, 96), (1, 300, 264, 425)],
@@ -185,17 +186,17 @@ def test_matrices_of_a_workgroup_cover_a_product(
     monkeypatch: pytest.MonkeyPatch,
     tile: Tile,
     turned: str,
-    parts: int,
-    sizes: Sizes,
+    splits: int,
+    sizes: GemmSize,
 ) -> None:
     monkeypatch.setattr(select, "SMALLEST", 1)
     monkeypatch.setattr(select, "PACKED_SMALLEST", 1)
     batch, m, n, k = sizes
     a = placed(float16, batch, m, k, "a" in turned)
     b = placed(float16, batch, k, n, "b" in turned)
-    found = large_product(able, a, b, WORKGROUP, Cut(tile, parts))
+    found = large_tile_gemm(able, a, b, WORKGROUP_MATRICES, TileConfig(tile, splits))
     assert found is not None
-    if parts > 1:
+    if splits > 1:
         assert found.pop().kernel == "reduce/reduce" or k <= tile.k
     product = found[-1]
     assert product.kernel == "matmul/gemm_coopmat2"
@@ -215,8 +216,8 @@ def test_workgroups_leave_alone_what_they_cannot_count(
     def ways(k: int) -> list[bool]:
         # Of the 33 columns a whole tile is packed.
         a, b = placed(float16, 1, 33, k, False), placed(float16, 1, k, 33, False)
-        modes = UNITS, WORKGROUP
-        return [large_product(able, a, b, mode) is not None for mode in modes]
+        modes = TENSOR_CORES, WORKGROUP_MATRICES
+        return [large_tile_gemm(able, a, b, mode) is not None for mode in modes]
 
     assert ways(1 << 20) == [True, True]
     assert ways(1 << 24) == [True, False]
@@ -234,7 +235,7 @@ def test_kernels_on_matrices_of_a_workgroup_are_valid(
     assert compiler.validate_spirv(words) is None
     module = read_module(words)
     a, b = placed(float16, 1, 512, 512, False), placed(float16, 1, 512, 512, False)
-    found = large_product(able, a, b, WORKGROUP)
+    found = large_tile_gemm(able, a, b, WORKGROUP_MATRICES)
     assert found is not None
     (product,) = found
     assert module.push is not None
@@ -246,25 +247,31 @@ def test_kernels_on_matrices_of_a_workgroup_are_valid(
     )
 
 
-WORKGROUP_CUTS = [Cut(tile, parts) for tile in WORKGROUP_TILES for parts in (1, 3)]
+WORKGROUP_CUTS = [
+    TileConfig(tile, splits) for tile in WORKGROUP_TILES for splits in (1, 3)
+]
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("turned", ["", "a", "b", "ab"])
-@pytest.mark.parametrize("cut", WORKGROUP_CUTS, ids=lambda cut: cut.name)
+@pytest.mark.parametrize("config", WORKGROUP_CUTS, ids=lambda config: config.name)
 def test_on_matrices_of_a_workgroup(
-    gpu: GpuDevice, dtype: str, turned: str, cut: Cut, monkeypatch: pytest.MonkeyPatch
+    gpu: GpuDevice,
+    dtype: str,
+    turned: str,
+    config: TileConfig,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    if not offers(gpu.gpu.info, DTYPES[dtype], WORKGROUP):
+    if not offers(gpu.gpu.info, DTYPES[dtype], WORKGROUP_MATRICES):
         pytest.skip("the device has no matrices of a workgroup")
     product_mode(gpu, DTYPES[dtype])  # tried before its kernels are others
     monkeypatch.setattr(select, "SMALLEST", 1)
     monkeypatch.setattr(select, "PACKED_SMALLEST", 1)
     monkeypatch.setattr(
         matmul,
-        "large_product",
-        lambda info, a, b, _: large_product(info, a, b, WORKGROUP, cut),
+        "large_tile_gemm",
+        lambda info, a, b, _: large_tile_gemm(info, a, b, WORKGROUP_MATRICES, config),
     )
     gpu.plans.clear()
     bound = {"float16": 3e-4, "bfloat16": 2.4e-3}[dtype]

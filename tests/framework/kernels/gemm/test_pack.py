@@ -17,30 +17,34 @@ from vkbackend.framework.base.dtype import DTYPES, float16
 from vkbackend.framework.base.shape import Layout
 from vkbackend.framework.ir.kernel_call import Dispatch, Scratch, StridedSpec
 from vkbackend.framework.kernels.gemm import select
-from vkbackend.framework.kernels.gemm.pack import PAIR_BLOCK, Side, vectors
-from vkbackend.framework.kernels.gemm.select import large_product
+from vkbackend.framework.kernels.gemm.pack import (
+    PAIR_BLOCK,
+    GemmOperand,
+    vector_operand,
+)
+from vkbackend.framework.kernels.gemm.select import large_tile_gemm
 from vkbackend.framework.kernels.gemm.tiles import (
-    PLAIN,
-    REGISTER_TILES,
-    UNITS,
-    Cut,
+    SIMT,
+    SIMT_TILES,
+    TENSOR_CORES,
     Tile,
+    TileConfig,
 )
 from vkbackend.framework.ops.matmul import matmul
 
 
-def side(*shape: int, strides: tuple[int, ...] = (), offset: int = 0) -> Side:
+def side(*shape: int, strides: tuple[int, ...] = (), offset: int = 0) -> GemmOperand:
     layout = Layout(shape, strides or Layout.contiguous(shape).strides, offset)
-    return Side("a", StridedSpec(shape, float16, layout), 1, 2)
+    return GemmOperand("a", StridedSpec(shape, float16, layout), 1, 2)
 
 
 def test_what_fits_is_read_in_place() -> None:
-    found = vectors(side(2, 128, 64), 8, 128, 64)
+    found = vector_operand(side(2, 128, 64), 8, 128, 64)
     assert found == ("a", True, 8, 1024, 128, ())
     turned = side(2, 128, 64, strides=(8192, 1, 128))
-    assert vectors(turned, 8, 128, 64) == ("a", False, 16, 1024, 128, ())
+    assert vector_operand(turned, 8, 128, 64) == ("a", False, 16, 1024, 128, ())
     repeated = side(2, 128, 64, strides=(0, 64, 1))
-    assert vectors(repeated, 8, 64, 64).batch == 0
+    assert vector_operand(repeated, 8, 64, 64).batch == 0
 
 
 @pytest.mark.parametrize(
@@ -55,8 +59,8 @@ def test_what_fits_is_read_in_place() -> None:
         side(2, 132, 64, strides=(8448, 1, 132)),
     ],
 )
-def test_what_does_not_fit_is_packed(x: Side) -> None:
-    found = vectors(x, 8, 128, 64)
+def test_what_does_not_fit_is_packed(x: GemmOperand) -> None:
+    found = vector_operand(x, 8, 128, 64)
     assert isinstance(found.memory, Scratch)
     assert found.memory.size == 2 * found.padded * 64 * 2
     assert found.padded % 8 == 0 or found.along_k
@@ -66,7 +70,7 @@ def test_what_does_not_fit_is_packed(x: Side) -> None:
 
 
 def test_what_a_batch_repeats_is_packed_once() -> None:
-    found = vectors(side(7, 100, 60, strides=(0, 60, 1)), 8, 128, 64)
+    found = vector_operand(side(7, 100, 60, strides=(0, 60, 1)), 8, 128, 64)
     assert isinstance(found.memory, Scratch)
     assert found.memory.size == 128 * 64 * 2
     assert (found.batch, found.packing[0].grid[2]) == (0, 1)
@@ -97,7 +101,7 @@ def test_kernel(device: Device, along_k: int, split: bool) -> None:
         {"vectors": (size, words)},
         {"LOCAL_X": 64, "ALONG_K": along_k},
         arguments,
-        defines={"SPLIT": "1"} if split else {},
+        defines={"BF16X3": "1"} if split else {},
     )
     want = np.zeros((3, lines, elements), np.float32)
     want[:, :37, :50] = x
@@ -129,9 +133,9 @@ def test_wide_loads(gpu: GpuDevice, dtype: str, along_k: bool, offset: int) -> N
     layout = Layout(shape, (37 * line, line, 1), offset)
     x = StridedSpec(shape, kind, layout)
     width = 16 // kind.itemsize
-    turned = Side("x", x, 1, 2) if along_k else Side("x", x, 2, 1)
+    turned = GemmOperand("x", x, 1, 2) if along_k else GemmOperand("x", x, 2, 1)
     depth = 64 if along_k else 48
-    found = vectors(turned, width, 64, depth, wide=True)
+    found = vector_operand(turned, width, 64, depth, wide=True)
     (dispatch,) = found.packing
     assert dispatch.defines["WIDE_LOADS"] == "1"
     lines, elements = (64, 64) if along_k else (48, 64)
@@ -157,9 +161,11 @@ def test_wide_loads(gpu: GpuDevice, dtype: str, along_k: bool, offset: int) -> N
 def test_what_is_not_side_by_side_is_not_read_wide() -> None:
     steps = side(2, 128, 60, strides=(16384, 128, 2))
     for found in (
-        vectors(steps, 8, 128, 64, wide=True),
-        vectors(side(2, 128, 60), 8, 128, 64, split=True, wide=True),
-        vectors(side(2, 60, 128, strides=(8192, 1, 64)), 8, 64, 64, along_k=True),
+        vector_operand(steps, 8, 128, 64, wide=True),
+        vector_operand(side(2, 128, 60), 8, 128, 64, split=True, wide=True),
+        vector_operand(
+            side(2, 60, 128, strides=(8192, 1, 64)), 8, 64, 64, along_k=True
+        ),
     ):
         assert "WIDE_LOADS" not in found.packing[0].defines
 
@@ -175,7 +181,7 @@ def test_lines_in_quads(gpu: GpuDevice, lines: int, block: int, offset: int) -> 
     rng = np.random.default_rng(lines)
     data = rng.integers(-100, 100, offset + 2 * k * pitch).astype(np.int8)
     x = StridedSpec(shape, DTYPES["int8"], layout)
-    found = vectors(Side("x", x, 1, 2), 16, block, depth, along_k=True)
+    found = vector_operand(GemmOperand("x", x, 1, 2), 16, block, depth, along_k=True)
     (dispatch,) = found.packing
     assert dispatch.defines["QUADS"] == "1"
     padded = max(lines, block)
@@ -198,7 +204,7 @@ def test_lines_in_quads(gpu: GpuDevice, lines: int, block: int, offset: int) -> 
 def test_what_lies_off_words_is_turned_byte_by_byte() -> None:
     for strides in ((6000, 1, 50), (6001, 1, 60), (6000, 2, 60)):
         x = StridedSpec((2, 50, 100), DTYPES["int8"], Layout((2, 50, 100), strides, 0))
-        found = vectors(Side("x", x, 1, 2), 16, 64, 128, along_k=True)
+        found = vector_operand(GemmOperand("x", x, 1, 2), 16, 64, 128, along_k=True)
         assert "QUADS" not in found.packing[0].defines
 
 
@@ -217,10 +223,10 @@ def emulated(
         max_shared_memory=gpu.gpu.info.max_shared_memory - 128 * 16 * 4,
     )
     found: list[Dispatch] = []
-    defines = {"EMULATED": "1", "BITS_OF_16": "1"}
+    defines = {"EMULATED": "1", "BFLOAT16_BITS": "1"}
 
     def rule(_: DeviceInfo, a: StridedSpec, b: StridedSpec, __: str) -> list[Dispatch]:
-        dispatches = large_product(discrete, a, b, UNITS)
+        dispatches = large_tile_gemm(discrete, a, b, TENSOR_CORES)
         assert dispatches is not None
         found[:] = [
             dataclasses.replace(each, defines={**each.defines, **defines})
@@ -230,7 +236,7 @@ def emulated(
         ]
         return found
 
-    monkeypatch.setattr(matmul, "large_product", rule)
+    monkeypatch.setattr(matmul, "large_tile_gemm", rule)
     monkeypatch.setattr(select, "SMALLEST", 1)
     monkeypatch.setattr(select, "PACKED_SMALLEST", 1)
     gpu.plans.clear()
@@ -282,9 +288,9 @@ def test_sizes_that_are_not_of_vectors(
     assert [each.kernel for each in emulated[:-1]] == ["matmul/pack"] * 2 * packs
     product = emulated[-1]
     if sizes in ("odd", "whole columns"):
-        assert product.constants["ANYWHERE"] == 1
-    touches = product.constants["ANYWHERE"] == 0 and not packs
-    assert (product.constants["TOUCHES"] > 0) == touches
+        assert product.constants["UNALIGNED"] == 1
+    touches = product.constants["UNALIGNED"] == 0 and not packs
+    assert (product.constants["L2_PREFETCHES"] > 0) == touches
 
 
 @pytest.mark.parametrize("turned", ["", "a", "b", "ab"])
@@ -295,11 +301,11 @@ def test_larger_tiles_of_sizes_that_are_not_of_vectors(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Where there are more of the smaller ones than processors."""
-    monkeypatch.setattr(select, "PROCESSORS", 8)
+    monkeypatch.setattr(select, "MULTIPROCESSORS", 8)
     a, b, want = operands(gpu, ODD_SIZES["odd"], turned, "float16")
     assert relative_error((a @ b).numpy(), want) < 3e-4
     (product,) = emulated
-    assert product.constants["ANYWHERE"] == 1
+    assert product.constants["UNALIGNED"] == 1
     assert product.constants["BLOCK_M"] == 64
 
 
@@ -308,7 +314,7 @@ def test_views_that_start_anywhere(gpu: GpuDevice, emulated: list[Dispatch]) -> 
     for i in range(1, 8):
         left, right = a[:, i % 3 :, i:], b[1:, i:, i : i + 80]
         got = (left @ right).numpy()
-        assert emulated[-1].constants["ANYWHERE"] == 1
+        assert emulated[-1].constants["UNALIGNED"] == 1
         exact = left.numpy().astype(np.float64) @ right.numpy().astype(np.float64)
         assert relative_error(got, exact) < 3e-4
 
@@ -320,11 +326,11 @@ def test_a_first_step_takes_nothing_from_before(
     x[:, 0] = x[:, -1] = np.nan  # beside each line
     a, b = (fw.tensor(x, "float16", gpu)[:, 1:-1] for _ in range(2))
     assert (a @ b.mT).numpy().tolist() == [[99.0] * 80] * 80
-    assert emulated[-1].constants["ANYWHERE"] == 1
+    assert emulated[-1].constants["UNALIGNED"] == 1
 
 
 @pytest.mark.parametrize(
-    ("sizes", "turned", "parts"),
+    ("sizes", "turned", "splits"),
     [
         ((1, 64, 64, 160), "", 1),
         ((1, 64, 64, 32), "ab", 1),
@@ -339,20 +345,22 @@ def test_steps_in_two_stages(
     monkeypatch: pytest.MonkeyPatch,
     sizes: tuple[int, int, int, int],
     turned: str,
-    parts: int,
+    splits: int,
 ) -> None:
     """Steps are odd or even in number, or one; the first leaves out what is missing."""
     tile = Tile(32, 64, 32, 16, 32, 1.0, (1.0,), stages=2)
-    monkeypatch.setattr(select, "cuts", lambda *_, **__: [Cut(tile, parts, True)])
-    monkeypatch.setattr(select, "ANYWHERE_TILES", [tile._replace(anywhere=True)])
+    monkeypatch.setattr(
+        select, "tile_configs", lambda *_, **__: [TileConfig(tile, splits, True)]
+    )
+    monkeypatch.setattr(select, "UNALIGNED_TILES", [tile._replace(unaligned=True)])
     a, b, want = operands(gpu, sizes, turned, "float16")
     assert relative_error((a @ b).numpy(), want) < 3e-4
     product = next(each for each in emulated if each.kernel == "matmul/gemm_coopmat")
-    assert product.constants["STAGES"] == 2
-    assert product.constants["ANYWHERE"] == (sizes[1] == 65)
+    assert product.constants["PIPELINE_STAGES"] == 2
+    assert product.constants["UNALIGNED"] == (sizes[1] == 65)
 
 
-Force = Callable[[Cut | None], list[Dispatch]]
+Force = Callable[[TileConfig | None], list[Dispatch]]
 
 
 @pytest.fixture
@@ -361,19 +369,19 @@ def forced(gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch) -> Iterator[Force]:
     skip_where_it_crashes(gpu.gpu.info)
     monkeypatch.setattr(select, "SMALLEST", 1)
 
-    def force(cut: Cut | None) -> list[Dispatch]:
+    def force(config: TileConfig | None) -> list[Dispatch]:
         found: list[Dispatch] = []
 
         def rule(
             info: DeviceInfo, a: StridedSpec, b: StridedSpec, _: str
         ) -> list[Dispatch]:
             discrete = dataclasses.replace(info, kind="discrete")
-            dispatches = large_product(discrete, a, b, PLAIN, cut)
+            dispatches = large_tile_gemm(discrete, a, b, SIMT, config)
             assert dispatches is not None
             found[:] = dispatches
             return found
 
-        monkeypatch.setattr(matmul, "large_product", rule)
+        monkeypatch.setattr(matmul, "large_tile_gemm", rule)
         gpu.plans.clear()
         return found
 
@@ -397,42 +405,46 @@ def amid_nans(gpu: GpuDevice, x: np.ndarray, turned: bool, place: int) -> fw.Ten
 
 # Tiles with fewer and more invocations than a line has numbers, slices, parts; what is
 # not in these are larger kernels of the same.
-CUTS = [Cut(tile, 1) for tile in REGISTER_TILES]
-CUTS += [
-    Cut(REGISTER_TILES[7], 3),
-    Cut(REGISTER_TILES[6], 2),
-    Cut(REGISTER_TILES[2], 2),
+CONFIGS = [TileConfig(tile, 1) for tile in SIMT_TILES]
+CONFIGS += [
+    TileConfig(SIMT_TILES[7], 3),
+    TileConfig(SIMT_TILES[6], 2),
+    TileConfig(SIMT_TILES[2], 2),
 ]
-CUTS += [Cut(REGISTER_TILES[3], 2, last=2)]
-FEW = {CUTS[1], CUTS[3], CUTS[7], CUTS[8], CUTS[9], CUTS[-1]}
+CONFIGS += [TileConfig(SIMT_TILES[3], 2, tail_rows=2)]
+FEW = {CONFIGS[1], CONFIGS[3], CONFIGS[7], CONFIGS[8], CONFIGS[9], CONFIGS[-1]}
 
 
 @pytest.mark.parametrize(
-    ("cut", "turned"),
+    ("config", "turned"),
     [
         pytest.param(
-            cut,
+            config,
             turned,
             marks=()
-            if cut in FEW and (turned in ("", "ab") or cut == CUTS[3])
+            if config in FEW and (turned in ("", "ab") or config == CONFIGS[3])
             else pytest.mark.gpu,
         )
-        for cut, turned in itertools.product(CUTS, ("", "a", "b", "ab"))
+        for config, turned in itertools.product(CONFIGS, ("", "a", "b", "ab"))
     ],
     ids=lambda value: getattr(value, "name", value),
 )
 def test_numbers_wherever_they_lie(
-    gpu: GpuDevice, forced: Force, cut: Cut, turned: str, rng: np.random.Generator
+    gpu: GpuDevice,
+    forced: Force,
+    config: TileConfig,
+    turned: str,
+    rng: np.random.Generator,
 ) -> None:
-    found = forced(cut)
-    batch, m, n, k = 1 if cut.last else 2, 131, 150, 553
+    found = forced(config)
+    batch, m, n, k = 1 if config.tail_rows else 2, 131, 150, 553
     a = rng.integers(-9, 10, (batch, m, k)).astype(np.float32)
     b = rng.integers(-9, 10, (batch, k, n)).astype(np.float32)
     left = amid_nans(gpu, a, "a" in turned, 3)
     right = amid_nans(gpu, b, "b" in turned, 1)
     np.testing.assert_array_equal((left @ right).numpy(), a @ b)
     products = [each for each in found if each.kernel == "matmul/gemm_simt"]
-    assert [each.constants["ANYWHERE"] for each in products] == [1, 1][: len(products)]
+    assert [each.constants["UNALIGNED"] for each in products] == [1, 1][: len(products)]
     assert "matmul/pack" not in [each.kernel for each in found]
     real = left.numpy()[:1].astype(np.float64) / 7
     repeated = fw.tensor(real, "float32", gpu)[:, :, 1:].expand(batch, m, k - 1)
@@ -442,25 +454,25 @@ def test_numbers_wherever_they_lie(
 
 
 @pytest.mark.parametrize("turned", ["", "ab"])
-@pytest.mark.parametrize("tile", [REGISTER_TILES[3], REGISTER_TILES[7]])
-@pytest.mark.parametrize("vectors", [False, True])
+@pytest.mark.parametrize("tile", [SIMT_TILES[3], SIMT_TILES[7]])
+@pytest.mark.parametrize("vector_operand", [False, True])
 def test_a_depth_begins_where_it_does(
-    gpu: GpuDevice, forced: Force, turned: str, tile: Tile, vectors: bool
+    gpu: GpuDevice, forced: Force, turned: str, tile: Tile, vector_operand: bool
 ) -> None:
     """Depths of all remainders; of one step, what is not of whole ones is packed."""
-    found = forced(Cut(tile, 1))
+    found = forced(TileConfig(tile, 1))
     rng = np.random.default_rng(len(turned))
-    for k in range(20, 37, 4) if vectors else range(17, 35):
+    for k in range(20, 37, 4) if vector_operand else range(17, 35):
         a = rng.integers(-9, 10, (2, 36, k)).astype(np.float32)
         b = rng.integers(-9, 10, (2, k, 40)).astype(np.float32)
         left, right = (
-            amid_nans(gpu, x, name in turned, 4 if vectors else k % 3 + 1)
+            amid_nans(gpu, x, name in turned, 4 if vector_operand else k % 3 + 1)
             for name, x in (("a", a), ("b", b))
         )
         np.testing.assert_array_equal((left @ right).numpy(), a @ b, err_msg=str(k))
         (product,) = found
-        assert product.constants["ANYWHERE"] == (not vectors)
-        assert product.constants["RAGGED"] == (k % 16 != 0)
+        assert product.constants["UNALIGNED"] == (not vector_operand)
+        assert product.constants["K_TAIL"] == (k % 16 != 0)
 
 
 def test_which_products_read_numbers_one_by_one(
@@ -470,11 +482,11 @@ def test_which_products_read_numbers_one_by_one(
         strides = (n * k, 1, k) if turned else (n * k, n, 1)
         a = StridedSpec((1, m, k), DTYPES["float32"], Layout.contiguous((1, m, k)))
         b = StridedSpec((1, k, n), DTYPES["float32"], Layout((1, k, n), strides, 0))
-        found = large_product(discrete, a, b, PLAIN)
+        found = large_tile_gemm(discrete, a, b, SIMT)
         if found is None:
             return "none"
         product = next(each for each in found if each.kernel == "matmul/gemm_simt")
-        each = "each" if product.constants["ANYWHERE"] else "vectors"
+        each = "each" if product.constants["UNALIGNED"] else "vectors"
         return f"{found[0].kernel.split('/')[1]} {each}"
 
     assert first(255, 255, 255) == first(255, 255, 255, True) == "gemm_simt each"
@@ -488,6 +500,6 @@ def test_which_products_read_numbers_one_by_one(
     assert first(255, 127, 63) == "gemm_simt each"
     assert first(1001, 1101, 15) == "none"
     assert first(1001, 1101, 63) == "gemm_simt each"
-    monkeypatch.setattr(select, "PLAIN_ANYWHERE_MOST", 0)
+    monkeypatch.setattr(select, "SIMT_UNALIGNED_MOST", 0)
     assert first(255, 255, 255) == "none"
     assert first(511, 511, 511) == "pack vectors"

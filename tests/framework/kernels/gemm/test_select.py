@@ -24,17 +24,17 @@ from vkbackend.framework.ir.kernel_call import (
     StridedSpec,
 )
 from vkbackend.framework.kernels.gemm import select
-from vkbackend.framework.kernels.gemm.select import large_product, likely_cuts
+from vkbackend.framework.kernels.gemm.select import large_tile_gemm, likely_configs
 from vkbackend.framework.kernels.gemm.tiles import (
-    HALF_SUM_TILES,
-    HALF_SUMS,
-    PAIRS,
-    PLAIN,
-    REGISTER_TILES,
-    UNIT_TILES,
-    UNITS,
-    Cut,
+    BF16X3,
+    FP16_ACCUMULATE,
+    FP16_ACCUMULATE_TILES,
+    SIMT,
+    SIMT_TILES,
+    TENSOR_CORE_TILES,
+    TENSOR_CORES,
     Tile,
+    TileConfig,
     fits,
 )
 from vkbackend.framework.kernels.tensor_cores import offers, product_mode
@@ -44,48 +44,54 @@ from vkbackend.shader import compiler
 SIDE = st.integers(17, 400)
 
 # Every tile, and depths in two parts and in three.
-CUTS = [Cut(tile, 1) for tile in REGISTER_TILES]
-CUTS += [Cut(REGISTER_TILES[2], 2), Cut(REGISTER_TILES[3], 3)]
-CUTS += [Cut(REGISTER_TILES[6], 2), Cut(REGISTER_TILES[7], 3)]
-WHOLE = Cut(REGISTER_TILES[3], 1)
-SLICES = Cut(REGISTER_TILES[7], 3)
+CONFIGS = [TileConfig(tile, 1) for tile in SIMT_TILES]
+CONFIGS += [TileConfig(SIMT_TILES[2], 2), TileConfig(SIMT_TILES[3], 3)]
+CONFIGS += [TileConfig(SIMT_TILES[6], 2), TileConfig(SIMT_TILES[7], 3)]
+WHOLE = TileConfig(SIMT_TILES[3], 1)
+SLICES = TileConfig(SIMT_TILES[7], 3)
 # Software compiles a variant of a larger tile for seconds, so that it computes two:
 # the edges of a tile, and what lies otherwise in memory and is stored in whole vectors.
 # Parts of the depth are no matter of the tile.
 TWO = ((SIZES[3], ""), (SIZES[2], "ab"))
-QUICK = [cut for cut in CUTS if cut.parts == 1 or cut.tile.m * cut.tile.n == 1024]
+QUICK = [
+    config
+    for config in CONFIGS
+    if config.splits == 1 or config.tile.m * config.tile.n == 1024
+]
 CORE = {(WHOLE, SIZES[1]), (WHOLE, SIZES[2]), (SLICES, SIZES[4])}
-CORE |= {(Cut(REGISTER_TILES[2], 1), sizes) for sizes, _ in TWO}
+CORE |= {(TileConfig(SIMT_TILES[2], 1), sizes) for sizes, _ in TWO}
 
 
 def name_of(value: object) -> str:
-    if not isinstance(value, Cut):
+    if not isinstance(value, TileConfig):
         return str(value)
-    return f"{value.tile.m}x{value.tile.n}x{value.tile.slices}/{value.parts}"
+    return f"{value.tile.m}x{value.tile.n}x{value.tile.slices}/{value.splits}"
 
 
 def products() -> list[Any]:
     """Return every product, with a mark that says where it runs."""
     found = []
-    for cut, sizes, turned in itertools.product(CUTS, SIZES, ("", "a", "b", "ab")):
-        two = cut in QUICK and (sizes, turned) in TWO
-        if two or cut == WHOLE or (cut == SLICES and turned in ("", "ab")):
-            marks = (pytest.mark.core,) if (cut, sizes) in CORE else ()
+    for config, sizes, turned in itertools.product(
+        CONFIGS, SIZES, ("", "a", "b", "ab")
+    ):
+        two = config in QUICK and (sizes, turned) in TWO
+        if two or config == WHOLE or (config == SLICES and turned in ("", "ab")):
+            marks = (pytest.mark.core,) if (config, sizes) in CORE else ()
         else:
             marks = (pytest.mark.gpu,)
-        found.append(pytest.param(cut, sizes, turned, marks=marks))
+        found.append(pytest.param(config, sizes, turned, marks=marks))
     return found
 
 
 each_cut = pytest.mark.parametrize(
-    "cut",
+    "config",
     [
         pytest.param(WHOLE, marks=pytest.mark.core),
         SLICES,
         *(
-            pytest.param(cut, marks=pytest.mark.gpu)
-            for cut in CUTS
-            if cut not in (WHOLE, SLICES)
+            pytest.param(config, marks=pytest.mark.gpu)
+            for config in CONFIGS
+            if config not in (WHOLE, SLICES)
         ),
     ],
     ids=name_of,
@@ -94,22 +100,22 @@ each_cut = pytest.mark.parametrize(
 
 @pytest.fixture
 def kernels(
-    cut: Cut, device: vkbackend.Device, monkeypatch: pytest.MonkeyPatch
+    config: TileConfig, device: vkbackend.Device, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[list[str]]:
     skip_where_it_crashes(device.info)
-    if not fits(device.info, cut.tile, PLAIN):
+    if not fits(device.info, config.tile, SIMT):
         pytest.skip(f"the tile needs more shared memory than {device.info.name} has")
     monkeypatch.setattr(select, "SMALLEST", 1)
     monkeypatch.setattr(select, "PACKED_SMALLEST", 1)
     # What is read wherever it lies is in test_pack.py.
-    monkeypatch.setattr(select, "PLAIN_ANYWHERE_MOST", 0)
+    monkeypatch.setattr(select, "SIMT_UNALIGNED_MOST", 0)
 
     def rule(
         gpu: vkbackend.DeviceInfo, a: StridedSpec, b: StridedSpec, mode: str
     ) -> list[Dispatch] | None:
-        return large_product(gpu, a, b, mode, cut)
+        return large_tile_gemm(gpu, a, b, mode, config)
 
-    yield from as_discrete(monkeypatch, "large_product", rule)
+    yield from as_discrete(monkeypatch, "large_tile_gemm", rule)
 
 
 def placed(
@@ -122,10 +128,10 @@ def placed(
     return StridedSpec(layout.shape, dtype, layout)
 
 
-@pytest.mark.parametrize(("cut", "sizes", "turned"), products(), ids=name_of)
+@pytest.mark.parametrize(("config", "sizes", "turned"), products(), ids=name_of)
 def test_against_numpy(
     gpu: Device,
-    cut: Cut,
+    config: TileConfig,
     kernels: list[str],
     sizes: tuple[int, int, int, int],
     turned: str,
@@ -133,7 +139,9 @@ def test_against_numpy(
     a, b, want = operands(gpu, sizes, turned, "float32")
     assert relative_error((a @ b).numpy(), want) < 1e-6
     assert "matmul/gemm_simt" in kernels
-    assert ("reduce/reduce" in kernels) == (cut.parts > 1 and sizes[3] > cut.tile.k)
+    assert ("reduce/reduce" in kernels) == (
+        config.splits > 1 and sizes[3] > config.tile.k
+    )
 
 
 @each_cut
@@ -171,7 +179,7 @@ def test_a_depth_of_whole_vectors_needs_no_packing(
 ) -> None:
     def kernels(m: int, n: int, k: int, turned: bool = True) -> list[str]:
         a, b = placed(float16, 1, m, k, False), placed(float16, 1, k, n, turned)
-        found = large_product(discrete, a, b, UNITS)
+        found = large_tile_gemm(discrete, a, b, TENSOR_CORES)
         assert found is not None
         return [row.kernel.split("/")[1] for row in found]
 
@@ -189,10 +197,10 @@ def test_small_odd_products_are_read_wherever_they_lie(
 ) -> None:
     def tile(m: int, n: int, k: int) -> tuple[object, object] | None:
         a, b = placed(float16, 1, m, k, False), placed(float16, 1, k, n, False)
-        found = large_product(discrete, a, b, UNITS)
+        found = large_tile_gemm(discrete, a, b, TENSOR_CORES)
         product = dispatch_of(found, "matmul/gemm_coopmat").constants
         tile = product["BLOCK_M"], product["BLOCK_N"]
-        return tile if product["ANYWHERE"] else None
+        return tile if product["UNALIGNED"] else None
 
     assert tile(511, 511, 511) == (32, 64)
     # As many tiles as processors at most, of whichever size.
@@ -205,7 +213,7 @@ def test_small_odd_products_are_read_wherever_they_lie(
 
 
 @given(SIDE, SIDE, st.integers(1, 3000), st.booleans(), st.booleans())
-@pytest.mark.parametrize("mode", [UNITS, HALF_SUMS, PAIRS])
+@pytest.mark.parametrize("mode", [TENSOR_CORES, FP16_ACCUMULATE, BF16X3])
 def test_tiles_on_matrix_units_stay_inside(
     discrete: vkbackend.DeviceInfo,
     mode: str,
@@ -215,10 +223,10 @@ def test_tiles_on_matrix_units_stay_inside(
     turned_a: bool,
     turned_b: bool,
 ) -> None:
-    dtype = float32 if mode == PAIRS else float16
+    dtype = float32 if mode == BF16X3 else float16
     a, b = placed(dtype, 2, m, k, turned_a), placed(dtype, 2, k, n, turned_b)
-    found = large_product(discrete, a, b, mode)
-    if mode == PAIRS and m * n * k < select.PAIRS_SMALLEST:
+    found = large_tile_gemm(discrete, a, b, mode)
+    if mode == BF16X3 and m * n * k < select.BF16X3_SMALLEST:
         return
     if found is None:
         assert 2 * m * n * k < select.PACKED_SMALLEST
@@ -226,29 +234,29 @@ def test_tiles_on_matrix_units_stay_inside(
     product = dispatch_of(found, "matmul/gemm_coopmat")
     constants, push = product.constants, product.push
     step = int(constants["BLOCK_K"])
-    part, total = int(push["k"]), int(push["total"])  # type: ignore[arg-type]
-    assert part % step == 0
-    anywhere = constants.get("ANYWHERE")
-    if constants.get("RAGGED"):
+    split_steps, total = int(push["k"]), int(push["total"])  # type: ignore[arg-type]
+    assert split_steps % step == 0
+    unaligned = constants.get("UNALIGNED")
+    if constants.get("K_TAIL"):
         # The first step begins before the depth, by less than a step.
         assert total == k
-        assert anywhere or k % 8 == 0
-        assert part > step
+        assert unaligned or k % 8 == 0
+        assert split_steps > step
     else:
         assert total % step == 0
-    parts = product.grid[2] // 2
-    halves = 2 if mode == PAIRS else 1
+    splits = product.grid[2] // 2
+    halves = 2 if mode == BF16X3 else 1
     assert total >= k * halves
     whole = ceil_div(total, step) * step
-    assert (parts - 1) * part < whole <= parts * part
-    assert (whole == parts * part) == (constants["UNEVEN"] == 0)
+    assert (splits - 1) * split_steps < whole <= splits * split_steps
+    assert (whole == splits * split_steps) == (constants["UNEVEN_SPLITS"] == 0)
     for side, size, along in (("row", m, not turned_a), ("column", n, turned_b)):
         block = int(constants["BLOCK_M" if side == "row" else "BLOCK_N"])
         last = int(push[f"last_{side}"])  # type: ignore[arg-type]
         name = "a" if side == "row" else "b"
         assert last >= 0
         assert size - block <= last < size - block + 8 or last == 0
-        assert along or last % 8 == 0 or anywhere
+        assert along or last % 8 == 0 or unaligned
         memory = push[name]
         if isinstance(memory, Scratch):
             assert memory.size == 2 * (last + block) * total * 2
@@ -259,16 +267,16 @@ def test_tiles_on_matrix_units_stay_inside(
 
 def test_a_depth_in_parts_needs_no_packing(discrete: vkbackend.DeviceInfo) -> None:
     a, b = placed(float32, 1, 2048, 10000, False), placed(float32, 1, 10000, 128, False)
-    found = large_product(discrete, a, b, PLAIN)
+    found = large_tile_gemm(discrete, a, b, SIMT)
     assert found is not None
     product, added = found
-    parts, step = product.grid[2], 16
+    splits, step = product.grid[2], 16
     assert (product.kernel, added.kernel) == ("matmul/gemm_simt", "reduce/reduce")
-    part, total = int(product.push["k"]), int(product.push["total"])  # type: ignore[arg-type]
-    assert part % step == 0
+    split_steps, total = int(product.push["k"]), int(product.push["total"])  # type: ignore[arg-type]
+    assert split_steps % step == 0
     assert total == 10000
-    assert product.constants["UNEVEN"] == 1
-    assert (parts - 1) * part < total < parts * part
+    assert product.constants["UNEVEN_SPLITS"] == 1
+    assert (splits - 1) * split_steps < total < splits * split_steps
 
 
 @pytest.mark.parametrize("turned", [False, True])
@@ -276,7 +284,9 @@ def test_last_rows_of_tiles_are_apart(
     discrete: vkbackend.DeviceInfo, turned: bool
 ) -> None:
     a, b = placed(float16, 1, 2176, 512, turned), placed(float16, 1, 512, 2176, False)
-    found = large_product(discrete, a, b, UNITS, Cut(UNIT_TILES[0], 3, True, 2))
+    found = large_tile_gemm(
+        discrete, a, b, TENSOR_CORES, TileConfig(TENSOR_CORE_TILES[0], 3, True, 2)
+    )
     assert found is not None
     first, last, added = found
     rows = 15 * 128
@@ -299,16 +309,21 @@ def test_last_rows_in_parts(
     sizes: tuple[int, int, int, int],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    if not offers(gpu.gpu.info, float16, UNITS):
+    if not offers(gpu.gpu.info, float16, TENSOR_CORES):
         pytest.skip("the device has no such matrix units")
     product_mode(gpu, float16)  # tried before its kernels are others
     a, b, want = operands(gpu, sizes, turned, "float16")
-    for tile, parts, last in ((UNIT_TILES[0], 3, 2), (UNIT_TILES[3], 2, 4)):
-        cut = Cut(tile, parts, True, last)
+    for tile, splits, last in (
+        (TENSOR_CORE_TILES[0], 3, 2),
+        (TENSOR_CORE_TILES[3], 2, 4),
+    ):
+        config = TileConfig(tile, splits, True, last)
         monkeypatch.setattr(
             matmul,
-            "large_product",
-            lambda info, a, b, _, cut=cut: large_product(info, a, b, UNITS, cut),
+            "large_tile_gemm",
+            lambda info, a, b, _, config=config: large_tile_gemm(
+                info, a, b, TENSOR_CORES, config
+            ),
         )
         gpu.plans.clear()
         assert relative_error((a @ b).numpy(), want) < 3e-4
@@ -324,42 +339,52 @@ def test_last_rows_in_parts_without_units(
     monkeypatch.setattr(select, "PACKED_SMALLEST", 1)
     a, b, want = operands(gpu, (1, 150, n, 400), turned, "float32")
     info = dataclasses.replace(gpu.gpu.info, kind="discrete")
-    cuts = [Cut(REGISTER_TILES[3], 3, last=2), Cut(REGISTER_TILES[7], 2, last=2)]
+    tile_configs = [
+        TileConfig(SIMT_TILES[3], 3, tail_rows=2),
+        TileConfig(SIMT_TILES[7], 2, tail_rows=2),
+    ]
     found: list[Dispatch] = []
 
     def rule(_: object, a: StridedSpec, b: StridedSpec, __: str) -> list[Dispatch]:
-        found[:] = large_product(info, a, b, PLAIN, cuts[-1]) or ()
+        found[:] = large_tile_gemm(info, a, b, SIMT, tile_configs[-1]) or ()
         return found
 
-    monkeypatch.setattr(matmul, "large_product", rule)
-    while cuts:
+    monkeypatch.setattr(matmul, "large_tile_gemm", rule)
+    while tile_configs:
         gpu.plans.clear()
         assert relative_error((a @ b).numpy(), want) < 1e-6
         # Rows of whole vectors are stored as such in both parts of the result.
-        assert [row.constants["DIRECT"] for row in found[-3:-1]] == [int(n == 72)] * 2
-        cuts.pop()
+        assert [row.constants["DIRECT_STORE"] for row in found[-3:-1]] == [
+            int(n == 72)
+        ] * 2
+        tile_configs.pop()
     gpu.plans.clear()
 
 
 def test_slices_know_when_their_steps_are_unlike(
     discrete: vkbackend.DeviceInfo,
 ) -> None:
-    def ragged(k: int, cut: Cut) -> object:
+    def k_tail(k: int, config: TileConfig) -> object:
         a, b = placed(float32, 1, 512, k, False), placed(float32, 1, k, 512, False)
-        found = large_product(discrete, a, b, PLAIN, cut)
-        return dispatch_of(found, "matmul/gemm_simt").constants["UNLIKE"]
+        found = large_tile_gemm(discrete, a, b, SIMT, config)
+        return dispatch_of(found, "matmul/gemm_simt").constants["UNEVEN_SLICES"]
 
-    four = REGISTER_TILES[7]
+    four = SIMT_TILES[7]
     assert four.slices == 4
-    assert [ragged(k, Cut(four, 1)) for k in (1024, 1008, 976)] == [0, 1, 1]
-    assert [ragged(k, Cut(four, 2)) for k in (1024, 1088, 896, 960)] == [0, 1, 0, 1]
-    assert ragged(1008, Cut(REGISTER_TILES[2], 1)) == 0
+    assert [k_tail(k, TileConfig(four, 1)) for k in (1024, 1008, 976)] == [0, 1, 1]
+    assert [k_tail(k, TileConfig(four, 2)) for k in (1024, 1088, 896, 960)] == [
+        0,
+        1,
+        0,
+        1,
+    ]
+    assert k_tail(1008, TileConfig(SIMT_TILES[2], 1)) == 0
 
 
 def test_pairs_are_cut_for_exactness(discrete: vkbackend.DeviceInfo) -> None:
     a = placed(float32, 1, 4096, 20000, False)
     b = placed(float32, 1, 20000, 4096, False)
-    found = large_product(discrete, a, b, PAIRS)
+    found = large_tile_gemm(discrete, a, b, BF16X3)
     assert dispatch_of(found, "matmul/gemm_coopmat").grid[2] == 3
 
 
@@ -369,14 +394,16 @@ def test_what_is_left_to_other_kernels(discrete: vkbackend.DeviceInfo) -> None:
     big = placed(float32, 1, 512, 512, False)
     wide = placed(float64, 1, 512, 512, False)
     thin = placed(float32, 1, 16, 4096, False)
-    assert large_product(discrete, big, big, PLAIN) is not None
-    assert large_product(software, big, big, PLAIN) is None
-    assert large_product(small, big, big, PLAIN) is None
-    assert large_product(discrete, wide, wide, PLAIN) is None
+    assert large_tile_gemm(discrete, big, big, SIMT) is not None
+    assert large_tile_gemm(software, big, big, SIMT) is None
+    assert large_tile_gemm(small, big, big, SIMT) is None
+    assert large_tile_gemm(discrete, wide, wide, SIMT) is None
     tall = placed(float32, 1, 4096, 512, False)
-    assert large_product(discrete, thin, tall, PLAIN) is None
-    apart = StridedSpec((1, 129, 129), float32, Layout((1, 129, 129), (33282, 258, 2)))
-    assert large_product(discrete, apart, apart, PLAIN) is None
+    assert large_tile_gemm(discrete, thin, tall, SIMT) is None
+    tail_split = StridedSpec(
+        (1, 129, 129), float32, Layout((1, 129, 129), (33282, 258, 2))
+    )
+    assert large_tile_gemm(discrete, tail_split, tail_split, SIMT) is None
 
 
 @pytest.mark.gpu
@@ -414,46 +441,51 @@ def test_pairs_of_bfloat16_are_exact_in_any_range(
     assert relative_error(got, want * scale) < 4e-5
 
 
-@pytest.mark.parametrize("mode", [PLAIN, UNITS, HALF_SUMS, PAIRS])
+@pytest.mark.parametrize("mode", [SIMT, TENSOR_CORES, FP16_ACCUMULATE, BF16X3])
 def test_the_usual_cut_is_a_likely_one(
     discrete: vkbackend.DeviceInfo, mode: str
 ) -> None:
-    dtype = float32 if mode in (PLAIN, PAIRS) else float16
+    dtype = float32 if mode in (SIMT, BF16X3) else float16
     shapes = [(128, 128, 256), (1024, 1024, 1024), (256, 256, 8192), (3072,) * 3]
     for m, n, k in shapes:
         a, b = placed(dtype, 1, m, k, False), placed(dtype, 1, k, n, False)
-        found = likely_cuts(discrete, a, b, mode)
-        assert 1 < len(found) <= select.LIKELY
-        assert sum(cut.last > 0 for cut in found.values()) <= select.LIKELY_APART
-        ways = [large_product(discrete, a, b, mode, cut) for cut in found.values()]
-        assert large_product(discrete, a, b, mode) in ways
+        found = likely_configs(discrete, a, b, mode)
+        assert 1 < len(found) <= select.LIKELY_CONFIGS
+        assert (
+            sum(config.tail_rows > 0 for config in found.values())
+            <= select.LIKELY_TAIL_SPLITS
+        )
+        ways = [
+            large_tile_gemm(discrete, a, b, mode, config) for config in found.values()
+        ]
+        assert large_tile_gemm(discrete, a, b, mode) in ways
 
 
 CUTS_ON_UNITS = [
-    (mode, tile, parts)
+    (mode, tile, splits)
     for mode, tiles in (
-        (UNITS, UNIT_TILES),
-        (HALF_SUMS, HALF_SUM_TILES),
-        (PAIRS, UNIT_TILES),
+        (TENSOR_CORES, TENSOR_CORE_TILES),
+        (FP16_ACCUMULATE, FP16_ACCUMULATE_TILES),
+        (BF16X3, TENSOR_CORE_TILES),
     )
     for tile in tiles
-    for parts in (1, 3)
+    for splits in (1, 3)
 ]
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
-@pytest.mark.parametrize(("mode", "tile", "parts"), CUTS_ON_UNITS)
+@pytest.mark.parametrize(("mode", "tile", "splits"), CUTS_ON_UNITS)
 def test_cuts_on_matrix_units(
     gpu: GpuDevice,
     dtype: str,
     mode: str,
     tile: Tile,
-    parts: int,
+    splits: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Every tile, with the depth whole and in uneven parts; stores wide or not."""
-    dtypes = {UNITS: ("float16", "bfloat16"), HALF_SUMS: ("float16",)}
+    dtypes = {TENSOR_CORES: ("float16", "bfloat16"), FP16_ACCUMULATE: ("float16",)}
     if dtype not in dtypes.get(mode, ("float32",)):
         pytest.skip("the mode takes other dtypes")
     if not offers(gpu.gpu.info, DTYPES[dtype], mode):
@@ -461,30 +493,34 @@ def test_cuts_on_matrix_units(
     product_mode(gpu, DTYPES[dtype])  # tried before its kernels are others
     monkeypatch.setattr(select, "SMALLEST", 1)
     monkeypatch.setattr(select, "PACKED_SMALLEST", 1)
-    monkeypatch.setattr(select, "PAIRS_SMALLEST", 1)
+    monkeypatch.setattr(select, "BF16X3_SMALLEST", 1)
     bound = {"float32": 4e-5, "float16": 3e-4, "bfloat16": 2.4e-3}[dtype]
     for sizes in ((1, 512, 384, 448), (2, 331, 460, 600), (2, 300, 264, 1001)):
         a, b, want = operands(gpu, sizes, "b", dtype)
         found = []
         for wide in (False, True):
-            cut = Cut(tile, parts, wide)
+            config = TileConfig(tile, splits, wide)
             monkeypatch.setattr(
                 matmul,
-                "large_product",
-                lambda info, a, b, _, cut=cut: large_product(info, a, b, mode, cut),
+                "large_tile_gemm",
+                lambda info, a, b, _, config=config: large_tile_gemm(
+                    info, a, b, mode, config
+                ),
             )
             gpu.plans.clear()
             found.append((a @ b).numpy())
-        assert relative_error(found[0], want) < (4e-3 if mode == HALF_SUMS else bound)
+        assert relative_error(found[0], want) < (
+            4e-3 if mode == FP16_ACCUMULATE else bound
+        )
         # The device rounds to float16 as lib/float16.glsl does.
         np.testing.assert_array_equal(found[1], found[0])
     gpu.plans.clear()
 
 
-@pytest.mark.parametrize("sums", [{}, {"OUT_ACC": "1"}, {"FLOAT16_SUMS": "1"}])
+@pytest.mark.parametrize("sums", [{}, {"OUT_ACC": "1"}, {"FLOAT16_ACCUMULATE": "1"}])
 @pytest.mark.parametrize("dtype", ["FLOAT32", "FLOAT16", "BFLOAT16"])
 def test_wide_stores_are_valid(dtype: str, sums: dict[str, str]) -> None:
-    if "FLOAT16_SUMS" in sums and dtype != "FLOAT16":
+    if "FLOAT16_ACCUMULATE" in sums and dtype != "FLOAT16":
         pytest.skip("sums in float16 are for float16")
     source, _ = compiler.load_kernel_source("matmul/gemm_coopmat")
     defines = {"DTYPE": f"DTYPE_{dtype}", "WIDE_STORES": "1", **sums}
@@ -497,9 +533,11 @@ def test_wide_stores_are_valid(dtype: str, sums: dict[str, str]) -> None:
 def test_wide_stores_are_for_rows_of_whole_vectors(
     discrete: vkbackend.DeviceInfo,
 ) -> None:
-    def wide(n: int, parts: int) -> bool:
+    def wide(n: int, splits: int) -> bool:
         a, b = placed(float16, 1, 512, 1024, False), placed(float16, 1, 1024, n, True)
-        found = large_product(discrete, a, b, UNITS, Cut(UNIT_TILES[0], parts, True))
+        found = large_tile_gemm(
+            discrete, a, b, TENSOR_CORES, TileConfig(TENSOR_CORE_TILES[0], splits, True)
+        )
         return "WIDE_STORES" in dispatch_of(found, "matmul/gemm_coopmat").defines
 
     # Sums of parts are float32, of which four are 16 bytes.

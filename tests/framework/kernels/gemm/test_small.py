@@ -11,11 +11,11 @@ from vkbackend.framework.base.dtype import float32, float64
 from vkbackend.framework.base.errors import ShapeError
 from vkbackend.framework.ir.kernel_call import SOFTWARE_ROUNDS
 from vkbackend.framework.kernels.gemm.small import (
-    Product,
-    by_subgroup,
-    cuts_of,
-    product_dispatch,
+    TiledGemm,
+    small_tile_configs,
     tile_count,
+    tiled_gemm_dispatch,
+    uses_subgroup_tiles,
 )
 
 NAMES = ("matmul/gemm_tiled", "matmul/gemm_subgroup")
@@ -38,9 +38,11 @@ def discrete(device: vkbackend.Device) -> vkbackend.DeviceInfo:
 def test_software_devices_use_subgroups(
     software: vkbackend.DeviceInfo, discrete: vkbackend.DeviceInfo
 ) -> None:
-    assert by_subgroup(software)
-    assert not by_subgroup(discrete)
-    assert not by_subgroup(dataclasses.replace(software, subgroup_shuffle=False))
+    assert uses_subgroup_tiles(software)
+    assert not uses_subgroup_tiles(discrete)
+    assert not uses_subgroup_tiles(
+        dataclasses.replace(software, subgroup_shuffle=False)
+    )
 
 
 @pytest.mark.core
@@ -53,8 +55,8 @@ def test_tiles_cover_the_result(
     k: int,
 ) -> None:
     for info in (software, discrete):
-        product = Product(m, n, k, float32)
-        found = product_dispatch(info, NAMES, product, 3, {"m": m}, {})
+        product = TiledGemm(m, n, k, float32)
+        found = tiled_gemm_dispatch(info, NAMES, product, 3, {"m": m}, {})
         x, y, z = found.grid
         tiles = tile_count(info, product)
         assert z == 3
@@ -79,15 +81,17 @@ def test_large_products_of_software_devices_have_the_largest_tiles(
         (32, 8192, 64, 4),
         (1 << 20, 32, 8, 4),
     ):
-        found = product_dispatch(software, NAMES, Product(m, n, k, float32), 1, {}, {})
+        found = tiled_gemm_dispatch(
+            software, NAMES, TiledGemm(m, n, k, float32), 1, {}, {}
+        )
         assert (found.constants["ROWS"], found.constants["COLUMNS"]) == (32, columns)
 
 
 @pytest.mark.core
 def test_few_tiles_are_smaller(discrete: vkbackend.DeviceInfo) -> None:
     for batch, block in ((1, 32), (64, 64)):
-        product = Product(64, 64, 64, float32, batch=batch)
-        found = product_dispatch(discrete, NAMES, product, batch, {}, {})
+        product = TiledGemm(64, 64, 64, float32, batch=batch)
+        found = tiled_gemm_dispatch(discrete, NAMES, product, batch, {}, {})
         assert found.constants["BLOCK_M"] == block
 
 
@@ -95,13 +99,13 @@ def test_few_tiles_are_smaller(discrete: vkbackend.DeviceInfo) -> None:
 def test_too_deep_for_a_software_device(
     software: vkbackend.DeviceInfo, discrete: vkbackend.DeviceInfo
 ) -> None:
-    product = Product(1, 1, SOFTWARE_ROUNDS + 1, float32)
-    product_dispatch(discrete, NAMES, product, 1, {}, {})
-    product_dispatch(software, NAMES, product, 1, {}, {}, depth=100)
+    product = TiledGemm(1, 1, SOFTWARE_ROUNDS + 1, float32)
+    tiled_gemm_dispatch(discrete, NAMES, product, 1, {}, {})
+    tiled_gemm_dispatch(software, NAMES, product, 1, {}, {}, depth=100)
     with pytest.raises(
         ShapeError, match=r"^matmul/gemm_tiled: one result would take 32769 "
     ):
-        product_dispatch(software, NAMES, product, 1, {}, {})
+        tiled_gemm_dispatch(software, NAMES, product, 1, {}, {})
 
 
 @pytest.mark.core
@@ -111,10 +115,10 @@ def test_the_usual_cut_is_one_of_those_to_choose_from(
 ) -> None:
     for info in (software, discrete):
         for dtype in (float32, float64):
-            product = Product(m, n, 64, dtype)
+            product = TiledGemm(m, n, 64, dtype)
             ways = [
-                product_dispatch(info, NAMES, product, 1, {}, {}, cut=cut)
-                for cut in cuts_of(info, dtype)
+                tiled_gemm_dispatch(info, NAMES, product, 1, {}, {}, config=config)
+                for config in small_tile_configs(info, dtype)
             ]
-            assert product_dispatch(info, NAMES, product, 1, {}, {}) in ways
+            assert tiled_gemm_dispatch(info, NAMES, product, 1, {}, {}) in ways
             assert len({tuple(sorted(row.constants.items())) for row in ways}) > 1

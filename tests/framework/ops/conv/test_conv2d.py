@@ -93,4 +93,4 @@ def test_the_own_choice_is_a_candidate(
         ways = op.rules["candidates"](discrete, *given, call.how)
         assert own in [way() for way in ways.values()]
         if groups == 2:
-            assert ways[conv2d.TILES]() == own
+            assert ways[conv2d.IMPLICIT_GEMM_NCHW]() == own

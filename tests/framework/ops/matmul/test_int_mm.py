@@ -21,19 +21,19 @@ from vkbackend.framework.base.shape import Layout
 from vkbackend.framework.ir.kernel_call import Dispatch, StridedSpec
 from vkbackend.framework.kernels import tensor_cores
 from vkbackend.framework.kernels.gemm import select
-from vkbackend.framework.kernels.gemm.select import large_product
+from vkbackend.framework.kernels.gemm.select import large_tile_gemm
 from vkbackend.framework.kernels.gemm.tiles import (
-    DOTS,
-    INTEGER_TILES,
-    INTEGERS,
-    REGISTER_TILES,
-    Cut,
+    DP4A,
+    INT8_TENSOR_CORES,
+    INT8_TILES,
+    SIMT_TILES,
+    TileConfig,
 )
 from vkbackend.framework.ops.matmul import int_mm
 from vkbackend.shader import compiler
 
 Make = Callable[..., fw.Tensor]
-Sizes = tuple[int, int, int, int]
+GemmSize = tuple[int, int, int, int]
 
 # batch, m, n, k: whole tiles, ragged ones, less than a tile, a depth that is cut.
 SIZES = [
@@ -44,12 +44,12 @@ SIZES = [
     (5, 33, 33, 16),
 ]
 # Of larger tiles software compiles each variant for seconds.
-WHOLE = Cut(REGISTER_TILES[3], 1)
-CUTS = [
-    pytest.param(Cut(REGISTER_TILES[3], 3), marks=pytest.mark.core),
-    Cut(REGISTER_TILES[7], 2),
-    pytest.param(Cut(REGISTER_TILES[1], 1), marks=pytest.mark.gpu),
-    pytest.param(Cut(REGISTER_TILES[2], 3), marks=pytest.mark.gpu),
+WHOLE = TileConfig(SIMT_TILES[3], 1)
+CONFIGS = [
+    pytest.param(TileConfig(SIMT_TILES[3], 3), marks=pytest.mark.core),
+    TileConfig(SIMT_TILES[7], 2),
+    pytest.param(TileConfig(SIMT_TILES[1], 1), marks=pytest.mark.gpu),
+    pytest.param(TileConfig(SIMT_TILES[2], 3), marks=pytest.mark.gpu),
 ]
 SHAPE = MatrixShape(16, 16, 32, "int8", "int8", "int32", "int32", "subgroup", False)
 FLAGS = {"vulkan_memory_model", "subgroup_size_control", "full_subgroups"}
@@ -71,7 +71,7 @@ def fill(make: Make) -> Make:
 
 
 def operands(
-    place: Device, sizes: Sizes, turned: str
+    place: Device, sizes: GemmSize, turned: str
 ) -> tuple[fw.Tensor, fw.Tensor, np.ndarray]:
     """Return the operands of a product, some stored turned, and what NumPy makes."""
     batch, m, n, k = sizes
@@ -86,13 +86,15 @@ def operands(
 
 
 each_cut = pytest.mark.parametrize(
-    "cut", CUTS, ids=lambda cut: f"{cut.tile.m}x{cut.tile.n}/{cut.parts}"
+    "config",
+    CONFIGS,
+    ids=lambda config: f"{config.tile.m}x{config.tile.n}/{config.splits}",
 )
 
 
 @pytest.fixture
 def kernels(
-    cut: Cut,
+    config: TileConfig,
     device: vkbackend.Device,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[list[str]]:
@@ -100,14 +102,14 @@ def kernels(
     skip_where_it_crashes(device.info)
     monkeypatch.setattr(select, "SMALLEST", 1)
     monkeypatch.setattr(select, "PACKED_SMALLEST", 1)
-    monkeypatch.setattr(int_mm, "integer_mode", lambda _: DOTS)
+    monkeypatch.setattr(int_mm, "integer_mode", lambda _: DP4A)
 
     def rule(
         gpu: DeviceInfo, a: StridedSpec, b: StridedSpec, mode: str
     ) -> list[Dispatch] | None:
-        return large_product(gpu, a, b, mode, cut)
+        return large_tile_gemm(gpu, a, b, mode, config)
 
-    yield from as_discrete(monkeypatch, "large_product", rule, int_mm)
+    yield from as_discrete(monkeypatch, "large_tile_gemm", rule, int_mm)
 
 
 @each_cut
@@ -119,7 +121,7 @@ def test_words_of_four(gpu: Device, kernels: list[str]) -> None:
         assert "matmul/gemm_simt" in kernels
 
 
-@pytest.mark.parametrize("cut", [WHOLE], ids=["32x32"])
+@pytest.mark.parametrize("config", [WHOLE], ids=["32x32"])
 def test_words_of_four_without_the_instruction(
     gpu: GpuDevice, kernels: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -133,7 +135,7 @@ def test_words_of_four_without_the_instruction(
 
 @pytest.mark.parametrize("sizes", SIZES)
 @pytest.mark.parametrize("turned", ["", "ab"])
-def test_against_torch(fill: Make, sizes: Sizes, turned: str) -> None:
+def test_against_torch(fill: Make, sizes: GemmSize, turned: str) -> None:
     place = fill(np.zeros(1, np.int8)).device
     a, b, _ = operands(place, sizes, turned)
     got = fw.int_mm(a[0], b[0])
@@ -167,7 +169,7 @@ def with_integers(info: DeviceInfo) -> DeviceInfo:
     return as_hardware(info, cooperative_matrix=(SHAPE,), supported=frozenset(FLAGS))
 
 
-@pytest.mark.parametrize("tile", INTEGER_TILES)
+@pytest.mark.parametrize("tile", INT8_TILES)
 @pytest.mark.parametrize("turned", [False, True])
 def test_matrix_units_read_along_the_depth(
     device: vkbackend.Device, tile: object, turned: bool
@@ -179,7 +181,7 @@ def test_matrix_units_read_along_the_depth(
 
     info = with_integers(device.info)
     a, b = placed(512, 1024, False), placed(1024, 640, turned)
-    found = large_product(info, a, b, INTEGERS, Cut(tile, 1))  # type: ignore[arg-type]
+    found = large_tile_gemm(info, a, b, INT8_TENSOR_CORES, TileConfig(tile, 1))  # type: ignore[arg-type]
     assert found is not None
     packed = [dispatch.kernel for dispatch in found[:-1]]
     assert packed == ([] if turned else ["matmul/pack"])
@@ -201,7 +203,7 @@ def test_kernels_are_valid(kernel: str, defines: dict[str, str]) -> None:
 
 def test_what_a_device_offers(gpu: GpuDevice) -> None:
     info = with_integers(gpu.gpu.info)
-    assert tensor_cores.offers(info, int8, INTEGERS)
+    assert tensor_cores.offers(info, int8, INT8_TENSOR_CORES)
     for shape in (
         dataclasses.replace(SHAPE, k=64),
         dataclasses.replace(SHAPE, n=8),
@@ -209,16 +211,16 @@ def test_what_a_device_offers(gpu: GpuDevice) -> None:
         dataclasses.replace(SHAPE, saturating=True),
     ):
         other = dataclasses.replace(info, cooperative_matrix=(shape,))
-        assert not tensor_cores.offers(other, int8, INTEGERS)
+        assert not tensor_cores.offers(other, int8, INT8_TENSOR_CORES)
     for flag in FLAGS:
         less = dataclasses.replace(info, supported=info.supported - {flag})
-        assert not tensor_cores.offers(less, int8, INTEGERS)
+        assert not tensor_cores.offers(less, int8, INT8_TENSOR_CORES)
 
 
 @pytest.mark.gpu
 def test_this_device_passes_what_it_offers(gpu: GpuDevice) -> None:
-    offered = tensor_cores.offers(gpu.gpu.info, int8, INTEGERS)
-    assert tensor_cores.integer_mode(gpu) == (INTEGERS if offered else DOTS)
+    offered = tensor_cores.offers(gpu.gpu.info, int8, INT8_TENSOR_CORES)
+    assert tensor_cores.integer_mode(gpu) == (INT8_TENSOR_CORES if offered else DP4A)
 
 
 @pytest.mark.gpu
@@ -226,15 +228,17 @@ def test_this_device_passes_what_it_offers(gpu: GpuDevice) -> None:
 @pytest.mark.parametrize(
     "sizes", [(1, 256, 384, 128), (3, 331, 457, 577), (1, 64, 64, 8192)]
 )
-@pytest.mark.parametrize("mode", [DOTS, INTEGERS])
+@pytest.mark.parametrize("mode", [DP4A, INT8_TENSOR_CORES])
 def test_hardware(
     gpu: GpuDevice,
     mode: str,
-    sizes: Sizes,
+    sizes: GemmSize,
     turned: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    if mode == INTEGERS and not tensor_cores.offers(gpu.gpu.info, int8, INTEGERS):
+    if mode == INT8_TENSOR_CORES and not tensor_cores.offers(
+        gpu.gpu.info, int8, INT8_TENSOR_CORES
+    ):
         pytest.skip("the device multiplies no matrices of int8")
     monkeypatch.setattr(int_mm, "integer_mode", lambda _: mode)
     monkeypatch.setattr(select, "SMALLEST", 1)
@@ -246,21 +250,21 @@ def test_hardware(
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("tile", INTEGER_TILES)
-@pytest.mark.parametrize("parts", [1, 3])
+@pytest.mark.parametrize("tile", INT8_TILES)
+@pytest.mark.parametrize("splits", [1, 3])
 def test_every_tile_of_matrix_units(
-    gpu: GpuDevice, tile: object, parts: int, monkeypatch: pytest.MonkeyPatch
+    gpu: GpuDevice, tile: object, splits: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if not tensor_cores.offers(gpu.gpu.info, int8, INTEGERS):
+    if not tensor_cores.offers(gpu.gpu.info, int8, INT8_TENSOR_CORES):
         pytest.skip("the device multiplies no matrices of int8")
     tensor_cores.integer_mode(gpu)  # tried before its kernels are others
 
     def rule(
         info: DeviceInfo, a: StridedSpec, b: StridedSpec, _: str
     ) -> list[Dispatch] | None:
-        return large_product(info, a, b, INTEGERS, Cut(tile, parts))  # type: ignore[arg-type]
+        return large_tile_gemm(info, a, b, INT8_TENSOR_CORES, TileConfig(tile, splits))  # type: ignore[arg-type]
 
-    monkeypatch.setattr(int8, "large_product", rule)
+    monkeypatch.setattr(int8, "large_tile_gemm", rule)
     gpu.plans.clear()
     for m, n in itertools.product((256, 331), (384, 457)):
         a, b, want = operands(gpu, (2, m, n, 1000), "b")
