@@ -263,7 +263,7 @@ def test_the_test_accepts_what_is_right_and_refuses_what_is_not(
     def refuses(*_: Any) -> None:
         raise ShaderError("no such matrices")
 
-    monkeypatch.setattr(coopmat, "run_apart", refuses)
+    monkeypatch.setattr(coopmat, "run_detached", refuses)
     monkeypatch.setitem(coopmat._ERRORS, float16, 1e-3)
     assert not passes(emulated, float16)
 
