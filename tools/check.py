@@ -79,7 +79,7 @@ class StepFailed(Exception):
 
 
 @dataclass(frozen=True)
-class Step:
+class GateStep:
     """One thing that the gate looks at.
 
     Parameters
@@ -246,13 +246,13 @@ def _lend_packages(python: Path) -> None:
     Path(theirs.strip(), "lent.pth").write_text(f"{ours}\n")
 
 
-FAST = (Step("style", style), Step("types", types), Step("tiny", tiny))
+FAST = (GateStep("style", style), GateStep("types", types), GateStep("tiny", tiny))
 WHOLE = (
     *FAST[:-1],
-    Step("host", host),
-    Step("device", device),
-    Step("installed", installed),
-    Step("drivers", lambda: core_tier(*OTHER_DRIVERS)),
+    GateStep("host", host),
+    GateStep("device", device),
+    GateStep("installed", installed),
+    GateStep("drivers", lambda: core_tier(*OTHER_DRIVERS)),
 )
 
 
@@ -264,16 +264,16 @@ def search(*command: str) -> str:
 
 WIDE = (
     *WHOLE,
-    Step("repeats", lambda: pytest("-m", "wide")),
+    GateStep("repeats", lambda: pytest("-m", "wide")),
     *(
-        Step(name, partial(pytest, "-m", "device", driver=name))
+        GateStep(name, partial(pytest, "-m", "device", driver=name))
         for name in OTHER_DRIVERS
     ),
-    *(Step(name, partial(search, *command)) for name, command in SEARCHES.items()),
+    *(GateStep(name, partial(search, *command)) for name, command in SEARCHES.items()),
 )
 
 
-def perform(steps: Sequence[Step]) -> bool:
+def perform(steps: Sequence[GateStep]) -> bool:
     """Run steps, print a table of them, and return whether all passed."""
     rows = []
     for step in steps:
@@ -320,10 +320,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"check: {ROOT} is no checkout; run it from one", file=sys.stderr)
         return 2
     if options.driver == "all-core":
-        steps = [Step("core", lambda: core_tier(*drivers.DRIVERS, arguments=rest))]
+        steps = [GateStep("core", lambda: core_tier(*drivers.DRIVERS, arguments=rest))]
     elif options.driver or rest:
         driver = options.driver or "system"
-        steps = [Step("tests", lambda: pytest(*rest, driver=driver))]
+        steps = [GateStep("tests", lambda: pytest(*rest, driver=driver))]
     else:
         tier = FAST if options.fast else WIDE if options.wide else WHOLE
         if options.only:

@@ -1,4 +1,4 @@
-"""How a command ends: what its user can mend is one line, not a traceback."""
+"""Exit statuses of commands: an error that its user can mend is one line."""
 
 import contextlib
 import os

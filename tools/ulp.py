@@ -67,7 +67,7 @@ STRIDE = 1021
 SMALLEST_NORMAL = 2.0**-126
 
 
-class Worst(NamedTuple):
+class LargestError(NamedTuple):
     """The largest error of a function, and where it is."""
 
     ulp: float
@@ -100,7 +100,7 @@ def two_numbers() -> tuple[np.ndarray, np.ndarray]:
 
 def worst_error(
     function: Callable[..., Any], inputs: tuple[np.ndarray, ...], device: Any
-) -> Worst:
+) -> LargestError:
     """Return the largest error of a function over some inputs."""
     with np.errstate(all="ignore"):
         found = function(*(fw.tensor(x, device=device) for x in inputs)).numpy()
@@ -117,14 +117,14 @@ def worst_error(
         tiny |= (np.abs(x) < SMALLEST_NORMAL) & (x != 0)
     at = int(np.argmax(np.where(tiny, -1.0, error)))
     denormal = float(np.max(error[tiny], initial=0.0))
-    return Worst(float(error[at]), denormal, tuple(float(x[at]) for x in inputs))
+    return LargestError(float(error[at]), denormal, tuple(float(x[at]) for x in inputs))
 
 
-class Row(NamedTuple):
-    """A function, and what its errors are."""
+class FunctionErrors(NamedTuple):
+    """Measured errors of one function."""
 
     name: str
-    worst: Worst
+    worst: LargestError
 
     def cells(self) -> tuple[str, str, str, str, str]:
         """Return the row of a table."""
@@ -134,16 +134,18 @@ class Row(NamedTuple):
         return self.name, f"{ulp:.3f}", f"{denormal:.3g}", str(cuda), where
 
 
-def measured(names: Sequence[str], device: Device) -> Iterator[Row]:
+def measured(names: Sequence[str], device: Device) -> Iterator[FunctionErrors]:
     """Yield the errors of functions, or of all if none is named."""
     with fw.no_grad():
         for known, inputs in ((UNARY, one_number()), (BINARY, two_numbers())):
             for name in known:
                 if not names or name in names:
-                    yield Row(name, worst_error(getattr(ops, name), inputs, device))
+                    yield FunctionErrors(
+                        name, worst_error(getattr(ops, name), inputs, device)
+                    )
 
 
-def section(device: GpuDevice, rows: Iterable[Row]) -> str:
+def section(device: GpuDevice, rows: Iterable[FunctionErrors]) -> str:
     """Return what `ULP.md` says of a device."""
     info = device.gpu.info
     lines = [f"## {info.name}", "", f"Driver: {info.driver_name} {info.driver_info}."]

@@ -1,4 +1,4 @@
-"""Writing files so that nobody ever sees half of one.
+"""Atomic file replacement: readers see the old content or the new, never half.
 
 Content goes to a new file in the same folder, which takes the name when it is whole:
 who opens the name finds what was there before or all of the new. A file without its
@@ -26,13 +26,13 @@ ABANDONED_SECONDS = 600
 not tell: file servers may keep it from other hosts."""
 
 _LEFTOVER = re.compile(re.escape(UNFINISHED) + r"[0-9a-f]{16}")
-_MOST_LINKS = 40
+_MAX_LINKS = 40
 # What is seen through these is an open file, not a name that another could take.
 _OPEN_FILES = re.compile(r"/proc/|/dev/fd(/|$)")
 
 
-def save_whole(path: str | os.PathLike[str], content: bytes) -> None:
-    """Write a user's file: old or new, never half, also after a power cut.
+def save_atomically(path: str | os.PathLike[str], content: bytes) -> None:
+    """Replace a user's file atomically and durably.
 
     Links are followed, so that they stay. A file that is replaced passes its mode on,
     and its owner and group where that is allowed; a new one has what the umask leaves.
@@ -58,10 +58,10 @@ def save_whole(path: str | os.PathLike[str], content: bytes) -> None:
     with contextlib.suppress(OSError):
         # The second pattern is of versions whose unfinished files had longer names.
         remove_leftovers(folder or ".", also=re.escape(f".{name}.") + "[0-9a-f]{8}")
-    write_whole(target, content, like=old, durable=True)
+    replace_file(target, content, like=old, durable=True)
 
 
-def write_whole(
+def replace_file(
     name: str,
     content: bytes,
     *,
@@ -162,7 +162,7 @@ def is_abandoned(found: os.stat_result) -> bool:
 
 def _followed(path: str) -> str | None:
     """Return the path behind links; None if they lead to an open file."""
-    for _ in range(_MOST_LINKS):
+    for _ in range(_MAX_LINKS):
         folder, name = os.path.split(path)
         if _OPEN_FILES.match(os.path.join(os.path.realpath(folder), name)):
             return None

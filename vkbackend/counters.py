@@ -1,4 +1,4 @@
-"""Counts of what the library asked Vulkan to do; they prove that a loop is quiet."""
+"""Counters of Vulkan calls: they prove that a loop neither compiles nor allocates."""
 
 from dataclasses import astuple, dataclass, replace
 

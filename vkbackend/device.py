@@ -1,6 +1,6 @@
 """Device: the one object that users hold; owns everything below, closes it in order."""
 
-# Longer than most: it is all that users hold of a device, with the documentation.
+# Longer than most: the whole public interface of a device, with its documentation.
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from vkbackend.driver.physical_device import PhysicalDevice
 from vkbackend.driver.queue import Queue
 from vkbackend.errors import ArgumentError, DeviceLost
 from vkbackend.memory.buffer import Buffer
-from vkbackend.memory.memory import Memory, Use, gibibytes
+from vkbackend.memory.memory import Memory, MemoryUsage, gibibytes
 from vkbackend.memory.pool import Pool
 from vkbackend.memory.staging_arena import Arena
 from vkbackend.shader.compiler import find_or_compile, load_kernel_source
@@ -35,9 +35,9 @@ from vkbackend.shader.pipeline import Pipeline, PipelineBuilder
 
 from . import config, fork_safety
 
-_KEPT = 512
-"""Kernels, the latest, that stay ready when nobody holds them; a software device takes
-half a mebibyte of memory for each."""
+_MAX_CACHED_PIPELINES = 512
+"""Most recent pipelines kept alive without references; on a software device each takes
+half a mebibyte of memory."""
 
 _ARGUMENT_CHUNK = 1 << 20
 _ARGUMENT_CHUNKS = 16
@@ -57,7 +57,7 @@ class Device:
     counters : Counters
         What was done on it, in running totals.
     at_close : list of callable
-        Called when it has been closed, for layers above that keep something for it.
+        Callbacks of layers above, called when it has been closed.
     """
 
     def __init__(self, chosen: PhysicalDevice) -> None:
@@ -68,7 +68,7 @@ class Device:
         self._building = threading.RLock()
         fork_safety.renew(self, "_building", threading.RLock)
         self._closed = ""
-        self._whole = False
+        self._complete = False
         self.at_close: list[Callable[[], object]] = []
         # From here on the exit of the process closes it, if nobody else does.
         _devices.append(self)
@@ -93,21 +93,21 @@ class Device:
         self._transfer = Transfer(
             self.logical, self.memory, self.transfer_queue, self.check_open
         )
-        self._arguments = Arena(
+        self._argument_arena = Arena(
             self.memory,
-            Use.ARGUMENTS,
+            MemoryUsage.ARGUMENTS,
             _ARGUMENT_CHUNK,
             _ARGUMENT_CHUNKS,
-            self.pool.give_everything_back,
+            self.pool.release_unused,
         )
         self._builder = PipelineBuilder(self.logical, self.compute_queue)
         self._pipelines: WeakValueDictionary[object, Pipeline] = WeakValueDictionary()
-        self._kept: deque[Pipeline] = deque(maxlen=_KEPT)
+        self._recent_pipelines: deque[Pipeline] = deque(maxlen=_MAX_CACHED_PIPELINES)
         self._modules: dict[object, bytes] = {}
-        self._unsettled: dict[Recording, None] = {}
+        self._unpublished: dict[Recording, None] = {}
         self._poison = config.POISON.enabled()
         self.open_profile: Profile | None = None
-        self._whole = True
+        self._complete = True
 
     def __repr__(self) -> str:
         state = self._closed or ("lost" if self.logical.lost else "")
@@ -150,7 +150,7 @@ class Device:
             With the numbers.
         """
         if type(size) is not int:
-            size = _whole("allocate", size)
+            size = _as_int("allocate", size)
         if size < 0:
             raise ArgumentError(
                 f"allocate: the size is negative: {size}; it must be 0 or more bytes"
@@ -297,7 +297,7 @@ class Device:
                 words = self._compile(text, kernel, source, defines, contract)
                 found = self._builder.build(words, kernel, constants)
                 self._pipelines[key] = found
-                self._kept.append(found)
+                self._recent_pipelines.append(found)
             return found
 
     def _compile(
@@ -317,34 +317,36 @@ class Device:
             words, compiled = find_or_compile(source, name, defines, folders)
             self._modules[key] = words if contract else forbid_contraction(words)
             self.counters.shader_compiles += compiled
-            if len(self._modules) > _KEPT:
+            if len(self._modules) > _MAX_CACHED_PIPELINES:
                 del self._modules[next(iter(self._modules))]
         return self._modules[key]
 
     def batch(self) -> Batch:
         """Return an empty batch of commands."""
         self.check_open("batch")
-        return Batch(self, self.compute_queue, self._builder.layout, self._arguments)
+        return Batch(
+            self, self.compute_queue, self._builder.layout, self._argument_arena
+        )
 
     def record(self, batch: Batch) -> Recording:
         """Return a batch's commands recorded for any number of submissions.
 
         The batch stays as it was; it must not be empty.
         """
-        return Recording(self, batch, self._arguments, self._unsettled)
+        return Recording(self, batch, self._argument_arena, self._unpublished)
 
     def settle(self) -> None:
-        """Tell buffers of the recordings submitted since the last call.
+        """Publish the timeline points of replays submitted since the last call.
 
-        Whatever looks at a buffer's timeline points calls it first, so that submitting
-        a recording takes the same time however many buffers it uses.
+        Called before any look at a buffer's timeline points, so that a replay costs the
+        same however many buffers it uses.
         """
-        if self._unsettled:
+        if self._unpublished:
             with self.logical.lock:
-                # Whatever is stopped in between is done again.
-                for recording in sorted(self._unsettled, key=_submission):
+                # Idempotent: after an interrupt all of it is done again.
+                for recording in sorted(self._unpublished, key=_submission):
                     recording.settle()
-                self._unsettled.clear()
+                self._unpublished.clear()
 
     @contextlib.contextmanager
     def profile(self, *, repeat: int = 1, each: bool = True) -> Iterator[Profile]:
@@ -454,7 +456,7 @@ class Device:
 
     def _destroy(self) -> None:
         """Destroy everything; whatever is destroyed already is passed over."""
-        if not self._whole:
+        if not self._complete:
             self.logical.close()
             return
         queues = dict.fromkeys((self.compute_queue, self.transfer_queue))
@@ -464,11 +466,11 @@ class Device:
             self.logical.idle()
             if self.open_profile is not None:
                 self.open_profile.close()
-        self.logical.end_unlocked()
+        self.logical.drain_unlocked_calls()
         self._transfer.close()
-        self._arguments.close()
+        self._argument_arena.close()
         self._builder.close()
-        self._kept.clear()
+        self._recent_pipelines.clear()
         self._pipelines.clear()
         self.pool.close()
         for queue in queues:
@@ -478,7 +480,7 @@ class Device:
     def disown(self) -> None:
         """Make it unusable without touching Vulkan: after a fork it is the parent's."""
         self._closed = _PARENTS
-        self.logical.parents = True
+        self.logical.forked = True
 
 
 _COUNTS = frozenset({"blocks", "allocations", "total_allocations", "reuses"})
@@ -487,7 +489,7 @@ _COUNTS = frozenset({"blocks", "allocations", "total_allocations", "reuses"})
 _submission = attrgetter("value")
 
 
-def _whole(where: str, size: Any) -> int:
+def _as_int(where: str, size: Any) -> int:
     """Return a size as Python's int; floats are refused, also whole ones."""
     try:
         return operator.index(size)

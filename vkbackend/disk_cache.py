@@ -26,26 +26,26 @@ from vkbackend.atomic_file import (
     is_abandoned,
     leftovers,
     remove_leftovers,
-    write_whole,
+    replace_file,
 )
 from vkbackend.errors import ArgumentError
 
 if TYPE_CHECKING:
     from vkbackend.driver.device_info import DeviceInfo
 
-_LAST = "tuning"
-KINDS = ("spirv", "pipelines", _LAST)
+_EVICTED_LAST = "tuning"
+KINDS = ("spirv", "pipelines", _EVICTED_LAST)
 """The folders whose files are counted and removed; others are left alone."""
 
-MOST_BYTES = 1 << 28
+MAX_FILE_BYTES = 1 << 28
 """Largest file that is read: far above what any driver keeps of its pipelines."""
 
-_STEP_SHARE = 1 / 16
+_TRIM_INTERVAL_SHARE = 1 / 16
 """Share of the limit after which, when so much was written by whatever processes, the
 next write looks at the size; and that is kept free, so that the limit holds."""
 
-_KEPT_SHARE = 0.9
-"""Share of the limit that stays when something has to go; below `1 - _STEP_SHARE`."""
+_RETAINED_SHARE = 0.9
+"""Share of the limit that a trim leaves; below `1 - _TRIM_INTERVAL_SHARE`."""
 
 _WRITTEN = ".written"
 """The file beside the folders that counts what was written since the last look: a byte
@@ -64,8 +64,8 @@ _HAS_OWNERS = hasattr(os, "geteuid") and os.open in os.supports_dir_fd
 _has_written = False
 
 
-class Refused(OSError):
-    """A folder that others may write to."""
+class UntrustedFolder(OSError):
+    """A cache folder that other users may write to."""
 
 
 class _Folder(NamedTuple):
@@ -98,8 +98,8 @@ def read(path: Path) -> bytes | None:
                     return None
                 _touch(file.fileno(), path, found)
                 return file.read(found.st_size)
-    except Refused as error:
-        _warn_refused(error)
+    except UntrustedFolder as error:
+        _warn_untrusted(error)
     except OSError:
         pass
     return None
@@ -115,7 +115,7 @@ def write(path: Path, content: bytes, *, durable: bool = False) -> None:
     content : bytes
         All of it.
     durable : bool, default False
-        As for `atomic_file.write_whole`.
+        As for `atomic_file.replace_file`.
 
     Raises
     ------
@@ -125,36 +125,36 @@ def write(path: Path, content: bytes, *, durable: bool = False) -> None:
     global _has_written
     try:
         with _folder_of(path, make=True) as folder:
-            write_whole(
+            replace_file(
                 folder.member(path.name),
                 content,
                 folder=folder.descriptor,
                 mode=0o600,
                 durable=durable,
             )
-    except Refused as error:
-        _warn_refused(error)
+    except UntrustedFolder as error:
+        _warn_untrusted(error)
         return
     base = path.parent.parent
     is_first, _has_written = not _has_written, True
-    if _is_full_step(base, len(content)) or (is_first and _is_due(base)):
+    if _is_interval_full(base, len(content)) or (is_first and _is_trim_overdue(base)):
         trim(base)
 
 
 def remove(path: Path) -> None:
     """Remove a file of the cache if it is there."""
-    with contextlib.suppress(FileNotFoundError, Refused):
+    with contextlib.suppress(FileNotFoundError, UntrustedFolder):
         with _folder_of(path, make=False) as folder:
             os.unlink(folder.member(path.name), dir_fd=folder.descriptor)
 
 
-def refusal(base: Path) -> str:
+def untrusted_reason(base: Path) -> str:
     """Return why a cache folder is not used, or an empty string."""
     for kind in KINDS:
         try:
             with _folder_of(base / kind / "any", make=False):
                 pass
-        except Refused as error:
+        except UntrustedFolder as error:
             return str(error)
         except OSError:
             pass
@@ -162,7 +162,7 @@ def refusal(base: Path) -> str:
 
 
 def trim(base: Path) -> None:
-    """Remove leftovers, and what was used the longest ago if there is too much.
+    """Evict leftovers, and the least recently used files beyond the limit.
 
     Verdicts go last: they are small, and cost the most to find again.
 
@@ -182,28 +182,28 @@ def trim(base: Path) -> None:
             with _folder_of(base / kind / "any", make=False) as folder:
                 _remove_leftovers(folder)
                 rows += [
-                    (kind == _LAST, used, size, kind, name)
+                    (kind == _EVICTED_LAST, used, size, kind, name)
                     for used, size, name in _files(folder)
                 ]
     limit = _limit()
     total = sum(size for _, _, size, _, _ in rows)
-    if not limit or total <= limit * (1 - _STEP_SHARE):
+    if not limit or total <= limit * (1 - _TRIM_INTERVAL_SHARE):
         return
     for _, _, size, kind, name in sorted(rows):
-        if total <= limit * _KEPT_SHARE:
+        if total <= limit * _RETAINED_SHARE:
             break
         with contextlib.suppress(OSError):
             remove(base / kind / name)
             total -= size
 
 
-def _is_full_step(base: Path, size: int) -> bool:
+def _is_interval_full(base: Path, size: int) -> bool:
     """Count what was written, and return whether it is time to look at the size."""
     limit = _limit()
     with contextlib.suppress(OSError):
         with _open_folder(str(base), None, str(base)) as folder:
             blocks = _count(folder, os.O_APPEND, -(-size // _BLOCK))
-            return 0 < limit * _STEP_SHARE <= blocks * _BLOCK
+            return 0 < limit * _TRIM_INTERVAL_SHARE <= blocks * _BLOCK
     return False
 
 
@@ -223,7 +223,7 @@ def _count(folder: _Folder, flag: int, blocks: int) -> int:
         os.close(descriptor)
 
 
-def _is_due(base: Path) -> bool:
+def _is_trim_overdue(base: Path) -> bool:
     with contextlib.suppress(OSError):
         return time.time() - base.stat().st_mtime > _TRIM_SECONDS
     return False
@@ -325,17 +325,19 @@ def _open_folder(name: str, above: int | None, path: str) -> Iterator[_Folder]:
             raise
         # The cache folder itself may be reached by a link that others cannot change.
         if above is not None or not _is_own(os.lstat(path)):
-            raise Refused(f"{path} is a link") from None
+            raise UntrustedFolder(f"{path} is a link") from None
         descriptor = os.open(os.path.realpath(path), flags)
     try:
         found = os.fstat(descriptor)
         if not _is_own(found):
-            raise Refused(
+            raise UntrustedFolder(
                 f"{path} belongs to user {found.st_uid}, not to {os.geteuid()}"
             )
         if found.st_mode & 0o022:
             mode = stat.S_IMODE(found.st_mode)
-            raise Refused(f"{path} is open to other users: its mode is {mode:o}")
+            raise UntrustedFolder(
+                f"{path} is open to other users: its mode is {mode:o}"
+            )
         yield _Folder(path, descriptor)
     finally:
         os.close(descriptor)
@@ -348,7 +350,7 @@ def _is_own(found: os.stat_result) -> bool:
 
 def _is_trusted(found: os.stat_result) -> bool:
     """Return whether an open file of the cache may be read."""
-    if not stat.S_ISREG(found.st_mode) or found.st_size > MOST_BYTES:
+    if not stat.S_ISREG(found.st_mode) or found.st_size > MAX_FILE_BYTES:
         return False
     return not _HAS_OWNERS or (_is_own(found) and not found.st_mode & 0o022)
 
@@ -360,7 +362,7 @@ def _touch(descriptor: int, path: Path, found: os.stat_result) -> None:
             os.utime(descriptor if os.utime in os.supports_fd else path)
 
 
-def _warn_refused(reason: Refused) -> None:
+def _warn_untrusted(reason: UntrustedFolder) -> None:
     _warn_once(
         f"cache: {reason}; nothing is kept on disk: make the folder yours and writable"
         f" by you alone (chmod go-w), or set {config.CACHE.name} to another"

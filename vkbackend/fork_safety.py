@@ -1,4 +1,4 @@
-"""Locks that a forked child has anew.
+"""Fork safety: locks that are recreated in a forked child.
 
 A child is copied with the locks that other threads of its parent held, which nobody
 there will ever release. So whoever makes a lock that lives on says here where it is

@@ -1,4 +1,4 @@
-"""What was measured on a device with its driver, kept in a file for later processes.
+"""Tuning cache: benchmark results of a device and driver, kept on disk.
 
 A verdict answers a question, which is any text, with a choice, which is a name. The
 file is JSON, so that a person can read it. One that is damaged, or that was written for
@@ -81,18 +81,18 @@ class Verdicts:
         """Return the number of verdicts."""
         return len(self._rows)
 
-    def get(self, question: str) -> Verdict | None:
+    def get(self, tuning_key: str) -> Verdict | None:
         """Return the verdict on a question, or None if there is none."""
-        return self._rows.get(question)
+        return self._rows.get(tuning_key)
 
     def rows(self) -> dict[str, Verdict]:
         """Return every verdict by its question."""
         return dict(self._rows)
 
-    def keep(self, question: str, verdict: Verdict) -> None:
+    def keep(self, tuning_key: str, verdict: Verdict) -> None:
         """Add a verdict, or replace the one on the same question."""
         with self._lock:
-            self._rows = {**self._read(), **self._rows, question: verdict}
+            self._rows = {**self._read(), **self._rows, tuning_key: verdict}
             self._write()
 
     def forget(self) -> None:

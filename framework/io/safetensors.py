@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from safetensors import SafetensorError, deserialize
 
-from vkbackend.atomic_file import save_whole
+from vkbackend.atomic_file import save_atomically
 from vkbackend.errors import ArgumentError
 
 from ..base.device import CPU, Device
@@ -91,7 +91,7 @@ def save(tensors: Mapping[str, Tensor], path: str | os.PathLike[str]) -> None:
         )
     for name, tensor in tensors.items():
         _check(name, tensor)
-    save_whole(path, _encoded(tensors))
+    save_atomically(path, _encoded(tensors))
 
 
 def load(

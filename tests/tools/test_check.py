@@ -16,7 +16,7 @@ def fail() -> str:
 def test_a_failed_step_fails_the_gate_after_the_others_ran(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    steps = [check.Step("bad", fail), check.Step("good", lambda: "3 passed")]
+    steps = [check.GateStep("bad", fail), check.GateStep("good", lambda: "3 passed")]
     assert not check.perform(steps)
     table = capsys.readouterr().out
     assert "bad         FAILED" in table

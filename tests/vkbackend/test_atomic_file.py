@@ -12,7 +12,12 @@ from pathlib import Path
 import pytest
 
 from vkbackend import atomic_file
-from vkbackend.atomic_file import ABANDONED_SECONDS, UNFINISHED, save_whole, write_whole
+from vkbackend.atomic_file import (
+    ABANDONED_SECONDS,
+    UNFINISHED,
+    replace_file,
+    save_atomically,
+)
 
 CONTENT = b"new content"
 
@@ -38,13 +43,13 @@ def umask() -> int:
 def test_a_file_is_replaced_and_nothing_is_left(tmp_path: Path) -> None:
     path = tmp_path / "file"
     for content in (b"first", b"second, and longer", b""):
-        write_whole(str(path), content)
+        replace_file(str(path), content)
         assert path.read_bytes() == content
     assert [each.name for each in tmp_path.iterdir()] == ["file"]
 
 
 def test_a_new_file_is_what_the_umask_leaves(tmp_path: Path, umask: int) -> None:
-    save_whole(tmp_path / "file", CONTENT)
+    save_atomically(tmp_path / "file", CONTENT)
     assert mode_of(tmp_path / "file") == umask
 
 
@@ -53,7 +58,7 @@ def test_the_mode_stays(mode: int, tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"old")
     path.chmod(mode)
-    save_whole(path, CONTENT)
+    save_atomically(path, CONTENT)
     assert (path.read_bytes(), mode_of(path)) == (CONTENT, mode)
 
 
@@ -70,7 +75,7 @@ def test_the_content_is_never_open_to_more(
         os.rename(source, target)
 
     monkeypatch.setattr(atomic_file.os, "replace", replace)
-    save_whole(path, CONTENT)
+    save_atomically(path, CONTENT)
     assert seen == [0o600]
 
 
@@ -80,7 +85,7 @@ def test_owner_and_group_stay(tmp_path: Path) -> None:
     path.write_bytes(b"old")
     path.chmod(0o640)
     os.chown(path, 1234, 2345)
-    save_whole(path, CONTENT)
+    save_atomically(path, CONTENT)
     found = path.stat()
     assert (found.st_uid, found.st_gid, mode_of(path)) == (1234, 2345, 0o640)
 
@@ -95,9 +100,9 @@ def test_another_group_gets_nothing(tmp_path: Path) -> None:
     os.chown(path, 1234, 2345)
     os.chown(folder, 4321, 4321)
     code = (
-        "import os, sys\nfrom vkbackend.atomic_file import save_whole\n"
+        "import os, sys\nfrom vkbackend.atomic_file import save_atomically\n"
         "os.setgroups([]); os.setgid(4321); os.setuid(4321)\n"
-        "os.chdir(int(sys.argv[1])); save_whole('file', b'new content')\n"
+        "os.chdir(int(sys.argv[1])); save_atomically('file', b'new content')\n"
     )
     # Reached by a descriptor: the folders above are closed to others.
     descriptor = os.open(folder, os.O_RDONLY)
@@ -124,7 +129,7 @@ def chain(folder: Path) -> Path:
 
 def test_links_stay_and_their_target_is_written(tmp_path: Path) -> None:
     target = chain(tmp_path)
-    save_whole(tmp_path / "link", CONTENT)
+    save_atomically(tmp_path / "link", CONTENT)
     assert target.read_bytes() == CONTENT
     assert (tmp_path / "link").readlink() == Path("deep/middle")
     assert (tmp_path / "deep" / "middle").readlink() == Path("real")
@@ -136,7 +141,7 @@ def test_links_stay_and_their_target_is_written(tmp_path: Path) -> None:
 
 def test_a_link_to_nothing_makes_its_target(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("later")
-    save_whole(tmp_path / "link", CONTENT)
+    save_atomically(tmp_path / "link", CONTENT)
     assert (tmp_path / "later").read_bytes() == CONTENT
     assert (tmp_path / "link").is_symlink()
 
@@ -144,16 +149,16 @@ def test_a_link_to_nothing_makes_its_target(tmp_path: Path) -> None:
 def test_a_link_to_itself_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("link")
     with pytest.raises(OSError, match="link") as caught:
-        save_whole(tmp_path / "link", CONTENT)
+        save_atomically(tmp_path / "link", CONTENT)
     assert caught.value.errno == errno.ELOOP
     assert (tmp_path / "link").is_symlink()
 
 
 def test_a_device_is_written_to(tmp_path: Path) -> None:
     before = os.stat(os.devnull)
-    save_whole(os.devnull, CONTENT)
+    save_atomically(os.devnull, CONTENT)
     (tmp_path / "null").symlink_to(os.devnull)
-    save_whole(tmp_path / "null", CONTENT)
+    save_atomically(tmp_path / "null", CONTENT)
     after = os.stat(os.devnull)
     assert stat.S_ISCHR(after.st_mode)
     assert (before.st_ino, before.st_rdev) == (after.st_ino, after.st_rdev)
@@ -161,7 +166,7 @@ def test_a_device_is_written_to(tmp_path: Path) -> None:
 
 def test_a_full_device_is_an_error() -> None:
     with pytest.raises(OSError, match="No space left"):
-        save_whole("/dev/full", CONTENT)
+        save_atomically("/dev/full", CONTENT)
     assert stat.S_ISCHR(os.stat("/dev/full").st_mode)
 
 
@@ -171,7 +176,7 @@ def test_a_pipe_is_written_to(tmp_path: Path) -> None:
     got: list[bytes] = []
     reader = threading.Thread(target=lambda: got.append(path.read_bytes()))
     reader.start()
-    save_whole(path, CONTENT)
+    save_atomically(path, CONTENT)
     reader.join()
     assert got == [CONTENT]
     assert stat.S_ISFIFO(path.stat().st_mode)
@@ -180,7 +185,8 @@ def test_a_pipe_is_written_to(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"])
 def test_standard_output_is_written_to(name: str, tmp_path: Path) -> None:
     code = (
-        f"from vkbackend.atomic_file import save_whole; save_whole({name!r}, b'new')\n"
+        "from vkbackend.atomic_file import save_atomically\n"
+        f"save_atomically({name!r}, b'new')\n"
         "print(' and more', flush=True)\n"
     )
     piped = subprocess.run(
@@ -196,7 +202,7 @@ def test_standard_output_is_written_to(name: str, tmp_path: Path) -> None:
 
 def test_a_folder_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(IsADirectoryError):
-        save_whole(tmp_path, CONTENT)
+        save_atomically(tmp_path, CONTENT)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
@@ -208,7 +214,7 @@ def test_a_file_closed_to_the_user_stays(tmp_path: Path) -> None:
     os.seteuid(1234)
     try:
         with pytest.raises(PermissionError):
-            save_whole(path, CONTENT)
+            save_atomically(path, CONTENT)
     finally:
         os.seteuid(0)
     assert path.read_bytes() == b"old"
@@ -216,9 +222,9 @@ def test_a_file_closed_to_the_user_stays(tmp_path: Path) -> None:
 
 LIMITED = """
 import resource, sys
-from vkbackend.atomic_file import save_whole, write_whole
+from vkbackend.atomic_file import save_atomically, replace_file
 resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
-for write in (save_whole, write_whole):
+for write in (save_atomically, replace_file):
     try:
         write(sys.argv[1], bytes(5000))
     except OSError as error:
@@ -259,7 +265,7 @@ def interrupted_calls(path: Path) -> int:
         left = lines
         sys.settrace(trace)  # type: ignore[arg-type]
         try:
-            save_whole(path, CONTENT)
+            save_atomically(path, CONTENT)
         except KeyboardInterrupt:
             lines += 1
         else:
@@ -297,10 +303,10 @@ def test_the_disk_has_content_before_name_and_folder(
 
     for name in ("fsync", "replace"):
         monkeypatch.setattr(atomic_file.os, name, noted(name, getattr(os, name)))
-    save_whole(tmp_path / "file", CONTENT)
+    save_atomically(tmp_path / "file", CONTENT)
     assert done == [f"fsync {len(CONTENT)}", "replace", "fsync folder"]
     done.clear()
-    write_whole(str(tmp_path / "file"), CONTENT)
+    replace_file(str(tmp_path / "file"), CONTENT)
     assert done == ["replace"]
 
 
@@ -308,7 +314,7 @@ KILLED = """
 import os, signal, sys
 from vkbackend import atomic_file
 atomic_file.os.replace = lambda *a, **k: os.kill(os.getpid(), signal.SIGKILL)
-atomic_file.save_whole(sys.argv[1], b"half")
+atomic_file.save_atomically(sys.argv[1], b"half")
 """
 
 
@@ -325,7 +331,7 @@ def test_a_folder_that_cannot_be_read_is_written_to(
 
     path.write_bytes(b"old")
     monkeypatch.setattr(os, "open", refusing)
-    save_whole(path, CONTENT)
+    save_atomically(path, CONTENT)
     assert path.read_bytes() == CONTENT
 
 
@@ -334,7 +340,7 @@ def test_what_a_killed_process_left_is_removed_when_old(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", KILLED, str(path)], check=False)
     (left,) = tmp_path.iterdir()
     assert left.name.startswith(UNFINISHED)
-    save_whole(path, CONTENT)
+    save_atomically(path, CONTENT)
     assert left.exists()
     make_old(left)
     # As versions before named it; and names that only look alike.
@@ -346,7 +352,7 @@ def test_what_a_killed_process_left_is_removed_when_old(tmp_path: Path) -> None:
     for each in (former, *others):
         each.write_bytes(b"")
         make_old(each)
-    save_whole(path, CONTENT)
+    save_atomically(path, CONTENT)
     assert {*tmp_path.iterdir()} == {path, *others}
 
 
@@ -363,11 +369,11 @@ def test_what_is_still_written_is_left_alone(tmp_path: Path) -> None:
 
 def test_names_of_the_greatest_length(tmp_path: Path) -> None:
     path = tmp_path / ("x" * 255)
-    save_whole(path, CONTENT)
+    save_atomically(path, CONTENT)
     assert path.read_bytes() == CONTENT
 
 
 def test_where_a_folder_should_be_is_a_file(tmp_path: Path) -> None:
     (tmp_path / "taken").write_bytes(b"")
     with pytest.raises(NotADirectoryError):
-        save_whole(tmp_path / "taken" / "file", b"content")
+        save_atomically(tmp_path / "taken" / "file", b"content")

@@ -295,7 +295,7 @@ def variant(device: Device, number: int) -> vkbackend.Pipeline:
 
 @pytest.mark.core
 def test_kernels_that_nobody_holds_are_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vkbackend.device._KEPT", 2)
+    monkeypatch.setattr("vkbackend.device._MAX_CACHED_PIPELINES", 2)
     other = Device(choose())
     x, y = filled(other, np.arange(64, dtype=np.uint32)), other.allocate(256)
     held = variant(other, 0)
@@ -322,7 +322,7 @@ def test_kernels_that_nobody_holds_are_let_go(monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.core
 def test_a_recording_holds_its_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vkbackend.device._KEPT", 1)
+    monkeypatch.setattr("vkbackend.device._MAX_CACHED_PIPELINES", 1)
     other = Device(choose())
     x, y = filled(other, np.arange(64, dtype=np.uint32)), other.allocate(256)
     batch = other.batch()
@@ -349,7 +349,7 @@ def test_several_buffers_at_once(device: Device) -> None:
     before = device.memory_stats()
     buffers = device.allocate_each([4, 0, 1000, 4])
     assert [buffer.size for buffer in buffers] == [4, 0, 1000, 4]
-    places = sorted(buffer.whole for buffer in buffers)
+    places = sorted(buffer.address_range for buffer in buffers)
     assert all(one[1] <= other[0] for one, other in itertools.pairwise(places))
     counted = device.memory_stats()
     assert counted["allocations"] == before["allocations"] + 4

@@ -14,7 +14,7 @@ import pytest
 
 from vkbackend import atomic_file, config, disk_cache
 from vkbackend.atomic_file import UNFINISHED
-from vkbackend.disk_cache import read, refusal, remove, trim, write
+from vkbackend.disk_cache import read, remove, trim, untrusted_reason, write
 
 CONTENT = b"content"
 OTHER = 1234
@@ -124,7 +124,7 @@ def test_a_folder_that_others_can_change_is_not_used(
         assert read(entry) is None
     (message,) = (str(row.message) for row in said)
     assert str(entry.parent.parent) in message
-    assert refusal(entry.parent.parent) in message
+    assert untrusted_reason(entry.parent.parent) in message
     new = entry.with_name("new")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -142,7 +142,7 @@ def test_a_folder_may_be_reached_by_ones_own_link(entry: Path) -> None:
     assert read(entry) == CONTENT
     write(entry, b"new")
     assert (base.with_name("real") / "spirv" / "entry").read_bytes() == b"new"
-    assert refusal(base) == ""
+    assert untrusted_reason(base) == ""
 
 
 @needs_root
@@ -188,7 +188,7 @@ def listener(path: Path) -> None:
 
 def large(path: Path) -> None:
     with path.open("wb") as file:
-        file.truncate(disk_cache.MOST_BYTES + 1)
+        file.truncate(disk_cache.MAX_FILE_BYTES + 1)
     path.chmod(0o600)
 
 

@@ -1,4 +1,4 @@
-"""What the library is measured against: PyTorch, on its GPU if it can, or NumPy."""
+"""Baselines of the benchmarks: PyTorch, on its GPU if it can, or NumPy."""
 
 from __future__ import annotations
 

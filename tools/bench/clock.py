@@ -1,4 +1,4 @@
-"""How long the library takes: on the device's clock, or on the host's."""
+"""Timing of the library on the device's clock, or on the host's."""
 
 from __future__ import annotations
 

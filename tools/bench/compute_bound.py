@@ -1,4 +1,4 @@
-"""Workloads with many operations for each byte: products, convolution, attention."""
+"""Compute-bound workloads: GEMM, convolution, attention."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How evenly square products run: what a slightly other size costs.
+"""Size sweep of square GEMMs: the cost of slightly different sizes.
 
 `python -m vkbackend.tools.bench.gemm_sweep` times chains of products of many sizes, all
 warm and in turns, and prints of each dtype the microseconds, the worst steps (a size

@@ -1,4 +1,4 @@
-"""What a training step costs the host: how long the call takes that asks for it.
+"""Host overhead of a training step: the duration of the call that submits it.
 
 `python -m vkbackend.tools.bench.host_overhead` prints it for the replayed and the eager
 steps, beside the peer's (CUDA graphs and eager PyTorch, where there is a GPU for them),

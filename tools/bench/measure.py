@@ -19,7 +19,7 @@ from .clock import device_seconds, wall_seconds
 from .workload import Bench, Case, Workload
 
 _BATCH_SECONDS = 0.02
-_MOST_REPEATS = 400
+_MAX_REPEATS = 400
 # Before each batch of products, so that a board at its limit of power does not slow one
 # side down for what the other one drew.
 _REST_SECONDS = 0.05
@@ -36,7 +36,7 @@ def device_to_measure(name: str | None) -> Any:
     return None
 
 
-class Measured(NamedTuple):
+class Measurement(NamedTuple):
     """Medians of one workload.
 
     Attributes
@@ -63,7 +63,7 @@ class Measured(NamedTuple):
 
 def measure(
     workload: Workload, size: str, peer: Peer, device: Any, rounds: int
-) -> Measured:
+) -> Measurement:
     """Run one workload and the peer in turns.
 
     Parameters
@@ -105,14 +105,14 @@ def measure(
                 side(1)
             taken.append(side(repeat))
     medians = [statistics.median(taken) / case.runs for taken in times]
-    return Measured(medians[0], medians[1] if len(sides) > 1 else None, error, case)
+    return Measurement(medians[0], medians[1] if len(sides) > 1 else None, error, case)
 
 
 def _repeats(side: Callable[[int], float]) -> int:
     """Return how often to repeat one side for a batch that is long enough; warms it."""
     side(1)
     once = side(1)
-    return max(1, min(_MOST_REPEATS, round(_BATCH_SECONDS / max(once, 1e-9))))
+    return max(1, min(_MAX_REPEATS, round(_BATCH_SECONDS / max(once, 1e-9))))
 
 
 def _difference(case: Case, peer: Peer) -> float:

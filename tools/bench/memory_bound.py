@@ -1,4 +1,4 @@
-"""Workloads that read and write memory once: element-wise, casts, transposes, sums."""
+"""Memory-bound workloads: element-wise, casts, transposes, sums."""
 
 from __future__ import annotations
 

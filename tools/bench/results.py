@@ -12,7 +12,7 @@ from typing import Any
 import vkbackend
 
 from .baseline import Peer
-from .measure import Measured
+from .measure import Measurement
 from .roofline import Ceiling
 
 HERE = Path(__file__).parent
@@ -23,7 +23,7 @@ Record = Mapping[str, Any]
 def record(
     title: str,
     dtype: str,
-    measured: Measured,
+    measured: Measurement,
     info: vkbackend.DeviceInfo,
     peer: Peer,
     ceiling: Ceiling,

@@ -1,4 +1,4 @@
-"""What the machine can do at most, measured: bytes copied and multiply-adds."""
+"""Roofline of the machine, measured: copy bandwidth and multiply-add rate."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _MEASURED = 5
 
 
 class Ceiling(NamedTuple):
-    """The machine's limits.
+    """Peak bandwidth and arithmetic rate of the machine.
 
     Attributes
     ----------

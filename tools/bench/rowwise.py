@@ -1,4 +1,4 @@
-"""Workloads over rows: softmax, normalisation, losses, embeddings."""
+"""Row-wise workloads: softmax, normalisation, losses, embeddings."""
 
 from __future__ import annotations
 

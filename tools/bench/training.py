@@ -62,7 +62,7 @@ def adamw(bench: Bench, tensors: int, count: int) -> Case:
     return Case(ours, bench.choose(theirs_step), moved=7 * 4 * tensors * count)
 
 
-How = Literal["eager", "cudagraph", "compiled"]
+ExecutionMode = Literal["eager", "cudagraph", "compiled"]
 """How the peer runs a step. Ours is replayed for the last two."""
 
 Step = Callable[[], Sequence[Any]]
@@ -128,7 +128,7 @@ def _training(
     bench: Bench,
     build: Build,
     data: tuple[tuple[Any, Any], tuple[Any, Any]],
-    how: How,
+    how: ExecutionMode,
     dtype: str = "float32",
 ) -> Case:
     """Return the case of a training step: forward, backward and AdamW.
@@ -160,7 +160,7 @@ def _state(model: Any, peer_model: Any) -> dict[str, Tensor]:
     }
 
 
-def _peer_step(bench: Bench, model: Any, x: Any, y: Any, how: How) -> Step:
+def _peer_step(bench: Bench, model: Any, x: Any, y: Any, how: ExecutionMode) -> Step:
     torch = bench.peer.torch
     if how == "cudagraph" and bench.peer.cuda:
         step = _step(torch, model, x, y, capturable=True, fused=True)
@@ -172,7 +172,7 @@ def _peer_step(bench: Bench, model: Any, x: Any, y: Any, how: How) -> Step:
     return _warm(_step(torch, model, x, y, fused=bench.peer.cuda or None))
 
 
-def _mlp(bench: Bench, batch: int, how: How) -> Case:
+def _mlp(bench: Bench, batch: int, how: ExecutionMode) -> Case:
     sizes = (784, 512, 256, 10)
     data = bench.uniform(batch, sizes[0]), bench.whole(batch, below=sizes[-1])
     return _training(bench, lambda library: perceptron(library, sizes), data, how)
@@ -191,7 +191,7 @@ def replayed_mlp(bench: Bench, batch: int) -> Case:
 
 
 def _transformer(
-    bench: Bench, batch: int, sizes: Sizes, how: How, dtype: str = "float32"
+    bench: Bench, batch: int, sizes: Sizes, how: ExecutionMode, dtype: str = "float32"
 ) -> Case:
     x = bench.whole(batch, sizes.length, below=sizes.words)
     y = bench.whole(batch * sizes.length, below=sizes.words)
@@ -208,10 +208,12 @@ def _sizes(
 
 def _add_transformers() -> None:
     """Add two blocks over 10,000 words, and GPT-2 small (Radford et al. 2019)."""
-    hows: tuple[How, ...] = ("eager", "cudagraph", "compiled")
+    hows: tuple[ExecutionMode, ...] = ("eager", "cudagraph", "compiled")
     for how in hows:
 
-        def tiny(bench: Bench, batch: int, *sizes: int, how: How = how) -> Case:
+        def tiny(
+            bench: Bench, batch: int, *sizes: int, how: ExecutionMode = how
+        ) -> Case:
             return _transformer(bench, batch, _sizes(*sizes), how)
 
         small = None if how == "compiled" else (4, 256, 32)
@@ -223,7 +225,11 @@ def _add_transformers() -> None:
     ):
 
         def gpt2(
-            bench: Bench, batch: int, *sizes: int, dtype: str = dtype, how: How = how
+            bench: Bench,
+            batch: int,
+            *sizes: int,
+            dtype: str = dtype,
+            how: ExecutionMode = how,
         ) -> Case:
             chosen = _sizes(*sizes)._replace(tied=True)
             return _transformer(bench, batch, chosen, how, dtype)

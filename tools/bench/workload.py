@@ -1,4 +1,4 @@
-"""What a benchmark is: a workload by name and size, and the case that it makes."""
+"""Workloads of the benchmarks, by name and size, and the cases that they make."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Work out everything that the manifest's names reach."""
+"""Transitive closure of the manifest's names over the registry."""
 
 import re
 from collections.abc import Iterable
@@ -44,7 +44,7 @@ class Selection:
 
 def select(registry: Registry, manifest: Manifest) -> Selection:
     """Return what the manifest's names reach in the registry."""
-    walk = _Walk(registry, manifest)
+    walk = _Closure(registry, manifest)
     for name in (
         *manifest.extensions,
         *manifest.commands,
@@ -55,8 +55,8 @@ def select(registry: Registry, manifest: Manifest) -> Selection:
     return walk.result()
 
 
-class _Walk:
-    """A depth-first walk over declarations that remembers what it has seen."""
+class _Closure:
+    """Depth-first transitive closure over declarations."""
 
     def __init__(self, registry: Registry, manifest: Manifest) -> None:
         self.registry = registry
@@ -137,7 +137,7 @@ class _Walk:
     def _want_extension(self, name: str) -> None:
         self.extensions.append(name)
         for requirement in self.registry.extensions[name].requirements:
-            if not _holds(requirement.depends, self.wanted):
+            if not _dependency_met(requirement.depends, self.wanted):
                 continue
             for required in requirement.names:
                 if not required.endswith("_SPEC_VERSION"):
@@ -173,7 +173,7 @@ def _values_by_name(enumerations: Iterable[Enumeration]) -> set[str]:
     return names
 
 
-def _holds(depends: str, wanted: set[str]) -> bool:
+def _dependency_met(depends: str, wanted: set[str]) -> bool:
     """Return whether a dependency holds: `+` is and, `,` is or, from left to right."""
     tokens = iter(re.findall(r"[\w:]+|[+,()]", depends))
 

@@ -42,7 +42,7 @@ LINE_WIDTH = 88
 
 def emit(registry: Registry, selection: Selection, manifest: Manifest) -> str:
     """Return the text of the generated module."""
-    writer = _Writer(registry, selection, set(manifest.opaque))
+    writer = _ModuleWriter(registry, selection, set(manifest.opaque))
     sections = (
         ("Constants", writer.constants()),
         ("Base types and flags", writer.scalars()),
@@ -62,7 +62,7 @@ def emit(registry: Registry, selection: Selection, manifest: Manifest) -> str:
     return HEADER.format(version=registry.header_version, imports=imports) + text
 
 
-class _Writer:
+class _ModuleWriter:
     """Yields the lines of each section."""
 
     def __init__(

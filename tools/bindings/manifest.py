@@ -1,4 +1,4 @@
-"""What is wanted of Vulkan, read from a TOML file."""
+"""Manifest of the Vulkan names to bind, read from a TOML file."""
 
 import sys
 from dataclasses import dataclass, fields

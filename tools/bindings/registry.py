@@ -76,7 +76,7 @@ class Prototype:
 
 
 @dataclass(frozen=True)
-class Requirement:
+class DependentNames:
     """Names that an extension brings, once `depends` holds."""
 
     depends: str
@@ -89,7 +89,7 @@ class Extension:
 
     name: str
     kind: str
-    requirements: tuple[Requirement, ...]
+    requirements: tuple[DependentNames, ...]
 
 
 @dataclass
@@ -253,7 +253,7 @@ def _read_extension(registry: Registry, element: ET.Element) -> None:
 
 def _read_requirements(
     registry: Registry, element: ET.Element, number: int
-) -> tuple[Requirement, ...]:
+) -> tuple[DependentNames, ...]:
     """Add the values of a feature or extension; return the names it brings."""
     requirements = []
     for require in _entries(element, "require"):
@@ -269,7 +269,7 @@ def _read_requirements(
                 _add_value(enumeration, entry, number)
             elif {"value", "alias"} & set(entry.attrib):
                 _add_constant(registry, entry)
-        requirements.append(Requirement(require.get("depends", ""), tuple(names)))
+        requirements.append(DependentNames(require.get("depends", ""), tuple(names)))
     return tuple(requirements)
 
 

@@ -1,4 +1,4 @@
-"""Element types of the self-tests: values, what NumPy makes of them, needs."""
+"""Dtype cases of the self-tests: values, NumPy references, required features."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 
 @dataclass(frozen=True)
-class Width:
+class StorageCase:
     """A type that a kernel stores, and one that it computes in.
 
     Parameters
@@ -48,19 +48,23 @@ class Width:
             return x, x * dtype.type(3) + dtype.type(1)
 
 
-WIDTHS = {
-    "8 bits": Width("uint8_t", "uint", "uint8", ("storage_8bit",)),
-    "16 bits": Width("uint16_t", "uint", "uint16", ("storage_16bit",)),
-    "32 bits": Width("uint", "uint", "uint32"),
-    "64 bits": Width("uint64_t", "uint64_t", "uint64", ("shader_int64",)),
-    "128 bits": Width("uvec4", "uvec4", "uint32", lanes=4),
-    "int8": Width("int8_t", "int8_t", "int8", ("storage_8bit", "shader_int8")),
-    "int16": Width("int16_t", "int16_t", "int16", ("storage_16bit", "shader_int16")),
-    "float16": Width(
+STORAGE_CASES = {
+    "8 bits": StorageCase("uint8_t", "uint", "uint8", ("storage_8bit",)),
+    "16 bits": StorageCase("uint16_t", "uint", "uint16", ("storage_16bit",)),
+    "32 bits": StorageCase("uint", "uint", "uint32"),
+    "64 bits": StorageCase("uint64_t", "uint64_t", "uint64", ("shader_int64",)),
+    "128 bits": StorageCase("uvec4", "uvec4", "uint32", lanes=4),
+    "int8": StorageCase("int8_t", "int8_t", "int8", ("storage_8bit", "shader_int8")),
+    "int16": StorageCase(
+        "int16_t", "int16_t", "int16", ("storage_16bit", "shader_int16")
+    ),
+    "float16": StorageCase(
         "float16_t", "float16_t", "float16", ("storage_16bit", "shader_float16")
     ),
-    "bfloat16": Width("bfloat16_t", "float", "uint16", ("storage_16bit", "bfloat16")),
-    "float64": Width("double", "double", "float64", ("shader_float64",)),
+    "bfloat16": StorageCase(
+        "bfloat16_t", "float", "uint16", ("storage_16bit", "bfloat16")
+    ),
+    "float64": StorageCase("double", "double", "float64", ("shader_float64",)),
 }
 
 

@@ -1,4 +1,4 @@
-"""Questions about this machine, asked in a child; answers are ready for JSON."""
+"""Probes of this machine, run in a child process; results are ready for JSON."""
 
 import ctypes
 import dataclasses
@@ -23,7 +23,7 @@ from . import requirements
 Json = dict[str, Any]
 
 # Files of a cache that are read to see whether they are whole.
-_MOST_CHECKED = 2000
+_MAX_CHECKED = 2000
 _NVIDIA = 0x10DE
 _VENDORS = {
     0x1002: "AMD",
@@ -140,7 +140,7 @@ def glsl_compiler() -> Json:
         "name": found.name,
         "version": found.version,
         "path": found.path,
-        "in_process": kind != "Executable",
+        "in_process": kind != "ExecutableCompiler",
         "validates": hasattr(found, "validate"),
     }
 
@@ -161,7 +161,7 @@ def caches() -> Json:
     pipelines = sorted(folder.glob("pipelines/*.bin"))
     verdicts = sorted(folder.glob("tuning/*.json"))
     damaged = 0
-    for path in spirv[:_MOST_CHECKED]:
+    for path in spirv[:_MAX_CHECKED]:
         content = disk_cache.read(path)
         damaged += content is None or cached_module(content, path.name) is None
     leftovers = folder.glob(f"*/{UNFINISHED}*")
@@ -169,7 +169,7 @@ def caches() -> Json:
         "folder": str(folder),
         "exists": folder.is_dir(),
         "unwritable": _unwritable(folder),
-        "refused": disk_cache.refusal(folder),
+        "refused": disk_cache.untrusted_reason(folder),
         "spirv": {**_amount(spirv), "damaged": damaged},
         "pipelines": _amount(pipelines),
         "tuning": _amount(verdicts),

@@ -1,4 +1,4 @@
-"""Leave the user's paths out of what is shown."""
+"""Redaction of the user's paths from reports."""
 
 import os
 import re

@@ -20,7 +20,7 @@ _BOLD = "1"
 _MARKS = {"ok": "ok", "skipped": "skip", "error": "FAIL", "warning": "warn"}
 
 
-class Row(NamedTuple):
+class Entry(NamedTuple):
     """One entry: a mark, a label, and text that is wrapped beside them."""
 
     mark: str
@@ -56,7 +56,7 @@ def _paint(word: str, code: str, colour: bool) -> str:
     return f"\033[{code}m{word}\033[0m" if colour and code else word
 
 
-def _table(rows: list[Row], width: int, colour: bool) -> Iterator[str]:
+def _table(rows: list[Entry], width: int, colour: bool) -> Iterator[str]:
     """Yield rows with one column of labels; what is too long is wrapped."""
     longest = max((len(row.label) for row in rows), default=0)
     label_width = min(longest, width // 2 - _MARK_WIDTH)
@@ -76,7 +76,7 @@ def _table(rows: list[Row], width: int, colour: bool) -> Iterator[str]:
         yield from (" " * indent + line for line in wrapped[1:])
 
 
-def _sections(report: Json) -> Iterator[tuple[str, Iterator[Row]]]:
+def _sections(report: Json) -> Iterator[tuple[str, Iterator[Entry]]]:
     versions = report["library"]
     yield f"vkdoctor: vkbackend {versions['vkbackend']}", _library(report)
     yield "Loader", _loader(report)
@@ -94,46 +94,46 @@ def _sections(report: Json) -> Iterator[tuple[str, Iterator[Row]]]:
     yield "Diagnosis", _diagnosis(report)
 
 
-def _library(report: Json) -> Iterator[Row]:
+def _library(report: Json) -> Iterator[Entry]:
     versions = report["library"]
     packages = f"Python {versions['python']}, NumPy {versions['numpy'] or 'missing'}"
-    yield Row("", "runs on", f"{packages}, {versions['system']}")
+    yield Entry("", "runs on", f"{packages}, {versions['system']}")
     chosen = {**report["switches"], **report["variables"]}
     for name, value in chosen.items():
         if value is not None:
-            yield Row("", name, value or "(empty)")
+            yield Entry("", name, value or "(empty)")
 
 
-def _failure(answer: Json) -> Row:
-    return Row("FAIL", answer["status"], answer["reason"])
+def _failure(answer: Json) -> Entry:
+    return Entry("FAIL", answer["status"], answer["reason"])
 
 
-def _loader(report: Json) -> Iterator[Row]:
+def _loader(report: Json) -> Iterator[Entry]:
     answer = report["loader"]
     if answer["status"] != "ok":
         yield _failure(answer)
         return
     found = answer["value"]
     version = ".".join(map(str, found["version"]))
-    yield Row("ok", found["name"], f"Vulkan {version}, {found['path']}")
-    yield Row("", "layers", ", ".join(found["layers"]) or "none")
+    yield Entry("ok", found["name"], f"Vulkan {version}, {found['path']}")
+    yield Entry("", "layers", ", ".join(found["layers"]) or "none")
 
 
-def _drivers(report: Json) -> Iterator[Row]:
+def _drivers(report: Json) -> Iterator[Entry]:
     for row in report["drivers"]:
         name = PurePath(row["manifest"]).name
         if row["status"] != "ok":
-            yield Row("FAIL", name, f"{row['status']}: {row['reason']}")
+            yield Entry("FAIL", name, f"{row['status']}: {row['reason']}")
         elif row["value"]["problem"]:
-            yield Row("warn", name, row["value"]["problem"])
+            yield Entry("warn", name, row["value"]["problem"])
         else:
             devices = ", ".join(row["value"]["devices"])
-            yield Row("ok" if devices else "-", name, devices or "offers no device")
+            yield Entry("ok" if devices else "-", name, devices or "offers no device")
     if not report["drivers"]:
-        yield Row("FAIL", "none", "no driver manifest was found")
+        yield Entry("FAIL", "none", "no driver manifest was found")
 
 
-def _devices(report: Json) -> Iterator[Row]:
+def _devices(report: Json) -> Iterator[Entry]:
     answer = report["devices"]
     if answer["status"] != "ok":
         yield _failure(answer)
@@ -147,9 +147,9 @@ def _devices(report: Json) -> Iterator[Row]:
         if row["lacks"]:
             said += f"; cannot be used, lacks {', '.join(row['lacks'])}"
         mark = "ok" if index == ranked["chosen"] else "-"
-        yield Row(mark, str(index), said)
+        yield Entry(mark, str(index), said)
     if ranked["chosen"] is not None:
-        yield Row("", "taken", f"{ranked['chosen']}, {_why(report)}")
+        yield Entry("", "taken", f"{ranked['chosen']}, {_why(report)}")
 
 
 def _why(report: Json) -> str:
@@ -165,21 +165,21 @@ def _why(report: Json) -> str:
     return "because it has the highest score"
 
 
-def _features(device: Json) -> Iterator[Row]:
+def _features(device: Json) -> Iterator[Entry]:
     have = [name for name, there in device["features"].items() if there]
-    yield Row("ok", "has", ", ".join(have))
+    yield Entry("ok", "has", ", ".join(have))
     for name, there in device["features"].items():
         if not there:
-            yield Row(
+            yield Entry(
                 "-", name, f"lost: {requirements.LOSSES.get(name, 'something new')}"
             )
     for shape in device["cooperative_matrix"]:
         size = f"{shape['m']}x{shape['n']}x{shape['k']}"
         said = f"{shape['a']} x {shape['b']} + {shape['c']} to {shape['result']}"
-        yield Row("", f"matrix {size}", f"{said}, {shape['scope']}")
+        yield Entry("", f"matrix {size}", f"{said}, {shape['scope']}")
 
 
-def _limits(device: Json) -> Iterator[Row]:
+def _limits(device: Json) -> Iterator[Entry]:
     for row in requirements.LIMITS:
         value = device[row.name]
         shown = " x ".join(map(str, value)) if isinstance(value, list) else f"{value:g}"
@@ -189,13 +189,13 @@ def _limits(device: Json) -> Iterator[Row]:
             shown = str(value)
         mark = "warn" if row.wanted and value < row.wanted else "ok"
         unit = row.unit if row.unit != "bytes" else ""
-        yield Row(mark, row.name, f"{shown} {unit}".strip() + f": {row.meaning}")
+        yield Entry(mark, row.name, f"{shown} {unit}".strip() + f": {row.meaning}")
     for number, heap in enumerate(device["heaps"]):
         whose = "the device's own" if heap["device_local"] else "the host's"
-        yield Row("", f"heap {number}", f"{gibibytes(heap['size'])}, {whose}")
+        yield Entry("", f"heap {number}", f"{gibibytes(heap['size'])}, {whose}")
 
 
-def _compiler(report: Json) -> Iterator[Row]:
+def _compiler(report: Json) -> Iterator[Entry]:
     answer = report["compiler"]
     if answer["status"] != "ok":
         yield _failure(answer)
@@ -203,12 +203,12 @@ def _compiler(report: Json) -> Iterator[Row]:
     found = answer["value"]
     name = f"{found['name']} {found['version']}".strip()
     how = "in process" if found["in_process"] else "run for each kernel"
-    yield Row("ok", name, f"{how}, {found['path']}")
+    yield Entry("ok", name, f"{how}, {found['path']}")
     known = [row["name"] for row in report["extensions"] if row["value"]]
-    yield Row("ok", "knows", ", ".join(known) or "nothing")
+    yield Entry("ok", "knows", ", ".join(known) or "nothing")
     unknown = [row["name"] for row in report["extensions"] if not row["value"]]
     if unknown:
-        yield Row("warn", "does not know", ", ".join(unknown))
+        yield Entry("warn", "does not know", ", ".join(unknown))
 
 
 _CACHES = (
@@ -218,7 +218,7 @@ _CACHES = (
 )
 
 
-def _caches(report: Json) -> Iterator[Row]:
+def _caches(report: Json) -> Iterator[Entry]:
     answer = report["caches"]
     if answer["status"] != "ok":
         yield _failure(answer)
@@ -227,21 +227,21 @@ def _caches(report: Json) -> Iterator[Row]:
     problem = cache["unwritable"]
     state = "there" if cache["exists"] else "not there yet"
     said = f"cannot be written: {problem}" if problem else f"{state}, can be written"
-    yield Row("warn" if problem else "ok", "folder", f"{said}, {cache['folder']}")
+    yield Entry("warn" if problem else "ok", "folder", f"{said}, {cache['folder']}")
     for name, meaning in _CACHES:
         amount = cache[name]
         said = f"{amount['files']} {meaning}, {gibibytes(amount['bytes'])}"
         damaged = amount.get("damaged", 0)
         said += f", {damaged} damaged" if damaged else ""
-        yield Row("warn" if damaged else "ok", name, said)
+        yield Entry("warn" if damaged else "ok", name, said)
     own = report["pipeline_cache"]
     if own["status"] == "ok":
         damage = own["value"]["damage"]
         said = f"{gibibytes(own['value']['bytes'])}{f', {damage}' if damage else ''}"
-        yield Row("warn" if damage else "ok", "this device's", said)
+        yield Entry("warn" if damage else "ok", "this device's", said)
 
 
-def _tests(report: Json) -> Iterator[Row]:
+def _tests(report: Json) -> Iterator[Entry]:
     for row in report["tests"]:
         mark = _MARKS.get(row["status"], "FAIL")
         said = row["value"] or row["reason"]
@@ -249,15 +249,15 @@ def _tests(report: Json) -> Iterator[Row]:
             said = f"{row['status']}: {said}"
         if mark != "skip":
             said = f"{row['seconds'] * 1000:5.0f} ms  {said}"
-        yield Row(mark, row["name"], said)
+        yield Entry(mark, row["name"], said)
 
 
-def _diagnosis(report: Json) -> Iterator[Row]:
+def _diagnosis(report: Json) -> Iterator[Entry]:
     problems = report["diagnosis"]["problems"]
     for row in problems:
         mark = _MARKS.get(row["level"], "note")
-        yield Row(mark, "", row["title"])
-        yield Row("", "", row["detail"])
-        yield Row("", "", f"-> {row['advice']}")
+        yield Entry(mark, "", row["title"])
+        yield Entry("", "", row["detail"])
+        yield Entry("", "", f"-> {row['advice']}")
     if not problems:
-        yield Row("ok", "", "no problem: everything that was tried works")
+        yield Entry("ok", "", "no problem: everything that was tried works")

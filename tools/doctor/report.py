@@ -174,7 +174,8 @@ def _test_requests(device: Json, index: int) -> list[tuple[str, Request]]:
     where = {"device": index}
     rows = [(name, Request(name, where)) for name in selftest.PLAIN]
     rows += [
-        (name, Request("width", {**where, "name": name})) for name in dtype_cases.WIDTHS
+        (name, Request("width", {**where, "name": name}))
+        for name in dtype_cases.STORAGE_CASES
     ]
     shapes = {dtype_cases.matrix_name(row): row for row in device["cooperative_matrix"]}
     rows += [

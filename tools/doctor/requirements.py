@@ -1,4 +1,4 @@
-"""What the library uses of a device, and what the lack of it costs."""
+"""Device features and limits that the library uses, and the cost of lacking them."""
 
 from dataclasses import dataclass
 
@@ -46,7 +46,7 @@ LOSSES = {
 
 
 @dataclass(frozen=True)
-class Limit:
+class DeviceLimit:
     """One limit of a device that decides what kernels can do.
 
     Parameters
@@ -68,19 +68,21 @@ class Limit:
 
 
 LIMITS = (
-    Limit("max_push_size", 128, "bytes", "arguments pushed; more go through memory"),
-    Limit("max_shared_memory", 32768, "bytes", "tiles of matrix products"),
-    Limit("max_workgroup_invocations", 256, "", "invocations that share a tile"),
-    Limit("max_workgroup_size", 0, "", "the same by dimension"),
-    Limit("max_workgroup_count", 0, "", "workgroups of one dispatch"),
-    Limit("max_allocation_size", 1 << 30, "bytes", "the largest tensor"),
-    Limit("subgroup_size", 0, "", "invocations that exchange values directly"),
-    Limit("timestamp_period", 0, "ns", "one tick of the profiler's clock"),
+    DeviceLimit(
+        "max_push_size", 128, "bytes", "arguments pushed; more go through memory"
+    ),
+    DeviceLimit("max_shared_memory", 32768, "bytes", "tiles of matrix products"),
+    DeviceLimit("max_workgroup_invocations", 256, "", "invocations that share a tile"),
+    DeviceLimit("max_workgroup_size", 0, "", "the same by dimension"),
+    DeviceLimit("max_workgroup_count", 0, "", "workgroups of one dispatch"),
+    DeviceLimit("max_allocation_size", 1 << 30, "bytes", "the largest tensor"),
+    DeviceLimit("subgroup_size", 0, "", "invocations that exchange values directly"),
+    DeviceLimit("timestamp_period", 0, "ns", "one tick of the profiler's clock"),
 )
 
 
 @dataclass(frozen=True)
-class Extension:
+class GlslExtension:
     """A GLSL extension that kernels may ask the compiler for.
 
     Parameters
@@ -105,7 +107,7 @@ class Extension:
 
 
 EXTENSIONS = (
-    Extension(
+    GlslExtension(
         "GL_EXT_buffer_reference",
         "words.at[0] = 1;",
         "every kernel",
@@ -113,60 +115,60 @@ EXTENSIONS = (
         declares="layout(buffer_reference) buffer Words { uint at[]; };"
         " layout(push_constant) uniform Push { Words words; };",
     ),
-    Extension(
+    GlslExtension(
         "GL_EXT_control_flow_attributes",
         "[[unroll]] for (int i = 0; i < 4; ++i) {}",
         "matrix products and convolutions",
         required=True,
     ),
-    Extension(
+    GlslExtension(
         "GL_EXT_scalar_block_layout",
         "",
         "arguments without padding",
     ),
-    Extension(
+    GlslExtension(
         "GL_KHR_shader_subgroup_basic",
         "uint x = gl_SubgroupSize;",
         "kernels by subgroup",
     ),
-    Extension(
+    GlslExtension(
         "GL_KHR_shader_subgroup_arithmetic",
         "uint x = subgroupAdd(1u);",
         "sums within a subgroup",
     ),
-    Extension(
+    GlslExtension(
         "GL_KHR_shader_subgroup_shuffle",
         "uint x = subgroupShuffleXor(1u, 1u);",
         "products by subgroup",
     ),
-    Extension(
+    GlslExtension(
         "GL_EXT_shader_explicit_arithmetic_types_int64",
         "uint64_t x = 1ul;",
         "64-bit integers",
     ),
-    Extension(
+    GlslExtension(
         "GL_EXT_shader_explicit_arithmetic_types_int16",
         "int16_t x = int16_t(1);",
         "16-bit integers",
     ),
-    Extension(
+    GlslExtension(
         "GL_EXT_shader_explicit_arithmetic_types_int8",
         "int8_t x = int8_t(1);",
         "8-bit integers",
     ),
-    Extension(
+    GlslExtension(
         "GL_EXT_shader_explicit_arithmetic_types_float16",
         "float16_t x = float16_t(1.0);",
         "float16 arithmetic",
     ),
-    Extension("GL_EXT_shader_16bit_storage", "", "16-bit loads and stores"),
-    Extension("GL_EXT_shader_8bit_storage", "", "8-bit loads and stores"),
-    Extension("GL_EXT_shader_atomic_float", "", "float32 sums by atomics"),
-    Extension("GL_KHR_memory_scope_semantics", "", "the Vulkan memory model"),
-    Extension("GL_KHR_cooperative_matrix", "", "matrix units"),
-    Extension("GL_NV_cooperative_matrix2", "", "matrices of a whole workgroup"),
-    Extension("GL_EXT_bfloat16", "bfloat16_t x = bfloat16_t(1.0);", "bfloat16"),
-    Extension("GL_EXT_integer_dot_product", "", "int8 dot products"),
+    GlslExtension("GL_EXT_shader_16bit_storage", "", "16-bit loads and stores"),
+    GlslExtension("GL_EXT_shader_8bit_storage", "", "8-bit loads and stores"),
+    GlslExtension("GL_EXT_shader_atomic_float", "", "float32 sums by atomics"),
+    GlslExtension("GL_KHR_memory_scope_semantics", "", "the Vulkan memory model"),
+    GlslExtension("GL_KHR_cooperative_matrix", "", "matrix units"),
+    GlslExtension("GL_NV_cooperative_matrix2", "", "matrices of a whole workgroup"),
+    GlslExtension("GL_EXT_bfloat16", "bfloat16_t x = bfloat16_t(1.0);", "bfloat16"),
+    GlslExtension("GL_EXT_integer_dot_product", "", "int8 dot products"),
 )
 
 REQUIRED_EXTENSIONS = tuple(row.name for row in EXTENSIONS if row.required)

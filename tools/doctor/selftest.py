@@ -1,8 +1,8 @@
-"""Small jobs on a device whose results are known: each passes, fails or is skipped.
+"""Self-tests of a device with known results: each passes, fails or is skipped.
 
 Every test takes the device's index, returns a remark for the table, and raises
-`Skipped` where the device lacks what it needs. They run in a child process; one that
-has opened the device keeps it for the tests after.
+`CaseSkipped` where the device lacks what it needs. They run in a child process; one
+that has opened the device keeps it for the tests after.
 """
 
 import functools
@@ -28,16 +28,16 @@ _MEBIBYTE = 1 << 20
 _WAIT_SECONDS = 20.0
 
 
-class Skipped(Exception):
+class CaseSkipped(Exception):
     """The device lacks what the test needs; the message says what."""
 
 
-class Wrong(Exception):
+class WrongResult(Exception):
     """The device computed something else; the message says what."""
 
 
 def require(device: Device, *flags: str) -> None:
-    """Raise `Skipped` unless the device has all features."""
+    """Raise `CaseSkipped` unless the device has all features."""
     info = device.info
     lacking = [
         flag
@@ -45,15 +45,15 @@ def require(device: Device, *flags: str) -> None:
         if flag not in info.supported and not getattr(info, flag, False)
     ]
     if lacking:
-        raise Skipped(f"the device lacks {', '.join(lacking)}")
+        raise CaseSkipped(f"the device lacks {', '.join(lacking)}")
 
 
 def check(what: str, found: NDArray[Any], expected: NDArray[Any]) -> None:
-    """Raise `Wrong` at the first difference; NaN equals NaN."""
+    """Raise `WrongResult` at the first difference; NaN equals NaN."""
     same = np.isclose(found, expected, rtol=_tolerance(expected.dtype), equal_nan=True)
     if not same.all():
         at = int(np.argmin(same))
-        raise Wrong(
+        raise WrongResult(
             f"{what}: {np.count_nonzero(~same)} of {same.size} values differ: element"
             f" {at} is {found.flat[at]}; {expected.flat[at]} is right"
         )
@@ -109,7 +109,9 @@ def allocation(device: int) -> str:
     spans = sorted((row.address, row.address + row.size) for row in buffers if row.size)
     for (_, end), (start, _) in itertools.pairwise(spans):
         if start < end:
-            raise Wrong(f"two buffers overlap: one ends at {end:#x} after {start:#x}")
+            raise WrongResult(
+                f"two buffers overlap: one ends at {end:#x} after {start:#x}"
+            )
     del buffers
     rounds = 200
     start_time = time.perf_counter()
@@ -118,7 +120,7 @@ def allocation(device: int) -> str:
     microseconds = (time.perf_counter() - start_time) / rounds * 1e6
     after = opened.memory_stats()["allocations"]
     if after != before:
-        raise Wrong(f"{after - before} allocations were not given back")
+        raise WrongResult(f"{after - before} allocations were not given back")
     return f"{len(sizes)} sizes; 1 MiB in {microseconds:.0f} us when warm"
 
 
@@ -143,7 +145,7 @@ def _copy(device: Device, source: Buffer, target: Buffer) -> None:
 
 def _finish(point: vkbackend.TimelinePoint) -> None:
     if not point.wait(_WAIT_SECONDS):
-        raise Wrong(f"the device did not finish in {_WAIT_SECONDS:g} s")
+        raise WrongResult(f"the device did not finish in {_WAIT_SECONDS:g} s")
 
 
 def _rate(size: int, job: Callable[[], object]) -> float:
@@ -218,7 +220,7 @@ def timeline(device: int) -> str:
     points = [step() for _ in range(rounds)]
     _finish(points[-1])
     if not all(point.done() for point in points):
-        raise Wrong("a point is not done, but one after it is")
+        raise WrongResult("a point is not done, but one after it is")
     seconds = []
     for _ in range(rounds):
         start = time.perf_counter()
@@ -263,7 +265,7 @@ def _subgroup(device: Device, operation: str) -> tuple[NDArray[np.uint32], ...]:
     run(device, "subgroup", kernels.SUBGROUP, 32, buffers, defines=defines)
     found = [content(device, buffers[name], np.uint32) for name in names]
     if found[0].max() >= count:
-        raise Wrong(f"gl_SubgroupID: a subgroup has the number {found[0].max()}")
+        raise WrongResult(f"gl_SubgroupID: a subgroup has the number {found[0].max()}")
     return tuple(found)
 
 
@@ -275,7 +277,7 @@ def _sizes(group: NDArray[np.uint32]) -> str:
 def width(device: int, name: str) -> str:
     """Read, compute and write one type."""
     opened = open_device(device)
-    row = dtype_cases.WIDTHS[name]
+    row = dtype_cases.STORAGE_CASES[name]
     require(opened, *row.needs)
     count = 1009
     x, expected = row.values(count)
@@ -292,7 +294,7 @@ def matrix(device: int, shape: dict[str, Any]) -> str:
     opened = open_device(device)
     unknown = dtype_cases.unknown_matrix(shape)
     if unknown:
-        raise Skipped(unknown)
+        raise CaseSkipped(unknown)
     a, b, c, expected = dtype_cases.matrix_values(shape)
     y = opened.allocate(c.nbytes)
     arguments = {"a": filled(opened, a), "b": filled(opened, b)}
@@ -309,7 +311,7 @@ def matrix(device: int, shape: dict[str, Any]) -> str:
 def no_matrix(device: int) -> str:
     """Say why there is no matrix to be tried."""
     require(open_device(device), "cooperative_matrices")
-    raise Skipped("the device has cooperative matrices but names no shape")
+    raise CaseSkipped("the device has cooperative matrices but names no shape")
 
 
 def closing(device: int) -> str:
@@ -319,10 +321,10 @@ def closing(device: int) -> str:
     opened.close()
     left = opened.live_objects()
     if left:
-        raise Wrong(f"Vulkan objects are left: {left}")
+        raise WrongResult(f"Vulkan objects are left: {left}")
     said = instance.messages()
     if said:
-        raise Wrong(f"the validation layer had {len(said)} messages: {said[0]}")
+        raise WrongResult(f"the validation layer had {len(said)} messages: {said[0]}")
     return "nothing is left"
 
 

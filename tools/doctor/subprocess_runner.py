@@ -1,4 +1,4 @@
-"""Ask probes in other processes: a broken driver may crash or hang them, not us.
+"""Subprocess isolation of probes: a broken driver may crash or hang them, not us.
 
 A child answers a list of requests in order, one line of JSON each. When it dies or is
 silent for too long, the request that it was at is blamed, and a new child goes on with
@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import IO, Any
 
-MOST_CHILDREN = 4
+MAX_CHILDREN = 4
 """Children that may break before the rest of a list is given up."""
 
 # The child finds the same modules, also those of a checkout that is not installed.
@@ -96,7 +96,7 @@ def ask(
         Told the name of each probe before it is asked.
     """
     outcomes: list[Outcome] = []
-    for _ in range(MOST_CHILDREN):
+    for _ in range(MAX_CHILDREN):
         if len(outcomes) == len(requests):
             break
         rest = requests[len(outcomes) :]
@@ -108,7 +108,7 @@ def ask(
                 outcomes.append(outcome)
                 if outcome.status in ("crashed", "hung"):
                     break
-    reason = f"not asked: {MOST_CHILDREN} processes broke before"
+    reason = f"not asked: {MAX_CHILDREN} processes broke before"
     missing = len(requests) - len(outcomes)
     return outcomes + [Outcome("unasked", reason=reason)] * missing
 

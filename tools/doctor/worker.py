@@ -54,7 +54,7 @@ def answer(probe: Callable[..., Any], arguments: Mapping[str, Any]) -> Answer:
     said: Answer = {"status": "ok"}
     try:
         said["value"] = probe(**arguments)
-    except selftest.Skipped as reason:
+    except selftest.CaseSkipped as reason:
         said = {"status": "skipped", "reason": str(reason)}
     except Exception as error:
         text = str(error) or "no message"

@@ -1,4 +1,4 @@
-"""What the values of a shader are for a given invocation and round of its loops.
+"""Abstract interpreter: values of a shader for an invocation and loop iteration.
 
 Strides, bank conflicts and loop counts follow from numbers: an index is computed for
 several invocations, or several rounds of a loop, and compared. What cannot be known
@@ -10,12 +10,12 @@ import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from vkbackend.shader.spirv_reader import Instruction
+from vkbackend.shader.spirv_reader import SpirvInstruction
 
 from . import instruction
 from .constant_fold import Value, apply, pick, pseudo
 from .control_flow import Function
-from .module import Program
+from .module import ResolvedModule
 
 MAX_DEPTH = 120
 """Most operations between a value and what it is computed from."""
@@ -36,7 +36,7 @@ _GROUP = (5, 3, 2)
 
 @dataclass(frozen=True)
 class Frame:
-    """One call of a function: where its arguments come from.
+    """Call frame of a function: the source of its arguments.
 
     Attributes
     ----------
@@ -69,8 +69,8 @@ Loop = tuple[tuple[int, ...], int]
 
 
 @dataclass
-class Situation:
-    """For whom values are computed.
+class InvocationContext:
+    """Invocation and loop iterations that values are computed for.
 
     Attributes
     ----------
@@ -94,8 +94,8 @@ class Situation:
 
 
 @dataclass(frozen=True)
-class Place:
-    """What a pointer points to: a variable or address, and a path into it."""
+class PointerTarget:
+    """Target of a pointer: a variable or address, and a path into it."""
 
     frame: Frame
     root: int
@@ -108,19 +108,19 @@ class _Store:
 
     function: Function
     block: int
-    row: Instruction
+    row: SpirvInstruction
     path: tuple[int, ...]
 
 
 class Values:
     """Computes values of one program."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: ResolvedModule) -> None:
         self.program = program
         self.steps = 0
         self.stores: dict[int, list[_Store]] = {}
         self._played: dict[tuple[object, ...], list[Value]] = {}
-        self._places: dict[tuple[tuple[int, ...], int], Place] = {}
+        self._places: dict[tuple[tuple[int, ...], int], PointerTarget] = {}
         self._decoded: dict[int, list[tuple[bool, int]]] = {}
         for function in program.functions.values():
             self._scan(function)
@@ -155,14 +155,14 @@ class Values:
             pointer = row.operands[2]
         return pointer, path
 
-    def place(self, frame: Frame, pointer: int) -> Place:
+    def place(self, frame: Frame, pointer: int) -> PointerTarget:
         """Return what a pointer points to, followed into the callers."""
         key = (frame.key, pointer)
         if key not in self._places:
             self._places[key] = self._follow(frame, pointer)
         return self._places[key]
 
-    def _follow(self, frame: Frame, pointer: int) -> Place:
+    def _follow(self, frame: Frame, pointer: int) -> PointerTarget:
         path: tuple[tuple[Frame, int], ...] = ()
         for _ in range(MAX_DEPTH):
             pointer, ids = self.root(pointer)
@@ -171,7 +171,7 @@ class Values:
             if outer is None:
                 break
             frame, pointer = outer
-        return Place(frame, pointer, path)
+        return PointerTarget(frame, pointer, path)
 
     def _argument(self, frame: Frame, number: int) -> tuple[Frame, int] | None:
         """Return what a caller gave for a parameter."""
@@ -183,29 +183,29 @@ class Values:
         return frame.caller, frame.arguments[at]
 
     def value(
-        self, frame: Frame, number: int, situation: Situation, depth: int = 0
+        self, frame: Frame, number: int, invocation: InvocationContext, depth: int = 0
     ) -> Value:
         """Return a value: a number, several, or None if it cannot be known."""
         constant = self.program.constant(number)
         if constant is not None:
             return constant
         key = (frame.key, number)
-        if key in situation.known:
-            return situation.known[key]
+        if key in invocation.known:
+            return invocation.known[key]
         self.steps += 1
         found: Value = None
         if depth < MAX_DEPTH and self.steps < MAX_STEPS:
-            found = self._compute(frame, number, situation, depth + 1)
+            found = self._compute(frame, number, invocation, depth + 1)
         if found is None:
-            situation.unknown.append(key)
-            if situation.assume:
+            invocation.unknown.append(key)
+            if invocation.assume:
                 kind = self.program.type_of(number)
-                found = pseudo(number, kind, situation.odd)
-        situation.known[key] = found
+                found = pseudo(number, kind, invocation.odd)
+        invocation.known[key] = found
         return found
 
     def _compute(
-        self, frame: Frame, number: int, situation: Situation, depth: int
+        self, frame: Frame, number: int, invocation: InvocationContext, depth: int
     ) -> Value:
         row = self.program.defined.get(number)
         if row is None:
@@ -213,12 +213,12 @@ class Values:
         operation = instruction.operation(row.opcode)
         if operation == "FunctionParameter":
             outer = self._argument(frame, number)
-            return None if outer is None else self.value(*outer, situation, depth)
+            return None if outer is None else self.value(*outer, invocation, depth)
         if operation == "Load":
-            return self._load(frame, row, situation, depth)
+            return self._load(frame, row, invocation, depth)
         if operation == "FunctionCall":
-            return self._call(frame, row, situation, depth)
-        operands = self._operands(frame, row, situation, depth)
+            return self._call(frame, row, invocation, depth)
+        operands = self._operands(frame, row, invocation, depth)
         if operation == "ExtInst":
             if row.operands[2] not in self.program.extended:
                 return None
@@ -229,15 +229,19 @@ class Values:
         return apply(operation, self.program.type(row.operands[0]), operands)
 
     def _operands(
-        self, frame: Frame, row: Instruction, situation: Situation, depth: int
+        self,
+        frame: Frame,
+        row: SpirvInstruction,
+        invocation: InvocationContext,
+        depth: int,
     ) -> list[Value]:
         """Return the values of an instruction's ids; literals stay as they are."""
         return [
-            self.value(frame, word, situation, depth) if is_id else word
-            for is_id, word in self._parts(row)
+            self.value(frame, word, invocation, depth) if is_id else word
+            for is_id, word in self._operand_words(row)
         ]
 
-    def _parts(self, row: Instruction) -> list[tuple[bool, int]]:
+    def _operand_words(self, row: SpirvInstruction) -> list[tuple[bool, int]]:
         """Return the operands but for the result: whether each is an id, and its word.
 
         A loop's instructions are computed in many rounds and taken apart once.
@@ -252,7 +256,9 @@ class Values:
             self._decoded[row.offset] = found
         return found
 
-    def call(self, frame: Frame, row: Instruction, loops: tuple[Loop, ...]) -> Frame:
+    def call(
+        self, frame: Frame, row: SpirvInstruction, loops: tuple[Loop, ...]
+    ) -> Frame:
         """Return the frame of a call.
 
         Raises
@@ -272,7 +278,11 @@ class Values:
         return Frame(function, frame, tuple(arguments), row.offset, loops)
 
     def _call(
-        self, frame: Frame, row: Instruction, situation: Situation, depth: int
+        self,
+        frame: Frame,
+        row: SpirvInstruction,
+        invocation: InvocationContext,
+        depth: int,
     ) -> Value:
         """Return what a function returns if it does so in one place."""
         callee = self.call(frame, row, frame.loops)
@@ -283,25 +293,29 @@ class Values:
         ]
         if len(returned) != 1:
             return None
-        return self.value(callee, returned[0], situation, depth)
+        return self.value(callee, returned[0], invocation, depth)
 
     def _load(
-        self, frame: Frame, row: Instruction, situation: Situation, depth: int
+        self,
+        frame: Frame,
+        row: SpirvInstruction,
+        invocation: InvocationContext,
+        depth: int,
     ) -> Value:
         place = self.place(frame, row.operands[2])
         variable = self.program.defined.get(place.root)
         if variable is None or instruction.operation(variable.opcode) != "Variable":
             return None
         storage = instruction.enumerant("StorageClass", variable.operands[2])
-        path = [self.value(f, n, situation, depth) for f, n in place.path]
+        path = [self.value(f, n, invocation, depth) for f, n in place.path]
         if storage == "Input":
-            return pick(self._input(place.root, situation.lane), path)
-        if storage == "PushConstant" and situation.assume:
+            return pick(self._input(place.root, invocation.lane), path)
+        if storage == "PushConstant" and invocation.assume:
             at = sum((i + 1) * 31 * n for i, n in enumerate(path) if type(n) is int)
-            return pseudo(at, self.program.type(row.operands[0]), situation.odd)
+            return pseudo(at, self.program.type(row.operands[0]), invocation.odd)
         if storage not in ("Function", "Private"):
             return None
-        return self._variable(place, path, situation, depth)
+        return self._variable(place, path, invocation, depth)
 
     def _input(self, variable: int, lane: int) -> Value:
         """Return a built-in variable of the invocation `lane`."""
@@ -333,36 +347,44 @@ class Values:
         return x, y, z
 
     def _variable(
-        self, place: Place, path: Sequence[Value], situation: Situation, depth: int
+        self,
+        place: PointerTarget,
+        path: Sequence[Value],
+        invocation: InvocationContext,
+        depth: int,
     ) -> Value:
         """Return what a variable holds, if one place of the program decides it."""
         frame = place.frame
         key = (frame.key, place.root)
-        if key in situation.fixed and not path:
-            return situation.fixed[key]
+        if key in invocation.fixed and not path:
+            return invocation.fixed[key]
         stores = [row for row in self.stores.get(place.root, ()) if self._writes(row)]
         matching = [row for row in stores if self._matches(row, place.root, path)]
         if len(matching) == 1 and len(matching[0].path) <= len(path):
             (store,) = matching
-            home = self._home(frame, store)
+            home = self._frame_of(frame, store)
             if home is None:
                 return None
             if instruction.operation(store.row.opcode) == "FunctionCall":
-                return self._written(home, store, place.root, path, situation, depth)
-            whole = self.value(home, store.row.operands[1], situation, depth)
+                return self._written(home, store, place.root, path, invocation, depth)
+            whole = self.value(home, store.row.operands[1], invocation, depth)
             return pick(whole, path[len(store.path) :])
         initial = self.program.defined[place.root].operands[3:]
         if not stores and initial:
-            return pick(self.value(frame, initial[0], situation, depth), path)
+            return pick(self.value(frame, initial[0], invocation, depth), path)
         if len(stores) == 2 and not path:
-            chosen = self._branch(frame, stores, situation, depth)
+            chosen = self._branch(frame, stores, invocation, depth)
             if chosen is not None:
-                return self.value(frame, chosen.row.operands[1], situation, depth)
-            return self._induction(frame, place.root, stores, situation, depth)
+                return self.value(frame, chosen.row.operands[1], invocation, depth)
+            return self._induction(frame, place.root, stores, invocation, depth)
         return None
 
     def _branch(
-        self, frame: Frame, stores: list[_Store], situation: Situation, depth: int
+        self,
+        frame: Frame,
+        stores: list[_Store],
+        invocation: InvocationContext,
+        depth: int,
     ) -> _Store | None:
         """Return which of two writes is done, if they are the sides of one branch."""
         by_block = {store.block: store for store in stores}
@@ -372,14 +394,14 @@ class Values:
         if end is None or len(by_block) != 2:
             return None
         condition, first, second = end.operands[:3]
-        taken = self.value(frame, condition, situation, depth)
+        taken = self.value(frame, condition, invocation, depth)
         if not isinstance(taken, bool):
             return None
         chosen = by_block[first if taken else second]
         is_store = instruction.operation(chosen.row.opcode) == "Store"
         return chosen if is_store and not chosen.path else None
 
-    def _home(self, frame: Frame, store: _Store) -> Frame | None:
+    def _frame_of(self, frame: Frame, store: _Store) -> Frame | None:
         """Return the call in which a variable of `frame` is written."""
         above: Frame | None = frame
         while above is not None:
@@ -422,7 +444,7 @@ class Values:
         store: _Store,
         root: int,
         path: Sequence[Value],
-        situation: Situation,
+        invocation: InvocationContext,
         depth: int,
     ) -> Value:
         """Return what a called function writes to its parameter."""
@@ -432,7 +454,7 @@ class Values:
             return None
         if instruction.operation(inner[0].row.opcode) != "Store":
             return None
-        whole = self.value(callee, inner[0].row.operands[1], situation, depth)
+        whole = self.value(callee, inner[0].row.operands[1], invocation, depth)
         return pick(whole, path)
 
     def _induction(
@@ -440,7 +462,7 @@ class Values:
         frame: Frame,
         variable: int,
         stores: list[_Store],
-        situation: Situation,
+        invocation: InvocationContext,
         depth: int,
     ) -> Value:
         """Return a loop's variable in the round that the situation tells."""
@@ -448,20 +470,20 @@ class Values:
         if found is None:
             return None
         first, update, loop = found
-        home = self._home(frame, first)
+        home = self._frame_of(frame, first)
         if home is None:
             return None
         others = tuple(
-            sorted(pair for pair in situation.rounds.items() if pair[0] != loop)
+            sorted(pair for pair in invocation.rounds.items() if pair[0] != loop)
         )
-        mode = (situation.lane, situation.assume, situation.odd)
+        mode = (invocation.lane, invocation.assume, invocation.odd)
         key = (home.key, variable, mode, others)
         played = self._played.setdefault(key, [])
         if not played:
-            played.append(self.value(home, first.row.operands[1], situation, depth))
-        wanted = min(situation.rounds.get(loop, 0), MAX_ROUNDS)
+            played.append(self.value(home, first.row.operands[1], invocation, depth))
+        wanted = min(invocation.rounds.get(loop, 0), MAX_ROUNDS)
         while len(played) <= wanted:
-            played.append(self.after(home, variable, update, played[-1], situation))
+            played.append(self.after(home, variable, update, played[-1], invocation))
         return played[wanted]
 
     def induction(
@@ -488,12 +510,12 @@ class Values:
         variable: int,
         update: _Store,
         value: Value,
-        situation: Situation,
+        invocation: InvocationContext,
     ) -> Value:
         """Return a variable's next value, as the loop's update has it."""
-        fixed = {**situation.fixed, (frame.key, variable): value}
-        lane, rounds, assume = situation.lane, situation.rounds, situation.assume
-        inner = Situation(lane, rounds, assume, situation.odd, fixed=fixed)
+        fixed = {**invocation.fixed, (frame.key, variable): value}
+        lane, rounds, assume = invocation.lane, invocation.rounds, invocation.assume
+        inner = InvocationContext(lane, rounds, assume, invocation.odd, fixed=fixed)
         return self.value(frame, update.row.operands[1], inner)
 
 

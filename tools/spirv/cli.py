@@ -19,11 +19,11 @@ from ..run_script import missing
 from . import disassemble, render, script
 from .diff import differences
 from .driver_statistics import executables
-from .lint import Complaint, lint
+from .lint import Diagnostic, lint
 from .lint_rules import RULES
 from .module import Constant
 from .report import report
-from .requirement import Possessions
+from .requirement import DeviceSupport
 from .target import Target, find
 
 _DESCRIPTION = """\
@@ -116,11 +116,11 @@ class _Session:
         self.options = options
         self.output = output
         self.device: Device | None = None
-        self.has: Possessions | None = None
+        self.has: DeviceSupport | None = None
         if options.device is not None:
             self.device = vkbackend.open_device(options.device or None)
             physical = self.device.physical
-            self.has = Possessions(physical.info, physical.extensions)
+            self.has = DeviceSupport(physical.info, physical.extensions)
 
     def targets(self, default: Sequence[str] = ()) -> list[Target]:
         """Return what the command line names."""
@@ -235,7 +235,7 @@ def kernels() -> list[str]:
     )
 
 
-def complaints(target: Target) -> list[Complaint]:
+def diagnostics(target: Target) -> list[Diagnostic]:
     """Return what lint finds in a target, with source lines where there are any."""
     words, lines = target.with_lines()
     return lint(words, target.constants, sources=lines, texts=target.texts)
@@ -251,9 +251,9 @@ def _lint(session: _Session) -> int:
         listed: list[Any] = [dict(zip(keys, row)) for row in rules]
         session.print(listed if options.json else page)
         return 0
-    rows = [(row.name, complaints(row)) for row in session.targets(kernels())]
+    rows = [(row.name, diagnostics(row)) for row in session.targets(kernels())]
     for name, found in rows:
-        render.show_complaints(page, name, found)
+        render.show_diagnostics(page, name, found)
     if options.json:
         session.print({name: [asdict(row) for row in found] for name, found in rows})
     else:

@@ -1,4 +1,4 @@
-"""SPIR-V's operations on plain numbers."""
+"""Constant folding of SPIR-V operations."""
 
 import operator
 from collections.abc import Callable, Sequence
@@ -105,7 +105,7 @@ def apply(operation: str, kind: Type, operands: Sequence[Value]) -> Value:
     Parameters
     ----------
     operation : str
-        Name, without `Op`; of GLSL.std.450 as well.
+        Name, without `Opcode`; of GLSL.std.450 as well.
     kind : Type
         Of the result.
     operands : sequence of Value

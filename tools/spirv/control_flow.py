@@ -1,9 +1,9 @@
-"""Functions, blocks, loops: the structure that SPIR-V declares with merge blocks."""
+"""Control-flow graph: functions, basic blocks, loops by SPIR-V's merge blocks."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from vkbackend.shader.spirv_reader import Instruction
+from vkbackend.shader.spirv_reader import SpirvInstruction
 
 from . import instruction
 
@@ -20,14 +20,14 @@ _TERMINATORS = frozenset(
 
 
 @dataclass
-class Block:
+class BasicBlock:
     """One basic block.
 
     Attributes
     ----------
     label : int
         Its id.
-    rows : list of Instruction
+    rows : list of SpirvInstruction
         From its label to its terminator.
     successors : tuple of int
         Labels that it may jump to.
@@ -40,14 +40,14 @@ class Block:
     """
 
     label: int
-    rows: list[Instruction] = field(default_factory=list)
+    rows: list[SpirvInstruction] = field(default_factory=list)
     successors: tuple[int, ...] = ()
     merge: int = 0
     proceed: int = 0
     loops: tuple[int, ...] = ()
 
     @property
-    def terminator(self) -> Instruction:
+    def terminator(self) -> SpirvInstruction:
         """The last instruction."""
         return self.rows[-1]
 
@@ -60,24 +60,24 @@ class Function:
     ----------
     id : int
         Its id.
-    row : Instruction
+    row : SpirvInstruction
         Its declaration.
     parameters : list of int
         Ids of its parameters.
-    blocks : dict of int to Block
+    blocks : dict of int to BasicBlock
         By label, in the order of the module.
     members : dict of int to frozenset of int
         Labels of the blocks of each loop, by its header.
     """
 
     id: int
-    row: Instruction
+    row: SpirvInstruction
     parameters: list[int] = field(default_factory=list)
-    blocks: dict[int, Block] = field(default_factory=dict)
+    blocks: dict[int, BasicBlock] = field(default_factory=dict)
     members: dict[int, frozenset[int]] = field(default_factory=dict)
-    _branches: dict[frozenset[int], Instruction] = field(default_factory=dict)
+    _branches: dict[frozenset[int], SpirvInstruction] = field(default_factory=dict)
 
-    def branches(self) -> Mapping[frozenset[int], Instruction]:
+    def branches(self) -> Mapping[frozenset[int], SpirvInstruction]:
         """Return the first conditional branch to each set of one or two labels."""
         if not self._branches:
             for block in self.blocks.values():
@@ -89,13 +89,13 @@ class Function:
                     self._branches.setdefault(targets, block.terminator)
         return self._branches
 
-    def instructions(self) -> Iterator[tuple[Block, Instruction]]:
+    def instructions(self) -> Iterator[tuple[BasicBlock, SpirvInstruction]]:
         """Yield each instruction with its block."""
         for block in self.blocks.values():
             for row in block.rows:
                 yield block, row
 
-    def region(self, header: Block) -> frozenset[int]:
+    def region(self, header: BasicBlock) -> frozenset[int]:
         """Return the blocks that only some invocations enter if a header's do part."""
         stop = {header.merge} if header.merge else set()
         for loop in header.loops:
@@ -104,13 +104,13 @@ class Function:
 
 
 def functions_of(
-    rows: Sequence[Instruction], widths: Mapping[int, int]
+    rows: Sequence[SpirvInstruction], widths: Mapping[int, int]
 ) -> dict[int, Function]:
     """Return the functions of a module by id.
 
     Parameters
     ----------
-    rows : sequence of Instruction
+    rows : sequence of SpirvInstruction
         The module; `instruction.decode` accepts each.
     widths : mapping of int to int
         As `instruction.decode` takes it.
@@ -129,10 +129,10 @@ def functions_of(
     return functions
 
 
-def _split(rows: Iterable[Instruction]) -> Iterator[Function]:
+def _split(rows: Iterable[SpirvInstruction]) -> Iterator[Function]:
     """Yield functions with their blocks, not yet linked."""
     function: Function | None = None
-    block: Block | None = None
+    block: BasicBlock | None = None
     for row in rows:
         operation = instruction.operation(row.opcode)
         if operation == "Function":
@@ -151,7 +151,7 @@ def _split(rows: Iterable[Instruction]) -> Iterator[Function]:
         elif operation == "Label":
             if block is not None:
                 raise row.error(f"block %{block.label} has no end; it needs a branch")
-            block = Block(row.require(1)[0], [row])
+            block = BasicBlock(row.require(1)[0], [row])
             function.blocks[block.label] = block
         elif block is not None:
             block.rows.append(row)
@@ -163,7 +163,7 @@ def _split(rows: Iterable[Instruction]) -> Iterator[Function]:
         raise function.row.error(f"function %{function.id} has no end")
 
 
-def _link(function: Function, block: Block, widths: Mapping[int, int]) -> None:
+def _link(function: Function, block: BasicBlock, widths: Mapping[int, int]) -> None:
     """Read where a block may jump to, and what it heads."""
     end = block.terminator
     operation = instruction.operation(end.opcode)

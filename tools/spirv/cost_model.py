@@ -1,4 +1,4 @@
-"""What the instructions of a shader are and cost: classes, flops, bytes, loops.
+"""Cost model of a shader: instruction classes, flops, bytes, loop trip counts.
 
 Static: each instruction counts once for each round of its loops, branches as if all
 were taken. Calls are followed, so what a function costs is counted where it is called.
@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from vkbackend.shader.spirv_reader import Instruction
+from vkbackend.shader.spirv_reader import SpirvInstruction
 
 from . import instruction
-from .abstract_interpreter import MAX_ROUNDS, Frame, Loop, Situation, Values
-from .control_flow import Block
-from .module import Program
+from .abstract_interpreter import MAX_ROUNDS, Frame, InvocationContext, Loop, Values
+from .control_flow import BasicBlock
+from .module import ResolvedModule
 
 MAX_WALK = 100_000
 """Most instructions that a shader may have once its calls are followed."""
@@ -87,7 +87,7 @@ STORAGE = {
 }
 
 
-def classify(program: Program, row: Instruction) -> str:
+def classify(program: ResolvedModule, row: SpirvInstruction) -> str:
     """Return the class of an instruction of a function.
 
     One of: arithmetic, transcendental, conversion, composite, load and store with a
@@ -107,7 +107,7 @@ def classify(program: Program, row: Instruction) -> str:
 @functools.cache
 def _class_of(opcode: int) -> str:
     """Return the class of an operation whose operands do not matter."""
-    shape = instruction.shapes()[opcode]
+    shape = instruction.operation_grammars()[opcode]
     if shape.name.startswith(("CooperativeMatrix", "CooperativeVector")):
         return "matrix"
     if shape.name in _CLASS_OF:
@@ -121,7 +121,7 @@ def _class_of(opcode: int) -> str:
     return _CLASSES.get(shape.kind, "other")
 
 
-def storage(program: Program, row: Instruction) -> str:
+def storage(program: ResolvedModule, row: SpirvInstruction) -> str:
     """Return where a load or store goes: one of `STORAGE`'s values, or `other`."""
     at = 2 if instruction.operation(row.opcode) == "Load" else 0
     pointer = program.defined.get(program.type_id(row.operands[at]))
@@ -131,7 +131,7 @@ def storage(program: Program, row: Instruction) -> str:
     return STORAGE.get(name, "other")
 
 
-def flops(program: Program, row: Instruction) -> int:
+def flops(program: ResolvedModule, row: SpirvInstruction) -> int:
     """Return the floating-point operations of an instruction; an fma is two."""
     operation = instruction.operation(row.opcode)
     if operation == "Dot":
@@ -153,7 +153,7 @@ def flops(program: Program, row: Instruction) -> int:
     return 0 if result.operation.startswith("Coop") else count * result.components
 
 
-def matrix_flops(program: Program, row: Instruction) -> int:
+def matrix_flops(program: ResolvedModule, row: SpirvInstruction) -> int:
     """Return the flops of a cooperative product, of all invocations of its scope."""
     if not instruction.operation(row.opcode).startswith("CooperativeMatrixMulAdd"):
         return 0
@@ -163,7 +163,7 @@ def matrix_flops(program: Program, row: Instruction) -> int:
 
 
 @dataclass
-class Tally:
+class CostTally:
     """Costs of one round: counts by class, flops, bytes moved by storage."""
 
     counts: dict[str, int] = field(default_factory=dict)
@@ -172,7 +172,7 @@ class Tally:
     read: dict[str, int] = field(default_factory=dict)
     written: dict[str, int] = field(default_factory=dict)
 
-    def add(self, program: Program, row: Instruction) -> None:
+    def add(self, program: ResolvedModule, row: SpirvInstruction) -> None:
         """Count one instruction."""
         kind = classify(program, row)
         if kind == "declaration":
@@ -190,7 +190,7 @@ class Tally:
             size = program.type_of(row.operands[1]).size
             self.written[where] = self.written.get(where, 0) + size
 
-    def add_times(self, other: "Tally", times: int) -> None:
+    def add_times(self, other: "CostTally", times: int) -> None:
         """Add another tally so many times."""
         self.flops += times * other.flops
         self.matrix_flops += times * other.matrix_flops
@@ -204,7 +204,7 @@ class Tally:
 
 
 @dataclass
-class Nest:
+class LoopNest:
     """A loop, or the whole shader: its own costs, and the loops in it.
 
     Attributes
@@ -214,7 +214,7 @@ class Nest:
     rounds : int or None
         How often it goes round, if constants decide that; at most so often if
         something else can end it too.
-    own : Tally
+    own : CostTally
         Of one round, without the inner loops.
     function : str
         Name of the function that the loop stands in.
@@ -224,17 +224,17 @@ class Nest:
 
     loop: Loop | None
     rounds: int | None
-    own: Tally = field(default_factory=Tally)
-    inner: "list[Nest]" = field(default_factory=list)
+    own: CostTally = field(default_factory=CostTally)
+    inner: "list[LoopNest]" = field(default_factory=list)
     function: str = ""
     offset: int = 0
 
-    def total(self) -> tuple[Tally, bool]:
+    def total(self) -> tuple[CostTally, bool]:
         """Return the costs of one round with the inner loops; and whether it is all.
 
         A loop of which nobody knows how often it goes round counts once.
         """
-        tally, complete = Tally(), True
+        tally, complete = CostTally(), True
         tally.add_times(self.own, 1)
         for nest in self.inner:
             inside, whole = nest.total()
@@ -243,21 +243,23 @@ class Nest:
         return tally, complete
 
 
-class Step(NamedTuple):
+class ExecutedInstruction(NamedTuple):
     """One instruction in the course of the program, with the loops that it is in."""
 
     frame: Frame
-    block: Block
-    row: Instruction
+    block: BasicBlock
+    row: SpirvInstruction
     loops: tuple[Loop, ...]
 
 
-def walk(values: Values) -> Iterator[Step]:
+def walk(values: Values) -> Iterator[ExecutedInstruction]:
     """Yield each instruction in the order of the module, calls followed."""
     yield from _walk(values, Frame(values.program.entry), [MAX_WALK])
 
 
-def _walk(values: Values, frame: Frame, budget: list[int]) -> Iterator[Step]:
+def _walk(
+    values: Values, frame: Frame, budget: list[int]
+) -> Iterator[ExecutedInstruction]:
     for block in frame.function.blocks.values():
         loops = (*frame.loops, *((frame.key, header) for header in block.loops))
         for row in block.rows:
@@ -267,17 +269,17 @@ def _walk(values: Values, frame: Frame, budget: list[int]) -> Iterator[Step]:
                     "calls make the shader too long: more than"
                     f" {MAX_WALK} instructions; functions call each other too often"
                 )
-            yield Step(frame, block, row, loops)
+            yield ExecutedInstruction(frame, block, row, loops)
             if instruction.operation(row.opcode) == "FunctionCall":
                 if len(frame.key) >= MAX_CALLS:
                     raise row.error(f"calls are nested too deep: at most {MAX_CALLS}")
                 yield from _walk(values, values.call(frame, row, loops), budget)
 
 
-def nests(values: Values, steps: list[Step]) -> Nest:
+def loop_nests(values: Values, steps: list[ExecutedInstruction]) -> LoopNest:
     """Return the costs of a shader by its loops."""
-    whole = nest = Nest(None, 1)
-    found: dict[Loop, Nest] = {}
+    whole = nest = LoopNest(None, 1)
+    found: dict[Loop, LoopNest] = {}
     loops: tuple[Loop, ...] = ()
     for step in steps:
         if step.loops is not loops:
@@ -293,18 +295,20 @@ def nests(values: Values, steps: list[Step]) -> Nest:
     return whole
 
 
-def _nest_of(loops: tuple[Loop, ...], whole: Nest, found: dict[Loop, Nest]) -> Nest:
+def _nest_of(
+    loops: tuple[Loop, ...], whole: LoopNest, found: dict[Loop, LoopNest]
+) -> LoopNest:
     """Return the nest of the innermost of some loops, made if it is a new one."""
     nest = whole
     for loop in loops:
         if loop not in found:
-            found[loop] = Nest(loop, None)
+            found[loop] = LoopNest(loop, None)
             nest.inner.append(found[loop])
         nest = found[loop]
     return nest
 
 
-def rounds(values: Values, frame: Frame, header: Block) -> int | None:
+def rounds(values: Values, frame: Frame, header: BasicBlock) -> int | None:
     """Return how often a loop goes round, or None if constants do not decide that."""
     function = frame.function
     loop = (frame.key, header.label)
@@ -324,15 +328,15 @@ def rounds(values: Values, frame: Frame, header: Block) -> int | None:
 
 
 def _rounds(
-    values: Values, frame: Frame, loop: Loop, header: Block, block: Block
+    values: Values, frame: Frame, loop: Loop, header: BasicBlock, block: BasicBlock
 ) -> int | None:
     condition, first, _ = block.terminator.operands[:3]
     stays_on = first != header.merge
     # A loop that is left where it continues has gone round once by then.
     late = block.label == header.proceed
     for number in range(MAX_ROUNDS + 1):
-        situation = Situation(rounds={loop: number + late}, assume=False)
-        value = values.value(frame, condition, situation)
+        invocation = InvocationContext(rounds={loop: number + late}, assume=False)
+        value = values.value(frame, condition, invocation)
         if not isinstance(value, bool):
             return None
         if value != stays_on:

@@ -1,4 +1,4 @@
-"""What one shader has and another has not."""
+"""Differences between the reports of two shaders."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

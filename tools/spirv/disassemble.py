@@ -7,10 +7,10 @@ import re
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from vkbackend.shader.spirv_reader import Instruction, Op, instructions
+from vkbackend.shader.spirv_reader import Opcode, SpirvInstruction, instructions
 
 from . import instruction
-from .instruction import Operand
+from .instruction import InstructionOperand
 
 _LINE, _NO_LINE = 8, 317
 _TYPE_INT, _TYPE_FLOAT = 21, 22
@@ -34,7 +34,7 @@ def disassemble(words: bytes) -> list[str]:
     ShaderError
         If it is broken, naming the offset in words.
     """
-    return [text for _, text in _Writer({}).lines(instructions(words))]
+    return [text for _, text in _AssemblyWriter({}).lines(instructions(words))]
 
 
 def listing(words: bytes, sources: Sequence[tuple[str, str]] = ()) -> list[str]:
@@ -48,7 +48,7 @@ def listing(words: bytes, sources: Sequence[tuple[str, str]] = ()) -> list[str]:
         Where each line that the module names comes from, and its text.
     """
     rows = list(instructions(words))
-    writer = _Writer(_friendly(rows))
+    writer = _AssemblyWriter(_friendly(rows))
     output = []
     shown = ""
     for row, text in writer.lines(rows):
@@ -76,11 +76,11 @@ def _comment(line: int, sources: Sequence[tuple[str, str]]) -> str:
     return f"; line {line}"
 
 
-def _friendly(rows: Sequence[Instruction]) -> dict[int, str]:
+def _friendly(rows: Sequence[SpirvInstruction]) -> dict[int, str]:
     """Return a name for each id that the shader names, unique in the module."""
     wanted: dict[int, str] = {}
     for row in rows:
-        if row.opcode == Op.NAME and len(row.operands) > 1:
+        if row.opcode == Opcode.NAME and len(row.operands) > 1:
             wanted[row.operands[0]] = _UNWRITABLE.sub("_", row.text(1))[:64]
         else:
             _name_type(row, wanted)
@@ -100,7 +100,7 @@ def _friendly(rows: Sequence[Instruction]) -> dict[int, str]:
     return unique
 
 
-def _name_type(row: Instruction, names: dict[int, str]) -> None:
+def _name_type(row: SpirvInstruction, names: dict[int, str]) -> None:
     """Name a scalar or vector type, or an integer constant, if it has no name."""
     operands = row.operands
     operation = instruction.operation(row.opcode)
@@ -123,21 +123,23 @@ def _width(bits: int) -> str:
     return "" if bits == 32 else str(bits)
 
 
-class _Writer:
+class _AssemblyWriter:
     def __init__(self, names: Mapping[int, str]) -> None:
         self.names = names
         self.kinds: dict[int, str] = {}
         self.widths: dict[int, int] = {}
         self.imports: dict[int, str] = {}
 
-    def lines(self, rows: Iterable[Instruction]) -> Iterator[tuple[Instruction, str]]:
+    def lines(
+        self, rows: Iterable[SpirvInstruction]
+    ) -> Iterator[tuple[SpirvInstruction, str]]:
         """Yield each instruction and its text."""
         for row in rows:
             operands = instruction.decode(row, self.widths)
             self.learn(row, operands)
             yield row, self.text(row, operands)
 
-    def learn(self, row: Instruction, operands: list[Operand]) -> None:
+    def learn(self, row: SpirvInstruction, operands: list[InstructionOperand]) -> None:
         """Remember what later literals depend on."""
         instruction.learn_width(row, self.widths)
         if row.opcode in (_TYPE_INT, _TYPE_FLOAT):
@@ -149,7 +151,7 @@ class _Writer:
         if row.opcode == instruction.EXT_IMPORT:
             self.imports[row.operands[0]] = row.text(1)
 
-    def scalar(self, row: Instruction) -> str:
+    def scalar(self, row: SpirvInstruction) -> str:
         """Return how literals of a numerical type are written: `i32`, `u8`, `f16`."""
         _, width, *rest = row.operands
         if row.opcode == _TYPE_INT:
@@ -157,9 +159,9 @@ class _Writer:
         # Another encoding of the same width, as bfloat16, is written as bits.
         return f"f{width}" if width in _FLOATS and not rest else f"u{width}"
 
-    def text(self, row: Instruction, operands: list[Operand]) -> str:
+    def text(self, row: SpirvInstruction, operands: list[InstructionOperand]) -> str:
         """Return the text of one instruction."""
-        head, parts = "", [f"Op{instruction.shapes()[row.opcode].name}"]
+        head, parts = "", [f"Op{instruction.operation_grammars()[row.opcode].name}"]
         for operand in operands:
             if operand.kind == "IdResult":
                 head = f"{self.id(operand.words[0])} = "
@@ -171,7 +173,7 @@ class _Writer:
         """Return how an id is written."""
         return f"%{self.names.get(number, number)}"
 
-    def operand(self, row: Instruction, operand: Operand) -> str:
+    def operand(self, row: SpirvInstruction, operand: InstructionOperand) -> str:
         """Return the text of one operand."""
         kind, words = operand
         if kind in instruction.IDS:

@@ -1,15 +1,15 @@
-"""Which values differ within a workgroup, and which blocks only part of it enters.
+"""Divergence analysis: values and control flow that differ within a workgroup.
 
 A value differs if it comes from the invocation's own index, from memory at a place that
 differs, or from a variable that is written where only some invocations are. The answer
 holds for every call of a function at once, so it errs towards `differs`.
 """
 
-from vkbackend.shader.spirv_reader import Instruction
+from vkbackend.shader.spirv_reader import SpirvInstruction
 
 from . import instruction
-from .control_flow import Block, Function
-from .module import Program
+from .control_flow import BasicBlock, Function
+from .module import ResolvedModule
 
 MAX_PASSES = 64
 """Most times that the module is gone through; after that everything differs."""
@@ -33,7 +33,7 @@ class Divergence:
         Ids of functions that only part of a workgroup may enter.
     """
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: ResolvedModule) -> None:
         self.program = program
         self.values: set[int] = set()
         self.blocks: set[int] = set()
@@ -69,11 +69,13 @@ class Divergence:
                 if instruction.result_at(row.opcode) == 1:
                     self.values.add(row.operands[1])
 
-    def partial(self, function: Function, block: Block) -> bool:
+    def partial(self, function: Function, block: BasicBlock) -> bool:
         """Return whether only part of a workgroup may reach a block."""
         return function.id in self.functions or block.label in self.blocks
 
-    def _look(self, function: Function, block: Block, row: Instruction) -> None:
+    def _look(
+        self, function: Function, block: BasicBlock, row: SpirvInstruction
+    ) -> None:
         """Enter what one instruction makes differ."""
         operation = instruction.operation(row.opcode)
         operands = row.operands
@@ -94,7 +96,7 @@ class Divergence:
             if differs or operation.startswith(_SOURCES):
                 self.values.add(operands[1])
 
-    def _inputs_of(self, row: Instruction) -> tuple[int, ...]:
+    def _inputs_of(self, row: SpirvInstruction) -> tuple[int, ...]:
         """Return the ids that an instruction uses, without its type and literals."""
         if row.offset not in self._inputs:
             operands = instruction.decode(row, {})[2:]
@@ -102,7 +104,7 @@ class Divergence:
             self._inputs[row.offset] = tuple(ids)
         return self._inputs[row.offset]
 
-    def _call(self, caller: Function, block: Block, row: Instruction) -> None:
+    def _call(self, caller: Function, block: BasicBlock, row: SpirvInstruction) -> None:
         _, result, target, *arguments = row.operands
         function = self.program.functions.get(target)
         if function is None:
@@ -144,12 +146,12 @@ class Divergence:
             if differs or partial:
                 self._leave_loops(function, block)
 
-    def _region(self, function: Function, block: Block) -> frozenset[int]:
+    def _region(self, function: Function, block: BasicBlock) -> frozenset[int]:
         if block.label not in self._regions:
             self._regions[block.label] = function.region(block)
         return self._regions[block.label]
 
-    def _leave_loops(self, function: Function, block: Block) -> None:
+    def _leave_loops(self, function: Function, block: BasicBlock) -> None:
         """Mark the loops that only part of the workgroup leaves here."""
         for loop in block.loops:
             merge = function.blocks[loop].merge
@@ -157,7 +159,7 @@ class Divergence:
                 self.blocks |= function.members[loop]
 
 
-def _matters(row: Instruction) -> bool:
+def _matters(row: SpirvInstruction) -> bool:
     """Return whether an instruction may make anything differ."""
     is_typed = instruction.result_at(row.opcode) == 1
     return is_typed or instruction.operation(row.opcode) in ("Store", "ReturnValue")

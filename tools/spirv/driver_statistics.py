@@ -1,4 +1,4 @@
-"""What a driver says of a kernel that it compiled: registers, spills, machine code.
+"""Driver statistics of a compiled kernel: registers, spills, machine code.
 
 Through VK_KHR_pipeline_executable_properties, which most drivers of real devices have.
 """
@@ -11,7 +11,7 @@ from typing import Any
 from vkbackend.device import Device
 from vkbackend.errors import VulkanError
 from vkbackend.shader.float_controls import keep_special_values
-from vkbackend.shader.interface import PUSH_SIZE, Accepted, accept
+from vkbackend.shader.interface import PUSH_SIZE, ValidatedModule, validate_module
 from vkbackend.shader.pipeline import specialization
 from vkbackend.vk import generated as vk
 from vkbackend.vk import runtime
@@ -50,7 +50,7 @@ class Representation:
 
 
 @dataclass(frozen=True)
-class Executable:
+class PipelineExecutable:
     """What a driver made of a kernel."""
 
     name: str
@@ -62,7 +62,7 @@ class Executable:
 
 def executables(
     device: Device, words: bytes, constants: Mapping[str, Constant]
-) -> tuple[Executable, ...]:
+) -> tuple[PipelineExecutable, ...]:
     """Compile a kernel on a device and return what the driver says of it.
 
     Parameters
@@ -86,20 +86,20 @@ def executables(
     VulkanError
         If the driver refuses the kernel.
     """
-    accepted = accept("vkspirv", words, constants, device.info)
+    validated = validate_module("vkspirv", words, constants, device.info)
     if FLAG not in device.info.supported:
         return ()
-    pipeline, destroy = _build(device, words, accepted)
+    pipeline, destroy = _build(device, words, validated)
     try:
         return read(device.logical.functions, device.logical.handle, pipeline)
     finally:
         destroy()
 
 
-def _build(device: Device, words: bytes, accepted: Accepted) -> tuple[int, Any]:
+def _build(device: Device, words: bytes, validated: ValidatedModule) -> tuple[int, Any]:
     """Return a pipeline that can be looked into, and what destroys it."""
     logical = device.logical
-    module, values, _ = accepted
+    module, values, _ = validated
     words = keep_special_values(words, logical.info.special_value_widths)
     code = runtime.make(vk.VkShaderModuleCreateInfo, codeSize=len(words), pCode=words)
     layout = logical.create("PipelineLayout", _layout_info(), "vkspirv")
@@ -151,7 +151,7 @@ def _layout_info() -> ctypes.Structure:
     )
 
 
-def read(functions: Any, device: int, pipeline: int) -> tuple[Executable, ...]:
+def read(functions: Any, device: int, pipeline: int) -> tuple[PipelineExecutable, ...]:
     """Return what a driver says of a pipeline that was built to be looked into.
 
     Parameters
@@ -180,7 +180,7 @@ def read(functions: Any, device: int, pipeline: int) -> tuple[Executable, ...]:
             struct=vk.VkPipelineExecutableStatisticKHR,
         )
         found.append(
-            Executable(
+            PipelineExecutable(
                 _text(row.name),
                 _text(row.description),
                 row.subgroupSize,

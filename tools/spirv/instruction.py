@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from vkbackend.errors import ShaderError
-from vkbackend.shader.spirv_reader import Instruction
+from vkbackend.shader.spirv_reader import SpirvInstruction
 
 from . import table
 
@@ -30,7 +30,7 @@ _PAIRS = {
 }
 
 
-class Shape(NamedTuple):
+class OperationGrammar(NamedTuple):
     """What the grammar says of an operation: name, class, kinds of its operands."""
 
     name: str
@@ -38,19 +38,19 @@ class Shape(NamedTuple):
     operands: tuple[str, ...]
 
 
-class Operand(NamedTuple):
+class InstructionOperand(NamedTuple):
     """One operand: its kind, its words as a tuple, and how it is written."""
 
     kind: str
     words: tuple[int, ...]
 
 
-# As `Operand._make`, without its steps in Python.
-_operand = functools.partial(tuple.__new__, Operand)
+# As `InstructionOperand._make`, without its steps in Python.
+_operand = functools.partial(tuple.__new__, InstructionOperand)
 
 
 @dataclass(frozen=True)
-class Enumeration:
+class OperandKind:
     """A kind of operand that has named values: what each is called and takes."""
 
     combines: bool
@@ -63,21 +63,21 @@ def _rows(text: str) -> Iterator[list[str]]:
 
 
 @functools.cache
-def shapes() -> dict[int, Shape]:
+def operation_grammars() -> dict[int, OperationGrammar]:
     """Return every operation of the grammar by its number."""
     return {
-        int(number): Shape(name, kind, tuple(operands))
+        int(number): OperationGrammar(name, kind, tuple(operands))
         for number, name, kind, *operands in _rows(table.INSTRUCTIONS)
     }
 
 
 @functools.cache
-def enumerations() -> dict[str, Enumeration]:
+def enumerations() -> dict[str, OperandKind]:
     """Return every kind of operand that has named values, by its name."""
-    found: dict[str, Enumeration] = {}
+    found: dict[str, OperandKind] = {}
     for first, *rest in _rows(table.KINDS):
         if not first.isdigit():
-            current = Enumeration(first.endswith("&"), {}, {})
+            current = OperandKind(first.endswith("&"), {}, {})
             found[first.rstrip("&")] = current
         else:
             current.names[int(first)] = rest[0]
@@ -94,14 +94,14 @@ def extended() -> dict[int, str]:
 
 @functools.cache
 def opcode(name: str) -> int:
-    """Return the number of an operation, by its name without `Op`."""
-    return next(n for n, shape in shapes().items() if shape.name == name)
+    """Return the number of an operation, by its name without `Opcode`."""
+    return next(n for n, shape in operation_grammars().items() if shape.name == name)
 
 
 @functools.cache
 def operation(number: int) -> str:
-    """Return the name of an operation, without `Op`; its number if it has none."""
-    shape = shapes().get(number)
+    """Return the name of an operation, without `Opcode`; its number if it has none."""
+    shape = operation_grammars().get(number)
     return str(number) if shape is None else shape.name
 
 
@@ -111,7 +111,7 @@ def result_at(number: int) -> int:
 
     Its type, if it has one, comes first: then this is 1.
     """
-    kinds = shapes()[number].operands[:2]
+    kinds = operation_grammars()[number].operands[:2]
     return kinds.index("IdResult") if "IdResult" in kinds else -1
 
 
@@ -120,12 +120,14 @@ def enumerant(kind: str, value: int) -> str:
     return enumerations()[kind].names.get(value) or str(value)
 
 
-def decode(instruction: Instruction, widths: Mapping[int, int]) -> list[Operand]:
+def decode(
+    instruction: SpirvInstruction, widths: Mapping[int, int]
+) -> list[InstructionOperand]:
     """Return the operands of an instruction as the grammar has them.
 
     Parameters
     ----------
-    instruction : Instruction
+    instruction : SpirvInstruction
         Any, of any module.
     widths : mapping of int to int
         Words of a literal of a type, by the type's id; and of a value of that type, by
@@ -144,9 +146,11 @@ def decode(instruction: Instruction, widths: Mapping[int, int]) -> list[Operand]
     return _read(instruction, widths)
 
 
-def _read(instruction: Instruction, widths: Mapping[int, int]) -> list[Operand]:
+def _read(
+    instruction: SpirvInstruction, widths: Mapping[int, int]
+) -> list[InstructionOperand]:
     """Return the operands of an instruction, taken one after the other."""
-    shape = shapes().get(instruction.opcode)
+    shape = operation_grammars().get(instruction.opcode)
     if shape is None:
         raise instruction.error(
             f"operation {instruction.opcode} is unknown; it must be one of SPIR-V"
@@ -168,7 +172,9 @@ def _read(instruction: Instruction, widths: Mapping[int, int]) -> list[Operand]:
 @functools.cache
 def _choice(number: int) -> int:
     """Return where the first operand with named values of an operation would be."""
-    kinds = shapes()[number].operands if number in shapes() else ()
+    kinds = (
+        operation_grammars()[number].operands if number in operation_grammars() else ()
+    )
     named = (i for i, kind in enumerate(kinds) if kind.rstrip("?*") in enumerations())
     return next(named, len(kinds))
 
@@ -185,7 +191,7 @@ def _plain(number: int, count: int, choice: int) -> tuple[str, ...] | None:
     at = _choice(number)
     words = tuple(choice if i == at else 0 for i in range(count))
     try:
-        found = _read(Instruction(0, number, words), {})
+        found = _read(SpirvInstruction(0, number, words), {})
     except ShaderError:
         return None
     kinds = tuple(operand.kind for operand in found)
@@ -193,7 +199,7 @@ def _plain(number: int, count: int, choice: int) -> tuple[str, ...] | None:
     return kinds if is_plain else None
 
 
-def learn_width(instruction: Instruction, widths: dict[int, int]) -> None:
+def learn_width(instruction: SpirvInstruction, widths: dict[int, int]) -> None:
     """Enter into `widths` what an instruction says of literals, once it is decoded."""
     operands = instruction.operands
     if instruction.opcode in _NUMBERS:
@@ -206,13 +212,16 @@ class _Reader:
     """Takes the operands of one instruction, first to last."""
 
     def __init__(
-        self, instruction: Instruction, shape: Shape, widths: Mapping[int, int]
+        self,
+        instruction: SpirvInstruction,
+        shape: OperationGrammar,
+        widths: Mapping[int, int],
     ) -> None:
         self.instruction = instruction
         self.shape = shape
         self.widths = widths
         self.at = 0
-        self.found: list[Operand] = []
+        self.found: list[InstructionOperand] = []
 
     def take(self, kind: str) -> None:
         """Take one operand of the grammar: none, one or many of the instruction."""
@@ -236,7 +245,7 @@ class _Reader:
         size = self.size(kind)
         if self.at + size > len(words):
             raise self.error(f"is cut short: {kind} is missing at operand {self.at}")
-        operand = Operand(kind, words[self.at : self.at + size])
+        operand = InstructionOperand(kind, words[self.at : self.at + size])
         self.at += size
         self.found.append(operand)
         if kind in enumerations():
@@ -278,7 +287,7 @@ class _Reader:
 
     def take_nested(self) -> None:
         """Take the operands of the operation within OpSpecConstantOp."""
-        nested = shapes().get(self.found[-1].words[0])
+        nested = operation_grammars().get(self.found[-1].words[0])
         if nested is None:
             raise self.error(f"wraps an unknown operation: {self.found[-1].words[0]}")
         for kind in nested.operands:

@@ -1,13 +1,13 @@
-"""Where a shader keeps its data: buffer types and shared memory."""
+"""Memory layout of a shader: buffer types and shared memory."""
 
 from dataclasses import dataclass
 
-from vkbackend.shader.spirv_reader import Instruction
+from vkbackend.shader.spirv_reader import SpirvInstruction
 
 from . import instruction
 from .abstract_interpreter import Values
 from .cost_model import storage
-from .module import Program
+from .module import ResolvedModule
 
 _ALIGNED = 2
 
@@ -80,7 +80,7 @@ _QUALIFIERS = {
 }
 
 
-def alignment(program: Program, row: Instruction) -> int:
+def alignment(program: ResolvedModule, row: SpirvInstruction) -> int:
     """Return the alignment that a load or store states, in bytes; 0 if none."""
     at = 3 if instruction.operation(row.opcode) == "Load" else 2
     masks = row.operands[at:]
@@ -135,7 +135,7 @@ def buffer_types(values: Values) -> tuple[BufferType, ...]:
     )
 
 
-def _members(program: Program, struct: int) -> tuple[Member, ...]:
+def _members(program: ResolvedModule, struct: int) -> tuple[Member, ...]:
     rows = []
     for index, member in enumerate(program.defined[struct].operands[1:]):
         kind = program.type(member)
@@ -156,7 +156,7 @@ def _members(program: Program, struct: int) -> tuple[Member, ...]:
     return tuple(rows)
 
 
-def shared_variables(program: Program) -> tuple[Variable, ...]:
+def shared_variables(program: ResolvedModule) -> tuple[Variable, ...]:
     """Return the variables in shared memory with their sizes."""
     found = []
     for number, row in program.defined.items():

@@ -1,4 +1,4 @@
-"""`vkspirv lint`: run the rules on a shader, and mind the reasons that it gives.
+"""`vkspirv lint`: run the rules on a shader, with suppressions by comment.
 
 A shader whose findings have a reason says so in the comment at its head:
 
@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from . import instruction
-from .lint_rules import RULES, Rule, Subject
-from .module import Constant, Program
+from .lint_rules import RULES, LintContext, Rule
+from .module import Constant, ResolvedModule
 from .report import analyse
 
 OPEN_SIZE = 64
@@ -22,7 +22,7 @@ _MORE = re.compile(r"^//\s{8,}(\S.*)$")
 
 
 @dataclass(frozen=True)
-class Complaint:
+class Diagnostic:
     """One finding of one rule.
 
     Attributes
@@ -70,7 +70,7 @@ def lint(
     sources: Sequence[tuple[str, str]] = (),
     texts: Sequence[str] = (),
     rules: Sequence[Rule] = RULES,
-) -> list[Complaint]:
+) -> list[Diagnostic]:
     """Return what the rules find in a module, in their order.
 
     Parameters
@@ -92,24 +92,26 @@ def lint(
         If the module is broken, naming the offset in words.
     """
     analysis = analyse(words, constants, open_size=OPEN_SIZE)
-    subject = Subject(analysis)
+    context = LintContext(analysis)
     excuses = reasons(texts)
     places = _places(analysis.program, sources)
-    complaints = []
+    diagnostics = []
     for rule in rules:
         seen = set()
-        for row, message in rule.check(subject):
+        for row, message in rule.check(context):
             if row.offset not in seen:
                 seen.add(row.offset)
                 where = places.get(row.offset, f"word {row.offset}")
                 reason = excuses.get(rule.name, "")
-                complaints.append(
-                    Complaint(rule.name, where, row.offset, message, reason)
+                diagnostics.append(
+                    Diagnostic(rule.name, where, row.offset, message, reason)
                 )
-    return complaints
+    return diagnostics
 
 
-def _places(program: Program, sources: Sequence[tuple[str, str]]) -> dict[int, str]:
+def _places(
+    program: ResolvedModule, sources: Sequence[tuple[str, str]]
+) -> dict[int, str]:
     """Return where each instruction comes from: a source line, or a function."""
     found: dict[int, str] = {}
     for function in program.functions.values():

@@ -7,22 +7,22 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from vkbackend.shader.spirv_reader import Instruction
+from vkbackend.shader.spirv_reader import SpirvInstruction
 
 from . import instruction
-from .abstract_interpreter import Frame, Loop, Situation
-from .cost_model import Nest, Step, classify, storage
+from .abstract_interpreter import Frame, InvocationContext, Loop
+from .cost_model import ExecutedInstruction, LoopNest, classify, storage
 from .divergence import Divergence
 from .layout import BufferType, alignment, buffer_of, buffer_types
-from .memory_access import bank_ways, byte_offset, origin
-from .module import MAX_DEPTH, Program
+from .memory_access import bank_conflict_degree, byte_offset, origin
+from .module import MAX_DEPTH, ResolvedModule
 from .report import Analysis
 from .types import Type
 
 VECTOR = 16
 """Bytes that one invocation can load at once."""
 
-MAX_WAYS = 4
+MAX_CONFLICT_DEGREE = 4
 """Invocations that may wait for one bank of shared memory before it is reported."""
 
 _DIVISIONS = ("UDiv", "SDiv", "UMod", "SMod", "SRem")
@@ -31,22 +31,22 @@ _DIVISIONS = ("UDiv", "SDiv", "UMod", "SMod", "SRem")
 class Finding(NamedTuple):
     """Something found: where in the shader, and what."""
 
-    row: Instruction
+    row: SpirvInstruction
     message: str
 
 
 @dataclass
-class Subject:
-    """A shader with what the rules ask of it.
+class LintContext:
+    """Lint context: a shader and its analyses.
 
     Attributes
     ----------
-    loops : dict of Loop to Nest
+    loops : dict of Loop to LoopNest
         Every loop of the course of the program.
     """
 
     analysis: Analysis
-    loops: dict[Loop, Nest] = field(default_factory=dict)
+    loops: dict[Loop, LoopNest] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.program = self.analysis.program
@@ -55,7 +55,7 @@ class Subject:
         self.buffers: dict[int, BufferType] = {
             row.id: row for row in buffer_types(self.values)
         }
-        self._accesses: dict[str, list[Step]] = {}
+        self._accesses: dict[str, list[ExecutedInstruction]] = {}
         for step in self.analysis.steps:
             if instruction.operation(step.row.opcode) in ("Load", "Store"):
                 where = storage(self.program, step.row)
@@ -67,15 +67,15 @@ class Subject:
                 self.loops[nest.loop] = nest
             pending += nest.inner
 
-    def accesses(self, where: str) -> Sequence[Step]:
+    def accesses(self, where: str) -> Sequence[ExecutedInstruction]:
         """Return the loads and stores of a storage: one of `STORAGE`'s values."""
         return self._accesses.get(where, ())
 
-    def pointer(self, row: Instruction) -> int:
+    def pointer(self, row: SpirvInstruction) -> int:
         """Return the pointer of a load or store."""
         return row.operands[2 if instruction.operation(row.opcode) == "Load" else 0]
 
-    def moved(self, row: Instruction) -> int:
+    def moved(self, row: SpirvInstruction) -> int:
         """Return the id of the type that a load or store moves."""
         is_load = instruction.operation(row.opcode) == "Load"
         return row.operands[0] if is_load else self.program.type_id(row.operands[1])
@@ -100,41 +100,43 @@ class Rule:
     name: str
     advice: str
     evidence: str
-    check: Callable[[Subject], Iterator[Finding]]
+    check: Callable[[LintContext], Iterator[Finding]]
 
 
-def scalar_loads(subject: Subject) -> Iterator[Finding]:
+def scalar_loads(context: LintContext) -> Iterator[Finding]:
     """Find loads one by one of what lies side by side, in a loop or in a row."""
-    rows: dict[tuple[object, int], list[tuple[int, Step]]] = {}
-    for step in subject.accesses("device"):
-        kind = subject.program.type(subject.moved(step.row))
+    rows: dict[tuple[object, int], list[tuple[int, ExecutedInstruction]]] = {}
+    for step in context.accesses("device"):
+        kind = context.program.type(context.moved(step.row))
         is_number = kind.operation in ("Int", "Float") and kind.size < VECTOR
         if instruction.operation(step.row.opcode) != "Load" or not is_number:
             continue
-        pointer = subject.pointer(step.row)
-        start = byte_offset(subject.values, step.frame, pointer, Situation())
+        pointer = context.pointer(step.row)
+        start = byte_offset(context.values, step.frame, pointer, InvocationContext())
         if start is None:
             continue
-        base = origin(subject.values, step.frame, pointer)
+        base = origin(context.values, step.frame, pointer)
         rows.setdefault(((step.loops, base), kind.size), []).append((start, step))
         loop = step.loops[-1] if step.loops else None
-        if loop and _walks(subject, step, start, kind.size, loop):
+        if loop and _advances_by_size(context, step, start, kind.size, loop):
             yield Finding(
                 step.row,
                 f"a loop loads {kind.name} after {kind.name}, {kind.size} bytes a"
                 f" round; {VECTOR // kind.size} of them can be one load",
             )
     for (_, size), found in rows.items():
-        yield from _neighbours(subject, found, size)
+        yield from _neighbours(context, found, size)
 
 
-def _walks(subject: Subject, step: Step, start: int, size: int, loop: Loop) -> bool:
+def _advances_by_size(
+    context: LintContext, step: ExecutedInstruction, start: int, size: int, loop: Loop
+) -> bool:
     """Return whether a load moves on by its own size in each round of a loop."""
     places = [start]
     for number in (1, 2):
-        situation = Situation(rounds={loop: number})
-        pointer = subject.pointer(step.row)
-        place = byte_offset(subject.values, step.frame, pointer, situation)
+        invocation = InvocationContext(rounds={loop: number})
+        pointer = context.pointer(step.row)
+        place = byte_offset(context.values, step.frame, pointer, invocation)
         if place is None:
             return False
         places.append(place)
@@ -142,7 +144,7 @@ def _walks(subject: Subject, step: Step, start: int, size: int, loop: Loop) -> b
 
 
 def _neighbours(
-    subject: Subject, found: list[tuple[int, Step]], size: int
+    context: LintContext, found: list[tuple[int, ExecutedInstruction]], size: int
 ) -> Iterator[Finding]:
     """Yield the first of each four loads that lie side by side, and are aligned."""
     by_place = {place: step for place, step in reversed(found)}
@@ -153,8 +155,10 @@ def _neighbours(
         run = 1
         while place + run * size in by_place:
             run += 1
-        pointer = subject.pointer(step.row)
-        odd = byte_offset(subject.values, step.frame, pointer, Situation(odd=True))
+        pointer = context.pointer(step.row)
+        odd = byte_offset(
+            context.values, step.frame, pointer, InvocationContext(odd=True)
+        )
         if run >= count and odd is not None and odd % VECTOR == 0:
             yield Finding(
                 step.row,
@@ -163,11 +167,11 @@ def _neighbours(
             )
 
 
-def wide_arithmetic(subject: Subject) -> Iterator[Finding]:
+def wide_arithmetic(context: LintContext) -> Iterator[Finding]:
     """Find 64-bit arithmetic in loops, unless the buffers hold such numbers."""
-    program = subject.program
-    data = _wide_data(subject)
-    for step in subject.analysis.steps:
+    program = context.program
+    data = _wide_data(context)
+    for step in context.analysis.steps:
         if not step.loops or classify(program, step.row) != "arithmetic":
             continue
         ids = (step.row.operands[0], *map(program.type_id, step.row.operands[2:]))
@@ -178,18 +182,18 @@ def wide_arithmetic(subject: Subject) -> Iterator[Finding]:
             yield Finding(step.row, f"Op{operation} on {wide[0].name} in a loop")
 
 
-def _wide_data(subject: Subject) -> set[str]:
+def _wide_data(context: LintContext) -> set[str]:
     """Return the 64-bit kinds of number that buffers hold: the shader's own data."""
-    program = subject.program
+    program = context.program
     members = (
         program.type(number)
-        for buffer in subject.buffers
+        for buffer in context.buffers
         for number in program.defined[buffer].operands[1:]
     )
     return {_scalar_of(program, kind) for kind in members if kind.width == 64}
 
 
-def _scalar_of(program: Program, kind: Type) -> str:
+def _scalar_of(program: ResolvedModule, kind: Type) -> str:
     """Return what a type is made of in the end: `Int` or `Float`."""
     for _ in range(MAX_DEPTH):
         if not kind.element:
@@ -198,41 +202,41 @@ def _scalar_of(program: Program, kind: Type) -> str:
     return kind.operation
 
 
-def divisions(subject: Subject) -> Iterator[Finding]:
+def divisions(context: LintContext) -> Iterator[Finding]:
     """Find integer divisions in innermost loops, by what is no constant."""
-    for step in subject.analysis.steps:
+    for step in context.analysis.steps:
         operation = instruction.operation(step.row.opcode)
         if operation not in _DIVISIONS or not step.loops:
             continue
-        if subject.loops[step.loops[-1]].inner:
+        if context.loops[step.loops[-1]].inner:
             continue
         divisor = step.row.operands[3]
-        known = Situation(assume=False)
-        if subject.values.value(step.frame, divisor, known) is None:
+        known = InvocationContext(assume=False)
+        if context.values.value(step.frame, divisor, known) is None:
             yield Finding(step.row, f"Op{operation} by what is no constant, in a loop")
 
 
-def qualifiers(subject: Subject) -> Iterator[Finding]:
+def qualifiers(context: LintContext) -> Iterator[Finding]:
     """Find buffers that may overlap others, or that are only read and do not say so."""
-    for buffer in subject.buffers.values():
+    for buffer in context.buffers.values():
         if not buffer.reads + buffer.writes or buffer.name == "Arguments":
             continue
         words = {word for member in buffer.members for word in member.qualifiers}
-        row = subject.program.defined[buffer.id]
+        row = context.program.defined[buffer.id]
         if "restrict" not in words:
             yield Finding(row, f"buffer {buffer.name} is not `restrict`")
         if not buffer.writes and "readonly" not in words:
             yield Finding(row, f"buffer {buffer.name} is only read and not `readonly`")
 
 
-def alignments(subject: Subject) -> Iterator[Finding]:
+def alignments(context: LintContext) -> Iterator[Finding]:
     """Find vectors whose alignment is less than their size."""
-    for step in subject.accesses("device"):
-        kind = subject.program.type(subject.moved(step.row))
-        stated = alignment(subject.program, step.row)
+    for step in context.accesses("device"):
+        kind = context.program.type(context.moved(step.row))
+        stated = alignment(context.program, step.row)
         if kind.operation == "Vector" and 0 < stated < kind.alignment:
-            name = subject.program.name_of(
-                buffer_of(subject.values, subject.pointer(step.row))
+            name = context.program.name_of(
+                buffer_of(context.values, context.pointer(step.row))
             )
             yield Finding(
                 step.row,
@@ -241,39 +245,41 @@ def alignments(subject: Subject) -> Iterator[Finding]:
             )
 
 
-def bank_conflicts(subject: Subject) -> Iterator[Finding]:
+def bank_conflicts(context: LintContext) -> Iterator[Finding]:
     """Find accesses to shared memory in which neighbours meet in one bank."""
-    for step in subject.accesses("shared"):
-        size = subject.program.type(subject.moved(step.row)).size
-        pointer = subject.pointer(step.row)
-        ways = bank_ways(subject.values, subject.divergence, step.frame, pointer, size)
-        if ways >= MAX_WAYS:
+    for step in context.accesses("shared"):
+        size = context.program.type(context.moved(step.row)).size
+        pointer = context.pointer(step.row)
+        ways = bank_conflict_degree(
+            context.values, context.divergence, step.frame, pointer, size
+        )
+        if ways >= MAX_CONFLICT_DEGREE:
             verb = instruction.operation(step.row.opcode).lower()
             yield Finding(
                 step.row,
                 f"{ways} neighbours {verb} different words of one bank of shared"
                 " memory at once",
             )
-    yield from _matrix_conflicts(subject)
+    yield from _matrix_conflicts(context)
 
 
-def _matrix_conflicts(subject: Subject) -> Iterator[Finding]:
+def _matrix_conflicts(context: LintContext) -> Iterator[Finding]:
     """Find matrices in shared memory whose rows begin in the same banks."""
-    for step in subject.analysis.steps:
+    for step in context.analysis.steps:
         if instruction.operation(step.row.opcode) != "CooperativeMatrixLoadKHR":
             continue
         pointer, *rest = step.row.operands[2:]
-        declared = subject.program.defined.get(subject.program.type_id(pointer))
+        declared = context.program.defined.get(context.program.type_id(pointer))
         if declared is None or len(rest) < 2:
             continue
         where = instruction.enumerant("StorageClass", declared.operands[1])
-        stride = subject.values.value(step.frame, rest[1], Situation())
+        stride = context.values.value(step.frame, rest[1], InvocationContext())
         if where != "Workgroup" or type(stride) is not int:
             continue
-        stride *= max(1, subject.program.type(declared.operands[2]).size)
+        stride *= max(1, context.program.type(declared.operands[2]).size)
         # Eight rows of 16 bytes are fetched at once, from 32 banks of 4 bytes.
         places = {row * stride // VECTOR % 8 for row in range(8)}
-        if 8 // len(places) >= MAX_WAYS:
+        if 8 // len(places) >= MAX_CONFLICT_DEGREE:
             yield Finding(
                 step.row,
                 f"rows of {stride} bytes put {8 // len(places)} rows of a matrix into"
@@ -281,53 +287,55 @@ def _matrix_conflicts(subject: Subject) -> Iterator[Finding]:
             )
 
 
-def private_arrays(subject: Subject) -> Iterator[Finding]:
+def private_arrays(context: LintContext) -> Iterator[Finding]:
     """Find private arrays whose index is known only when the shader runs."""
-    for step in subject.accesses("private"):
-        place = subject.values.place(step.frame, subject.pointer(step.row))
-        variable = subject.program.defined.get(place.root)
+    for step in context.accesses("private"):
+        place = context.values.place(step.frame, context.pointer(step.row))
+        variable = context.program.defined.get(place.root)
         if variable is None or instruction.operation(variable.opcode) != "Variable":
             continue
-        kind = subject.program.type(subject.program.type_of(place.root).element)
+        kind = context.program.type(context.program.type_of(place.root).element)
         # An array of one is what a constant has switched off.
         if kind.operation != "Array" or kind.length < 2:
             continue
-        if any(_is_dynamic(subject, step, *where) for where in place.path):
-            name = subject.program.name_of(place.root)
+        if any(_is_dynamic(context, step, *where) for where in place.path):
+            name = context.program.name_of(place.root)
             yield Finding(
                 step.row,
                 f"{kind.name} {name} is indexed by what is known only at run time",
             )
 
 
-def _is_dynamic(subject: Subject, step: Step, frame: Frame, number: int) -> bool:
+def _is_dynamic(
+    context: LintContext, step: ExecutedInstruction, frame: Frame, number: int
+) -> bool:
     """Return whether unrolling its loops does not make an index a constant."""
-    values = subject.values
-    first = values.value(frame, number, Situation(assume=False))
+    values = context.values
+    first = values.value(frame, number, InvocationContext(assume=False))
     if first is None:
         return True
-    other = Situation(lane=1, assume=False)
+    other = InvocationContext(lane=1, assume=False)
     if values.value(frame, number, other) != first:
         return True
     for loop in step.loops:
-        if subject.loops[loop].rounds is None:
-            moved = Situation(rounds={loop: 1}, assume=False)
+        if context.loops[loop].rounds is None:
+            moved = InvocationContext(rounds={loop: 1}, assume=False)
             if values.value(frame, number, moved) != first:
                 return True
     return False
 
 
-def barriers(subject: Subject) -> Iterator[Finding]:
+def barriers(context: LintContext) -> Iterator[Finding]:
     """Find barriers that only part of a workgroup may reach."""
-    for step in subject.analysis.steps:
+    for step in context.analysis.steps:
         if instruction.operation(step.row.opcode) == "ControlBarrier":
-            if subject.divergence.partial(step.frame.function, step.block):
+            if context.divergence.partial(step.frame.function, step.block):
                 yield Finding(step.row, "only part of the workgroup may get here")
 
 
-def atomics(subject: Subject) -> Iterator[Finding]:
+def atomics(context: LintContext) -> Iterator[Finding]:
     """Find atomics in loops."""
-    for step in subject.analysis.steps:
+    for step in context.analysis.steps:
         operation = instruction.operation(step.row.opcode)
         if step.loops and operation.startswith("Atomic"):
             yield Finding(step.row, f"Op{operation} in a loop")

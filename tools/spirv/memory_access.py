@@ -1,19 +1,19 @@
-"""Where accesses to memory go: offsets in bytes, and the banks of shared memory."""
+"""Memory access analysis: byte offsets, bank conflicts in shared memory."""
 
 from collections.abc import Sequence
 
 from . import instruction
-from .abstract_interpreter import Frame, Situation, Values
+from .abstract_interpreter import Frame, InvocationContext, Values
 from .constant_fold import Value
 from .divergence import Divergence
-from .module import Program
+from .module import ResolvedModule
 
 BANKS = 32
 LANES = 32
 _WORD = 4
 
 
-def offset_of(program: Program, kind: int, path: Sequence[Value]) -> int | None:
+def offset_of(program: ResolvedModule, kind: int, path: Sequence[Value]) -> int | None:
     """Return the offset in bytes of what a path leads to in a type, or None."""
     total = 0
     for index in path:
@@ -38,7 +38,7 @@ def offset_of(program: Program, kind: int, path: Sequence[Value]) -> int | None:
     return total
 
 
-def _member_offset(program: Program, struct: int, index: int) -> int:
+def _member_offset(program: ResolvedModule, struct: int, index: int) -> int:
     stated = program.tables.member_offsets.get((struct, index))
     if stated is not None:
         return stated
@@ -53,14 +53,14 @@ def _member_offset(program: Program, struct: int, index: int) -> int:
 
 
 def byte_offset(
-    values: Values, frame: Frame, pointer: int, situation: Situation
+    values: Values, frame: Frame, pointer: int, invocation: InvocationContext
 ) -> int | None:
     """Return how many bytes a pointer lies behind its variable or address, or None."""
     place = values.place(frame, pointer)
     declared = values.program.defined.get(values.program.type_id(place.root))
     if declared is None or instruction.operation(declared.opcode) != "TypePointer":
         return None
-    path = [values.value(f, n, situation) for f, n in place.path]
+    path = [values.value(f, n, invocation) for f, n in place.path]
     return offset_of(values.program, declared.operands[2], path)
 
 
@@ -79,7 +79,7 @@ def origin(values: Values, frame: Frame, pointer: int) -> tuple[object, ...]:
             break
         source = values.place(place.frame, row.operands[2])
         frame, root = source.frame, source.root
-        path = tuple(values.value(f, n, Situation()) for f, n in source.path)
+        path = tuple(values.value(f, n, InvocationContext()) for f, n in source.path)
         stores = values.stores.get(root, ())
         if len(stores) != 1 or instruction.operation(stores[0].row.opcode) != "Store":
             break
@@ -87,10 +87,10 @@ def origin(values: Values, frame: Frame, pointer: int) -> tuple[object, ...]:
     return root, path
 
 
-def bank_ways(
+def bank_conflict_degree(
     values: Values, divergence: Divergence, frame: Frame, pointer: int, size: int
 ) -> int:
-    """Return how many words of one bank neighbouring invocations want at once.
+    """Return the bank conflict degree: words of one bank in neighbouring accesses.
 
     Parameters
     ----------
@@ -110,9 +110,9 @@ def bank_ways(
     lanes = min(LANES * _WORD // max(size, _WORD), x * y * z)
     banks: dict[int, set[int]] = {}
     for lane in range(lanes):
-        situation = Situation(lane=lane)
-        start = byte_offset(values, frame, pointer, situation)
-        differs = any(number in divergence.values for _, number in situation.unknown)
+        invocation = InvocationContext(lane=lane)
+        start = byte_offset(values, frame, pointer, invocation)
+        differs = any(number in divergence.values for _, number in invocation.unknown)
         if start is None or differs:
             return 0
         for part in range(max(1, size // _WORD)):

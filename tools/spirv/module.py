@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from vkbackend.errors import ShaderError
-from vkbackend.shader.reflection import Module, module_of
-from vkbackend.shader.spirv_reader import Instruction, Tables, instructions
+from vkbackend.shader.reflection import ShaderModule, module_of
+from vkbackend.shader.spirv_reader import ModuleTables, SpirvInstruction, instructions
 
 from . import instruction
 from .constant_fold import Value, apply
 from .control_flow import Function, functions_of
-from .instruction import Operand
+from .instruction import InstructionOperand
 from .types import Type, scalar_type, vector_prefix
 
 MAX_SIZE = 1 << 21
@@ -40,7 +40,7 @@ _BOOLS = {
 }
 
 
-class Decoration(NamedTuple):
+class AppliedDecoration(NamedTuple):
     """One decoration of an id or a member: its name, and its literals."""
 
     name: str
@@ -48,16 +48,16 @@ class Decoration(NamedTuple):
 
 
 @dataclass
-class Program:
+class ResolvedModule:
     """A module, by id.
 
     Attributes
     ----------
-    module : Module
+    module : ShaderModule
         What the library's reader says.
-    rows : list of Instruction
+    rows : list of SpirvInstruction
         Every instruction.
-    defined : dict of int to Instruction
+    defined : dict of int to SpirvInstruction
         What each id is the result of.
     names : dict of int to str
         Names of ids.
@@ -69,11 +69,11 @@ class Program:
         Values of specialization constants by `constant_id`.
     """
 
-    module: Module
-    rows: list[Instruction]
-    tables: Tables
-    defined: dict[int, Instruction]
-    decorations: dict[tuple[int, int], list[Decoration]]
+    module: ShaderModule
+    rows: list[SpirvInstruction]
+    tables: ModuleTables
+    defined: dict[int, SpirvInstruction]
+    decorations: dict[tuple[int, int], list[AppliedDecoration]]
     functions: dict[int, Function]
     entry: Function
     overrides: Mapping[int, Constant]
@@ -146,7 +146,7 @@ class Program:
             return Type(name, kind, size, max(size, 1), 1, target, 8 * size)
         return Type(kind.lower(), kind)
 
-    def _sequence(self, kind: str, row: Instruction, depth: int) -> Type:
+    def _sequence(self, kind: str, row: SpirvInstruction, depth: int) -> Type:
         element = row.require(2)[1]
         inner = self.type(element, depth + 1)
         if kind == "RuntimeArray":
@@ -175,7 +175,7 @@ class Program:
             inner.width, length,
         )  # fmt: skip
 
-    def _struct(self, row: Instruction, depth: int) -> Type:
+    def _struct(self, row: SpirvInstruction, depth: int) -> Type:
         number, *members = row.require(1)
         size, alignment, components = 0, 1, 0
         for member in members:
@@ -187,7 +187,7 @@ class Program:
         name = self.names.get(number) or "struct"
         return Type(name, "Struct", size, alignment, components)
 
-    def _matrix(self, kind: str, row: Instruction, depth: int) -> Type:
+    def _matrix(self, kind: str, row: SpirvInstruction, depth: int) -> Type:
         _, element, _, rows, columns = row.require(5)[:5]
         inner = self.type(element, depth + 1)
         sizes = [self.constant(number) for number in (rows, columns)]
@@ -225,7 +225,7 @@ class Program:
             return self._computed(number, row, depth)
         return None
 
-    def _scalar(self, number: int, row: Instruction) -> Value:
+    def _scalar(self, number: int, row: SpirvInstruction) -> Value:
         spec = self.tables.decorations.get((number, _SPEC_ID))
         if spec is not None and spec in self.overrides:
             return self.overrides[spec]
@@ -235,7 +235,7 @@ class Program:
             # bfloat16 and other encodings that the host cannot write.
             return None
 
-    def _computed(self, number: int, row: Instruction, depth: int) -> Value:
+    def _computed(self, number: int, row: SpirvInstruction, depth: int) -> Value:
         operands: list[Value] = []
         for operand in instruction.decode(row, {})[3:]:
             word = operand.words[0]
@@ -250,7 +250,7 @@ def read_program(
     constants: Mapping[str, Constant] | None = None,
     *,
     open_size: int | None = None,
-) -> Program:
+) -> ResolvedModule:
     """Return a module with everything in it resolved.
 
     Parameters
@@ -286,7 +286,7 @@ def read_program(
         raise found.tables.entry.error(
             f"the entry point %{found.tables.entry.operands[1]} is no function"
         )
-    return Program(
+    return ResolvedModule(
         module=module,
         rows=found.rows,
         tables=found.tables,
@@ -303,15 +303,15 @@ class _Index:
     """The instructions of a module, filed as they come."""
 
     def __init__(self) -> None:
-        self.rows: list[Instruction] = []
-        self.used: list[tuple[Instruction, list[Operand]]] = []
-        self.tables = Tables()
-        self.defined: dict[int, Instruction] = {}
-        self.decorations: dict[tuple[int, int], list[Decoration]] = {}
+        self.rows: list[SpirvInstruction] = []
+        self.used: list[tuple[SpirvInstruction, list[InstructionOperand]]] = []
+        self.tables = ModuleTables()
+        self.defined: dict[int, SpirvInstruction] = {}
+        self.decorations: dict[tuple[int, int], list[AppliedDecoration]] = {}
         self.extended: set[int] = set()
         self.widths: dict[int, int] = {}
 
-    def take(self, row: Instruction) -> None:
+    def take(self, row: SpirvInstruction) -> None:
         """File one instruction, all of whose operands are checked."""
         self.tables.take(row)
         operands = instruction.decode(row, self.widths)
@@ -329,7 +329,7 @@ class _Index:
 
 
 def _overrides(
-    module: Module, constants: Mapping[str, Constant], open_size: int | None
+    module: ShaderModule, constants: Mapping[str, Constant], open_size: int | None
 ) -> dict[int, Constant]:
     known = {row.name: row for row in module.spec_constants}
     unknown = [name for name in constants if name not in known]
@@ -345,17 +345,21 @@ def _overrides(
     return found
 
 
-def _define(row: Instruction, number: int, defined: dict[int, Instruction]) -> None:
+def _define(
+    row: SpirvInstruction, number: int, defined: dict[int, SpirvInstruction]
+) -> None:
     if number in defined or number == 0:
         raise row.error(f"%{number} is defined again or 0; ids are unique")
     defined[number] = row
 
 
 def _check(
-    row: Instruction, operands: list[Operand], defined: Mapping[int, Instruction]
+    row: SpirvInstruction,
+    operands: list[InstructionOperand],
+    defined: Mapping[int, SpirvInstruction],
 ) -> None:
     """Refuse an instruction that uses an id that nothing is, or no type as a type."""
-    shape = instruction.shapes()[row.opcode]
+    shape = instruction.operation_grammars()[row.opcode]
     if shape.kind in _MAY_DANGLE:
         return
     is_type = shape.name.startswith("Type")
@@ -374,9 +378,9 @@ def _check(
 
 
 def _decorate(
-    row: Instruction,
+    row: SpirvInstruction,
     operation: str,
-    decorations: dict[tuple[int, int], list[Decoration]],
+    decorations: dict[tuple[int, int], list[AppliedDecoration]],
 ) -> None:
     if operation == "Decorate":
         target, number, *literals = row.operands
@@ -385,5 +389,5 @@ def _decorate(
         target, member, number, *literals = row.operands
     name = instruction.enumerant("Decoration", number)
     decorations.setdefault((target, member), []).append(
-        Decoration(name, tuple(literals))
+        AppliedDecoration(name, tuple(literals))
     )

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from .driver_statistics import Executable
-from .lint import Complaint
+from .driver_statistics import PipelineExecutable
+from .lint import Diagnostic
 from .lint_rules import RULES
 from .report import Report
 
@@ -240,7 +240,9 @@ def _tally(tally: Report) -> str:
     return ", ".join(parts)
 
 
-def show_executables(page: Page, found: Sequence[Executable], device: str) -> None:
+def show_executables(
+    page: Page, found: Sequence[PipelineExecutable], device: str
+) -> None:
     """Add what the driver says of a kernel."""
     page.title(f"What the driver of {device} says")
     if not found:
@@ -254,7 +256,7 @@ def show_executables(page: Page, found: Sequence[Executable], device: str) -> No
             page.lines += [f"      {line}" for line in form.text.splitlines()]
 
 
-def show_complaints(page: Page, name: str, found: Sequence[Complaint]) -> None:
+def show_diagnostics(page: Page, name: str, found: Sequence[Diagnostic]) -> None:
     """Add what lint found in one shader."""
     page.title(f"{name}: {_verdict(found)}")
     advice = {rule.name: rule for rule in RULES}
@@ -272,7 +274,7 @@ def show_complaints(page: Page, name: str, found: Sequence[Complaint]) -> None:
             page.text(f"measured: {advice[row.rule].evidence}", indent=4, style="note")
 
 
-def _verdict(found: Sequence[Complaint]) -> str:
+def _verdict(found: Sequence[Diagnostic]) -> str:
     open_ = sum(1 for row in found if not row.reason)
     accepted = len(found) - open_
     if not found:

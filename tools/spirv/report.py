@@ -1,4 +1,4 @@
-"""Everything that is said about one shader, as plain values that JSON can hold."""
+"""Report on one shader, as plain values that JSON can hold."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -10,10 +10,17 @@ from vkbackend.shader.reflection import BlockLayout
 
 from . import instruction, requirement
 from .abstract_interpreter import Values
-from .cost_model import Nest, Step, Tally, classify, nests, walk
+from .cost_model import (
+    CostTally,
+    ExecutedInstruction,
+    LoopNest,
+    classify,
+    loop_nests,
+    walk,
+)
 from .layout import buffer_types, shared_variables
-from .module import Constant, Program, read_program
-from .requirement import Possessions
+from .module import Constant, ResolvedModule, read_program
+from .requirement import DeviceSupport
 
 SHARED_MINIMUM = 16384
 """Bytes of shared memory that every Vulkan device has."""
@@ -25,10 +32,10 @@ Report = dict[str, Any]
 class Analysis:
     """A shader taken apart: what reports and rules start from."""
 
-    program: Program
+    program: ResolvedModule
     values: Values
-    steps: list[Step]
-    nest: Nest
+    steps: list[ExecutedInstruction]
+    nest: LoopNest
 
 
 def analyse(
@@ -47,14 +54,14 @@ def analyse(
     program = read_program(words, constants, open_size=open_size)
     values = Values(program)
     steps = list(walk(values))
-    return Analysis(program, values, steps, nests(values, steps))
+    return Analysis(program, values, steps, loop_nests(values, steps))
 
 
 def report(
     name: str,
     words: bytes,
     constants: Mapping[str, Constant] | None = None,
-    has: Possessions | None = None,
+    has: DeviceSupport | None = None,
 ) -> Report:
     """Return everything that is said about one shader.
 
@@ -66,7 +73,7 @@ def report(
         The module.
     constants : mapping of str to bool, int or float, optional
         Specialization constants by name.
-    has : Possessions, optional
+    has : DeviceSupport, optional
         The device that it is for.
 
     Raises
@@ -105,7 +112,7 @@ def report(
     return {key: _plain(value) for key, value in found.items()}
 
 
-def _requirements(program: Program, has: Possessions | None) -> Report:
+def _requirements(program: ResolvedModule, has: DeviceSupport | None) -> Report:
     capabilities, extensions = program.module.capabilities, program.module.extensions
     return {
         "capabilities": [
@@ -133,7 +140,7 @@ def _block(layout: BlockLayout | None, limit: int | None) -> Report | None:
     return found if limit is None else {**found, "limit": limit}
 
 
-def _shared(program: Program, has: Possessions | None) -> Report:
+def _shared(program: ResolvedModule, has: DeviceSupport | None) -> Report:
     variables = shared_variables(program)
     limit = SHARED_MINIMUM if has is None else has.info.max_shared_memory
     return {
@@ -143,7 +150,7 @@ def _shared(program: Program, has: Possessions | None) -> Report:
     }
 
 
-def _counts(program: Program) -> Report:
+def _counts(program: ResolvedModule) -> Report:
     """Return how often each operation occurs in the module, and each class in it."""
     opcodes = Counter(row.opcode for row in program.rows)
     operations = {
@@ -162,7 +169,7 @@ def _counts(program: Program) -> Report:
     }
 
 
-def _cost(nest: Nest) -> Report:
+def _cost(nest: LoopNest) -> Report:
     total, complete = nest.total()
     return {
         "rounds": nest.rounds,
@@ -175,7 +182,7 @@ def _cost(nest: Nest) -> Report:
     }
 
 
-def _tally(tally: Tally) -> Report:
+def _tally(tally: CostTally) -> Report:
     return {
         "instructions": sum(tally.counts.values()),
         "classes": dict(sorted(tally.counts.items())),
@@ -186,7 +193,7 @@ def _tally(tally: Tally) -> Report:
     }
 
 
-def _structure(program: Program, nest: Nest) -> Report:
+def _structure(program: ResolvedModule, nest: LoopNest) -> Report:
     blocks = [b for f in program.functions.values() for b in f.blocks.values()]
     ends = Counter(instruction.operation(block.terminator.opcode) for block in blocks)
     return {
@@ -207,5 +214,5 @@ def _is_branch(opcode: int) -> bool:
     return instruction.operation(opcode) == "BranchConditional"
 
 
-def _depth(nest: Nest) -> int:
+def _depth(nest: LoopNest) -> int:
     return max((1 + _depth(inner) for inner in nest.inner), default=0)

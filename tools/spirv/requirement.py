@@ -1,4 +1,4 @@
-"""What a capability or extension of SPIR-V asks of a Vulkan device.
+"""Device requirements of SPIR-V capabilities and extensions.
 
 Which SPIR-V capability needs which feature is in Vulkan's appendix "Vulkan Environment
 for SPIR-V"; those that the library uses are in `vkbackend.driver.features`.
@@ -114,14 +114,14 @@ class Requirement:
 
 
 @dataclass(frozen=True)
-class Possessions:
-    """What a device has: its record, and its extensions."""
+class DeviceSupport:
+    """Features and extensions of a device."""
 
     info: DeviceInfo
     extensions: frozenset[str]
 
 
-def of_capability(number: int, has: Possessions | None) -> Requirement:
+def of_capability(number: int, has: DeviceSupport | None) -> Requirement:
     """Return what a capability asks for."""
     name = instruction.enumerant("Capability", number)
     for row in FEATURES:
@@ -139,7 +139,7 @@ def of_capability(number: int, has: Possessions | None) -> Requirement:
     return Requirement(name, needs, present)
 
 
-def of_extension(name: str, has: Possessions | None) -> Requirement:
+def of_extension(name: str, has: DeviceSupport | None) -> Requirement:
     """Return what a SPIR-V extension asks for."""
     if name in _PART_OF_VULKAN:
         return Requirement(name, "Vulkan 1.3", None if has is None else True)

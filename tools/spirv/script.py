@@ -1,4 +1,4 @@
-"""Everything that a program compiled, fused kernels included: run it and look on."""
+"""Kernel collection from a running program, fused kernels included."""
 
 import contextlib
 from collections.abc import Mapping, Sequence

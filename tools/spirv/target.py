@@ -1,4 +1,4 @@
-"""What there is to inspect: files, kernels of the library, with their variants."""
+"""Inspection targets: files and library kernels, with their variants."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,7 @@ from vkbackend.errors import ShaderError
 from vkbackend.shader.compiler import compile_glsl, glsl_folder, load_kernel_source
 from vkbackend.shader.find_compiler import compiler
 from vkbackend.shader.glslang import SlangGlslang
-from vkbackend.shader.preprocessor import Source, expand
+from vkbackend.shader.preprocessor import ShaderSource, expand
 
 from .module import Constant
 
@@ -47,7 +47,7 @@ class Target:
     name: str
     words: bytes
     constants: Mapping[str, Constant] = field(default_factory=dict)
-    source: Source | None = None
+    source: ShaderSource | None = None
 
     @property
     def texts(self) -> list[str]:
@@ -69,7 +69,7 @@ class Target:
         return (words, lines) if words else (self.words, [])
 
 
-def numbered(source: Source) -> tuple[list[tuple[str, str]], str]:
+def numbered(source: ShaderSource) -> tuple[list[tuple[str, str]], str]:
     """Return where each line of a shader comes from, and the text without `#line`.
 
     Line information in SPIR-V has lines but no files; so the whole text counts as one.
@@ -172,7 +172,7 @@ def of_source(
 
 def _choose(
     name: str,
-    source: Source,
+    source: ShaderSource,
     dtype: str,
     macros: dict[str, str],
     constants: dict[str, Constant],
@@ -191,7 +191,7 @@ def _choose(
         constants.setdefault("SIZE", _SIZES[dtype])
 
 
-def dtypes(source: Source) -> list[str]:
+def dtypes(source: ShaderSource) -> list[str]:
     """Return the dtypes that a shader has variants for."""
     if _HAS_DTYPE.search(source.text):
         return [word.lower() for word in _DTYPE_NAME.findall(source.text)]

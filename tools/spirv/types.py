@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from vkbackend.shader.spirv_reader import Instruction
+from vkbackend.shader.spirv_reader import SpirvInstruction
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def vector_prefix(scalar: Type) -> str:
     return f"{scalar.name[0]}{scalar.width}"
 
 
-def scalar_type(kind: str, row: Instruction) -> Type:
+def scalar_type(kind: str, row: SpirvInstruction) -> Type:
     """Return the type that OpTypeBool, OpTypeInt or OpTypeFloat declares."""
     if kind == "Bool":
         return Type("bool", kind, 4, 4, 1, 0, 1, 1)

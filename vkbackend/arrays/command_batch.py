@@ -119,7 +119,7 @@ class CommandBatch(ArrayQueue):
                 f"matmul: sizes do not fit: a has {a.size} elements, b {b.size}, with"
                 f" m={m}, k={k}, n={n}; they must be m*k = {m * k} and k*n = {k * n}"
             )
-        self.check_rounds("matmul", "k", k, kernels.MOST_ROUNDS)
+        self.check_rounds("matmul", "k", k, kernels.MAX_ROUNDS)
         run = kernels.matmul_run(self.device.info, m, k, n, is_half(a))
         return self.queue("matmul", (a, b), (m, n), [run])
 
@@ -190,7 +190,7 @@ class CommandBatch(ArrayQueue):
                 named = {name: memory[of] for name, of in run.memory.items()}
                 reads = [b for name, b in named.items() if name not in _OUTPUTS]
                 writes = [b for name, b in named.items() if name in _OUTPUTS]
-                arguments: Mapping[str, object] = {**named, **run.words}
+                arguments: Mapping[str, object] = {**named, **run.scalars}
                 commands.dispatch(pipeline, run.groups, arguments, reads, writes)
         point = commands.submit()
         self._written.update(self._handles)

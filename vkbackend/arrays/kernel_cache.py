@@ -1,4 +1,4 @@
-"""KernelCache: kernels that a caller keeps from batch to batch, with counts."""
+"""KernelCache: pipelines that a caller keeps across batches, with counts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which kernel runs an operation of a `CommandBatch`, with what arguments; pure."""
+"""Kernel selection for the operations of a `CommandBatch`; pure."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ _WORKGROUP = 256
 _ROW_WORKGROUP = 64
 _DOT_WORKGROUP = 128
 _DOT_ROUNDS = 16
-_FEW_ROWS = 8
-_LARGE_MATRIX = 1 << 16
+_MAX_GEMV_ROWS = 8
+_MIN_GEMV_ELEMENTS = 1 << 16
 _VECTOR_BYTES = 16
 _ACROSS = 4  # vectors of a workgroup side by side; its lanes share the depth
-DOT_PART = _DOT_WORKGROUP * _DOT_ROUNDS
+DOT_CHUNK = _DOT_WORKGROUP * _DOT_ROUNDS
 """Elements that become one sum in one stage of a dot product."""
 
-MOST_ROUNDS = 32768
+MAX_ROUNDS = 32768
 """Rounds of loops that are safe everywhere: Mesa before 23 ends loops after 65,535."""
 
-MOST_GROUPS = 65535
+MAX_WORKGROUPS = 65535
 """Workgroups that every device takes along x or y."""
 
 
@@ -44,7 +44,7 @@ class Run:
     memory : mapping of str to str
         For each address the kernel takes, what it is of: "x", "y", "out", or a name in
         `scratch`.
-    words : mapping of str to number
+    scalars : mapping of str to number
         The kernel's other arguments.
     constants : mapping of str to int
         Specialization constants.
@@ -57,7 +57,7 @@ class Run:
     kernel: str
     groups: tuple[int, int, int]
     memory: Mapping[str, str]
-    words: Mapping[str, int | float]
+    scalars: Mapping[str, int | float]
     constants: Mapping[str, int]
     defines: Mapping[str, str]
     scratch: Mapping[str, int] = field(default_factory=dict)
@@ -67,7 +67,7 @@ def element_run(operation: str, count: int, half: bool, factor: float) -> Run:
     """Return the run of one of `ELEMENT_OPERATIONS`; `half` says float16."""
     return Run(
         "arrays/unary",
-        _fold(-(-count // _WORKGROUP)),
+        _grid(-(-count // _WORKGROUP)),
         {"x": "x", "out_": "out"},
         {"count": count, "factor": factor},
         {"LOCAL_X": _WORKGROUP, "OPERATION": ELEMENT_OPERATIONS.index(operation)},
@@ -79,7 +79,7 @@ def pair_run(operation: str, count: int, half: bool) -> Run:
     """Return the run of one of `PAIR_OPERATIONS`; `half` says float16."""
     return Run(
         "arrays/binary",
-        _fold(-(-count // _WORKGROUP)),
+        _grid(-(-count // _WORKGROUP)),
         {"x": "x", "y": "y", "out_": "out"},
         {"count": count},
         {"LOCAL_X": _WORKGROUP, "OPERATION": PAIR_OPERATIONS.index(operation)},
@@ -88,14 +88,14 @@ def pair_run(operation: str, count: int, half: bool) -> Run:
 
 
 def dot_runs(count: int, half: bool) -> list[Run]:
-    """Return the stages of a dot product: sums of `DOT_PART` elements, then of those.
+    """Return the stages of a dot product: sums of `DOT_CHUNK` elements, then of those.
 
     They end when one is left; sums between stages are float32.
     """
     runs: list[Run] = []
     source = "x"
     while True:
-        sums = -(-count // DOT_PART)
+        sums = -(-count // DOT_CHUNK)
         out = "out" if sums == 1 else f"sums{len(runs)}"
         defines = dict(_defines(half))
         if half:
@@ -103,7 +103,7 @@ def dot_runs(count: int, half: bool) -> list[Run]:
             defines |= {"OUT_ACC": "1"} if sums > 1 else {}
         run = Run(
             "arrays/dot",
-            _fold(sums),
+            _grid(sums),
             {"x": source, "y": source if runs else "y", "out_": out},
             {"count": count},
             {
@@ -121,12 +121,12 @@ def dot_runs(count: int, half: bool) -> list[Run]:
 
 
 def matmul_run(info: DeviceInfo, m: int, k: int, n: int, half: bool) -> Run:
-    """Return the run of the product of (m, k) and (k, n)."""
+    """Return the GEMM or skinny GEMM run of (m, k) by (k, n)."""
     vector = _VECTOR_BYTES // (2 if half else 4)
-    whole = n % vector == 0 and k % vector == 0
-    few = m <= _FEW_ROWS and whole and k * n >= _LARGE_MATRIX
-    if few and info.kind != "software":
-        return _few_rows_run(m, k, n, vector, half)
+    is_aligned = n % vector == 0 and k % vector == 0
+    is_skinny = m <= _MAX_GEMV_ROWS and is_aligned and k * n >= _MIN_GEMV_ELEMENTS
+    if is_skinny and info.kind != "software":
+        return _gemv_run(m, k, n, vector, half)
     if info.kind == "software" and info.subgroup_shuffle:
         # Lanes that pass elements round spare a software device its dear loads.
         kernel, lanes = "matmul/gemm_subgroup", info.subgroup_size
@@ -140,30 +140,30 @@ def matmul_run(info: DeviceInfo, m: int, k: int, n: int, half: bool) -> Run:
         constants = {"LOCAL_X": size * size // (16 * quads * quads), "A_ALONG_K": 1}
         constants |= {"BLOCK_M": size, "BLOCK_N": size, "BLOCK_K": depth}
         constants |= {"QUADS_M": quads, "QUADS_N": quads, "B_ALONG_K": 0}
-    words = {"m": m, "n": n, "k": k, "a_batch": 0, "b_batch": 0}
-    words |= {"a_row": k, "a_column": 1, "b_row": n, "b_column": 1}
-    groups = _fold(-(-m // tile[0]) * -(-n // tile[1]))
+    scalars = {"m": m, "n": n, "k": k, "a_batch": 0, "b_batch": 0}
+    scalars |= {"a_row": k, "a_column": 1, "b_row": n, "b_column": 1}
+    groups = _grid(-(-m // tile[0]) * -(-n // tile[1]))
     memory = {"a": "x", "b": "y", "out_": "out"}
-    return Run(kernel, groups, memory, words, constants, _defines(half))
+    return Run(kernel, groups, memory, scalars, constants, _defines(half))
 
 
-def _few_rows_run(m: int, k: int, n: int, vector: int, half: bool) -> Run:
-    """Return the run that reads the matrix once, in vectors of 16 bytes."""
-    words = {"n": n, "k": k, "batches": 1, "x_row": k, "x_column": 1, "x_batch": 0}
-    words |= {"line": n // vector, "matrix_batch": 0}
-    words |= {"out_row": n, "out_column": 1, "out_batch": 0}
+def _gemv_run(m: int, k: int, n: int, vector: int, half: bool) -> Run:
+    """Return a GEMV run: the matrix is read once, in vectors of 16 bytes."""
+    scalars = {"n": n, "k": k, "batches": 1, "x_row": k, "x_column": 1, "x_batch": 0}
+    scalars |= {"line": n // vector, "matrix_batch": 0}
+    scalars |= {"out_row": n, "out_column": 1, "out_batch": 0}
     constants = {"LOCAL_X": _WORKGROUP, "ROWS": m, "ACROSS": _ACROSS, "ALONG_K": 0}
     constants["X_VECTORS"] = 1
-    groups = _fold(-(-n // (_ACROSS * vector)))
+    groups = _grid(-(-n // (_ACROSS * vector)))
     memory = {"x": "x", "matrix": "y", "out_": "out"}
-    return Run("matmul/gemv", groups, memory, words, constants, _defines(half))
+    return Run("matmul/gemv", groups, memory, scalars, constants, _defines(half))
 
 
 def softmax_run(rows: int, columns: int, half: bool) -> Run:
     """Return the run of a softmax over each row."""
     return Run(
         "norm/softmax",
-        _fold(rows),
+        _grid(rows),
         {"x": "x", "out_": "out"},
         {"rows": rows, "count": columns, "inner": 1},
         _ROW,
@@ -175,7 +175,7 @@ def norm_run(rows: int, columns: int, half: bool, eps: float, centred: bool) -> 
     """Return the run of a layer norm of each row; if not `centred`, an RMS norm."""
     return Run(
         "norm/layer_norm",
-        _fold(rows),
+        _grid(rows),
         {
             "x": "x",
             "weight": "x",
@@ -193,15 +193,15 @@ def norm_run(rows: int, columns: int, half: bool, eps: float, centred: bool) -> 
 
 _ROW = {"LOCAL_X": _ROW_WORKGROUP, "GROUP": _ROW_WORKGROUP}
 
-MOST_COLUMNS = MOST_ROUNDS // 3 * _ROW_WORKGROUP
-"""Columns of a row that one workgroup reads three times within `MOST_ROUNDS`."""
+MAX_COLUMNS = MAX_ROUNDS // 3 * _ROW_WORKGROUP
+"""Columns of a row that one workgroup reads three times within `MAX_ROUNDS`."""
 
 
 def _defines(half: bool) -> dict[str, str]:
     return {"DTYPE": "DTYPE_FLOAT16"} if half else {}
 
 
-def _fold(groups: int) -> tuple[int, int, int]:
+def _grid(groups: int) -> tuple[int, int, int]:
     """Return a grid of at least `groups` workgroups, in x and then y."""
-    rows = max(1, -(-groups // MOST_GROUPS))
+    rows = max(1, -(-groups // MAX_WORKGROUPS))
     return -(-groups // rows), rows, 1

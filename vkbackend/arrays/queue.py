@@ -1,4 +1,4 @@
-"""What a `CommandBatch` has queued: arrays by handle, and checked operations."""
+"""Operation queue of a `CommandBatch`: arrays by handle, and checked operations."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from vkbackend.device import Device
 from vkbackend.errors import ArgumentError
 from vkbackend.memory.buffer import Buffer
 
-from .kernels import MOST_COLUMNS, Run
+from .kernels import MAX_COLUMNS, Run
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-MOST_ELEMENTS = (1 << 31) - 1
+MAX_ELEMENTS = (1 << 31) - 1
 """Elements of one array: kernels count in 32 bits."""
 
 _FLOAT32, _FLOAT16 = "float32", "float16"
@@ -69,7 +69,7 @@ class Handle:
 
 
 class Operation(NamedTuple):
-    """One queued operation: what it reads and writes, its kernel runs, its scratch."""
+    """One queued operation: inputs, output, kernel runs, scratch buffers."""
 
     inputs: tuple[Handle, ...]
     out: Handle
@@ -208,10 +208,10 @@ class ArrayQueue:
                 f"{where}: {info.name} cannot store float16 in buffers; use float32"
             )
         handle = Handle(len(self._handles), shape, kind)
-        if not 0 < handle.size <= MOST_ELEMENTS:
+        if not 0 < handle.size <= MAX_ELEMENTS:
             raise ArgumentError(
                 f"{where}: the shape is {shape}, {handle.size} elements; there must be"
-                f" from 1 to {MOST_ELEMENTS}"
+                f" from 1 to {MAX_ELEMENTS}"
             )
         self._handles.append(handle)
         return handle
@@ -270,7 +270,7 @@ class ArrayQueue:
                 f"{where}: rows do not fit: {x.size} elements in rows of {wanted};"
                 f" `columns` must divide the number of elements"
             )
-        self.check_rounds(where, "columns", wanted, MOST_COLUMNS)
+        self.check_rounds(where, "columns", wanted, MAX_COLUMNS)
         return x.size // wanted, wanted
 
     def queue(

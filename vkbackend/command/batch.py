@@ -2,8 +2,8 @@
 
 Commands collect as plain tuples. A barrier goes in front of a command that touches
 bytes which commands since the last barrier wrote, or writes bytes which they read;
-commands between two barriers form a wave and may overlap on the device. `submit`
-records all in one tight loop and submits once.
+commands between two barriers form a barrier interval and may overlap on the device.
+`submit` records all in one tight loop and submits once.
 """
 
 from __future__ import annotations
@@ -14,7 +14,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from vkbackend.driver.command_buffer import memory_barrier
-from vkbackend.driver.queue import Queue, TimelinePoint, repeated, taken
+from vkbackend.driver.queue import (
+    Queue,
+    TimelinePoint,
+    accepted_point,
+    retry_if_overtaken,
+)
 from vkbackend.errors import ArgumentError
 from vkbackend.memory.buffer import Buffer, ByteRange, mark
 from vkbackend.memory.staging_arena import Arena
@@ -36,10 +41,10 @@ _KERNEL_WRITES = vk.VK_ACCESS_2_SHADER_STORAGE_WRITE_BIT
 _KERNEL_ACCESSES = vk.VK_ACCESS_2_SHADER_STORAGE_READ_BIT | _KERNEL_WRITES
 _COPY_WRITES = vk.VK_ACCESS_2_TRANSFER_WRITE_BIT
 _COPY_ACCESSES = vk.VK_ACCESS_2_TRANSFER_READ_BIT | _COPY_WRITES
-_BETWEEN_KERNELS = ctypes.byref(
+_KERNEL_BARRIER = ctypes.byref(
     memory_barrier((_KERNEL, _KERNEL_WRITES), (_KERNEL, _KERNEL_ACCESSES))
 )
-_BETWEEN_ANY = ctypes.byref(
+_FULL_BARRIER = ctypes.byref(
     memory_barrier(
         (_KERNEL | _COPY, _KERNEL_WRITES | _COPY_WRITES),
         (_KERNEL | _COPY, _KERNEL_ACCESSES | _COPY_ACCESSES),
@@ -65,18 +70,18 @@ class Batch:
         self._queue = queue
         self._layout = layout
         self._arena = arena
-        self._limits = device.info.max_workgroup_count
+        self._max_groups = device.info.max_workgroup_count
         self._hazards = HazardTracker()
-        self._reserved: TimelinePoint | None = None
-        self._forget()
+        self._reserved_point: TimelinePoint | None = None
+        self._reset()
 
-    def _forget(self) -> None:
+    def _reset(self) -> None:
         self._commands: list[Command] = []
         self._read: dict[Buffer, None] = {}
         self._written: dict[Buffer, None] = {}
         self._count = 0
         self._barriers = 0
-        self._ordered = False
+        self._barrier_due = False
         self._hazards.clear()
 
     def __len__(self) -> int:
@@ -134,17 +139,17 @@ class Batch:
         written = self._ranges(pipeline.name, writes)
         if x and y and z:
             self._add((pipeline, arguments, x, y, z), read, written)
-            self._touch(reads, writes)
+            self._track(reads, writes)
             self._count += 1
 
     def check_grid(self, pipeline: Pipeline, groups: tuple[int, int, int]) -> None:
         """Raise ArgumentError if the device cannot run so many workgroups at once."""
         x, y, z = groups
-        most_x, most_y, most_z = self._limits
+        most_x, most_y, most_z = self._max_groups
         if not (0 <= x <= most_x and 0 <= y <= most_y and 0 <= z <= most_z):
             raise ArgumentError(
                 f"{pipeline.name}: the grid does not fit: {groups} workgroups;"
-                f" {self._device.info.name} allows {self._limits}"
+                f" {self._device.info.name} allows {self._max_groups}"
             )
 
     def extend(
@@ -173,8 +178,8 @@ class Batch:
         self._barriers += barriers
         self._read.update(dict.fromkeys(reads))
         self._written.update(dict.fromkeys(writes))
-        # What comes next cannot know what these touch.
-        self._ordered = True
+        # The hazards of these commands are not tracked.
+        self._barrier_due = True
 
     def copy(
         self,
@@ -216,7 +221,7 @@ class Batch:
                 size,
             )
             self._add(record, [read], [written])
-            self._touch([source], [destination])
+            self._track([source], [destination])
 
     def fill(self, buffer: Buffer, value: int = 0) -> None:
         """Add a fill of a whole buffer with one 32-bit word.
@@ -244,7 +249,7 @@ class Batch:
                 [],
                 [written],
             )
-            self._touch([], [buffer])
+            self._track([], [buffer])
 
     def _ranges(self, where: str, entries: Sequence[Buffer | ByteRange]) -> list[Range]:
         """Return the address ranges of buffers or parts of them, checked."""
@@ -252,7 +257,7 @@ class Batch:
         ranges = []
         for entry in entries:
             if type(entry) is Buffer:
-                buffer, bounds = entry, entry.whole
+                buffer, bounds = entry, entry.address_range
             else:
                 buffer, offset, size = entry  # type: ignore[misc]
                 buffer.check_range(where, offset, size)
@@ -266,12 +271,12 @@ class Batch:
             ranges.append(bounds)
         return ranges
 
-    def _touch(
+    def _track(
         self,
         reads: Sequence[Buffer | ByteRange],
         writes: Sequence[Buffer | ByteRange],
     ) -> None:
-        """Keep the buffers alive and remember whose points to set."""
+        """Keep the buffers alive until their timeline points are set."""
         for entries, touched in ((reads, self._read), (writes, self._written)):
             for entry in entries:
                 touched[entry if type(entry) is Buffer else entry[0]] = None  # type: ignore[index]
@@ -279,7 +284,7 @@ class Batch:
     def _add(self, command: Command, reads: list[Range], writes: list[Range]) -> None:
         """Append a command, after a barrier if it needs one."""
         hazards = self._hazards
-        if self._ordered or hazards.conflicts(reads, writes):
+        if self._barrier_due or hazards.conflicts(reads, writes):
             self._barrier()
         hazards.record(reads, writes)
         self._commands.append(command)
@@ -288,7 +293,7 @@ class Batch:
         self._hazards.clear()
         self._commands.append(None)
         self._barriers += 1
-        self._ordered = False
+        self._barrier_due = False
 
     def touched(self) -> tuple[tuple[Buffer, ...], tuple[Buffer, ...]]:
         """Return the buffers that the commands read, and those that they write."""
@@ -313,7 +318,7 @@ class Batch:
         """Dispatches and barriers so far."""
         return self._count, self._barriers
 
-    @repeated
+    @retry_if_overtaken
     def submit(self) -> TimelinePoint:
         """Record and submit everything; does not wait for the device.
 
@@ -326,25 +331,25 @@ class Batch:
             When it will be finished; for an empty batch, the end of earlier work.
         """
         queue = self._queue
-        self._reserved = None
+        self._reserved_point = None
         with self._logical.lock:
             self._device.check_open("Batch.submit")
             self._device.settle()
             if not self._commands:
-                self._reserved = TimelinePoint(queue, queue.submitted)
-                return self._reserved
+                self._reserved_point = TimelinePoint(queue, queue.submitted)
+                return self._reserved_point
             commands = queue.begin()
             try:
                 profile = self._device.open_profile
-                chosen, stamped = (
+                chosen, timestamped = (
                     profile.instrument(self._commands) if profile else (None, None)
                 )
                 label = self.encode(commands, self._store, chosen)
                 waits = self._waits()
                 queue.finish(commands)
-                point = self._reserved = queue.reserve()
-                if stamped is not None:
-                    stamped.point = point
+                point = self._reserved_point = queue.reserve()
+                if timestamped is not None:
+                    timestamped.point = point
                 self._arena.commit(point)
                 mark(self._read, self._written, point)
                 queue.send(commands, waits, label, point)
@@ -354,7 +359,7 @@ class Batch:
                 raise
             self._logical.counters.dispatches += self._count
             self._logical.counters.barriers += self._barriers
-        self._forget()
+        self._reset()
         return point
 
     @property
@@ -364,7 +369,7 @@ class Batch:
         After an exception from `submit` it finds out which, and may wait for the device
         to do so. What the batch reads and writes has the point either way.
         """
-        return taken(self._reserved)
+        return accepted_point(self._reserved_point)
 
     def encode(
         self,
@@ -388,11 +393,11 @@ class Batch:
         dispatch, barrier = functions.vkCmdDispatch, functions.vkCmdPipelineBarrier2
         layout = self._layout
         copies = len(self) > self._count
-        wave = _BETWEEN_ANY if copies else _BETWEEN_KERNELS
+        dependency = _FULL_BARRIER if copies else _KERNEL_BARRIER
         bound: Pipeline | None = None
         for command in self._commands if chosen is None else chosen:
             if command is None:
-                barrier(commands, wave)
+                barrier(commands, dependency)
             elif type(command) is tuple:
                 pipeline, packed, x, y, z = command
                 if pipeline is not bound:
@@ -415,7 +420,7 @@ class Batch:
         return (block.address + offset).to_bytes(_ADDRESS_SIZE, "little")
 
     def _waits(self) -> dict[Queue, int]:
-        """Return what other queues must have reached before the batch starts."""
+        """Return the semaphore waits for other queues, by queue."""
         other = self._device.transfer_queue
         if other is self._queue or other.reached(other.submitted):
             return {}

@@ -1,4 +1,4 @@
-"""What batches and transfers share: copies, and waits for other queues."""
+"""Buffer copies and cross-queue semaphore waits, for batches and transfers."""
 
 import ctypes
 from collections.abc import Callable, Sequence
@@ -12,7 +12,7 @@ from vkbackend.vk import runtime
 def cross_queue_waits(
     queue: Queue, points: Sequence[TimelinePoint]
 ) -> dict[Queue, int]:
-    """Return, for each other queue, the number that work on `queue` must wait for."""
+    """Return the timeline value of each other queue that work on `queue` waits for."""
     waits: dict[Queue, int] = {}
     for point in points:
         if point.queue is not queue and not point.done():
@@ -26,7 +26,7 @@ def copy_command(
     destination: tuple[int, int],
     size: int,
 ) -> Callable[[int], object]:
-    """Return what records a copy into a command buffer.
+    """Return a command that records a copy into a command buffer.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def _call_with(
 
 
 class Copier:
-    """Records copies with structures that are made once; each one is its own user's."""
+    """Records copies with reused structures; not shared between users."""
 
     def __init__(self, function: Callable[..., None]) -> None:
         self._function = function

@@ -1,8 +1,8 @@
-"""Which byte ranges of device memory a wave of dispatches reads and writes.
+"""Hazard tracking: byte ranges read and written since the last barrier.
 
-Work that only reads what earlier work read may overlap with it. A read after a write, a
-write after a read and a write after a write need a barrier between (Vulkan,
-"Execution and Memory Dependencies"); after the barrier nothing is left to wait for.
+Reads may overlap reads. A read after a write, a write after a read and a write after a
+write need a barrier between (Vulkan, "Execution and Memory Dependencies"); after the
+barrier nothing is left to wait for.
 
 Ranges are kept as bounds: a sorted list of starts and ends, where an even index opens a
 range and an odd index closes it. Whether anything overlaps is then one bisection.
@@ -38,9 +38,9 @@ class HazardTracker:
             Whether a read meets a recorded write, or a write meets anything recorded.
         """
         written, read = self._writes, self._reads
-        if written and (_meet(written, reads) or _meet(written, writes)):
+        if written and (_overlaps(written, reads) or _overlaps(written, writes)):
             return True
-        return bool(read) and _meet(read, writes)
+        return bool(read) and _overlaps(read, writes)
 
     def record(self, reads: Sequence[Range], writes: Sequence[Range]) -> None:
         """Remember what work reads and writes.
@@ -66,7 +66,7 @@ class HazardTracker:
         self._writes.clear()
 
 
-def _meet(bounds: list[int], ranges: Sequence[Range]) -> bool:
+def _overlaps(bounds: list[int], ranges: Sequence[Range]) -> bool:
     """Return whether any range shares a byte with those between the bounds."""
     for start, end in ranges:
         place = bisect_right(bounds, start)

@@ -1,10 +1,9 @@
-"""Recordings: a batch's commands, recorded once and submitted again unchanged.
+"""Recordings: a batch's commands, recorded once and replayed unchanged.
 
-What may change from one submission to the next lies in memory: the bytes of arguments
-that kernels take through an address, and the content of buffers. Both are copied in by
-a short command buffer that goes first in the same submission, see `replay_prologue`, so
-they are in order with everything else on the queue, and a host that runs ahead waits
-for nothing.
+What may change between replays lies in memory: the argument blocks that kernels read
+through an address, and the content of buffers. Both are copied in by a replay prologue
+(`replay_prologue`), the first command buffer of the same submission, so they are in
+order with everything else on the queue, and a host that runs ahead waits for nothing.
 """
 
 from __future__ import annotations
@@ -12,20 +11,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from vkbackend.driver.queue import Queue, TimelinePoint, repeated, taken
+from vkbackend.driver.queue import (
+    Queue,
+    TimelinePoint,
+    accepted_point,
+    retry_if_overtaken,
+)
 from vkbackend.errors import ArgumentError
 from vkbackend.memory.buffer import Buffer, mark
 from vkbackend.memory.staging_arena import Arena
 
 from .batch import Batch
-from .replay_prologue import Copy, Preludes
+from .replay_prologue import Copy, ReplayPrologues
 
 if TYPE_CHECKING:
     from vkbackend.device import Device
 
 _ALIGNMENT = 16
 _ADDRESS_SIZE = 8
-_NONE: dict[Queue, int] = {}
+_NO_WAITS: dict[Queue, int] = {}
 
 
 class Recording:
@@ -50,23 +54,23 @@ class Recording:
         device: Device,
         batch: Batch,
         arena: Arena,
-        unsettled: dict[Recording, None],
+        unpublished: dict[Recording, None],
     ) -> None:
         if not len(batch):
             raise ArgumentError("record: the batch is empty; add commands first")
         self._device = device
         self._queue = device.compute_queue
-        self._unsettled = unsettled
+        self._unpublished = unpublished
         self._read, self._written = batch.touched()
         self._pipelines = batch.pipelines()
         self.dispatches, self.barriers = batch.counts
         self.content = bytearray()
         self._point: TimelinePoint | None = None
-        self._reserved: TimelinePoint | None = None
+        self._reserved_point: TimelinePoint | None = None
         self._arguments: Buffer | None = None
         blocks = batch.argument_blocks()
-        self.places = self._lay_out(blocks)
-        self._preludes = Preludes(
+        self.places = self._allocate_arguments(blocks)
+        self._prologues = ReplayPrologues(
             self._queue,
             device.logical.functions.vkCmdCopyBuffer2,
             arena,
@@ -74,7 +78,9 @@ class Recording:
         )
         self._record(batch)
 
-    def _lay_out(self, blocks: Sequence[bytes | None]) -> tuple[int | None, ...]:
+    def _allocate_arguments(
+        self, blocks: Sequence[bytes | None]
+    ) -> tuple[int | None, ...]:
         places: list[int | None] = []
         for block in blocks:
             places.append(None if block is None else len(self.content))
@@ -97,11 +103,11 @@ class Recording:
         queue = self._queue
         with self._device.logical.lock:
             self._device.check_open("record")
-            self._commands = queue.lend(self)
+            self._commands = queue.allocate_for(self)
             self._label = batch.encode(self._commands.handle, store)
             queue.commands.seal(self._commands)
 
-    @repeated
+    @retry_if_overtaken
     def submit(
         self, copies: Sequence[Copy] = (), changed: bool = False
     ) -> TimelinePoint:
@@ -123,28 +129,28 @@ class Recording:
             When it will be finished.
         """
         device, queue = self._device, self._queue
-        self._reserved = None
+        self._reserved_point = None
         with device.logical.lock:
             device.check_open("Recording.submit")
-            queue.keep_pace()
-            prelude = None
+            queue.throttle()
+            prologue = None
             changed = changed and self._arguments is not None
             if copies or changed:
-                prelude = self._preludes.take(copies, changed)
+                prologue = self._prologues.take(copies, changed)
                 if changed:
-                    assert prelude.content is not None
-                    prelude.content[:] = self.content
+                    assert prologue.content is not None
+                    prologue.content[:] = self.content
             waits = self._waits()
-            point = self._reserved = self._point = queue.reserve()
-            self._unsettled[self] = None
+            point = self._reserved_point = self._point = queue.reserve()
+            self._unpublished[self] = None
             for source, _, destination, _, _ in copies:
                 source.mark_read(point)
                 destination.mark_written(point)
-            if prelude is None:
-                queue.send_again(self._commands, None, waits, self._label, point)
+            if prologue is None:
+                queue.resubmit(self._commands, None, waits, self._label, point)
             else:
-                first = self._preludes.sent(prelude, point)
-                queue.send_again(first, self._commands, waits, self._label, point)
+                first = self._prologues.mark_submitted(prologue, point)
+                queue.resubmit(first, self._commands, waits, self._label, point)
             counters = device.counters
             counters.dispatches += self.dispatches
             counters.barriers += self.barriers
@@ -157,7 +163,7 @@ class Recording:
         After an exception from `submit` it finds out which, and may wait for the device
         to do so.
         """
-        return taken(self._reserved)
+        return accepted_point(self._reserved_point)
 
     @property
     def value(self) -> int:
@@ -165,16 +171,16 @@ class Recording:
         return 0 if self._point is None else self._point.value
 
     def _waits(self) -> dict[Queue, int]:
-        """Wait for all of the other queue, which may read or write any buffer."""
+        """Return a wait for all of the other queue, which may use any buffer."""
         other = self._device.transfer_queue
         if other is self._queue or other.completed >= other.submitted:
-            return _NONE
+            return _NO_WAITS
         if other.reached(other.submitted):
-            return _NONE
+            return _NO_WAITS
         return {other: other.submitted}
 
     def settle(self) -> None:
-        """Set the timeline points of the buffers; see `Device.settle`."""
+        """Publish the last timeline point to the buffers; see `Device.settle`."""
         point = self._point
         if point is not None:
             mark(self._read, self._written, point)

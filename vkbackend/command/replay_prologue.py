@@ -1,7 +1,7 @@
-"""What goes before a recording: copies of inputs and of arguments that change.
+"""Replay prologues: copies of inputs and changed arguments, submitted before a replay.
 
-A prelude is a short command buffer, kept with what it copies: where the same is copied
-again, and it has finished, nothing is recorded.
+A prologue is a short command buffer, cached by the copies in it: where the same ones
+are asked for again, and it has finished, nothing is recorded.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ from .copy import Copier
 Copy = tuple[Buffer, int, Buffer, int, int]
 """Source and offset, destination and offset, size, all in bytes."""
 
-KEPT = 8
-"""Preludes of a recording before the one not used for longest is recorded anew."""
+MAX_PROLOGUES = 8
+"""Prologues of a recording before the least recently used one is re-recorded."""
 
 
-class Prelude:
-    """Recorded copies that go before a recording, and their own place for arguments.
+class ReplayPrologue:
+    """A command buffer of copies that precedes a replay, and its staged arguments.
 
     Attributes
     ----------
     commands : CommandBuffer or None
         None before the first recording.
     key : tuple
-        What is copied; buffers by `id`. Empty while it is being recorded.
+        Cache key: the copies, buffers by `id`. Empty while it is being recorded.
     buffers : list of weak reference
         Those buffers: while they live, the identities in `key` are theirs.
     chunk : Chunk or None
-        Where its mapped memory comes from.
+        Arena chunk of its mapped memory.
     content : memoryview or None
-        Mapped memory that is copied to the arguments.
-    place : tuple of int
-        Where that is: a `VkBuffer` and an offset.
+        Mapped memory: source of the copy to the arguments.
+    location : tuple of int
+        Its `VkBuffer` and offset.
     """
 
     __slots__ = (
@@ -51,7 +51,7 @@ class Prelude:
         "commands",
         "content",
         "key",
-        "place",
+        "location",
     )
 
     def __init__(self) -> None:
@@ -60,34 +60,34 @@ class Prelude:
         self.buffers: list[weakref.ref[Buffer]] = []
         self.chunk: Chunk | None = None
         self.content: memoryview | None = None
-        self.place = (0, 0)
+        self.location = (0, 0)
 
     @property
     def value(self) -> int:
         """Number of the last submission of it; 0 before the first."""
         return 0 if self.commands is None else self.commands.value
 
-    def holds(self) -> bool:
-        """Return whether all that it copies from and to is there."""
+    def is_valid(self) -> bool:
+        """Return whether every buffer of its copies is still alive."""
         for reference in self.buffers:
             if reference() is None:
                 return False
         return True
 
 
-class Preludes:
-    """The preludes of one recording; the caller holds the device's lock.
+class ReplayPrologues:
+    """The preludes of one recording, by key; the caller holds the device's lock.
 
     Parameters
     ----------
     queue : Queue
-        Where they are submitted.
+        Queue of their submissions.
     copy : callable
         `vkCmdCopyBuffer2` of the device.
     arena : Arena
-        Where their mapped memory comes from.
+        Source of their mapped memory.
     arguments : Buffer or None
-        Where arguments that change are copied to.
+        Destination of the changed arguments.
     """
 
     def __init__(
@@ -101,14 +101,14 @@ class Preludes:
         self._copier = Copier(copy)
         self._arena = arena
         self._arguments = arguments
-        # By what they copy, the one to use next first; and all, by their last use. One
-        # whose recording was stopped is among the latter only.
-        self._ready: dict[tuple[object, ...], deque[Prelude]] = {}
-        self._all: OrderedDict[Prelude, None] = OrderedDict()
+        # By key, the one to use next first; and all, least recently used first. One
+        # whose recording was interrupted is among the latter only.
+        self._ready: dict[tuple[object, ...], deque[ReplayPrologue]] = {}
+        self._all: OrderedDict[ReplayPrologue, None] = OrderedDict()
         self._chunks: list[Chunk] = []
 
-    def take(self, copies: Sequence[Copy], changed: bool) -> Prelude:
-        """Return what copies this and is not in use, recorded now if need be."""
+    def take(self, copies: Sequence[Copy], changed: bool) -> ReplayPrologue:
+        """Return an idle prologue with these copies, recorded now on a miss."""
         key: tuple[object, ...] = (changed,)
         if copies:
             key += tuple(
@@ -121,32 +121,32 @@ class Preludes:
         old = None
         if ready and self._queue.reached(ready[0].value):
             old = ready[0]
-            if old.holds():
+            if old.is_valid():
                 ready.rotate(-1)
                 return old
         for row in copies:
             _check(row)
-        prelude = self._spare(old)
-        self._open(prelude)
-        self._record_copies(prelude, copies, changed)
+        prologue = self._reusable_prologue(old)
+        self._open(prologue)
+        self._record_copies(prologue, copies, changed)
         both = [each for row in copies for each in (row[0], row[2])]
-        prelude.buffers = [weakref.ref(buffer) for buffer in both]
-        prelude.key = key
-        self._ready.setdefault(key, deque()).append(prelude)
-        return prelude
+        prologue.buffers = [weakref.ref(buffer) for buffer in both]
+        prologue.key = key
+        self._ready.setdefault(key, deque()).append(prologue)
+        return prologue
 
-    def _spare(self, old: Prelude | None) -> Prelude:
-        """Return a prelude to record: `old`, one not used for long, or a new one.
+    def _reusable_prologue(self, old: ReplayPrologue | None) -> ReplayPrologue:
+        """Return a prologue to record: `old`, the least recently used, or a new one.
 
-        It is in no queue of those that are ready.
+        It is removed from `_ready`.
         """
         if old is None:
             old = next((each for each in self._all if not each.key), None)
-        if old is None and len(self._all) >= KEPT:
+        if old is None and len(self._all) >= MAX_PROLOGUES:
             oldest = next(iter(self._all))
             old = oldest if self._queue.reached(oldest.value) else None
         if old is None:
-            old = Prelude()
+            old = ReplayPrologue()
             self._all[old] = None
         kind = self._ready.get(old.key)
         if kind is not None and old in kind:
@@ -156,17 +156,17 @@ class Preludes:
         old.key = ()
         return old
 
-    def _open(self, prelude: Prelude) -> None:
-        if prelude.commands is None:
-            prelude.commands = self._queue.lend(prelude)
+    def _open(self, prologue: ReplayPrologue) -> None:
+        if prologue.commands is None:
+            prologue.commands = self._queue.allocate_for(prologue)
         else:
-            self._queue.commands.begin(prelude.commands, often=True)
+            self._queue.commands.begin(prologue.commands, often=True)
 
     def _record_copies(
-        self, prelude: Prelude, copies: Sequence[Copy], changed: bool
+        self, prologue: ReplayPrologue, copies: Sequence[Copy], changed: bool
     ) -> None:
-        assert prelude.commands is not None
-        commands = prelude.commands.handle
+        assert prologue.commands is not None
+        commands = prologue.commands.handle
         for source, start, destination, offset, size in copies:
             here, there = source.span, destination.span
             self._copier.record(
@@ -177,24 +177,24 @@ class Preludes:
             )
         if changed:
             assert self._arguments is not None
-            if prelude.content is None:
-                self._give_place(prelude)
+            if prologue.content is None:
+                self._allocate_content(prologue)
             there = self._arguments.span
             self._copier.record(
                 commands,
-                prelude.place,
+                prologue.location,
                 (there.region.block.buffer, there.offset),
                 self._arguments.size,
             )
-        self._queue.commands.seal(prelude.commands, last=False)
+        self._queue.commands.seal(prologue.commands, last=False)
 
-    def _give_place(self, prelude: Prelude) -> None:
-        """Give a prelude mapped memory for as much as `content` has."""
+    def _allocate_content(self, prologue: ReplayPrologue) -> None:
+        """Allocate a prologue's mapped memory, as large as `content`."""
         assert self._arguments is not None
         size = self._arguments.size
         at = self._chunks[-1].take(size) if self._chunks else None
         if at is None:
-            self._chunks.append(self._arena.lend(self))
+            self._chunks.append(self._arena.allocate_for(self))
             at = self._chunks[-1].take(size)
         if at is None:
             raise ArgumentError(
@@ -204,17 +204,19 @@ class Preludes:
         chunk = self._chunks[-1]
         block = chunk.block
         assert block.mapped is not None
-        prelude.chunk = chunk
-        prelude.place = block.buffer, at
-        prelude.content = block.mapped[at : at + size]
+        prologue.chunk = chunk
+        prologue.location = block.buffer, at
+        prologue.content = block.mapped[at : at + size]
 
-    def sent(self, prelude: Prelude, point: TimelinePoint) -> CommandBuffer:
-        """Return a prelude's command buffer, which is about to be submitted."""
-        if prelude.chunk is not None:
-            prelude.chunk.point = point
-        self._all.move_to_end(prelude)
-        assert prelude.commands is not None
-        return prelude.commands
+    def mark_submitted(
+        self, prologue: ReplayPrologue, point: TimelinePoint
+    ) -> CommandBuffer:
+        """Record the point of a submission; return the prologue's command buffer."""
+        if prologue.chunk is not None:
+            prologue.chunk.point = point
+        self._all.move_to_end(prologue)
+        assert prologue.commands is not None
+        return prologue.commands
 
 
 def _check(row: Copy) -> None:

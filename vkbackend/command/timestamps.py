@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from vkbackend.driver.queue import Queue, TimelinePoint, taken
+from vkbackend.driver.queue import Queue, TimelinePoint, accepted_point
 from vkbackend.errors import ArgumentError, DeviceLost
 from vkbackend.vk import generated as vk
 from vkbackend.vk import runtime
@@ -28,7 +28,7 @@ _NANOSECOND = 1e-9
 
 
 class Span(NamedTuple):
-    """Work on the device's time line: from when all before it had ended to its own end.
+    """Execution interval of one command, from the end of all before it to its own end.
 
     Attributes
     ----------
@@ -55,17 +55,17 @@ class Span(NamedTuple):
 
 
 @dataclass(eq=False, slots=True)
-class Stamped:
-    """A batch whose timestamps are in a query pool, from number `first` on.
+class TimestampedBatch:
+    """A batch and its range of timestamp queries.
 
     Attributes
     ----------
     pool, first : int
-        Where.
+        The query pool and its first query.
     names : list of tuple
-        What is between each timestamp and the next.
+        Name and grid of the work between consecutive timestamps.
     point : TimelinePoint or None
-        When they are written; for whoever submits the batch to say.
+        When they are written; set by the submitter.
     """
 
     pool: int
@@ -100,13 +100,15 @@ class Profile:
         self._each = each
         self._pools: list[int] = []
         self._used = _POOL_SIZE
-        self._batches: list[Stamped] = []
+        self._batches: list[TimestampedBatch] = []
 
-    def instrument(self, commands: Sequence[Command]) -> tuple[list[Command], Stamped]:
-        """Return the commands of a batch with what writes timestamps between them.
+    def instrument(
+        self, commands: Sequence[Command]
+    ) -> tuple[list[Command], TimestampedBatch]:
+        """Return a batch's commands interleaved with timestamp writes, and its record.
 
-        Whoever submits them puts the point into what comes second: a batch without one,
-        or one that the device never did, is left out of the profile.
+        The submitter sets the record's point: a batch without one, or one that the
+        device never executed, is left out of the profile.
 
         The commands come `repeat` times, a barrier before each further time; then they
         must give the same when run again, as those do that overwrite nothing they read.
@@ -120,12 +122,12 @@ class Profile:
                 if command is not None:
                     names.append(_name_of(command))
         names = names if self._each else [("batch", None)]
-        pool, first = self._take(len(names) + 1)
-        stamped = Stamped(pool, first, names)
-        self._batches.append(stamped)
-        return self._stamped(body, pool, first, len(names) + 1), stamped
+        pool, first = self._allocate_queries(len(names) + 1)
+        timestamped = TimestampedBatch(pool, first, names)
+        self._batches.append(timestamped)
+        return self._with_timestamps(body, pool, first, len(names) + 1), timestamped
 
-    def _stamped(
+    def _with_timestamps(
         self, body: Sequence[Command], pool: int, first: int, count: int
     ) -> list[Command]:
         functions = self._logical.functions
@@ -144,7 +146,7 @@ class Profile:
                 out.append(stamp(number))
         return out if self._each else [*out, stamp(first + 1)]
 
-    def _take(self, count: int) -> tuple[int, int]:
+    def _allocate_queries(self, count: int) -> tuple[int, int]:
         """Return a query pool, and the first of `count` unused queries in it."""
         if self._used + count > _POOL_SIZE:
             info = runtime.make(
@@ -166,32 +168,36 @@ class Profile:
         closed. Of one that is closed, or in a forked child, nothing is left to read.
         """
         logical = self._logical
-        if not logical.parents:
+        if not logical.forked:
             try:
                 self._queue.wait(self._queue.submitted)
             except DeviceLost:
-                self._drop()
+                self._destroy_pools()
                 raise
         with logical.lock:
-            if logical.parents or logical.closing:
+            if logical.forked or logical.closing:
                 self._pools.clear()
                 self._batches.clear()
                 return
             try:
-                done = [each for each in self._batches if taken(each.point) is not None]
+                done = [
+                    each
+                    for each in self._batches
+                    if accepted_point(each.point) is not None
+                ]
                 for number, batch in enumerate(done):
                     self.spans += self._read(number, batch)
             finally:
-                self._drop()
+                self._destroy_pools()
 
-    def _drop(self) -> None:
+    def _destroy_pools(self) -> None:
         for pool in self._pools:
             self._logical.destroy("QueryPool", pool)
         self._pools.clear()
         self._batches.clear()
         self._used = _POOL_SIZE
 
-    def _read(self, number: int, batch: Stamped) -> list[Span]:
+    def _read(self, number: int, batch: TimestampedBatch) -> list[Span]:
         count = len(batch.names) + 1
         ticks = (ctypes.c_uint64 * count)()
         result = self._logical.functions.vkGetQueryPoolResults(

@@ -9,20 +9,26 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from vkbackend.driver.logical_device import LogicalDevice
-from vkbackend.driver.queue import Queue, TimelinePoint, latest, repeated, wait_all
+from vkbackend.driver.queue import (
+    Queue,
+    TimelinePoint,
+    latest,
+    retry_if_overtaken,
+    wait_all,
+)
 from vkbackend.memory.buffer import Buffer
 from vkbackend.memory.host_allocator import HostAllocator, HostBlock
-from vkbackend.memory.memory import Block, Memory, Use
+from vkbackend.memory.memory import Block, Memory, MemoryUsage
 from vkbackend.memory.staging_arena import Arena
 
 from .copy import Copier, cross_queue_waits
 
-_PIECE_SIZE = 4 << 20
-"""Bytes of one staged copy: at 48 GB/s it takes ten times what its submission does."""
+_CHUNK_SIZE = 4 << 20
+"""Bytes of one staging chunk: its copy at 48 GB/s takes ten times its submission."""
 
-_UPLOAD_PIECES = 8
-_READ_PIECES = 4
-"""Pieces in flight at most, in memory of the driver's: an upload's; a read's."""
+_MAX_UPLOAD_CHUNKS = 8
+_MAX_READ_CHUNKS = 4
+"""Most staging chunks in flight: of uploads; of a read."""
 
 # Bytes up to which reading uncached mapped memory beats a staged copy: on an NVIDIA
 # H200, 256 bytes take 4 us, 1 KiB 30 us, and a staged copy 50 us.
@@ -33,21 +39,21 @@ _SMALL_READ = 128 << 10
 
 
 @dataclass(eq=False, slots=True)
-class _Piece:
-    """Staging memory of a read; `holder` is the read, for as long as it runs."""
+class _StagingChunk:
+    """Staging memory of a read; `reader` is its token while the read runs."""
 
     block: Block
     point: TimelinePoint | None = None
-    holder: weakref.ref[Any] | None = None
+    reader: weakref.ref[Any] | None = None
 
     def idle(self) -> bool:
-        if self.holder is not None and self.holder() is not None:
+        if self.reader is not None and self.reader() is not None:
             return False
         return self.point is None or self.point.done()
 
 
-class _Read:
-    """One read under way: its pieces are free again, however it ends."""
+class _ReadToken:
+    """Token of a read in flight: its chunks are free once it is collected."""
 
 
 class Transfer:
@@ -60,8 +66,8 @@ class Transfer:
     waits for the work that it needs. *Not mapped*: the queue copies all.
 
     A large read is copied straight into pinned memory, which is what the reader gets.
-    Where there is none, and into a caller's memory, it goes in pieces: the host copies
-    one out while the device fills the next.
+    Where there is none, and into a caller's memory, it goes in staging chunks: the host
+    copies one out while the device fills the next.
 
     The points of buffers and of staging memory are set before a copy is submitted, so
     an interrupt at any moment leaves nothing in use that looks free.
@@ -78,8 +84,10 @@ class Transfer:
         self._check_open = check_open
         self._memory = memory
         self._queue = queue
-        self._uploads = Arena(memory, Use.UPLOAD, _PIECE_SIZE, _UPLOAD_PIECES)
-        self._pieces: list[_Piece] = []
+        self._uploads = Arena(
+            memory, MemoryUsage.UPLOAD, _CHUNK_SIZE, _MAX_UPLOAD_CHUNKS
+        )
+        self._chunks: list[_StagingChunk] = []
         self._results = HostAllocator(memory, imports=True)
         self._copier = Copier(logical.functions.vkCmdCopyBuffer2)
 
@@ -102,7 +110,7 @@ class Transfer:
         # From here to the copy no other thread runs, which may close the device.
         mapped = block.mapped
         if mapped is None:
-            self._refuse("upload")
+            self._raise_closed("upload")
         mapped[start:stop] = data
         buffer.last_write = None
         buffer.last_reads = ()
@@ -110,21 +118,21 @@ class Transfer:
     def _stage_upload(self, data: memoryview, buffer: Buffer, offset: int) -> None:
         target = buffer.span.region.block.buffer
         start = buffer.span.offset + offset
-        for first in range(0, len(data), _PIECE_SIZE):
-            piece = data[first : first + _PIECE_SIZE]
+        for first in range(0, len(data), _CHUNK_SIZE):
+            chunk = data[first : first + _CHUNK_SIZE]
             with self._logical.lock:
                 self._check_open("upload")
-                block, at = self._uploads.take(len(piece))
+                block, at = self._uploads.take(len(chunk))
                 assert block.mapped is not None
-                block.mapped[at : at + len(piece)] = piece
-                places = (block.buffer, at), (target, start + first)
+                block.mapped[at : at + len(chunk)] = chunk
+                locations = (block.buffer, at), (target, start + first)
 
                 def mark(point: TimelinePoint) -> None:
                     self._uploads.commit(point)
                     buffer.mark_written(point)
 
                 try:
-                    self._submit(*places, len(piece), buffer.points(), mark)
+                    self._submit(*locations, len(chunk), buffer.points(), mark)
                 except BaseException:
                     self._uploads.abandon()
                     raise
@@ -155,11 +163,11 @@ class Transfer:
             if size <= _SMALL_READ:
                 mapped = block.mapped
                 if mapped is None:
-                    self._refuse("read")
+                    self._raise_closed("read")
                 return memoryview(bytearray(mapped[start : start + size]))
             with self._logical.lock:
-                _, out = self._results.lend(size, pinned=False)
-        self._copy(block, start, size, out, 0)
+                _, out = self._results.allocate(size, pinned=False)
+        self._copy_to_host(block, start, size, out, 0)
         return out
 
     def _stage_read(
@@ -170,97 +178,99 @@ class Transfer:
         if out is None:
             with self._logical.lock:
                 self._check_open("read")
-                block, out = self._results.lend(size)
+                block, out = self._results.allocate(size)
                 if block.imported is not None:
-                    self._fetch(buffer, offset, size, block, block.imported)
+                    self._submit_readback(buffer, offset, size, block, block.imported)
             if block.imported is not None:
                 assert block.point is not None
                 block.point.wait()
                 return out
-        self._read_pieces(buffer, offset, out)
+        self._read_chunks(buffer, offset, out)
         return out
 
-    def _read_pieces(self, buffer: Buffer, offset: int, out: memoryview) -> None:
-        """Copy through staging memory, with a few copies ahead of the host's."""
-        read, size = _Read(), len(out)
-        under_way: collections.deque[tuple[int, _Piece]] = collections.deque()
-        for first in range(0, size, _PIECE_SIZE):
-            if len(under_way) == _READ_PIECES:
-                self._receive(*under_way.popleft(), out)
+    def _read_chunks(self, buffer: Buffer, offset: int, out: memoryview) -> None:
+        """Copy through staging chunks, pipelined: the device runs ahead of the host."""
+        read, size = _ReadToken(), len(out)
+        in_flight: collections.deque[tuple[int, _StagingChunk]] = collections.deque()
+        for first in range(0, size, _CHUNK_SIZE):
+            if len(in_flight) == _MAX_READ_CHUNKS:
+                self._copy_out(*in_flight.popleft(), out)
             with self._logical.lock:
                 self._check_open("read")
-                piece = self._take_piece(read)
-                count = min(_PIECE_SIZE, size - first)
-                self._fetch(buffer, offset + first, count, piece, piece.block)
-            under_way.append((first, piece))
-        while under_way:
-            self._receive(*under_way.popleft(), out)
+                chunk = self._acquire_chunk(read)
+                count = min(_CHUNK_SIZE, size - first)
+                self._submit_readback(buffer, offset + first, count, chunk, chunk.block)
+            in_flight.append((first, chunk))
+        while in_flight:
+            self._copy_out(*in_flight.popleft(), out)
 
-    def _take_piece(self, read: _Read) -> _Piece:
-        """Return staging memory that is the read's, for as long as it runs."""
+    def _acquire_chunk(self, read: _ReadToken) -> _StagingChunk:
+        """Return an idle staging chunk, reserved for as long as the read runs."""
         # One that was being freed, when that was interrupted.
         self._memory.finish_frees()
-        usable = (each for each in self._pieces if not each.block.freed)
-        piece = next((each for each in usable if each.idle()), None)
-        if piece is None:
+        usable = (each for each in self._chunks if not each.block.freed)
+        chunk = next((each for each in usable if each.idle()), None)
+        if chunk is None:
             name = "readback staging"
-            block = self._memory.allocate(_PIECE_SIZE, Use.READBACK, name)
+            block = self._memory.allocate(_CHUNK_SIZE, MemoryUsage.READBACK, name)
             try:
-                piece = _Piece(block)
-                self._pieces.append(piece)
+                chunk = _StagingChunk(block)
+                self._chunks.append(chunk)
             except BaseException:
                 self._memory.free(block)
                 raise
-        piece.holder = weakref.ref(read)
-        return piece
+        chunk.reader = weakref.ref(read)
+        return chunk
 
-    def _receive(self, first: int, piece: _Piece, out: memoryview) -> None:
-        """Wait for a piece and copy it to its place."""
-        assert piece.point is not None
-        piece.point.wait()
-        self._copy(piece.block, 0, min(_PIECE_SIZE, len(out) - first), out, first)
-        piece.holder = None
+    def _copy_out(self, first: int, chunk: _StagingChunk, out: memoryview) -> None:
+        """Wait for a staging chunk and copy it into `out`."""
+        assert chunk.point is not None
+        chunk.point.wait()
+        self._copy_to_host(
+            chunk.block, 0, min(_CHUNK_SIZE, len(out) - first), out, first
+        )
+        chunk.reader = None
 
-    def _copy(
+    def _copy_to_host(
         self, block: Block, start: int, size: int, out: memoryview, first: int
     ) -> None:
-        """Copy host bytes to a place in `out`; where there are many, others run."""
+        """Copy mapped bytes into `out`; a large copy releases the interpreter lock."""
         logical, stop, end = self._logical, start + size, first + size
         if size <= _SMALL_READ:
             mapped = block.mapped
             if mapped is None:
-                self._refuse("read")
+                self._raise_closed("read")
             out[first:end] = mapped[start:stop]
             return
         target = ctypes.addressof(ctypes.c_char.from_buffer(out, first))
         move, call = ctypes.memmove, threading.RLock()
         with call:
             try:
-                logical.unlocked.add(call)
+                logical.unlocked_calls.add(call)
                 mapped = block.mapped
                 if mapped is None:
-                    self._refuse("read")
+                    self._raise_closed("read")
                 source = ctypes.addressof(ctypes.c_char.from_buffer(mapped, start))
                 moved = not logical.closing and move(target, source, size)
             finally:
-                logical.unlocked.discard(call)
+                logical.unlocked_calls.discard(call)
         if not moved:
-            self._refuse("read")
+            self._raise_closed("read")
 
-    def _refuse(self, where: str) -> NoReturn:
-        """Raise the error of a device that was closed meanwhile."""
+    def _raise_closed(self, where: str) -> NoReturn:
+        """Raise the error of a device that was closed concurrently."""
         self._check_open(where)
         raise AssertionError(f"{where}: mapped memory is gone, and the device is open")
 
-    def _fetch(
+    def _submit_readback(
         self,
         buffer: Buffer,
         offset: int,
         size: int,
-        owner: _Piece | HostBlock,
+        owner: _StagingChunk | HostBlock,
         target: Block,
     ) -> None:
-        """Submit a copy to host memory, whose last work it is; the lock is held."""
+        """Submit a copy to host memory and set its owner's point; the lock is held."""
         place = buffer.span.region.block.buffer, buffer.span.offset + offset
         after = () if buffer.last_write is None else (buffer.last_write,)
 
@@ -270,7 +280,7 @@ class Transfer:
 
         self._submit(place, (target.buffer, 0), size, after, mark)
 
-    @repeated
+    @retry_if_overtaken
     def _submit(
         self,
         source: tuple[int, int],
@@ -279,7 +289,7 @@ class Transfer:
         after: tuple[TimelinePoint, ...],
         mark: Callable[[TimelinePoint], None],
     ) -> None:
-        """Submit one copy that starts after some points, and mark what it uses."""
+        """Submit one copy that waits for some points, and publish its own."""
         waits = cross_queue_waits(self._queue, after)
         commands = self._queue.begin()
         try:
@@ -293,16 +303,16 @@ class Transfer:
             raise
 
     def trim(self) -> None:
-        """Free what no transfer uses; does not wait."""
-        for piece in [each for each in self._pieces if each.idle()]:
-            self._memory.free(piece.block)
-            self._pieces.remove(piece)
+        """Free idle staging memory; does not wait."""
+        for chunk in [each for each in self._chunks if each.idle()]:
+            self._memory.free(chunk.block)
+            self._chunks.remove(chunk)
         self._results.trim()
 
     def close(self) -> None:
         """Free the staging memory; the device must be idle."""
         self._uploads.close()
-        for piece in self._pieces:
-            self._memory.free(piece.block)
-        self._pieces.clear()
+        for chunk in self._chunks:
+            self._memory.free(chunk.block)
+        self._chunks.clear()
         self._results.close()

@@ -1,8 +1,8 @@
-"""Command buffers of one queue: allocated, begun, ended, and never lost.
+"""Command buffers of one queue: allocated, begun, ended, and never leaked.
 
-What an interruption must not part lies in one object from the start: a `CommandBuffer`
-is in its queue's list before the driver is asked for it, so whatever stops the caller,
-the queue still has it.
+State that must survive an interrupt lies in one object from the start: a
+`CommandBuffer` is in its queue's list before the driver is asked for it, so whatever
+stops the caller, the queue still has it.
 """
 
 import ctypes
@@ -94,7 +94,7 @@ class CommandPool:
         self._logical = logical
         self._functions = logical.functions
         self._name = name
-        self._lent: list[CommandBuffer] = []
+        self._owned: list[CommandBuffer] = []
         self._pool = logical.create(
             "CommandPool",
             runtime.make(
@@ -120,7 +120,9 @@ class CommandPool:
             runtime.check("vkBeginCommandBuffer", result, self._name)
         functions.vkCmdPipelineBarrier2(buffer.handle, _ACQUIRE)
 
-    def lend(self, owner: object, reached: Callable[[int], bool]) -> CommandBuffer:
+    def allocate_for(
+        self, owner: object, reached: Callable[[int], bool]
+    ) -> CommandBuffer:
         """Return an open command buffer that may be submitted any number of times.
 
         It is the owner's for as long as that lives; an owner has one. It ends with
@@ -133,19 +135,19 @@ class CommandPool:
         reached : callable
             Takes the number of a submission, returns whether that is finished.
         """
-        buffer = self._free_for(owner, reached)
+        buffer = self._find_reusable(owner, reached)
         if buffer is None:
             buffer = CommandBuffer()
-            self._lent.append(buffer)
+            self._owned.append(buffer)
         buffer.owner = weakref.ref(owner)
         self.begin(buffer, often=True)
         return buffer
 
-    def _free_for(
+    def _find_reusable(
         self, owner: object, reached: Callable[[int], bool]
     ) -> CommandBuffer | None:
-        """Return what was lent to the owner but never came to it, or to the dead."""
-        for buffer in self._lent:
+        """Return a reusable buffer of this owner, or an idle one without an owner."""
+        for buffer in self._owned:
             whose = None if buffer.owner is None else buffer.owner()
             if whose is owner:
                 return buffer

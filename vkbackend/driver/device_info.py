@@ -1,4 +1,4 @@
-"""What is recorded about a device: plain values that never change."""
+"""Device properties and limits: immutable records."""
 
 from dataclasses import dataclass, field
 

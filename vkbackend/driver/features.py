@@ -220,7 +220,9 @@ def _structs(rows: list[Feature]) -> dict[str, ctypes.Structure]:
     return structs
 
 
-def _holder(structs: Mapping[str, ctypes.Structure], row: Feature) -> ctypes.Structure:
+def _member_struct(
+    structs: Mapping[str, ctypes.Structure], row: Feature
+) -> ctypes.Structure:
     struct = structs[row.struct]
     return struct.features if row.struct == _CORE else struct
 
@@ -236,11 +238,11 @@ def supported(
     structs = _structs(rows)
     functions.vkGetPhysicalDeviceFeatures2(physical, ctypes.byref(structs[_CORE]))
     return frozenset(
-        row.flag for row in rows if getattr(_holder(structs, row), row.member)
+        row.flag for row in rows if getattr(_member_struct(structs, row), row.member)
     )
 
 
-def enabling(
+def feature_chain(
     flags: Collection[str], version: tuple[int, ...], extensions: Collection[str]
 ) -> tuple[ctypes.Structure, list[str]]:
     """Return what `vkCreateDevice` takes to enable the features `flags`.
@@ -253,18 +255,18 @@ def enabling(
     rows = [row for row in _known(version, extensions) if row.flag in flags]
     structs = _structs(rows)
     for row in rows:
-        setattr(_holder(structs, row), row.member, vk.VK_TRUE)
+        setattr(_member_struct(structs, row), row.member, vk.VK_TRUE)
     names = dict.fromkeys(row.extension for row in rows if row.extension)
     names.update(dict.fromkeys(name for name in PLAIN_EXTENSIONS if name in extensions))
     return structs[_CORE], list(names)
 
 
-def lacking(
+def missing_features(
     capabilities: Collection[int],
     flags: Collection[str],
     subgroup_operations: int = ~0,
 ) -> list[str]:
-    """Return what a shader needs and a device that has `flags` does not offer.
+    """Return the features that a shader needs and a device with `flags` lacks.
 
     Parameters
     ----------

@@ -262,7 +262,7 @@ def no_driver(where: str) -> NoVulkanError:
 _lock = threading.Lock()
 fork_safety.renew(sys.modules[__name__], "_lock", threading.Lock)
 _current: Instance | None = None
-_making = False
+_creating = False
 _forked = False
 
 
@@ -275,7 +275,7 @@ def instance() -> Instance:
         If there is no loader or no driver, or in a forked child of a process that has
         used Vulkan: drivers do not survive a fork, some hang parent and child.
     """
-    global _current, _making
+    global _current, _creating
     with _lock:
         if _forked:
             raise NoVulkanError(
@@ -284,10 +284,10 @@ def instance() -> Instance:
             )
         if _current is None:
             try:
-                _making = True
+                _creating = True
                 _current = Instance()
             finally:
-                _making = False
+                _creating = False
         return _current
 
 
@@ -304,5 +304,5 @@ def forget() -> None:
     """Drop the instance without destroying it: in a forked child."""
     global _current, _forked
     # The parent's thread that makes one may hold locks of the loader and the drivers.
-    _forked = _forked or _making or _current is not None
+    _forked = _forked or _creating or _current is not None
     _current = None

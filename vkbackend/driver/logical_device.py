@@ -66,18 +66,18 @@ class LogicalDevice:
         The Vulkan objects of each kind that exist.
     lost : str
         What the driver said when it lost the device; empty as long as it has not.
-    parents : bool
+    forked : bool
         Whether this is a forked child, which must not touch it.
     compute_family, transfer_family : int
         Queue families; the same number when there is no transfer-only family.
     timestamps : bool
         Whether the compute queue can take timestamps.
-    unlocked : set of threading.RLock
+    unlocked_calls : set of threading.RLock
         Calls that use the device's objects without `lock`, each in its caller's hands.
     closing : bool
         Whether such calls may begin no more.
-    unsure : Queue or None
-        Whose last number may or may not have come to the driver; see `queue`.
+    unconfirmed : Queue or None
+        Queue whose last submission may not have reached the driver; see `queue`.
     """
 
     def __init__(self, physical: PhysicalDevice) -> None:
@@ -86,18 +86,18 @@ class LogicalDevice:
         self.lock = threading.RLock()
         fork_safety.renew(self, "lock", threading.RLock)
         self.counters = Counters()
-        self.unlocked: set[Any] = set()
+        self.unlocked_calls: set[Any] = set()
         self.closing = False
-        self.unsure: Queue | None = None
+        self.unconfirmed: Queue | None = None
         self.live: dict[str, set[int]] = {
             kind: set() for kind in _OBJECT_TYPES if kind != "Queue"
         }
         self.lost = ""
-        self.parents = False
+        self.forked = False
         # Being made, where the driver writes the handle; and being destroyed, with what
         # the driver's command has returned by now.
-        self._making: dict[int, tuple[str, ctypes.c_uint64]] = {}
-        self._ending: dict[tuple[str, int], list[None]] = {}
+        self._creating: dict[int, tuple[str, ctypes.c_uint64]] = {}
+        self._destroying: dict[tuple[str, int], list[None]] = {}
         self._cell = ctypes.c_void_p()
         self._closed: list[None] = []
         self.compute_family = compute_family(physical.families)
@@ -119,7 +119,7 @@ class LogicalDevice:
         return tuple(dict.fromkeys((self.compute_family, self.transfer_family)))
 
     def _create(self) -> None:
-        chain, extensions = features.enabling(
+        chain, extensions = features.feature_chain(
             self.info.supported, self.info.api_version, self.physical.extensions
         )
         queues = [
@@ -163,7 +163,7 @@ class LogicalDevice:
 
         In a forked child raise ArgumentError: the device is the parent's.
         """
-        if self.parents:
+        if self.forked:
             raise ArgumentError(
                 f"vkbackend: the device belongs to the parent process:"
                 f" {self.info.name}; use it there"
@@ -201,27 +201,27 @@ class LogicalDevice:
         function = getattr(self.functions, call)
         cell = ctypes.c_uint64()
         try:
-            self._making[id(cell)] = kind, cell
+            self._creating[id(cell)] = kind, cell
             result = function(
                 self.handle, *before, ctypes.byref(info), None, ctypes.byref(cell)
             )
             if result:
                 cell.value = 0
                 self.check(call, result, detail or name)
-            self._made(kind, cell.value)
+            self._register(kind, cell.value)
             self.set_name(kind, cell.value, name)
-            self._making.pop(id(cell), None)
+            self._creating.pop(id(cell), None)
             return cell.value
         except BaseException:
             if cell.value:
-                self._made(kind, cell.value)
+                self._register(kind, cell.value)
                 self.destroy(kind, cell.value)
-            self._making.pop(id(cell), None)
+            self._creating.pop(id(cell), None)
             raise
 
-    def _made(self, kind: str, handle: int) -> None:
+    def _register(self, kind: str, handle: int) -> None:
         # One that was destroyed may have had this handle, and a note of it be left.
-        self._ending.pop((kind, handle), None)
+        self._destroying.pop((kind, handle), None)
         self.live[kind].add(handle)
 
     def destroy(self, kind: str, handle: int) -> None:
@@ -233,19 +233,19 @@ class LogicalDevice:
             return
         call = _DESTROYS.get(kind, f"vkDestroy{kind}")
         function = getattr(self.functions, call)
-        returned = self._ending.setdefault((kind, handle), [])
+        returned = self._destroying.setdefault((kind, handle), [])
         if not returned:
             # The call and the note that it was made: no signal comes in between.
             returned.extend(map(function, (self.handle,), (handle,), (None,)))
-        self._forget(kind, handle)
+        self._unregister(kind, handle)
 
-    def _forget(self, kind: str, handle: int) -> None:
+    def _unregister(self, kind: str, handle: int) -> None:
         """Leave no note of an object that is gone; the driver may reuse its handle."""
-        for key, (other, cell) in tuple(self._making.items()):
+        for key, (other, cell) in tuple(self._creating.items()):
             if (other, cell.value) == (kind, handle):
-                self._making.pop(key, None)
+                self._creating.pop(key, None)
         self.live[kind].discard(handle)
-        self._ending.pop((kind, handle), None)
+        self._destroying.pop((kind, handle), None)
 
     def idle(self) -> None:
         """Wait for all that the device does; nobody may submit meanwhile."""
@@ -266,33 +266,33 @@ class LogicalDevice:
         result = functions.vkSetDebugUtilsObjectNameEXT(self.handle, ctypes.byref(info))
         self.check("vkSetDebugUtilsObjectNameEXT", result, name)
 
-    def make_sure(self) -> None:
-        """Find out what became of a submission that ended early.
+    def confirm_submission(self) -> None:
+        """Resolve a submission that was interrupted.
 
         Waits for the device if there was one; whoever it was did so under the lock, and
         has left it.
         """
-        if self.unsure is not None:
+        if self.unconfirmed is not None:
             self.check_lost()
             with self.lock:
-                queue = self.unsure
+                queue = self.unconfirmed
                 if queue is not None:
-                    queue.make_sure()
-                    self.unsure = None
+                    queue.confirm_submission()
+                    self.unconfirmed = None
 
     def live_objects(self) -> dict[str, int]:
         """Return the kinds of object that exist, with how many of each."""
         return {kind: len(handles) for kind, handles in self.live.items() if handles}
 
-    def end_unlocked(self) -> None:
-        """Wait for calls under way without `lock`, and let no other begin.
+    def drain_unlocked_calls(self) -> None:
+        """Wait for calls in flight without `lock`, and let no other begin.
 
-        Each is written down in `unlocked` first, and then looks at `closing`: nothing
-        comes between that look and the call. Its own thread, in a signal handler, does
+        Each is registered in `unlocked_calls` first, and then checks `closing`: nothing
+        comes between that check and the call. Its own thread, in a signal handler, does
         not wait for it.
         """
         self.closing = True
-        for call in tuple(self.unlocked):
+        for call in tuple(self.unlocked_calls):
             with call:
                 pass
 
@@ -306,13 +306,13 @@ class LogicalDevice:
         if not self.handle:
             self.functions = runtime.device_functions(self._cell.value)
             self.handle = self._cell.value
-        for kind, cell in self._making.values():
+        for kind, cell in self._creating.values():
             if cell.value:
                 self.live[kind].add(cell.value)
-        for (kind, handle), returned in tuple(self._ending.items()):
+        for (kind, handle), returned in tuple(self._destroying.items()):
             if returned:
-                self._forget(kind, handle)
-        self._making.clear()
+                self._unregister(kind, handle)
+        self._creating.clear()
         for kind, handles in self.live.items():
             for handle in tuple(handles):
                 self.destroy(kind, handle)

@@ -195,7 +195,7 @@ class PhysicalDevice:
                 m=row.MSize,
                 n=row.NSize,
                 k=row.KSize,
-                **_product(row),
+                **_matrix_types(row),
             )
             for row in rows
         )
@@ -219,7 +219,7 @@ class PhysicalDevice:
                 m=row.MGranularity,
                 n=row.NGranularity,
                 k=row.KGranularity,
-                **_product(row),
+                **_matrix_types(row),
                 invocations=row.workgroupInvocations,
                 largest=limits.cooperativeMatrixFlexibleDimensionsMaxDimension,
             )
@@ -227,7 +227,7 @@ class PhysicalDevice:
         )
 
 
-def _product(row: Any) -> dict[str, Any]:
+def _matrix_types(row: Any) -> dict[str, Any]:
     """Return what is listed of a product besides its sizes."""
     return {
         "a": _component(row.AType),

@@ -17,9 +17,9 @@ down wherever it matters (buffers, command buffers, arenas) before the driver is
     queue.send(commands, waits, label, point)
 
 If that ends early at any place, by an error of the driver or by Ctrl-C, the device is
-`unsure` of the number, and whoever needs the queue next finds out what became of it:
-once the device is idle, the driver either counted to it or never will, and then the
-host counts in its place. So each number is given once, and each is reached.
+left with an `unconfirmed` submission, and the next user of the queue resolves it: once
+the device is idle, the driver either counted to it or never will, and then the host
+counts in its place. So each number is given once, and each is reached.
 """
 
 # Longer than most: numbers, submissions and waits of a queue cannot be parted.
@@ -49,14 +49,13 @@ _NANOSECONDS = 1_000_000_000
 _POLL_SECONDS = 2e-3
 # A host that runs further ahead than this waits for its oldest submission.
 _MAX_IN_FLIGHT = 64
-# Submissions between two questions to the driver how far it is, which cost as much as
-# the submission itself.
-_ASK_EVERY = 16
+# Submissions between two counter queries, which cost as much as a submission.
+_QUERY_INTERVAL = 16
 # More command buffers than can be open at once: one, and one in whatever interrupts it.
 # Any further one was left behind.
-_MOST_OPEN = 4
+_MAX_OPEN = 4
 # A handler comes between once per signal; more often in a row, something else is wrong.
-_MOST_OVERTAKEN = 100
+_MAX_OVERTAKEN = 100
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -100,25 +99,25 @@ def wait_all(points: Iterable[TimelinePoint]) -> None:
         point.wait()
 
 
-def taken(reserved: TimelinePoint | None) -> TimelinePoint | None:
-    """Return a reserved point if the device has done, or will do, its work."""
+def accepted_point(reserved: TimelinePoint | None) -> TimelinePoint | None:
+    """Return a reserved point if its submission was accepted by the device."""
     if reserved is None:
         return None
     try:
-        return reserved if reserved.queue.took(reserved.value) else None
+        return reserved if reserved.queue.is_accepted(reserved.value) else None
     except DeviceLost:
         return None
 
 
-def repeated(submit: Callable[P, R]) -> Callable[P, R]:
-    """Decorate what submits: it is done once more where another one came between.
+def retry_if_overtaken(submit: Callable[P, R]) -> Callable[P, R]:
+    """Decorate a submission: retry it when another one overtook it.
 
-    It must be able to begin anew.
+    It must be restartable.
     """
 
     @functools.wraps(submit)
     def submitted(*args: P.args, **options: P.kwargs) -> R:
-        for _ in range(_MOST_OVERTAKEN):
+        for _ in range(_MAX_OVERTAKEN):
             try:
                 return submit(*args, **options)
             except SubmissionOvertaken:  # Nothing was sent.
@@ -185,7 +184,7 @@ class Queue:
         self.semaphore = self._create_semaphore()
         self.commands = CommandPool(logical, family, name)
         # The one to use next first; each stays here, also while it is in use.
-        self._once = collections.deque([CommandBuffer()])
+        self._one_time = collections.deque([CommandBuffer()])
         # Numbers that the driver never got, and the host counted instead.
         self._skipped: set[int] = set()
         # The commands of a submission, and others that follow them.
@@ -219,30 +218,30 @@ class Queue:
         `submit`, or `finish` and `send`, or `abandon`; one that is never heard of again
         is used anew. Waits only when `_MAX_IN_FLIGHT` submissions are unfinished.
         """
-        once = self._once
-        buffer = once[0]
+        one_time = self._one_time
+        buffer = one_time[0]
         if buffer.value > self.completed:
             buffer = self._next_buffer(buffer)
         # Whatever happens from here on, others are taken before this one.
-        once.rotate(-1)
+        one_time.rotate(-1)
         self.commands.begin(buffer)
         return buffer.handle
 
     def _next_buffer(self, oldest: CommandBuffer) -> CommandBuffer:
         """Return a command buffer that is free or new, and stands first."""
-        once = self._once
-        self._logical.make_sure()
+        one_time = self._one_time
+        self._logical.confirm_submission()
         if oldest.value == RECORDING:
-            if len(once) >= _MOST_OPEN:
+            if len(one_time) >= _MAX_OPEN:
                 return oldest
-        elif len(once) >= _MAX_IN_FLIGHT:
+        elif len(one_time) >= _MAX_IN_FLIGHT:
             self.wait(oldest.value)
             return oldest
-        elif self.submitted % _ASK_EVERY == 0 or oldest.value <= self.completed:
+        elif self.submitted % _QUERY_INTERVAL == 0 or oldest.value <= self.completed:
             if self.reached(oldest.value):
                 return oldest
-        once.appendleft(CommandBuffer())
-        return once[0]
+        one_time.appendleft(CommandBuffer())
+        return one_time[0]
 
     def finish(self, commands: int) -> None:
         """End a command buffer that `begin` returned."""
@@ -250,26 +249,26 @@ class Queue:
 
     def abandon(self, commands: int) -> None:
         """Take back a command buffer unless a submission has it; it is used next."""
-        once = self._once
-        buffer = self._begun(commands)
+        one_time = self._one_time
+        buffer = self._find_buffer(commands)
         if buffer.value == RECORDING:
             self.commands.reset(buffer)
-            if buffer is once[-1]:
-                once.rotate(1)
+            if buffer is one_time[-1]:
+                one_time.rotate(1)
 
-    def _begun(self, commands: int) -> CommandBuffer:
+    def _find_buffer(self, commands: int) -> CommandBuffer:
         """Return the record of a command buffer that `begin` returned."""
-        last = self._once[-1]
+        last = self._one_time[-1]
         if last.handle == commands:
             return last
-        return next(each for each in self._once if each.handle == commands)
+        return next(each for each in self._one_time if each.handle == commands)
 
-    def lend(self, owner: object) -> CommandBuffer:
+    def allocate_for(self, owner: object) -> CommandBuffer:
         """Return an open command buffer for any number of submissions.
 
-        See `CommandPool.lend`; the caller holds the device's lock.
+        See `CommandPool.allocate_for`; the caller holds the device's lock.
         """
-        return self.commands.lend(owner, self.reached)
+        return self.commands.allocate_for(owner, self.reached)
 
     def reserve(self) -> TimelinePoint:
         """Return the number of the next submission, which `send` gives to the driver.
@@ -279,9 +278,9 @@ class Queue:
         `send`: the point is reached all the same, after all that was submitted before.
         """
         logical = self._logical
-        if logical.unsure is not None:
-            logical.make_sure()
-        logical.unsure = self
+        if logical.unconfirmed is not None:
+            logical.confirm_submission()
+        logical.unconfirmed = self
         self.submitted = value = self.submitted + 1
         point: TimelinePoint = _tuple(TimelinePoint, (self, value))
         return point
@@ -306,7 +305,7 @@ class Queue:
         point : TimelinePoint
             What `reserve` returned.
         """
-        self._begun(commands).value = point.value
+        self._find_buffer(commands).value = point.value
         self._send(commands, None, waits, label, point.value)
 
     def submit(
@@ -327,7 +326,7 @@ class Queue:
         self.send(commands, waits, label, point)
         return point
 
-    def send_again(
+    def resubmit(
         self,
         first: CommandBuffer,
         then: CommandBuffer | None,
@@ -335,7 +334,7 @@ class Queue:
         label: str,
         point: TimelinePoint,
     ) -> None:
-        """Submit one or two lent command buffers once more.
+        """Submit one or two reusable command buffers again.
 
         Parameters
         ----------
@@ -353,8 +352,8 @@ class Queue:
             then.value = value
             self._send(first.handle, then.handle, waits, label, value)
 
-    def keep_pace(self) -> None:
-        """Wait if `_MAX_IN_FLIGHT` submissions are unfinished."""
+    def throttle(self) -> None:
+        """Throttle the host: wait if `_MAX_IN_FLIGHT` submissions are unfinished."""
         oldest = self.submitted - _MAX_IN_FLIGHT
         if oldest > self.completed:
             self.wait(oldest)
@@ -367,7 +366,7 @@ class Queue:
         label: str,
         value: int,
     ) -> None:
-        """Submit with the same structures each time, filled in."""
+        """Submit with preallocated structures."""
         logical = self._logical
         info = self._submit_info
         self._first_info.commandBuffer = first
@@ -380,7 +379,7 @@ class Queue:
         if waits:
             rows = [_semaphore_info(*wait) for wait in waits.items()]
             info.pWaitSemaphoreInfos = (vk.VkSemaphoreSubmitInfo * len(rows))(*rows)
-        if logical.unsure is not self or self.submitted != value:
+        if logical.unconfirmed is not self or self.submitted != value:
             raise SubmissionOvertaken(
                 f"vkQueueSubmit2: {label}: another submission was made within this one,"
                 f" by a signal handler or a finalizer; this one was not sent"
@@ -391,20 +390,20 @@ class Queue:
             # By the specification nothing has happened then.
             self._skipped.add(value)
             self._fail("vkQueueSubmit2", result, label)
-        logical.unsure = None
+        logical.unconfirmed = None
         logical.counters.submits += 1
 
-    def took(self, value: int) -> bool:
-        """Return whether the device has done, or will do, the submission `value`."""
+    def is_accepted(self, value: int) -> bool:
+        """Return whether submission `value` was accepted: is done, or will be."""
         if value not in self._skipped:
-            self._logical.make_sure()
+            self._logical.confirm_submission()
         return value not in self._skipped
 
-    def make_sure(self) -> None:
-        """Find out what became of the last number; see `LogicalDevice.make_sure`."""
+    def confirm_submission(self) -> None:
+        """Resolve the last submission; see `LogicalDevice.confirm_submission`."""
         logical, value = self._logical, self.submitted
         logical.idle()
-        if not self._ask(value):
+        if not self._query_counter(value):
             self._skipped.add(value)
             info = runtime.make(
                 vk.VkSemaphoreSignalInfo, semaphore=self.semaphore, value=value
@@ -420,11 +419,11 @@ class Queue:
         if value <= self.completed:
             return True
         self._logical.check_lost()
-        self._logical.make_sure()
-        return self._ask(value)
+        self._logical.confirm_submission()
+        return self._query_counter(value)
 
-    def _ask(self, value: int) -> bool:
-        """Ask the driver how far it has counted."""
+    def _query_counter(self, value: int) -> bool:
+        """Query the semaphore's counter; return whether it has reached `value`."""
         counter = ctypes.c_uint64()
         reference, functions = ctypes.byref(counter), self._functions
         # Another thread may have closed the device meanwhile.
@@ -459,7 +458,7 @@ class Queue:
             if value <= self.completed:
                 return True
             self._logical.check_lost()
-            self._logical.make_sure()
+            self._logical.confirm_submission()
             left = _WAIT_SLICE_SECONDS
             if deadline is not None:
                 left = min(left, max(0.0, deadline - time.monotonic()))
@@ -478,19 +477,19 @@ class Queue:
         handle, call = logical.handle, threading.RLock()
         with call:
             try:
-                logical.unlocked.add(call)
+                logical.unlocked_calls.add(call)
                 # A device that was closed meanwhile had come to the end of everything,
                 # and its semaphore is gone.
                 if value <= self.completed:
                     return vk.VK_SUCCESS
                 return int(wait(handle, reference, nanoseconds))
             finally:
-                logical.unlocked.discard(call)
+                logical.unlocked_calls.discard(call)
 
     def _fail(self, call: str, result: int, label: str) -> None:
         """Raise the error of a failed call, with how far the queue had got."""
         after = f"after '{label}'; " if label else ""
-        sent = self.submitted - (self._logical.unsure is self)
+        sent = self.submitted - (self._logical.unconfirmed is self)
         self._logical.check(
             call,
             result,
@@ -501,7 +500,7 @@ class Queue:
     def drain(self) -> None:
         """Wait for everything submitted; a lost device counts as finished."""
         try:
-            self._logical.make_sure()
+            self._logical.confirm_submission()
             self.wait(self.submitted)
         except DeviceLost:
             self.completed = self.submitted

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from vkbackend.driver.queue import TimelinePoint, latest
 from vkbackend.errors import ArgumentError
 
-from .span import Span
+from .span import MemorySpan
 
 if TYPE_CHECKING:
     from vkbackend.device import Device
@@ -43,28 +43,28 @@ class Buffer:
 
     __slots__ = (
         "__weakref__",
-        "_graveyard",
+        "_deferred_frees",
         "address",
+        "address_range",
         "device",
         "last_reads",
         "last_write",
         "name",
         "size",
         "span",
-        "whole",
     )
 
-    def __init__(self, device: Device, span: Span, size: int, name: str) -> None:
+    def __init__(self, device: Device, span: MemorySpan, size: int, name: str) -> None:
         # What freeing it needs comes first: what follows may be interrupted.
         self.last_write: TimelinePoint | None = None
         self.last_reads = span.points
         self.span = span
-        self._graveyard = device.pool.graveyard
+        self._deferred_frees = device.pool.deferred_frees
         self.device = device
         self.address = span.address
         self.size = size
         self.name = name
-        self.whole = (span.address, span.address + size)
+        self.address_range = (span.address, span.address + size)
 
     def __index__(self) -> int:
         return self.address
@@ -75,10 +75,10 @@ class Buffer:
 
     def __del__(self) -> None:
         try:
-            graveyard = self._graveyard
+            deferred_frees = self._deferred_frees
         except AttributeError:  # interrupted before the span was its own
             return
-        graveyard.append((self.span, self.points()))
+        deferred_frees.append((self.span, self.points()))
 
     def points(self) -> tuple[TimelinePoint, ...]:
         """Return the submissions that may still use it."""

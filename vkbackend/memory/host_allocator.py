@@ -1,4 +1,4 @@
-"""Host memory for what is read: kept and reused, and pinned where the device can.
+"""Caching allocator of host memory for reads, pinned where the device can import it.
 
 The first touch of fresh memory takes longer than the link to a discrete device needs
 for the bytes (1.9 GB/s against 48 beside an NVIDIA H200), so memory whose reader has
@@ -24,20 +24,20 @@ from vkbackend.errors import DeviceLost, VulkanError
 
 from .memory import Block, Memory
 
-_MOST_BYTES = 1 << 30
+_MAX_BYTES = 1 << 30
 _HOST_FRACTION = 8
 """All blocks together hold at most so much, and at most this part of the memory."""
 
 _SIZE_BITS = 3
 """Bits of a size, after the first, that are kept: blocks are up to an eighth larger."""
 
-_LEAST_STEP = 1 << 16
+_MIN_STEP = 1 << 16
 _HUGE_PAGE = 2 << 20
 
 
 @dataclass(eq=False, slots=True)
 class HostBlock:
-    """Pages of the host, and what may still use them.
+    """A block of host pages, its view and the work that writes it.
 
     Attributes
     ----------
@@ -54,12 +54,12 @@ class HostBlock:
     point: TimelinePoint | None
     _pages: mmap.mmap
     _array: type[ctypes.Array[ctypes.c_ubyte]]
-    _holder: weakref.ref[Any] | None = None
+    _view_reference: weakref.ref[Any] | None = None
 
     def view(self) -> memoryview:
         """Return the bytes; the block is lent until nothing refers to them."""
         array = self._array.from_buffer(self._pages)
-        self._holder = weakref.ref(array)
+        self._view_reference = weakref.ref(array)
         return memoryview(array).cast("B")
 
     @property
@@ -69,7 +69,7 @@ class HostBlock:
 
     def idle(self) -> bool:
         """Return whether neither a reader nor the device uses it; does not wait."""
-        if self._holder is not None and self._holder() is not None:
+        if self._view_reference is not None and self._view_reference() is not None:
             return False
         return self.point is None or self.point.done()
 
@@ -91,14 +91,14 @@ class HostAllocator:
         able = hasattr(mmap, "MAP_ANONYMOUS") and memory.import_alignment > 0
         self.imports = imports and able
         self._bins: dict[int, list[HostBlock]] = {}
-        self._most = min(_MOST_BYTES, _host_memory() // _HOST_FRACTION)
+        self._max_bytes = min(_MAX_BYTES, _host_memory() // _HOST_FRACTION)
 
     @property
-    def held(self) -> int:
-        """Bytes of the blocks that are kept."""
+    def cached_bytes(self) -> int:
+        """Bytes of the cached blocks."""
         return sum([block.size for block in self._all()])
 
-    def lend(self, size: int, pinned: bool = True) -> tuple[HostBlock, memoryview]:
+    def allocate(self, size: int, pinned: bool = True) -> tuple[HostBlock, memoryview]:
         """Return a block that nothing uses, and so many of its bytes.
 
         Where all that may be kept is lent, it is one that will not be kept.
@@ -110,28 +110,28 @@ class HostAllocator:
         pinned : bool, default True
             Whether the device is to write it: then it is imported, if it can be.
         """
-        block, kept = self._find(size)
-        if pinned and kept:
+        block, cached = self._find(size)
+        if pinned and cached:
             self._import(block)
         return block, block.view()[:size]
 
     def _find(self, size: int) -> tuple[HostBlock, bool]:
         """Return an idle block, and whether it is kept."""
-        step = max(_LEAST_STEP, 1 << max(0, (size - 1).bit_length() - 1 - _SIZE_BITS))
+        step = max(_MIN_STEP, 1 << max(0, (size - 1).bit_length() - 1 - _SIZE_BITS))
         rounded = -(-size // step) * step
         for block in self._bins.get(rounded, ()):
             if block.idle():
                 return block, True
-        held = self.held
-        if held + rounded > self._most:
-            self._drop_idle(held + rounded - self._most)
-            held = self.held
-        kept = held + rounded <= self._most
+        cached_bytes = self.cached_bytes
+        if cached_bytes + rounded > self._max_bytes:
+            self._drop_idle(cached_bytes + rounded - self._max_bytes)
+            cached_bytes = self.cached_bytes
+        cached = cached_bytes + rounded <= self._max_bytes
         array = ctypes.c_ubyte * rounded
         block = HostBlock(rounded, None, None, _map(rounded), array)
-        if kept:
+        if cached:
             self._bins.setdefault(rounded, []).append(block)
-        return block, kept
+        return block, cached
 
     def _import(self, block: HostBlock) -> None:
         """Make the device reach a block, if it can and does not yet."""
@@ -170,7 +170,7 @@ class HostAllocator:
 
     def trim(self) -> None:
         """Give up every idle block."""
-        self._drop_idle(self.held)
+        self._drop_idle(self.cached_bytes)
 
     def close(self) -> None:
         """Let go of all blocks: what is lent stays readable. The device is idle."""
@@ -195,4 +195,4 @@ def _host_memory() -> int:
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
-        return _HOST_FRACTION * _MOST_BYTES
+        return _HOST_FRACTION * _MAX_BYTES

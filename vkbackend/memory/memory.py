@@ -1,4 +1,4 @@
-"""Device memory: which type to take for what, blocks, mapping, budget.
+"""Device memory: memory type selection, blocks, mapping, budget.
 
 | use | wanted | example |
 | --- | --- | --- |
@@ -45,8 +45,8 @@ _IMPORT_USAGE = (
 _HOST_PAGES = vk.VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT
 
 
-class Use(enum.Enum):
-    """What memory is for; see the module's table."""
+class MemoryUsage(enum.Enum):
+    """Intended use of an allocation; see the module's table."""
 
     DEVICE = "device"
     ARGUMENTS = "arguments"
@@ -55,28 +55,38 @@ class Use(enum.Enum):
 
 
 @dataclass(frozen=True)
-class _Wish:
+class _TypePreference:
     """Property bits that a memory type must have, and bits that it must not."""
 
-    has: int
-    lacks: int = 0
+    required_flags: int
+    excluded_flags: int = 0
 
-    def met(self, flags: int) -> bool:
-        return flags & self.has == self.has and not flags & self.lacks
+    def matches(self, flags: int) -> bool:
+        return (
+            flags & self.required_flags == self.required_flags
+            and not flags & self.excluded_flags
+        )
 
 
-# First wish that a type meets wins. Mapped memory is as fast for kernels as any (a copy
-# on an NVIDIA H200: 4.0 TB/s against 3.9), and small transfers need no submission.
-_WISHES = {
-    Use.DEVICE: (
-        _Wish(_LOCAL | _MAPPED | _CACHED),
-        _Wish(_LOCAL | _MAPPED),
-        _Wish(_LOCAL),
-        _Wish(0),
+# The first preference that a type matches wins. Mapped memory is as fast for kernels as
+# any (a copy on an NVIDIA H200: 4.0 TB/s against 3.9), and small transfers need no
+# submission.
+_TYPE_PREFERENCES = {
+    MemoryUsage.DEVICE: (
+        _TypePreference(_LOCAL | _MAPPED | _CACHED),
+        _TypePreference(_LOCAL | _MAPPED),
+        _TypePreference(_LOCAL),
+        _TypePreference(0),
     ),
-    Use.ARGUMENTS: (_Wish(_LOCAL | _MAPPED), _Wish(_MAPPED)),
-    Use.UPLOAD: (_Wish(_MAPPED, _LOCAL), _Wish(_MAPPED)),
-    Use.READBACK: (_Wish(_MAPPED | _CACHED), _Wish(_MAPPED)),
+    MemoryUsage.ARGUMENTS: (
+        _TypePreference(_LOCAL | _MAPPED),
+        _TypePreference(_MAPPED),
+    ),
+    MemoryUsage.UPLOAD: (_TypePreference(_MAPPED, _LOCAL), _TypePreference(_MAPPED)),
+    MemoryUsage.READBACK: (
+        _TypePreference(_MAPPED | _CACHED),
+        _TypePreference(_MAPPED),
+    ),
 }
 
 
@@ -89,27 +99,29 @@ class MemoryType:
     flags: int
 
 
-def choose_type(types: tuple[MemoryType, ...], use: Use, allowed: int) -> MemoryType:
+def choose_type(
+    types: tuple[MemoryType, ...], use: MemoryUsage, allowed: int
+) -> MemoryType:
     """Return the memory type for a use.
 
     Parameters
     ----------
     types : tuple of MemoryType
         What the device has.
-    use : Use
+    use : MemoryUsage
         What the memory is for.
     allowed : int
         Bit mask of the type indices that the buffer accepts.
     """
-    fitting = [row for row in types if allowed >> row.index & 1]
-    if use is Use.DEVICE:
+    candidates = [row for row in types if allowed >> row.index & 1]
+    if use is MemoryUsage.DEVICE:
         # Without resizable BAR, mapped device memory is a small window: another heap.
-        local = [row for row in fitting if row.flags & _LOCAL]
+        local = [row for row in candidates if row.flags & _LOCAL]
         window = {row.heap for row in local} - {row.heap for row in local[:1]}
-        fitting = [row for row in fitting if row.heap not in window]
-    for wish in _WISHES[use]:
-        for row in fitting:
-            if wish.met(row.flags):
+        candidates = [row for row in candidates if row.heap not in window]
+    for preference in _TYPE_PREFERENCES[use]:
+        for row in candidates:
+            if preference.matches(row.flags):
                 return row
     raise OutOfDeviceMemory(
         f"memory: no type serves `{use.value}`: the device has"
@@ -163,7 +175,7 @@ class Memory:
         self._imported: dict[int, object] = {}
         # Blocks that are being freed: all of it is done before another is made, which
         # may get the same handles.
-        self._leaving: dict[int, Block] = {}
+        self._unfinished_frees: dict[int, Block] = {}
 
     def _read_types(self) -> tuple[MemoryType, ...]:
         head = runtime.make(vk.VkPhysicalDeviceMemoryProperties2)
@@ -222,14 +234,14 @@ class Memory:
         left: int = budget.heapBudget[heap] - budget.heapUsage[heap]
         return max(0, left)
 
-    def allocate(self, size: int, use: Use, name: str) -> Block:
+    def allocate(self, size: int, use: MemoryUsage, name: str) -> Block:
         """Allocate a block.
 
         Parameters
         ----------
         size : int
             Bytes, at least 1.
-        use : Use
+        use : MemoryUsage
             What it is for.
         name : str
             Debug name of the buffer and the memory.
@@ -250,7 +262,7 @@ class Memory:
         self.finish_frees()
         buffer = logical.create("Buffer", self._buffer_info(size), name)
         try:
-            return self._back(buffer, size, use, name)
+            return self._allocate_bound(buffer, size, use, name)
         except BaseException:
             logical.destroy("Buffer", buffer)
             raise
@@ -300,7 +312,7 @@ class Memory:
         try:
             required = self._requirements(buffer)
             allowed = required.memoryTypeBits & kinds.memoryTypeBits
-            chosen = choose_type(self.types, Use.READBACK, allowed)
+            chosen = choose_type(self.types, MemoryUsage.READBACK, allowed)
             if required.size > size:
                 raise OutOfDeviceMemory(
                     f"import_pages: {size} bytes are too few: the driver needs"
@@ -343,7 +355,9 @@ class Memory:
             pQueueFamilyIndices=families if several else None,
         )
 
-    def _back(self, buffer: int, size: int, use: Use, name: str) -> Block:
+    def _allocate_bound(
+        self, buffer: int, size: int, use: MemoryUsage, name: str
+    ) -> Block:
         """Allocate memory for a buffer, bind it and map it if it can be."""
         logical = self.logical
         required = self._requirements(buffer)
@@ -428,18 +442,18 @@ class Memory:
         If that ends early, it is finished before there is another block.
         """
         if not block.freed:
-            self._leaving[block.memory] = block
+            self._unfinished_frees[block.memory] = block
             self.finish_frees()
 
     def finish_frees(self) -> None:
-        """Finish what `free` did not come to the end of."""
-        for handle, block in tuple(self._leaving.items()):
+        """Finish interrupted frees."""
+        for handle, block in tuple(self._unfinished_frees.items()):
             block.freed = True
             block.mapped = None
             self.logical.destroy("Buffer", block.buffer)
             self.logical.destroy("DeviceMemory", block.memory)
             self._imported.pop(block.pages, None)
-            self._leaving.pop(handle, None)
+            self._unfinished_frees.pop(handle, None)
 
 
 def gibibytes(size: int) -> str:

@@ -33,10 +33,11 @@ driver, after waiting for the work that uses them.
 Sizes are rounded up to 256 bytes.
 
 **After an interrupt.** What is known for certain changes in single steps: the blocks,
-and the lease of each span, which says whether it is lent. All else follows from that,
-and is made anew before the next operation if one ended early. A lease also notes the
-death of its span: one that dies while the pool counts on it was lost on the way to its
-owner, or in a finalizer, and its bytes are free again after all that was submitted.
+and the lease of each span, which says whether it is allocated. All else follows from
+that, and is rebuilt before the next operation if one ended early. A lease also notes
+the death of its span: one that dies while the pool counts on it was leaked on the way
+to its owner, or in a finalizer, and its bytes are free again after all that was
+submitted.
 """
 
 # Longer than most: `_rebuild` must know every step that an interrupt can end.
@@ -52,27 +53,27 @@ from dataclasses import asdict, dataclass
 from vkbackend.driver.queue import Queue, TimelinePoint, latest, wait_all
 from vkbackend.errors import OutOfDeviceMemory
 
-from .memory import Memory, Use, gibibytes
-from .span import Lease, Region, Span
+from .memory import Memory, MemoryUsage, gibibytes
+from .span import Lease, MemorySpan, Region
 from .tlsf import Suballocator
 
 GRANULE = 256
 """Bytes: spans start at and are multiples of this."""
 
-LEAST_BLOCK = 1 << 20
+MIN_BLOCK_SIZE = 1 << 20
 """Bytes of the first block, if what it is for is not larger."""
 
-_LARGEST_BLOCK = 256 << 20
+_MAX_BLOCK_SIZE = 256 << 20
 _HEAP_FRACTION = 8
 
-_LARGE = 1 << 20
+_LARGE_REQUEST = 1 << 20
 """Requests of so many bytes, and smaller ones, get no memory of the same block: what is
 small often lives long, and would keep a large block from being reused or returned."""
 
-_GROWTH = 16
+_GROWTH_FRACTION = 16
 """A new block is one part in so many of what is reserved."""
 
-_SPARE = 8
+_SLACK_FRACTION = 8
 """So large a part of the most that was in use may be reserved in empty blocks, or lie
 in freed spans, before the pool looks for another way."""
 
@@ -98,15 +99,15 @@ class Pool:
 
     Attributes
     ----------
-    graveyard : collections.deque
-        Where dying buffers put `(span, points)`. Garbage collection may run at any
-        moment, also inside the pool, so a dying buffer does nothing but append here.
+    deferred_frees : collections.deque
+        Deferred-free list: dying buffers append `(span, points)`. Garbage collection
+        may run at any moment, also in the pool: a dying buffer does nothing else.
     """
 
     def __init__(self, memory: Memory, queues: Iterable[Queue] = ()) -> None:
-        self.graveyard: collections.deque[tuple[Span, tuple[TimelinePoint, ...]]] = (
-            collections.deque()
-        )
+        self.deferred_frees: collections.deque[
+            tuple[MemorySpan, tuple[TimelinePoint, ...]]
+        ] = collections.deque()
         self._memory = memory
         self._queues = tuple(queues)
         self._small = Suballocator(alignment=GRANULE)
@@ -116,21 +117,23 @@ class Pool:
         self._starts: list[int] = []
         # By address; and those whose span is dead.
         self._leases: dict[int, Lease] = {}
-        self._lost: collections.deque[weakref.ref[Span]] = collections.deque()
-        self._bins: dict[int, collections.deque[Span]] = {}
+        self._dead_leases: collections.deque[weakref.ref[MemorySpan]] = (
+            collections.deque()
+        )
+        self._bins: dict[int, collections.deque[MemorySpan]] = {}
         # Bytes in the bins, and those of them that were pending when last looked at.
-        self._binned = 0
-        self._pending = 0
+        self._cached_bytes = 0
+        self._pending_bytes = 0
         self._statistics = PoolStatistics()
         # False while an operation is under way, and after one that ended early.
-        self._whole = True
+        self._consistent = True
         local = max(
             (heap.size for heap in memory.logical.info.heaps if heap.device_local),
-            default=_LARGEST_BLOCK * _HEAP_FRACTION,
+            default=_MAX_BLOCK_SIZE * _HEAP_FRACTION,
         )
-        self._block_limit = min(_LARGEST_BLOCK, round_up(local // _HEAP_FRACTION))
+        self._block_limit = min(_MAX_BLOCK_SIZE, round_up(local // _HEAP_FRACTION))
 
-    def allocate(self, size: int, name: str) -> Span:
+    def allocate(self, size: int, name: str) -> MemorySpan:
         """Return a span of at least `size` bytes.
 
         Waits for the device only where the module's order of search says so.
@@ -150,35 +153,35 @@ class Pool:
         (span,) = self.allocate_each((size,), name)
         return span
 
-    def allocate_each(self, sizes: Sequence[int], name: str = "") -> list[Span]:
+    def allocate_each(self, sizes: Sequence[int], name: str = "") -> list[MemorySpan]:
         """Return a span for each size, as `allocate` does.
 
         The device is asked once what it has done: asking takes longer than the rest.
         """
-        if self._whole:
+        if self._consistent:
             # What `_begin` does then, without a call.
-            self._whole = False
-            if self.graveyard or self._lost:
-                self._bury()
+            self._consistent = False
+            if self.deferred_frees or self._dead_leases:
+                self._process_deferred_frees()
         elif not self._begin():
-            return [self._allocate_apart(size, name) for size in sizes]
-        statistics, ask = self._statistics, True
-        spans: list[Span] = []
+            return [self._allocate_reentrant(size, name) for size in sizes]
+        statistics, query = self._statistics, True
+        spans: list[MemorySpan] = []
         try:
             for size in sizes:
                 rounded = max(GRANULE, round_up(size))
-                span = self._take(rounded, ask) or self._grow(rounded)
-                ask = False
-                span.lease.lent = (name, size)
+                span = self._find_span(rounded, query) or self._grow(rounded)
+                query = False
+                span.lease.request = (name, size)
                 statistics.in_use += rounded
                 if statistics.in_use > statistics.peak_in_use:
                     statistics.peak_in_use = statistics.in_use
                 spans.append(span)
         except BaseException:
-            self.graveyard.extend([(span, span.points) for span in spans])
+            self.deferred_frees.extend([(span, span.points) for span in spans])
             raise
         statistics.total_allocations += len(spans)
-        self._whole = True
+        self._consistent = True
         return spans
 
     def _begin(self) -> bool:
@@ -186,16 +189,16 @@ class Pool:
 
         That is where a signal handler or a finalizer asks for memory.
         """
-        if not self._whole:
-            if self._under_way():
+        if not self._consistent:
+            if self._is_reentrant():
                 return False
             self._rebuild()
-        self._whole = False
-        if self.graveyard or self._lost:
-            self._bury()
+        self._consistent = False
+        if self.deferred_frees or self._dead_leases:
+            self._process_deferred_frees()
         return True
 
-    def _under_way(self) -> bool:
+    def _is_reentrant(self) -> bool:
         """Return whether the operation that called `_begin` was called by another."""
         frame = sys._getframe(2).f_back
         while frame is not None:
@@ -205,18 +208,18 @@ class Pool:
         return False
 
     def _rebuild(self) -> None:
-        """Find everything anew from the blocks and the leases."""
+        """Rebuild all derived state from the blocks and the leases."""
         self._memory.finish_frees()
         for start, region in tuple(self._regions.items()):
             if region.block.freed:
                 del self._regions[start]
-        for span in tuple(self._freed()):
+        for span in tuple(self._cached_spans()):
             if span.lease() is None:
                 self._make_lease(span)
-        spans = self._surviving()
-        idle = [span for span in spans if span.lease.lent is None]
+        spans = self._live_spans()
+        idle = [span for span in spans if span.lease.request is None]
         idle.sort(key=lambda span: max((row.value for row in span.points), default=0))
-        bins: dict[int, collections.deque[Span]] = {}
+        bins: dict[int, collections.deque[MemorySpan]] = {}
         for span in idle:
             bins.setdefault(span.size, collections.deque()).append(span)
         self._bins = bins
@@ -229,11 +232,11 @@ class Pool:
             )
         statistics = self._statistics
         statistics.reserved = sum([region.block.size for region in regions])
-        self._binned, self._pending = sum([span.size for span in idle]), 0
-        statistics.in_use = sum([span.size for span in spans]) - self._binned
+        self._cached_bytes, self._pending_bytes = sum([span.size for span in idle]), 0
+        statistics.in_use = sum([span.size for span in spans]) - self._cached_bytes
 
-    def _surviving(self) -> list[Span]:
-        """Return the spans that live, and let go of the leases of the others."""
+    def _live_spans(self) -> list[MemorySpan]:
+        """Return the live spans; drop the leases of the others."""
         spans = []
         for address, lease in tuple(self._leases.items()):
             span = lease()
@@ -241,116 +244,120 @@ class Pool:
                 spans.append(span)
             else:
                 self._add_submitted(lease.region)
-                lease.lent = None
+                lease.request = None
                 del self._leases[address]
         return spans
 
     def _add_submitted(self, region: Region) -> None:
-        """Let what is free in a region wait for all that was submitted."""
+        """Make a region's free ranges wait for all that was submitted."""
         submitted = [TimelinePoint(each, each.submitted) for each in self._queues]
         region.points = latest((*region.points, *submitted))
 
-    def _bury(self) -> None:
-        """Move the spans of dead buffers into the bins, and take lost ones back."""
-        graveyard, lost = self.graveyard, self._lost
-        buried: dict[int, Span] = {}
-        while graveyard:
-            span, points = graveyard[0]
+    def _process_deferred_frees(self) -> None:
+        """Move deferred frees into the bins, and reclaim leaked spans."""
+        deferred_frees, dead_lease = self.deferred_frees, self._dead_leases
+        newly_freed: dict[int, MemorySpan] = {}
+        while deferred_frees:
+            span, points = deferred_frees[0]
             lease = span.lease
-            if lease.lent is not None:
+            if lease.request is not None:
                 span.points = latest(points)
-                lease.lent = None
+                lease.request = None
                 freed = self._bins.get(span.size)
                 if freed is None:
                     freed = self._bins[span.size] = collections.deque()
                 freed.append(span)
-                self._binned += span.size
+                self._cached_bytes += span.size
                 self._statistics.in_use -= span.size
-                if lost:
-                    buried[span.address] = span
-            graveyard.popleft()
-        while lost:
-            self._take_back(lost.popleft(), buried)
+                if dead_lease:
+                    newly_freed[span.address] = span
+            deferred_frees.popleft()
+        while dead_lease:
+            self._reclaim(dead_lease.popleft(), newly_freed)
 
-    def _take_back(self, lost: weakref.ref[Span], buried: dict[int, Span]) -> None:
-        """Free the bytes of a span that is dead; its work is not known any more.
+    def _reclaim(
+        self, dead_lease: weakref.ref[MemorySpan], newly_freed: dict[int, MemorySpan]
+    ) -> None:
+        """Free a leaked span, whose pending work is not known any more.
 
-        Garbage collection may take one for dead before its buffer's finalizer puts it
-        into the graveyard: that one has been buried, or will be passed over there.
+        Garbage collection may clear the reference before the buffer's finalizer defers
+        the free: that one is among `newly_freed`, or will be skipped in the list.
         """
-        assert isinstance(lost, Lease)
-        if self._leases.get(lost.address) is not lost:
+        assert isinstance(dead_lease, Lease)
+        if self._leases.get(dead_lease.address) is not dead_lease:
             return
-        span = buried.get(lost.address)
-        if span is not None and span.lease is lost:
+        span = newly_freed.get(dead_lease.address)
+        if span is not None and span.lease is dead_lease:
             self._make_lease(span)
             return
-        self._add_submitted(lost.region)
-        if lost.lent is not None:
-            self._statistics.in_use -= lost.size
-            lost.lent = None
-        del self._leases[lost.address]
-        lost.region.space.free(lost.address)
+        self._add_submitted(dead_lease.region)
+        if dead_lease.request is not None:
+            self._statistics.in_use -= dead_lease.size
+            dead_lease.request = None
+        del self._leases[dead_lease.address]
+        dead_lease.region.space.free(dead_lease.address)
 
-    def _make_lease(self, span: Span) -> None:
+    def _make_lease(self, span: MemorySpan) -> None:
         """Make the pool know a span that nobody owns."""
-        lease = Lease(span, self._lost.append)
+        lease = Lease(span, self._dead_leases.append)
         lease.region, lease.address, lease.size = span.region, span.address, span.size
-        lease.lent = None
+        lease.request = None
         # The old one, whose span seems dead, is replaced before the span forgets it.
         self._leases[span.address] = span.lease = lease
 
-    def _take(self, size: int, ask: bool) -> Span | None:
+    def _find_span(self, size: int, query: bool) -> MemorySpan | None:
         """Return a span without new memory and without waiting, or None."""
         freed = self._bins.get(size)
-        if freed and (freed[0].done() if ask else freed[0].known_done()):
+        if freed and (freed[0].done() if query else freed[0].known_done()):
             return self._reuse(freed)
-        if (self._binned - self._pending) * _SPARE > self._statistics.peak_in_use:
-            self._merge()
-        span = self._carve(size)
+        if (
+            self._cached_bytes - self._pending_bytes
+        ) * _SLACK_FRACTION > self._statistics.peak_in_use:
+            self._coalesce()
+        span = self._suballocate(size)
         if span is not None:
             return span
         if freed:
             return self._reuse(freed)
         for pending in (False, True):
-            if self._merge(pending):
-                span = self._carve(size)
+            if self._coalesce(pending):
+                span = self._suballocate(size)
                 if span is not None:
                     return span
         return None
 
-    def _reuse(self, freed: collections.deque[Span]) -> Span:
+    def _reuse(self, freed: collections.deque[MemorySpan]) -> MemorySpan:
         span = freed.popleft()
-        self._binned -= span.size
+        self._cached_bytes -= span.size
         self._statistics.reuses += 1
         return span
 
-    def _carve(self, size: int) -> Span | None:
+    def _suballocate(self, size: int) -> MemorySpan | None:
         """Return a span from the free space of the blocks, or None."""
-        space = self._small if size < _LARGE else self._large
+        space = self._small if size < _LARGE_REQUEST else self._large
         address = space.allocate(size)
         if address is None:
             return None
         start = self._starts[bisect.bisect_right(self._starts, address) - 1]
         return self._make_span(self._regions[start], address, size)
 
-    def _make_span(self, region: Region, address: int, size: int) -> Span:
+    def _make_span(self, region: Region, address: int, size: int) -> MemorySpan:
         if region.points:
             region.done()
         offset = address - region.block.address
-        span = Span(region, offset, size, address, region.points)
+        span = MemorySpan(region, offset, size, address, region.points)
         self._make_lease(span)
         return span
 
-    def _merge(self, pending: bool = False) -> bool:
-        """Merge freed spans into the free space; return whether there were any.
+    def _coalesce(self, pending: bool = False) -> bool:
+        """Coalesce cached spans into the free space; return whether there were any.
 
         Parameters
         ----------
         pending : bool, default False
             Also those with unfinished work, whose points their region takes over.
         """
-        before, asked = self._binned, pending
+        before, asked = self._cached_bytes, pending
         for size, freed in tuple(self._bins.items()):
             # Oldest first, so the first pending one ends the search. Once the device
             # was asked about one, it is known of the others too.
@@ -365,7 +372,7 @@ class Pool:
                 if points:
                     region = span.region
                     region.points = latest((*region.points, *points))
-                self._binned -= size
+                self._cached_bytes -= size
                 freed.popleft()
                 # Without both, its death is none of the pool's business.
                 del self._leases[span.address]
@@ -373,32 +380,32 @@ class Pool:
                 span.region.space.free(span.address)
             if not freed:
                 del self._bins[size]
-        self._pending = self._binned
-        return self._binned < before
+        self._pending_bytes = self._cached_bytes
+        return self._cached_bytes < before
 
-    def _freed(self) -> Iterator[Span]:
+    def _cached_spans(self) -> Iterator[MemorySpan]:
         for freed in self._bins.values():
             yield from freed
 
-    def _grow(self, size: int) -> Span:
+    def _grow(self, size: int) -> MemorySpan:
         """Return a span of a new block; everything freed has been merged."""
         statistics = self._statistics
-        space = self._small if size < _LARGE else self._large
+        space = self._small if size < _LARGE_REQUEST else self._large
         held = space.used_bytes + space.free_bytes
-        part = min(max(held // _GROWTH, LEAST_BLOCK), self._block_limit)
+        part = min(max(held // _GROWTH_FRACTION, MIN_BLOCK_SIZE), self._block_limit)
         block_size = size if size * 2 > part else round_up(part)
         most = max(statistics.peak_in_use, statistics.in_use + size)
-        if statistics.reserved + block_size > most + most // _SPARE:
-            self._return_empty(wait=True)
+        if statistics.reserved + block_size > most + most // _SLACK_FRACTION:
+            self._release_empty_blocks(wait=True)
         try:
             self._add_block(block_size, space)
         except OutOfDeviceMemory:
-            self._give_everything_back()
-            span = self._carve(size)
+            self._release_unused()
+            span = self._suballocate(size)
             if span is not None:
                 return span
             self._add_last_block(size, space)
-        span = self._carve(size)
+        span = self._suballocate(size)
         assert span is not None
         return span
 
@@ -408,7 +415,9 @@ class Pool:
 
     def _add_region(self, size: int, space: Suballocator) -> Region:
         """Add a block whose bytes are handed out from a space, and by nobody else."""
-        block = self._memory.allocate(size, Use.DEVICE, f"pool {gibibytes(size)}")
+        block = self._memory.allocate(
+            size, MemoryUsage.DEVICE, f"pool {gibibytes(size)}"
+        )
         try:
             region = self._regions[block.address] = Region(block, space)
         except BaseException:
@@ -420,23 +429,23 @@ class Pool:
         statistics.peak_reserved = max(statistics.peak_reserved, statistics.reserved)
         return region
 
-    def _allocate_apart(self, size: int, name: str) -> Span:
-        """Return a span of a block of its own, while another operation goes on."""
+    def _allocate_reentrant(self, size: int, name: str) -> MemorySpan:
+        """Return a span of a dedicated block, inside another operation."""
         rounded = max(GRANULE, round_up(size))
         space = Suballocator(alignment=GRANULE)
         region = self._add_region(rounded, space)
         address = space.allocate(rounded)
         assert address is not None
         span = self._make_span(region, address, rounded)
-        span.lease.lent = (name, size)
+        span.lease.request = (name, size)
         statistics = self._statistics
         statistics.in_use += rounded
         statistics.peak_in_use = max(statistics.peak_in_use, statistics.in_use)
         statistics.total_allocations += 1
         return span
 
-    def _return_empty(self, wait: bool = False) -> int:
-        """Return blocks that nobody has to the driver; return their bytes.
+    def _release_empty_blocks(self, wait: bool = False) -> int:
+        """Return empty blocks to the driver; return their bytes.
 
         Parameters
         ----------
@@ -456,21 +465,21 @@ class Pool:
         self._starts = sorted(self._regions)
         return freed
 
-    def give_everything_back(self) -> None:
-        """Free all that can be: dead cycles, pending frees, empty blocks."""
+    def release_unused(self) -> None:
+        """Release all unused memory: dead cycles, pending frees, empty blocks."""
         if self._begin():
-            self._give_everything_back()
-            self._whole = True
+            self._release_unused()
+            self._consistent = True
 
-    def _give_everything_back(self) -> None:
+    def _release_unused(self) -> None:
         gc.collect()
-        self._bury()
-        for span in self._freed():
+        self._process_deferred_frees()
+        for span in self._cached_spans():
             wait_all(span.points)
         for region in tuple(self._regions.values()):
             wait_all(region.points)
-        self._merge()
-        self._return_empty()
+        self._coalesce()
+        self._release_empty_blocks()
 
     def _add_last_block(self, size: int, space: Suballocator) -> None:
         """Add a block of exactly this size, or fail with the numbers."""
@@ -478,7 +487,7 @@ class Pool:
             self._add_block(size, space)
         except OutOfDeviceMemory as error:
             statistics = self._statistics
-            largest = sorted(self._lent(), key=lambda row: -row[2])[:3]
+            largest = sorted(self._live_allocations(), key=lambda row: -row[2])[:3]
             holders = ", ".join(
                 f"{name or 'unnamed'} {gibibytes(held)}" for _, name, held in largest
             )
@@ -493,39 +502,39 @@ class Pool:
         """Return empty blocks to the driver without waiting; return the bytes freed."""
         if not self._begin():
             return 0
-        self._merge()
-        freed = self._return_empty()
-        self._whole = True
+        self._coalesce()
+        freed = self._release_empty_blocks()
+        self._consistent = True
         return freed
 
     def statistics(self) -> dict[str, int]:
         """Return bytes and counts as they are now, by name."""
         begun = self._begin()
         statistics = self._statistics
-        pending = [span.size for span in self._freed() if not span.done()]
+        pending = [span.size for span in self._cached_spans() if not span.done()]
         statistics.deferred = sum(pending)
         statistics.cached = (
             statistics.reserved - statistics.in_use - statistics.deferred
         )
         statistics.blocks = len(self._regions)
-        statistics.allocations = len(self._lent())
-        self._whole = begun
+        statistics.allocations = len(self._live_allocations())
+        self._consistent = begun
         return asdict(statistics)
 
     def live(self) -> list[dict[str, int | str]]:
         """Return name, address and size in bytes of every allocation, for a dump."""
-        self._whole = self._begin()
+        self._consistent = self._begin()
         return [
             {"name": name, "address": address, "size": size}
-            for address, name, size in self._lent()
+            for address, name, size in self._live_allocations()
         ]
 
-    def _lent(self) -> list[tuple[int, str, int]]:
-        """Return address, name and size of what is lent."""
+    def _live_allocations(self) -> list[tuple[int, str, int]]:
+        """Return address, name and size of each live allocation."""
         return [
-            (lease.address, *lease.lent)
+            (lease.address, *lease.request)
             for lease in tuple(self._leases.values())
-            if lease.lent is not None
+            if lease.request is not None
         ]
 
     def close(self) -> None:
@@ -533,7 +542,7 @@ class Pool:
         for region in self._regions.values():
             self._memory.free(region.block)
         # What is told of it from now on begins with what is left.
-        self._whole = False
+        self._consistent = False
         self._bins.clear()
 
 
@@ -541,7 +550,7 @@ _OPERATIONS = frozenset(
     each.__code__
     for each in (
         Pool.allocate_each,
-        Pool.give_everything_back,
+        Pool.release_unused,
         Pool.live,
         Pool.statistics,
         Pool.trim,

@@ -1,4 +1,4 @@
-"""Spans: byte ranges of blocks, and what a pool knows of them."""
+"""Spans: suballocated byte ranges of blocks, and the pool's leases on them."""
 
 import weakref
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ class _Referable:
 
 
 @dataclass(eq=False, slots=True)
-class Span(_Referable):
+class MemorySpan(_Referable):
     """A byte range of a block.
 
     Attributes
@@ -28,7 +28,7 @@ class Span(_Referable):
     points : tuple of TimelinePoint
         Work that may still use it, from its last owner.
     lease : Lease
-        What the pool knows it by, until it is merged into the free space.
+        The pool's record of it, until it is coalesced into the free space.
     """
 
     region: "Region"
@@ -51,7 +51,7 @@ class Span(_Referable):
 
 @dataclass(eq=False, slots=True)
 class Region:
-    """A block, whose space it is, and the work that may still use what is free."""
+    """A block, its suballocator, and the pending work on its free ranges."""
 
     block: Block
     space: Suballocator
@@ -64,8 +64,8 @@ class Region:
         return not self.points
 
 
-class Lease(weakref.ref[Span]):
-    """A reference to a span that does not keep it alive, and outlives it.
+class Lease(weakref.ref[MemorySpan]):
+    """Weak reference to a span with its allocation record, which outlives it.
 
     Attributes
     ----------
@@ -73,13 +73,13 @@ class Lease(weakref.ref[Span]):
         The block it lies in.
     address, size : int
         Of its bytes.
-    lent : (str, int) or None
+    request : (str, int) or None
         Name and size that its owner asked for; None while nobody owns it.
     """
 
-    __slots__ = ("address", "lent", "region", "size")
+    __slots__ = ("address", "region", "request", "size")
 
     region: "Region"
     address: int
     size: int
-    lent: tuple[str, int] | None
+    request: tuple[str, int] | None

@@ -1,4 +1,4 @@
-"""Host-visible memory for short lives: argument blocks and staging."""
+"""Arena allocator of short-lived host-visible memory: argument blocks, staging."""
 
 import weakref
 from collections.abc import Callable
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from vkbackend.driver.queue import TimelinePoint
 from vkbackend.errors import ArgumentError, OutOfDeviceMemory
 
-from .memory import Block, Memory, Use
+from .memory import Block, Memory, MemoryUsage
 
 
 @dataclass(eq=False, slots=True)
 class Chunk:
-    """A block filled from the front, emptied at once when its last user is done."""
+    """A block that is bump-allocated, and reset once its last user is done."""
 
     block: Block
     top: int = 0
@@ -20,7 +20,7 @@ class Chunk:
     owner: "weakref.ref[object] | None" = None
 
     @property
-    def lent(self) -> bool:
+    def owned(self) -> bool:
         """Whether somebody has it who still lives."""
         return self.owner is not None and self.owner() is not None
 
@@ -43,32 +43,32 @@ class Arena:
     ----------
     memory : Memory
         Where chunks come from.
-    use : Use
+    use : MemoryUsage
         What they are for.
     chunk_size : int
         Bytes of a chunk, and the most that one piece can have.
     chunks : int
         With this many chunks in flight, `take` waits for the oldest.
-    make_room : callable, optional
-        Called once when there is no memory for a chunk, before it is asked for again.
+    on_out_of_memory : callable, optional
+        Called once when a chunk cannot be allocated, before the retry.
     """
 
     def __init__(
         self,
         memory: Memory,
-        use: Use,
+        use: MemoryUsage,
         chunk_size: int,
         chunks: int,
-        make_room: Callable[[], object] | None = None,
+        on_out_of_memory: Callable[[], object] | None = None,
     ) -> None:
         self.chunk_size = chunk_size
         self._memory = memory
         self._use = use
-        self._most = chunks
-        self._make_room = make_room
+        self._max_chunks = chunks
+        self._on_out_of_memory = on_out_of_memory
         self._chunks: list[Chunk] = []
         self._current: Chunk | None = None
-        self._open: list[Chunk] = []
+        self._uncommitted: list[Chunk] = []
 
     def take(self, size: int, alignment: int = 16) -> tuple[Block, int]:
         """Return a piece as (block, offset); waits only when all chunks are in flight.
@@ -88,19 +88,19 @@ class Arena:
             self._current = self._next_chunk()
             offset = self._current.take(size, alignment)
         assert offset is not None
-        if self._current not in self._open:
-            self._open.append(self._current)
+        if self._current not in self._uncommitted:
+            self._uncommitted.append(self._current)
         return self._current.block, offset
 
     def _next_chunk(self) -> Chunk:
         """Return an empty chunk: a finished, a new, or the oldest one waited for."""
-        ours = [chunk for chunk in self._chunks if not chunk.lent]
-        idle = [chunk for chunk in ours if chunk not in self._open]
+        ours = [chunk for chunk in self._chunks if not chunk.owned]
+        idle = [chunk for chunk in ours if chunk not in self._uncommitted]
         for chunk in idle:
             if chunk.point is None or chunk.point.done():
                 chunk.top = 0
                 return chunk
-        if idle and len(ours) >= self._most:
+        if idle and len(ours) >= self._max_chunks:
             oldest = idle[0]
             assert oldest.point is not None
             oldest.point.wait()
@@ -112,9 +112,9 @@ class Arena:
         try:
             chunk = self._new_chunk()
         except OutOfDeviceMemory:
-            if self._make_room is None:
+            if self._on_out_of_memory is None:
                 raise
-            self._make_room()
+            self._on_out_of_memory()
             chunk = self._new_chunk()
         self._chunks.append(chunk)
         return chunk
@@ -123,7 +123,7 @@ class Arena:
         name = f"{self._use.value} arena"
         return Chunk(self._memory.allocate(self.chunk_size, self._use, name))
 
-    def lend(self, owner: object) -> Chunk:
+    def allocate_for(self, owner: object) -> Chunk:
         """Return an empty chunk that is the owner's for as long as it lives.
 
         The owner keeps its `point`: the last use.
@@ -136,18 +136,18 @@ class Arena:
 
     def commit(self, point: TimelinePoint) -> None:
         """Give everything taken since the last commit over to a submission."""
-        for chunk in self._open:
+        for chunk in self._uncommitted:
             chunk.point = point
-        self._open.clear()
+        self._uncommitted.clear()
 
     def abandon(self) -> None:
         """Forget what was taken since the last commit: it was never submitted."""
-        self._open.clear()
+        self._uncommitted.clear()
 
     def close(self) -> None:
         """Free the chunks; the device must be idle."""
         for chunk in self._chunks:
             self._memory.free(chunk.block)
         self._chunks.clear()
-        self._open.clear()
+        self._uncommitted.clear()
         self._current = None

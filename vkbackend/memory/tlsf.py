@@ -1,4 +1,4 @@
-"""Hand out ranges of blocks of memory: two-level segregated fit, on integers only.
+"""TLSF (two-level segregated fit) suballocator of memory blocks, on integers only.
 
 Free ranges lie in bins by size: one first level per power of two, each split linearly
 into sixteen. An allocation takes the newest range of its own bin if it is large enough,
@@ -52,20 +52,20 @@ class Suballocator:
         self.free_bytes = 0
         self.used_bytes = 0
         # False while an operation is under way, and after one that was interrupted.
-        self._whole = True
+        self._consistent = True
         if size:
             self.add(0, size)
 
     def add(self, start: int, size: int) -> None:
         """Add a block; what is left beyond a multiple of `alignment` is not used."""
-        if not self._whole:
+        if not self._consistent:
             self._rebuild()
         size -= size % self.alignment
-        self._whole = False
+        self._consistent = False
         self._blocks[start] = size
         if size:
             self._insert(start, size)
-        self._whole = True
+        self._consistent = True
 
     def remove(self, start: int) -> None:
         """Take a block out again, of which nothing is handed out."""
@@ -75,15 +75,15 @@ class Suballocator:
                 f"Suballocator.remove: no unused block starts at {start}; remove what"
                 " was added, and free all of it first"
             )
-        self._whole = False
+        self._consistent = False
         del self._blocks[start]
         if size:
             self._remove(start)
-        self._whole = True
+        self._consistent = True
 
     def is_free(self, start: int) -> bool:
         """Return whether nothing of the block that starts there is handed out."""
-        if not self._whole:
+        if not self._consistent:
             self._rebuild()
         return self._free_sizes.get(start, 0) == self._blocks[start]
 
@@ -95,7 +95,7 @@ class Suballocator:
     @property
     def largest_free(self) -> int:
         """Bytes of the largest range that `allocate` can return now."""
-        if not self._whole:
+        if not self._consistent:
             self._rebuild()
         if not self._occupied:
             return 0
@@ -125,18 +125,18 @@ class Suballocator:
                 f"Suballocator.allocate: size is {size} bytes; it must be at least 1"
             )
         size = -(-size // self.alignment) * self.alignment
-        if not self._whole:
+        if not self._consistent:
             self._rebuild()
         start, index = self._find(size)
         if start is None:
             return None
-        self._whole = False
+        self._consistent = False
         left = self._remove(start, index) - size
         if left:
             self._insert(start + size, left)
         self.used_bytes += size
         self._used[start] = size
-        self._whole = True
+        self._consistent = True
         return start
 
     def free(self, start: int) -> None:
@@ -152,14 +152,14 @@ class Suballocator:
         ArgumentError
             If nothing is allocated there, as after a second free.
         """
-        if not self._whole:
+        if not self._consistent:
             self._rebuild()
         if start not in self._used:
             raise ArgumentError(
                 f"Suballocator.free: nothing is allocated at offset {start};"
                 " free each offset from allocate once"
             )
-        self._whole = False
+        self._consistent = False
         size = self._used.pop(start)
         self.used_bytes -= size
         before = self._free_starts_by_end.get(start)
@@ -170,7 +170,7 @@ class Suballocator:
             size += self._remove(before)
             start = before
         self._insert(start, size)
-        self._whole = True
+        self._consistent = True
 
     def restore(self, blocks: dict[int, int], used: dict[int, int]) -> None:
         """Begin anew with some blocks, of which some ranges are handed out.
@@ -180,7 +180,7 @@ class Suballocator:
         blocks, used : dict of int to int
             Bytes by address: of the blocks, and of what `allocate` returned.
         """
-        self._whole = False
+        self._consistent = False
         self._blocks = {
             start: size - size % self.alignment for start, size in blocks.items()
         }
@@ -188,7 +188,7 @@ class Suballocator:
         self._rebuild()
 
     def _rebuild(self) -> None:
-        """Find the free ranges anew, from the blocks and what is handed out."""
+        """Rebuild the free lists from the blocks and the allocated ranges."""
         self._free_sizes.clear()
         self._free_starts_by_end.clear()
         self._bins.clear()
@@ -203,7 +203,7 @@ class Suballocator:
                 start = used + self._used[used]
             if end > start:
                 self._insert(start, end - start)
-        self._whole = True
+        self._consistent = True
 
     def _find(self, size: int) -> tuple[int | None, int]:
         """Return the start of a free range of at least `size` bytes, and its bin."""
@@ -228,7 +228,7 @@ class Suballocator:
         return units if level < 0 else (level << _LEVEL_BITS) + (units >> level)
 
     def _insert(self, start: int, size: int) -> None:
-        """Enter a free range."""
+        """Insert a free range into its bin."""
         index = self._bin(size)
         members = self._bins.get(index)
         if members is None:

@@ -20,7 +20,7 @@ from vkbackend.errors import NoCompilerError, ShaderError
 
 from .find_compiler import REMEDY, Compiler, compiler, describe
 from .glslang import SlangGlslang
-from .preprocessor import Source, expand, is_file
+from .preprocessor import ShaderSource, expand, is_file
 
 __all__ = [
     "cached_module",
@@ -202,7 +202,7 @@ def _tools(caller: str) -> SlangGlslang:
 
 
 def _error(
-    log: str, source: Source, found: Compiler, defines: Mapping[str, str]
+    log: str, source: ShaderSource, found: Compiler, defines: Mapping[str, str]
 ) -> ShaderError | NoCompilerError:
     """Return the exception for what a compiler said."""
     unknown = _UNKNOWN_EXTENSION.search(log)

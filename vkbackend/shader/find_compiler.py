@@ -18,7 +18,7 @@ from typing import Protocol
 from vkbackend import config
 from vkbackend.errors import NoCompilerError
 
-from .glslang import Executable, Shaderc, SlangGlslang
+from .glslang import ExecutableCompiler, Shaderc, SlangGlslang
 
 REMEDY = "install one with: pip install 'vkbackend[glslang]'"
 
@@ -108,7 +108,7 @@ def _find(chosen: str) -> Compiler:
     for name in _EXECUTABLES:
         executable = shutil.which(name)
         if executable is not None:
-            return Executable(executable)
+            return ExecutableCompiler(executable)
     tried = "".join(f"; {failure}" for failure in failures)
     raise NoCompilerError(
         "GLSL compiler: none found: no slangpy package, no libshaderc, no"
@@ -132,7 +132,7 @@ def _open_chosen(chosen: str) -> Compiler:
             f"{config.GLSLANG.name}: {chosen!r} is no executable;"
             " it must be a shared glslang library or an executable"
         )
-    return Executable(path)
+    return ExecutableCompiler(path)
 
 
 def open_library(path: str) -> Compiler:

@@ -1,4 +1,4 @@
-"""Ask the driver to compute floats as they are written, where it can be asked.
+"""SPIR-V float controls: preserve special values, forbid contraction.
 
 Without `SignedZeroInfNanPreserve` a driver may compute as if there were no NaN,
 infinity or sign of zero, and NVIDIA's does: it takes `x != x` for false. Without
@@ -10,7 +10,7 @@ around suggests. The requests are words of the module (SPIR-V, "Execution Mode" 
 import struct
 from collections.abc import Collection
 
-from .spirv_reader import HEADER_WORDS, Decoration, Op, instructions
+from .spirv_reader import HEADER_WORDS, Decoration, Opcode, instructions
 
 SIGNED_ZERO_INF_NAN_PRESERVE = 4461
 """The execution mode."""
@@ -69,9 +69,9 @@ def keep_special_values(words: bytes, widths: Collection[int]) -> bytes:
     """
     capabilities = set()
     for instruction in instructions(words):
-        if instruction.opcode == Op.CAPABILITY:
+        if instruction.opcode == Opcode.CAPABILITY:
             capabilities.add(instruction.require(1)[0])
-        if instruction.opcode == Op.ENTRY_POINT:
+        if instruction.opcode == Opcode.ENTRY_POINT:
             break
     else:
         return words
@@ -85,13 +85,13 @@ def keep_special_values(words: bytes, widths: Collection[int]) -> bytes:
     entry, after = instruction.require(2)[1], instruction.offset
     after += 1 + len(instruction.operands)
     modes = [
-        _instruction(Op.EXECUTION_MODE, entry, SIGNED_ZERO_INF_NAN_PRESERVE, width)
+        _instruction(Opcode.EXECUTION_MODE, entry, SIGNED_ZERO_INF_NAN_PRESERVE, width)
         for width in used
     ]
     return b"".join(
         (
             words[: 4 * HEADER_WORDS],
-            _instruction(Op.CAPABILITY, PRESERVE_CAPABILITY),
+            _instruction(Opcode.CAPABILITY, PRESERVE_CAPABILITY),
             words[4 * HEADER_WORDS : 4 * after],
             *modes,
             words[4 * after :],
@@ -126,14 +126,14 @@ def forbid_contraction(words: bytes) -> bytes:
     for instruction in instructions(words):
         if instruction.opcode in _CONTRACTED:
             results.append(instruction.require(2)[1])
-        if instruction.opcode == Op.DECORATE:
+        if instruction.opcode == Opcode.DECORATE:
             target, decoration = instruction.require(2)[:2]
             if decoration == Decoration.NO_CONTRACTION:
                 decorated.add(target)
         if instruction.opcode not in _BEFORE_DECORATIONS:
             place = min(place, 4 * instruction.offset)
     requests = [
-        _instruction(Op.DECORATE, result, Decoration.NO_CONTRACTION)
+        _instruction(Opcode.DECORATE, result, Decoration.NO_CONTRACTION)
         for result in results
         if result not in decorated
     ]

@@ -290,7 +290,7 @@ class Shaderc:
         return words, log
 
 
-class Executable:
+class ExecutableCompiler:
     """A `glslangValidator`, `glslang` or `glslc`, run once per shader.
 
     Parameters

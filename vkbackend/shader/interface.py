@@ -1,4 +1,4 @@
-"""What a shader asks of the pipeline layout and the device; what they lack is refused.
+"""Shader interface validation: pipeline layout, device features and limits.
 
 Drivers do not check: one that is given a module which asks for more than there is may
 end the process. Every module passes here before a driver sees it.
@@ -15,24 +15,24 @@ from vkbackend.driver import features
 from vkbackend.driver.device_info import DeviceInfo
 from vkbackend.errors import ArgumentError, ShaderError
 
-from .reflection import MAX_DEPTH, Module, module_of, read_tables
+from .reflection import MAX_DEPTH, ShaderModule, module_of, read_tables
 from .spirv_reader import (
     EXECUTION_MODEL_GL_COMPUTE,
     FLOAT_KINDS,
     Decoration,
-    Instruction,
-    Op,
+    ModuleTables,
+    Opcode,
+    SpirvInstruction,
     Storage,
-    Tables,
 )
-from .variable_sizes import Sizes
+from .variable_sizes import TypeSizes
 
 Constant = bool | int | float
 
 PUSH_SIZE = 128
 """Bytes of push constants: the guaranteed minimum, which lavapipe has exactly."""
 
-MOST_PRIVATE = 1 << 16
+MAX_PRIVATE_BYTES = 1 << 16
 """Bytes of variables of one invocation: far above what any kernel needs. Software
 devices keep those of a whole vector of invocations on the stack of a thread."""
 
@@ -49,10 +49,10 @@ _BUFFERS = {
 }
 _PLAIN = {Storage.INPUT: "input", Storage.OUTPUT: "output"}
 _OPAQUE = {
-    Op.TYPE_SAMPLER: "sampler",
-    Op.TYPE_ACCELERATION_STRUCTURE: "acceleration structure",
+    Opcode.TYPE_SAMPLER: "sampler",
+    Opcode.TYPE_ACCELERATION_STRUCTURE: "acceleration structure",
 }
-_WRAPPERS = (Op.TYPE_ARRAY, Op.TYPE_RUNTIME_ARRAY, Op.TYPE_SAMPLED_IMAGE)
+_WRAPPERS = (Opcode.TYPE_ARRAY, Opcode.TYPE_RUNTIME_ARRAY, Opcode.TYPE_SAMPLED_IMAGE)
 _IMAGES = {5: "texel buffer", 6: "subpass input"}
 """Images that have a name of their own, by SPIR-V's number of the dimensionality."""
 
@@ -60,27 +60,27 @@ _IMAGES = {5: "texel buffer", 6: "subpass input"}
 _BUILT_INS = {*range(24, 30), 36, 38, 40, 41, *range(4416, 4421), 4438}
 
 
-class Accepted(NamedTuple):
-    """A module that a device can take.
+class ValidatedModule(NamedTuple):
+    """A module validated for a device.
 
     Attributes
     ----------
-    module : Module
+    module : ShaderModule
     values : mapping of int to bool, int or float
         Specialization constants by their `constant_id`.
     workgroup : tuple of int
         Invocations in x, y and z.
     """
 
-    module: Module
+    module: ShaderModule
     values: dict[int, Constant]
     workgroup: tuple[int, int, int]
 
 
-def accept(
+def validate_module(
     name: str, words: bytes, constants: Mapping[str, Constant], info: DeviceInfo
-) -> Accepted:
-    """Return what a pipeline is made of, or fail if the driver must not see it.
+) -> ValidatedModule:
+    """Return a module validated for a device, or fail before the driver sees it.
 
     Parameters
     ----------
@@ -111,9 +111,9 @@ def accept(
     workgroup = _workgroup(name, module, values, info)
     _check_kinds(name, module, values)
     with _named(name):
-        sizes = Sizes(tables, values)
+        sizes = TypeSizes(tables, values)
         _check_memory(module, tables, sizes, info)
-    return Accepted(module, values, workgroup)
+    return ValidatedModule(module, values, workgroup)
 
 
 @contextlib.contextmanager
@@ -125,8 +125,8 @@ def _named(name: str) -> Iterator[None]:
         raise ShaderError(f"{name}: {error}") from None
 
 
-def check_interface(name: str, tables: Tables) -> None:
-    """Refuse what the one pipeline layout cannot serve, by the variable's name."""
+def check_interface(name: str, tables: ModuleTables) -> None:
+    """Refuse resources outside the one pipeline layout, by the variable's name."""
     models = [entry.operands[0] for entry in tables.entries]
     if models != [EXECUTION_MODEL_GL_COMPUTE]:
         found = ", ".join(map(str, models)) or "none"
@@ -141,21 +141,21 @@ def check_interface(name: str, tables: Tables) -> None:
         storage = variable.operands[2]
         pushes += storage == Storage.PUSH_CONSTANT
         if storage not in _ALLOWED and not _is_built_in(variable, tables):
-            raise ShaderError(f"{name}: {_complaint(variable, tables)}")
+            raise ShaderError(f"{name}: {_unsupported_reason(variable, tables)}")
     if pushes > 1:
         raise ShaderError(f"{name}: there are {pushes} push_constant blocks, not one")
 
 
-def _is_built_in(variable: Instruction, tables: Tables) -> bool:
+def _is_built_in(variable: SpirvInstruction, tables: ModuleTables) -> bool:
     key = variable.operands[1], Decoration.BUILT_IN
     is_input = variable.operands[2] == Storage.INPUT
     return is_input and tables.decorations.get(key) in _BUILT_INS
 
 
-def _complaint(variable: Instruction, tables: Tables) -> str:
+def _unsupported_reason(variable: SpirvInstruction, tables: ModuleTables) -> str:
     """Return what is wrong with a variable that no layout serves."""
     pointer, number, storage = variable.operands[:3]
-    target = _innermost(pointer, tables)
+    target = _pointee_of(pointer, tables)
     name = tables.names.get(number) or ""
     if not name and target is not None:
         name = tables.names.get(target.operands[0], "")
@@ -182,50 +182,50 @@ def _complaint(variable: Instruction, tables: Tables) -> str:
     )
 
 
-def _innermost(pointer_id: int, tables: Tables) -> Instruction | None:
+def _pointee_of(pointer_id: int, tables: ModuleTables) -> SpirvInstruction | None:
     """Return what a pointer, or an array or sampler behind it, is of."""
     target = tables.types.get(pointer_id)
     for _ in range(MAX_DEPTH):
         if target is None:
             break
-        if target.opcode == Op.TYPE_POINTER:
+        if target.opcode == Opcode.TYPE_POINTER:
             target = tables.types.get(target.require(3)[2])
         elif target.opcode in _WRAPPERS:
             target = tables.types.get(target.require(2)[1])
     return target
 
 
-def _kind(storage: int, target: Instruction | None) -> str:
+def _kind(storage: int, target: SpirvInstruction | None) -> str:
     """Return what a descriptor is of."""
     if storage in _BUFFERS:
         return _BUFFERS[Storage(storage)]
     if target is None:
         return "resource"
-    if target.opcode == Op.TYPE_IMAGE:
+    if target.opcode == Opcode.TYPE_IMAGE:
         _, _, dimensions, _, _, _, sampled = target.require(7)[:7]
         plain = "storage image" if sampled == 2 else "sampled image"
         return _IMAGES.get(dimensions, plain)
-    return _OPAQUE.get(Op(target.opcode), "resource")
+    return _OPAQUE.get(Opcode(target.opcode), "resource")
 
 
-def _check_features(name: str, module: Module, info: DeviceInfo) -> None:
+def _check_features(name: str, module: ShaderModule, info: DeviceInfo) -> None:
     if module.version > _NEWEST_SPIRV:
         raise ShaderError(
             f"{name}: the module is SPIR-V {module.version[0]}.{module.version[1]}; at"
             f" most {_NEWEST_SPIRV[0]}.{_NEWEST_SPIRV[1]} is accepted"
         )
-    lacking = features.lacking(
+    missing_features = features.missing_features(
         module.capabilities, info.supported, info.subgroup_operations
     )
-    if lacking:
+    if missing_features:
         raise ShaderError(
             f"{name}: the shader needs what {info.name} lacks:"
-            f" {', '.join(lacking)}; use a variant without, or another device"
+            f" {', '.join(missing_features)}; use a variant without, or another device"
         )
 
 
 def constant_values(
-    name: str, module: Module, constants: Mapping[str, Constant]
+    name: str, module: ShaderModule, constants: Mapping[str, Constant]
 ) -> dict[int, Constant]:
     """Return constant values by id, or fail with the names that exist."""
     known = {row.name: row for row in module.spec_constants}
@@ -235,10 +235,10 @@ def constant_values(
             f"{name}: unknown constants: {', '.join(unknown)}; the shader has"
             f" {', '.join(known) or 'none'}"
         )
-    return {known[key].id: _plain(value) for key, value in constants.items()}
+    return {known[key].id: _as_python(value) for key, value in constants.items()}
 
 
-def _plain(value: Constant) -> Constant:
+def _as_python(value: Constant) -> Constant:
     """Return a number or truth value of NumPy as one of Python."""
     given: Any = value
     if getattr(given, "shape", None) == ():
@@ -248,7 +248,9 @@ def _plain(value: Constant) -> Constant:
     return plain
 
 
-def _check_kinds(name: str, module: Module, values: Mapping[int, Constant]) -> None:
+def _check_kinds(
+    name: str, module: ShaderModule, values: Mapping[int, Constant]
+) -> None:
     for row in module.spec_constants:
         value = values.get(row.id, row.default)
         is_float = row.type in FLOAT_KINDS.values()
@@ -260,7 +262,7 @@ def _check_kinds(name: str, module: Module, values: Mapping[int, Constant]) -> N
 
 
 def _workgroup(
-    name: str, module: Module, values: Mapping[int, Constant], info: DeviceInfo
+    name: str, module: ShaderModule, values: Mapping[int, Constant], info: DeviceInfo
 ) -> tuple[int, int, int]:
     """Return the workgroup's size, checked against the device's limits."""
     x, y, z = (
@@ -284,7 +286,7 @@ def _workgroup(
 
 
 def _check_memory(
-    module: Module, tables: Tables, sizes: Sizes, info: DeviceInfo
+    module: ShaderModule, tables: ModuleTables, sizes: TypeSizes, info: DeviceInfo
 ) -> None:
     """Refuse variables that are larger than what the device has for them."""
     shared = Storage.WORKGROUP
@@ -306,8 +308,8 @@ def _check_memory(
             f" {info.name} has {info.max_shared_memory} bytes for a workgroup"
         )
     size = sizes.total(Storage.PRIVATE) + sizes.total(Storage.FUNCTION)
-    if size > MOST_PRIVATE:
+    if size > MAX_PRIVATE_BYTES:
         raise ShaderError(
             f"an invocation has too many variables: {size} bytes; at most"
-            f" {MOST_PRIVATE} bytes are accepted: keep large arrays in a buffer"
+            f" {MAX_PRIVATE_BYTES} bytes are accepted: keep large arrays in a buffer"
         )

@@ -2,7 +2,7 @@
 
 Every kernel has the same `VkPipelineLayout`: no descriptor sets and 128 bytes of push
 constants, the least that every device offers. Which bytes mean what comes from the
-SPIR-V of the kernel (`interface.accept`).
+SPIR-V of the kernel (`interface.validate_module`).
 """
 
 import contextlib
@@ -20,9 +20,9 @@ from vkbackend.vk import generated as vk
 from vkbackend.vk import runtime
 
 from .float_controls import keep_special_values
-from .interface import PUSH_SIZE, Constant, accept
+from .interface import PUSH_SIZE, Constant, validate_module
 from .pipeline_cache import PipelineCache
-from .reflection import BlockLayout, Field, Module, SpecConstant
+from .reflection import BlockLayout, Field, ShaderModule, SpecConstant
 
 _COOPERATIVE_MATRIX = 6022  # SPIR-V's capability CooperativeMatrixKHR
 
@@ -70,7 +70,11 @@ class Pipeline:
     """
 
     def __init__(
-        self, handle: int, name: str, module: Module, workgroup: tuple[int, int, int]
+        self,
+        handle: int,
+        name: str,
+        module: ShaderModule,
+        workgroup: tuple[int, int, int],
     ) -> None:
         self.handle = handle
         self.name = name
@@ -311,7 +315,9 @@ class PipelineBuilder:
             If the shader asks for what the layout or the device does not have.
         """
         self._destroy_unused()
-        module, values, workgroup = accept(name, words, constants, self._logical.info)
+        module, values, workgroup = validate_module(
+            name, words, constants, self._logical.info
+        )
         title = " ".join([name, *(f"{k}={v}" for k, v in sorted(constants.items()))])
         words = keep_special_values(words, self._logical.info.special_value_widths)
         info = runtime.make(
@@ -339,7 +345,11 @@ class PipelineBuilder:
                 self._logical.destroy("Pipeline", handle)
 
     def _create(
-        self, shader: int, module: Module, values: Mapping[int, Constant], title: str
+        self,
+        shader: int,
+        module: ShaderModule,
+        values: Mapping[int, Constant],
+        title: str,
     ) -> int:
         logical = self._logical
         stage = runtime.make(
@@ -369,7 +379,7 @@ class PipelineBuilder:
         self._handles.add(handle)
         return handle
 
-    def _subgroups(self, module: Module) -> dict[str, object]:
+    def _subgroups(self, module: ShaderModule) -> dict[str, object]:
         """Return what makes the subgroups of a shader with matrices whole and known."""
         info = self._logical.info
         controls = {"subgroup_size_control", "full_subgroups"} <= info.supported
@@ -393,7 +403,7 @@ class PipelineBuilder:
 
 
 def specialization(
-    module: Module, values: Mapping[int, Constant]
+    module: ShaderModule, values: Mapping[int, Constant]
 ) -> vk.VkSpecializationInfo | None:
     """Return the constants as Vulkan takes them; None when all keep their defaults."""
     data = bytearray()

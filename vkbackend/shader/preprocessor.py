@@ -1,4 +1,4 @@
-"""Expand `#include` in GLSL, each file once, and keep track of where lines came from.
+"""GLSL preprocessor: expands each `#include` once and maps lines to their files.
 
 The rules are those of the C preprocessor with `#pragma once` in every file. An include
 inside `#if` is expanded under a guard macro, because only the compiler knows whether
@@ -40,7 +40,7 @@ _SHOWN = 200
 
 
 @dataclass(frozen=True)
-class File:
+class SourceFile:
     """One file that a shader is made of.
 
     Parameters
@@ -64,24 +64,24 @@ class File:
 
 
 @dataclass(frozen=True)
-class Source:
+class ShaderSource:
     """A shader without includes.
 
     Parameters
     ----------
     text : str
         What to compile.
-    files : tuple of File
+    files : tuple of SourceFile
         By the number that `#line` gives them; the first is the shader itself.
     """
 
     text: str
-    files: tuple[File, ...]
+    files: tuple[SourceFile, ...]
 
 
 def expand(
     source: str, name: str, defines: Mapping[str, str], folders: Sequence[Path]
-) -> Source:
+) -> ShaderSource:
     """Return a shader with its includes expanded and macros defined.
 
     Parameters
@@ -123,15 +123,15 @@ def expand(
             raise ShaderError(f"{name}: define {key}: it must be one line: {value!r}")
         macros.append(f"#define {key} {value}")
     expander = _Expander(tuple(folders))
-    main = File(name, None, source)
+    main = SourceFile(name, None, source)
     expander.add(main, skip=version + 1, conditional=False)
     # The macros count as a file of their own, so that an error in one names it.
-    files = (*expander.files, File(f"{name} (defines)", None, "\n".join(macros)))
+    files = (*expander.files, SourceFile(f"{name} (defines)", None, "\n".join(macros)))
     head = (*lines[: version + 1], f"#line 1 {len(files) - 1}", *macros)
     text = "\n".join((*head, *expander.lines, ""))
     if not text.isascii():
         _check_unicode(name, text)
-    return Source(text, files)
+    return ShaderSource(text, files)
 
 
 def _check_unicode(name: str, text: str) -> None:
@@ -150,15 +150,15 @@ class _Expander:
     def __init__(self, folders: tuple[Path, ...]) -> None:
         self.folders = folders
         self.roots = tuple(Path(os.path.realpath(folder)) for folder in folders)
-        self.files: list[File] = []
+        self.files: list[SourceFile] = []
         self.lines: list[str] = []
-        self.open: list[File] = []
+        self.open: list[SourceFile] = []
         self.guards: dict[Path, str] = {}
         self.complete: set[Path] = set()
         self.size = 0
         self.count = 0
 
-    def add(self, file: File, *, skip: int, conditional: bool) -> None:
+    def add(self, file: SourceFile, *, skip: int, conditional: bool) -> None:
         """Append the lines of a file after `skip`, and of all that it includes."""
         number = len(self.files)
         self.size += len(file.text)
@@ -211,7 +211,7 @@ class _Expander:
                 f" most {MAX_INCLUDES} are accepted"
             )
         text = self.read(path, where)
-        self.add(File(name, path, text), skip=0, conditional=conditional)
+        self.add(SourceFile(name, path, text), skip=0, conditional=conditional)
         self.lines.append("#endif")
 
     def read(self, path: Path, where: str) -> str:

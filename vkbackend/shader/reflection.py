@@ -1,4 +1,4 @@
-"""Read what the host must know from a SPIR-V module: names, layouts, constants.
+"""SPIR-V reflection: names, block layouts, specialization constants.
 
 The push-constant layout comes from here and nowhere else, so host and shader cannot
 disagree. Nothing in a module is trusted: every id and count is checked, and work is
@@ -16,10 +16,10 @@ from .spirv_reader import (
     BUILT_IN_WORKGROUP_SIZE,
     FORMATS,
     Decoration,
-    Instruction,
     Mode,
-    Op,
-    Tables,
+    ModuleTables,
+    Opcode,
+    SpirvInstruction,
     instructions,
 )
 
@@ -68,17 +68,17 @@ class BlockLayout:
         Bytes up to the end of the last scalar.
     fields : tuple of Field
         Arrays, vectors and structs are flattened.
-    rows : Rows or None
+    rows : StructArray or None
         The array of structs that ends the block, if its length is left open.
     """
 
     size: int
     fields: tuple[Field, ...]
-    rows: Rows | None = None
+    rows: StructArray | None = None
 
 
 @dataclass(frozen=True)
-class Rows:
+class StructArray:
     """An array of structs, as many as the host likes, at the end of an argument block.
 
     Parameters
@@ -119,8 +119,8 @@ class SpecConstant:
 
 
 @dataclass(frozen=True)
-class Module:
-    """What the host needs to know of a compute shader.
+class ShaderModule:
+    """Reflection of a compute shader.
 
     Parameters
     ----------
@@ -158,7 +158,7 @@ class Module:
     indirect: bool
 
 
-def read_module(words: bytes) -> Module:
+def read_module(words: bytes) -> ShaderModule:
     """Return names, layouts and constants of a compute shader.
 
     Parameters
@@ -179,15 +179,15 @@ def read_module(words: bytes) -> Module:
     return module_of(words, read_tables(words))
 
 
-def read_tables(words: bytes) -> Tables:
+def read_tables(words: bytes) -> ModuleTables:
     """Return the tables of a module."""
-    tables = Tables()
+    tables = ModuleTables()
     for instruction in instructions(words):
         tables.take(instruction)
     return tables
 
 
-def module_of(words: bytes, tables: Tables) -> Module:
+def module_of(words: bytes, tables: ModuleTables) -> ShaderModule:
     """Return what `read_module` does of a module whose tables are filled already."""
     if tables.entry is None:
         raise ShaderError(
@@ -196,7 +196,7 @@ def module_of(words: bytes, tables: Tables) -> Module:
         )
     push, behind = _push_blocks(tables)
     sizes, ids = _workgroup(tables)
-    return Module(
+    return ShaderModule(
         entry_point=tables.entry.text(2),
         version=(words[6], words[5]),
         capabilities=tuple(tables.capabilities),
@@ -210,7 +210,7 @@ def module_of(words: bytes, tables: Tables) -> Module:
     )
 
 
-def _push_blocks(tables: Tables) -> tuple[BlockLayout | None, BlockLayout | None]:
+def _push_blocks(tables: ModuleTables) -> tuple[BlockLayout | None, BlockLayout | None]:
     """Return the push block, and the block behind its one member `args`."""
     variable = tables.push_variable
     if variable is None:
@@ -228,7 +228,7 @@ def _push_blocks(tables: Tables) -> tuple[BlockLayout | None, BlockLayout | None
     )
 
 
-def _workgroup(tables: Tables) -> tuple[tuple[int, int, int], _Ids]:
+def _workgroup(tables: ModuleTables) -> tuple[tuple[int, int, int], _Ids]:
     """Return the workgroup size by default, and the constant ids behind it."""
     assert tables.entry is not None
     entry = tables.entry.operands[1]
@@ -246,7 +246,7 @@ def _workgroup(tables: Tables) -> tuple[tuple[int, int, int], _Ids]:
 
 
 def _workgroup_of(
-    tables: Tables, ids: tuple[int, ...], user: Instruction
+    tables: ModuleTables, ids: tuple[int, ...], user: SpirvInstruction
 ) -> tuple[tuple[int, int, int], _Ids]:
     """Return sizes and constant ids of three constants."""
     x, y, z = (tables.integer(i, user) for i in ids)
@@ -255,7 +255,7 @@ def _workgroup_of(
 
 
 def _spec_constants(
-    tables: Tables, workgroup_ids: tuple[int | None, ...]
+    tables: ModuleTables, workgroup_ids: tuple[int | None, ...]
 ) -> tuple[SpecConstant, ...]:
     """Return the specialization constants by id; a named one wins its id."""
     found: dict[int, SpecConstant] = {}
@@ -281,40 +281,42 @@ def _unnamed(spec_id: int, workgroup_ids: tuple[int | None, ...]) -> str:
 class _Flattener:
     """Walk a block's types once, within bounds of size, count and depth."""
 
-    def __init__(self, tables: Tables) -> None:
+    def __init__(self, tables: ModuleTables) -> None:
         self.tables = tables
         self.fields: list[Field] = []
         self.visits = 0
 
-    def layout(self, struct_type: Instruction) -> BlockLayout:
+    def layout(self, struct_type: SpirvInstruction) -> BlockLayout:
         """Return the layout of a block."""
         rows = self.rows(struct_type)
         self.visit_struct(struct_type, "", 0, 0, open_ended=rows is not None)
         ends = [field.offset + field.size for field in self.fields]
         return BlockLayout(max(ends, default=0), tuple(self.fields), rows)
 
-    def rows(self, block: Instruction) -> Rows | None:
+    def rows(self, block: SpirvInstruction) -> StructArray | None:
         """Return the array of structs without a length that ends a block, if any."""
         struct_id, *members = block.operands
         if not members:
             return None
         last = self.tables.type_of(members[-1], block)
-        if last.opcode != Op.TYPE_RUNTIME_ARRAY:
+        if last.opcode != Opcode.TYPE_RUNTIME_ARRAY:
             return None
         own_id, element_id = last.require(2)[:2]
         stride = self.tables.decorations.get((own_id, Decoration.ARRAY_STRIDE))
         offset = self.tables.member_offsets.get((struct_id, len(members) - 1))
         element = self.tables.type_of(element_id, last)
-        if stride is None or offset is None or element.opcode != Op.TYPE_STRUCT:
+        if stride is None or offset is None or element.opcode != Opcode.TYPE_STRUCT:
             raise last.error("an array without a length must hold structs with offsets")
         inner = _Flattener(self.tables)
         inner.visit_struct(element, "", 0, 1)
         ends = [field.offset + field.size for field in inner.fields]
         if not 0 < max(ends, default=0) <= stride or offset + stride > MAX_BLOCK_SIZE:
             raise last.error(f"structs do not fit into a stride of {stride} bytes")
-        return Rows(offset, stride, tuple(inner.fields))
+        return StructArray(offset, stride, tuple(inner.fields))
 
-    def visit(self, declared: Instruction, name: str, offset: int, depth: int) -> None:
+    def visit(
+        self, declared: SpirvInstruction, name: str, offset: int, depth: int
+    ) -> None:
         """Append the scalars of a type."""
         self.visits += 1
         if max(self.visits, offset) > MAX_BLOCK_SIZE or depth > MAX_DEPTH:
@@ -326,9 +328,9 @@ class _Flattener:
         if kind is not None:
             size = struct.calcsize(FORMATS[kind])
             self.fields.append(Field(name, offset, kind, size))
-        elif declared.opcode == Op.TYPE_STRUCT:
+        elif declared.opcode == Opcode.TYPE_STRUCT:
             self.visit_struct(declared, f"{name}.", offset, depth)
-        elif declared.opcode in (Op.TYPE_VECTOR, Op.TYPE_ARRAY):
+        elif declared.opcode in (Opcode.TYPE_VECTOR, Opcode.TYPE_ARRAY):
             self.visit_elements(declared, name, offset, depth)
         else:
             raise declared.error(
@@ -338,7 +340,7 @@ class _Flattener:
 
     def visit_struct(
         self,
-        declared: Instruction,
+        declared: SpirvInstruction,
         prefix: str,
         offset: int,
         depth: int,
@@ -356,13 +358,13 @@ class _Flattener:
             self.visit(member_type, prefix + name, offset + start, depth + 1)
 
     def visit_elements(
-        self, declared: Instruction, name: str, offset: int, depth: int
+        self, declared: SpirvInstruction, name: str, offset: int, depth: int
     ) -> None:
         """Append the elements of a vector or array."""
         own_id, element_id, count = declared.require(3)[:3]
         element = self.tables.type_of(element_id, declared)
         stride = self.tables.decorations.get((own_id, Decoration.ARRAY_STRIDE))
-        if declared.opcode == Op.TYPE_ARRAY:
+        if declared.opcode == Opcode.TYPE_ARRAY:
             count = self.tables.integer(count, declared)
         else:
             # The parts of a vector follow each other without gaps.

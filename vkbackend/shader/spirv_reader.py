@@ -1,4 +1,4 @@
-"""SPIR-V as words: instructions, the numbers that we read, tables by id.
+"""SPIR-V reader: instructions, opcodes, tables by id.
 
 Numbers are those of the SPIR-V specification, unified revision, section 3.
 """
@@ -17,7 +17,7 @@ MAX_NAME_LENGTH = 256
 """Most characters of a member's name, which is repeated for each of its elements."""
 
 
-class Op(IntEnum):
+class Opcode(IntEnum):
     """Operations."""
 
     NAME = 5
@@ -124,7 +124,7 @@ FORMATS = {
 """Format character of each kind, as the module `struct` has them."""
 
 
-class Instruction(NamedTuple):
+class SpirvInstruction(NamedTuple):
     """One instruction.
 
     Parameters
@@ -163,7 +163,7 @@ class Instruction(NamedTuple):
         return raw.decode("utf-8", "replace")
 
 
-def instructions(words: bytes) -> Iterator[Instruction]:
+def instructions(words: bytes) -> Iterator[SpirvInstruction]:
     """Yield every instruction of a module, in order.
 
     Parameters
@@ -201,55 +201,55 @@ def instructions(words: bytes) -> Iterator[Instruction]:
                 f"SPIR-V word {offset}: operation {opcode} is {length} words long;"
                 f" 1 to {count - offset} are left"
             )
-        yield Instruction(offset, opcode, values[offset + 1 : offset + length])
+        yield SpirvInstruction(offset, opcode, values[offset + 1 : offset + length])
         offset += length
 
 
-class Tables:
+class ModuleTables:
     """The tables of one module, filled instruction by instruction."""
 
     def __init__(self) -> None:
-        self.entry: Instruction | None = None
-        self.entries: list[Instruction] = []
+        self.entry: SpirvInstruction | None = None
+        self.entries: list[SpirvInstruction] = []
         self.capabilities: list[int] = []
         self.extensions: list[str] = []
         self.names: dict[int, str] = {}
         self.member_names: dict[tuple[int, int], str] = {}
         self.decorations: dict[tuple[int, int], int] = {}
         self.member_offsets: dict[tuple[int, int], int] = {}
-        self.types: dict[int, Instruction] = {}
-        self.constants: dict[int, Instruction] = {}
-        self.modes: dict[tuple[int, int], Instruction] = {}
-        self.computed: dict[int, Instruction] = {}
-        self.variables: list[Instruction] = []
-        self.push_variable: Instruction | None = None
+        self.types: dict[int, SpirvInstruction] = {}
+        self.constants: dict[int, SpirvInstruction] = {}
+        self.modes: dict[tuple[int, int], SpirvInstruction] = {}
+        self.computed: dict[int, SpirvInstruction] = {}
+        self.variables: list[SpirvInstruction] = []
+        self.push_variable: SpirvInstruction | None = None
 
-    def take(self, instruction: Instruction) -> None:
+    def take(self, instruction: SpirvInstruction) -> None:
         """Enter one instruction into the tables; what the host need not know passes."""
         filler = _FILLERS.get(instruction.opcode)
         if filler is not None:
             filler(self, instruction)
 
-    def _take_entry_point(self, instruction: Instruction) -> None:
+    def _take_entry_point(self, instruction: SpirvInstruction) -> None:
         model, *_ = instruction.require(3)
         self.entries.append(instruction)
         if model == EXECUTION_MODEL_GL_COMPUTE and self.entry is None:
             self.entry = instruction
 
-    def _take_mode(self, instruction: Instruction) -> None:
+    def _take_mode(self, instruction: SpirvInstruction) -> None:
         entry, mode = instruction.require(2)[:2]
         self.modes[entry, mode] = instruction
 
-    def _take_capability(self, instruction: Instruction) -> None:
+    def _take_capability(self, instruction: SpirvInstruction) -> None:
         self.capabilities.append(instruction.require(1)[0])
 
-    def _take_extension(self, instruction: Instruction) -> None:
+    def _take_extension(self, instruction: SpirvInstruction) -> None:
         self.extensions.append(instruction.text(0))
 
-    def _take_name(self, instruction: Instruction) -> None:
+    def _take_name(self, instruction: SpirvInstruction) -> None:
         self.names[instruction.require(2)[0]] = instruction.text(1)
 
-    def _take_member_name(self, instruction: Instruction) -> None:
+    def _take_member_name(self, instruction: SpirvInstruction) -> None:
         struct_id, member = instruction.require(3)[:2]
         name = instruction.text(2)
         if len(name) > MAX_NAME_LENGTH:
@@ -259,31 +259,31 @@ class Tables:
             )
         self.member_names[struct_id, member] = name
 
-    def _take_decoration(self, instruction: Instruction) -> None:
+    def _take_decoration(self, instruction: SpirvInstruction) -> None:
         target, decoration, *literals = instruction.require(2)
         if literals:
             self.decorations[target, decoration] = literals[0]
 
-    def _take_member_decoration(self, instruction: Instruction) -> None:
+    def _take_member_decoration(self, instruction: SpirvInstruction) -> None:
         struct_id, member, decoration, *literals = instruction.require(3)
         if decoration == Decoration.OFFSET and literals:
             self.member_offsets[struct_id, member] = literals[0]
 
-    def _take_type(self, instruction: Instruction) -> None:
+    def _take_type(self, instruction: SpirvInstruction) -> None:
         self.types[instruction.require(1)[0]] = instruction
 
-    def _take_constant(self, instruction: Instruction) -> None:
+    def _take_constant(self, instruction: SpirvInstruction) -> None:
         self.constants[instruction.require(2)[1]] = instruction
 
-    def _take_computed(self, instruction: Instruction) -> None:
+    def _take_computed(self, instruction: SpirvInstruction) -> None:
         self.computed[instruction.require(3)[1]] = instruction
 
-    def _take_variable(self, instruction: Instruction) -> None:
+    def _take_variable(self, instruction: SpirvInstruction) -> None:
         self.variables.append(instruction)
         if instruction.require(3)[2] == Storage.PUSH_CONSTANT:
             self.push_variable = instruction
 
-    def type_of(self, type_id: int, user: Instruction) -> Instruction:
+    def type_of(self, type_id: int, user: SpirvInstruction) -> SpirvInstruction:
         """Return the declaration of a type that `user` names."""
         found = self.types.get(type_id)
         if found is None:
@@ -292,30 +292,30 @@ class Tables:
             )
         return found
 
-    def kind_of(self, declared: Instruction) -> str | None:
+    def kind_of(self, declared: SpirvInstruction) -> str | None:
         """Return the kind of a scalar or address type, or None for any other."""
-        if declared.opcode == Op.TYPE_INT:
+        if declared.opcode == Opcode.TYPE_INT:
             _, width, signed = declared.require(3)[:3]
             return INTEGER_KINDS.get((width, signed))
-        if declared.opcode == Op.TYPE_FLOAT:
+        if declared.opcode == Opcode.TYPE_FLOAT:
             # A third operand is another encoding of the same width, as in bfloat16.
             width = declared.require(2)[1]
             return FLOAT_KINDS.get(width) if len(declared.operands) == 2 else None
-        if declared.opcode == Op.TYPE_POINTER:
+        if declared.opcode == Opcode.TYPE_POINTER:
             storage = declared.require(3)[1]
             return "address" if storage == Storage.PHYSICAL_STORAGE_BUFFER else None
         return None
 
-    def pointee(self, pointer_id: int, user: Instruction) -> Instruction:
+    def pointee(self, pointer_id: int, user: SpirvInstruction) -> SpirvInstruction:
         """Return the struct type behind a pointer type."""
         pointer = self.type_of(pointer_id, user)
-        if pointer.opcode == Op.TYPE_POINTER:
+        if pointer.opcode == Opcode.TYPE_POINTER:
             struct_type = self.type_of(pointer.require(3)[2], pointer)
-            if struct_type.opcode == Op.TYPE_STRUCT:
+            if struct_type.opcode == Opcode.TYPE_STRUCT:
                 return struct_type
         raise user.error(f"%{pointer_id} must be a pointer to a struct")
 
-    def integer(self, constant_id: int, user: Instruction) -> int:
+    def integer(self, constant_id: int, user: SpirvInstruction) -> int:
         """Return the value of an integer constant, the default if specialized."""
         constant = self.constants.get(constant_id)
         value = None if constant is None else self.constant_value(constant)[1]
@@ -323,13 +323,18 @@ class Tables:
             raise user.error(f"%{constant_id} must be a constant integer, not negative")
         return value
 
-    def constant_value(self, constant: Instruction) -> tuple[str, bool | int | float]:
+    def constant_value(
+        self, constant: SpirvInstruction
+    ) -> tuple[str, bool | int | float]:
         """Return the kind and value, by default, of a scalar constant."""
-        if constant.opcode in (Op.SPEC_CONSTANT_TRUE, Op.SPEC_CONSTANT_FALSE):
-            return "bool", constant.opcode == Op.SPEC_CONSTANT_TRUE
+        if constant.opcode in (Opcode.SPEC_CONSTANT_TRUE, Opcode.SPEC_CONSTANT_FALSE):
+            return "bool", constant.opcode == Opcode.SPEC_CONSTANT_TRUE
         type_id, result, *literals = constant.operands
         kind = self.kind_of(self.type_of(type_id, constant))
-        if kind is None or constant.opcode not in (Op.CONSTANT, Op.SPEC_CONSTANT):
+        if kind is None or constant.opcode not in (
+            Opcode.CONSTANT,
+            Opcode.SPEC_CONSTANT,
+        ):
             raise constant.error(f"constant %{result} must be a scalar")
         raw = struct.pack(f"<{len(literals)}I", *literals)
         size = struct.calcsize(FORMATS[kind])
@@ -338,35 +343,39 @@ class Tables:
         return kind, struct.unpack(f"<{FORMATS[kind]}", raw[:size])[0]
 
 
-_FILLERS: dict[int, Callable[[Tables, Instruction], None]] = {
-    Op.NAME: Tables._take_name,
-    Op.MEMBER_NAME: Tables._take_member_name,
-    Op.EXTENSION: Tables._take_extension,
-    Op.ENTRY_POINT: Tables._take_entry_point,
-    Op.EXECUTION_MODE: Tables._take_mode,
-    Op.EXECUTION_MODE_ID: Tables._take_mode,
-    Op.CAPABILITY: Tables._take_capability,
-    Op.SPEC_CONSTANT_OP: Tables._take_computed,
-    Op.VARIABLE: Tables._take_variable,
-    Op.DECORATE: Tables._take_decoration,
-    Op.MEMBER_DECORATE: Tables._take_member_decoration,
+_FILLERS: dict[int, Callable[[ModuleTables, SpirvInstruction], None]] = {
+    Opcode.NAME: ModuleTables._take_name,
+    Opcode.MEMBER_NAME: ModuleTables._take_member_name,
+    Opcode.EXTENSION: ModuleTables._take_extension,
+    Opcode.ENTRY_POINT: ModuleTables._take_entry_point,
+    Opcode.EXECUTION_MODE: ModuleTables._take_mode,
+    Opcode.EXECUTION_MODE_ID: ModuleTables._take_mode,
+    Opcode.CAPABILITY: ModuleTables._take_capability,
+    Opcode.SPEC_CONSTANT_OP: ModuleTables._take_computed,
+    Opcode.VARIABLE: ModuleTables._take_variable,
+    Opcode.DECORATE: ModuleTables._take_decoration,
+    Opcode.MEMBER_DECORATE: ModuleTables._take_member_decoration,
     **dict.fromkeys(
         (
-            *(Op.TYPE_BOOL, Op.TYPE_INT, Op.TYPE_FLOAT, Op.TYPE_VECTOR),
-            *(Op.TYPE_MATRIX, Op.TYPE_ARRAY, Op.TYPE_RUNTIME_ARRAY),
-            *(Op.TYPE_STRUCT, Op.TYPE_POINTER, Op.TYPE_ACCELERATION_STRUCTURE),
-            *(Op.TYPE_IMAGE, Op.TYPE_SAMPLER, Op.TYPE_SAMPLED_IMAGE),
+            *(Opcode.TYPE_BOOL, Opcode.TYPE_INT, Opcode.TYPE_FLOAT, Opcode.TYPE_VECTOR),
+            *(Opcode.TYPE_MATRIX, Opcode.TYPE_ARRAY, Opcode.TYPE_RUNTIME_ARRAY),
+            *(
+                Opcode.TYPE_STRUCT,
+                Opcode.TYPE_POINTER,
+                Opcode.TYPE_ACCELERATION_STRUCTURE,
+            ),
+            *(Opcode.TYPE_IMAGE, Opcode.TYPE_SAMPLER, Opcode.TYPE_SAMPLED_IMAGE),
         ),
-        Tables._take_type,
+        ModuleTables._take_type,
     ),
     **dict.fromkeys(
         (
-            *(Op.CONSTANT_TRUE, Op.CONSTANT_FALSE, Op.CONSTANT_NULL),
-            *(Op.CONSTANT, Op.CONSTANT_COMPOSITE, Op.SPEC_CONSTANT),
-            *(Op.SPEC_CONSTANT_TRUE, Op.SPEC_CONSTANT_FALSE),
-            Op.SPEC_CONSTANT_COMPOSITE,
+            *(Opcode.CONSTANT_TRUE, Opcode.CONSTANT_FALSE, Opcode.CONSTANT_NULL),
+            *(Opcode.CONSTANT, Opcode.CONSTANT_COMPOSITE, Opcode.SPEC_CONSTANT),
+            *(Opcode.SPEC_CONSTANT_TRUE, Opcode.SPEC_CONSTANT_FALSE),
+            Opcode.SPEC_CONSTANT_COMPOSITE,
         ),
-        Tables._take_constant,
+        ModuleTables._take_constant,
     ),
 }
 """What to enter into the tables, by operation."""

@@ -10,7 +10,14 @@ from typing import NamedTuple
 
 from vkbackend.errors import ShaderError
 
-from .spirv_reader import INTEGER_KINDS, Decoration, Instruction, Op, Storage, Tables
+from .spirv_reader import (
+    INTEGER_KINDS,
+    Decoration,
+    ModuleTables,
+    Opcode,
+    SpirvInstruction,
+    Storage,
+)
 
 Scalar = bool | int | float
 
@@ -20,10 +27,10 @@ where it is not known, as a float."""
 
 _POINTER_SIZE = 8
 _BOOL_SIZE = 4
-_MOST = 1 << 64
+_MAX_DEPTH = 1 << 64
 """Sizes are told up to this one, as numbers of a module could make any."""
 
-_MOST_PARTS = 16
+_MAX_COMPONENTS = 16
 """Parts of the longest vector; what is longer is not computed with, so that the work
 stays in proportion to the module."""
 
@@ -94,7 +101,7 @@ _SELECT = 169
 _SHUFFLE = 79
 _EXTRACT = 81
 _INSERT = 82
-_COMPOSITES = (Op.CONSTANT_COMPOSITE, Op.SPEC_CONSTANT_COMPOSITE)
+_COMPOSITES = (Opcode.CONSTANT_COMPOSITE, Opcode.SPEC_CONSTANT_COMPOSITE)
 _UNSIGNED = frozenset({113, 134, 137, 170, 171, 172, 174, 176, 178, 194})
 _SIGNED = frozenset({114, 135, 138, 139, 173, 175, 177, 179, 195})
 """Operations that take their operands for signed, whatever the type says. Those in
@@ -104,7 +111,7 @@ neither set have the same bits either way."""
 class _Constants:
     """Values of a module's integers, truth values and composites."""
 
-    def __init__(self, tables: Tables, given: Mapping[int, Scalar]) -> None:
+    def __init__(self, tables: ModuleTables, given: Mapping[int, Scalar]) -> None:
         self._tables = tables
         self._given = given
         self._values: dict[int, Value] = {}
@@ -117,7 +124,7 @@ class _Constants:
         value = self._values.get(constant_id)
         return value if isinstance(value, int) else None
 
-    def _take(self, constant: Instruction) -> None:
+    def _take(self, constant: SpirvInstruction) -> None:
         type_id, result = constant.require(2)[:2]
         self._types[result] = type_id
         spec = self._tables.decorations.get((result, Decoration.SPEC_ID))
@@ -125,9 +132,9 @@ class _Constants:
         value: Value | float | None
         if constant.opcode in _COMPOSITES:
             value = tuple([self._values.get(part) for part in constant.operands[2:]])
-        elif constant.opcode == Op.SPEC_CONSTANT_OP:
+        elif constant.opcode == Opcode.SPEC_CONSTANT_OP:
             value = self._computed(constant)
-        elif constant.opcode == Op.CONSTANT_NULL:
+        elif constant.opcode == Opcode.CONSTANT_NULL:
             value = self._zero(type_id)
         else:
             kind = self._type(type_id)
@@ -138,10 +145,10 @@ class _Constants:
         if value is not None:
             self._values[result] = value
 
-    def _literal(self, constant: Instruction) -> Scalar | None:
-        if constant.opcode in (Op.CONSTANT_TRUE, Op.SPEC_CONSTANT_TRUE):
+    def _literal(self, constant: SpirvInstruction) -> Scalar | None:
+        if constant.opcode in (Opcode.CONSTANT_TRUE, Opcode.SPEC_CONSTANT_TRUE):
             return True
-        if constant.opcode in (Op.CONSTANT_FALSE, Op.SPEC_CONSTANT_FALSE):
+        if constant.opcode in (Opcode.CONSTANT_FALSE, Opcode.SPEC_CONSTANT_FALSE):
             return False
         try:
             return self._tables.constant_value(constant)[1]
@@ -153,12 +160,12 @@ class _Constants:
         if self._type(type_id) is None:
             return None
         declared = self._tables.types[type_id]
-        if declared.opcode != Op.TYPE_VECTOR:
+        if declared.opcode != Opcode.TYPE_VECTOR:
             return 0
         count = declared.require(3)[2]
-        return (0,) * count if count <= _MOST_PARTS else None
+        return (0,) * count if count <= _MAX_COMPONENTS else None
 
-    def _computed(self, constant: Instruction) -> Value | None:
+    def _computed(self, constant: SpirvInstruction) -> Value | None:
         type_id, _, operation, *operands = constant.operands
         if operation == _EXTRACT and operands:
             return _extracted(self._values.get(operands[0]), operands[1:])
@@ -181,18 +188,22 @@ class _Constants:
             return compute(values)
         vectors = [value for value in values if isinstance(value, tuple)]
         counts = {len(vector) for vector in vectors}
-        if len(vectors) != len(values) or len(counts) != 1 or max(counts) > _MOST_PARTS:
+        if (
+            len(vectors) != len(values)
+            or len(counts) != 1
+            or max(counts) > _MAX_COMPONENTS
+        ):
             return None
         return tuple([compute(row) for row in zip(*vectors)])
 
     def _type(self, type_id: int) -> _IntegerType | None:
         """Return the type of an integer or truth value, or of a vector's parts."""
         declared = self._tables.types.get(type_id)
-        if declared is not None and declared.opcode == Op.TYPE_VECTOR:
+        if declared is not None and declared.opcode == Opcode.TYPE_VECTOR:
             declared = self._tables.types.get(declared.require(2)[1])
-        if declared is not None and declared.opcode == Op.TYPE_BOOL:
+        if declared is not None and declared.opcode == Opcode.TYPE_BOOL:
             return _IntegerType(1, False)
-        if declared is None or declared.opcode != Op.TYPE_INT:
+        if declared is None or declared.opcode != Opcode.TYPE_INT:
             return None
         _, width, is_signed = declared.require(3)[:3]
         if (width, is_signed) not in INTEGER_KINDS:
@@ -240,7 +251,7 @@ def _inserted(
     """Return a composite with one part replaced."""
     levels: list[tuple[Value | None, ...]] = []
     for index in path:
-        if not isinstance(whole, tuple) or not index < len(whole) <= _MOST_PARTS:
+        if not isinstance(whole, tuple) or not index < len(whole) <= _MAX_COMPONENTS:
             return None
         levels.append(whole)
         whole = whole[index]
@@ -255,19 +266,19 @@ def _shuffled(
     """Return a vector of parts of two vectors."""
     if not isinstance(first, tuple) or not isinstance(second, tuple):
         return None
-    if max(len(first), len(second), len(chosen)) > _MOST_PARTS:
+    if max(len(first), len(second), len(chosen)) > _MAX_COMPONENTS:
         return None
     parts = first + second
     # What is of no vector, as 0xFFFFFFFF, is undefined.
     return tuple([parts[at] if at < len(parts) else None for at in chosen])
 
 
-class Sizes:
+class TypeSizes:
     """Sizes of a module's types in bytes, members one after another without gaps.
 
     Parameters
     ----------
-    tables : Tables
+    tables : ModuleTables
         Of the whole module.
     values : mapping of int to bool, int or float
         Specialization constants by their `constant_id`.
@@ -278,17 +289,17 @@ class Sizes:
         If an array's length is no constant that can be computed, or not positive.
     """
 
-    def __init__(self, tables: Tables, values: Mapping[int, Scalar]) -> None:
+    def __init__(self, tables: ModuleTables, values: Mapping[int, Scalar]) -> None:
         self._tables = tables
         self._constants = _Constants(tables, values)
         self._sizes: dict[int, int] = {}
         for declared in tables.types.values():
-            self._sizes[declared.operands[0]] = min(self._size(declared), _MOST)
+            self._sizes[declared.operands[0]] = min(self._size(declared), _MAX_DEPTH)
 
-    def of(self, variable: Instruction) -> int:
+    def of(self, variable: SpirvInstruction) -> int:
         """Return the bytes of a variable."""
         pointer = self._tables.type_of(variable.operands[0], variable)
-        if pointer.opcode != Op.TYPE_POINTER:
+        if pointer.opcode != Opcode.TYPE_POINTER:
             raise variable.error(f"%{variable.operands[0]} must be a pointer type")
         return self._sizes.get(pointer.require(3)[2], 0)
 
@@ -297,36 +308,36 @@ class Sizes:
         rows = self._tables.variables
         return sum(self.of(row) for row in rows if row.operands[2] == storage)
 
-    def _size(self, declared: Instruction) -> int:
+    def _size(self, declared: SpirvInstruction) -> int:
         """Return the size of a type whose parts are known."""
         code = declared.opcode
-        if code == Op.TYPE_BOOL:
+        if code == Opcode.TYPE_BOOL:
             return _BOOL_SIZE
-        if code in (Op.TYPE_INT, Op.TYPE_FLOAT):
+        if code in (Opcode.TYPE_INT, Opcode.TYPE_FLOAT):
             return (declared.require(2)[1] + 7) // 8
-        if code == Op.TYPE_POINTER:
+        if code == Opcode.TYPE_POINTER:
             return _POINTER_SIZE
-        if code == Op.TYPE_STRUCT:
+        if code == Opcode.TYPE_STRUCT:
             return sum(self._part(part, declared) for part in declared.operands[1:])
-        if code in (Op.TYPE_VECTOR, Op.TYPE_MATRIX):
+        if code in (Opcode.TYPE_VECTOR, Opcode.TYPE_MATRIX):
             _, part, count = declared.require(3)[:3]
             return self._part(part, declared) * count
-        if code == Op.TYPE_ARRAY:
+        if code == Opcode.TYPE_ARRAY:
             _, part, count = declared.require(3)[:3]
             return self._part(part, declared) * self._length(count, declared)
         return 0
 
-    def _part(self, type_id: int, user: Instruction) -> int:
+    def _part(self, type_id: int, user: SpirvInstruction) -> int:
         if type_id in self._sizes:
             return self._sizes[type_id]
         declared = self._tables.types.get(type_id)
         if declared is None:
             return 0  # has no layout, as a cooperative matrix
-        if declared.opcode == Op.TYPE_POINTER:
+        if declared.opcode == Opcode.TYPE_POINTER:
             return _POINTER_SIZE  # the one type that may be declared later
         raise user.error(f"%{type_id} is part of a type, but is declared after it")
 
-    def _length(self, constant_id: int, user: Instruction) -> int:
+    def _length(self, constant_id: int, user: SpirvInstruction) -> int:
         length = self._constants.number(constant_id)
         if length is None:
             raise user.error(
@@ -341,6 +352,6 @@ class Sizes:
         return length
 
 
-def _in_order(*tables: Mapping[int, Instruction]) -> Iterable[Instruction]:
+def _in_order(*tables: Mapping[int, SpirvInstruction]) -> Iterable[SpirvInstruction]:
     rows = [row for table in tables for row in table.values()]
     return sorted(rows, key=lambda row: row.offset)

@@ -7,7 +7,7 @@ from typing import Any
 import vkbackend
 from vkbackend.tools.bench import results
 from vkbackend.tools.bench.baseline import Peer
-from vkbackend.tools.bench.measure import Measured
+from vkbackend.tools.bench.measure import Measurement
 from vkbackend.tools.bench.roofline import Ceiling
 from vkbackend.tools.bench.workload import Case
 
@@ -19,7 +19,7 @@ FIELDS = """
 
 def row(device: vkbackend.Device, error: float | None = 1e-7) -> dict[str, Any]:
     case = Case(lambda: [], None, moved=1000, tolerance=1e-5)
-    measured = Measured(0.002, 0.003, error, case)
+    measured = Measurement(0.002, 0.003, error, case)
     limits = Ceiling(bytes_per_second=1e6, operations_per_second=1e9)
     return results.record(
         "sum_1", "float32", measured, device.info, Peer("numpy"), limits, "abc"

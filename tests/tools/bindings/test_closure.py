@@ -43,7 +43,7 @@ def test_structures_come_after_what_they_need(golden: str) -> None:
     ],
 )
 def test_dependencies(depends: str, holds: bool) -> None:
-    assert closure._holds(depends, {"a", "b"}) is holds
+    assert closure._dependency_met(depends, {"a", "b"}) is holds
 
 
 @pytest.mark.parametrize(

@@ -69,8 +69,8 @@ def unusable(report: Report) -> None:
 
 
 def not_selected(report: Report) -> None:
-    refusal = "no device matches 'voodoo'; give an index"
-    report["devices"]["value"] |= {"chosen": None, "refusal": refusal}
+    untrusted_reason = "no device matches 'voodoo'; give an index"
+    report["devices"]["value"] |= {"chosen": None, "refusal": untrusted_reason}
 
 
 def hidden_gpu(report: Report) -> None:

@@ -13,9 +13,9 @@ SHAPE: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("name", dtype_cases.WIDTHS)
+@pytest.mark.parametrize("name", dtype_cases.STORAGE_CASES)
 def test_values_are_three_x_and_one(name: str) -> None:
-    x, y = dtype_cases.WIDTHS[name].values(37)
+    x, y = dtype_cases.STORAGE_CASES[name].values(37)
     assert x.dtype == y.dtype
     assert x.shape == y.shape
     assert len(np.unique(x)) > 30
@@ -25,7 +25,7 @@ def test_values_are_three_x_and_one(name: str) -> None:
 
 
 def test_float64_has_digits_that_float32_loses() -> None:
-    x, _ = dtype_cases.WIDTHS["float64"].values(37)
+    x, _ = dtype_cases.STORAGE_CASES["float64"].values(37)
     assert (x.astype(np.float32) != x)[1:].all()
 
 

@@ -23,7 +23,7 @@ VARIANTS = [
     ("swap", kernels.SUBGROUP, {"OPERATION": "subgroupShuffleXor(value, 1)"}),
     *(
         (name, kernels.WIDTH, {"T": row.stored, "C": row.computed})
-        for name, row in dtype_cases.WIDTHS.items()
+        for name, row in dtype_cases.STORAGE_CASES.items()
     ),
     *(
         (

@@ -56,7 +56,7 @@ def test_every_extension_is_tried() -> None:
 
 
 def test_an_extension_that_nobody_knows(monkeypatch: pytest.MonkeyPatch) -> None:
-    row = requirements.Extension("GL_EXT_nobody_knows", "", "nothing")
+    row = requirements.GlslExtension("GL_EXT_nobody_knows", "", "nothing")
     monkeypatch.setattr(requirements, "EXTENSIONS", (row,))
     assert probes.extension(row.name) is False
 

@@ -8,10 +8,10 @@ import pytest
 
 import vkbackend
 from vkbackend.tools.doctor import dtype_cases, kernels, report, selftest, worker
-from vkbackend.tools.doctor.selftest import Skipped, Wrong
+from vkbackend.tools.doctor.selftest import CaseSkipped, WrongResult
 
 # `close` would close the device of the other tests; it is run in a process of its own.
-PLAIN = [*selftest.PLAIN, *dtype_cases.WIDTHS]
+PLAIN = [*selftest.PLAIN, *dtype_cases.STORAGE_CASES]
 
 
 def position(device: vkbackend.Device) -> int:
@@ -22,7 +22,7 @@ def position(device: vkbackend.Device) -> int:
 def test_passes_or_is_skipped(name: str, device: vkbackend.Device) -> None:
     arguments: dict[str, Any] = {"device": position(device)}
     test = selftest.PLAIN.get(name, selftest.width)
-    if name in dtype_cases.WIDTHS:
+    if name in dtype_cases.STORAGE_CASES:
         arguments["name"] = name
     said = worker.answer(test, arguments)
     if said["status"] == "skipped":
@@ -39,7 +39,7 @@ def test_matrices(device: vkbackend.Device) -> None:
         values: dict[str, Any] = dataclasses.asdict(shape)
         if not dtype_cases.unknown_matrix(values):
             assert selftest.matrix(index, values) == "agrees with NumPy"
-    with pytest.raises(Skipped, match="cooperative"):
+    with pytest.raises(CaseSkipped, match="cooperative"):
         selftest.no_matrix(index)
 
 
@@ -62,16 +62,16 @@ def test_wrong_results_are_noticed(
     assert right in source
     monkeypatch.setattr(kernels, name, source.replace(right, wrong))
     test = {"INCREMENT": "timeline"}.get(name, name.lower())
-    with pytest.raises(Wrong, match=r"values differ: element \d+ is"):
+    with pytest.raises(WrongResult, match=r"values differ: element \d+ is"):
         selftest.PLAIN[test](position(device))
 
 
 def test_check_tolerates_rounding_only() -> None:
     one = np.ones(3, np.float32)
     selftest.check("x", one * np.float32(1 + 1e-6), one)
-    with pytest.raises(Wrong, match="x: 1 of 3 values differ: element 2 is 2"):
+    with pytest.raises(WrongResult, match="x: 1 of 3 values differ: element 2 is 2"):
         selftest.check("x", np.array([1, 1, 2], np.float32), one)
-    with pytest.raises(Wrong):
+    with pytest.raises(WrongResult):
         selftest.check("x", np.array([3]), np.array([4]))
 
 

@@ -85,5 +85,5 @@ def test_a_hang_ends(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_too_many_crashes_end_the_list() -> None:
     outcomes = ask([Request("leave")] * 6, limit_seconds=30)
     statuses = [row.status for row in outcomes]
-    assert statuses == ["crashed"] * subprocess_runner.MOST_CHILDREN + ["unasked"] * 2
+    assert statuses == ["crashed"] * subprocess_runner.MAX_CHILDREN + ["unasked"] * 2
     assert "4 processes broke" in outcomes[-1].reason

@@ -25,8 +25,8 @@ def test_value_and_time() -> None:
 @pytest.mark.parametrize(
     ("error", "status", "reason"),
     [
-        (selftest.Skipped("no such unit"), "skipped", "no such unit"),
-        (selftest.Wrong("1 is not 2"), "failed", "1 is not 2"),
+        (selftest.CaseSkipped("no such unit"), "skipped", "no such unit"),
+        (selftest.WrongResult("1 is not 2"), "failed", "1 is not 2"),
         (vkbackend.NoVulkanError("none; install"), "failed", "none; install"),
         (KeyError("x"), "failed", "KeyError: 'x'"),
         (MemoryError(), "failed", "MemoryError: no message"),

@@ -2,14 +2,14 @@ import pytest
 
 from vkbackend import ShaderError
 from vkbackend.tools.spirv import instruction
-from vkbackend.tools.spirv.abstract_interpreter import Frame, Situation, Values
+from vkbackend.tools.spirv.abstract_interpreter import Frame, InvocationContext, Values
 from vkbackend.tools.spirv.module import read_program
 
 from . import modules
 from .shaders import compiled, main_of
 
 
-def stored(words: bytes, situation: Situation) -> object:
+def stored(words: bytes, invocation: InvocationContext) -> object:
     """Return the index at which `main` stores to memory last."""
     values = Values(read_program(words))
     frame = Frame(values.program.entry)
@@ -20,7 +20,7 @@ def stored(words: bytes, situation: Situation) -> object:
         and len(values.place(frame, row.operands[0]).path) > 1
     ]
     (owner, index) = values.place(frame, stores[-1].operands[0]).path[-1]
-    return values.value(owner, index, situation)
+    return values.value(owner, index, invocation)
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def stored(words: bytes, situation: Situation) -> object:
 )
 def test_indices(expression: str, lane: int, expected: int) -> None:
     words = main_of(f"uint place = {expression}; push.y.at[place] = 1.0;")
-    assert stored(words, Situation(lane=lane)) == expected
+    assert stored(words, InvocationContext(lane=lane)) == expected
 
 
 def test_functions_are_followed() -> None:
@@ -49,18 +49,18 @@ def test_functions_are_followed() -> None:
         "uint twice(uint n) { return n * 2; }\n"
         "void main() { uint a; split(lane, a); push.y.at[twice(a)] = 1.0; }"
     )
-    assert stored(words, Situation(lane=37)) == 14
+    assert stored(words, InvocationContext(lane=37)) == 14
 
 
 def test_what_is_unknown() -> None:
     words = main_of("push.y.at[uint(push.x.at[0])] = 1.0;")
-    assert stored(words, Situation(assume=False)) is None
+    assert stored(words, InvocationContext(assume=False)) is None
     words = main_of("push.y.at[push.n] = 1.0;")
-    assert stored(words, Situation(assume=False)) is None
-    size = stored(words, Situation())
+    assert stored(words, InvocationContext(assume=False)) is None
+    size = stored(words, InvocationContext())
     assert isinstance(size, int)
     assert size % 64 == 0
-    assert stored(words, Situation(odd=True)) == size + 1
+    assert stored(words, InvocationContext(odd=True)) == size + 1
 
 
 def test_loops_go_round() -> None:
@@ -80,7 +80,9 @@ def test_loops_go_round() -> None:
         and len(values.place(frame, row.operands[0]).path) > 1
     )
     seen = [
-        values.value(frame, place.path[-1][1], Situation(rounds={((), header): n}))
+        values.value(
+            frame, place.path[-1][1], InvocationContext(rounds={((), header): n})
+        )
         for n in range(3)
     ]
     assert seen == [30, 50, 70]

@@ -2,16 +2,16 @@ import pytest
 
 from vkbackend import ShaderError
 from vkbackend.tools.spirv.abstract_interpreter import Values
-from vkbackend.tools.spirv.cost_model import Nest, nests, walk
+from vkbackend.tools.spirv.cost_model import LoopNest, loop_nests, walk
 from vkbackend.tools.spirv.module import read_program
 
 from .shaders import COOPERATIVE, compiled, main_of
 
 
-def cost(words: bytes) -> Nest:
+def cost(words: bytes) -> LoopNest:
     """Return the costs of a shader."""
     values = Values(read_program(words))
-    return nests(values, list(walk(values)))
+    return loop_nests(values, list(walk(values)))
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 import vkbackend
 from vkbackend.tools.spirv.driver_statistics import (
     FLAG,
-    Executable,
+    PipelineExecutable,
     Representation,
     Statistic,
     executables,
@@ -68,7 +68,7 @@ for _name in [name for name in vars(Driver) if name.startswith("vk")]:
 
 def test_what_a_driver_says() -> None:
     assert read(Driver(), 1, 77) == (
-        Executable(
+        PipelineExecutable(
             "Compute",
             "a compute shader",
             32,

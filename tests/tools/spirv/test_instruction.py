@@ -1,14 +1,15 @@
 import pytest
 
 from vkbackend import ShaderError
-from vkbackend.shader.spirv_reader import Instruction
+from vkbackend.shader.spirv_reader import SpirvInstruction
 from vkbackend.tools.spirv import instruction
 
 
 def kinds(opcode: int, *operands: int) -> list[str]:
     """Return the kinds of an instruction's operands."""
     return [
-        row.kind for row in instruction.decode(Instruction(7, opcode, operands), {})
+        row.kind
+        for row in instruction.decode(SpirvInstruction(7, opcode, operands), {})
     ]
 
 
@@ -48,7 +49,7 @@ def test_decoding(opcode: int, operands: tuple[int, ...], expected: list[str]) -
 
 
 def test_literals_are_as_long_as_their_type() -> None:
-    operands = instruction.decode(Instruction(7, 43, (1, 2, 3, 4)), {1: 2})
+    operands = instruction.decode(SpirvInstruction(7, 43, (1, 2, 3, 4)), {1: 2})
     assert operands[-1].words == (3, 4)
 
 
@@ -70,12 +71,12 @@ def test_what_the_grammar_refuses(
     opcode: int, operands: tuple[int, ...], problem: str
 ) -> None:
     with pytest.raises(ShaderError, match=f"^SPIR-V word 7: {problem}"):
-        instruction.decode(Instruction(7, opcode, operands), {})
+        instruction.decode(SpirvInstruction(7, opcode, operands), {})
 
 
 def test_widths_are_learnt() -> None:
     widths: dict[int, int] = {}
-    instruction.learn_width(Instruction(0, 21, (4, 64, 0)), widths)
-    instruction.learn_width(Instruction(0, 43, (4, 9, 1, 2)), widths)
-    instruction.learn_width(Instruction(0, 22, (5, 16)), widths)
+    instruction.learn_width(SpirvInstruction(0, 21, (4, 64, 0)), widths)
+    instruction.learn_width(SpirvInstruction(0, 43, (4, 9, 1, 2)), widths)
+    instruction.learn_width(SpirvInstruction(0, 22, (5, 16)), widths)
     assert widths == {4: 2, 9: 2, 5: 1}

@@ -2,8 +2,8 @@ import functools
 
 import pytest
 
-from vkbackend.tools.spirv.cli import complaints
-from vkbackend.tools.spirv.lint import Complaint, lint, reasons
+from vkbackend.tools.spirv.cli import diagnostics
+from vkbackend.tools.spirv.lint import Diagnostic, lint, reasons
 from vkbackend.tools.spirv.lint_rules import RULES
 from vkbackend.tools.spirv.target import Target
 
@@ -17,9 +17,9 @@ FAULT = (
 
 
 @functools.cache
-def library_findings() -> tuple[tuple[Target, list[Complaint]], ...]:
+def library_findings() -> tuple[tuple[Target, list[Diagnostic]], ...]:
     """Return what lint finds in each variant of each shader of the library."""
-    return tuple((target, complaints(target)) for target in library())
+    return tuple((target, diagnostics(target)) for target in library())
 
 
 def test_library_is_clean_or_has_reasons() -> None:

@@ -1,9 +1,13 @@
 import pytest
 
-from vkbackend.tools.spirv.abstract_interpreter import Situation
+from vkbackend.tools.spirv.abstract_interpreter import InvocationContext
 from vkbackend.tools.spirv.divergence import Divergence
-from vkbackend.tools.spirv.lint_rules import Subject
-from vkbackend.tools.spirv.memory_access import bank_ways, byte_offset, origin
+from vkbackend.tools.spirv.lint_rules import LintContext
+from vkbackend.tools.spirv.memory_access import (
+    bank_conflict_degree,
+    byte_offset,
+    origin,
+)
 from vkbackend.tools.spirv.report import analyse
 
 from .shaders import compiled
@@ -17,9 +21,9 @@ void main() {{ {store} = {value}; barrier(); push.y.at[i] = 1.0; }}
 """
 
 
-def subject(store: str, value: str = "1.0") -> Subject:
+def subject(store: str, value: str = "1.0") -> LintContext:
     """Return a shader that stores to shared memory once."""
-    return Subject(analyse(compiled(BODY.format(store=store, value=value))))
+    return LintContext(analyse(compiled(BODY.format(store=store, value=value))))
 
 
 @pytest.mark.parametrize(
@@ -34,7 +38,7 @@ def test_offsets(store: str, offset: int) -> None:
     shader = subject(store)
     (step,) = shader.accesses("shared")
     pointer = shader.pointer(step.row)
-    found = byte_offset(shader.values, step.frame, pointer, Situation(lane=3))
+    found = byte_offset(shader.values, step.frame, pointer, InvocationContext(lane=3))
     assert found == offset
 
 
@@ -56,11 +60,14 @@ def test_ways(store: str, value: str, size: int, ways: int) -> None:
     step = list(shader.accesses("shared"))[-1]
     divergence = Divergence(shader.program)
     pointer = shader.pointer(step.row)
-    assert bank_ways(shader.values, divergence, step.frame, pointer, size) == ways
+    assert (
+        bank_conflict_degree(shader.values, divergence, step.frame, pointer, size)
+        == ways
+    )
 
 
 def test_origins() -> None:
-    shader = Subject(
+    shader = LintContext(
         analyse(
             compiled(
                 "In copy = push.x;\n"

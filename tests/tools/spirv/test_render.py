@@ -1,16 +1,16 @@
 from vkbackend.tools.spirv.diff import Change
 from vkbackend.tools.spirv.driver_statistics import (
-    Executable,
+    PipelineExecutable,
     Representation,
     Statistic,
 )
-from vkbackend.tools.spirv.lint import Complaint
+from vkbackend.tools.spirv.lint import Diagnostic
 from vkbackend.tools.spirv.lint_rules import RULES
 from vkbackend.tools.spirv.render import (
     Page,
     amount,
     show_changes,
-    show_complaints,
+    show_diagnostics,
     show_executables,
     show_report,
     show_rules,
@@ -55,17 +55,17 @@ def test_a_report() -> None:
 def test_complaints() -> None:
     page = Page(80)
     rows = [
-        Complaint("qualifier", "a.comp:3", 9, "buffer A is not `restrict`", ""),
-        Complaint("alignment", "a.comp:4", 11, "vec4 is aligned to 4", "so it is"),
+        Diagnostic("qualifier", "a.comp:3", 9, "buffer A is not `restrict`", ""),
+        Diagnostic("alignment", "a.comp:4", 11, "vec4 is aligned to 4", "so it is"),
     ]
-    show_complaints(page, "a", rows)
+    show_diagnostics(page, "a", rows)
     text = str(page)
     assert text.startswith("a: 1 finding, 1 accepted with a reason")
     assert "a.comp:3: buffer A is not `restrict` [qualifier]" in text
     assert "advice: declare buffers restrict" in text
     assert "accepted: so it is" in text
     clean = Page(80)
-    show_complaints(clean, "b", [])
+    show_diagnostics(clean, "b", [])
     assert str(clean) == "b: clean"
 
 
@@ -82,7 +82,9 @@ def test_changes() -> None:
 def test_executables() -> None:
     page = Page(80)
     forms = (Representation("SASS", "machine code", "MOV R1\nRET\n", 12),)
-    row = Executable("main", "shader", 32, (Statistic("Registers", "", 40),), forms)
+    row = PipelineExecutable(
+        "main", "shader", 32, (Statistic("Registers", "", 40),), forms
+    )
     show_executables(page, [row], "GPU")
     assert "Registers  40" in str(page)
     assert "      MOV R1\n      RET" in str(page)

@@ -2,7 +2,7 @@ import pytest
 
 import vkbackend
 from vkbackend.tools.spirv.requirement import (
-    Possessions,
+    DeviceSupport,
     Requirement,
     of_capability,
     of_extension,
@@ -29,7 +29,7 @@ def test_others() -> None:
 
 @pytest.mark.device
 def test_a_device(device: vkbackend.Device) -> None:
-    has = Possessions(device.info, device.physical.extensions)
+    has = DeviceSupport(device.info, device.physical.extensions)
     assert of_capability(1, has).present
     assert of_capability(5347, has).present
     assert of_capability(11, has).present == device.info.shader_int64

@@ -3,7 +3,7 @@ from vkbackend.tools.spirv import instruction, table
 
 def test_it_knows_what_the_library_uses() -> None:
     assert table.REVISION >= (1, 6, 7)
-    names = {shape.name for shape in instruction.shapes().values()}
+    names = {shape.name for shape in instruction.operation_grammars().values()}
     assert {
         "CooperativeMatrixMulAddKHR",
         "CooperativeMatrixLoadTensorNV",
@@ -25,7 +25,7 @@ def test_every_operand_has_a_kind() -> None:
     known = {*instruction.enumerations(), *instruction.IDS, *literals, *pairs}
     used = {
         operand.rstrip("?*")
-        for shape in instruction.shapes().values()
+        for shape in instruction.operation_grammars().values()
         for operand in shape.operands
     }
     used |= {
@@ -38,5 +38,5 @@ def test_every_operand_has_a_kind() -> None:
 
 
 def test_names_are_unique() -> None:
-    names = [shape.name for shape in instruction.shapes().values()]
+    names = [shape.name for shape in instruction.operation_grammars().values()]
     assert len(set(names)) == len(names)

@@ -18,7 +18,7 @@ from vkbackend import (
     DeviceInfo,
     KernelCache,
 )
-from vkbackend.arrays.kernels import DOT_PART
+from vkbackend.arrays.kernels import DOT_CHUNK
 from vkbackend.arrays.queue import Handle
 
 Floats = NDArray[np.float32]
@@ -113,7 +113,7 @@ def test_extremes_stay_stable(batch: CommandBatch, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "count", [1, 255, 257, DOT_PART, DOT_PART + 1, 10 * DOT_PART + 3, 4_200_001]
+    "count", [1, 255, 257, DOT_CHUNK, DOT_CHUNK + 1, 10 * DOT_CHUNK + 3, 4_200_001]
 )
 def test_dot_of_any_length(batch: CommandBatch, count: int) -> None:
     x, y = random(count), random(count, seed=1)
@@ -126,10 +126,10 @@ def test_dot_of_any_length(batch: CommandBatch, count: int) -> None:
 def test_dot_of_float16_sums_in_float32(batch: CommandBatch) -> None:
     if not batch.device.info.storage_16bit:
         pytest.skip("the device stores no float16")
-    ones = batch.upload(np.full(3 * DOT_PART, 0.25, np.float16))
+    ones = batch.upload(np.full(3 * DOT_CHUNK, 0.25, np.float16))
     result = batch.dot(ones, ones)
     batch.execute()
-    assert batch.read(result).tolist() == [3 * DOT_PART / 16]
+    assert batch.read(result).tolist() == [3 * DOT_CHUNK / 16]
 
 
 @pytest.mark.parametrize(("m", "k", "n"), [(1, 1, 1), (1, 300, 7), (33, 65, 40)])

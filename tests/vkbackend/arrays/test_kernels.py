@@ -6,9 +6,9 @@ from itertools import pairwise
 import pytest
 
 from vkbackend.arrays.kernels import (
-    DOT_PART,
+    DOT_CHUNK,
     ELEMENT_OPERATIONS,
-    MOST_GROUPS,
+    MAX_WORKGROUPS,
     PAIR_OPERATIONS,
     dot_runs,
     element_run,
@@ -31,7 +31,13 @@ def test_shaders_number_operations_alike(kernel: str, names: tuple[str, ...]) ->
 
 @pytest.mark.parametrize(
     ("count", "stages"),
-    [(1, 1), (DOT_PART, 1), (DOT_PART + 1, 2), (DOT_PART**2, 2), (DOT_PART**2 + 1, 3)],
+    [
+        (1, 1),
+        (DOT_CHUNK, 1),
+        (DOT_CHUNK + 1, 2),
+        (DOT_CHUNK**2, 2),
+        (DOT_CHUNK**2 + 1, 3),
+    ],
 )
 def test_dot_takes_as_many_stages_as_it_needs(count: int, stages: int) -> None:
     runs = dot_runs(count, False)
@@ -39,21 +45,21 @@ def test_dot_takes_as_many_stages_as_it_needs(count: int, stages: int) -> None:
     assert [run.constants["PRODUCTS"] for run in runs] == [1] + [0] * (stages - 1)
     for early, late in pairwise(runs):
         assert early.memory["out_"] == late.memory["x"]
-        assert early.scratch == {late.memory["x"]: 4 * late.words["count"]}
+        assert early.scratch == {late.memory["x"]: 4 * late.scalars["count"]}
     assert runs[-1].memory["out_"] == "out"
 
 
 def test_float16_sums_stay_float32_between_stages() -> None:
-    first, middle, last = (set(run.defines) for run in dot_runs(DOT_PART**2 + 1, True))
+    first, middle, last = (set(run.defines) for run in dot_runs(DOT_CHUNK**2 + 1, True))
     assert first == {"DTYPE", "OUT_ACC"}
     assert middle == {"DTYPE", "IN_ACC", "OUT_ACC"}
     assert last == {"DTYPE", "IN_ACC"}
 
 
 def test_large_grids_fold_into_y() -> None:
-    count = 256 * MOST_GROUPS + 1
+    count = 256 * MAX_WORKGROUPS + 1
     for run in (pair_run("add", count, False), element_run("relu", count, False, 1.0)):
         x, y, z = run.groups
-        assert max(x, y) <= MOST_GROUPS
+        assert max(x, y) <= MAX_WORKGROUPS
         assert (y, z) == (2, 1)
         assert x * y * 256 >= count

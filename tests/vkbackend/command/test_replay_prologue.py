@@ -1,4 +1,4 @@
-"""Preludes: what is recorded once and used again, and what must not be."""
+"""Replay prologues: what is recorded once and used again, and what must not be."""
 
 import struct
 
@@ -7,7 +7,7 @@ import pytest
 
 from tests.vkbackend.kernels import add_affine, add_indirect, affine, filled, words
 from vkbackend import Device, Recording
-from vkbackend.command.replay_prologue import KEPT
+from vkbackend.command.replay_prologue import MAX_PROLOGUES
 
 COUNT = 500
 
@@ -73,7 +73,7 @@ def test_without_copies_the_recording_goes_alone(
 
 def test_other_buffers_at_the_same_place_are_other_copies(device: Device) -> None:
     recording, x, y = tripled(device)
-    for start in range(3 * KEPT):
+    for start in range(3 * MAX_PROLOGUES):
         source = filled(device, ramp(start))
         recording.submit([(source, 0, x, 0, COUNT * 4)])
         assert (words(device, y) == ramp(start) * 3).all()

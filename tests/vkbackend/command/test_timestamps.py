@@ -165,9 +165,9 @@ def test_a_forked_child_leaves_a_profile_alone() -> None:
         batch.fill(device.allocate(400), 1)
         batch.submit()
         # What a child does first.
-        closed, device.logical.parents = device.logical.parents, True
+        closed, device.logical.forked = device.logical.forked, True
         profile.close()
-        device.logical.parents = closed
+        device.logical.forked = closed
         assert profile.spans == []
     device.close()
     assert device.live_objects() == {}

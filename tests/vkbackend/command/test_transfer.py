@@ -18,7 +18,7 @@ from vkbackend import ArgumentError, Buffer, Device, VulkanError
 from vkbackend.command import transfer
 from vkbackend.driver.physical_device import choose
 from vkbackend.driver.queue import Queue
-from vkbackend.memory.memory import Block, Use
+from vkbackend.memory.memory import Block, MemoryUsage
 from vkbackend.vk import generated as vk
 
 
@@ -26,9 +26,9 @@ def disguise(device: Device, monkeypatch: pytest.MonkeyPatch, **changes: Any) ->
     """Make the blocks of a device look like those of another kind of memory."""
     allocate = device.memory.allocate
 
-    def allocated(size: int, use: Use, name: str) -> Block:
+    def allocated(size: int, use: MemoryUsage, name: str) -> Block:
         block = allocate(size, use, name)
-        if use is Use.DEVICE:
+        if use is MemoryUsage.DEVICE:
             for attribute, value in changes.items():
                 setattr(block, attribute, value)
         return block
@@ -190,7 +190,7 @@ def test_memory_of_dropped_results_is_used_again(results: Device) -> None:
     for _ in range(5):
         places.add(words(results, x).ctypes.data)
     assert len(places) == 1
-    assert (results.counters - before).device_allocations <= transfer._READ_PIECES
+    assert (results.counters - before).device_allocations <= transfer._MAX_READ_CHUNKS
 
 
 @pytest.mark.core
@@ -243,14 +243,14 @@ def test_read_into_what_does_not_fit(device: Device) -> None:
 @pytest.mark.core
 def test_pieces_are_in_flight(staged: Device, monkeypatch: pytest.MonkeyPatch) -> None:
     """The next pieces are asked for before the host waits for one."""
-    monkeypatch.setattr(transfer, "_PIECE_SIZE", 64 << 10)
-    count = 3 * transfer._READ_PIECES + 1
+    monkeypatch.setattr(transfer, "_CHUNK_SIZE", 64 << 10)
+    count = 3 * transfer._MAX_READ_CHUNKS + 1
     buffer = staged.allocate(count * (64 << 10) - 5)
     data = np.random.default_rng(3).bytes(buffer.size)
     staged.upload(data, buffer)
     events: list[str] = []
     engine = staged._transfer
-    fetch, receive = engine._fetch, engine._receive
+    fetch, receive = engine._submit_readback, engine._copy_out
 
     def fetched(*arguments: Any) -> None:
         events.append("fetch")
@@ -260,15 +260,15 @@ def test_pieces_are_in_flight(staged: Device, monkeypatch: pytest.MonkeyPatch) -
         events.append("receive")
         receive(*arguments)
 
-    monkeypatch.setattr(engine, "_fetch", fetched)
-    monkeypatch.setattr(engine, "_receive", received)
+    monkeypatch.setattr(engine, "_submit_readback", fetched)
+    monkeypatch.setattr(engine, "_copy_out", received)
     out = bytearray(buffer.size)
     staged.read(buffer, out=out)
     assert out == data
-    ahead = transfer._READ_PIECES
+    ahead = transfer._MAX_READ_CHUNKS
     turns = ["receive", "fetch"] * (count - ahead)
     assert events == ["fetch"] * ahead + turns + ["receive"] * ahead
-    assert len(engine._pieces) == ahead
+    assert len(engine._chunks) == ahead
 
 
 @pytest.mark.core
@@ -292,17 +292,17 @@ def test_an_interrupted_read_keeps_its_memory(
             for _ in range(3):
                 with pytest.raises(KeyboardInterrupt):
                     results.read(x)
-        written = [*engine._pieces, *engine._results._all()]
+        written = [*engine._chunks, *engine._results._all()]
         points = [each.point for each in written if each.point is not None]
         asked = [point for point in points if point.value > gate.point.value]
         assert len(asked) == queue.submitted - gate.point.value > 2
         gate.open()
         assert (words(results, y) == 2).all()
     results.synchronize()
-    before = len(engine._pieces), engine._results.held
+    before = len(engine._chunks), engine._results.cached_bytes
     for _ in range(10):
         assert (words(results, x) == 1).all()
-    assert (len(engine._pieces), engine._results.held) == before
+    assert (len(engine._chunks), engine._results.cached_bytes) == before
 
 
 @pytest.mark.parametrize("size", [500, MANY])
@@ -322,7 +322,7 @@ def test_an_interrupt_anywhere_loses_nothing(results: Device, size: int) -> None
         results.upload(np.full(size // 4, value, np.uint32), x)
         assert (words(results, x) == value).all(), interruption.where
     results.synchronize()
-    assert len(engine._pieces) <= transfer._READ_PIECES
+    assert len(engine._chunks) <= transfer._MAX_READ_CHUNKS
     assert len(list(engine._results._all())) <= 3
     assert all(block.idle() for block in engine._results._all())
 
@@ -377,7 +377,7 @@ def test_a_copy_that_the_driver_refuses_keeps_the_device_usable(
     assert (words(results, x) == 7).all()
     results.upload(np.full(MANY // 4, 8, np.uint32), x)
     assert (words(results, x) == 8).all()
-    assert len(results._transfer._pieces) <= transfer._READ_PIECES + 1
+    assert len(results._transfer._chunks) <= transfer._MAX_READ_CHUNKS + 1
 
 
 @pytest.mark.device
@@ -449,7 +449,7 @@ def test_close_waits_for_a_copy_of_another_thread(
     device.close()
     reader.join()
     assert unmapped == [False]
-    assert device.logical.unlocked == set()
+    assert device.logical.unlocked_calls == set()
 
 
 @pytest.mark.device
@@ -460,7 +460,7 @@ def test_a_copy_whose_own_thread_closes_the_device() -> None:
 
     def close(frame: FrameType, event: str, argument: object) -> object:
         nonlocal lines
-        if frame.f_code is not transfer.Transfer._copy.__code__:
+        if frame.f_code is not transfer.Transfer._copy_to_host.__code__:
             return None
         if event == "line":
             lines += 1

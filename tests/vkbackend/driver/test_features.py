@@ -4,7 +4,7 @@ import pytest
 
 import vkbackend
 from vkbackend.driver import features
-from vkbackend.driver.features import FEATURES, enabling, lacking
+from vkbackend.driver.features import FEATURES, feature_chain, missing_features
 from vkbackend.vk import generated as vk
 
 
@@ -26,7 +26,7 @@ def test_flags_and_capabilities_are_unique() -> None:
 
 
 def test_only_the_asked_is_enabled() -> None:
-    chain, extensions = enabling(
+    chain, extensions = feature_chain(
         {"shader_int64", "float32_atomic_add"},
         (1, 3, 0),
         {"VK_EXT_shader_atomic_float", "VK_EXT_memory_budget", "VK_EXT_other"},
@@ -39,7 +39,9 @@ def test_only_the_asked_is_enabled() -> None:
 
 def test_lacking_names_the_feature() -> None:
     int64, float16, shader = 11, 9, 1
-    assert lacking((shader, int64, float16), {"shader_float16"}) == ["shader_int64"]
+    assert missing_features((shader, int64, float16), {"shader_float16"}) == [
+        "shader_int64"
+    ]
 
 
 @pytest.mark.core

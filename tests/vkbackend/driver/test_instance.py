@@ -13,7 +13,7 @@ from vkbackend import config
 from vkbackend.driver import instance, physical_device
 from vkbackend.driver.instance import Instance, driver_files
 from vkbackend.errors import NoVulkanError
-from vkbackend.memory.memory import Use
+from vkbackend.memory.memory import MemoryUsage
 from vkbackend.vk import generated as vk
 from vkbackend.vk import runtime
 
@@ -128,7 +128,7 @@ def test_messages_name_objects(monkeypatch: pytest.MonkeyPatch) -> None:
     _skip_without_layer()
     opened = Instance()
     device = vkbackend.Device(physical_device.enumerate_devices(opened)[0])
-    block = device.memory.allocate(1024, Use.DEVICE, "a block with a name")
+    block = device.memory.allocate(1024, MemoryUsage.DEVICE, "a block with a name")
     functions = device.logical.functions
     commands = device.compute_queue.begin()
     functions.vkCmdFillBuffer(commands, block.buffer, 0, 4096, 0)
@@ -146,7 +146,7 @@ def test_sync_finds_a_missing_barrier(monkeypatch: pytest.MonkeyPatch) -> None:
     _skip_without_layer()
     opened = Instance()
     device = vkbackend.Device(physical_device.enumerate_devices(opened)[0])
-    block = device.memory.allocate(1024, Use.DEVICE, "written twice")
+    block = device.memory.allocate(1024, MemoryUsage.DEVICE, "written twice")
     functions = device.logical.functions
     commands = device.compute_queue.begin()
     functions.vkCmdFillBuffer(commands, block.buffer, 0, 1024, 0)

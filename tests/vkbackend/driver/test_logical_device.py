@@ -80,7 +80,7 @@ def test_an_interrupt_at_any_line_leaves_no_object(device: Device) -> None:
     for one in each_interruption(lambda: logical.create("CommandPool", info, "a pool")):
         places += 1
         assert logical.live_objects() == before, one.where
-        assert logical._making == {}, one.where
+        assert logical._creating == {}, one.where
     assert places > 5
     # The one that was not interrupted.
     (made,) = logical.live["CommandPool"] - handles
@@ -150,6 +150,6 @@ def test_an_object_is_made_while_another_is_destroyed(
             sys.settrace(tracer)
         while makers:
             makers.pop().finish()
-        assert logical._making == {}
+        assert logical._creating == {}
     assert place > 5
     assert logical.live_objects() == before

@@ -364,7 +364,7 @@ def test_a_wait_looks_again_before_it_asks_the_driver(
         def runs_out(*arguments: object) -> int:
             calls.append(arguments)
             assert len(calls) == 1
-            assert len(device.logical.unlocked) == 1
+            assert len(device.logical.unlocked_calls) == 1
             gate.open()
             wait(*arguments[:2], 10**10)
             queue.completed = queue.submitted
@@ -376,4 +376,4 @@ def test_a_wait_looks_again_before_it_asks_the_driver(
             waiter.start()
             waiter.join()
     assert len(calls) == 1
-    assert device.logical.unlocked == set()
+    assert device.logical.unlocked_calls == set()

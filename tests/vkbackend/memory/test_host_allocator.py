@@ -66,8 +66,8 @@ def point(queue: FakeQueue, value: int) -> TimelinePoint:
     return TimelinePoint(queue, value)  # type: ignore[arg-type]
 
 
-def lend(allocator: HostAllocator, size: int) -> tuple[HostBlock, memoryview]:
-    block, view = allocator.lend(size)
+def allocate(allocator: HostAllocator, size: int) -> tuple[HostBlock, memoryview]:
+    block, view = allocator.allocate(size)
     assert len(view) == size
     assert not view.readonly
     return block, view
@@ -75,62 +75,62 @@ def lend(allocator: HostAllocator, size: int) -> tuple[HostBlock, memoryview]:
 
 def test_a_block_is_lent_until_no_view_of_it_is_left() -> None:
     allocator, _ = make()
-    block, view = lend(allocator, MIB)
+    block, view = allocate(allocator, MIB)
     array = np.frombuffer(view, np.uint32)[7:9]
     del view
     gc.collect()
     assert not block.idle()
-    assert lend(allocator, MIB)[0] is not block
+    assert allocate(allocator, MIB)[0] is not block
     array[0] = 3
     del array
     assert block.idle()
-    assert lend(allocator, MIB)[0] is block
+    assert allocate(allocator, MIB)[0] is block
 
 
 def test_a_block_that_is_still_written_is_not_lent() -> None:
     allocator, _ = make()
     queue = FakeQueue()
-    block, view = lend(allocator, MIB)
+    block, view = allocate(allocator, MIB)
     queue.submitted, block.point = 1, point(queue, 1)
     del view
-    assert lend(allocator, MIB)[0] is not block
+    assert allocate(allocator, MIB)[0] is not block
     queue.completed = 1
-    assert lend(allocator, MIB)[0] is block
+    assert allocate(allocator, MIB)[0] is block
 
 
 @pytest.mark.parametrize("size", [1, 65_536, 65_537, MIB + 1, 5 * MIB - 3, 100 * MIB])
 def test_blocks_are_little_larger_than_asked(size: int) -> None:
     allocator, _ = make(imports=False)
-    block, _ = lend(allocator, size)
+    block, _ = allocate(allocator, size)
     assert size <= block.size <= max(size * 9 / 8, 65_536 + size)
-    assert allocator.held == block.size
+    assert allocator.cached_bytes == block.size
 
 
 def test_idle_blocks_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(host_allocator, "_MOST_BYTES", 4 * MIB)
+    monkeypatch.setattr(host_allocator, "_MAX_BYTES", 4 * MIB)
     allocator, memory = make()
-    held = [lend(allocator, MIB), lend(allocator, 2 * MIB)]
+    held = [allocate(allocator, MIB), allocate(allocator, 2 * MIB)]
     held.pop(0)
-    lend(allocator, 2 * MIB)
+    allocate(allocator, 2 * MIB)
     assert memory.freed == 1
-    assert allocator.held == 4 * MIB
+    assert allocator.cached_bytes == 4 * MIB
 
 
 def test_more_than_is_kept_is_not_pinned(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(host_allocator, "_MOST_BYTES", 4 * MIB)
+    monkeypatch.setattr(host_allocator, "_MAX_BYTES", 4 * MIB)
     allocator, memory = make()
-    kept, extra = lend(allocator, 4 * MIB), lend(allocator, MIB)
+    kept, extra = allocate(allocator, 4 * MIB), allocate(allocator, MIB)
     assert kept[0].imported is not None
     assert extra[0].imported is None
     assert memory.imported == [4 * MIB]
-    assert allocator.held == 4 * MIB
+    assert allocator.cached_bytes == 4 * MIB
     extra[1][:] = bytes(MIB)
 
 
 def test_a_refused_import_is_not_tried_again() -> None:
     allocator, memory = make()
     memory.error = VulkanError("vkAllocateMemory: refused")
-    blocks = [lend(allocator, MIB), lend(allocator, MIB)]
+    blocks = [allocate(allocator, MIB), allocate(allocator, MIB)]
     assert [block.imported for block, _ in blocks] == [None, None]
     assert not allocator.imports
 
@@ -139,16 +139,16 @@ def test_a_lost_device_is_said() -> None:
     allocator, memory = make()
     memory.error = DeviceLost("vkAllocateMemory: lost")
     with pytest.raises(DeviceLost):
-        allocator.lend(MIB)
+        allocator.allocate(MIB)
 
 
 def test_trim_keeps_what_is_lent() -> None:
     allocator, memory = make()
-    _, view = lend(allocator, MIB)
-    lend(allocator, 2 * MIB)
+    _, view = allocate(allocator, MIB)
+    allocate(allocator, 2 * MIB)
     allocator.trim()
     assert memory.freed == 1
-    assert allocator.held == MIB
+    assert allocator.cached_bytes == MIB
     allocator.close()
     assert memory.freed == 2
     view[0] = 1
@@ -156,10 +156,10 @@ def test_trim_keeps_what_is_lent() -> None:
 
 def test_what_the_device_does_not_write_is_not_pinned() -> None:
     allocator, memory = make()
-    block, view = allocator.lend(MIB, pinned=False)
+    block, view = allocator.allocate(MIB, pinned=False)
     assert block.imported is None
     del view
-    again, _ = lend(allocator, MIB)
+    again, _ = allocate(allocator, MIB)
     assert again is block
     assert again.imported is not None
     assert memory.imported == [MIB]
@@ -169,15 +169,15 @@ def test_an_interrupt_at_any_line_leaves_it_whole() -> None:
     allocator, memory = make()
 
     def come_and_go() -> None:
-        lend(allocator, MIB)
-        lend(allocator, 2 * MIB)
+        allocate(allocator, MIB)
+        allocate(allocator, 2 * MIB)
         allocator.trim()
 
     for one in each_interruption(come_and_go):
-        block, view = lend(allocator, MIB)
+        block, view = allocate(allocator, MIB)
         assert block.imported is not None, one.where
         assert not block.imported.freed, one.where
         del view
         allocator.trim()
-        assert allocator.held == 0, one.where
+        assert allocator.cached_bytes == 0, one.where
         assert memory.freed == len(memory.imported), one.where

@@ -4,7 +4,13 @@ import pytest
 
 from vkbackend import Device
 from vkbackend.errors import OutOfDeviceMemory
-from vkbackend.memory.memory import Memory, MemoryType, Use, choose_type, gibibytes
+from vkbackend.memory.memory import (
+    Memory,
+    MemoryType,
+    MemoryUsage,
+    choose_type,
+    gibibytes,
+)
 
 # Heap and property bits: 1 device-local, 2 host-visible, 4 coherent, 8 cached.
 TABLES = {
@@ -32,17 +38,17 @@ def test_choose_type(table: str, use: str, flags: int) -> None:
         MemoryType(index, heap, bits)
         for index, (heap, bits) in enumerate(TABLES[table])
     )
-    assert choose_type(types, Use[use], -1).flags == flags
+    assert choose_type(types, MemoryUsage[use], -1).flags == flags
 
 
 def test_choose_type_respects_the_buffer() -> None:
     types = (MemoryType(0, 0, 0x1), MemoryType(1, 0, 0x1))
-    assert choose_type(types, Use.DEVICE, 0b10).index == 1
+    assert choose_type(types, MemoryUsage.DEVICE, 0b10).index == 1
 
 
 def test_choose_type_fails_with_the_table() -> None:
     with pytest.raises(OutOfDeviceMemory, match=r"no type serves `upload`.*0x1"):
-        choose_type((MemoryType(0, 0, 0x1),), Use.UPLOAD, -1)
+        choose_type((MemoryType(0, 0, 0x1),), MemoryUsage.UPLOAD, -1)
 
 
 @pytest.mark.parametrize(
@@ -55,13 +61,13 @@ def test_gibibytes(size: int, text: str) -> None:
 
 @pytest.mark.usefixtures("_no_collector")
 @pytest.mark.core
-@pytest.mark.parametrize("use", list(Use))
-def test_blocks(device: Device, use: Use) -> None:
+@pytest.mark.parametrize("use", list(MemoryUsage))
+def test_blocks(device: Device, use: MemoryUsage) -> None:
     before = device.live_objects()
     block = device.memory.allocate(70_000, use, "a block")
     assert block.size == 70_000
     assert block.address % 256 == 0
-    assert block.mapped is not None or use is Use.DEVICE
+    assert block.mapped is not None or use is MemoryUsage.DEVICE
     if block.mapped is not None:
         block.mapped[69_990:] = bytes(range(10))
         assert bytes(block.mapped[69_990:]) == bytes(range(10))
@@ -78,7 +84,7 @@ def test_budget_is_respected(device: Device, monkeypatch: pytest.MonkeyPatch) ->
         OutOfDeviceMemory,
         match=r"over budget: asked 2.00 MiB of heap \d; the driver has 1.00 MiB left",
     ):
-        device.memory.allocate(2 << 20, Use.DEVICE, "")
+        device.memory.allocate(2 << 20, MemoryUsage.DEVICE, "")
     assert device.live_objects() == before
 
 

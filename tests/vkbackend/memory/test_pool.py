@@ -21,8 +21,8 @@ from vkbackend.driver.physical_device import choose
 from vkbackend.driver.queue import TimelinePoint
 from vkbackend.errors import OutOfDeviceMemory
 from vkbackend.memory.memory import Block
-from vkbackend.memory.pool import GRANULE, LEAST_BLOCK, Pool, round_up
-from vkbackend.memory.span import Span
+from vkbackend.memory.pool import GRANULE, MIN_BLOCK_SIZE, Pool, round_up
+from vkbackend.memory.span import MemorySpan
 
 MIB = 1 << 20
 
@@ -80,8 +80,8 @@ def make_pool(heap: int = 1024 * MIB) -> tuple[Pool, FakeMemory]:
     return Pool(memory), memory  # type: ignore[arg-type]
 
 
-def release(pool: Pool, span: Span, *points: TimelinePoint) -> None:
-    pool.graveyard.append((span, points))
+def release(pool: Pool, span: MemorySpan, *points: TimelinePoint) -> None:
+    pool.deferred_frees.append((span, points))
 
 
 def point(queue: FakeQueue, value: int) -> TimelinePoint:
@@ -164,7 +164,7 @@ def test_a_merged_span_comes_with_the_points_of_its_block() -> None:
         release(pool, pool.allocate(MIB // 4, ""), point(queue, number))
     large = pool.allocate(MIB - GRANULE, "")
     assert large.points == (point(queue, 8),)
-    assert memory.held == LEAST_BLOCK
+    assert memory.held == MIN_BLOCK_SIZE
     queue.completed = 8
     assert pool.allocate(MIB // 2, "").points == ()
     assert queue.waits == []
@@ -186,7 +186,7 @@ def test_small_requests_stay_out_of_large_blocks() -> None:
     small = pool.allocate(MIB // 2, "")
     assert small.region is not large.region
     assert pool.allocate(90 * MIB, "").region is large.region
-    assert memory.held == 100 * MIB + LEAST_BLOCK
+    assert memory.held == 100 * MIB + MIN_BLOCK_SIZE
 
 
 def test_blocks_grow_with_what_is_reserved() -> None:
@@ -196,7 +196,7 @@ def test_blocks_grow_with_what_is_reserved() -> None:
         held.append(pool.allocate(100_000, ""))
         assert memory.held <= 2 * MIB + held[0].size * len(held) * 9 / 8
     sizes = [span.region.block.size for span in held]
-    assert min(sizes) == LEAST_BLOCK
+    assert min(sizes) == MIN_BLOCK_SIZE
     assert max(sizes) > 16 * MIB
 
 
@@ -206,9 +206,9 @@ def test_empty_blocks_go_back() -> None:
     drop = pool.allocate(100 * MIB, "")
     release(pool, drop)
     assert pool.trim() == 100 * MIB
-    assert memory.held == LEAST_BLOCK
+    assert memory.held == MIN_BLOCK_SIZE
     release(pool, keep)
-    assert pool.trim() == LEAST_BLOCK
+    assert pool.trim() == MIN_BLOCK_SIZE
     assert memory.held == 0
 
 
@@ -270,7 +270,7 @@ def test_dump_names_what_lives() -> None:
 def test_live_spans_never_overlap(steps: list[tuple[int, int]]) -> None:
     pool, _ = make_pool()
     queue = FakeQueue()
-    live: deque[Span] = deque()
+    live: deque[MemorySpan] = deque()
     pending: list[tuple[int, int, TimelinePoint]] = []
     for number, (size, deaths) in enumerate(steps, start=1):
         span = pool.allocate(size, "")
@@ -378,13 +378,13 @@ def test_none_is_taken_where_not_all_fit() -> None:
 
 
 class Owner:
-    """What a buffer is to the pool: its death puts the span into the graveyard."""
+    """What a buffer is to the pool: its death defers the free of its span."""
 
-    def __init__(self, pool: Pool, span: Span) -> None:
+    def __init__(self, pool: Pool, span: MemorySpan) -> None:
         self.pool, self.span = pool, span
 
     def __del__(self) -> None:
-        self.pool.graveyard.append((self.span, ()))
+        self.pool.deferred_frees.append((self.span, ()))
 
 
 def check_pool(pool: Pool, memory: FakeMemory) -> None:
@@ -413,7 +413,7 @@ def come_and_go(pool: Pool) -> None:
     some.append(pool.allocate(MIB, "cut"))
     for span in (*some, again):
         release(pool, span)
-    pool.give_everything_back()
+    pool.release_unused()
 
 
 @pytest.fixture
@@ -457,7 +457,7 @@ def test_an_interrupted_rebuild_is_done_again() -> None:
     count = pool.statistics()["blocks"], len(pool._leases)
 
     def rebuild() -> None:
-        pool._whole = False
+        pool._consistent = False
         pool.statistics()
 
     for one in each_interruption(rebuild):
@@ -465,7 +465,7 @@ def test_an_interrupted_rebuild_is_done_again() -> None:
         found = pool.statistics()["blocks"], len(pool._leases)
         assert found == count, one.where
     release(pool, live)
-    pool.give_everything_back()
+    pool.release_unused()
     assert memory.held == 0
 
 
@@ -511,7 +511,7 @@ def test_a_span_that_was_taken_back_is_not_buried_later() -> None:
     """As when garbage collection in another thread has not come to the finalizer."""
     pool, memory = make_pool()
     span = pool.allocate(MIB, "")
-    pool._lost.append(span.lease)
+    pool._dead_leases.append(span.lease)
     assert pool.statistics()["in_use"] == 0
     other = pool.allocate(MIB, "")
     release(pool, span)
@@ -525,7 +525,7 @@ def test_a_handler_within_an_operation_gets_memory_of_its_own() -> None:
     """At any line of it: both are right, and everything goes back."""
     pool, memory = make_pool()
     place, lines = 1, 1
-    got: list[Span] = []
+    got: list[MemorySpan] = []
 
     def handle(frame: FrameType, event: str, argument: object) -> object:
         nonlocal lines

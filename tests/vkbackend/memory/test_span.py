@@ -6,7 +6,7 @@ import pytest
 
 from tests.vkbackend.memory.test_pool import FakeQueue, point
 from vkbackend.memory.memory import Block
-from vkbackend.memory.span import Lease, Region, Span
+from vkbackend.memory.span import Lease, MemorySpan, Region
 from vkbackend.memory.tlsf import Suballocator
 
 pytestmark = pytest.mark.null
@@ -18,7 +18,7 @@ def make_region() -> Region:
 
 def test_a_span_is_done_when_its_points_are() -> None:
     queue = FakeQueue()
-    span = Span(make_region(), 0, 256, 4096, (point(queue, 2),))
+    span = MemorySpan(make_region(), 0, 256, 4096, (point(queue, 2),))
     assert not span.known_done()
     assert not span.done()
     queue.completed = 2
@@ -38,7 +38,7 @@ def test_a_region_is_done_when_its_points_are() -> None:
 @pytest.mark.parametrize("cyclic", [False, True])
 def test_a_lease_tells_of_the_death_of_its_span(cyclic: bool) -> None:
     dead: list[object] = []
-    span = Span(make_region(), 0, 256, 4096, ())
+    span = MemorySpan(make_region(), 0, 256, 4096, ())
     lease = span.lease = Lease(span, dead.append)
     if cyclic:
         held: list[object] = [span]

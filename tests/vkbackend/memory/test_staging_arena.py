@@ -3,7 +3,7 @@
 import pytest
 
 from vkbackend import ArgumentError, OutOfDeviceMemory, TimelinePoint
-from vkbackend.memory.memory import Block, Use
+from vkbackend.memory.memory import Block, MemoryUsage
 from vkbackend.memory.staging_arena import Arena
 
 
@@ -29,7 +29,7 @@ class FakeMemory:
     def __init__(self) -> None:
         self.blocks: list[Block] = []
 
-    def allocate(self, size: int, use: Use, name: str) -> Block:
+    def allocate(self, size: int, use: MemoryUsage, name: str) -> Block:
         block = Block(0, 0, 0, size, 0, memoryview(bytearray(size)), True)
         self.blocks.append(block)
         return block
@@ -45,7 +45,7 @@ def memory() -> FakeMemory:
 
 @pytest.fixture
 def arena(memory: FakeMemory) -> Arena:
-    return Arena(memory, Use.UPLOAD, 1000, 3)  # type: ignore[arg-type]
+    return Arena(memory, MemoryUsage.UPLOAD, 1000, 3)  # type: ignore[arg-type]
 
 
 def point(queue: FakeQueue, value: int) -> TimelinePoint:
@@ -126,7 +126,7 @@ def test_a_lent_chunk_is_taken_by_nobody_else(arena: Arena, memory: FakeMemory) 
     arena.commit(point(queue, 1))
     queue.completed = 1
     owner = Owner()
-    chunk = arena.lend(owner)
+    chunk = arena.allocate_for(owner)
     assert chunk.take(1000) == 0
     for step in range(6):
         assert arena.take(900)[0] is not chunk.block
@@ -146,7 +146,7 @@ def test_a_lent_chunk_is_taken_by_nobody_else(arena: Arena, memory: FakeMemory) 
 
 def test_close_frees_what_is_lent(arena: Arena, memory: FakeMemory) -> None:
     owner = Owner()
-    arena.lend(owner)
+    arena.allocate_for(owner)
     arena.close()
     assert memory.blocks == []
 
@@ -156,10 +156,10 @@ def test_where_there_is_no_memory_room_is_made_once(
     memory: FakeMemory, monkeypatch: pytest.MonkeyPatch, failures: int
 ) -> None:
     rooms: list[None] = []
-    arena = Arena(memory, Use.ARGUMENTS, 1000, 3, lambda: rooms.append(None))  # type: ignore[arg-type]
+    arena = Arena(memory, MemoryUsage.ARGUMENTS, 1000, 3, lambda: rooms.append(None))  # type: ignore[arg-type]
     allocate, asked = memory.allocate, []
 
-    def scarce(size: int, use: Use, name: str) -> Block:
+    def scarce(size: int, use: MemoryUsage, name: str) -> Block:
         asked.append(size)
         if len(asked) <= failures:
             raise OutOfDeviceMemory("vkAllocateMemory: no memory", -2)

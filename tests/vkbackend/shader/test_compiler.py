@@ -9,7 +9,7 @@ from vkbackend import config
 from vkbackend.errors import NoCompilerError, ShaderError
 from vkbackend.shader import compiler
 from vkbackend.shader.find_compiler import Compiler
-from vkbackend.shader.glslang import Executable
+from vkbackend.shader.glslang import ExecutableCompiler
 from vkbackend.shader.reflection import read_module
 
 pytestmark = pytest.mark.null
@@ -147,7 +147,7 @@ def test_old_executable_is_named(
         "exit 2\n"
     )
     path.chmod(0o755)
-    old = Executable(str(path))
+    old = ExecutableCompiler(str(path))
     monkeypatch.setattr(compiler, "compiler", lambda: old)
     with pytest.raises(NoCompilerError) as caught:
         build(COOPERATIVE)

@@ -9,7 +9,7 @@ import pytest
 from vkbackend import config
 from vkbackend.errors import NoCompilerError
 from vkbackend.shader.find_compiler import _find, compiler, describe, open_library
-from vkbackend.shader.glslang import Executable, SlangGlslang
+from vkbackend.shader.glslang import ExecutableCompiler, SlangGlslang
 
 pytestmark = pytest.mark.null
 
@@ -83,7 +83,7 @@ def test_switch_chooses_an_executable(
     path = script(tmp_path / "glslang-15", "echo Glslang Version: 11:15.1.0")
     monkeypatch.setenv(config.GLSLANG.name, str(path))
     found = compiler()
-    assert isinstance(found, Executable)
+    assert isinstance(found, ExecutableCompiler)
     assert describe(found) == f"glslang 15.1.0 at {path}"
 
 

@@ -11,18 +11,18 @@ from vkbackend.errors import ShaderError
 from vkbackend.shader.compiler import compile_glsl, validate_spirv
 from vkbackend.shader.float_controls import forbid_contraction, keep_special_values
 from vkbackend.shader.reflection import read_module
-from vkbackend.shader.spirv_reader import Op, instructions
+from vkbackend.shader.spirv_reader import Opcode, instructions
 
-SHADER = (2 << 16 | Op.CAPABILITY, 1)
-FLOAT16 = (2 << 16 | Op.CAPABILITY, 9)
-FLOAT64 = (2 << 16 | Op.CAPABILITY, 10)
-PRESERVE = (2 << 16 | Op.CAPABILITY, 4466)
-ENTRY = (5 << 16 | Op.ENTRY_POINT, 5, 3, 0x6E69616D, 0)
-LOCAL_SIZE = (6 << 16 | Op.EXECUTION_MODE, 3, 17, 1, 1, 1)
+SHADER = (2 << 16 | Opcode.CAPABILITY, 1)
+FLOAT16 = (2 << 16 | Opcode.CAPABILITY, 9)
+FLOAT64 = (2 << 16 | Opcode.CAPABILITY, 10)
+PRESERVE = (2 << 16 | Opcode.CAPABILITY, 4466)
+ENTRY = (5 << 16 | Opcode.ENTRY_POINT, 5, 3, 0x6E69616D, 0)
+LOCAL_SIZE = (6 << 16 | Opcode.EXECUTION_MODE, 3, 17, 1, 1, 1)
 
 
 def mode(width: int) -> tuple[int, ...]:
-    return (4 << 16 | Op.EXECUTION_MODE, 3, 4461, width)
+    return (4 << 16 | Opcode.EXECUTION_MODE, 3, 4461, width)
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_each_result_of_float_arithmetic_is_left_apart() -> None:
     marked = [
         each.operands[0]
         for each in instructions(found)
-        if each.opcode == Op.DECORATE and each.operands[1] == 42
+        if each.opcode == Opcode.DECORATE and each.operands[1] == 42
     ]
     made = {129: 0, 131: 0, 133: 0, 136: 0}
     for each in instructions(found):
@@ -151,7 +151,7 @@ def test_matrices_and_remainders_are_left_apart() -> None:
     marked = [
         row.operands[0]
         for row in rows
-        if row.opcode == Op.DECORATE and row.operands[1] == 42
+        if row.opcode == Opcode.DECORATE and row.operands[1] == 42
     ]
     made = [row for row in rows if 129 <= row.opcode <= 148]
     assert {row.opcode for row in made} == {129, 131, 136, *range(141, 149)}

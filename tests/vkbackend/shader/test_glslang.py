@@ -11,7 +11,7 @@ import pytest
 from tests.interruption import Interrupter
 from vkbackend.shader import glslang
 from vkbackend.shader.find_compiler import Compiler, _slangpy_libraries, open_library
-from vkbackend.shader.glslang import Executable, Shaderc, SlangGlslang
+from vkbackend.shader.glslang import ExecutableCompiler, Shaderc, SlangGlslang
 from vkbackend.shader.reflection import read_module
 
 pytestmark = pytest.mark.null
@@ -43,7 +43,7 @@ def found(request: pytest.FixtureRequest) -> Compiler:
     executable = shutil.which(name)
     if executable is None:
         pytest.skip(f"no {name} on PATH")
-    return Executable(executable)
+    return ExecutableCompiler(executable)
 
 
 @pytest.mark.parametrize("spirv", [(1, 5), (1, 6)])
@@ -66,7 +66,7 @@ def test_errors_tell_file_number_and_line(found: Compiler) -> None:
 
 
 def test_threads_compile_at_the_same_time(found: Compiler) -> None:
-    if isinstance(found, Executable):
+    if isinstance(found, ExecutableCompiler):
         pytest.skip("a process for each shader")
     sources = [SOURCE.replace("1.0", f"{i}.0") for i in range(32)]
     alone = [found.compile(source, (1, 5)) for source in sources]
@@ -200,4 +200,4 @@ def test_executable_that_writes_nothing(tmp_path: Path) -> None:
     path = tmp_path / "glslc"
     path.write_text("#!/bin/sh\n")
     path.chmod(0o755)
-    assert Executable(str(path)).compile(SOURCE, (1, 5)) == (b"", "")
+    assert ExecutableCompiler(str(path)).compile(SOURCE, (1, 5)) == (b"", "")

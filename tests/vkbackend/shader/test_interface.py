@@ -18,8 +18,8 @@ from tests.vkbackend.shader.test_reflection import ENTRY, UINT, assemble, text
 from vkbackend import ArgumentError, Device, Error, ShaderError
 from vkbackend.driver import features
 from vkbackend.shader import compiler
-from vkbackend.shader.interface import MOST_PRIVATE, accept
-from vkbackend.shader.spirv_reader import Op
+from vkbackend.shader.interface import MAX_PRIVATE_BYTES, validate_module
+from vkbackend.shader.spirv_reader import Opcode
 
 pytestmark = pytest.mark.device
 
@@ -130,11 +130,11 @@ def test_truth_values_of_numpy_are_ones(device: Device) -> None:
     )
     words = compiler.compile_glsl(source, name="wide")
     given: Any = {"WIDE": np.False_, "SCALE": np.float32(3)}
-    values = accept("wide", words, given, device.info).values
+    values = validate_module("wide", words, given, device.info).values
     assert values == {1: False, 2: 3.0}
     assert [type(each) for each in values.values()] == [bool, float]
     with pytest.raises(ArgumentError, match=r"^wide: constant WIDE: 0\.5 does not"):
-        accept("wide", words, {"WIDE": 0.5}, device.info)
+        validate_module("wide", words, {"WIDE": 0.5}, device.info)
 
 
 @pytest.mark.parametrize("value", [64.5, float("nan"), float("inf"), 0, -1, 1 << 40])
@@ -144,7 +144,7 @@ def test_workgroups_that_are_none(device: Device, value: float) -> None:
 
 
 def test_variables_of_an_invocation(device: Device) -> None:
-    count = MOST_PRIVATE // 4
+    count = MAX_PRIVATE_BYTES // 4
     source = HEAD + (
         "layout(push_constant) uniform Push { Words y; };\n"
         "void main() {\n"
@@ -156,12 +156,14 @@ def test_variables_of_an_invocation(device: Device) -> None:
 
 def test_capabilities_that_no_feature_enables() -> None:
     shader_, int64, clock = 1, 11, 5055
-    lacking = features.lacking((shader_, int64, clock), {"shader_int64"})
+    lacking = features.missing_features((shader_, int64, clock), {"shader_int64"})
     assert lacking == ["SPIR-V capability 5055"]
     basic, vote, ballot, dot_input = 61, 62, 64, 6018
-    assert features.lacking((basic, vote, ballot), (), 0b0011) == ["subgroup_ballot"]
-    assert features.lacking((dot_input,), ()) == ["integer_dot_product"]
-    assert features.lacking((dot_input,), {"integer_dot_product"}) == []
+    assert features.missing_features((basic, vote, ballot), (), 0b0011) == [
+        "subgroup_ballot"
+    ]
+    assert features.missing_features((dot_input,), ()) == ["integer_dot_product"]
+    assert features.missing_features((dot_input,), {"integer_dot_product"}) == []
 
 
 def test_subgroup_operations_are_asked_of_the_device(device: Device) -> None:
@@ -175,14 +177,16 @@ def test_subgroup_operations_are_asked_of_the_device(device: Device) -> None:
     words = compiler.compile_glsl(source, name="ballot")
     without = dataclasses.replace(device.info, subgroup_operations=1)
     with pytest.raises(ShaderError, match="lacks: subgroup_ballot"):
-        accept("ballot", words, {}, without)
-    accept("ballot", words, {}, dataclasses.replace(without, subgroup_operations=255))
+        validate_module("ballot", words, {}, without)
+    validate_module(
+        "ballot", words, {}, dataclasses.replace(without, subgroup_operations=255)
+    )
 
 
 VOID = (19, 2)
-VERTEX = (Op.ENTRY_POINT, 0, 3, *text("main"))
-POINTER = (Op.TYPE_POINTER, 21, 4, 20)
-SHARED = (Op.VARIABLE, 21, 22, 4)
+VERTEX = (Opcode.ENTRY_POINT, 0, 3, *text("main"))
+POINTER = (Opcode.TYPE_POINTER, 21, 4, 20)
+SHARED = (Opcode.VARIABLE, 21, 22, 4)
 
 
 @pytest.mark.parametrize(
@@ -193,12 +197,12 @@ SHARED = (Op.VARIABLE, 21, 22, 4)
         (assemble(ENTRY, VERTEX), "execution models 5, 0; there must be one"),
         (assemble(ENTRY, ENTRY), "execution models 5, 5; there must be one"),
         (
-            assemble((Op.ENTRY_POINT, 5, 1, 0xFFFFFFFF, 0)),
+            assemble((Opcode.ENTRY_POINT, 5, 1, 0xFFFFFFFF, 0)),
             "the entry point's name is no UTF-8",
         ),
         *(
             (
-                assemble(ENTRY, UINT, (Op.VARIABLE, 10, 22, storage)),
+                assemble(ENTRY, UINT, (Opcode.VARIABLE, 10, 22, storage)),
                 f"`%22` (is an? {kind}|has the storage class {storage})",
             )
             for storage, kind in (
@@ -208,24 +212,26 @@ SHARED = (Op.VARIABLE, 21, 22, 4)
             )
         ),
         (
-            assemble(ENTRY, *[(Op.VARIABLE, 21, n, 9) for n in (22, 23)]),
+            assemble(ENTRY, *[(Opcode.VARIABLE, 21, n, 9) for n in (22, 23)]),
             "there are 2 push_constant blocks",
         ),
         # An array of itself, types in the wrong order, a length that is a float.
         (
-            assemble(ENTRY, (Op.TYPE_ARRAY, 20, 20, 5), POINTER, SHARED),
+            assemble(ENTRY, (Opcode.TYPE_ARRAY, 20, 20, 5), POINTER, SHARED),
             "%20 is part of a type, but is declared after it",
         ),
         (
-            assemble(ENTRY, (Op.TYPE_ARRAY, 20, 20, 5), (Op.VARIABLE, 20, 22, 0)),
+            assemble(
+                ENTRY, (Opcode.TYPE_ARRAY, 20, 20, 5), (Opcode.VARIABLE, 20, 22, 0)
+            ),
             "`%22` is a resource in a descriptor",
         ),
         (
-            assemble(ENTRY, UINT, (Op.TYPE_ARRAY, 20, 10, 5), POINTER, SHARED),
+            assemble(ENTRY, UINT, (Opcode.TYPE_ARRAY, 20, 10, 5), POINTER, SHARED),
             "the length of an array, %5, cannot be computed",
         ),
-        (assemble(ENTRY, UINT, (Op.VARIABLE, 10, 22, 4)), "%10 must be a pointer"),
-        (assemble(ENTRY, (Op.CAPABILITY, 6)), "lacks: SPIR-V capability 6"),
+        (assemble(ENTRY, UINT, (Opcode.VARIABLE, 10, 22, 4)), "%10 must be a pointer"),
+        (assemble(ENTRY, (Opcode.CAPABILITY, 6)), "lacks: SPIR-V capability 6"),
         (
             assemble(ENTRY).replace(b"\0\5\1\0", b"\0\7\1\0"),
             r"the module is SPIR-V 1\.7; at most 1\.6 is accepted",
@@ -234,31 +240,32 @@ SHARED = (Op.VARIABLE, 21, 22, 4)
 )
 def test_modules_made_by_hand(device: Device, words: bytes, message: str) -> None:
     with pytest.raises(ShaderError, match=rf"^made: .*{message}"):
-        accept("made", words, {}, device.info)
+        validate_module("made", words, {}, device.info)
 
 
 def deep(count: int) -> bytes:
     """Return a module with a struct of two structs of two structs and so on."""
-    levels = [(Op.TYPE_STRUCT, n, n - 1, n - 1) for n in range(101, 101 + count)]
-    pointer = (Op.TYPE_POINTER, 50, 4, 100 + count)
-    uint = (Op.TYPE_INT, 100, 32, 0)
-    return assemble(ENTRY, uint, *levels, pointer, (Op.VARIABLE, 50, 51, 4))
+    levels = [(Opcode.TYPE_STRUCT, n, n - 1, n - 1) for n in range(101, 101 + count)]
+    pointer = (Opcode.TYPE_POINTER, 50, 4, 100 + count)
+    uint = (Opcode.TYPE_INT, 100, 32, 0)
+    return assemble(ENTRY, uint, *levels, pointer, (Opcode.VARIABLE, 50, 51, 4))
 
 
 def long_sum(count: int) -> bytes:
     """Return a module with a shared array as long as the sum of very many ones."""
-    one = (Op.CONSTANT, 10, 100, 1)
+    one = (Opcode.CONSTANT, 10, 100, 1)
     sums = [
-        (Op.SPEC_CONSTANT_OP, 10, n, 128, n - 1, 100) for n in range(101, 101 + count)
+        (Opcode.SPEC_CONSTANT_OP, 10, n, 128, n - 1, 100)
+        for n in range(101, 101 + count)
     ]
-    array = (Op.TYPE_ARRAY, 20, 10, 100 + count)
+    array = (Opcode.TYPE_ARRAY, 20, 10, 100 + count)
     return assemble(ENTRY, UINT, one, *sums, array, POINTER, SHARED)
 
 
 @pytest.mark.parametrize("make", [deep, long_sum])
 def test_depth_is_no_matter(device: Device, make: Callable[[int], bytes]) -> None:
     with pytest.raises(ShaderError, match="shared memory is too large"):
-        accept("made", make(20_000), {}, device.info)
+        validate_module("made", make(20_000), {}, device.info)
 
 
 def test_broken_modules_are_refused_cleanly(device: Device) -> None:
@@ -266,7 +273,7 @@ def test_broken_modules_are_refused_cleanly(device: Device) -> None:
     said = []
     for seed in range(400):
         try:
-            accept("broken", mutate(whole, seed), {}, device.info)
+            validate_module("broken", mutate(whole, seed), {}, device.info)
         except Error as error:
             said.append(str(error))
     assert len(said) > 40

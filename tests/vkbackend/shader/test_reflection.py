@@ -11,12 +11,12 @@ from vkbackend.shader.reflection import (
     MAX_BLOCK_SIZE,
     BlockLayout,
     Field,
-    Module,
-    Rows,
+    ShaderModule,
     SpecConstant,
+    StructArray,
     read_module,
 )
-from vkbackend.shader.spirv_reader import MAGIC, Op
+from vkbackend.shader.spirv_reader import MAGIC, Opcode
 
 pytestmark = pytest.mark.null
 
@@ -39,7 +39,7 @@ def build(body: str) -> bytes:
 def test_plain_kernel() -> None:
     module = read_module(build("layout(local_size_x = 8, local_size_y = 4) in;" + TAIL))
     push = BlockLayout(12, (Field("x", 0, "address", 8), Field("count", 8, "uint", 4)))
-    assert module == Module(
+    assert module == ShaderModule(
         entry_point="main",
         version=(1, 5),
         capabilities=module.capabilities,
@@ -133,7 +133,7 @@ def test_rows_that_end_a_block() -> None:
     assert arguments is not None
     assert arguments.fields == (Field("count", 0, "uint", 4),)
     fields = (Field("x", 0, "address", 8), Field("scale", 8, "float", 4))
-    assert arguments.rows == Rows(8, 16, fields)
+    assert arguments.rows == StructArray(8, 16, fields)
 
 
 def test_one_address_of_another_name_is_a_plain_argument() -> None:
@@ -207,10 +207,10 @@ def text(value: str) -> tuple[int, ...]:
     return struct.unpack(f"<{len(raw) // 4}I", raw)
 
 
-ENTRY = (Op.ENTRY_POINT, 5, 1, *text("main"))
-UINT = (Op.TYPE_INT, 10, 32, 0)
+ENTRY = (Opcode.ENTRY_POINT, 5, 1, *text("main"))
+UINT = (Opcode.TYPE_INT, 10, 32, 0)
 # A push block, %20, behind the pointer type %21.
-PUSH = ((Op.TYPE_POINTER, 21, 9, 20), (Op.VARIABLE, 21, 22, 9))
+PUSH = ((Opcode.TYPE_POINTER, 21, 9, 20), (Opcode.VARIABLE, 21, 22, 9))
 
 
 @pytest.mark.parametrize(
@@ -229,15 +229,15 @@ PUSH = ((Op.TYPE_POINTER, 21, 9, 20), (Op.VARIABLE, 21, 22, 9))
             r"word 10: operation 0 is 0 words long; 1 to 1 are left",
         ),
         (
-            assemble((Op.DECORATE, 1)),
+            assemble((Opcode.DECORATE, 1)),
             r"word 5: operation 71 is cut short: it has 1 operands; at least 2 are",
         ),
         (
-            assemble((Op.NAME, 1, 0x41414141)),
+            assemble((Opcode.NAME, 1, 0x41414141)),
             r"word 5: a name has no end; it must close with a zero byte",
         ),
         (
-            assemble((Op.MEMBER_NAME, 1, 0, *text("x" * 300))),
+            assemble((Opcode.MEMBER_NAME, 1, 0, *text("x" * 300))),
             r"word 5: a member's name has 300 characters; at most 256 are accepted",
         ),
         (
@@ -245,33 +245,37 @@ PUSH = ((Op.TYPE_POINTER, 21, 9, 20), (Op.VARIABLE, 21, 22, 9))
             r"word 10: %20 is not a type that a block or constant may have",
         ),
         (
-            assemble(ENTRY, UINT, (Op.VARIABLE, 10, 22, 9)),
+            assemble(ENTRY, UINT, (Opcode.VARIABLE, 10, 22, 9)),
             r"word 14: %10 must be a pointer to a struct",
         ),
         (
-            assemble(ENTRY, UINT, (Op.TYPE_STRUCT, 20, 10), *PUSH),
+            assemble(ENTRY, UINT, (Opcode.TYPE_STRUCT, 20, 10), *PUSH),
             r"word 14: block member `member_0` has no offset",
         ),
         (
             assemble(
                 ENTRY,
-                (Op.MEMBER_DECORATE, 20, 0, 35, 0),
-                (Op.TYPE_BOOL, 10),
-                (Op.TYPE_STRUCT, 20, 10),
+                (Opcode.MEMBER_DECORATE, 20, 0, 35, 0),
+                (Opcode.TYPE_BOOL, 10),
+                (Opcode.TYPE_STRUCT, 20, 10),
                 *PUSH,
             ),
             r"word 15: block member `member_0` has a type that the host cannot fill;",
         ),
         (
-            assemble(ENTRY, (Op.DECORATE, 1, 1, 4), (Op.SPEC_CONSTANT, 9, 1, 5)),
+            assemble(
+                ENTRY, (Opcode.DECORATE, 1, 1, 4), (Opcode.SPEC_CONSTANT, 9, 1, 5)
+            ),
             r"word 14: %9 is not a type that a block or constant may have",
         ),
         (
-            assemble(ENTRY, (Op.DECORATE, 1, 1, 4), UINT, (Op.SPEC_CONSTANT, 10, 1)),
+            assemble(
+                ENTRY, (Opcode.DECORATE, 1, 1, 4), UINT, (Opcode.SPEC_CONSTANT, 10, 1)
+            ),
             r"word 18: uint constant %1 has 0 bytes",
         ),
         (
-            assemble(ENTRY, (Op.EXECUTION_MODE_ID, 1, 38, 7, 7, 7)),
+            assemble(ENTRY, (Opcode.EXECUTION_MODE_ID, 1, 38, 7, 7, 7)),
             r"word 10: %7 must be a constant integer, not negative",
         ),
     ],
@@ -285,9 +289,9 @@ def block(*types: tuple[int, ...]) -> bytes:
     """Return a module whose push block has one member of type %19."""
     return assemble(
         ENTRY,
-        (Op.MEMBER_DECORATE, 20, 0, 35, 0),
+        (Opcode.MEMBER_DECORATE, 20, 0, 35, 0),
         *types,
-        (Op.TYPE_STRUCT, 20, 19),
+        (Opcode.TYPE_STRUCT, 20, 19),
         *PUSH,
     )
 
@@ -296,27 +300,27 @@ def block(*types: tuple[int, ...]) -> bytes:
     "words",
     [
         # A struct that contains itself.
-        block((Op.TYPE_STRUCT, 19, 19), (Op.MEMBER_DECORATE, 19, 0, 35, 0)),
+        block((Opcode.TYPE_STRUCT, 19, 19), (Opcode.MEMBER_DECORATE, 19, 0, 35, 0)),
         # Arrays of four billion words, and of nothing at all.
         block(
             UINT,
-            (Op.CONSTANT, 10, 11, 0xFFFFFFFF),
-            (Op.DECORATE, 19, 6, 4),
-            (Op.TYPE_ARRAY, 19, 10, 11),
+            (Opcode.CONSTANT, 10, 11, 0xFFFFFFFF),
+            (Opcode.DECORATE, 19, 6, 4),
+            (Opcode.TYPE_ARRAY, 19, 10, 11),
         ),
         block(
             UINT,
-            (Op.CONSTANT, 10, 11, 0xFFFFFFFF),
-            (Op.DECORATE, 19, 6, 0),
-            (Op.TYPE_STRUCT, 18),
-            (Op.TYPE_ARRAY, 19, 18, 11),
+            (Opcode.CONSTANT, 10, 11, 0xFFFFFFFF),
+            (Opcode.DECORATE, 19, 6, 0),
+            (Opcode.TYPE_STRUCT, 18),
+            (Opcode.TYPE_ARRAY, 19, 18, 11),
         ),
         # A member four billion bytes away.
         assemble(
             ENTRY,
             UINT,
-            (Op.MEMBER_DECORATE, 20, 0, 35, 0xFFFFFFFF),
-            (Op.TYPE_STRUCT, 20, 10),
+            (Opcode.MEMBER_DECORATE, 20, 0, 35, 0xFFFFFFFF),
+            (Opcode.TYPE_STRUCT, 20, 10),
             *PUSH,
         ),
     ],
@@ -347,7 +351,7 @@ def read_or_refuse(words: bytes) -> None:
         module = read_module(words)
     except ShaderError:
         return
-    assert isinstance(module, Module)
+    assert isinstance(module, ShaderModule)
     if module.arguments is not None:
         assert len(module.arguments.fields) <= MAX_BLOCK_SIZE
 

@@ -3,7 +3,13 @@ import struct
 import pytest
 
 from vkbackend.errors import ShaderError
-from vkbackend.shader.spirv_reader import FORMATS, MAGIC, Instruction, Op, instructions
+from vkbackend.shader.spirv_reader import (
+    FORMATS,
+    MAGIC,
+    Opcode,
+    SpirvInstruction,
+    instructions,
+)
 
 pytestmark = pytest.mark.null
 
@@ -14,12 +20,12 @@ def module(*words: int) -> bytes:
 
 def test_instructions_in_order() -> None:
     words = module(
-        2 << 16 | Op.CAPABILITY, 1, 1 << 16 | 0, 3 << 16 | Op.TYPE_FLOAT, 7, 32
+        2 << 16 | Opcode.CAPABILITY, 1, 1 << 16 | 0, 3 << 16 | Opcode.TYPE_FLOAT, 7, 32
     )
     assert list(instructions(words)) == [
-        Instruction(5, Op.CAPABILITY, (1,)),
-        Instruction(7, 0, ()),
-        Instruction(8, Op.TYPE_FLOAT, (7, 32)),
+        SpirvInstruction(5, Opcode.CAPABILITY, (1,)),
+        SpirvInstruction(7, 0, ()),
+        SpirvInstruction(8, Opcode.TYPE_FLOAT, (7, 32)),
     ]
 
 
@@ -29,13 +35,13 @@ def test_header_alone_has_none() -> None:
 
 def test_name_ends_at_its_zero_byte() -> None:
     raw = struct.unpack("<2I", b"tile\0\0\0\0")
-    assert Instruction(5, Op.NAME, (1, *raw)).text(1) == "tile"
+    assert SpirvInstruction(5, Opcode.NAME, (1, *raw)).text(1) == "tile"
     utf8 = struct.unpack("<2I", "größ".encode() + b"\0\0")
-    assert Instruction(5, Op.NAME, (1, *utf8)).text(1) == "größ"
+    assert SpirvInstruction(5, Opcode.NAME, (1, *utf8)).text(1) == "größ"
 
 
 def test_errors_tell_the_word() -> None:
-    instruction = Instruction(17, Op.NAME, (1,))
+    instruction = SpirvInstruction(17, Opcode.NAME, (1,))
     with pytest.raises(ShaderError, match=r"^SPIR-V word 17: operation 5 is cut short"):
         instruction.require(2)
 

@@ -6,8 +6,8 @@ from tests.vkbackend.shader.test_reflection import ENTRY, UINT, assemble
 from vkbackend import ShaderError
 from vkbackend.shader import compiler
 from vkbackend.shader.reflection import read_module, read_tables
-from vkbackend.shader.spirv_reader import Op, Storage
-from vkbackend.shader.variable_sizes import Sizes
+from vkbackend.shader.spirv_reader import Opcode, Storage
+from vkbackend.shader.variable_sizes import TypeSizes
 
 pytestmark = pytest.mark.null
 
@@ -37,7 +37,7 @@ def shared_size(declarations: str, **constants: float) -> int:
         f"{HEAD}{body}void main() {{ {uses} }}\n", name="sizes"
     )
     values = {BY_NAME[name]: value for name, value in constants.items()}
-    return Sizes(read_tables(words), values).total(Storage.WORKGROUP)
+    return TypeSizes(read_tables(words), values).total(Storage.WORKGROUP)
 
 
 @pytest.mark.parametrize(
@@ -90,8 +90,8 @@ def test_shared_memory_with_constants() -> None:
 
 BOOL, INT, UINT64, UVEC2 = 11, 12, 13, 14
 TYPES = (
-    *(UINT, (Op.TYPE_BOOL, BOOL), (Op.TYPE_INT, INT, 32, 1)),
-    *((Op.TYPE_INT, UINT64, 64, 0), (Op.TYPE_VECTOR, UVEC2, 10, 2)),
+    *(UINT, (Opcode.TYPE_BOOL, BOOL), (Opcode.TYPE_INT, INT, 32, 1)),
+    *((Opcode.TYPE_INT, UINT64, 64, 0), (Opcode.TYPE_VECTOR, UVEC2, 10, 2)),
 )
 ONES = (1 << 32) - 1
 
@@ -99,10 +99,10 @@ ONES = (1 << 32) - 1
 def length(*rows: tuple[int, ...]) -> int:
     """Return the elements of a shared array as long as %9, which rows declare."""
     words = assemble(
-        *(ENTRY, *TYPES, *rows, (Op.TYPE_ARRAY, 20, 10, 9)),
-        *((Op.TYPE_POINTER, 21, 4, 20), (Op.VARIABLE, 21, 22, 4)),
+        *(ENTRY, *TYPES, *rows, (Opcode.TYPE_ARRAY, 20, 10, 9)),
+        *((Opcode.TYPE_POINTER, 21, 4, 20), (Opcode.VARIABLE, 21, 22, 4)),
     )
-    return Sizes(read_tables(words), {}).total(Storage.WORKGROUP) // 4
+    return TypeSizes(read_tables(words), {}).total(Storage.WORKGROUP) // 4
 
 
 @pytest.mark.parametrize(
@@ -127,28 +127,28 @@ def test_operations_say_how_their_operands_are_read(
     expected: int,
 ) -> None:
     names = (30, 31)[: len(kinds)]
-    operands = [(Op.CONSTANT, *row) for row in zip(kinds, names, values)]
-    result = (Op.SPEC_CONSTANT_OP, made, 40, operation, *names)
+    operands = [(Opcode.CONSTANT, *row) for row in zip(kinds, names, values)]
+    result = (Opcode.SPEC_CONSTANT_OP, made, 40, operation, *names)
     literal = (expected & ONES, expected >> 32)[: 1 + (made == UINT64)]
-    wanted = (Op.CONSTANT, made, 41, *literal)
+    wanted = (Opcode.CONSTANT, made, 41, *literal)
     if made == BOOL:
-        wanted = (Op.CONSTANT_TRUE if expected else Op.CONSTANT_FALSE, BOOL, 41)
-    equal = (Op.SPEC_CONSTANT_OP, BOOL, 42, 164 if made == BOOL else 170, 40, 41)
-    sizes = ((Op.CONSTANT, 10, 50, 5), (Op.CONSTANT, 10, 51, 7))
-    chosen = (Op.SPEC_CONSTANT_OP, 10, 9, 169, 42, 50, 51)
+        wanted = (Opcode.CONSTANT_TRUE if expected else Opcode.CONSTANT_FALSE, BOOL, 41)
+    equal = (Opcode.SPEC_CONSTANT_OP, BOOL, 42, 164 if made == BOOL else 170, 40, 41)
+    sizes = ((Opcode.CONSTANT, 10, 50, 5), (Opcode.CONSTANT, 10, 51, 7))
+    chosen = (Opcode.SPEC_CONSTANT_OP, 10, 9, 169, 42, 50, 51)
     assert length(*operands, result, wanted, equal, *sizes, chosen) == 5
 
 
 def test_parts_are_replaced_and_those_undefined_have_no_value() -> None:
-    numbers = tuple((Op.CONSTANT, 10, 30 + k, k) for k in range(10))
-    pair = (Op.SPEC_CONSTANT_COMPOSITE, UVEC2, 40, 33, 34)
-    insert = (Op.SPEC_CONSTANT_OP, UVEC2, 41, 82, 38, 40, 1)
+    numbers = tuple((Opcode.CONSTANT, 10, 30 + k, k) for k in range(10))
+    pair = (Opcode.SPEC_CONSTANT_COMPOSITE, UVEC2, 40, 33, 34)
+    insert = (Opcode.SPEC_CONSTANT_OP, UVEC2, 41, 82, 38, 40, 1)
     for at, expected in ((0, 3), (1, 8)):
-        extract = (Op.SPEC_CONSTANT_OP, 10, 9, 81, 41, at)
+        extract = (Opcode.SPEC_CONSTANT_OP, 10, 9, 81, 41, at)
         assert length(*numbers, pair, insert, extract) == expected
-    zeros = (Op.CONSTANT_NULL, UVEC2, 40)
+    zeros = (Opcode.CONSTANT_NULL, UVEC2, 40)
     assert length(*numbers, zeros, insert, extract) == 8
-    shuffle = (Op.SPEC_CONSTANT_OP, UVEC2, 41, 79, 40, 40, 2, ONES)
+    shuffle = (Opcode.SPEC_CONSTANT_OP, UVEC2, 41, 79, 40, 40, 2, ONES)
     assert length(*numbers, pair, shuffle, (*extract[:-1], 0)) == 3
     with pytest.raises(ShaderError, match="of an array, %9, cannot be computed here"):
         length(*numbers, pair, shuffle, extract)
@@ -158,8 +158,10 @@ def test_structs() -> None:
     body = "struct S { uint a[N]; double b; vec3 c; };\nshared S it[3];\n"
     source = f"{HEAD}{body}void main() {{ it[0].b = it[1].c.x; }}\n"
     words = compiler.compile_glsl(source, name="structs")
-    assert Sizes(read_tables(words), {}).total(Storage.WORKGROUP) == 3 * (24 + 8 + 12)
-    assert Sizes(read_tables(words), {0: 10}).total(Storage.WORKGROUP) == 3 * 60
+    assert TypeSizes(read_tables(words), {}).total(Storage.WORKGROUP) == 3 * (
+        24 + 8 + 12
+    )
+    assert TypeSizes(read_tables(words), {0: 10}).total(Storage.WORKGROUP) == 3 * 60
     assert read_module(words).spec_constants[0].name == "N"
 
 
@@ -170,11 +172,11 @@ def test_a_division_by_nothing_has_no_result(operands: tuple[int, ...]) -> None:
     words = assemble(
         ENTRY,
         UINT,
-        *((Op.CONSTANT, 10, 5, 7), (Op.CONSTANT, 10, 6, 0)),
-        (Op.SPEC_CONSTANT_OP, 10, 9, *operands),
-        (Op.TYPE_ARRAY, 20, 10, 9),
+        *((Opcode.CONSTANT, 10, 5, 7), (Opcode.CONSTANT, 10, 6, 0)),
+        (Opcode.SPEC_CONSTANT_OP, 10, 9, *operands),
+        (Opcode.TYPE_ARRAY, 20, 10, 9),
     )
     with pytest.raises(
         ShaderError, match="the length of an array, %9, cannot be computed"
     ):
-        Sizes(read_tables(words), {})
+        TypeSizes(read_tables(words), {})
