@@ -1,4 +1,4 @@
-"""Which results share memory with an operand: the library beside PyTorch.
+"""Aliasing of results and operands: the library beside PyTorch.
 
     python -m tests.aliasing                    every call, layout and dtype on the host
     python -m tests.aliasing --device llvmpipe  the same on a device

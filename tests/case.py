@@ -1,4 +1,4 @@
-"""What a row of the op table is made of."""
+"""Rows of the op table: cases, samples and refusals."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

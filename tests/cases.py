@@ -1,4 +1,4 @@
-"""The op table: for each op what to call it with, what it must answer, what it refuses.
+"""The op table: samples, references and refusals of each op.
 
 One row drives the comparison with NumPy and PyTorch, the gradient checks and the error
 texts, on the host and on the device; `tests/framework/dispatch/test_op.py` runs it.

@@ -1,4 +1,4 @@
-"""Tiers, the device, and what is looked at after each test.
+"""Test tiers, the device fixture, and checks after each test.
 
 A test needs no device (`null`) unless it uses the fixture `device` or has the marker
 `device`; `gpu` needs real hardware, and `core` is what every driver must pass.
@@ -164,7 +164,7 @@ def _no_collector(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def _same_surroundings() -> Iterator[None]:
+def _same_environment() -> Iterator[None]:
     """See that a test leaves the process where it was, for those that come after."""
     before = [*sys.path], os.getcwd()
     yield

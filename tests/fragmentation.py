@@ -1,4 +1,4 @@
-"""How much more the pool reserves than is in use: `python -m tests.fragmentation`.
+"""Fragmentation of the pool, reserved over used bytes: `python -m tests.fragmentation`.
 
 Prints the peaks of both for random allocations and frees, in six patterns of sizes one
 after the other on one pool, and for the training that the examples do. Nothing here

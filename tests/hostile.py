@@ -1,4 +1,4 @@
-"""Shaders that ask for what there is not, and what must hold for each of them.
+"""Hostile shaders: they require what no device has, and must be refused cleanly.
 
     python -m tests.hostile
 

@@ -1,4 +1,4 @@
-"""Programs that change tensors in place as data, and how one is made step by step.
+"""In-place programs as data, and a builder that makes one step by step.
 
 Elements are small whole numbers, so that every result is exact and libraries must
 agree to the last bit. A `Maker` runs each step in PyTorch as it adds it; what PyTorch

@@ -1,4 +1,4 @@
-"""How random programs that change tensors in place are made: a function per family."""
+"""Generators of random in-place programs: a function per family of operations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A small training with all that is changed in place, for `tests.interrupts`."""
+"""Training job with every kind of in-place state, for `tests.interrupts`."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""How the tests run a kernel: arrays in, arrays out, no framework."""
+"""Kernel runs for tests: arrays in, arrays out, no framework."""
 
 from collections.abc import Mapping
 from typing import Any, TypeAlias

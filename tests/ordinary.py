@@ -1,4 +1,4 @@
-"""Steps as people write them, which `jit` has to replay without a word."""
+"""Ordinary training steps, which `jit` has to replay without a warning."""
 
 import argparse
 import contextlib

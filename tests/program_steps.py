@@ -1,4 +1,4 @@
-"""How random programs are made: one function per family of operations.
+"""Generators of random programs: one function per family of operations.
 
 Each takes a `Builder`, draws a step that fits the values there are, and adds it. What a
 step gives is known at once, because the builder runs it; results that are too large, or

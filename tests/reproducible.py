@@ -1,10 +1,10 @@
-"""Random programs and models: one result, however the pending graph is cut.
+"""Reproducibility of random programs and models, however the lazy graph is cut.
 
     python -m tests.reproducible                      100 programs and the models
     python -m tests.reproducible --count 500 --seed 7
     python -m tests.reproducible --models vit lstm --chains --size large
 
-Each runs eagerly twice, under `jit`, and with the pending graph submitted at random
+Each runs eagerly twice, under `jit`, and with the lazy graph submitted at random
 places, after each operation among them. Values, gradients and parameters must have the
 same bits. The exit status says whether they had.
 """
@@ -44,7 +44,7 @@ class RandomLimit:
 
 @contextmanager
 def cutting(limit: object) -> Iterator[None]:
-    """Submit the pending graph where a limit says so."""
+    """Submit the lazy graph where a limit says so."""
     usual = scheduler.MAX_PENDING
     scheduler.MAX_PENDING = limit  # type: ignore[assignment]
     try:

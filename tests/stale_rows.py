@@ -1,8 +1,8 @@
-"""Programs with state of every kind: what is read in a step, and what changes it.
+"""Stale traces: programs with guarded state of every kind, and its changes.
 
-Each row is a name, statements that make the state, what a step reads of it, and a
-statement that changes it, with `k` for a number. Rows that nobody can compare, or that
-are another number in each call, are `REFUSED`, with what the warning must name.
+Each row is a name, statements that make the state, an expression that a step reads, and
+a statement that changes it, with `k` for a number. State that cannot be guarded, or
+that differs in each call, is `REFUSED`, with the text that the warning must have.
 
 `python -m tests.stale_rows` runs all of them with a change after each call and with one
 change only, and prints what became of each.

@@ -1,4 +1,4 @@
-"""Kernels that hold rows in registers, against NumPy."""
+"""Kernels with register-resident rows, against NumPy."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Functions that change, or take from, what a replay would leave alone."""
+"""Side effects in Python, which a replay would leave out."""
 
 import locale
 import random

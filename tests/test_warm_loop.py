@@ -1,4 +1,4 @@
-"""A training loop that has become warm asks nothing new of the device."""
+"""A warm training loop compiles, allocates and plans nothing new."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Where the project's folders and modules are: in the checkout, or installed."""
+"""Locations of the project's folders and modules: in the checkout, or installed."""
 
 from pathlib import Path
 

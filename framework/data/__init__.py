@@ -1,4 +1,4 @@
-"""Datasets, and loaders that make batches of them."""
+"""Datasets and data loaders."""
 
 from .collate import collate
 from .dataloader import DataLoader

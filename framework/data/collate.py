@@ -1,4 +1,4 @@
-"""Making one batch of many samples."""
+"""Collation: one batch of many samples."""
 
 from __future__ import annotations
 

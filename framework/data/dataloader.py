@@ -1,4 +1,4 @@
-"""Batches of a dataset, in order, optionally prepared ahead by threads."""
+"""Data loader: batches of a dataset, in order, optionally prefetched by threads."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ class DataLoader:
         return Tensor(array, device=self.device)
 
     def _indices(self) -> Iterator[Sequence[int]]:
-        """Yield the numbers of each batch's samples."""
+        """Yield the indices of each batch's samples."""
         count = len(self.dataset)
         order: Sequence[int] = range(count)
         if self.shuffle:
@@ -135,7 +135,7 @@ class DataLoader:
         return (self._fetch(indices) for indices in self._indices())
 
     def _threaded(self) -> Batches:
-        """Yield batches that threads fetch, in order, a bounded number ahead."""
+        """Yield batches that threads prefetch, in order, a bounded number ahead."""
         indices = self._indices()
         waiting: deque[Future[Any]] = deque()
         threads = ThreadPoolExecutor(self.num_workers, "vkbackend-loader")

@@ -1,4 +1,4 @@
-"""Datasets: things with a length and numbered samples."""
+"""Datasets: samples by index."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Sample = TypeVar("Sample", covariant=True)
 
 
 class Dataset(Generic[Sample]):
-    """Samples by number; subclasses define `__len__` and `__getitem__`.
+    """Samples by index; subclasses define `__len__` and `__getitem__`.
 
     A subclass that can fetch many samples at once may define
     `fetch_batch(indices)`, as `TensorDataset` does, which returns nested NumPy arrays;
@@ -71,7 +71,7 @@ class TensorDataset(Dataset[tuple[np.ndarray, ...]]):
         return tuple(np.asarray(array[index]) for array in self.arrays)
 
     def fetch_batch(self, indices: Sequence[int]) -> tuple[np.ndarray, ...]:
-        """Return the samples of several numbers, stacked."""
+        """Return the samples of several indices, stacked."""
         return tuple(array[np.asarray(indices, np.intp)] for array in self.arrays)
 
 
@@ -134,7 +134,7 @@ def random_split(
 
 
 def permutation(count: int, generator: Generator) -> list[int]:
-    """Return the numbers below `count` in random order."""
+    """Return the indices below `count` in random order."""
     draws = uniform(count, generator.stream())
     order: list[int] = np.argsort(draws, kind="stable").tolist()
     return order

@@ -1,1 +1,1 @@
-"""Programs that show the library at work; run them with `python -m`."""
+"""Example programs; run them with `python -m`."""

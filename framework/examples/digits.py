@@ -28,7 +28,7 @@ from ..tensor.tensor import Tensor
 BATCH_SIZE = 64
 LEARNING_RATE = 1e-3
 HELD_OUT = 0.2
-"""Share of the images that training does not see."""
+"""Share of the images held out for testing."""
 
 
 class Digits:

@@ -1,1 +1,1 @@
-"""Tensors in files."""
+"""File formats of tensors."""

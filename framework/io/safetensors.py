@@ -1,4 +1,4 @@
-"""Tensors in files, in the safetensors format.
+"""Safetensors files: named tensors on disk.
 
 The format holds names, dtypes, shapes and little-endian elements, and nothing that
 could run; other libraries read and write it as well.

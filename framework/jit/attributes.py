@@ -1,4 +1,4 @@
-"""What objects are made of, found without asking them: they may answer anything."""
+"""Guards of attributes, found without running code of the objects' classes."""
 
 from __future__ import annotations
 
@@ -15,201 +15,202 @@ from typing import Any
 import numpy as np
 
 from ..tensor.tensor import Tensor
-from .bytecode_names import WHOLE
+from .bytecode_names import WILDCARD
 from .extension_objects import describes
-from .guard_sources import MISSING, Places
+from .guard_sources import MISSING, GuardSources
 from .pytree import NO_ATTRIBUTES, SIMPLE, attributes_of
 
 _WITHOUT = (Tensor, np.ndarray, np.void, *SIMPLE)
-"""What is compared as a whole, whatever is asked of it."""
+"""Classes whose instances are compared as a whole."""
 
 
-class AttributePlaces(Places):
-    """Places of which some are attributes of objects, classes and Python modules.
+class AttributeSources(GuardSources):
+    """Guard sources with attributes of objects, classes and Python modules.
 
     Attributes
     ----------
-    taken : set of (int, str)
-        Which places there are, by the numbers of objects, and names; `WHOLE` stands for
-        elements.
+    guarded : set of (int, str)
+        Guarded sources, by `id` and name; `WILDCARD` stands for elements.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self.taken: set[tuple[int, str]] = set()
+        self.guarded: set[tuple[int, str]] = set()
         self._weak: set[int] = set()
 
-    def _look(self, value: Any, owner: object = None) -> None:
+    def _visit(self, value: Any, owner: object = None) -> None:
         raise NotImplementedError
 
-    def _look_in_holder(self, holder: Any) -> None:
+    def _guard_container(self, container: Any) -> None:
         raise NotImplementedError
 
-    def _look_at_global(self, space: Mapping[str, Any], name: str) -> object:
+    def _guard_global(self, space: Mapping[str, Any], name: str) -> object:
         raise NotImplementedError
 
-    def _look_in_signature(self, function: FunctionType, name: str) -> object:
+    def _visit_signature(self, function: FunctionType, name: str) -> object:
         raise NotImplementedError
 
-    def _look_at(self, owner: Any, name: str) -> object:
-        """Look at an attribute of an object; return what it is, if that is known."""
+    def _guard_attribute(self, owner: Any, name: str) -> object:
+        """Guard an attribute of an object; return its value, if that is known."""
         if is_kind(owner, _WITHOUT) and not attributes_of(owner):
             if is_standard(type(owner).__module__):
                 return MISSING
-        if name in (WHOLE, "__dict__"):
-            self._look_at_whole(owner)
+        if name in (WILDCARD, "__dict__"):
+            self._guard_all_attributes(owner)
             return attributes_of(owner)
         if is_kind(owner, threading.local):
             # Its dictionary is another one in each thread.
-            return self._look_at_native(owner, name)
+            return self._guard_native(owner, name)
         if is_kind(owner, ModuleType):
             if not is_standard(vars(owner).get("__name__")):
-                self._kinds[id(owner)] = owner, type(owner)
+                self._types[id(owner)] = owner, type(owner)
             if type(owner) is ModuleType:
-                return self._look_at_global(vars(owner), name)
+                return self._guard_global(vars(owner), name)
         if is_kind(owner, FunctionType) and name.startswith("__"):
-            return self._look_in_signature(owner, name)
+            return self._visit_signature(owner, name)
         space = attributes_of(owner)
         kind = owner if is_kind(owner, type) else type(owner)
-        place, found = in_classes(kind, name)
+        place, found = find_in_mro(kind, name)
         if owner is not kind:
             described: Any = type(found)
             if describes(described) and not is_kind(found, property):
-                return self._look_at_native(owner, name)
-            if not is_kind(found, property) and (name in space or says(owner)):
-                rest = self._look_at_own(owner, space, name)
+                return self._guard_native(owner, name)
+            if not is_kind(found, property) and (
+                name in space or reports_changes(owner)
+            ):
+                rest = self._guard_own(owner, space, name)
                 if rest is not MISSING:
                     return rest
-        self._look_at_order(kind)
+        self._guard_mro(kind)
         if found is MISSING and owner is kind:
-            # Classes have attributes of the classes that they are instances of.
+            # Classes have attributes of their metaclasses.
             kind = type(owner)
-            place, found = in_classes(kind, name)
-            self._look_at_order(kind)
+            place, found = find_in_mro(kind, name)
+            self._guard_mro(kind)
         if found is MISSING:
-            self._look_at_absent(owner, space, name)
+            self._guard_absent(owner, space, name)
             return MISSING
         if owner is not kind:
-            self._look_at_class(owner)
+            self._guard_type(owner)
         for each in kind.__mro__[: kind.__mro__.index(place)]:
-            # Nor may a class before it get one.
+            # Nor may a class earlier in the order get one.
             if not is_standard(each.__module__):
-                self._note(each, vars(each), name, MISSING)
-        self._note(place, vars(place), name, found)
+                self._add_entry(each, vars(each), name, MISSING)
+        self._add_entry(place, vars(place), name, found)
         if owner is not place and not name.startswith("__"):
-            self._look_for_own(owner, name)
+            self._guard_no_own(owner, name)
         if owner is not kind and name in ("__name__", "__qualname__"):
-            self.ask(name, functools.partial(answer, owner, name))
-        self._look(found, owner)
+            self.probe(name, functools.partial(safe_getattr, owner, name))
+        self._visit(found, owner)
         return MISSING if hasattr(type(found), "__get__") else found
 
-    def _look_at_order(self, kind: type) -> None:
-        """Note in which order a class and its bases are asked for attributes."""
+    def _guard_mro(self, kind: type) -> None:
+        """Guard the method resolution order of a class."""
         if not is_standard(kind.__module__):
-            self._orders[id(kind)] = kind, kind.__mro__
+            self._mros[id(kind)] = kind, kind.__mro__
 
-    def _look_at_class(self, value: Any) -> None:
-        """Note of which class an object is, as that may be assigned to."""
+    def _guard_type(self, value: Any) -> None:
+        """Guard the class of an object, as that may be assigned to."""
         kind = type(value)
         if not is_standard(kind.__module__) and not is_kind(value, type):
             if id(value) not in self._weak:
-                self._kinds[id(value)] = value, kind
+                self._types[id(value)] = value, kind
 
-    def _look_at_sizes(self, value: Any) -> None:
-        """Note how many attributes an object has, and its classes: not one more."""
+    def _guard_attribute_count(self, value: Any) -> None:
+        """Guard the number of attributes of an object and of its classes."""
         for kind in (value if is_kind(value, type) else type(value)).__mro__:
             if not is_standard(kind.__module__):
                 _remember_slots(kind)
-                self._sizes[id(kind)] = vars(kind)
+                self._attribute_counts[id(kind)] = vars(kind)
         space = attributes_of(value)
         ours = str(type(value).__module__).startswith("vkbackend")
         ours = ours or is_kind(value, threading.local)
-        if type(space) is dict and not ours and not says(value):
-            self._sizes[id(space)] = space
+        if type(space) is dict and not ours and not reports_changes(value):
+            self._attribute_counts[id(space)] = space
 
-    def _look_at_own(self, owner: Any, space: Mapping[str, Any], name: str) -> object:
+    def _guard_own(self, owner: Any, space: Mapping[str, Any], name: str) -> object:
         found = space.get(name, MISSING)
-        # Modules of a network say when an attribute is another one.
-        self._note(owner, space, name, found, said=says(owner))
+        # Modules of a network report changes of their attributes.
+        self._add_entry(owner, space, name, found, reported=reports_changes(owner))
         if found is not MISSING:
-            self._look(found)
+            self._visit(found)
         return found
 
-    def _look_at_native(self, owner: Any, name: str) -> object:
-        """Look at an attribute that a function in C answers with: a slot, mostly."""
-        if (id(owner), name) in self.taken or name.startswith("__"):
-            return answer(owner, name)
+    def _guard_native(self, owner: Any, name: str) -> object:
+        """Guard an attribute that a descriptor in C computes: a slot, mostly."""
+        if (id(owner), name) in self.guarded or name.startswith("__"):
+            return safe_getattr(owner, name)
         if is_kind(owner, tuple):
             # Fields of a named tuple, which stay.
-            found = answer(owner, name)
-            self._look(found)
+            found = safe_getattr(owner, name)
+            self._visit(found)
             return found
-        self.taken.add((id(owner), name))
-        found = self.ask(name, functools.partial(answer, owner, name))
-        self._look(found)
+        self.guarded.add((id(owner), name))
+        found = self.probe(name, functools.partial(safe_getattr, owner, name))
+        self._visit(found)
         return found
 
-    def _look_at_absent(self, owner: Any, space: Any, name: str) -> None:
-        """Note that there is no such attribute, where a class answers for it."""
+    def _guard_absent(self, owner: Any, space: Any, name: str) -> None:
+        """Guard the absence of an attribute that a class may compute."""
         kind = type(owner)
-        getter = in_classes(kind, "__getattribute__")[0]
+        getter = find_in_mro(kind, "__getattribute__")[0]
         if getter not in (object, type, ModuleType) and not asks_python(getter):
-            self._look_at_native(owner, name)
+            self._guard_native(owner, name)
         else:
-            self._look_for_own(owner, name)
+            self._guard_no_own(owner, name)
 
-    def _look_for_own(self, owner: Any, name: str) -> None:
-        """Note that an object has no such attribute of its own, as its class has."""
+    def _guard_no_own(self, owner: Any, name: str) -> None:
+        """Guard that an object does not shadow an attribute of its class."""
         space = attributes_of(owner)
-        # An object without attributes of its own has no space for them either.
+        # An object without attributes of its own has no `__dict__` either.
         if name not in space and space is not NO_ATTRIBUTES:
-            self._note(owner, space, name, MISSING)
+            self._add_entry(owner, space, name, MISSING)
 
-    def _look_at_whole(self, owner: Any) -> None:
-        """Look at every attribute of an object."""
+    def _guard_all_attributes(self, owner: Any) -> None:
+        """Guard every attribute of an object."""
         space = attributes_of(owner)
-        if (id(owner), WHOLE) in self.taken:
+        if (id(owner), WILDCARD) in self.guarded:
             return
-        self.taken.add((id(owner), WHOLE))
+        self.guarded.add((id(owner), WILDCARD))
         if is_kind(owner, threading.local):
-            ask = functools.partial(_items, owner)
-            self._look(self.ask(f"a {type(owner).__name__}", ask))
+            probe = functools.partial(_items, owner)
+            self._visit(self.probe(f"a {type(owner).__name__}", probe))
             return
         own = space is not NO_ATTRIBUTES
-        if own and not is_kind(owner, type) and not says(owner):
-            self._look_in_holder(space)
+        if own and not is_kind(owner, type) and not reports_changes(owner):
+            self._guard_container(space)
         else:
             for name in tuple(space):
                 if not name.startswith("__"):
-                    self._look_at(owner, name)
+                    self._guard_attribute(owner, name)
         if is_kind(owner, type):
-            self._look(space.get("__annotations__"))
+            self._visit(space.get("__annotations__"))
         for kind in type(owner).__mro__:
             for name, found in tuple(vars(kind).items()):
                 if isinstance(found, MemberDescriptorType):
-                    self._look_at_native(owner, name)
+                    self._guard_native(owner, name)
 
-    def _note(
+    def _add_entry(
         self,
         place: Any,
         space: Mapping[str, Any],
         name: str,
         found: object,
-        said: bool = False,
+        reported: bool = False,
     ) -> None:
-        """Compare an entry before each replay."""
-        if (id(place), name) in self.taken:
+        """Guard an entry of a mapping."""
+        if (id(place), name) in self.guarded:
             return
-        self.taken.add((id(place), name))
+        self.guarded.add((id(place), name))
         # Special methods of the library's classes stay what they are.
         if name.startswith("__") and callable(found):
             if is_kind(place, type) and is_standard(place.__module__):
                 return
-        (self._said if said else self._entries).append((space, name, found))
+        (self._reported if reported else self._entries).append((space, name, found))
 
 
 def _remember_slots(kind: Any) -> None:
-    """Let a class have the attribute that `copy` and `pickle` would give it later."""
+    """Cache `__slotnames__` of a class, as `copy` and `pickle` would later."""
     try:
         vars(copyreg)["_slotnames"](kind)
     except Exception:  # A metaclass may answer as it likes.
@@ -217,12 +218,12 @@ def _remember_slots(kind: Any) -> None:
 
 
 def is_kind(value: object, kinds: Any) -> bool:
-    """As `isinstance`, but never by what an object says of its class."""
+    """As `isinstance`, but ignores an overridden `__class__`."""
     return issubclass(type(value), kinds)
 
 
 def functions_of(found: Any) -> Iterator[FunctionType]:
-    """Yield the functions that an attribute of a class runs."""
+    """Yield the functions behind an attribute of a class."""
     if is_kind(found, FunctionType):
         yield found
     elif is_kind(found, staticmethod | classmethod):
@@ -234,8 +235,8 @@ def functions_of(found: Any) -> Iterator[FunctionType]:
         yield from functions_of(found.func)
 
 
-def in_classes(kind: type, name: str) -> tuple[Any, Any]:
-    """Return the class that defines an attribute, and what it is there."""
+def find_in_mro(kind: type, name: str) -> tuple[Any, Any]:
+    """Return the class that defines an attribute, and its value there."""
     for each in kind.__mro__:
         space = vars(each)
         if name in space:
@@ -244,22 +245,22 @@ def in_classes(kind: type, name: str) -> tuple[Any, Any]:
 
 
 def asks_python(kind: Any) -> bool:
-    """Whether a class asks functions in Python for its attributes."""
+    """Whether a class overrides `__getattribute__` in Python."""
     return isinstance(vars(kind).get("__getattribute__"), FunctionType)
 
 
 @functools.cache
-def _class_says(kind: Hashable) -> bool:
-    """Whether objects say when an attribute is another one: modules of a network."""
+def _class_reports_changes(kind: Hashable) -> bool:
+    """Whether objects report changes of their attributes: modules of a network."""
     assert isinstance(kind, type)
     names = set().union(*map(vars, kind.__mro__))
     return names.issuperset({"_fingerprint", "forward"})
 
 
-def says(owner: Any) -> bool:
-    """Whether an object says when an attribute is another one: a network's module."""
+def reports_changes(owner: Any) -> bool:
+    """Whether an object reports changes of its attributes: a network's module."""
     kind: Any = type(owner)
-    return _class_says(kind)
+    return _class_reports_changes(kind)
 
 
 BUILTINS = frozenset(dir(builtins))
@@ -270,7 +271,7 @@ _INSTALLED = ("site-packages", "dist-packages")
 
 
 def is_standard(module: object) -> bool:
-    """Whether a Python module belongs to the library, or to what it stands on."""
+    """Whether a Python module belongs to the library or to its dependencies."""
     # Classes of compiled modules may have something else for a name.
     return not isinstance(module, str) or module.partition(".")[0] in _OTHERS
 
@@ -285,11 +286,11 @@ def is_users(module: object) -> bool:
     return file is None or not any(each in file for each in _INSTALLED)
 
 
-def answer(owner: Any, name: str) -> object:
-    """Return an attribute of an object that answers in C."""
+def safe_getattr(owner: Any, name: str) -> object:
+    """Return an attribute of an object, `MISSING` on any error."""
     try:
         return getattr(owner, name, MISSING)
-    except Exception:  # As an object that is no longer there may raise.
+    except Exception:  # As a dead weak proxy may raise.
         return MISSING
 
 
@@ -299,7 +300,7 @@ def _items(owner: Any) -> object:
 
 
 def decimal_context() -> object:
-    """Return how decimal numbers are rounded in this thread, and what is an error."""
+    """Return precision, rounding and traps of this thread's decimal context."""
     context = sys.modules["decimal"].getcontext()
     traps = tuple([bool(each) for each in context.traps.values()])
     rounded = context.prec, context.rounding, context.Emin, context.Emax
@@ -307,7 +308,7 @@ def decimal_context() -> object:
 
 
 def partial_parts(value: Any) -> object:
-    """Return what a call of a partial function calls, and with what."""
+    """Return function and arguments of a `functools.partial`."""
     return value.func, value.args, value.keywords
 
 

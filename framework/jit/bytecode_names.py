@@ -1,4 +1,4 @@
-"""What code looks up: variables, and attributes of them in a row."""
+"""Names in bytecode: variables that code looks up, and chains of attributes."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from types import CodeType
 from typing import NamedTuple
 
 GLOBAL, CLOSURE, LOCAL, RESULT, IMPORT = range(5)
-"""Where a row of attributes starts; `RESULT` is what code has computed."""
+"""Root of a chain of attributes; `RESULT` is a computed value."""
 
-WHOLE = "*"
-"""An attribute that stands for all of them: which one, code has computed."""
+WILDCARD = "*"
+"""An attribute with a computed name, which may be any."""
 
-_STARTS = {
+_ROOTS = {
     "LOAD_GLOBAL": GLOBAL,
     "LOAD_NAME": GLOBAL,
     "LOAD_DEREF": CLOSURE,
@@ -25,11 +25,13 @@ _STARTS = {
 }
 _ATTRIBUTES = frozenset({"LOAD_ATTR", "LOAD_METHOD", "IMPORT_FROM"})
 
-_ASKING = frozenset({"getattr", "hasattr", "setattr", "delattr", "vars", "dir"})
-"""Functions that are given an object, and perhaps the name of an attribute."""
+_ATTRIBUTE_FUNCTIONS = frozenset(
+    {"getattr", "hasattr", "setattr", "delattr", "vars", "dir"}
+)
+"""Functions that take an object, and perhaps the name of an attribute."""
 
 _BETWEEN = frozenset({"PUSH_NULL", "CACHE", "NOP", "EXTENDED_ARG", "COPY", "DUP_TOP"})
-"""What may stand between a variable and its attribute."""
+"""Instructions between a variable and its attribute that do not matter."""
 
 _SETS_ATTRIBUTE = frozenset({"STORE_ATTR", "DELETE_ATTR"})
 _SETS_GLOBAL = frozenset({"STORE_GLOBAL", "DELETE_GLOBAL"})
@@ -37,32 +39,32 @@ _STORES = _SETS_ATTRIBUTE | _SETS_GLOBAL | {"STORE_DEREF", "DELETE_DEREF"}
 _ELEMENTS = frozenset({"STORE_SUBSCR", "DELETE_SUBSCR", "STORE_SLICE"})
 
 
-class Use(NamedTuple):
-    """A variable that is looked up, and attributes: `rate` of `inner` of `options`.
+class Lookup(NamedTuple):
+    """Lookup of a variable and a chain of attributes: `options.inner.rate`.
 
     Attributes
     ----------
-    start : int
+    root : int
         One of `GLOBAL`, `CLOSURE`, `LOCAL`, `RESULT` and `IMPORT`.
     name : str
         Of the variable or module; empty for a result.
     attributes : tuple of str
-        In order; the last may be `WHOLE`.
+        In order; the last may be `WILDCARD`.
     """
 
-    start: int
+    root: int
     name: str
     attributes: tuple[str, ...]
 
 
 @lru_cache(4096)
-def uses(code: CodeType) -> tuple[Use, ...]:
-    """Return what code, and the functions that are defined in it, look up or set."""
-    return tuple(_uses(code))
+def lookups(code: CodeType) -> tuple[Lookup, ...]:
+    """Return the lookups and stores of code and of the functions defined in it."""
+    return tuple(_lookups(code))
 
 
-def _uses(code: CodeType) -> Iterator[Use]:
-    start, name, attributes, asking = RESULT, "", list[str](), False
+def _lookups(code: CodeType) -> Iterator[Lookup]:
+    root, name, attributes, names_attribute = RESULT, "", list[str](), False
     for each in dis.get_instructions(code):
         kind = each.opname
         if kind in _BETWEEN:
@@ -72,40 +74,42 @@ def _uses(code: CodeType) -> Iterator[Use]:
             continue
         if kind in _SETS_ATTRIBUTE:
             # A replay does not set it again, so it matters like one that is read.
-            yield Use(start, name, (*attributes, each.argval))
-            start, name, attributes, asking = RESULT, "", [], False
+            yield Lookup(root, name, (*attributes, each.argval))
+            root, name, attributes, names_attribute = RESULT, "", [], False
             continue
-        if asking and (name or attributes):
-            asking = False
+        if names_attribute and (name or attributes):
+            names_attribute = False
             named = kind == "LOAD_CONST" and isinstance(each.argval, str)
-            attributes.append(each.argval if named else WHOLE)
+            attributes.append(each.argval if named else WILDCARD)
         if name or attributes:
-            yield Use(start, name, tuple(attributes))
-            asking = start == GLOBAL and name in _ASKING and not attributes
+            yield Lookup(root, name, tuple(attributes))
+            names_attribute = (
+                root == GLOBAL and name in _ATTRIBUTE_FUNCTIONS and not attributes
+            )
         elif kind not in ("LOAD_CONST", "PRECALL") and not kind.startswith("LOAD_"):
-            asking = False
-        start, name, attributes = RESULT, "", []
+            names_attribute = False
+        root, name, attributes = RESULT, "", []
         if kind in _SETS_GLOBAL:
-            yield Use(GLOBAL, each.argval, ())
-        elif kind in _STARTS:
-            start, name = _STARTS[kind], each.argval
+            yield Lookup(GLOBAL, each.argval, ())
+        elif kind in _ROOTS:
+            root, name = _ROOTS[kind], each.argval
         elif kind.endswith("LOAD_FAST") or kind.startswith("LOAD_FAST"):
-            # Some are of two variables, of which the second is asked next.
+            # Some load two variables, of which the second is the root.
             names = each.argval
             if isinstance(names, str):
-                start, name = LOCAL, names
-            elif asking:
-                asking = False
-                yield Use(LOCAL, names[0], (WHOLE,))
-                start, name = LOCAL, names[-1]
+                root, name = LOCAL, names
+            elif names_attribute:
+                names_attribute = False
+                yield Lookup(LOCAL, names[0], (WILDCARD,))
+                root, name = LOCAL, names[-1]
             else:
-                start, name = LOCAL, names[-1]
+                root, name = LOCAL, names[-1]
         elif kind.startswith("LOAD_SUPER"):
             attributes.append(each.argval)
     if name or attributes:
-        yield Use(start, name, tuple(attributes))
+        yield Lookup(root, name, tuple(attributes))
     for constant in inner_code(code):
-        yield from uses(constant)
+        yield from lookups(constant)
 
 
 def inner_code(code: CodeType) -> list[CodeType]:
@@ -114,26 +118,26 @@ def inner_code(code: CodeType) -> list[CodeType]:
 
 
 @lru_cache(4096)
-def stores(code: CodeType) -> frozenset[str]:
-    """Return the names that code assigns to; `WHOLE` if to elements of something."""
+def stored_names(code: CodeType) -> frozenset[str]:
+    """Return the names that code assigns to; `WILDCARD` if to elements of something."""
     found = set()
     for each in dis.get_instructions(code):
         if each.opname in _STORES:
             found.add(each.argval)
         elif each.opname in _ELEMENTS:
-            found.add(WHOLE)
-        elif each.opname in _ATTRIBUTES or each.opname in _STARTS:
+            found.add(WILDCARD)
+        elif each.opname in _ATTRIBUTES or each.opname in _ROOTS:
             if each.argval in ("setattr", "delattr", "__setattr__", "__dict__", "vars"):
-                found.add(WHOLE)
-                found.update(texts(code))
-    return frozenset(found.union(*map(stores, inner_code(code))))
+                found.add(WILDCARD)
+                found.update(name_constants(code))
+    return frozenset(found.union(*map(stored_names, inner_code(code))))
 
 
 @lru_cache(4096)
-def wholes(code: CodeType) -> frozenset[str]:
-    """Return the parameters of which code asks for attributes that it computes."""
-    own = (each for each in uses(code) if each.start in (LOCAL, CLOSURE))
-    asked = frozenset(each.name for each in own if each.attributes == (WHOLE,))
+def dynamic_attributes(code: CodeType) -> frozenset[str]:
+    """Return the parameters of which code reads attributes with computed names."""
+    own = (each for each in lookups(code) if each.root in (LOCAL, CLOSURE))
+    asked = frozenset(each.name for each in own if each.attributes == (WILDCARD,))
     return asked.intersection(_parameters(code))
 
 
@@ -142,13 +146,13 @@ def _parameters(code: CodeType) -> tuple[str, ...]:
 
 
 @lru_cache(4096)
-def asks_anything(code: CodeType) -> bool:
-    """Return whether code asks what it has computed for attributes that it computes."""
+def has_dynamic_lookup(code: CodeType) -> bool:
+    """Return whether code reads attributes with computed names of computed values."""
     known = {*_parameters(code), *code.co_freevars}
     return any(
-        WHOLE in each.attributes
-        and (each.start == RESULT or (each.start == LOCAL and each.name not in known))
-        for each in uses(code)
+        WILDCARD in each.attributes
+        and (each.root == RESULT or (each.root == LOCAL and each.name not in known))
+        for each in lookups(code)
     )
 
 
@@ -161,11 +165,11 @@ _FIELD = re.compile(r"\{\w*((?:\.\w+)+)")
 
 
 @lru_cache(4096)
-def texts(code: CodeType) -> frozenset[str]:
-    """Return texts in code that may name attributes or modules which it asks for."""
+def name_constants(code: CodeType) -> frozenset[str]:
+    """Return string constants that may name attributes or modules to look up."""
     found = set[str]()
     if _ASKED_BY_NAME.isdisjoint({*code.co_names, *code.co_freevars}):
-        if not matches(code):
+        if not matches_classes(code):
             return frozenset()
     for constant in code.co_consts:
         for each in constant if isinstance(constant, tuple) else (constant,):
@@ -178,6 +182,6 @@ def texts(code: CodeType) -> frozenset[str]:
 
 
 @lru_cache(4096)
-def matches(code: CodeType) -> bool:
-    """Return whether code compares with patterns of classes."""
+def matches_classes(code: CodeType) -> bool:
+    """Return whether code has class patterns (`match`)."""
     return any(each.opname == "MATCH_CLASS" for each in dis.get_instructions(code))

@@ -1,10 +1,10 @@
-"""Which functions a traced call runs: those whose reads decide whether it fits again.
+"""Callees of a traced call: the functions whose reads are guarded.
 
-A profile function hears of every call in the thread. The library's own functions tell
-a trace what they do and are left out, and so is what only reports: logs, warnings,
-progress bars, with all that it calls, and what the collector of garbage calls, which
-may run at any moment. C functions that answer for the world outside,
-as clocks and files do, are named as reasons why no trace can be kept.
+A profile function observes every call in the thread. The library's own functions report
+to the trace themselves and are left out, and so are reporting functions with all their
+callees: logs, warnings, progress bars; and callbacks of the garbage collector, which
+may run at any moment. C functions that read the outside world, such as clocks and
+files, are reasons why a trace cannot be cached.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from typing import Any
 import vkbackend
 
 from ..base.trace_hooks import listener
-from .bytecode_names import wholes
+from .bytecode_names import dynamic_attributes
 
 OURS, REPORTS, USERS, STANDARD = range(4)
-"""Whose code a source file holds; `REPORTS` is that of logs and progress bars.
+"""Owner of a source file; `REPORTS` are logs and progress bars.
 
-Packages that are installed count as the user's; `STANDARD` is what the library calls.
+Installed packages count as the user's; `STANDARD` is what the library calls.
 """
 
 _LIBRARY = tuple(
@@ -44,7 +44,7 @@ _OPEN_TO_USERS = (
     *("graph/compute_graph.py", "graph/run.py"),
     *("data/", "examples/", "optim/lr_scheduler"),
 )
-"""Parts of the library that hold what users set, and tell a trace nothing of it."""
+"""Modules of the library with user state that they do not report to a trace."""
 
 _REPORTING = frozenset(
     "ast codeop inspect linecache logging tokenize traceback typing"
@@ -52,22 +52,22 @@ _REPORTING = frozenset(
     " loguru wandb structlog colorama tensorboard tensorboardX mlflow coverage pytest"
     " _pytest pdb bdb cProfile profile pydevd".split()
 )
-"""Modules and packages that answer no function with what they read.
+"""Modules and packages whose results do not depend on guarded state.
 
-But for what they are given, or the functions that are named next.
+But for their arguments, and the functions that are named next.
 """
 
 _ANSWERING = frozenset(
     "isEnabledFor getEffectiveLevel hasHandlers getLogger import_module"
     " getline getlines".split()
 )
-"""What these answer all the same."""
+"""Their functions whose results do depend on state."""
 
 _INSPECTING = frozenset({"inspect", "typing", "typing_extensions"})
-"""Modules that ask what they are given for attributes of any name."""
+"""Modules that read attributes of any name of their arguments."""
 
 _NAME = re.compile(r"\.(\w+)")
-"""An attribute in the text of a format."""
+"""An attribute in a format string."""
 
 _CLOCKS = frozenset(
     "clock_gettime clock_gettime_ns ctime asctime get_clock_info gmtime localtime"
@@ -97,9 +97,9 @@ _LOCALE = frozenset("localeconv nl_langinfo setlocale strcoll strxfrm".split())
 _STACK = frozenset(
     "currentframe extract_stack format_stack print_stack stack trace walk_stack".split()
 )
-"""What `inspect` and `traceback` say of callers."""
+"""Functions of `inspect` and `traceback` that read the call stack."""
 _SETTINGS = frozenset("field_size_limit get_dialect list_dialects stack_size".split())
-"""What `csv` and threads are set to."""
+"""Settings of `csv` and of threads."""
 _THREAD = frozenset(
     "getcontext get_ident get_native_id _get_extobj_dict _extobj_contextvar".split()
 )
@@ -107,19 +107,19 @@ _RUNNING = frozenset(
     "get_ident get_native_id _getframe getprofile getrecursionlimit gettrace"
     " exc_info exception".split()
 )
-"""What runs, which the standard library asks to guard itself, and to name callers."""
+"""Interpreter state that the standard library reads to lock and to name callers."""
 
 _CHANCE = "chance"
 _KNOWN = frozenset({"numpy", "vkbackend", "__main__", *sys.stdlib_module_names})
-"""Packages of which the functions in C answer the same, but for those named here."""
+"""Packages whose functions in C are pure, but for those named here."""
 
 _HEAP, _IMMUTABLE = 1 << 9, 1 << 8
-"""Flags of classes: made as Python's are, and not to be changed."""
+"""Type flags: heap type, immutable type."""
 
 _OF_ALL = frozenset(
     "__dir__ __getstate__ __reduce__ __reduce_ex__ __repr__ __str__".split()
 )
-"""Methods that answer with all attributes of an object."""
+"""Methods whose result depends on all attributes of an object."""
 
 _OUTSIDE = {
     "_socket": "a socket",
@@ -133,37 +133,37 @@ _OUTSIDE = {
 }
 
 
-class Calls:
-    """Hears which functions run while it is entered.
+class CalleeTracker:
+    """Tracker of the functions that run while it is entered.
 
     Attributes
     ----------
     codes : dict of code to dict
-        What ran, of users and of packages, and the globals that it ran with.
-    asked : list of ContextVar
-        Variables of the context that were asked.
-    changed : set of int
-        Objects, by number, of which a method in C was called.
-    wholes : set of int
-        Objects, by number, that were asked for attributes whose names are computed.
-    anything : bool
-        Whether objects were asked for attributes without being named.
+        Code that ran, of users and of packages, with its globals.
+    context_vars : list of ContextVar
+        Context variables that were read.
+    mutated : set of int
+        Objects, by `id`, of which a method in C was called.
+    dynamic_attributes : set of int
+        Objects, by `id`, of which attributes with computed names were read.
+    dynamic_lookup : bool
+        Whether attributes with computed names were read of unknown objects.
     named : set of str
-        Attributes that formats name.
+        Attributes in format strings.
     imported : set of str
-        Modules that were asked for by name.
+        Modules that were imported by name.
     checked : bool
-        Whether abstract classes were asked for their instances.
+        Whether instances of abstract classes were checked.
     reason : str
-        Why no replay can do the same; empty if nothing is in the way.
+        Why the trace cannot be cached; empty if it can.
     """
 
     def __init__(self) -> None:
         self.codes: dict[CodeType, dict[str, Any]] = {}
-        self.asked: list[ContextVar[Any]] = []
-        self.changed: set[int] = set()
-        self.wholes: set[int] = set()
-        self.anything = self.checked = False
+        self.context_vars: list[ContextVar[Any]] = []
+        self.mutated: set[int] = set()
+        self.dynamic_attributes: set[int] = set()
+        self.dynamic_lookup = self.checked = False
         self.named: set[str] = set()
         self.imported: set[str] = set()
         self.reason = ""
@@ -172,14 +172,14 @@ class Calls:
         self._collecting: frozenset[CodeType] = frozenset()
         self._before: Any = None
 
-    def __enter__(self) -> Calls:
+    def __enter__(self) -> CalleeTracker:
         codes = map(_code_of, gc.callbacks)
         self._collecting = frozenset(code for code in codes if code is not None)
         self._before = sys.getprofile()
         disable = getattr(self._before, "disable", None)
         if disable is not None:
             disable()
-        sys.setprofile(self._hear)
+        sys.setprofile(self._on_event)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -193,10 +193,10 @@ class Calls:
 
     @property
     def reporting(self) -> bool:
-        """Whether what runs is a log or a progress bar."""
+        """Whether a log or a progress bar is running."""
         return self._reporting is not None
 
-    def _hear(self, frame: FrameType, event: str, given: Any) -> None:
+    def _on_event(self, frame: FrameType, event: str, given: Any) -> None:
         if self._reporting is not None:
             if event == "return" and frame is self._reporting:
                 self._reporting = None
@@ -204,77 +204,81 @@ class Calls:
         code = frame.f_code
         if event == "call":
             if code in self.codes:
-                self._note_wholes(frame, code)
+                self._note_dynamic_attributes(frame, code)
                 if code.co_name == "import_module":
-                    self._hear_import(frame)
+                    self._on_import(frame)
                 return
             if code.co_name == "__del__" or code in self._collecting:
                 self._reporting = frame
                 return
-            kind = kind_of(code.co_filename)
+            kind = source_kind(code.co_filename)
             if kind == STANDARD and code.co_filename == "<string>":
-                kind = _kind_of_text(frame.f_globals)
+                kind = _exec_source_kind(frame.f_globals)
             if kind == REPORTS and listener() is not None:
-                self._note_wholes(frame, code)
+                self._note_dynamic_attributes(frame, code)
                 if code.co_name == "import_module":
-                    self._hear_import(frame)
-                if code.co_name in _STACK and self._counts(frame, kind):
+                    self._on_import(frame)
+                if code.co_name in _STACK and self._is_user_call(frame, kind):
                     self.reason = _refusal("the interpreter", code.co_name)
             if kind == REPORTS and code.co_name not in _ANSWERING:
                 self._reporting = frame
-            elif kind != OURS and listener() is not None and self._counts(frame, kind):
+            elif (
+                kind != OURS
+                and listener() is not None
+                and self._is_user_call(frame, kind)
+            ):
                 self.codes[code] = frame.f_globals
-                self._note_wholes(frame, code)
-                self._hear_module(frame.f_globals.get("__name__"), code.co_name)
+                self._note_dynamic_attributes(frame, code)
+                self._on_standard_call(frame.f_globals.get("__name__"), code.co_name)
         elif event == "c_call" and code in self.codes and listener() is not None:
-            self._hear_c(given, kind_of(code.co_filename))
+            self._on_c_call(given, source_kind(code.co_filename))
 
-    def _hear_import(self, frame: FrameType) -> None:
+    def _on_import(self, frame: FrameType) -> None:
         name = str(frame.f_locals.get("name"))
         package = frame.f_locals.get("package")
         if name.startswith(".") and isinstance(package, str):
             name = resolve_name(name, package)
         self.imported.add(name)
 
-    def _hear_module(self, module: object, name: str) -> None:
-        """Note what a function of the standard library asks that no name tells."""
+    def _on_standard_call(self, module: object, name: str) -> None:
+        """Record a standard library function that reads memory."""
         if module == "ctypes" and name in ("string_at", "wstring_at"):
             self.reason = _refusal("memory", name)
 
-    def _counts(self, frame: FrameType, kind: int) -> bool:
-        """Whether a function works for the user, and not for the library."""
+    def _is_user_call(self, frame: FrameType, kind: int) -> bool:
+        """Whether a function is called by the user's code, not by the library's."""
         caller = frame.f_back
         return kind == USERS or (caller is not None and caller.f_code in self.codes)
 
-    def _note_wholes(self, frame: FrameType, code: CodeType) -> None:
-        names = wholes(code)
+    def _note_dynamic_attributes(self, frame: FrameType, code: CodeType) -> None:
+        names = dynamic_attributes(code)
         if frame.f_globals.get("__name__") in _INSPECTING:
             names = frozenset(code.co_varnames[: code.co_argcount])
         if names:
             given = frame.f_locals
             for each in (given[name] for name in names if name in given):
                 method = type(each) is MethodType
-                self.wholes.add(id(each.__func__ if method else each))
+                self.dynamic_attributes.add(id(each.__func__ if method else each))
 
-    def _hear_c(self, called: Any, kind: int) -> None:
-        """Note what a function in C may answer with, or change."""
+    def _on_c_call(self, called: Any, kind: int) -> None:
+        """Record what a function in C may read or mutate."""
         owner, name = called.__self__, called.__name__
         what = ""
         if owner is None or isinstance(owner, ModuleType):
             self.checked = self.checked or name.startswith("_abc_")
-            what = _asked_of_module(called.__module__ or "", name)
+            what = _module_refusal(called.__module__ or "", name)
             if name in _RUNNING and kind == STANDARD:
                 what = ""
         elif isinstance(owner, ContextVar):
-            self.asked.append(owner)
+            self.context_vars.append(owner)
         elif isinstance(owner, random.Random):
             what = _CHANCE
         elif isinstance(owner, type):
-            what = _asked_of_class(owner, name)
+            what = _class_refusal(owner, name)
         elif isinstance(owner, IOBase):
             what = "a file" if name in _READING else ""
         elif type(owner).__module__ == "_thread" and name in _LOCKING:
-            # What the standard library waits with is its own.
+            # Locks of the standard library are its own.
             self._locked += _LOCKING[name] if kind == USERS else 0
             what = "" if name in ("acquire", "release") else "a lock"
         elif type(owner).__name__ == "_lru_cache_wrapper":
@@ -285,10 +289,10 @@ class Calls:
             if name.startswith("format"):
                 self.named.update(_NAME.findall(owner))
         else:
-            self.changed.add(id(owner))
+            self.mutated.add(id(owner))
             if name in _OF_ALL:
-                self.wholes.add(id(owner))
-        self.anything = self.anything or name == "dumps"
+                self.dynamic_attributes.add(id(owner))
+        self.dynamic_lookup = self.dynamic_lookup or name == "dumps"
         if what is _CHANCE:
             self.reason = "it draws numbers on the host, which a replay would not"
         elif what:
@@ -308,8 +312,8 @@ def _code_of(called: Any) -> CodeType | None:
     return found if isinstance(found, CodeType) else None
 
 
-def _asked_of_module(module: str, name: str) -> str:
-    """Return what a function in C asks that may answer otherwise; empty if nothing."""
+def _module_refusal(module: str, name: str) -> str:
+    """Return the outside state that a function in C reads; empty if none."""
     if module == "time":
         return "the clock" if name in _CLOCKS else ""
     if module in ("posix", "nt"):
@@ -338,8 +342,8 @@ def _asked_of_module(module: str, name: str) -> str:
     return "" if not top or top in _KNOWN else f"`{top}`"
 
 
-def _asked_of_class(owner: type, name: str) -> str:
-    """Return what a method in C of a class asks that may answer otherwise."""
+def _class_refusal(owner: type, name: str) -> str:
+    """Return the outside state that a class's method in C reads; empty if none."""
     top = str(owner.__module__).partition(".")[0]
     if top == "datetime":
         return "the clock" if name in _NOW else ""
@@ -351,8 +355,8 @@ def _asked_of_class(owner: type, name: str) -> str:
     return f"`{top}`" if native and top not in _KNOWN else ""
 
 
-def _kind_of_text(space: Mapping[str, Any]) -> int:
-    """Return of which kind functions are that Python has made of a text."""
+def _exec_source_kind(space: Mapping[str, Any]) -> int:
+    """Return the source kind of functions that `exec` has made."""
     name = str(space.get("__name__", ""))
     top = name.partition(".")[0]
     of_class = name.startswith("namedtuple_")
@@ -361,8 +365,8 @@ def _kind_of_text(space: Mapping[str, Any]) -> int:
 
 
 @functools.lru_cache(4096)
-def kind_of(file: str) -> int:
-    """Return of which kind the functions of a source file are."""
+def source_kind(file: str) -> int:
+    """Return the source kind of a file's functions."""
     for folder in _LIBRARY:
         if file.startswith(folder):
             place = file[len(folder) :].replace(os.sep, "/")
@@ -371,7 +375,7 @@ def kind_of(file: str) -> int:
         top = file.removeprefix("<frozen ").rstrip(">").partition(".")[0]
         return REPORTS if top in _REPORTING else STANDARD
     if file.startswith("<"):
-        # What somebody has typed; `<string>` may be anybody's.
+        # Interactive input; `<string>` may be anybody's.
         return STANDARD if file == "<string>" else USERS
     folder = next((each for each in _INSTALLED if file.startswith(each)), "")
     packages = "-packages" + os.sep

@@ -1,4 +1,4 @@
-"""From a trace to a recording: one plan, memory by lifetimes, arguments that change."""
+"""Compiler of traces: one plan, a memory plan by live ranges, dynamic arguments."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from ..scheduler.plan import Plan, build_plan
 if TYPE_CHECKING:
     from .tracer import Trace
 
-LIGHT = 16
-"""Workgroups of a dispatch that may wait until there is more to do beside it."""
+MAX_LIGHT_WORKGROUPS = 16
+"""Workgroups of a dispatch that may be delayed to run beside a heavier one."""
 
-MOST_KEPT_LONGER = 1 << 16
-"""Bytes of what it reads, which are kept for it."""
+MAX_LIGHT_INPUT_BYTES = 1 << 16
+"""Bytes of its inputs, which stay live until then."""
 
 Place = tuple[vkbackend.Buffer, int]
 """A buffer and an offset in bytes."""
@@ -41,16 +41,16 @@ Place = tuple[vkbackend.Buffer, int]
 
 @dataclass
 class State:
-    """A storage whose content a replay writes, and most often reads.
+    """A storage that replays mutate, and most often read.
 
     Attributes
     ----------
     array : callable
-        Returns the storage, or None when nobody has it any longer.
+        Returns the storage, or None when it has been freed.
     buffer : Buffer
-        The memory that replays use for it.
+        Its memory in replays.
     value : Value
-        What the storage held after the last replay.
+        Its value after the last replay.
     """
 
     array: Callable[[], Array | None]
@@ -58,8 +58,8 @@ class State:
     value: Value
 
 
-class Feed(NamedTuple):
-    """Where the elements of a tensor that is fed go: a place, and bytes."""
+class GraphInput(NamedTuple):
+    """Destination of a graph input: buffer, offset and size in bytes."""
 
     buffer: vkbackend.Buffer
     offset: int
@@ -67,31 +67,31 @@ class Feed(NamedTuple):
 
 
 @dataclass
-class Built:
-    """All that a replay needs of the device.
+class Executable:
+    """Executable of a trace: recording, memory and dynamic arguments.
 
     Attributes
     ----------
     recording : Recording or None
-        None if the function asked for nothing.
+        None if the trace has no launches.
     words : Words
-        Arguments that change.
-    feeds : list of Feed or None
-        By tensor fed; None for what no kernel reads.
+        Dynamic arguments.
+    graph_inputs : list of GraphInput or None
+        By input; None for one that no kernel reads.
     memory : dict of int to Buffer
-        Where the values are, by `id`, that outlive a replay.
+        Buffers, by `id`, of the values that outlive a replay.
     constants : list of Value
-        What kernels read and nothing in the trace writes.
+        Values that kernels read and nothing in the trace writes.
     planned, alive, eager : int
-        Bytes of intermediate results: in the plan, in its fullest wave, and as one
-        allocation each.
+        Bytes of intermediate results: in the memory plan, at the peak of live bytes,
+        and as one allocation each.
     kept : int
         Bytes of results that outlive a replay.
     """
 
     recording: vkbackend.Recording | None = None
     words: DynamicArguments = field(default_factory=DynamicArguments)
-    feeds: list[Feed | None] = field(default_factory=list)
+    graph_inputs: list[GraphInput | None] = field(default_factory=list)
     memory: dict[int, vkbackend.Buffer] = field(default_factory=dict)
     constants: list[Value] = field(default_factory=list)
     planned: int = 0
@@ -100,22 +100,21 @@ class Built:
     kept: int = 0
 
 
-def build(trace: Trace, state: dict[int, vkbackend.Buffer]) -> Built:
-    """Record what a trace collected.
+def compile_trace(trace: Trace, state: dict[int, vkbackend.Buffer]) -> Executable:
+    """Compile a trace into a recording.
 
     Parameters
     ----------
     trace : Trace
-        After `settle`; what is still held then outlives each replay.
+        After `isolate_outputs`; values still referenced then outlive each replay.
     state : dict of int to Buffer
-        By `id` of the first value of a storage that changes, the memory that replays
-        use for it.
+        Memory of mutated storages, by `id` of their values on entry.
     """
     assert trace.device is not None
-    return _Build(trace, trace.device.gpu, state).built()
+    return _TraceCompiler(trace, trace.device.gpu, state).compile()
 
 
-class _Build:
+class _TraceCompiler:
     def __init__(
         self, trace: Trace, gpu: vkbackend.Device, state: dict[int, vkbackend.Buffer]
     ) -> None:
@@ -130,13 +129,13 @@ class _Build:
                 self.values[id(value)] = value
                 self.slots.setdefault(id(value), len(self.slots))
         self.made = {id(value) for node in self.nodes for value in node.outputs}
-        self.result = Built()
+        self.result = Executable()
         self.launches: list[Launch] = []
         self.buffers: dict[int, vkbackend.Buffer] = {}
         self.offsets: dict[int, int] = {}
         self.sizes: dict[int, int] = {}
 
-    def built(self) -> Built:
+    def compile(self) -> Executable:
         plan = autotuned_plan(
             self.gpu,
             self.nodes,
@@ -144,15 +143,15 @@ class _Build:
         )
         self.launches = self._ordered(plan.launches)
         if not self.launches:
-            self.result.feeds = [None] * len(self.trace.feeds)
+            self.result.graph_inputs = [None] * len(self.trace.graph_inputs)
             self.result.words.fix(bytearray(), self.trace.actions, self.trace.draws)
             return self.result
-        self._place_outside()
-        late = self._place_state(plan)
-        self._place_kept(plan)
-        self._place_others(plan, late)
-        self._record(plan, late)
-        self._feeds()
+        self._bind_external()
+        final_copies = self._place_state(plan)
+        self._allocate_outputs(plan)
+        self._place_intermediates(plan, final_copies)
+        self._record(plan, final_copies)
+        self._place_inputs()
         return self.result
 
     def _ordered(self, launches: list[Launch]) -> list[Launch]:
@@ -164,19 +163,20 @@ class _Build:
         }
         accesses = []
         for launch in launches:
-            # New content may lie where the old does, so readers of that come first.
+            # A new value may alias the old one, so readers of that come first.
             old = [replaced[slot] for slot in launch.writes if slot in replaced]
             accesses.append((launch.reads, (*launch.writes, *old)))
         made = [dict(launch.allocate) for launch in launches]
         sizes = {slot: size for each in made for slot, size in each.items()}
-        for value in self.trace.feeds:
+        for value in self.trace.graph_inputs:
             if id(value) in self.slots:
                 size = value.numel * value.dtype.itemsize
                 sizes[self.slots[id(value)]] = size
         loads = [math.prod(launch.grid) for launch in launches]
         light = [
-            load <= LIGHT
-            and sum(sizes.get(slot, 0) for slot in launch.reads) <= MOST_KEPT_LONGER
+            load <= MAX_LIGHT_WORKGROUPS
+            and sum(sizes.get(slot, 0) for slot in launch.reads)
+            <= MAX_LIGHT_INPUT_BYTES
             for load, launch in zip(loads, launches)
         ]
         found = list_schedule(accesses, loads, light)
@@ -184,11 +184,11 @@ class _Build:
             launches[k] for k in sorted(range(len(launches)), key=found.__getitem__)
         ]
 
-    def _place_outside(self) -> None:
-        """Find the memory of what the trace reads but does not make."""
-        fed = {id(value) for value in self.trace.feeds}
+    def _bind_external(self) -> None:
+        """Bind values that the trace reads but does not make."""
+        inputs = {id(value) for value in self.trace.graph_inputs}
         for key, value in self.values.items():
-            if key in self.made or key in fed:
+            if key in self.made or key in inputs:
                 continue
             if value.node is not None:
                 raise TraceError(
@@ -203,14 +203,14 @@ class _Build:
                 self.result.constants.append(value)
 
     def _place_state(self, plan: Plan) -> list[tuple[int, vkbackend.Buffer, int]]:
-        """Put new content of storages in their own memory where nothing forbids it.
+        """Write new values of storages in place where no later read forbids it.
 
         Returns
         -------
         list of (int, Buffer, int)
-            Slots that must be copied at the end, where to, and their size.
+            Slots that must be copied at the end, their destinations and sizes.
         """
-        late = []
+        final_copies = []
         for array, before in self.trace.rebound_arrays.values():
             after = array.value
             old, new = self.slots.get(id(before)), self.slots[id(after)]
@@ -220,11 +220,11 @@ class _Build:
             if old is None or _may_overwrite(self.launches, old, new):
                 self.buffers[new] = buffer
             else:
-                late.append((new, buffer, size))
-        return late
+                final_copies.append((new, buffer, size))
+        return final_copies
 
-    def _place_kept(self, plan: Plan) -> None:
-        """Give memory of their own to the other results that outlive a replay."""
+    def _allocate_outputs(self, plan: Plan) -> None:
+        """Allocate the other results that outlive a replay."""
         for slot, node, at in plan.outputs:
             value = self.nodes[node].outputs[at]
             if id(value) not in self.result.memory:
@@ -233,10 +233,10 @@ class _Build:
                 self.buffers[slot] = self.result.memory[id(value)] = buffer
                 self.result.kept += aligned_size(size)
 
-    def _place_others(
-        self, plan: Plan, late: list[tuple[int, vkbackend.Buffer, int]]
+    def _place_intermediates(
+        self, plan: Plan, final_copies: list[tuple[int, vkbackend.Buffer, int]]
     ) -> None:
-        """Place the rest by lifetimes, in as few pieces of memory as the driver allows.
+        """Plan the rest by live ranges, in as few allocations as the driver allows.
 
         Drivers limit an allocation to 2 to 4 GiB; a large model's plan is longer.
         """
@@ -247,7 +247,7 @@ class _Build:
         end = intervals[-1] + 1
         for launch in launches:
             self.sizes.update(launch.allocate)
-        for value in self.trace.feeds:
+        for value in self.trace.graph_inputs:
             if id(value) in self.slots:
                 size = value.numel * value.dtype.itemsize
                 self.sizes[self.slots[id(value)]] = size
@@ -255,10 +255,10 @@ class _Build:
         for launch, time in zip(launches, intervals):
             for slot in (*launch.reads, *launch.writes):
                 live_ranges.setdefault(slot, [time, time])[1] = time
-        for value in self.trace.feeds:
+        for value in self.trace.graph_inputs:
             if self.slots.get(id(value)) in live_ranges:
                 live_ranges[self.slots[id(value)]][0] = 0
-        for slot, _, _ in late:
+        for slot, _, _ in final_copies:
             live_ranges[slot][1] = end
         slots = [slot for slot in live_ranges if slot not in self.buffers]
         ranges = [LiveRange(self.sizes[slot], *live_ranges[slot]) for slot in slots]
@@ -281,7 +281,7 @@ class _Build:
         return self.buffers[slot], self.offsets[slot], aligned_size(self.sizes[slot])
 
     def _record(
-        self, plan: Plan, late: list[tuple[int, vkbackend.Buffer, int]]
+        self, plan: Plan, final_copies: list[tuple[int, vkbackend.Buffer, int]]
     ) -> None:
         batch = self.gpu.batch()
         for launch in self.launches:
@@ -292,7 +292,7 @@ class _Build:
                 [*launch.buffers, *[self._range(slot) for slot in launch.reads]],
                 [self._range(slot) for slot in launch.writes],
             )
-        for slot, buffer, size in late:
+        for slot, buffer, size in final_copies:
             batch.copy(self.buffers[slot], buffer, self.offsets.get(slot, 0), 0, size)
         recording = self.gpu.record(batch)
         self.result.recording = recording
@@ -312,21 +312,21 @@ class _Build:
             *[self.nodes[node].scalars[at][1] for node, at in launch.scalars],
         )
 
-    def _feeds(self) -> None:
-        for value in self.trace.feeds:
+    def _place_inputs(self) -> None:
+        for value in self.trace.graph_inputs:
             slot = self.slots.get(id(value))
             if slot is None or slot not in self.buffers:
-                self.result.feeds.append(None)
+                self.result.graph_inputs.append(None)
                 continue
             size = value.numel * value.dtype.itemsize
             place = self.buffers[slot], self.offsets.get(slot, 0)
-            self.result.feeds.append(Feed(*place, size))
+            self.result.graph_inputs.append(GraphInput(*place, size))
 
 
 def _may_overwrite(launches: list[Launch], old: int, new: int) -> bool:
-    """Whether slot `new` may lie where `old` does: every read comes before the write.
+    """Whether slot `new` may alias `old`: every read comes before the write.
 
-    A kernel that reads one element and writes the same may do both.
+    An element-wise kernel may do both in place.
     """
     last = max((k for k, row in enumerate(launches) if old in row.reads), default=-1)
     first = min(k for k, row in enumerate(launches) if new in row.writes)

@@ -1,4 +1,4 @@
-"""Objects of C extensions: which of them hold what nobody outside can compare."""
+"""Extension objects: which objects of C extensions have opaque state."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _CALM = frozenset(
     " array _json _random"
     " vkbackend logging".split()
 )
-"""Packages whose objects stay as they are made, or are looked into by attribute."""
+"""Packages whose objects are immutable, or guarded by attribute."""
 
 
 def hides_state(value: Any) -> bool:
-    """Whether an object keeps what decides its answers where Python cannot see it.
+    """Whether an object has state that Python cannot observe.
 
-    Objects that are equal by what they hold and have a hash are taken for constants,
-    as dates and decimals are.
+    Hashable objects that compare by value are taken for constants, as dates and
+    decimals are.
     """
     kind: Any = type(value)
     if kind is memoryview:
@@ -43,10 +43,10 @@ def hides_state(value: Any) -> bool:
     if not _has_native_class(kind):
         return False
     try:
-        # Some say their number itself.
+        # Some return their `id` itself.
         alone = object.__hash__(value), id(value)
         return kind.__hash__ is None or hash(value) in alone
-    except Exception:  # A hash written in Python may raise what it likes.
+    except Exception:  # A hash written in Python may raise anything.
         return True
 
 
@@ -60,7 +60,7 @@ def is_pointer(value: Any) -> bool:
 
 @functools.cache
 def _has_native_class(kind: Hashable) -> bool:
-    """Whether a class, or one that it derives from, is written in C, and not calm."""
+    """Whether a class, or a base of it, is written in C, and not in `_CALM`."""
     assert isinstance(kind, type)
     for each in kind.__mro__:
         module = each.__module__
@@ -79,7 +79,7 @@ def _has_native_class(kind: Hashable) -> bool:
 
 @functools.cache
 def describes(kind: Hashable) -> bool:
-    """Whether objects of a class, in another class, answer for an attribute in C."""
+    """Whether objects of a class are data descriptors in C."""
     assert isinstance(kind, type)
     own = {"__get__", "__set__"}
     return any(

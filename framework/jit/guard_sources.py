@@ -1,4 +1,4 @@
-"""Places that a traced function looked at, and whether they hold what they held."""
+"""Guard sources: the locations that a traced function read, with their values."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from ..tensor.tensor import Tensor
 from .pytree import alike
 
 MISSING = object()
-"""What a place holds where there is no such name."""
+"""Value of a source whose name is absent."""
 
-MOST_HELD = 100_000
-"""Of a container with more, not everything can be compared before each replay."""
+MAX_CONTAINER_ELEMENTS = 100_000
+"""Elements of a container that can be compared before each replay, at most."""
 
-MOST_BYTES = 64 << 20
-"""The same of an array."""
+MAX_ARRAY_BYTES = 64 << 20
+"""Bytes of an array that can be compared before each replay, at most."""
 
 _content = attrgetter("cell_contents")
 _code = attrgetter("__code__")
@@ -32,40 +32,40 @@ MAPPINGS = (dict, MappingProxyType)
 _Keys = tuple[object, ...] | None
 
 
-class Places:
-    """Rows of places and what was there; made by `Surroundings`.
+class GuardSources:
+    """Table of guard sources and their expected values; filled by `Guards`.
 
     Attributes
     ----------
     reason : str
-        Why no call can be told from the next by looking; empty if they can.
+        Why the state cannot be guarded; empty if it can.
     """
 
     def __init__(self) -> None:
         self.reason = ""
-        # Rows are told apart by what is the cheapest way to compare them.
-        self._said: list[tuple[Mapping[str, Any], str, object]] = []
+        # Grouped by the cheapest way to compare them.
+        self._reported: list[tuple[Mapping[str, Any], str, object]] = []
         self._arrays: list[tuple[np.ndarray, object, bytes]] = []
         self._on_host: list[tuple[Array, Value]] = []
         self._cells: list[tuple[str, CellType, object]] = []
         self._entries: list[tuple[Mapping[str, Any], str, object]] = []
-        self._holders: list[tuple[Any, _Keys, tuple[object, ...]]] = []
-        self._answers: list[tuple[str, Callable[[], object], object]] = []
+        self._containers: list[tuple[Any, _Keys, tuple[object, ...]]] = []
+        self._probes: list[tuple[str, Callable[[], object], object]] = []
         self._tensors: list[tuple[Tensor, bool, object, object]] = []
-        self._plain: list[tuple[Tensor, bool, object, object]] = []
+        self._plain_tensors: list[tuple[Tensor, bool, object, object]] = []
         self._functions: list[FunctionType] = []
         self._keyword_defaults: list[tuple[FunctionType, object]] = []
-        self._kinds: dict[int, tuple[object, type]] = {}
-        self._orders: dict[int, tuple[type, tuple[type, ...]]] = {}
-        self._sizes: dict[int, Mapping[str, Any]] = {}
+        self._types: dict[int, tuple[object, type]] = {}
+        self._mros: dict[int, tuple[type, tuple[type, ...]]] = {}
+        self._attribute_counts: dict[int, Mapping[str, Any]] = {}
 
-    def settle(self) -> None:
-        """Put in rows what is compared the fastest so; call it once all is there."""
+    def freeze(self) -> None:
+        """Build the columns that are compared the fastest; call it once complete."""
         self._contents = (
             [cell for _, cell, _ in self._cells],
             [value for _, _, value in self._cells],
         )
-        self._bodies = (
+        self._code_and_defaults = (
             [_code(each) for each in self._functions],
             [_defaults(each) for each in self._functions],
         )
@@ -74,17 +74,17 @@ class Places:
             for each in self._functions
             if each.__code__.co_kwonlyargcount
         ]
-        kinds, orders = self._kinds.values(), self._orders.values()
+        kinds, orders = self._types.values(), self._mros.values()
         self._objects = [each for each, _ in kinds], [kind for _, kind in kinds]
         self._bases = [each for each, _ in orders], [order for _, order in orders]
-        spaces = list(self._sizes.values())
+        spaces = list(self._attribute_counts.values())
         self._lengths = spaces, [*map(len, spaces)]
-        # Parameters say it when they no longer require a gradient; see `switched`.
-        self._plain = [row for row in self._tensors if type(row[0]) is Tensor]
+        # Parameters report a change of `requires_grad`; see `structure_differs`.
+        self._plain_tensors = [row for row in self._tensors if type(row[0]) is Tensor]
 
     def changed(self) -> bool:
-        """Return whether any place holds something else by now."""
-        # Mostly it is the same object; that is found out before anything is called.
+        """Return whether any guard fails."""
+        # Mostly it is the same object: compare identities before calling anything.
         if not self._same_cells() and self._changed_cell():
             return True
         for mapping, name, value in self._entries:
@@ -94,10 +94,10 @@ class Places:
         spaces, lengths = self._lengths
         if spaces and not all(map(eq, map(len, spaces), lengths)):
             return True
-        for holder, keys, held in self._holders:
-            if not _holds(holder, keys, held):
+        for container, keys, held in self._containers:
+            if not _container_matches(container, keys, held):
                 return True
-        codes, defaults = self._bodies
+        codes, defaults = self._code_and_defaults
         if not all(map(is_, map(_code, self._functions), codes)):
             return True
         if not all(map(is_, map(_defaults, self._functions), defaults)):
@@ -111,30 +111,32 @@ class Places:
         classes, orders = self._bases
         if classes and not all(map(is_, map(_order, classes), orders)):
             return True
-        if (self._arrays or self._on_host or self._answers) and self._changed_content():
+        if (self._arrays or self._on_host or self._probes) and self._changed_content():
             return True
-        return any([leaf.requires_grad is not flag for leaf, flag, _, _ in self._plain])
+        return any(
+            [leaf.requires_grad is not flag for leaf, flag, _, _ in self._plain_tensors]
+        )
 
-    def found(self) -> str:
-        """Return the name of a place that holds something else; empty if none does."""
+    def failed_guard(self) -> str:
+        """Return the name of a source whose guard fails; empty if none."""
         if found := self._changed_cell():
             return found
-        for mapping, name, value in (*self._entries, *self._said):
+        for mapping, name, value in (*self._entries, *self._reported):
             if not _unchanged(mapping.get(name, MISSING), value):
                 return f"`{name}`"
-        for holder, keys, held in self._holders:
-            if not _holds(holder, keys, held):
-                return f"what a {type(holder).__name__} holds"
-        for function, code, default in zip(self._functions, *self._bodies):
+        for container, keys, held in self._containers:
+            if not _container_matches(container, keys, held):
+                return f"what a {type(container).__name__} holds"
+        for function, code, default in zip(self._functions, *self._code_and_defaults):
             if _code(function) is not code or _defaults(function) is not default:
                 return f"`{function.__name__}`"
         for function, keyword_default in self._keyword_defaults:
             if function.__kwdefaults__ is not keyword_default:
                 return f"`{function.__name__}`"
-        for value, kind in self._kinds.values():
+        for value, kind in self._types.values():
             if type(value) is not kind:
                 return f"the class of a {kind.__name__}"
-        for kind, order in self._orders.values():
+        for kind, order in self._mros.values():
             if _order(kind) is not order:
                 return f"the bases of {kind.__name__}"
         return self._changed_content() or self._changed_size()
@@ -142,11 +144,11 @@ class Places:
     def _changed_size(self) -> str:
         for space, length in zip(*self._lengths):
             if len(space) != length:
-                return f"which attributes there are beside {_some(space)}"
+                return f"which attributes there are beside {_first_name(space)}"
         return ""
 
     def _same_cells(self) -> bool:
-        """Return whether variables of closures hold the very same objects."""
+        """Return whether closure variables hold the very same objects."""
         cells, values = self._contents
         try:
             return all(map(is_, map(_content, cells), values))
@@ -155,29 +157,30 @@ class Places:
 
     def _changed_cell(self) -> str:
         for name, cell, value in self._cells:
-            if not _unchanged(content(cell), value):
+            if not _unchanged(read_cell(cell), value):
                 return f"`{name}`"
         return ""
 
     def _changed_content(self) -> str:
-        """Return what is not the same, of what is more than an entry."""
+        """Return the failing guard among arrays, host tensors and probes."""
         for array, form, held in self._arrays:
-            if form_of(array) != form or array.tobytes() != held:
+            if array_header(array) != form or array.tobytes() != held:
                 return "what an array holds"
         for storage, value in self._on_host:
             if storage.value is not value:
                 return "what a tensor on the host holds"
-        for name, ask, answer in self._answers:
-            if not _equal(ask(), answer):
+        for name, probe, answer in self._probes:
+            if not _equal(probe(), answer):
                 return f"`{name}`"
         return ""
 
-    def switched(self) -> bool:
-        """Return whether a tensor has another flag, other hooks or another storage.
+    def structure_differs(self) -> bool:
+        """Return whether a structure guard fails.
 
-        Or a module another attribute: both count as a change of the structure.
+        Those are of tensors' `requires_grad`, hooks and storage, and of modules'
+        attributes.
         """
-        for mapping, name, value in self._said:
+        for mapping, name, value in self._reported:
             if not _unchanged(mapping.get(name, MISSING), value):
                 return True
         return any(
@@ -188,57 +191,57 @@ class Places:
         )
 
     def add(self, mapping: Mapping[str, Any], name: str) -> None:
-        """Look at one more place."""
+        """Guard one more mapping entry."""
         self._entries.append((mapping, name, mapping.get(name, MISSING)))
 
-    def hold(self, holder: list[Any]) -> None:
-        """Look at what one more list holds."""
-        self._holders.append((holder, None, tuple(holder)))
+    def guard_list(self, container: list[Any]) -> None:
+        """Guard the elements of one more list."""
+        self._containers.append((container, None, tuple(container)))
 
-    def knows(self, value: object) -> bool:
-        """Return whether an array or container was there, and is looked at."""
+    def is_guarded(self, value: object) -> bool:
+        """Return whether an array or container is guarded."""
         if isinstance(value, Tensor):
             return any(row[0] is value.array for row in self._on_host)
         if isinstance(value, np.ndarray) and isinstance(value.base, np.ndarray):
-            return self.knows(value.base)
-        return any(row[0] is value for row in (*self._arrays, *self._holders))
+            return self.is_guarded(value.base)
+        return any(row[0] is value for row in (*self._arrays, *self._containers))
 
-    def ask(self, name: str, ask: Callable[[], object]) -> object:
-        """Look at what a function answers, and return that."""
-        answer = ask()
-        if not _equal(ask(), answer):
+    def probe(self, name: str, probe: Callable[[], object]) -> object:
+        """Guard the result of a function, and return that."""
+        answer = probe()
+        if not _equal(probe(), answer):
             self.reason = f"`{name}` is another object whenever it is asked for"
-        self._answers.append((name, ask, answer))
+        self._probes.append((name, probe, answer))
         return answer
 
 
-def form_of(array: np.ndarray) -> tuple[object, ...]:
-    """Return what can be set of an array beside its elements."""
+def array_header(array: np.ndarray) -> tuple[object, ...]:
+    """Return an array's shape, strides, dtype and writeable flag."""
     return array.shape, array.strides, array.dtype, array.flags.writeable
 
 
-def content(cell: CellType) -> object:
-    """Return what a variable of a closure holds."""
+def read_cell(cell: CellType) -> object:
+    """Return the value of a closure variable, `MISSING` if it is unset."""
     try:
         return cell.cell_contents
     except ValueError:
         return MISSING
 
 
-def _some(space: Mapping[str, Any]) -> str:
-    """Return the name of an attribute."""
+def _first_name(space: Mapping[str, Any]) -> str:
+    """Return the name of the first attribute that is not special."""
     return next((f"`{name}`" for name in space if name[:2] != "__"), "none")
 
 
-def _holds(holder: Any, keys: _Keys, held: tuple[object, ...]) -> bool:
-    """Whether a container holds what it held."""
-    if len(holder) != len(held):
+def _container_matches(container: Any, keys: _Keys, held: tuple[object, ...]) -> bool:
+    """Whether a container has the expected elements."""
+    if len(container) != len(held):
         return False
-    if keys is not None and not all(map(is_, holder, keys)):
+    if keys is not None and not all(map(is_, container, keys)):
         # 1 and True are equal, and so may be objects of which one has changed.
-        if not all(map(_equal, holder, keys)):
+        if not all(map(_equal, container, keys)):
             return False
-    found = holder if keys is None else holder.values()
+    found = container if keys is None else container.values()
     return all(map(is_, found, held)) or all(map(_unchanged, found, held))
 
 
@@ -247,7 +250,7 @@ def _unchanged(found: object, expected: object) -> bool:
 
 
 def _equal(found: object, expected: object) -> bool:
-    """Whether two answers are the same object, number or text, or tuples of such."""
+    """Whether two values are the same object, number or string, or tuples of such."""
     if issubclass(type(found), tuple) and issubclass(type(expected), tuple):
         assert isinstance(found, tuple)
         assert isinstance(expected, tuple)

@@ -1,4 +1,4 @@
-"""What a traced function returns: what a replay makes anew, and what it cannot."""
+"""Outputs of a traced function: a template with slots for replayed tensors."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ import numpy as np
 
 from ..base.errors import TraceError
 from ..tensor.tensor import Tensor
-from .guard_sources import content
-from .pytree import SIMPLE, elements_of, exchanged, is_record, own_attributes
+from .guard_sources import read_cell
+from .pytree import SIMPLE, elements_of, is_record, own_attributes, tree_map
 
-MOST_PARTS = 10_000
-"""Of an object with more, the rest is not searched for tensors."""
+MAX_SEARCHED_OBJECTS = 10_000
+"""Objects below a result that are searched for tensors, at most."""
 
 _COPIED = (np.ndarray, bytearray, deque, number_array)
 _VIEWS = (KeysView, ValuesView, ItemsView)
 
 
 class Slot:
-    """Stands in a result for a tensor that each replay returns anew."""
+    """Placeholder in a result for a tensor that each replay returns anew."""
 
     def __init__(self, number: int) -> None:
         self.number = number
 
 
 class Copied:
-    """Stands in a result for an array of the host, of which each replay has a copy."""
+    """Placeholder in a result for a host array, copied by each replay."""
 
     def __init__(self, value: Any) -> None:
         self._value = copied(value)
@@ -53,24 +53,24 @@ class Copied:
 
 
 def copied(value: Any) -> Any:
-    """Return an array, container or tensor of the host with elements of its own."""
+    """Return a copy of an array, container or tensor of the host."""
     return value.detach().clone() if isinstance(value, Tensor) else copy.copy(value)
 
 
 def can_be_copied(value: Any) -> bool:
-    """Whether a part of a result holds elements that a caller may change."""
+    """Whether a part of a result is mutable by the caller."""
     return isinstance(value, (*_COPIED, Tensor))
 
 
-def filled(result: Any, tensors: list[Tensor]) -> Any:
-    """Return a result with tensors in the place of slots."""
+def fill_slots(result: Any, tensors: list[Tensor]) -> Any:
+    """Return a result with its slots filled by tensors."""
 
     def fill(each: Any) -> Any:
         if type(each) is Slot:
             return tensors[each.number]
         return each.made() if type(each) is Copied else each
 
-    return exchanged(result, fill)
+    return tree_map(result, fill)
 
 
 def check(result: Any, made: Callable[[Tensor], bool]) -> None:
@@ -81,9 +81,9 @@ def check(result: Any, made: Callable[[Tensor], bool]) -> None:
     Parameters
     ----------
     result : object
-        What the function returns.
+        Result of the function.
     made : callable
-        Says whether each replay computes a tensor anew.
+        Returns whether each replay computes a tensor anew.
     """
 
     def look(part: Any) -> Any:
@@ -101,7 +101,7 @@ def check(result: Any, made: Callable[[Tensor], bool]) -> None:
             )
         return part
 
-    exchanged(result, look)
+    tree_map(result, look)
     for keys in _keys_of(result):
         if any(made(each) for each in _tensors_in(keys)):
             raise TraceError(
@@ -125,18 +125,18 @@ def _keys_of(result: Any) -> Iterable[tuple[Any, ...]]:
 def _tensors_in(part: Any) -> Iterable[Tensor]:
     """Yield the tensors that an object holds, at any depth."""
     todo, seen = [part], dict[int, Any]()
-    while todo and len(seen) < MOST_PARTS:
+    while todo and len(seen) < MAX_SEARCHED_OBJECTS:
         each = todo.pop()
         if isinstance(each, Tensor):
             yield each
         elif id(each) not in seen and not isinstance(each, (*SIMPLE, ModuleType)):
-            # Held, as another object could get the same number.
+            # Held, as another object could get the same `id`.
             seen[id(each)] = each
             todo += _parts_of(each)
 
 
 def _parts_of(value: Any) -> list[Any]:
-    """Return what an object holds, without asking its class."""
+    """Return the children of an object, without calling its class."""
     parts = [*own_attributes(value).values()]
     if isinstance(value, np.ndarray):
         parts += list(value.ravel()) if value.dtype.hasobject else []
@@ -145,7 +145,7 @@ def _parts_of(value: Any) -> list[Any]:
     elif isinstance(value, (tuple, list, set, frozenset, deque, *_VIEWS)):
         parts += list(value)
     elif isinstance(value, FunctionType):
-        parts += map(content, value.__closure__ or ())
+        parts += map(read_cell, value.__closure__ or ())
         parts += [value.__defaults__, value.__kwdefaults__]
     elif isinstance(value, MethodType):
         parts += [value.__self__, value.__func__]

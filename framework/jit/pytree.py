@@ -1,4 +1,4 @@
-"""What arguments are made of: numbers, containers, records, and others like them."""
+"""Pytrees: nested containers and data classes, and mapping over their leaves."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ Not so `numpy.void`: it may be an element of an array, and changes with that.
 NO_ATTRIBUTES: Mapping[str, Any] = MappingProxyType({})
 
 
-def mark(value: object) -> object:
-    """Return what tells a number or text from others."""
+def value_key(value: object) -> object:
+    """Return the cache key of a number or string."""
     if isinstance(value, float | complex | np.generic):
         return type(value), repr(value)
     return type(value), value
 
 
 def alike(one: object, other: object) -> bool:
-    """Whether two objects are the same number or text; -0.0 is not 0.0, nan is nan."""
+    """Whether two objects are the same number or string; nan is nan, -0.0 not 0.0."""
     return (
         type(one) is type(other)
-        # An object may say that it is of another class, or refuse to say it.
+        # An object may override `__class__`, or raise there.
         and issubclass(type(one), SIMPLE)
-        and mark(one) == mark(other)
+        and value_key(one) == value_key(other)
     )
 
 
@@ -51,23 +51,23 @@ def same(found: list[Any], expected: list[Any]) -> bool:
 
 
 def attributes_of(value: object) -> Mapping[str, Any]:
-    """Return an object's own attributes, without asking its class for them."""
+    """Return an object's own attributes, bypassing its class."""
     try:
         if isinstance(type(value).__getattribute__, FunctionType):
             own: Mapping[str, Any] = object.__getattribute__(value, "__dict__")
             return own
         return vars(value)
-    except Exception:  # A class may answer for `__dict__` as it likes.
+    except Exception:  # A class may override `__dict__`.
         return NO_ATTRIBUTES
 
 
 def has_attributes(value: object) -> bool:
-    """Whether a number or text has attributes of its own, as members of enums have."""
+    """Whether a number or string has attributes of its own, as enum members have."""
     return type(value) not in PLAIN and bool(attributes_of(value))
 
 
 def own_attributes(value: object) -> dict[str, Any]:
-    """Return what an object holds in attributes, those of slots too."""
+    """Return an object's attributes, those of slots too."""
     if type(value) in PLAIN:
         return {}
     space = attributes_of(value)
@@ -82,7 +82,7 @@ def own_attributes(value: object) -> dict[str, Any]:
 
 
 def set_attribute(value: Any, name: str, now: object) -> None:
-    """Set what an object holds in an attribute, without asking its class."""
+    """Set an attribute of an object, bypassing its class."""
     slot = _slots_of(value).get(name)
     if slot is not None:
         slot.__set__(value, now)
@@ -91,7 +91,7 @@ def set_attribute(value: Any, name: str, now: object) -> None:
 
 
 def drop_attribute(value: Any, name: str) -> None:
-    """Delete an attribute that an object holds, without asking its class."""
+    """Delete an attribute of an object, bypassing its class."""
     slot = _slots_of(value).get(name)
     if slot is not None:
         slot.__delete__(value)
@@ -126,28 +126,28 @@ def is_record(value: object) -> bool:
 
 
 def elements_of(value: Any) -> list[Any]:
-    """Return what a sequence, set or mapping holds; nothing if it is none."""
+    """Return the elements of a sequence, set or mapping; none of anything else."""
     if isinstance(value, Mapping):
         return [value[key] for key in value]
     return list(value) if isinstance(value, tuple | list | set | frozenset) else []
 
 
-def exchanged(value: Any, swap: Callable[[Any], Any]) -> Any:
-    """Return nested sequences, mappings and records with what they hold exchanged."""
+def tree_map(value: Any, swap: Callable[[Any], Any]) -> Any:
+    """Return a pytree with its leaves mapped by `swap`."""
     if isinstance(value, tuple | list | set | frozenset | Mapping) or is_record(value):
-        return remade(value, lambda each: exchanged(each, swap))
+        return rebuild(value, lambda each: tree_map(each, swap))
     return swap(value)
 
 
-def remade(value: Any, swap: Callable[[Any], Any], always: bool = True) -> Any:
-    """Return a container or record of the same class with parts exchanged.
+def rebuild(value: Any, swap: Callable[[Any], Any], always: bool = True) -> Any:
+    """Return a container or record of the same class with its children mapped.
 
     Parameters
     ----------
     value : object
         The container or record.
     swap : callable
-        Is given an element or attribute, and returns what takes its place.
+        Takes an element or attribute, and returns its replacement.
     always : bool, default True
         Whether to make another one if everything would stay.
     """
@@ -158,7 +158,7 @@ def remade(value: Any, swap: Callable[[Any], Any], always: bool = True) -> Any:
     if not always and all(map(is_, elements, swapped)):
         if all(each is own[name] for name, each in attributes.items()):
             return value
-    made = _like(value, swapped, bool(own))
+    made = _rebuild_like(value, swapped, bool(own))
     if attributes_of(value) is value:
         made.__dict__ = made
     for name, each in attributes.items():
@@ -167,7 +167,7 @@ def remade(value: Any, swap: Callable[[Any], Any], always: bool = True) -> Any:
     return made
 
 
-def _like(value: Any, elements: list[Any], has_attributes: bool) -> Any:
+def _rebuild_like(value: Any, elements: list[Any], has_attributes: bool) -> Any:
     """Return a container or record of the same class with other elements."""
     kind = type(value)
     if isinstance(value, tuple) and hasattr(value, "_fields"):

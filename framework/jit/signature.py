@@ -1,4 +1,4 @@
-"""What a call is given: its signature, and the tensors that are fed to each replay."""
+"""Call signatures: cache keys of calls, and the tensors that are graph inputs."""
 
 from __future__ import annotations
 
@@ -12,42 +12,42 @@ from ..base.errors import TraceError
 from ..base.modes import autocast_dtype
 from ..tensor.tensor import Tensor
 from .attributes import is_standard
-from .pytree import PLAIN, SIMPLE, has_attributes, is_record, mark, own_attributes
+from .pytree import PLAIN, SIMPLE, has_attributes, is_record, own_attributes, value_key
 
 
-class Call(NamedTuple):
-    """Arguments taken apart.
+class CallSignature(NamedTuple):
+    """Signature of a call.
 
     Attributes
     ----------
     key : hashable
         Calls with equal keys may share a trace.
-    fed : list of Tensor
+    inputs : list of Tensor
         Tensors whose elements may differ from call to call, each once: which arguments
         are the same tensor is part of the key.
-    kept : list of object
-        What the key names by identity.
+    identity_keys : list of object
+        Objects that the key names by identity.
     on_host : list of str
         Tensors on the host, by their place among the arguments.
     """
 
     key: object
-    fed: list[Tensor]
-    kept: list[object]
+    inputs: list[Tensor]
+    identity_keys: list[object]
     on_host: list[str]
 
 
-def take_apart(
+def signature_of(
     args: tuple[Any, ...], kwargs: dict[str, Any], ordered: bool = False
-) -> Call:
-    """Return the signature of a call, also by the order of names if that counts.
+) -> CallSignature:
+    """Return the signature of a call, with the order of keyword arguments if `ordered`.
 
     Raises
     ------
     TraceError
         If an argument cannot be told from another one, or is on the tape.
     """
-    call = Call(None, [], [], [])
+    call = CallSignature(None, [], [], [])
     keys = [_key(value, str(k), call) for k, value in enumerate(args)]
     for name in sorted(kwargs):
         keys += [name, _key(kwargs[name], name, call)]
@@ -56,11 +56,11 @@ def take_apart(
     return call._replace(key=(is_grad_enabled(), autocast_dtype(), *keys))
 
 
-def quick_key(args: tuple[Any, ...]) -> object:
-    """Return what tells apart calls with nothing but tensors that are fed.
+def fast_key(args: tuple[Any, ...]) -> object:
+    """Return the cache key of a call whose arguments all are graph inputs.
 
-    Layouts count by identity, so calls that `take_apart` finds alike may differ here.
-    None where there is anything else, or one tensor twice.
+    Layouts count by identity, so calls with equal signatures may differ here. None for
+    any other argument, or one tensor twice.
     """
     if len(args) > 1 and len({*map(id, args)}) < len(args):
         return None
@@ -72,13 +72,13 @@ def quick_key(args: tuple[Any, ...]) -> object:
     return tuple(key)
 
 
-def _key(value: Any, place: str, call: Call) -> object:
+def _key(value: Any, place: str, call: CallSignature) -> object:
     if isinstance(value, Tensor):
         return _tensor_key(value, place, call)
     if isinstance(value, SIMPLE) and not has_attributes(value):
         if not is_standard(type(value).__module__):
-            call.kept.append(type(value))
-        return mark(value)
+            call.identity_keys.append(type(value))
+        return value_key(value)
     fields: dict[str, object] = {}
     if isinstance(value, tuple | list) and not isinstance(value, SIMPLE):
         held = [_key(each, f"{place}[{k}]", call) for k, each in enumerate(value)]
@@ -98,13 +98,13 @@ def _key(value: Any, place: str, call: Call) -> object:
             " replay would not see; make it a tensor on the device first"
         )
     else:
-        call.kept.append(value)
+        call.identity_keys.append(value)
         return type(value), id(value)
     if type(value) in PLAIN:
         return type(value), tuple(held)
     if not is_standard(type(value).__module__):
-        # What its methods read belongs to what the function looks at.
-        call.kept.append(type(value))
+        # State that its methods read is guarded, too.
+        call.identity_keys.append(type(value))
     own = own_attributes(value)
     held += [
         (name, _key(each, f"{place}.{name}", call))
@@ -114,26 +114,26 @@ def _key(value: Any, place: str, call: Call) -> object:
     return type(value), tuple(held)
 
 
-def _key_of_key(value: object, call: Call) -> object:
-    """Return what tells a key of a mapping from others."""
+def _key_of_key(value: object, call: CallSignature) -> object:
+    """Return the cache key of a mapping's key."""
     if type(value) is str:
         return value
     if type(value) is tuple:
         return tuple([_key_of_key(each, call) for each in value])
     if isinstance(value, SIMPLE) and not has_attributes(value):
-        return mark(value)
-    call.kept.append(value)
+        return value_key(value)
+    call.identity_keys.append(value)
     return type(value), id(value)
 
 
-def _tensor_key(tensor: Tensor, place: str, call: Call) -> object:
+def _tensor_key(tensor: Tensor, place: str, call: CallSignature) -> object:
     if not tensor.is_gpu:
         call.on_host.append(place)
     elif not tensor.requires_grad:
-        for k, known in enumerate(call.fed):
+        for k, known in enumerate(call.inputs):
             if known is tensor:
                 return Tensor, k
-        call.fed.append(tensor)
+        call.inputs.append(tensor)
         shape, strides, _ = tensor.layout
         return shape, strides, tensor.dtype, id(tensor.device)
     elif tensor.grad_node is not None and is_grad_enabled():
@@ -141,5 +141,5 @@ def _tensor_key(tensor: Tensor, place: str, call: Call) -> object:
             f"jit: argument {place} is a result that requires a gradient, and gradients"
             " do not flow out of a replay; detach it, or compute it inside"
         )
-    call.kept.append(tensor)
+    call.identity_keys.append(tensor)
     return Tensor, id(tensor)

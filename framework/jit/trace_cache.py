@@ -1,4 +1,4 @@
-"""`jit`: a function traced once per kind of call, then replayed."""
+"""Trace cache of `jit`: one compiled trace per call signature, then replays."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from ..base.trace_hooks import listener
 from ..eager.base_tensor import evaluate
 from ..tensor.tensor import Tensor
 from . import outputs
-from .callees import Calls
-from .compiled import Program
-from .guards import Surroundings
-from .outputs import filled
-from .signature import Call, quick_key, take_apart
-from .trace_policy import MOST_ATTEMPTS, Kind, Kinds
+from .callees import CalleeTracker
+from .compiled import CompiledTrace
+from .guards import Guards
+from .outputs import fill_slots
+from .signature import CallSignature, fast_key, signature_of
+from .trace_policy import MAX_TRACE_ATTEMPTS, CallKind, TracePolicy
 from .tracer import Trace
 
 P = ParamSpec("P")
@@ -52,18 +52,18 @@ class Jitted(Generic[P, R]):
         self.replays = 0
         self._function = function
         self._ordered = _takes_any_name(function)
-        self._most = max_traces
-        self._programs: OrderedDict[object, Program] = OrderedDict()
-        self._kinds = Kinds(max_traces)
-        self._quick: dict[object, tuple[Program, object, list[Layout]]] = {}
-        self._known: tuple[Calls | None, list[Any]] = None, []
+        self._max_traces = max_traces
+        self._compiled: OrderedDict[object, CompiledTrace] = OrderedDict()
+        self._policy = TracePolicy(max_traces)
+        self._fast_path: dict[object, tuple[CompiledTrace, object, list[Layout]]] = {}
+        self._known: tuple[CalleeTracker | None, list[Any]] = None, []
         self._lock = threading.RLock()
         fork_safety.renew(self, "_lock", threading.RLock)
         functools.update_wrapper(self, function)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # A copy traces for itself, and belongs to the copy of what it is a method of.
-        return Jitted, (self._function, self._most)
+        # A copy has its own traces, and belongs to the copy of its instance.
+        return Jitted, (self._function, self._max_traces)
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
         if instance is None:
@@ -80,94 +80,98 @@ class Jitted(Generic[P, R]):
             methods = space[_METHODS] = _Methods(instance)
         bound = methods.made.get(self)
         if bound is None:
-            bound = Jitted(self._function.__get__(instance, owner), self._most)
+            bound = Jitted(self._function.__get__(instance, owner), self._max_traces)
             bound = methods.made.setdefault(self, bound)
         return bound
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Replay the function, or run it and remember what it did."""
+        """Replay the function, or trace it."""
         if trace_hooks.running and listener() is not None:
             return self._function(*args, **kwargs)
         with self._lock:
-            quick = None if kwargs else quick_key(args)
-            known = self._quick.get(quick)
+            fast = None if kwargs else fast_key(args)
+            known = self._fast_path.get(fast)
             if known is not None:
-                # Known for as long as it is kept, and so are its attempts none.
-                program, key, _ = known
-                fed = cast(Sequence[Tensor], args)
-                # So that no other thread asks for anything in between.
-                with program.device.lock:
-                    if program.fits(fed) and not program.profiled():
-                        if len(self._programs) > 1:
-                            self._programs.move_to_end(key)
+                # Cached as long as its trace, so its attempts are none.
+                compiled, key, _ = known
+                inputs = cast(Sequence[Tensor], args)
+                # So that no other thread records anything in between.
+                with compiled.device.lock:
+                    if compiled.fits(inputs) and not compiled.profiled():
+                        if len(self._compiled) > 1:
+                            self._compiled.move_to_end(key)
                         self.replays += 1
-                        return cast(R, program.replay(fed))
-            answer = _PLAIN
+                        return cast(R, compiled.replay(inputs))
+            answer = _UNTRACED
             if not _profiled():
-                answer = self._at_length(quick, args, kwargs)
-        if answer is _PLAIN:
+                answer = self._slow_path(fast, args, kwargs)
+        if answer is _UNTRACED:
             # Without the lock, as calls in other threads may be waited for.
             return self._function(*args, **kwargs)
         return cast(R, answer)
 
-    def _at_length(
-        self, quick: object, args: tuple[Any, ...], kwargs: dict[str, Any]
+    def _slow_path(
+        self, fast: object, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> object:
-        """Find or make the trace of a call by its whole signature.
+        """Look up or make the trace of a call by its whole signature.
 
         Returns
         -------
         object
-            What the call returns; `_PLAIN` if the function is to run as it is.
+            Result of the call; `_UNTRACED` if the function is to run untraced.
         """
-        call = take_apart(args, kwargs, self._ordered)
-        program = self._programs.get(call.key)
-        if program is not None:
-            with program.device.lock:
-                if program.fits(call.fed):
-                    if quick is not None:
-                        # Layouts are kept: the quick key names them by identity.
-                        layouts = [each.layout for each in call.fed]
-                        self._quick[quick] = program, call.key, layouts
-                    self._programs.move_to_end(call.key)
-                    self._kinds.replayed(call.key)
+        call = signature_of(args, kwargs, self._ordered)
+        compiled = self._compiled.get(call.key)
+        if compiled is not None:
+            with compiled.device.lock:
+                if compiled.fits(call.inputs):
+                    if fast is not None:
+                        # Layouts are kept: the fast key names them by identity.
+                        layouts = [each.layout for each in call.inputs]
+                        self._fast_path[fast] = compiled, call.key, layouts
+                    self._compiled.move_to_end(call.key)
+                    self._policy.replayed(call.key)
                     self.replays += 1
-                    return program.replay(call.fed)
-            # In this order an interrupt leaves nothing that is known and forgotten.
-            self._quick.clear()
-            self._programs.pop(call.key)
-            program.forget()
-        kind = self._kinds.of(call)
-        if program is not None:
-            place = program.found() or "something that it reads"
-            self._kinds.unfit(place)
-            if kind.attempts >= MOST_ATTEMPTS:
+                    return compiled.replay(call.inputs)
+            # In this order an interrupt leaves no stale fast path.
+            self._fast_path.clear()
+            self._compiled.pop(call.key)
+            compiled.forget()
+        kind = self._policy.of(call)
+        if compiled is not None:
+            place = compiled.failed_guard() or "something that it reads"
+            self._policy.guard_failed(place)
+            if kind.attempts >= MAX_TRACE_ATTEMPTS:
                 self._warn(f"{place} is another one in each call")
-        plain, said = self._kinds.give_up()
-        plain = plain or kind.plain
-        if not plain:
-            said = self._kinds.trace(kind, self.replays)
-        if said:
-            self._say(said)
-        if plain:
-            return _PLAIN
+        untraced, warning = self._policy.give_up()
+        untraced = untraced or kind.untraced
+        if not untraced:
+            warning = self._policy.trace(kind, self.replays)
+        if warning:
+            self._say(warning)
+        if untraced:
+            return _UNTRACED
         return self._trace(kind, call, args, kwargs)
 
     def _trace(
-        self, kind: Kind, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]
+        self,
+        kind: CallKind,
+        call: CallSignature,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
     ) -> R:
-        """Run the function once, and keep what it did if that can be replayed."""
+        """Trace the function, and cache the trace if it can be replayed."""
         self.traces += 1
-        evaluate(*call.fed)
+        evaluate(*call.inputs)
         known, owners = self._known
-        before = Surroundings(
-            self._function, *call.kept, *owners, calls=known, guess=True
+        before = Guards(
+            self._function, *call.identity_keys, *owners, callees=known, assume_run=True
         )
         trace = Trace()
         try:
             return cast(R, self._traced(trace, before, kind, call, args, kwargs))
         except BaseException:
-            # What was collected is pending then, as without `jit`; the second time if
+            # The recorded nodes are pending then, as without `jit`; the second time if
             # an interrupt ends the first.
             try:
                 trace.publish()
@@ -180,86 +184,90 @@ class Jitted(Generic[P, R]):
     def _traced(
         self,
         trace: Trace,
-        before: Surroundings,
-        kind: Kind,
-        call: Call,
+        before: Guards,
+        kind: CallKind,
+        call: CallSignature,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> Any:
-        """Run the function for a trace, and keep that if it can be replayed."""
+        """Run the function under a trace, and cache that if it can be replayed."""
         try:
             # In a list, so that nothing here holds it while it is taken apart.
             recording = is_grad_enabled()
-            result = [trace.run(self._function, args, kwargs, call.fed)]
+            result = [trace.run(self._function, args, kwargs, call.inputs)]
             if is_grad_enabled() is not recording:
                 trace.once("it sets whether gradients are recorded afterwards")
             if trace.nodes:
                 _check_host(call, trace)
-                outputs.check(result[0], trace.makes)
+                outputs.check(result[0], trace.is_computed)
                 self._check_changes(before, trace, call)
         except BaseException:
-            self._kinds.undone(kind)
+            self._policy.uncount(kind)
             raise
         if not trace.nodes:
-            self._kinds.undone(kind)
-            kind.asked_nothing()
+            self._policy.uncount(kind)
+            kind.ran_no_ops()
         if not trace.nodes or trace.reasons:
-            answer = trace.passed.callers(result.pop())
+            answer = trace.arguments.caller_value(result.pop())
             return self._run_now(trace, kind, answer, trace.reasons)
         return self._keep(trace, kind, call, result)
 
-    def _check_changes(self, before: Surroundings, trace: Trace, call: Call) -> None:
-        """Note that a replay would leave alone what the function changes in Python."""
-        self._known = trace.calls, trace.owners
-        around = Surroundings(
+    def _check_changes(self, before: Guards, trace: Trace, call: CallSignature) -> None:
+        """Reject the trace if the function has side effects in Python."""
+        self._known = trace.callees, trace.owners
+        guards = Guards(
             self._function,
             *trace.owners,
-            *call.kept,
+            *call.identity_keys,
             *[leaf for leaf, _ in trace.leaves.values()],
-            calls=trace.calls,
+            callees=trace.callees,
         )
-        found = trace.passed.changed() or before.found() or trace.changed_module()
-        found = found or around.doubtful(before)
+        found = (
+            trace.arguments.changed() or before.failed_guard() or trace.changed_module()
+        )
+        found = found or guards.untracked_change(before)
         if found:
             trace.once(f"it changes {found}, which a replay would not")
-        for reason in (trace.calls.reason, around.reason):
+        for reason in (trace.callees.reason, guards.reason):
             if reason:
                 trace.once(reason)
-        around.release()
-        trace.surroundings = around
+        guards.release()
+        trace.guards = guards
 
     def _run_now(
-        self, trace: Trace, kind: Kind, result: Any, reasons: Sequence[str]
+        self, trace: Trace, kind: CallKind, result: Any, reasons: Sequence[str]
     ) -> Any:
-        """Run a trace that cannot be kept as if there were no `jit`."""
+        """Run a trace that cannot be cached, as without `jit`."""
         trace.run_now()
-        trace.part()
+        trace.unshare()
         if reasons:
-            self._kinds.refused(reasons[0])
-            if kind.attempts >= MOST_ATTEMPTS:
+            self._policy.refused(reasons[0])
+            if kind.attempts >= MAX_TRACE_ATTEMPTS:
                 self._warn(reasons[0])
         return result
 
-    def _keep(self, trace: Trace, kind: Kind, call: Call, result: list[Any]) -> Any:
-        """Record a trace, run it, and remember it."""
-        tree, tensors = trace.settle(result.pop())
-        if trace.shares():
+    def _keep(
+        self, trace: Trace, kind: CallKind, call: CallSignature, result: list[Any]
+    ) -> Any:
+        """Compile a trace, run it, and cache it."""
+        tree, tensors = trace.isolate_outputs(result.pop())
+        if trace.has_shared_storage():
             reason = "tensors that it changes share their elements with others"
-            return self._run_now(trace, kind, filled(tree, tensors), [reason])
+            return self._run_now(trace, kind, fill_slots(tree, tensors), [reason])
         try:
-            program = Program(self._function, trace, call, tree, tensors)
-            answer = program.begin(trace, call.fed)
+            compiled = CompiledTrace(self._function, trace, call, tree, tensors)
+            answer = compiled.begin(trace, call.inputs)
         except Exception as error:
             if trace.ended:
                 raise
-            kind.attempts = MOST_ATTEMPTS
-            return self._run_now(trace, kind, filled(tree, tensors), [str(error)])
+            kind.attempts = MAX_TRACE_ATTEMPTS
+            return self._run_now(trace, kind, fill_slots(tree, tensors), [str(error)])
         tensors.clear()
-        self._kinds.kept()
-        self._programs[call.key] = program
-        if len(self._programs) > self._most:
-            self._quick.clear()
-            self._programs.popitem(last=False)[1].forget()
+        self._policy.kept()
+        self._compiled[call.key] = compiled
+        if len(self._compiled) > self._max_traces:
+            self._fast_path.clear()
+            self._compiled.popitem(last=False)[1].forget()
         return answer
 
     def _warn(self, reason: str) -> None:
@@ -270,41 +278,41 @@ class Jitted(Generic[P, R]):
         warnings.warn(f"jit: {name} {what}", stacklevel=_levels() + 1)
 
     def memory_stats(self) -> dict[str, int]:
-        """Return what the traces take, summed over all that are kept.
+        """Return memory statistics, summed over all cached traces.
 
         Returns
         -------
         dict
-            Bytes: `planned` for intermediate results, placed by lifetimes; `alive` of
-            them in the fullest moment, which no plan can beat; `eager`, what they take
-            without a plan; `kept` for results that outlive a replay. Counts:
+            Bytes: `planned` for intermediate results, placed by live ranges; `alive`,
+            their peak of live bytes, which no plan can beat; `eager`, without a memory
+            plan; `kept` for results that outlive a replay. Counts:
             `dispatches` and `barriers` of one replay of each trace, and `replays`.
         """
         total: dict[str, int] = {}
-        for program in self._programs.values():
-            for name, number in program.statistics().items():
+        for compiled in self._compiled.values():
+            for name, number in compiled.statistics().items():
                 total[name] = total.get(name, 0) + number
         return total
 
     def clear(self) -> None:
-        """Forget every trace."""
+        """Drop every cached trace."""
         with self._lock:
-            self._quick.clear()
-            for program in self._programs.values():
-                program.forget()
-            self._programs.clear()
-            self._kinds.clear()
+            self._fast_path.clear()
+            for compiled in self._compiled.values():
+                compiled.forget()
+            self._compiled.clear()
+            self._policy.clear()
 
 
-_PLAIN = object()
-"""Instead of a result: the function runs as it is."""
+_UNTRACED = object()
+"""Sentinel instead of a result: the function runs untraced."""
 
 _METHODS = "jitted methods"
-"""Where an object keeps them: no attribute that a program may name."""
+"""Key of `_Methods` in an object's `__dict__`: no valid attribute name."""
 
 
 class _Methods:
-    """The jitted methods of one object, each of which has its own traces."""
+    """Bound jitted methods of one object, each with its own trace cache."""
 
     def __init__(self, instance: object) -> None:
         self.instance = instance
@@ -315,13 +323,13 @@ class _Methods:
 
 
 def _takes_any_name(function: Callable[..., Any]) -> bool:
-    """Whether a function may find out in which order names are passed."""
+    """Whether a function can see the order of its keyword arguments."""
     code = getattr(getattr(function, "__func__", function), "__code__", None)
     return code is None or bool(code.co_flags & inspect.CO_VARKEYWORDS)
 
 
 def _levels() -> int:
-    """Return how many calls of this module's functions are between here and a user."""
+    """Return the stack depth of this module's frames below the user's."""
     frame = inspect.currentframe()
     levels = 0
     while frame is not None and frame.f_globals is globals():
@@ -331,14 +339,14 @@ def _levels() -> int:
 
 
 def _profiled() -> bool:
-    """Whether a device is being profiled, which sees no dispatch of a recording."""
+    """Whether a device is profiled: profiles do not see dispatches of recordings."""
     for device in opened_devices():
         if device.gpu.open_profile is not None:
             return True
     return False
 
 
-def _check_host(call: Call, trace: Trace) -> None:
+def _check_host(call: CallSignature, trace: Trace) -> None:
     """Raise `TraceError` where operations on a device depend on the host."""
     if call.on_host:
         raise TraceError(
@@ -361,23 +369,23 @@ def jit(*, max_traces: int = 8) -> Callable[[Callable[P, R]], Jitted[P, R]]: ...
 
 
 def jit(function: Any = None, /, *, max_traces: int = 8) -> Any:
-    """Return a function that is traced once per kind of call and then replayed.
+    """Return a function that is traced once per call signature and then replayed.
 
     The whole function, for example a training step with backward pass and optimizer,
     becomes one recording: a call copies its tensors in and submits once, whatever the
-    number of operations. Intermediate results share memory by their lifetimes.
+    number of operations. Intermediate results share memory by their live ranges.
 
-    Tensors on the device that do not require a gradient are fed to each call; their
-    shapes, strides and dtypes, and all other arguments, are the kind of the call. What
-    the function finds around it, modules and tensors, is read and changed in place as
-    without `jit`; learning rates, step counts and random draws go on as they would.
+    Tensors on the device that do not require a gradient are graph inputs; their shapes,
+    strides and dtypes, and all other arguments, are the signature of the call. Captured
+    state, modules and tensors, is read and changed in place as without `jit`; learning
+    rates, step counts and random draws go on as they would.
 
     Parameters
     ----------
     function : callable
         Returns tensors, or sequences, mappings or data classes of them.
     max_traces : int, default 8
-        Kinds of calls that are remembered; the least recently used goes first.
+        Signatures whose traces are cached; the least recently used is evicted first.
 
     Returns
     -------
@@ -392,41 +400,41 @@ def jit(function: Any = None, /, *, max_traces: int = 8) -> Any:
     TraceError
         When called, if the function reads a tensor on the host (also to print it or to
         branch on it), changes a tensor that is an argument, seeds a generator or
-        returns an iterator or an object that no replay can make. What it asked for
-        before that has been done, as without `jit`.
+        returns an iterator or an object that no replay can make. Operations before
+        that have been done, as without `jit`.
 
     Notes
     -----
-    A call traces again when its kind is new, or when something has changed that the
-    function read, or that what it called did, of the user's own or of installed
-    packages: variables of closures, globals, default values, attributes of objects,
-    classes and Python modules, elements of containers (up to 100,000) and arrays (up to
-    64 MiB), the environment, context variables, parameters, modules, and an optimizer's
-    options other than the learning rate.
+    A call retraces when its signature is new, or when a guard fails: state that the
+    function or its callees, of the user's own or of installed packages, read: closure
+    variables, globals, default values, attributes of objects, classes and Python
+    modules, elements of containers (up to 100,000) and arrays (up to 64 MiB), the
+    environment, context variables, parameters, modules, and an optimizer's options
+    other than the learning rate.
 
     Where the function changes one of these itself, or a container or data class that
-    it is given, or asks what no replay can ask, the trace is not kept: clocks, files,
-    queues, other processes, random numbers of the host, iterators, larger containers
-    and arrays, objects that C extensions keep to themselves, functions in C of packages
+    it is given, or reads state that cannot be guarded, the trace is not cached: clocks,
+    files, queues, other processes, random numbers of the host, iterators, larger
+    containers and arrays, opaque objects of C extensions, functions in C of packages
     other than NumPy. After some attempts there is a warning that names it, and the
-    function runs as it is. There is one, too, where most calls are traced. Lists,
-    tuples, dictionaries and data classes among the arguments count by what they hold,
-    not by which object they are: a replay does not see that another one is equal.
+    function runs untraced. There is one, too, where most calls are traced. Lists,
+    tuples, dictionaries and data classes among the arguments are compared by structure,
+    not by identity: a replay does not see that another one is equal.
 
-    Not seen is what nothing in Python tells of: hidden state that an operator of a C
-    extension reads, as `numpy.seterr` sets; names of `builtins` that were replaced, and
-    what was replaced inside the library or as a method of its tensors; attributes of a
-    network's modules that are written past them (`vars(module)["p"] = 1`); what other
-    threads, logs, warnings and progress bars read for the function; what became of a
-    cache's results beyond 1000; attributes that only C code reads of an object whose
-    other attributes are read by name; memory that C structures point to. What a trace
-    looks at stays alive with it, but for what a weak reference is to. Other Python
-    side effects, such as printing, happen when tracing only.
+    Not guarded is state that Python cannot observe: hidden state that an operator of a
+    C extension reads, as `numpy.seterr` sets; names of `builtins` that were replaced,
+    and what was replaced inside the library or as a method of its tensors; attributes
+    of a network's modules that are written past them (`vars(module)["p"] = 1`); what
+    other threads, logs, warnings and progress bars read for the function; results of a
+    cache beyond 1000; attributes that only C code reads of an object whose other
+    attributes are read by name; memory that C structures point to. Guarded objects stay
+    alive with the trace, but for referents of weak references. Other Python side
+    effects, such as printing, happen when tracing only.
 
     Threads may share a function; while one traces, the calls of the others wait, so a
     function must not wait for another call of itself.
 
-    While a device is profiled the function runs as it is, and a profile of Python
+    While a device is profiled the function runs untraced, and a profile of Python
     leaves out the calls that trace. Gradients left on parameters are written again by
     each call. Every replay gives the bits of the first, which are those of the function
     without `jit`.

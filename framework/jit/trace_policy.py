@@ -1,4 +1,4 @@
-"""Kinds of calls of a function: which are worth a trace, and which are too many."""
+"""Trace policy: which call signatures are traced, and when to give up."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from collections import OrderedDict
 from collections.abc import Callable
 
 from ..base.trace_hooks import Structure
-from .signature import Call
+from .signature import CallSignature
 
-MOST_ATTEMPTS = 4
-"""Traces in a row without a replay after which a kind of call is no longer traced."""
+MAX_TRACE_ATTEMPTS = 4
+"""Traces in a row without a replay, after which a signature is no longer traced."""
 
-MOST_IN_VAIN = 16
-"""Traces of any kind, at least, with as few replays after which there is a warning.
+MIN_TRACE_WINDOW = 16
+"""Traces, at least, with no more replays, after which there is a warning.
 
-If none of them could be kept, the function is no longer traced.
+If none of them could be cached, the function is no longer traced.
 """
 
-MOST_KINDS = 256
-"""Kinds of calls of which something is remembered beside those that are replayed."""
+MAX_CALL_KINDS = 256
+"""Signatures with statistics beside those that are replayed, at most."""
 
 
-class Kind:
-    """What is known of calls with the same key.
+class CallKind:
+    """Statistics of calls with the same signature.
 
     Attributes
     ----------
@@ -31,131 +31,137 @@ class Kind:
         Traces since the last replay.
     """
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: CallSignature) -> None:
         self.attempts = 0
-        self._plain = -1
-        self._kept = [_weakly(each) for each in call.kept]
+        self._untraced_epoch = -1
+        self._kept = [_weak_reference(each) for each in call.identity_keys]
 
     @property
-    def plain(self) -> bool:
-        """Whether its calls run as they are, until something moves to a device."""
-        return self._plain == Structure.changes or self.attempts >= MOST_ATTEMPTS
+    def untraced(self) -> bool:
+        """Whether its calls run untraced, until something moves to a device."""
+        return (
+            self._untraced_epoch == Structure.changes
+            or self.attempts >= MAX_TRACE_ATTEMPTS
+        )
 
-    def asked_nothing(self) -> None:
-        """Note that a call asked nothing of a device."""
+    def ran_no_ops(self) -> None:
+        """Record that a call ran no op on a device."""
         self.attempts = 0
-        self._plain = Structure.changes
+        self._untraced_epoch = Structure.changes
 
-    def outlived(self) -> bool:
-        """Return whether an object is gone that the key names by its number."""
+    def is_stale(self) -> bool:
+        """Return whether an object is gone that the key names by `id`."""
         return any(each() is None for each in self._kept)
 
 
-class Kinds:
-    """What is known of all calls of a function.
+class TracePolicy:
+    """Trace policy of a function: statistics of its calls by signature.
 
     Parameters
     ----------
     most : int
-        Kinds of which traces are kept.
+        Signatures whose traces are cached.
     """
 
     def __init__(self, most: int) -> None:
-        self._most = most
-        self._window = max(MOST_IN_VAIN, 2 * most)
-        self._kinds: OrderedDict[object, Kind] = OrderedDict()
+        self._max_traces = most
+        self._window = max(MIN_TRACE_WINDOW, 2 * most)
+        self._kinds: OrderedDict[object, CallKind] = OrderedDict()
         self.clear()
 
     def clear(self) -> None:
-        """Forget all."""
+        """Reset all statistics."""
         self._kinds.clear()
         self._traces = self._refused = self._before = 0
-        self._reason = self._unfit = ""
-        self._said = self._given_up = False
+        self._reason = self._failed_guard = ""
+        self._warned = self._given_up = False
 
     def __len__(self) -> int:
-        """Return the number of kinds that are remembered."""
+        """Return the number of known signatures."""
         return len(self._kinds)
 
-    def of(self, call: Call) -> Kind:
-        """Return what is known of calls like this one."""
+    def of(self, call: CallSignature) -> CallKind:
+        """Return the statistics of calls with this signature."""
         kind = self._kinds.pop(call.key, None)
-        if kind is None or kind.outlived():
-            kind = Kind(call)
+        if kind is None or kind.is_stale():
+            kind = CallKind(call)
         self._kinds[call.key] = kind
-        if len(self._kinds) > self._most + MOST_KINDS:
+        if len(self._kinds) > self._max_traces + MAX_CALL_KINDS:
             self._kinds.popitem(last=False)
         return kind
 
     def replayed(self, key: object) -> None:
-        """Note that a call of a kind was replayed."""
+        """Record a replay."""
         kind = self._kinds.get(key)
         if kind is not None:
             kind.attempts = 0
 
-    def unfit(self, place: str) -> None:
-        """Note that a trace no longer fits, as a place holds something else."""
-        self._unfit = place
+    def guard_failed(self, place: str) -> None:
+        """Record that a guard of a trace failed."""
+        self._failed_guard = place
 
     def refused(self, reason: str) -> None:
-        """Note that a trace cannot be kept."""
+        """Record that a trace cannot be cached."""
         self._refused += 1
         self._reason = reason
 
     def kept(self) -> None:
-        """Note that a trace is kept."""
+        """Record that a trace is cached."""
         self._refused = 0
 
-    def trace(self, kind: Kind, replays: int) -> str:
+    def trace(self, kind: CallKind, replays: int) -> str:
         """Count a trace that is about to begin.
 
         Parameters
         ----------
         kind : Kind
-            Of the call.
+            Statistics of the call's signature.
         replays : int
-            Of the function so far.
+            Replays of the function so far.
 
         Returns
         -------
         str
-            What to warn of; empty if nothing.
+            A warning; empty if none.
         """
-        said = ""
+        warning = ""
         if self._traces >= self._window:
-            if replays - self._before <= self._traces and not self._said:
-                said, self._said = self._most_calls(replays - self._before), True
+            if replays - self._before <= self._traces and not self._warned:
+                warning, self._warned = (
+                    self._retrace_warning(replays - self._before),
+                    True,
+                )
             self._traces, self._before = 0, replays
         self._traces += 1
         kind.attempts += 1
-        return said
+        return warning
 
-    def undone(self, kind: Kind) -> None:
-        """Count a trace no longer, as it ended in an error or asked for nothing."""
+    def uncount(self, kind: CallKind) -> None:
+        """Uncount a trace that ended in an error or recorded nothing."""
         self._traces -= 1
         kind.attempts -= 1
 
-    def _most_calls(self, replays: int) -> str:
+    def _retrace_warning(self, replays: int) -> str:
         why = (
-            f"{self._unfit} is another one again and again"
-            if self._unfit
-            else f"more than max_traces = {self._most} kinds of calls take turns, or"
-            " numbers or objects among the arguments are others in each call; numbers"
-            " in tensors may change"
+            f"{self._failed_guard} is another one again and again"
+            if self._failed_guard
+            else f"more than max_traces = {self._max_traces} kinds of calls take"
+            " turns, or numbers or objects among the arguments are others in each call;"
+            " numbers in tensors may change"
         )
         return f"was traced {self._traces} times for {replays} replays: {why}"
 
     def give_up(self) -> tuple[bool, str]:
-        """Return whether to trace no more, as nothing was kept, and what to say."""
+        """Return whether to trace no more, as no trace was cached, and a warning."""
         if self._refused < self._window:
             return False, ""
-        said = "" if self._given_up else f"runs without replay: {self._reason}"
-        self._given_up = self._said = True
-        return True, said
+        warning = "" if self._given_up else f"runs without replay: {self._reason}"
+        self._given_up = self._warned = True
+        return True, warning
 
 
-def _weakly(value: object) -> Callable[[], object]:
-    """Return what returns an object, or None if it is gone and says so."""
+def _weak_reference(value: object) -> Callable[[], object]:
+    """Return a weak reference; of an object without any, a callable returning True."""
     try:
         return weakref.ref(value)
     except TypeError:

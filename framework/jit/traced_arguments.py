@@ -1,4 +1,4 @@
-"""Arguments as a traced function gets them, and what it changes of them."""
+"""Traced arguments: stand-ins for a call's arguments, and their mutations."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from .pytree import (
     elements_of,
     is_record,
     own_attributes,
-    remade,
+    rebuild,
     same,
     set_attribute,
 )
 
 
-class _Given(NamedTuple):
+class _TracedArgument(NamedTuple):
     """An argument or part of one.
 
     Attributes
     ----------
     place : str
-        Which argument it belongs to.
+        Name of its argument.
     value : object
-        The caller's.
+        The caller's object.
     stand_in : object
-        What the function gets; the same object unless it holds a tensor that is fed.
+        The function's object; the same unless it holds a graph input.
     content : list
-        What it holds before the call.
+        Its children before the call.
     """
 
     place: str
@@ -43,10 +43,11 @@ class _Given(NamedTuple):
     content: list[Any]
 
 
-class Passed:
-    """Arguments with stand-ins for the tensors that are fed.
+class TracedArguments:
+    """Arguments with stand-ins for graph inputs.
 
-    What holds no such tensor is given as it is, and so is what counts by identity.
+    Objects without such a tensor are passed as they are, and so are those that count by
+    identity.
 
     Parameters
     ----------
@@ -57,50 +58,50 @@ class Passed:
     def __init__(self, swap: Callable[[Tensor], Tensor]) -> None:
         self._swap = swap
         self._place = ""
-        self._given: dict[int, _Given] = {}
-        self._callers: dict[int, Any] = {}
+        self._arguments: dict[int, _TracedArgument] = {}
+        self._caller_values: dict[int, Any] = {}
 
-    def give(self, value: Any, place: str) -> Any:
+    def substitute(self, value: Any, place: str) -> Any:
         """Return an argument for the function."""
         self._place = place
-        return self._give(value)
+        return self._substitute(value)
 
-    def _give(self, value: Any) -> Any:
+    def _substitute(self, value: Any) -> Any:
         if isinstance(value, Tensor):
-            return self._noted(value, self._swap(value))
+            return self._register(value, self._swap(value))
         if type(value) in PLAIN and isinstance(value, SIMPLE):
             return value
-        known = self._given.get(id(value))
+        known = self._arguments.get(id(value))
         if known is not None:
             return known.stand_in
-        if not _is_open(value):
+        if not _is_structural(value):
             return value
-        made = self._noted(value, remade(value, self._give, always=False))
-        given = _Given(self._place, value, made, _content(made))
-        self._given[id(value)] = given
+        made = self._register(value, rebuild(value, self._substitute, always=False))
+        given = _TracedArgument(self._place, value, made, _content(made))
+        self._arguments[id(value)] = given
         return made
 
-    def _noted(self, value: Any, made: Any) -> Any:
-        self._callers[id(made)] = value
+    def _register(self, value: Any, made: Any) -> Any:
+        self._caller_values[id(made)] = value
         return made
 
     def changed(self) -> str:
-        """Return an argument that holds something else than before; empty if none."""
-        for each in self._given.values():
+        """Return the name of a mutated argument; empty if none."""
+        for each in self._arguments.values():
             if not same(_content(each.stand_in), each.content):
                 return f"argument {each.place}"
         return ""
 
-    def hand_over(self) -> None:
-        """Let the caller's objects hold what the function's stand-ins hold."""
-        for _, value, made, content in tuple(self._given.values()):
+    def write_back(self) -> None:
+        """Write mutations of stand-ins back to the caller's objects."""
+        for _, value, made, content in tuple(self._arguments.values()):
             if value is made or same(_content(made), content):
                 continue
-            elements = [self.callers(each) for each in elements_of(made)]
+            elements = [self.caller_value(each) for each in elements_of(made)]
             if isinstance(value, list):
                 list.__setitem__(value, slice(None), elements)
             elif isinstance(value, dict):
-                # The order of an OrderedDict is its own affair.
+                # An OrderedDict keeps its order apart from dict's.
                 kind: Any = OrderedDict if isinstance(value, OrderedDict) else dict
                 kind.clear(value)
                 kind.update(value, zip(made, elements))
@@ -108,26 +109,26 @@ class Passed:
             for name in own_attributes(value).keys() - attributes.keys():
                 drop_attribute(value, name)
             for name, each in attributes.items():
-                set_attribute(value, name, self.callers(each))
+                set_attribute(value, name, self.caller_value(each))
 
-    def callers(self, value: Any) -> Any:
-        """Return what the function holds with the caller's objects for stand-ins."""
-        if id(value) in self._callers:
-            return self._callers[id(value)]
-        if isinstance(value, Tensor) or not _is_open(value):
+    def caller_value(self, value: Any) -> Any:
+        """Return a value of the function with the caller's objects for stand-ins."""
+        if id(value) in self._caller_values:
+            return self._caller_values[id(value)]
+        if isinstance(value, Tensor) or not _is_structural(value):
             return value
-        return remade(value, self.callers, always=False)
+        return rebuild(value, self.caller_value, always=False)
 
 
-def _is_open(value: object) -> bool:
-    """Whether a value counts by what it holds."""
+def _is_structural(value: object) -> bool:
+    """Whether a value is compared by structure."""
     if isinstance(value, tuple | list | Mapping | np.void):
         return True
     return not isinstance(value, SIMPLE) and is_record(value)
 
 
 def _content(value: Any) -> list[Any]:
-    """Return what a container or record holds, to be compared."""
+    """Return the children of a container or record, to be compared."""
     if isinstance(value, np.void):
         return [value.tobytes()]
     found = [*value, None] if isinstance(value, Mapping) else []

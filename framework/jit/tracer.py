@@ -1,4 +1,4 @@
-"""One run of a function whose operations are collected instead of run."""
+"""Tracer: one run of a function whose nodes are recorded instead of executed."""
 
 from __future__ import annotations
 
@@ -20,59 +20,59 @@ from ..ir.traced_storage import TracedArray, isolate
 from ..scheduler.executor import buffer_of
 from ..scheduler.scheduler import compute, flush
 from ..tensor.tensor import Tensor
-from .callees import Calls
+from .callees import CalleeTracker
 from .outputs import Copied, Slot, can_be_copied
-from .pytree import exchanged, same
-from .traced_arguments import Passed
+from .pytree import same, tree_map
+from .traced_arguments import TracedArguments
 
 if TYPE_CHECKING:
     from ..base.device import GpuDevice
     from ..base.philox import Generator
-    from .guards import Surroundings
+    from .guards import Guards
 
 ANY = object()
-"""Of a gradient on entry: the function drops it first, so it may be anything."""
+"""Gradient on entry that the function drops first: not guarded."""
 
 Action = Callable[[], object]
 
 
 class Trace:
-    """What a function did, as `trace_hooks` tells it.
+    """Trace of a function, recorded through `trace_hooks`.
 
-    Until it ends, storages that were there before hold what they get for the thread of
-    the trace alone. It ends when what was collected has become pending (`publish`), or
-    when a replay of it has been submitted.
+    Until it ends, its writes to earlier storages are visible to its own thread alone.
+    It ends when its nodes have become pending (`publish`), or when a replay of it has
+    been submitted.
 
     Attributes
     ----------
     ended : bool
-        Whether everybody sees what it did.
+        Whether its effects are visible to all threads.
     nodes : list of Node
         Operations in order.
     device : GpuDevice or None
-        Where they run.
-    feeds : list of Value
-        Stand for the elements of the tensors that each call brings.
+        Device of the nodes.
+    graph_inputs : list of Value
+        Placeholders for the elements of each call's tensors.
     rebound_arrays : dict of int to (Array, Value)
-        Storages that were there before and got other content, with what they held.
+        Earlier storages that were mutated, with their values on entry.
     actions : list of Changing or callable
-        What the host does before each replay, in order.
+        Host actions before each replay, in order.
     draws : dict of Generator to int
-        How many streams the function took.
+        Number of random streams that the function drew.
     owners : list
-        Objects whose fingerprint decides whether the trace fits.
+        Objects whose fingerprint is guarded.
     leaves : dict of int to (Tensor, object)
-        Tensors whose gradient was touched, and what it was on entry; see `ANY`.
+        Leaves whose gradient was read or written, and its value on entry; see `ANY`.
     reasons : list of str
-        Why the trace cannot be kept.
+        Why the trace cannot be cached.
     changes_host : bool
-        Whether a tensor on the host was changed in place.
-    calls : Calls
-        Which functions ran.
-    passed : Passed
-        What it was given.
-    surroundings : Surroundings or None
-        What they looked at, if it can be kept.
+        Whether a host tensor was changed in place.
+    callees : CalleeTracker
+        Functions that ran.
+    arguments : TracedArguments
+        Arguments of the call.
+    guards : Guards or None
+        State that they read, if the trace can be cached.
     """
 
     def __init__(self) -> None:
@@ -80,7 +80,7 @@ class Trace:
         self._thread = threading.get_ident()
         self.nodes: list[Node] = []
         self.device: GpuDevice | None = None
-        self.feeds: list[Value] = []
+        self.graph_inputs: list[Value] = []
         self.rebound_arrays: dict[int, tuple[Array, Value]] = {}
         self.actions: list[Changing | Action] = []
         self.draws: dict[Generator, int] = {}
@@ -90,18 +90,18 @@ class Trace:
         self.reasons: list[str] = []
         self._refusal: TraceError | None = None
         self.changes_host = False
-        self.calls = Calls()
-        self.surroundings: Surroundings | None = None
-        self._fed: dict[int, Tensor] = {}
-        self._fed_arrays: list[Array] = []
-        self.passed = Passed(self._swap)
-        self._made: set[int] = set()
+        self.callees = CalleeTracker()
+        self.guards: Guards | None = None
+        self._stand_ins: dict[int, Tensor] = {}
+        self._input_arrays: list[Array] = []
+        self.arguments = TracedArguments(self._swap)
+        self._computed: set[int] = set()
         self._copies: WeakSet[Array] = WeakSet()
 
-    # What the layers below say
+    # Listener of `trace_hooks`
 
     def on_node(self, device: GpuDevice, node: Node) -> None:
-        """Note an operation."""
+        """Record a node."""
         if self.device is None:
             self.device = device
         elif self.device is not device:
@@ -110,19 +110,19 @@ class Trace:
                 " one device"
             )
         self.nodes.append(node)
-        self._made.update(id(value) for value in node.outputs)
+        self._computed.update(id(value) for value in node.outputs)
 
     def on_rebind(self, array: Array, before: Value) -> None:
-        """Note that a storage has other content."""
+        """Record the mutation of a storage."""
         if isinstance(before.buffer, np.ndarray):
             self.changes_host = True
             return
-        if any(array is fed for fed in self._fed_arrays):
+        if any(array is inputs for inputs in self._input_arrays):
             self.refused(
                 "an argument is changed in place; return the new tensor, or let the"
                 " function reach it without passing it"
             )
-        if id(before) in self._made or array in self._copies:
+        if id(before) in self._computed or array in self._copies:
             return
         if type(array) is not TracedArray:
             self.rebound_arrays.setdefault(id(array), (array, before))
@@ -134,7 +134,7 @@ class Trace:
             )
 
     def on_copy(self, array: Array) -> None:
-        """Note a storage that was not there before, though what it holds may have been.
+        """Record a new storage that shares an earlier value.
 
         Each replay makes it anew.
         """
@@ -143,7 +143,7 @@ class Trace:
     def on_draw(
         self, generator: Generator, words: tuple[int, int, int, int]
     ) -> tuple[int, ...]:
-        """Return the words of a draw so that they are told apart."""
+        """Return the words of a draw, marked as dynamic arguments."""
         call = self.draws.get(generator, 0)
         self.draws[generator] = call + 1
         marked = []
@@ -154,43 +154,43 @@ class Trace:
         return tuple(marked)
 
     def changing(self, read: Callable[[], float]) -> float:
-        """Return a number that is read before each replay."""
+        """Return a dynamic argument, read before each replay."""
         number = Changing(read())
         number.read = read
         self.actions.append(number)
         return number
 
     def each_time(self, action: Action) -> None:
-        """Note an action that is repeated before each replay."""
+        """Record a host action that is repeated before each replay."""
         self.actions.append(action)
 
     def once(self, reason: str) -> None:
-        """Note that the function did what it does only once."""
+        """Record a one-time effect, which forbids to cache the trace."""
         self.reasons.append(reason)
 
     def called(self, owner: Any) -> None:
-        """Note an object whose fingerprint decides whether the trace fits."""
+        """Guard the fingerprint of an object."""
         if all(owner is not known for known in self.owners):
             self.owners.append(owner)
             if hasattr(owner, "forward"):
                 self._modules.append((owner, owner._fingerprint()))
 
     def on_grad_write(self, leaf: Tensor, cleared: bool) -> None:
-        """Note that the gradient of a leaf is about to be dropped or added to."""
+        """Record that the gradient of a leaf is about to be dropped or accumulated."""
         self.leaves.setdefault(id(leaf), (leaf, ANY if cleared else leaf.own_grad))
 
     def on_grad_read(self, leaf: Tensor) -> None:
-        """Note that what follows may depend on the gradient of a leaf."""
+        """Record that the gradient of a leaf is read."""
         self.on_grad_write(leaf, cleared=False)
 
     def refused(self, what: str) -> None:
         """Raise `TraceError`: the function does what a replay cannot.
 
-        Again at its end if it goes on, as it does something else then than without
-        `jit`; not if only a log or a progress bar asked.
+        Again at its end if it catches the error, as it diverges then from a run without
+        `jit`; not if only a log or a progress bar caused it.
         """
         error = TraceError(f"jit: {what}")
-        if not self.calls.reporting:
+        if not self.callees.reporting:
             self._refusal = error
         raise error
 
@@ -201,19 +201,19 @@ class Trace:
         function: Callable[..., Any],
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
-        fed: list[Tensor],
+        inputs: list[Tensor],
     ) -> Any:
-        """Call the function with stand-ins for what is fed, and return its result."""
-        for tensor in fed:
+        """Call the function with stand-ins for graph inputs, and return its result."""
+        for tensor in inputs:
             self._stand_in(tensor)
-        give = self.passed.give
-        args = tuple([give(each, str(k)) for k, each in enumerate(args)])
-        kwargs = {name: give(each, name) for name, each in kwargs.items()}
+        substitute = self.arguments.substitute
+        args = tuple([substitute(each, str(k)) for k, each in enumerate(args)])
+        kwargs = {name: substitute(each, name) for name, each in kwargs.items()}
         try:
-            with listening(self), isolated_cast_cache(), self.calls:
+            with listening(self), isolated_cast_cache(), self.callees:
                 result = function(*args, **kwargs)
         finally:
-            self.passed.hand_over()
+            self.arguments.write_back()
         if self._refusal is not None:
             raise self._refusal
         return result
@@ -222,7 +222,7 @@ class Trace:
         shape, strides, offset = tensor.layout
         count = sum((size - 1) * step for size, step in zip(shape, strides)) + 1
         count = count if tensor.numel() else 0
-        # What holds for the storage from the first element on; never written again.
+        # Of the storage from the first element on; never written again.
         if offset == 0:
             value = Value(count, tensor.dtype)
             value.buffer = _memory_of(tensor)
@@ -231,38 +231,38 @@ class Trace:
                 start = tensor.view_of(Layout((count,), (1,), offset))
                 value = ops.copy(start).array.value
         pin(value)
-        self.feeds.append(value)
+        self.graph_inputs.append(value)
         array = Array(value)
-        self._fed_arrays += array, tensor.array
+        self._input_arrays += array, tensor.array
         layout = interned(Layout(shape, strides))
-        self._fed[id(tensor)] = Tensor.make(array, layout, tensor.device)
+        self._stand_ins[id(tensor)] = Tensor.make(array, layout, tensor.device)
 
     def _swap(self, tensor: Tensor) -> Tensor:
-        return self._fed.get(id(tensor), tensor)
+        return self._stand_ins.get(id(tensor), tensor)
 
-    def makes(self, tensor: Tensor) -> bool:
-        """Return whether each replay computes a tensor, or is fed it."""
+    def is_computed(self, tensor: Tensor) -> bool:
+        """Return whether a tensor is computed by each replay, or is a graph input."""
         array = tensor.array
-        if any(array is fed for fed in self._fed_arrays):
+        if any(array is inputs for inputs in self._input_arrays):
             return True
         there = id(array) in self.rebound_arrays
-        return id(array.value) in self._made and not there
+        return id(array.value) in self._computed and not there
 
     def changed_module(self) -> str:
-        """Return a module that is not what it was when it was called; empty if none."""
+        """Return a module whose fingerprint has changed since its call; or nothing."""
         for module, before in self._modules:
             if not same(module._fingerprint(), before):
                 return f"what a {type(module).__name__} consists of"
         return ""
 
     def visible(self) -> bool:
-        """Return whether the calling thread is to see what the trace does."""
+        """Return whether the trace's effects are visible to the calling thread."""
         return self.ended or threading.get_ident() == self._thread
 
     def publish(self) -> None:
-        """Let what was collected be pending, as if it had been asked for as usual.
+        """Make the recorded nodes pending, as an eager run would.
 
-        Does nothing where a replay has done it. May be repeated if interrupted.
+        Does nothing where a replay has run them. May be repeated if interrupted.
         """
         if self.device is None:
             self.end()
@@ -276,21 +276,21 @@ class Trace:
             self.end()
 
     def end(self) -> None:
-        """Let everybody see what it did."""
+        """Make its effects visible to all threads."""
         self.ended = True
         for array, _ in self.rebound_arrays.values():
             if type(array) is TracedArray:
                 array.publish()
 
     def drop_gradients(self) -> None:
-        """Give leaves back what they had, where their gradient was not computed."""
+        """Restore the gradients of leaves whose new ones were not computed."""
         for leaf, entry in self.leaves.values():
             grad = leaf.own_grad
             if grad is not None and type(grad.array.value.buffer) is Failed:
                 leaf.own_grad = None if entry is ANY else entry
 
     def uncount_steps(self) -> None:
-        """Let optimizers not count steps that left parameters as they were."""
+        """Uncount optimizer steps that left parameters unchanged."""
         same = [
             array
             for array, before in self.rebound_arrays.values()
@@ -301,15 +301,15 @@ class Trace:
                 owner.uncount(same)
 
     def run_now(self) -> None:
-        """Run what was collected, as if it had been asked for without a trace."""
+        """Run the recorded nodes as an eager run would."""
         self.publish()
         if self.device is not None:
             flush(self.device)
 
-    def shares(self) -> bool:
-        """Return whether what changes shared its elements; call it after `settle`.
+    def has_shared_storage(self) -> bool:
+        """Return whether mutated storages shared values, after `isolate_outputs`.
 
-        Then nobody can tell which of those who share them a kernel read.
+        Then it is unknown which of the sharing storages a kernel read.
         """
         befores = {id(before) for _, before in self.rebound_arrays.values()}
         # Each is held by the storage that changes, for other threads.
@@ -318,19 +318,19 @@ class Trace:
         )
         return held or len(befores) < len(self.rebound_arrays)
 
-    def part(self) -> None:
-        """Give storages that changed elements of their own, so that they can again."""
+    def unshare(self) -> None:
+        """Copy shared values of mutated storages, so that these can change again."""
         if self.device is None:
-            return  # nothing was asked of a device that could write over what is shared
+            return  # no node of a device could overwrite a shared value
         with no_grad():
             for array, _ in self.rebound_arrays.values():
                 if array.value.external_refs > 1:
                     array.replace(_copied(array.value, self.device).array.value)
 
-    # What stays
+    # Outputs
 
-    def settle(self, result: Any) -> tuple[Any, list[Tensor]]:
-        """Give each storage that changed, and each result, a value of its own.
+    def isolate_outputs(self, result: Any) -> tuple[Any, list[Tensor]]:
+        """Give each mutated storage, and each result, a value of its own.
 
         Returns
         -------
@@ -349,28 +349,28 @@ class Trace:
                     tensors.append(part.detach())
                 return slots[id(part)]
             found = part.detach() if isinstance(part, Tensor) else part
-            known = self.surroundings is not None and self.surroundings.knows(found)
+            known = self.guards is not None and self.guards.is_guarded(found)
             return found if known or not can_be_copied(found) else Copied(found)
 
-        result = exchanged(result, number)
+        result = tree_map(result, number)
         with listening(self), no_grad():
             taken: set[int] = set()
             for array, _ in self.rebound_arrays.values():
                 value = array.value
-                alone = id(value) in self._made and value.external_refs == 1
+                alone = id(value) in self._computed and value.external_refs == 1
                 if not alone or id(value) in taken:
                     array.replace(_copied(value, self.device).array.value)
                 taken.add(id(array.value))
             for k, tensor in enumerate(tensors):
                 value = tensor.array.value
-                if id(value) not in self._made or id(value) in taken:
+                if id(value) not in self._computed or id(value) in taken:
                     tensors[k] = ops.copy(tensor)
                 taken.add(id(tensors[k].array.value))
         return result, tensors
 
 
 def _copied(value: Value, device: Any) -> Tensor:
-    """Return all elements of a value in another one."""
+    """Return a copy of a value."""
     whole = Layout.contiguous((value.numel,))
     return ops.copy(Tensor.make(Array(value), whole, device))
 

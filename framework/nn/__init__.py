@@ -1,4 +1,4 @@
-"""Layers, losses, and the module they are made of."""
+"""Neural network modules: layers, losses, and their base class."""
 
 from . import functional, init
 from .activation import (

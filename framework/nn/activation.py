@@ -7,17 +7,17 @@ from typing import Literal
 from .. import ops
 from ..tensor.factories import full
 from ..tensor.tensor import Tensor
-from .functional_module import Applied
+from .functional_module import FunctionalModule
 from .init import constant_
 from .module import Module
 from .parameter import Parameter
 
 
-class ReLU(Applied, function=ops.relu):
+class ReLU(FunctionalModule, function=ops.relu):
     """max(x, 0)."""
 
 
-class LeakyReLU(Applied, function=ops.leaky_relu):
+class LeakyReLU(FunctionalModule, function=ops.leaky_relu):
     """`x` where it is positive, otherwise `negative_slope` times `x`.
 
     Parameters
@@ -29,19 +29,19 @@ class LeakyReLU(Applied, function=ops.leaky_relu):
         self.negative_slope = negative_slope
 
 
-class Sigmoid(Applied, function=ops.sigmoid):
+class Sigmoid(FunctionalModule, function=ops.sigmoid):
     """1 / (1 + exp(-x))."""
 
 
-class Tanh(Applied, function=ops.tanh):
+class Tanh(FunctionalModule, function=ops.tanh):
     """The hyperbolic tangent."""
 
 
-class SiLU(Applied, function=ops.silu):
+class SiLU(FunctionalModule, function=ops.silu):
     """`x` times its sigmoid."""
 
 
-class GELU(Applied, function=ops.gelu):
+class GELU(FunctionalModule, function=ops.gelu):
     """`x` times the probability that a standard normal is smaller.
 
     Parameters
@@ -54,35 +54,35 @@ class GELU(Applied, function=ops.gelu):
         self.approximate = approximate
 
 
-class ReLU6(Applied, function=ops.relu6):
+class ReLU6(FunctionalModule, function=ops.relu6):
     """min(max(x, 0), 6)."""
 
 
-class SELU(Applied, function=ops.selu):
+class SELU(FunctionalModule, function=ops.selu):
     """The exponential linear unit that keeps mean and variance; see `ops.selu`."""
 
 
-class Mish(Applied, function=ops.mish):
+class Mish(FunctionalModule, function=ops.mish):
     """`x` times the hyperbolic tangent of its softplus."""
 
 
-class Softsign(Applied, function=ops.softsign):
+class Softsign(FunctionalModule, function=ops.softsign):
     """x / (1 + |x|)."""
 
 
-class Hardswish(Applied, function=ops.hardswish):
+class Hardswish(FunctionalModule, function=ops.hardswish):
     """`x` times its hard sigmoid."""
 
 
-class Hardsigmoid(Applied, function=ops.hardsigmoid):
+class Hardsigmoid(FunctionalModule, function=ops.hardsigmoid):
     """min(max(x / 6 + 1 / 2, 0), 1)."""
 
 
-class LogSigmoid(Applied, function=ops.log_sigmoid):
+class LogSigmoid(FunctionalModule, function=ops.log_sigmoid):
     """The logarithm of the sigmoid."""
 
 
-class _Exponential(Applied):
+class _Exponential(FunctionalModule):
     """Has an exponential below 0, which tends to -`alpha`."""
 
     def __init__(self, alpha: float = 1.0) -> None:
@@ -107,7 +107,7 @@ class CELU(_Exponential, function=ops.celu):
     """
 
 
-class Hardtanh(Applied, function=ops.hardtanh):
+class Hardtanh(FunctionalModule, function=ops.hardtanh):
     """min(max(x, min_val), max_val).
 
     Parameters
@@ -120,7 +120,7 @@ class Hardtanh(Applied, function=ops.hardtanh):
         self.max_val = max_val
 
 
-class Softplus(Applied, function=ops.softplus):
+class Softplus(FunctionalModule, function=ops.softplus):
     """log(1 + exp(beta * x)) / beta.
 
     Parameters
@@ -135,7 +135,7 @@ class Softplus(Applied, function=ops.softplus):
         self.threshold = threshold
 
 
-class _Along(Applied):
+class _Along(FunctionalModule):
     """Works along one dimension."""
 
     def __init__(self, dim: int = -1) -> None:
@@ -186,7 +186,7 @@ class PReLU(Module):
         self.weight = Parameter(full(num_parameters, init))
 
     def reset_parameters(self) -> None:
-        """Set the factors to what they started from."""
+        """Set the factors to their initial value."""
         constant_(self.weight, self.init)
 
     def forward(self, x: Tensor) -> Tensor:

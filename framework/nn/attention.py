@@ -94,7 +94,7 @@ class MultiheadAttention(Module):
         average_attn_weights: bool = True,
         is_causal: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
-        """Return what the queries attend to, and the weights.
+        """Return the attention output, and the weights.
 
         Parameters
         ----------
@@ -147,7 +147,7 @@ class MultiheadAttention(Module):
     def _heads(
         self, query: Tensor, key: Tensor, value: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the maps' results as (batch, heads, length, size of a head)."""
+        """Return the projections as (batch, heads, length, size of a head)."""
         size = self.embed_dim
         mapped = []
         if query is key is value:
@@ -173,7 +173,7 @@ class MultiheadAttention(Module):
         key_padding_mask: Tensor | None,
         attn_mask: Tensor | None,
     ) -> Tensor | None:
-        """Return what both masks add to the scores."""
+        """Return the sum of both masks, as added to the scores."""
         total = None
         if attn_mask is not None:
             total = _additive(attn_mask)

@@ -1,4 +1,4 @@
-"""Batch normalisation layers, and the running statistics that others share."""
+"""Batch normalisation layers, and the base that instance normalisation shares."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from .module import Module
 from .parameter import Parameter
 
 
-class RunningStatistics(Module):
-    """Scale, shift and running statistics of channels.
+class NormBase(Module):
+    """Base of normalisation layers: scale, shift and running statistics of channels.
 
-    Subclasses say which shapes they take, and use them.
+    Subclasses define the accepted shapes, and `forward`.
     """
 
     shapes: tuple[int, ...]
@@ -53,21 +53,21 @@ class RunningStatistics(Module):
             )
 
     def reset_running_stats(self) -> None:
-        """Forget the statistics of the batches seen."""
+        """Reset the running statistics."""
         if self.running_mean is not None and self.running_var is not None:
             init.zeros_(self.running_mean)
             init.ones_(self.running_var)
             init.zeros_(self.num_batches_tracked)
 
     def reset_parameters(self) -> None:
-        """Set scale to 1 and shift to 0, and forget the statistics."""
+        """Set scale to 1 and shift to 0, and reset the running statistics."""
         self.reset_running_stats()
         if self.weight is not None and self.bias is not None:
             init.ones_(self.weight)
             init.zeros_(self.bias)
 
     def check(self, x: Tensor) -> None:
-        """Raise `ShapeError` for what the layer does not take."""
+        """Raise `ShapeError` if the layer does not accept the shape."""
         if x.ndim not in self.shapes or x.shape[1] != self.num_features:
             raise ShapeError(
                 f"{type(self).__name__}: x is {x.shape};"
@@ -82,10 +82,10 @@ class RunningStatistics(Module):
         )
 
 
-class _Count:
-    """Counts a batch."""
+class _BatchCounter:
+    """Batch counter, as a host action of a trace."""
 
-    def __init__(self, module: RunningStatistics) -> None:
+    def __init__(self, module: NormBase) -> None:
         self._module = module
 
     def __call__(self) -> None:
@@ -97,13 +97,13 @@ class _Count:
         return self._module.num_batches_tracked.array.value
 
     def take_back(self, mark: Value) -> None:
-        """Let the count be what it was."""
+        """Restore an earlier count."""
         count = self._module.num_batches_tracked.array
         if count.value is not mark:
             count.rebind(mark)
 
 
-class _BatchNorm(RunningStatistics):
+class _BatchNorm(NormBase):
     def forward(self, x: Tensor) -> Tensor:
         """Return `x` normalised by the batch's statistics, or by the running ones.
 
@@ -112,7 +112,7 @@ class _BatchNorm(RunningStatistics):
         self.check(x)
         momentum = 0.0 if self.momentum is None else self.momentum
         if self.training and self.track_running_stats:
-            trace_hooks.each_time(_Count(self))
+            trace_hooks.each_time(_BatchCounter(self))
             if self.momentum is None:
                 trace_hooks.once("BatchNorm without momentum averages all batches")
                 momentum = 1.0 / self.num_batches_tracked.item()

@@ -1,4 +1,4 @@
-"""Modules that hold modules."""
+"""Containers: modules of modules."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Sequential(_Numbered):
             setattr(self, name, _checked("Sequential", module))
 
     def forward(self, x: Any) -> Any:
-        """Return what the last module makes of what the others make of `x`."""
+        """Return `x` after every module in order."""
         for module in self.children():
             x = module(x)
         return x

@@ -8,13 +8,13 @@ from ..base.shape import Shape
 from ..base.validation import as_int
 from ..kernels.conv.window import pair
 from ..tensor.factories import zeros
-from .functional_module import Applied
+from .functional_module import FunctionalModule
 from .linear import init_like_pytorch
 from .parameter import Parameter
 
 
-class Convolution(Applied):
-    """What convolutions and their transposes share.
+class Convolution(FunctionalModule):
+    """Base of convolutions and their transposes.
 
     Subclasses say of how many dimensions they are, and what the filters' shape starts
     with.
@@ -56,7 +56,7 @@ class Convolution(Applied):
         self.reset_parameters()
 
     def sizes(self, name: str, value: int | Shape, least: int) -> Shape:
-        """Return an argument as one number for each dimension."""
+        """Return an argument as one number per dimension."""
         given = pair(f"{type(self).__name__}: {name}", value, least, self.dims)
         return given[2 - self.dims :]
 

@@ -1,4 +1,4 @@
-"""Layers of transposed convolution."""
+"""Transposed convolution layers."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class _Transposed(Convolution):
 
 
 class ConvTranspose1d(_Transposed, function=ops.conv_transpose1d):
-    """Signals of which each element spreads over a learned window of the result.
+    """Transposed convolution of signals: each element scatters a learned filter.
 
     Parameters are those of `ConvTranspose2d`, of one dimension.
 
@@ -70,7 +70,7 @@ class ConvTranspose1d(_Transposed, function=ops.conv_transpose1d):
 
 
 class ConvTranspose2d(_Transposed, function=ops.conv_transpose2d):
-    """Images of which each pixel spreads over a learned window of the result.
+    """Transposed convolution of images: each pixel scatters a learned filter.
 
     Parameters
     ----------

@@ -9,7 +9,7 @@ from .module import Module
 
 
 class _Dropout(Module):
-    """What the layers share; they differ in what is dropped."""
+    """Base of dropout layers; they differ in the elements dropped together."""
 
     def __init__(self, p: float = 0.5) -> None:
         if not 0.0 <= p <= 1.0:

@@ -1,4 +1,4 @@
-"""Tables of vectors."""
+"""Embedding layers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .parameter import Parameter
 
 
 class Embedding(Module):
-    """A vector for each number below `num_embeddings`.
+    """Embedding table: a vector for each index below `num_embeddings`.
 
     Parameters
     ----------

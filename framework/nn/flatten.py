@@ -1,4 +1,4 @@
-"""Layers that change the shape."""
+"""Flatten and unflatten layers."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from .. import ops
 from ..base.validation import as_ints
 from ..tensor.tensor import Tensor
-from .functional_module import Applied
+from .functional_module import FunctionalModule
 from .module import Module
 
 
-class Flatten(Applied, function=ops.flatten):
-    """Makes neighbouring dimensions one.
+class Flatten(FunctionalModule, function=ops.flatten):
+    """Flattens a range of dimensions into one.
 
     Parameters
     ----------
@@ -26,7 +26,7 @@ class Flatten(Applied, function=ops.flatten):
 
 
 class Unflatten(Module):
-    """Splits one dimension into several.
+    """Unflattens one dimension into several.
 
     Parameters
     ----------

@@ -1,13 +1,13 @@
-"""Layers that cut images into patches and add them up again."""
+"""Fold and unfold layers: images into patches, and patches summed into images."""
 
 from __future__ import annotations
 
 from .. import ops
 from ..base.shape import Shape
-from .functional_module import Applied
+from .functional_module import FunctionalModule
 
 
-class Unfold(Applied, function=ops.im2col):
+class Unfold(FunctionalModule, function=ops.im2col):
     """Patches of images as columns; see `ops.im2col`.
 
     Parameters

@@ -1,4 +1,4 @@
-"""Layers that are a function and its options."""
+"""Functional modules: layers that apply a function with options."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from ..tensor.tensor import Tensor
 from .module import Module
 
 
-class Applied(Module):
-    """A layer that calls a function with its own attributes as options.
+class FunctionalModule(Module):
+    """Module that applies a function with its own attributes as options.
 
-    Subclasses name the function in the class statement. What their `__init__` takes are
-    the options, unless they list others: it keeps each under its name, which is the
+    Subclasses name the function in the class statement. Options are the parameters of
+    their `__init__`, unless they list others: it keeps each as an attribute under the
     function's name for it.
 
     Examples
     --------
-    >>> class Cut(Applied, function=ops.clamp_max):
+    >>> class Cut(FunctionalModule, function=ops.clamp_max):
     ...     def __init__(self, max: float) -> None:
     ...         self.max = max
     >>> Cut(2.0), Cut(2.0)(fw.tensor([1.0, 3.0])).tolist()
@@ -44,7 +44,7 @@ class Applied(Module):
             cls.options = tuple(inspect.signature(cls.__init__).parameters)[1:]
 
     def forward(self, *inputs: Tensor) -> Tensor:
-        """Return what the function makes of the inputs."""
+        """Return the function's result for the inputs."""
         options = {name: getattr(self, name) for name in self.options}
         return type(self)._function(*inputs, **options)
 

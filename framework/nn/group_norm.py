@@ -1,4 +1,4 @@
-"""Layers that normalise groups of channels within each sample."""
+"""Group normalisation layers."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
-"""Layers that normalise each channel of each sample."""
+"""Instance normalisation layers."""
 
 from __future__ import annotations
 
 from .. import ops
 from ..tensor.tensor import Tensor
-from .batchnorm import RunningStatistics
+from .batchnorm import NormBase
 
 
-class _InstanceNorm(RunningStatistics):
+class _InstanceNorm(NormBase):
     def __init__(
         self,
         num_features: int,

@@ -1,4 +1,4 @@
-"""Layers that normalise over the last dimensions."""
+"""Layer normalisation layers: over the last dimensions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dense layers."""
+"""Linear layers."""
 
 from __future__ import annotations
 

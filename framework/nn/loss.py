@@ -5,10 +5,10 @@ from __future__ import annotations
 from .. import ops
 from ..ops.loss.elementwise import REDUCTIONS, check_reduction
 from ..tensor.tensor import Tensor
-from .functional_module import Applied
+from .functional_module import FunctionalModule
 
 
-class _Loss(Applied):
+class _Loss(FunctionalModule):
     """A loss that is reduced.
 
     Parameters

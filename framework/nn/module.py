@@ -1,4 +1,4 @@
-"""The base of every layer and model: parameters, buffers, children, state."""
+"""Module, the base of every layer and model: parameters, buffers, children, state."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Self = TypeVar("Self", bound="Module")
 
 
 class _Buffer(NamedTuple):
-    """How a buffer is treated; the tensor itself is an attribute."""
+    """Flags of a buffer; the tensor itself is an attribute."""
 
     persistent: bool
     on_host: bool
@@ -61,11 +61,11 @@ class Module:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call `forward`."""
         if trace_hooks.running:
-            self._tell()
+            self._notify_trace()
         return self.forward(*args, **kwargs)
 
-    def _tell(self) -> None:
-        """Tell a trace that it depends on what the module consists of."""
+    def _notify_trace(self) -> None:
+        """Let the running trace guard the module's fingerprint."""
         trace = trace_hooks.listener()
         if trace is not None:
             trace.called(self)
@@ -80,7 +80,7 @@ class Module:
         super().__delattr__(name)
 
     def _fingerprint(self) -> list[object]:
-        """Return everything but elements that decides what a call does."""
+        """Return the guarded state: attributes, storages and `requires_grad`."""
         found: list[object] = []
         for name, value in vars(self).items():
             found += [name, value]
@@ -88,7 +88,7 @@ class Module:
                 found += [value.array, value.requires_grad]
         return found
 
-    # What a module consists of
+    # Parameters, buffers and children
 
     def register_buffer(
         self,
@@ -116,7 +116,7 @@ class Module:
     def named_children(self) -> Iterator[tuple[str, Module]]:
         """Yield the modules among the attributes, with the attributes' names."""
         if trace_hooks.running:
-            self._tell()
+            self._notify_trace()
         for name, value in vars(self).items():
             if isinstance(value, Module):
                 yield name, value
@@ -170,14 +170,14 @@ class Module:
 
     def _own_parameters(self) -> Iterator[tuple[str, Parameter]]:
         if trace_hooks.running:
-            self._tell()
+            self._notify_trace()
         for name, value in vars(self).items():
             if isinstance(value, Parameter):
                 yield name, value
 
     def _own_buffers(self) -> Iterator[tuple[str, Tensor, _Buffer]]:
         if trace_hooks.running:
-            self._tell()
+            self._notify_trace()
         for name, buffer in self._buffers.items():
             value = getattr(self, name)
             if value is not None:
@@ -228,7 +228,7 @@ class Module:
         """
         own = dict(self._state(""))
         answer = load_state(type(self).__name__, own, state_dict, strict)
-        # At once: a step that fails must not take what was loaded with it.
+        # At once: a step that fails must not take the loaded values with it.
         if own:
             evaluate(*own.values())
         return answer

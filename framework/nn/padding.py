@@ -1,4 +1,4 @@
-"""Layers that add elements around signals and images."""
+"""Padding layers."""
 
 from __future__ import annotations
 

@@ -6,10 +6,10 @@ from typing import ClassVar
 
 from .. import ops
 from ..base.shape import Shape
-from .functional_module import Applied
+from .functional_module import FunctionalModule
 
 
-class _Window(Applied):
+class _Window(FunctionalModule):
     """A window that moves over signals or images."""
 
     shown: ClassVar[tuple[str, ...] | None] = ("kernel_size", "stride", "padding")
@@ -111,12 +111,12 @@ class AvgPool2d(_AvgPool, function=ops.avg_pool2d):
         self.divisor_override = divisor_override
 
 
-class _Adaptive(Applied):
+class _Adaptive(FunctionalModule):
     def __init__(self, output_size: int | tuple[int | None, ...] | None) -> None:
         self.output_size = output_size
 
 
-class _Adaptive1d(Applied):
+class _Adaptive1d(FunctionalModule):
     def __init__(self, output_size: int | Shape) -> None:
         self.output_size = output_size
 

@@ -1,4 +1,4 @@
-"""Loading named tensors into those of a module."""
+"""State dict loading: named tensors into those of a module."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..tensor.tensor import Tensor
 
 
 class IncompatibleKeys(NamedTuple):
-    """What `load_state_dict` did not find a counterpart for."""
+    """Keys of `load_state_dict` without a counterpart."""
 
     missing_keys: list[str]
     unexpected_keys: list[str]
@@ -26,13 +26,13 @@ def load_state(
 ) -> IncompatibleKeys:
     """Copy the tensors of `given` into those of the same name in `own`.
 
-    Everything is checked, and made ready, before anything is changed; an interrupt
-    leaves all of the old tensors, or all of the new.
+    Everything is checked, and computed, before anything is changed; an interrupt leaves
+    all of the old tensors, or all of the new.
 
     Parameters
     ----------
     name : str
-        Whose state it is, for error messages.
+        Name of the module, for error messages.
     own : mapping of str to Tensor
         Changed in place.
     given : mapping of str to Tensor
@@ -45,7 +45,7 @@ def load_state(
     StateError
         If `strict` and names differ.
     TypeError
-        If the state is no mapping, or what is loaded no tensor.
+        If the state is no mapping, or a value no tensor.
     ShapeError
         If a shape differs, strict or not.
     DTypeError
@@ -88,7 +88,7 @@ def load_state(
     if kinds:
         raise DTypeError(f"{where}: {'; '.join(kinds)}; cast it first")
     with no_grad():
-        # What may fail comes first, so that no part is loaded alone.
+        # Conversions may fail, so they come first: no part is loaded alone.
         ready = [given[key].to(own[key].device).to(own[key].dtype) for key in shared]
         if ready and not trace_hooks.running:
             evaluate(*ready)

@@ -1,4 +1,4 @@
-"""Layers that resize."""
+"""Upsampling layers."""
 
 from __future__ import annotations
 

@@ -17,15 +17,15 @@ from ..ops.elementwise.optimizer_step import (
 )
 from ..tensor.factories import zeros, zeros_like
 from ..tensor.tensor import Tensor
-from .foreach import assign_foreach
+from .foreach import assign_each
 from .found_inf import SKIPPED
-from .optimizer import Cohort, Group, Optimizer, Update
-from .state_dict import Remembered
+from .optimizer import DeferredStepCounter, Group, Optimizer, Update
+from .state_dict import StateSpec
 
 Numbers = tuple[Any, ...]
-"""What decay leaves of a parameter, the root's factor and the step's size.
+"""Decay factor, bias correction of the second moment, and step size.
 
-The last two are on the device where it alone knows how many steps were made.
+The last two are on the device where skipped steps are counted there.
 """
 
 Moving = tuple[Tensor, Tensor, Tensor]
@@ -58,12 +58,12 @@ class Adam(Optimizer):
 
     decoupled = False
     replayable = True
-    remembered: ClassVar[Remembered | None] = {
+    remembered: ClassVar[StateSpec | None] = {
         "step": int,
         "exp_avg": Tensor,
         "exp_avg_sq": Tensor,
     }
-    _joining: Tensor | None = None
+    _new_skip_counter: Tensor | None = None
 
     def __init__(
         self,
@@ -91,26 +91,26 @@ class Adam(Optimizer):
         for parameter, grad in updates:
             state = self._state.get(parameter)
             if state is None:
-                state = self._state[parameter] = self._fresh(parameter)
+                state = self._state[parameter] = self._initial_state(parameter)
             if self.skip is not None and SKIPPED not in state:
-                state[SKIPPED] = self._none_skipped()
+                state[SKIPPED] = self._skip_counter()
             state["step"] += 1
             if group["weight_decay"] and not self.decoupled:
                 grad = grad + parameter * group["weight_decay"]
             row = parameter, grad, state["exp_avg"], state["exp_avg_sq"]
-            # Numbers that change in replays may be equal now: identity tells them.
+            # Dynamic arguments may be equal now: identity distinguishes them.
             numbers = self._numbers(state, group)
             steps.setdefault(id(numbers), (numbers, []))[1].append(row)
         beta1, beta2 = group["betas"]
         for numbers, rows in steps.values():
             firsts = [(first, grad) for _, grad, first, _ in rows]
-            assign_foreach(ema, firsts, (1.0 - beta1,))
+            assign_each(ema, firsts, (1.0 - beta1,))
             seconds = [(second, grad) for _, grad, _, second in rows]
-            assign_foreach(weighted_sum_square, seconds, (beta2, 1.0 - beta2))
+            assign_each(weighted_sum_square, seconds, (beta2, 1.0 - beta2))
             values = [(value, first, second) for value, _, first, second in rows]
-            _descend(values, numbers, group["eps"])
+            _apply_moments(values, numbers, group["eps"])
 
-    def _fresh(self, parameter: Tensor) -> dict[str, Any]:
+    def _initial_state(self, parameter: Tensor) -> dict[str, Any]:
         trace_hooks.once(f"{self._name} makes room for its moments")
         return {
             "step": 0,
@@ -118,94 +118,98 @@ class Adam(Optimizer):
             "exp_avg_sq": zeros_like(parameter),
         }
 
-    def _none_skipped(self) -> Tensor:
-        """Return where parameters that join in this step count skipped ones."""
-        if self._joining is None:
+    def _skip_counter(self) -> Tensor:
+        """Return the skip counter of parameters whose state this step initialises."""
+        if self._new_skip_counter is None:
             assert self.skip is not None
             trace_hooks.once(f"{self._name} makes room to count what it skips")
-            self._joining = zeros((), device=self.skip.device)
-        return self._joining
+            self._new_skip_counter = zeros((), device=self.skip.device)
+        return self._new_skip_counter
 
     def _numbers(self, state: dict[str, Any], group: Group) -> Numbers:
-        """Return `_factors` of a step, shared by all parameters that make it."""
+        """Return `_factors` of a step, shared by all parameters with its step count."""
         skipped: Tensor | None = state.get(SKIPPED)
         key = id(group), state["step"], id(skipped)
         known = self._shared.get(key)
         if known is None:
             known = self._shared[key] = self._read(group, state["step"], skipped)
-        cohort, numbers = known
-        if cohort is not None:
-            cohort.members.append(state)
+        step_counter, numbers = known
+        if step_counter is not None:
+            step_counter.members.append(state)
         return numbers
 
     def _read(
         self, group: Group, step: int, skipped: Tensor | None
-    ) -> tuple[Cohort | None, Numbers]:
+    ) -> tuple[DeferredStepCounter | None, Numbers]:
         if skipped is None:
             return self._read_factors(Adam._factors, group, step)
-        cohort, (kept, count, lr) = self._read_factors(Adam._uncorrected, group, step)
+        step_counter, (kept, count, lr) = self._read_factors(
+            Adam._uncorrected, group, step
+        )
         made = count - skipped
         # 1 - beta ** made, where made is known to the device alone.
         first, second = (
             -(made * math.log(max(beta, TINY))).expm1() for beta in group["betas"]
         )
-        return cohort, (kept, second.rsqrt(), lr / first)
+        return step_counter, (kept, second.rsqrt(), lr / first)
 
     def _read_factors(
         self, factors: Callable[..., tuple[float, ...]], group: Group, step: int
-    ) -> tuple[Cohort | None, tuple[float, ...]]:
+    ) -> tuple[DeferredStepCounter | None, tuple[float, ...]]:
         trace = trace_hooks.listener()
         if trace is None:
             return None, factors(self, group, step)
-        cohort = self.new_cohort(self._turn)
-        trace.called(cohort)
-        trace.each_time(cohort)
+        step_counter = self.new_step_counter(self._step_token)
+        trace.called(step_counter)
+        trace.each_time(step_counter)
         # The members count this step already, but not before the first has come.
-        cohort.members.append({"step": step})
+        step_counter.members.append({"step": step})
 
         optimizer = weakref.ref(self)
 
         def factor(number: int) -> float:
-            if not cohort.factors:
+            if not step_counter.factors:
                 own = optimizer()
                 assert own is not None
-                cohort.factors = factors(own, group, cohort.step())
-            return cohort.factors[number]
+                step_counter.factors = factors(own, group, step_counter.step())
+            return step_counter.factors[number]
 
         numbers = [trace_hooks.changing(partial(factor, k)) for k in range(3)]
-        cohort.members.clear()
-        return cohort, tuple(numbers)
+        step_counter.members.clear()
+        return step_counter, tuple(numbers)
 
     def _factors(self, group: Group, step: int) -> tuple[float, ...]:
-        """Return what decay leaves, the root's factor and the step's size."""
+        """Return decay factor, bias correction of the second moment, and step size."""
         kept, _, lr = self._uncorrected(group, step)
         beta1, beta2 = group["betas"]
         return kept, 1.0 / math.sqrt(1.0 - beta2**step), lr / (1.0 - beta1**step)
 
     def _uncorrected(self, group: Group, step: int) -> tuple[float, ...]:
-        """Return what decay leaves, the step's number and the learning rate."""
+        """Return decay factor, step count and learning rate."""
         lr = group["lr"]
         decay = lr * group["weight_decay"] if self.decoupled else 0.0
         return 1.0 - decay, float(step), lr
 
     def begin(self) -> None:
-        """Get ready for a step that is done at length."""
-        # What parameters share in this step; what they remember counts every replay.
-        self._shared: dict[tuple[int, int, int], tuple[Cohort | None, Numbers]] = {}
-        # Names the step: cohorts keep it, and must not keep themselves.
-        self._turn = object()
-        self._joining = None
-        self.settle(None)
+        """Prepare a step on the slow path."""
+        # Factors that parameters share in this step.
+        self._shared: dict[
+            tuple[int, int, int], tuple[DeferredStepCounter | None, Numbers]
+        ] = {}
+        # Identity of the step: counters keep it, and must not keep themselves.
+        self._step_token = object()
+        self._new_skip_counter = None
+        self.apply_deferred_steps(None)
 
 
-def _descend(values: Sequence[Moving], numbers: Numbers, eps: float) -> None:
-    """Move parameters along their moments."""
+def _apply_moments(values: Sequence[Moving], numbers: Numbers, eps: float) -> None:
+    """Update parameters by their moments."""
     kept, root_scale, size = numbers
     if isinstance(root_scale, Tensor):
         rows = [(*each, root_scale, size) for each in values]
-        assign_foreach(adam_step_capturable, rows, (kept, eps))
+        assign_each(adam_step_capturable, rows, (kept, eps))
     else:
-        assign_foreach(adam_step, values, (kept, root_scale, eps, size))
+        assign_each(adam_step, values, (kept, root_scale, eps, size))
 
 
 class AdamW(Adam):

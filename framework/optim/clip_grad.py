@@ -11,8 +11,8 @@ from ..ops import minimum, mul
 from ..ops.reduce.multi_tensor_norm import square_sum
 from ..tensor.factories import zeros
 from ..tensor.tensor import Tensor
-from .clip_plan import clip_again
-from .foreach import assign_foreach
+from .clip_plan import cached_clip
+from .foreach import assign_each
 
 
 def clip_grad_norm_(parameters: Iterable[Tensor] | Tensor, max_norm: float) -> Tensor:
@@ -44,14 +44,14 @@ def clip_grad_norm_(parameters: Iterable[Tensor] | Tensor, max_norm: float) -> T
             scale_each(grads, minimum(max_norm / (norm + 1e-6), 1.0))
         return norm
 
-    return clip_again(grads, (type(max_norm), max_norm), clip)
+    return cached_clip(grads, (type(max_norm), max_norm), clip)
 
 
 def scale_each(grads: Sequence[Tensor], factor: Tensor) -> None:
     """Multiply tensors in place by a number on their device."""
     for dtype, group in _by_dtype(grads).items():
         scale = factor.to(dtype)
-        assign_foreach(mul, [(grad, scale) for grad in group], ())
+        assign_each(mul, [(grad, scale) for grad in group], ())
 
 
 def _by_dtype(grads: Sequence[Tensor]) -> dict[DType, list[Tensor]]:

@@ -1,9 +1,8 @@
-"""Clipping that was done before: the same kernels on other gradients.
+"""Clipping plans: the kernels of a recorded clipping, run on other gradients.
 
-What is prepared for steps of optimizers, see `step_plan`, is prepared for clipping too:
-it is done as usual once and watched. If all that it does is to replace, where they lie,
-the elements of gradients that nobody else has, and to make a norm, then its kernels run
-again on the next gradients that lie alike, behind what computes these.
+As a step of an optimizer, see `step_plan`, clipping is run on the slow path once and
+recorded. If it only updates unshared gradients in place and computes a norm, its
+kernels run again on the next gradients of equal layouts, after those that compute them.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from ..scheduler.executor import buffer_of, memory_of
 from ..scheduler.plan import Plan
 from ..scheduler.scheduler import flush
 from ..tensor.tensor import Tensor
-from .step_plan import Observer, Unfit
+from .step_plan import NotRepeatable, StepRecorder
 
 _array = attrgetter("array")
 _layout = attrgetter("layout")
@@ -37,36 +36,36 @@ _external_refs = attrgetter("external_refs")
 _requires_grad = attrgetter("requires_grad")
 
 Clip = Callable[[Sequence[Tensor]], Tensor]
-"""Clips gradients at length, and returns their norm."""
+"""Clips gradients on the slow path, and returns their norm."""
 
-MOST_KNOWN = 4
-"""Kinds of calls that are kept ready per device."""
+MAX_PLANS = 4
+"""Plans that are cached per device."""
 
-MOST_MISSES = 8
-"""Calls in a row that were of no kind kept ready, after which none is made ready."""
+MAX_MISSES = 8
+"""Cache misses in a row, after which no plan is made."""
 
 
-class Clipped:
-    """Clipping that was watched, ready to be done again.
+class ClipPlan:
+    """Plan of a recorded clipping, ready to be run again.
 
     Parameters
     ----------
     grads : sequence of Tensor
-        The gradients of the call that was watched.
+        The gradients of the recorded call.
     bound : object
-        What tells it from others beside the gradients.
+        The rest of the cache key.
     norm : Tensor
-        Its answer.
-    observer : Observer
-        What was watched.
+        Its result.
+    recorder : StepRecorder
+        The recorded call.
     plan : Plan
-        Of that alone.
+        Plan of its nodes alone.
     device : GpuDevice
 
     Raises
     ------
-    Unfit
-        If it does anything else than the module says.
+    NotRepeatable
+        If it does anything else than the module describes.
     """
 
     def __init__(
@@ -74,7 +73,7 @@ class Clipped:
         grads: Sequence[Tensor],
         bound: object,
         norm: Tensor,
-        observer: Observer,
+        recorder: StepRecorder,
         plan: Plan,
         device: GpuDevice,
     ) -> None:
@@ -84,43 +83,43 @@ class Clipped:
         self._layouts = list(map(_layout, grads))
         values = [each.array.value for each in grads]
         self._kinds = [(value.numel, value.dtype) for value in values]
-        if not observer.fits or observer.actions or observer.owners:
-            raise Unfit
+        if not recorder.fits or recorder.actions or recorder.owners:
+            raise NotRepeatable
         befores = {
             id(before): k
             for k, each in enumerate(grads)
-            for array, before in [observer.arrays.get(id(each.array), (None, None))]
+            for array, before in [recorder.arrays.get(id(each.array), (None, None))]
             if array is not None
         }
-        if len(befores) != len(grads) or len(observer.arrays) != len(grads):
-            raise Unfit
-        nodes = observer.nodes
+        if len(befores) != len(grads) or len(recorder.arrays) != len(grads):
+            raise NotRepeatable
+        nodes = recorder.nodes
         self._inputs = [
             befores.get(id(nodes[node].values[at]), -1) for _, node, at in plan.inputs
         ]
         if -1 in self._inputs:
-            raise Unfit
-        self._check_outputs(observer, plan, befores, values, norm)
+            raise NotRepeatable
+        self._check_outputs(recorder, plan, befores, values, norm)
         self._layout, self._dtype = norm.layout, norm.dtype
-        # Of the nodes only the numbers, as the rest holds memory.
+        # Of the nodes only the numbers, as the rest references memory.
         self._nodes: list[Any] = [SimpleNamespace(numbers=n.numbers) for n in nodes]
 
     def _check_outputs(
         self,
-        observer: Observer,
+        recorder: StepRecorder,
         plan: Plan,
         befores: dict[int, int],
         values: Sequence[Value],
         norm: Tensor,
     ) -> None:
-        """See that new elements lie where old ones did, or in memory of their own."""
-        nodes, aliases = observer.nodes, dict(plan.execution_plan.aliases)
+        """Check that new values alias the old ones, or have buffers of their own."""
+        nodes, aliases = recorder.nodes, dict(plan.execution_plan.aliases)
         whose = {
             slot: befores[id(nodes[node].values[at])] for slot, node, at in plan.inputs
         }
         number = {id(value): k for k, value in enumerate(values)}
         self._norm = -1
-        self._elsewhere: list[tuple[int, int]] = []
+        self._relocated: list[tuple[int, int]] = []
         for slot, node, at in plan.outputs:
             value = nodes[node].outputs[at]
             if value is norm.array.value:
@@ -128,14 +127,14 @@ class Clipped:
                 continue
             k = number.pop(id(value), -1)
             if slot not in aliases:
-                self._elsewhere.append((k, slot))
+                self._relocated.append((k, slot))
             elif whose.get(aliases[slot]) != k:
-                raise Unfit
-        if number or self._norm < 0 or (-1 in [k for k, _ in self._elsewhere]):
-            raise Unfit
+                raise NotRepeatable
+        if number or self._norm < 0 or (-1 in [k for k, _ in self._relocated]):
+            raise NotRepeatable
 
     def run(self, grads: Sequence[Tensor]) -> Tensor | None:
-        """Clip gradients and return their norm, or None if they are of another kind."""
+        """Clip gradients and return their norm, or None if the plan does not fit."""
         device = self._device
         with device.lock:
             if not device.fusing or device.plans is not self._plans:
@@ -147,16 +146,16 @@ class Clipped:
             ):
                 return None
             memory: list[tuple[vkbackend.Buffer, int]] = []
-            # Before, as what the tape has saved may be written over from here on.
+            # Before, as saved tensors may be overwritten from here on.
             for array in arrays:
                 array.version += 1
 
             def add(batch: vkbackend.Batch) -> None:
                 # Again where a submission failed.
-                memory[:] = self._add(batch, values)
+                memory[:] = self._record(batch, values)
 
             flush(device, add)
-            for k, slot in self._elsewhere:
+            for k, slot in self._relocated:
                 arrays[k].replace(Value(*self._kinds[k], buffer=memory[slot][0]))
             norm = Array(Value(1, self._dtype, buffer=memory[self._norm][0]))
             return Tensor.make(norm, self._layout, device)
@@ -164,7 +163,7 @@ class Clipped:
     def _fits(
         self, grads: Sequence[Tensor], arrays: list[Array], values: list[Value]
     ) -> bool:
-        """Return whether gradients lie as those watched, and nobody else has them."""
+        """Return whether gradients have the recorded layouts, and are not shared."""
         count = len(self._layouts)
         return (
             len(grads) == count
@@ -178,10 +177,10 @@ class Clipped:
             and len(set(map(id, arrays))) == count
         )
 
-    def _add(
+    def _record(
         self, batch: vkbackend.Batch, values: Sequence[Value]
     ) -> list[tuple[vkbackend.Buffer, int]]:
-        """Add the kernels to a batch; return where the norm will lie."""
+        """Record the kernels in a batch; return buffer and address of each slot."""
         plan, gpu = self._plan, self._device.gpu
         buffers = [buffer_of(values[at]) for at in self._inputs]
         memory = memory_of(gpu, plan, buffers)
@@ -197,35 +196,35 @@ class Clipped:
         return memory
 
 
-class _Known:
-    """What is kept ready for a device, the latest first, and how often none was."""
+class _PlanCache:
+    """Plans of a device, the latest first, and the number of misses in a row."""
 
     def __init__(self) -> None:
-        self.ready: list[Clipped] = []
+        self.ready: list[ClipPlan] = []
         self.misses = 0
 
 
-_known: WeakKeyDictionary[GpuDevice, _Known] = WeakKeyDictionary()
-# What is kept ready holds its device.
-on_device_removed(_known.clear)
+_plan_caches: WeakKeyDictionary[GpuDevice, _PlanCache] = WeakKeyDictionary()
+# Cached plans hold their device.
+on_device_removed(_plan_caches.clear)
 
 
-def clip_again(grads: Sequence[Tensor], bound: object, clip: Clip) -> Tensor:
-    """Return what `clip` answers, in short where the like was done before.
+def cached_clip(grads: Sequence[Tensor], bound: object, clip: Clip) -> Tensor:
+    """Clip by a cached plan, or by `clip` where none fits; return the norm.
 
     Parameters
     ----------
     grads : sequence of Tensor
         At least one.
     bound : object
-        All else that `clip` depends on.
+        Cache key: everything else that `clip` depends on.
     clip : callable
-        Does it at length.
+        The slow path.
     """
     device = grads[0].device
     if trace_hooks.running or not isinstance(device, GpuDevice):
         return clip(grads)
-    known = _known.setdefault(device, _Known())
+    known = _plan_caches.setdefault(device, _PlanCache())
     for each in known.ready:
         if each.bound == bound:
             norm = each.run(grads)
@@ -233,21 +232,21 @@ def clip_again(grads: Sequence[Tensor], bound: object, clip: Clip) -> Tensor:
                 known.misses = 0
                 return norm
     known.misses += 1
-    if known.misses > MOST_MISSES:
+    if known.misses > MAX_MISSES:
         return clip(grads)
     flush(device)
-    observer = Observer(device)
-    with trace_hooks.listening(observer):
+    recorder = StepRecorder(device)
+    with trace_hooks.listening(recorder):
         norm = clip(grads)
     with device.lock:
         pending = device.pending
-        alone = len(pending) == len(observer.nodes)
-        alone = alone and all(map(is_, pending, observer.nodes))
+        alone = len(pending) == len(recorder.nodes)
+        alone = alone and all(map(is_, pending, recorder.nodes))
         plan = flush(device)
         if plan is not None and alone:
             try:
-                made = Clipped(grads, bound, norm, observer, plan, device)
-            except Unfit:
+                made = ClipPlan(grads, bound, norm, recorder, plan, device)
+            except NotRepeatable:
                 return norm
-            known.ready = [made, *known.ready][:MOST_KNOWN]
+            known.ready = [made, *known.ready][:MAX_PLANS]
     return norm

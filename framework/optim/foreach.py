@@ -1,4 +1,4 @@
-"""Replacing the elements of many tensors, with little work on the host for each."""
+"""Foreach assignment: ops on many tensors in place, with little host work each."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..tensor.tensor import Tensor
 
 
 def assign_(tensor: Tensor, new: Tensor) -> None:
-    """Replace the elements of a tensor by those of a fresh result of its shape."""
+    """Assign a fresh result of its shape to a tensor, by rebinding where possible."""
     whole = tensor.layout.is_contiguous and tensor.numel() == tensor.array.value.numel
     if whole and new.dtype is tensor.dtype and new.layout == tensor.layout:
         tensor.array.rebind(new.array.value)
@@ -24,16 +24,16 @@ def assign_(tensor: Tensor, new: Tensor) -> None:
 
 
 def snapshot(tensor: Tensor) -> Tensor:
-    """Return what a tensor holds now, which changes of it in place do not reach."""
+    """Return a snapshot of a tensor, which in-place changes of it do not reach."""
     return Tensor.make(Array.sharing(tensor.array), tensor.layout, tensor.device)
 
 
-def assign_foreach(
+def assign_each(
     op: Elementwise[..., Any],
     rows: Sequence[Sequence[Tensor]],
     numbers: Sequence[float],
 ) -> None:
-    """Replace the first tensor of each row by an op's result, off the tape.
+    """Assign an op's result to the first tensor of each row, off the tape.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Steps that the device may decide to skip."""
+"""Steps that are skipped on the device where gradients overflowed (`found_inf`)."""
 
 from __future__ import annotations
 
@@ -11,75 +11,79 @@ from ..tensor.tensor import Tensor
 from .foreach import assign_, snapshot
 
 SKIPPED = "skipped"
-"""What a state calls the number of steps that were skipped: float32, on the device."""
+"""State entry with the number of skipped steps: float32, on the device."""
 
 State = Mapping[Tensor, Mapping[str, Any]]
 
 
 @contextmanager
-def undone_where(
+def revert_if(
     skip: Tensor, groups: Sequence[Mapping[str, Any]], state: State
 ) -> Iterator[None]:
-    """Undo the step within the block, and count it as skipped, if `skip` is true.
+    """Revert the step within the block, and count it as skipped, if `skip` is true.
 
-    What a step is the first to remember becomes zero.
+    State that the step initialises becomes zero.
     """
-    before = {id(each): snapshot(each) for each in _replaced(groups, state)}
-    chosen: set[int] = set()
+    before = {id(each): snapshot(each) for each in _step_tensors(groups, state)}
+    reverted: set[int] = set()
     try:
         yield
-        _choose(skip, _replaced(groups, state), before, chosen)
+        _revert(skip, _step_tensors(groups, state), before, reverted)
     except BaseException:
-        # What the step has made of a tensor may be what it must not be.
+        # The step may have updated a tensor that is to be reverted.
         try:
-            _choose(skip, _replaced(groups, state), before, chosen)
+            _revert(skip, _step_tensors(groups, state), before, reverted)
         finally:
-            _choose(skip, _replaced(groups, state), before, chosen)
+            _revert(skip, _step_tensors(groups, state), before, reverted)
         raise
-    counts = {id(each): each for each in _counts(groups, state)}
+    counts = {id(each): each for each in _skip_counters(groups, state)}
     for each in counts.values():
         assign_(each, each + skip)
 
 
-def _choose(
+def _revert(
     skip: Tensor,
     tensors: Iterator[Tensor],
     before: Mapping[int, Tensor],
-    chosen: set[int],
+    reverted: set[int],
 ) -> None:
-    """Give tensors that are not `chosen` yet what they held before, if `skip` is true.
+    """Revert tensors that are not `reverted` yet to their snapshots, if `skip` is true.
 
-    Choosing twice would not matter, but for the work.
+    Reverting twice would not matter, but for the work.
     """
     for each in tensors:
-        if id(each) not in chosen:
+        if id(each) not in reverted:
             assign_(each, where(skip, before.get(id(each), 0.0), each))
-            chosen.add(id(each))
+            reverted.add(id(each))
 
 
-def _replaced(groups: Sequence[Mapping[str, Any]], state: State) -> Iterator[Tensor]:
-    """Yield the tensors that a step replaces."""
-    for parameter in _stepping(groups):
+def _step_tensors(
+    groups: Sequence[Mapping[str, Any]], state: State
+) -> Iterator[Tensor]:
+    """Yield the parameters and state tensors that a step updates."""
+    for parameter in _params_with_grad(groups):
         yield parameter
         for name, value in state.get(parameter, {}).items():
             if isinstance(value, Tensor) and name != SKIPPED:
                 yield value
 
 
-def _counts(groups: Sequence[Mapping[str, Any]], state: State) -> Iterator[Tensor]:
-    for parameter in _stepping(groups):
+def _skip_counters(
+    groups: Sequence[Mapping[str, Any]], state: State
+) -> Iterator[Tensor]:
+    for parameter in _params_with_grad(groups):
         if SKIPPED in state.get(parameter, {}):
             yield state[parameter][SKIPPED]
 
 
-def _stepping(groups: Sequence[Mapping[str, Any]]) -> Iterator[Tensor]:
+def _params_with_grad(groups: Sequence[Mapping[str, Any]]) -> Iterator[Tensor]:
     """Yield the parameters that have a gradient."""
     for group in groups:
         yield from (each for each in group["params"] if each.grad is not None)
 
 
-def counted(state: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is remembered of a parameter, without steps that were skipped."""
+def without_skipped(state: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the state of a parameter with skipped steps uncounted."""
     known = dict(state)
     if SKIPPED in known:
         known["step"] -= int(known.pop(SKIPPED).item())

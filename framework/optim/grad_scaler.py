@@ -17,7 +17,7 @@ from ..tensor.inplace import restorer, transaction
 from ..tensor.tensor import Tensor
 from .clip_grad import common_norm, scale_each
 from .foreach import assign_
-from .optimizer import Optimizer, is_lost
+from .optimizer import Optimizer, has_failed
 from .state_dict import is_number
 
 
@@ -53,7 +53,7 @@ class GradScaler:
 
     A skipped step leaves parameters, moments and the number of Adam's steps as they
     were. Where the very first is skipped, SGD's dampening applies to the next already.
-    The numbers of steps that optimizers remember count skipped ones; their state dicts
+    The step counts in optimizers' states include skipped ones; their state dicts
     do not.
 
     Source: Micikevicius et al., arXiv:1710.03740; PyTorch's `torch.amp.GradScaler`.
@@ -81,17 +81,17 @@ class GradScaler:
         growth_interval: int = 2000,
         enabled: bool = True,
     ) -> None:
-        _check("init_scale", init_scale, 0 < init_scale <= _MOST, _POSITIVE)
+        _check("init_scale", init_scale, 0 < init_scale <= _MAX_FLOAT32, _POSITIVE)
         self._enabled = enabled
         self._growth, self._backoff, self._interval = _rule(
             growth_factor, backoff_factor, growth_interval
         )
         self._start = float(init_scale), 0
         self._scale: Tensor | None = None
-        self._streak: Tensor | None = None
-        # Since the last update: where each optimizer's gradients overflowed, if it has
-        # been unscaled, and who has stepped.
-        self._found: weakref.WeakKeyDictionary[Optimizer, Tensor] = (
+        self._growth_tracker: Tensor | None = None
+        # Since the last update: `found_inf` of each optimizer that has been unscaled,
+        # and those that have stepped.
+        self._found_inf: weakref.WeakKeyDictionary[Optimizer, Tensor] = (
             weakref.WeakKeyDictionary()
         )
         self._stepped: weakref.WeakSet[Optimizer] = weakref.WeakSet()
@@ -108,19 +108,21 @@ class GradScaler:
         return loss.to(promote(loss.dtype, scale.dtype)) * scale
 
     def _scale_on(self, device: Device) -> Tensor:
-        """Return the scale, which is made where it is first wanted."""
-        self._drop_lost()
-        if self._scale is None or self._streak is None:
+        """Return the scale, which is initialised on first use."""
+        self._drop_failed()
+        if self._scale is None or self._growth_tracker is None:
             trace_hooks.once("GradScaler makes room for its scale")
-            scale, streak = self._start
+            scale, growth_tracker = self._start
             self._scale = full((), scale, dtype=float32, device=device)
-            self._streak = full((), float(streak), dtype=float32, device=device)
+            self._growth_tracker = full(
+                (), float(growth_tracker), dtype=float32, device=device
+            )
         return self._scale
 
-    def _drop_lost(self) -> None:
-        """Forget the room for the scale if the step that made it failed."""
-        if is_lost(self._scale) or is_lost(self._streak):
-            self._scale = self._streak = None
+    def _drop_failed(self) -> None:
+        """Drop the scale if the step that initialised it failed."""
+        if has_failed(self._scale) or has_failed(self._growth_tracker):
+            self._scale = self._growth_tracker = None
 
     def unscale_(self, optimizer: Optimizer) -> None:
         """Divide the gradients of an optimizer's parameters by the scale, in place.
@@ -136,7 +138,7 @@ class GradScaler:
         """
         if not self._enabled:
             return
-        if optimizer in self._found:
+        if optimizer in self._found_inf:
             raise StateError(
                 "GradScaler.unscale_: the gradients are unscaled already; call update()"
                 " before the next step"
@@ -158,7 +160,7 @@ class GradScaler:
         with no_grad():
             inverse = self._scale_on(grads[0].device).reciprocal()
             scale_each(grads, inverse)
-            self._found[optimizer] = logical_not(isfinite(common_norm(grads)))
+            self._found_inf[optimizer] = logical_not(isfinite(common_norm(grads)))
 
     def step(self, optimizer: Optimizer) -> None:
         """Unscale, and let an optimizer step unless a gradient is infinite or NaN.
@@ -176,10 +178,10 @@ class GradScaler:
                 "GradScaler.step: the optimizer has stepped already; call update()"
                 " before the next step"
             )
-        if optimizer not in self._found:
+        if optimizer not in self._found_inf:
             self.unscale_(optimizer)
         self._stepped.add(optimizer)
-        optimizer.step_unless(self._found[optimizer])
+        optimizer.step_unless(self._found_inf[optimizer])
 
     def update(self, new_scale: float | None = None) -> None:
         """Choose the next scale by what was found since the last update.
@@ -199,14 +201,14 @@ class GradScaler:
         if not self._enabled:
             return
         if is_number(new_scale):
-            _check("new_scale", new_scale, 0 < new_scale <= _MOST, _POSITIVE)
-        self._drop_lost()
-        scale, streak = self._scale, self._streak
-        if scale is None or streak is None:
+            _check("new_scale", new_scale, 0 < new_scale <= _MAX_FLOAT32, _POSITIVE)
+        self._drop_failed()
+        scale, growth_tracker = self._scale, self._growth_tracker
+        if scale is None or growth_tracker is None:
             raise StateError(
                 "GradScaler.update: nothing was scaled; call scale() first"
             )
-        found = list(self._found.values())
+        found = list(self._found_inf.values())
         if new_scale is None and not found:
             raise StateError(
                 "GradScaler.update: no gradients were unscaled since the last update;"
@@ -214,49 +216,55 @@ class GradScaler:
             )
         with no_grad():
             if new_scale is None:
-                self._adapt(scale, streak, stack(found).any())
+                self._adapt(scale, growth_tracker, stack(found).any())
             else:
                 scale.fill_(new_scale)
-        self._found.clear()
+        self._found_inf.clear()
         self._stepped.clear()
 
-    def _adapt(self, scale: Tensor, streak: Tensor, overflow: Tensor) -> None:
-        longer = streak + 1.0
-        full_streak = longer >= float(self._interval)
+    def _adapt(self, scale: Tensor, growth_tracker: Tensor, overflow: Tensor) -> None:
+        longer = growth_tracker + 1.0
+        interval_reached = longer >= float(self._interval)
         grown = scale * self._growth
-        grows = logical_and(full_streak, isfinite(grown))
+        grows = logical_and(interval_reached, isfinite(grown))
         raised = where(grows, grown, scale)
-        assign_(streak, where(overflow, 0.0, where(full_streak, 0.0, longer)))
+        assign_(
+            growth_tracker, where(overflow, 0.0, where(interval_reached, 0.0, longer))
+        )
         assign_(scale, where(overflow, scale * self._backoff, raised))
 
     def forget(self, optimizer: Optimizer) -> None:
-        """Take no notice of a step of an optimizer that has not ended."""
-        self._found.pop(optimizer, None)
+        """Drop `found_inf` of an optimizer's step that has not ended."""
+        self._found_inf.pop(optimizer, None)
         self._stepped.discard(optimizer)
 
     def get_scale(self) -> float:
         """Return the scale; waits for the device. 1 if it is not enabled."""
         if not self._enabled:
             return 1.0
-        self._drop_lost()
+        self._drop_failed()
         return self._start[0] if self._scale is None else float(self._scale.item())
 
     def state_dict(self) -> dict[str, Any]:
         """Return the scale and what decides the next; empty if it is not enabled."""
         if not self._enabled:
             return {}
-        self._drop_lost()
-        streak = self._start[1] if self._streak is None else self._streak.item()
+        self._drop_failed()
+        growth_tracker = (
+            self._start[1]
+            if self._growth_tracker is None
+            else self._growth_tracker.item()
+        )
         return {
             "scale": self.get_scale(),
             "growth_factor": self._growth,
             "backoff_factor": self._backoff,
             "growth_interval": self._interval,
-            "_growth_tracker": int(streak),
+            "_growth_tracker": int(growth_tracker),
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over a state.
+        """Load a state.
 
         Raises
         ------
@@ -281,40 +289,44 @@ class GradScaler:
                     f"GradScaler.load_state_dict: {name} is {value!r};"
                     " it must be a number, as state_dict() gives"
                 )
-        scale, streak = state_dict["scale"], state_dict["_growth_tracker"]
-        _check("scale", scale, 0 < scale <= _MOST, _POSITIVE)
-        counts = 0 <= streak <= _MOST and streak % 1 == 0
-        _check("_growth_tracker", streak, counts, "a whole number of at least 0")
+        scale, growth_tracker = state_dict["scale"], state_dict["_growth_tracker"]
+        _check("scale", scale, 0 < scale <= _MAX_FLOAT32, _POSITIVE)
+        counts = 0 <= growth_tracker <= _MAX_FLOAT32 and growth_tracker % 1 == 0
+        _check(
+            "_growth_tracker", growth_tracker, counts, "a whole number of at least 0"
+        )
         rule = _rule(*[state_dict[name] for name in names[1:]])
-        numbers = float(scale), int(streak)
-        tensors = [each for each in (self._scale, self._streak) if each is not None]
+        numbers = float(scale), int(growth_tracker)
+        tensors = [
+            each for each in (self._scale, self._growth_tracker) if each is not None
+        ]
         before = self._growth, self._backoff, self._interval, self._start
         give_back = restorer(tensors)
 
         def take() -> None:
-            self._take(*rule, numbers)
+            self._replace_state(*rule, numbers)
             for tensor, number in zip(tensors, numbers):
                 tensor.fill_(number)
 
         def undo() -> None:
-            self._take(*before)
+            self._replace_state(*before)
             give_back()
 
         with no_grad():
             transaction(take, undo)
-        # It is of a moment between steps.
-        self._found.clear()
+        # A state is of a moment between steps.
+        self._found_inf.clear()
         self._stepped.clear()
         trace_hooks.structure_changed()
 
-    def _take(
+    def _replace_state(
         self, growth: float, backoff: float, interval: int, start: tuple[float, int]
     ) -> None:
         self._growth, self._backoff = growth, backoff
         self._interval, self._start = interval, start
 
 
-_MOST = 3.4028234663852886e38
+_MAX_FLOAT32 = 3.4028234663852886e38
 """The largest float32: scale and streak are kept as such, and the rest meets them."""
 
 _POSITIVE = "above 0, and a float32"
@@ -322,9 +334,11 @@ _POSITIVE = "above 0, and a float32"
 
 def _rule(growth: float, backoff: float, interval: float) -> tuple[float, float, int]:
     """Return growth factor, backoff factor and growth interval, which are in range."""
-    _check("growth_factor", growth, 1 < growth <= _MOST, "above 1, and a float32")
+    _check(
+        "growth_factor", growth, 1 < growth <= _MAX_FLOAT32, "above 1, and a float32"
+    )
     _check("backoff_factor", backoff, 0 < backoff < 1, "above 0 and below 1")
-    counts = 1 <= interval <= _MOST and interval % 1 == 0
+    counts = 1 <= interval <= _MAX_FLOAT32 and interval % 1 == 0
     _check("growth_interval", interval, counts, "a whole number of at least 1")
     return float(growth), float(backoff), int(interval)
 

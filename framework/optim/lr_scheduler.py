@@ -1,4 +1,4 @@
-"""Learning rates that change from epoch to epoch."""
+"""Learning rate schedulers."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class LRScheduler:
 
     def step(self) -> None:
         """Set the learning rates of the next epoch."""
-        trace_hooks.each_time(_Next(self))
+        trace_hooks.each_time(_EpochAdvance(self))
 
     def get_last_lr(self) -> list[float]:
         """Return the learning rate of each group."""
@@ -75,8 +75,8 @@ class LRScheduler:
         self.last_epoch, self.base_lrs = epoch, list(base_lrs)
 
 
-class _Next:
-    """Sets the learning rates of the next epoch."""
+class _EpochAdvance:
+    """Epoch advance of a scheduler, as a host action of a trace."""
 
     def __init__(self, scheduler: LRScheduler) -> None:
         self._scheduler = scheduler

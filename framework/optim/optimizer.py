@@ -1,6 +1,6 @@
 """The base of the optimizers: parameter groups, state, and the step."""
 
-# Longer than most: what a step counts, remembers and takes back is one state.
+# Longer than most: step counters, state and roll-back belong together.
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from ..nn.parameter import zero_gradient
 from ..scheduler.scheduler import flush
 from ..tensor.inplace import transaction
 from ..tensor.tensor import Tensor
-from .found_inf import SKIPPED, counted, undone_where
-from .state_dict import Loaded, Remembered
-from .step_plan import Observer, Prepared, Unfit
+from .found_inf import SKIPPED, revert_if, without_skipped
+from .state_dict import CheckedState, StateSpec
+from .step_plan import NotRepeatable, StepPlan, StepRecorder
 
 Group = dict[str, Any]
 """Options of some parameters, and the list itself as "params"."""
@@ -30,26 +30,26 @@ Update = tuple[Tensor, Tensor]
 """A parameter and its gradient."""
 
 
-class Cohort:
-    """Parameters of one trace that have made equally many steps.
+class DeferredStepCounter:
+    """Deferred step counter of a trace's parameters with equal step counts.
 
     Attributes
     ----------
     members : list of dict
-        What is remembered of each.
-    late : int
-        Steps that replays have made and `members` do not count yet.
+        State of each parameter.
+    deferred : int
+        Replayed steps that `members` do not count yet.
     factors : tuple of float
-        Numbers of this step, once they have been asked for.
-    made : int
+        Dynamic arguments of this step, once they have been read.
+    replayed_steps : int
         Steps that replays have made.
     """
 
     def __init__(self, optimizer: Optimizer, trace: object) -> None:
         self.members: list[dict[str, Any]] = []
-        self.late = self.made = 0
+        self.deferred = self.replayed_steps = 0
         self.factors: tuple[float, ...] = ()
-        # A step that an optimizer keeps ready keeps its cohorts.
+        # An optimizer's cached step keeps its counters.
         self._optimizer = weakref.ref(optimizer)
         self._trace = trace
 
@@ -57,73 +57,75 @@ class Cohort:
         """Count a step, in the same time for any number of parameters."""
         optimizer = self._optimizer()
         if optimizer is not None:
-            optimizer.settle(self._trace)
+            optimizer.apply_deferred_steps(self._trace)
         # Together, or an interrupt between would leave one without the other.
-        self.late, self.made = self.late + 1, self.made + 1
+        self.deferred, self.replayed_steps = self.deferred + 1, self.replayed_steps + 1
         self.factors = ()
 
     def mark(self) -> int:
         """Return how many steps replays have made."""
-        return self.made
+        return self.replayed_steps
 
     def take_back(self, mark: int) -> None:
-        """Count a step no longer, as its kernels have not run."""
-        if self.made != mark:
-            self.late, self.made = self.late - 1, mark
+        """Roll back a step whose kernels have not run."""
+        if self.replayed_steps != mark:
+            self.deferred, self.replayed_steps = self.deferred - 1, mark
         self.factors = ()
 
     def step(self) -> int:
         """Return the number of steps."""
         steps: int = self.members[0]["step"]
-        return steps + self.late
+        return steps + self.deferred
 
-    def catch_up(self) -> None:
-        """Let each member count what it is late."""
-        if self.late:
+    def apply_deferred(self) -> None:
+        """Add the deferred steps to each member."""
+        if self.deferred:
             for member in self.members:
-                member["step"] += self.late
-            self.late = 0
+                member["step"] += self.deferred
+            self.deferred = 0
 
     def __del__(self) -> None:
-        self.catch_up()
+        self.apply_deferred()
 
     def _fingerprint(self) -> list[object]:
-        """Return how far each member is from the first: nowhere if a trace fits."""
+        """Return each member's step count relative to the first: all 0 in a trace."""
         first = self.members[0]["step"]
         return [member["step"] - first for member in self.members]
 
 
-class _Again:
-    """A step that is ready to be made again, and what must be as it was for it."""
+class _CachedStep:
+    """Cached step: a step plan with the guards of its optimizer."""
 
     def __init__(
-        self, optimizer: Optimizer, kernels: Prepared, owners: Sequence[Any]
+        self, optimizer: Optimizer, kernels: StepPlan, owners: Sequence[Any]
     ) -> None:
         self._kernels = kernels
         groups = optimizer.param_groups
         self._groups = [(group, list(group["params"])) for group in groups]
-        self._places = [each for each in optimizer._places() if each[1] != "params"]
+        self._guard_sources = [
+            each for each in optimizer._guard_sources() if each[1] != "params"
+        ]
         self._options = self._read_options()
         self._state = optimizer._fingerprint()
         self._owners = owners
         self._counts = [owner._fingerprint() for owner in owners]
-        self._cohorts = optimizer.cohorts
+        self._step_counters = optimizer.step_counters
 
     def _read_options(self) -> list[Any]:
-        return [group[name] for group, name in self._places]
+        return [group[name] for group, name in self._guard_sources]
 
     def run(self, optimizer: Optimizer) -> bool:
-        """Make the step, or return False if another one is to be made."""
+        """Run the step plan, or return False if a guard fails."""
         if trace_hooks.running or not self._fits(optimizer) or not self._kernels.run():
             return False
-        if optimizer.exposed:
-            optimizer.settle(None)
-        if optimizer.cohorts > self._cohorts:
+        if optimizer.state_exposed:
+            optimizer.apply_deferred_steps(None)
+        if optimizer.step_counters > self._step_counters:
             trace_hooks.structure_changed()
         return True
 
     def _fits(self, optimizer: Optimizer) -> bool:
-        """Return whether groups, options and state are as they were."""
+        """Return whether groups, options and state are unchanged."""
         groups = optimizer.param_groups
         if len(groups) != len(self._groups):
             return False
@@ -135,7 +137,7 @@ class _Again:
                 return False
         if self._read_options() != self._options:
             return False
-        if not optimizer.exposed:
+        if not optimizer.state_exposed:
             return True
         state = optimizer._fingerprint()
         if len(state) != len(self._state) or not all(map(is_, state, self._state)):
@@ -143,15 +145,15 @@ class _Again:
         return [owner._fingerprint() for owner in self._owners] == self._counts
 
 
-def is_lost(remembered: object) -> bool:
-    """Return whether something is a tensor that will never be computed."""
+def has_failed(remembered: object) -> bool:
+    """Return whether a value is a tensor whose computation has failed."""
     if not isinstance(remembered, Tensor):
         return False
     return type(remembered.array.value.buffer) is Failed
 
 
-MOST_ATTEMPTS = 8
-"""Steps in a row that could not be repeated, after which none is kept ready."""
+MAX_PLAN_ATTEMPTS = 8
+"""Steps in a row without a usable plan, after which none is cached."""
 
 
 class Optimizer:
@@ -183,15 +185,15 @@ class Optimizer:
     replayable = False
     """Whether `update` reads numbers that change through `trace_hooks.changing`."""
 
-    remembered: ClassVar[Remembered | None] = None
-    """What a state has of each parameter; None does not say, so states pass unseen."""
+    remembered: ClassVar[StateSpec | None] = None
+    """State of each parameter by name and type; None leaves states unchecked."""
 
     skip: Tensor | None = None
-    """In `step_unless`: whether everything will stay as it is."""
+    """In `step_unless`: whether the step will be skipped."""
 
-    _prepared: _Again | None = None
+    _cached_step: _CachedStep | None = None
     _attempts = 0
-    _exposed = False
+    _state_exposed = False
 
     def __init__(
         self,
@@ -200,8 +202,8 @@ class Optimizer:
     ) -> None:
         self.defaults = dict(defaults)
         self._state: dict[Tensor, dict[str, Any]] = {}
-        # Traces keep them: who drops its last trace has no more steps to count.
-        self._cohorts: list[weakref.ref[Cohort]] = []
+        # Traces keep them: without a trace there are no steps to count.
+        self._step_counters: list[weakref.ref[DeferredStepCounter]] = []
         self._replaying: object = None
         self.param_groups: list[Group] = []
         listed = list(params)
@@ -217,38 +219,38 @@ class Optimizer:
         return type(self).__name__
 
     @property
-    def cohorts(self) -> int:
-        """Internal: how many traces there may be that count steps."""
-        return len(self._cohorts)
+    def step_counters(self) -> int:
+        """Internal: number of deferred step counters, at most."""
+        return len(self._step_counters)
 
     @property
-    def exposed(self) -> bool:
-        """Internal: whether others may change what is remembered of parameters."""
-        return self._exposed
+    def state_exposed(self) -> bool:
+        """Internal: whether the state has been handed out."""
+        return self._state_exposed
 
     @property
     def state(self) -> dict[Tensor, dict[str, Any]]:
-        """What is remembered of each parameter."""
-        self.settle(None)
-        self._drop_lost()
-        self._exposed = True
+        """State of each parameter."""
+        self.apply_deferred_steps(None)
+        self._drop_failed()
+        self._state_exposed = True
         return self._state
 
-    def settle(self, trace: object) -> None:
-        """Let parameters count the replays of every trace but this one."""
+    def apply_deferred_steps(self, trace: object) -> None:
+        """Apply the deferred steps of every trace but this one."""
         if self._replaying is not trace:
-            for reference in self._cohorts:
-                cohort = reference()
-                if cohort is not None:
-                    cohort.catch_up()
+            for reference in self._step_counters:
+                step_counter = reference()
+                if step_counter is not None:
+                    step_counter.apply_deferred()
             self._replaying = trace
 
-    def new_cohort(self, trace: object) -> Cohort:
-        """Return parameters that will count steps together in one trace."""
-        cohort = Cohort(self, trace)
-        alive = [each for each in self._cohorts if each() is not None]
-        self._cohorts = [*alive, weakref.ref(cohort)]
-        return cohort
+    def new_step_counter(self, trace: object) -> DeferredStepCounter:
+        """Return a deferred step counter for one trace."""
+        step_counter = DeferredStepCounter(self, trace)
+        alive = [each for each in self._step_counters if each() is not None]
+        self._step_counters = [*alive, weakref.ref(step_counter)]
+        return step_counter
 
     def add_param_group(self, group: Mapping[str, Any]) -> None:
         """Optimize further parameters, with options of their own."""
@@ -272,7 +274,7 @@ class Optimizer:
         filled = {**self.defaults, **group, "params": params}
         self.check(filled)
         self.param_groups.append(filled)
-        self._changed()
+        self._invalidate()
 
     def _check_parameter(self, parameter: object) -> None:
         if not isinstance(parameter, Tensor):
@@ -303,89 +305,89 @@ class Optimizer:
         for parameter, grad in updates:
             self.update(parameter, grad, group)
 
-    def _changed(self) -> None:
-        """Note that groups or state are others: nothing known of steps holds."""
-        self._forget()
+    def _invalidate(self) -> None:
+        """Drop the cached step, as groups or state have changed."""
+        self._drop_cached_step()
         self._attempts = 0
         trace_hooks.structure_changed()
 
     def begin(self) -> None:
-        """Get ready for a step that is done at length."""
+        """Prepare a step on the slow path."""
 
     def step(self) -> None:
         """Change every parameter that has a gradient, and submit what is pending.
 
         Waits for nothing.
         """
-        if self._prepared is not None and self._prepared.run(self):
+        if self._cached_step is not None and self._cached_step.run(self):
             self._attempts = 0
             return
-        self._begin_at_length()
+        self._begin_slow_path()
         device = self.param_groups[0]["params"][0].device
         on_gpu = isinstance(device, GpuDevice) and not trace_hooks.running
-        if on_gpu and self.replayable and self._attempts < MOST_ATTEMPTS:
+        if on_gpu and self.replayable and self._attempts < MAX_PLAN_ATTEMPTS:
             self._attempts += 1
-            self._prepare(device)
+            self._run_and_cache(device)
             return
-        changed = self._change()
+        changed = self._update_parameters()
         if changed:
-            with self._taken_back(changed):
+            with self._uncount_failures(changed):
                 evaluate(*changed)
 
-    def _begin_at_length(self) -> None:
-        self._forget()
-        self._drop_lost()
+    def _begin_slow_path(self) -> None:
+        self._drop_cached_step()
+        self._drop_failed()
         self.begin()
         trace = trace_hooks.listener()
         if trace is not None:
             trace.called(self)
             if not self.replayable:
                 trace.once(f"{self._name} does not say that it can be replayed")
-        elif self._cohorts:
+        elif self._step_counters:
             trace_hooks.structure_changed()
 
     def step_unless(self, skip: Tensor) -> None:
-        """Make a step, or none if the device finds that there should be none.
+        """Make a step, unless a flag on the device skips it.
 
-        Waits for nothing. What a skipped step would have remembered first is zero.
+        Waits for nothing. State that a skipped step would have initialised is zero.
 
         Parameters
         ----------
         skip : Tensor, shape (), bool
-            Whether parameters, and what is remembered of them, stay as they are.
+            Whether parameters and state stay unchanged.
         """
-        self._begin_at_length()
+        self._begin_slow_path()
         self.skip = skip
         try:
-            with no_grad(), undone_where(skip, self.param_groups, self._state):
-                changed = self._change()
+            with no_grad(), revert_if(skip, self.param_groups, self._state):
+                changed = self._update_parameters()
         finally:
             self.skip = None
         if changed:
-            with self._taken_back(changed):
+            with self._uncount_failures(changed):
                 evaluate(*changed)
 
-    def _prepare(self, device: GpuDevice) -> None:
-        """Make a step as usual, and keep ready what it runs if that can be repeated."""
+    def _run_and_cache(self, device: GpuDevice) -> None:
+        """Make a step on the slow path, and cache its plan if that can be repeated."""
         flush(device)
-        observer = Observer(device)
-        with trace_hooks.listening(observer):
-            changed = self._change()
+        recorder = StepRecorder(device)
+        with trace_hooks.listening(recorder):
+            changed = self._update_parameters()
         params = [each for group in self.param_groups for each in group["params"]]
-        with device.lock, self._taken_back(changed):
-            alone = all(map(is_, device.pending, observer.nodes))
-            alone = alone and len(device.pending) == len(observer.nodes)
+        with device.lock, self._uncount_failures(changed):
+            alone = all(map(is_, device.pending, recorder.nodes))
+            alone = alone and len(device.pending) == len(recorder.nodes)
             plan = flush(device)
             if plan is not None and alone:
-                with suppress(Unfit):
-                    kernels = Prepared(params, observer, plan, device)
-                    self._prepared = _Again(self, kernels, observer.owners)
+                with suppress(NotRepeatable):
+                    kernels = StepPlan(params, recorder, plan, device)
+                    self._cached_step = _CachedStep(self, kernels, recorder.owners)
             if changed:
                 evaluate(*changed)
 
     @contextmanager
-    def _taken_back(self, changed: Sequence[Tensor]) -> Iterator[None]:
-        """Count no step of those parameters whose new elements cannot be computed."""
+    def _uncount_failures(self, changed: Sequence[Tensor]) -> Iterator[None]:
+        """Uncount the step of parameters whose update fails."""
         values = [each.array.value for each in changed]
         try:
             yield
@@ -400,9 +402,9 @@ class Optimizer:
             raise
 
     def uncount(self, arrays: Collection[Array]) -> None:
-        """Count no longer the last step of parameters that it left as they were.
+        """Uncount the last step of parameters that it left unchanged.
 
-        What was the first to be remembered of them is forgotten again.
+        State that it would have initialised is dropped.
 
         Parameters
         ----------
@@ -413,31 +415,31 @@ class Optimizer:
         for parameter, state in self._state.items():
             if id(parameter.array) in lost and "step" in state:
                 state["step"] -= 1
-        self._drop_lost()
+        self._drop_failed()
 
-    def _drop_lost(self) -> None:
-        """Forget what was to be remembered first by a step that failed."""
+    def _drop_failed(self) -> None:
+        """Drop state whose initialisation failed."""
         for parameter, state in [*self._state.items()]:
-            lost = [name for name, each in state.items() if is_lost(each)]
+            lost = [name for name, each in state.items() if has_failed(each)]
             if lost == [SKIPPED]:
                 del state[SKIPPED]
             elif lost:
                 del self._state[parameter]
 
-    def _forget(self) -> None:
-        """Have no step ready; parameters count those that it made."""
-        if self._prepared is not None:
-            self.settle(None)
-            self._prepared = None
+    def _drop_cached_step(self) -> None:
+        """Drop the cached step, and apply its deferred steps."""
+        if self._cached_step is not None:
+            self.apply_deferred_steps(None)
+            self._cached_step = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what a copy has, which knows of no trace and has no step ready."""
-        self._forget()
-        self.settle(None)
+        """Return the state of a copy, without step counters and cached step."""
+        self._drop_cached_step()
+        self.apply_deferred_steps(None)
         return {**vars(self), "_cohorts": [], "_replaying": None}
 
-    def _change(self) -> list[Tensor]:
-        """Change every parameter that has a gradient, and return them."""
+    def _update_parameters(self) -> list[Tensor]:
+        """Update every parameter that has a gradient, and return them."""
         changed = []
         with no_grad():
             for group in self.param_groups:
@@ -451,9 +453,9 @@ class Optimizer:
         return changed
 
     def _fingerprint(self) -> list[object]:
-        """Return everything but elements and learning rates that decides a step."""
+        """Return the guarded identities: parameters, their storages and state."""
         found: list[object] = []
-        self.settle(None)
+        self.apply_deferred_steps(None)
         state = self._state
         for group in self.param_groups:
             for parameter in group["params"]:
@@ -462,8 +464,8 @@ class Optimizer:
                     found.append(getattr(value, "array", None))
         return found
 
-    def _places(self) -> list[tuple[dict[str, Any], str]]:
-        """Return where the options are that decide a step, without learning rates."""
+    def _guard_sources(self) -> list[tuple[dict[str, Any], str]]:
+        """Return the guard sources of a step: all options but learning rates."""
         return [
             (group, name)
             for group in self.param_groups
@@ -483,7 +485,7 @@ class Optimizer:
         Returns
         -------
         dict
-            "state": what is remembered, by the parameter's number; "param_groups": the
+            "state": the state, by the parameter's number; "param_groups": the
             groups, whose "params" are numbers counted through all groups.
         """
         trace_hooks.once(f"the state of {self._name} is read, which a replay would not")
@@ -494,13 +496,15 @@ class Optimizer:
                 numbers[id(parameter)] = len(numbers)
             params = [numbers[id(parameter)] for parameter in group["params"]]
             groups.append({**group, "params": params})
-        self.settle(None)
-        self._drop_lost()
-        state = {numbers[id(key)]: counted(each) for key, each in self._state.items()}
+        self.apply_deferred_steps(None)
+        self._drop_failed()
+        state = {
+            numbers[id(key)]: without_skipped(each) for key, each in self._state.items()
+        }
         return {"state": state, "param_groups": groups}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Take over state and options; tensors are copied to the parameters' devices.
+        """Load state and options; tensors are copied to the parameters' devices.
 
         Raises
         ------
@@ -508,7 +512,7 @@ class Optimizer:
             If it is no state of this optimizer with these parameters, or an option is
             out of range; nothing has been changed then, nor by an interrupt.
         """
-        loaded = Loaded(self.param_groups, self.remembered, state_dict)
+        loaded = CheckedState(self.param_groups, self.remembered, state_dict)
         for mine, options in zip(self.param_groups, loaded.options):
             self.check({**mine, **options})
         # First, as it may fail; and a step that fails later must not take it along.
@@ -520,19 +524,19 @@ class Optimizer:
         ]
         if tensors:
             evaluate(*tensors)
-        self._changed()
-        before = self._state, self._cohorts, list(map(dict, self.param_groups))
+        self._invalidate()
+        before = self._state, self._step_counters, list(map(dict, self.param_groups))
         transaction(
-            lambda: self._take(loaded.state, [], loaded.options),
-            lambda: self._take(*before),
+            lambda: self._replace_state(loaded.state, [], loaded.options),
+            lambda: self._replace_state(*before),
         )
 
-    def _take(
+    def _replace_state(
         self,
         state: dict[Tensor, dict[str, Any]],
-        cohorts: list[weakref.ref[Cohort]],
+        step_counters: list[weakref.ref[DeferredStepCounter]],
         options: Sequence[Mapping[str, Any]],
     ) -> None:
-        self._state, self._cohorts = state, cohorts
+        self._state, self._step_counters = state, step_counters
         for group, new in zip(self.param_groups, options):
             group.update(new)

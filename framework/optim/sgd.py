@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 from ..base import trace_hooks
 from ..ops.elementwise.optimizer_step import sgd_step, weighted_sum
 from ..tensor.tensor import Tensor
-from .foreach import assign_foreach
+from .foreach import assign_each
 from .optimizer import Group, Optimizer, Update
-from .state_dict import Remembered
+from .state_dict import StateSpec
 
 
 class SGD(Optimizer):
@@ -47,7 +47,7 @@ class SGD(Optimizer):
     """
 
     replayable = True
-    remembered: ClassVar[Remembered | None] = {"momentum_buffer": Tensor}
+    remembered: ClassVar[StateSpec | None] = {"momentum_buffer": Tensor}
 
     def __init__(
         self,
@@ -84,10 +84,10 @@ class SGD(Optimizer):
         if group["momentum"]:
             updates = self._directions(updates, group)
         lr = trace_hooks.changing(lambda: group["lr"])
-        assign_foreach(sgd_step, updates, (lr,))
+        assign_each(sgd_step, updates, (lr,))
 
     def _directions(self, updates: Sequence[Update], group: Group) -> Sequence[Update]:
-        """Return where momentum leads, and remember it."""
+        """Return the momentum updates, and store their buffers."""
         momentum, rows, buffers = group["momentum"], [], []
         for parameter, grad in updates:
             state = self._state.get(parameter)
@@ -97,7 +97,7 @@ class SGD(Optimizer):
             else:
                 rows.append((state["momentum_buffer"], grad))
             buffers.append(state["momentum_buffer"])
-        assign_foreach(weighted_sum, rows, (momentum, 1.0 - group["dampening"]))
+        assign_each(weighted_sum, rows, (momentum, 1.0 - group["dampening"]))
         along = [(value, buffer) for (value, _), buffer in zip(updates, buffers)]
         if not group["nesterov"]:
             return along

@@ -1,4 +1,4 @@
-"""Checks of a state before an optimizer takes it over: all of it fits, or none."""
+"""State dict checks: an optimizer loads all of a state, or none."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from typing import Any, NoReturn, TypeGuard
 from ..base.errors import DTypeError, ShapeError, StateError
 from ..tensor.tensor import Tensor
 
-Remembered = Mapping[str, type]
-"""What is remembered of a parameter: `Tensor`, of its shape, or `int`, a count."""
+StateSpec = Mapping[str, type]
+"""State of a parameter, by name: `Tensor`, of its shape, or `int`, a count."""
 
 
-class Loaded:
-    """A state that fits an optimizer.
+class CheckedState:
+    """State dict that has been checked against an optimizer.
 
     Attributes
     ----------
     options : list of dict
         New options of each group.
     state : dict
-        What is remembered of parameters; tensors are copies beside them.
+        State of parameters; tensors are copies on their devices.
     """
 
     def __init__(
         self,
         groups: Sequence[Mapping[str, Any]],
-        remembered: Remembered | None,
+        remembered: StateSpec | None,
         state_dict: object,
     ) -> None:
         self._remembered = remembered
@@ -56,7 +56,7 @@ class Loaded:
     def _entry(
         self, number: object, parameter: Tensor, entry: object
     ) -> dict[str, Any]:
-        """Return a copy of what is remembered of one parameter."""
+        """Return a checked copy of one parameter's state."""
         if not isinstance(entry, Mapping):
             _refuse(
                 f"state[{number}] is of type {type(entry).__name__}; it must be a dict"
@@ -80,7 +80,7 @@ class Loaded:
                 _refuse(f"{where} is {value}; it must be at least 0")
             copied[name] = value
             if isinstance(value, Tensor):
-                copied[name] = _beside(where, value, parameter, known is not None)
+                copied[name] = _copy_like(where, value, parameter, known is not None)
         return copied
 
 
@@ -133,7 +133,7 @@ def _options(mine: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any
 
 
 def _is_like(value: object, known: object) -> bool:
-    """Return whether an option is of the same kind as the one it replaces."""
+    """Return whether an option is of the same type as the one it replaces."""
     if is_number(known):
         return is_number(value)
     if not isinstance(known, list | tuple):
@@ -145,7 +145,7 @@ def _is_like(value: object, known: object) -> bool:
     )
 
 
-def _beside(where: str, value: Tensor, parameter: Tensor, same: bool) -> Tensor:
+def _copy_like(where: str, value: Tensor, parameter: Tensor, same: bool) -> Tensor:
     """Return a copy of a tensor on the device of its parameter, and of its dtype."""
     if not same:
         return value.detach().clone().to(parameter.device)

@@ -21,7 +21,7 @@ from .optimizer import Optimizer
 Closure = Callable[..., Tensor]
 
 FRESH_CLOSURES = 2
-"""Functions of one piece of code, each called once, after which they are not traced."""
+"""Closures of one code object, each called once, after which they are not traced."""
 
 
 class Trainer:
@@ -72,7 +72,7 @@ class Trainer:
         if max_norm is not None and not max_norm > 0:
             raise ValueError(f"Trainer: max_norm is {max_norm}; it must be above 0")
         self.optimizer = optimizer
-        self._made = _Steps()
+        self._step_counter = _StepCounter()
         self._max_norm = max_norm
         self._scaler = scaler or GradScaler(enabled=False)
         self._use_jit = use_jit
@@ -83,11 +83,11 @@ class Trainer:
     @property
     def steps(self) -> int:
         """Steps since the epoch began."""
-        return self._made.count
+        return self._step_counter.count
 
     @steps.setter
     def steps(self, count: int) -> None:
-        self._made.count = count
+        self._step_counter.count = count
 
     @property
     def _device(self) -> Device:
@@ -109,9 +109,11 @@ class Trainer:
             self._total = self._total.to(device)
         made = self.steps
         try:
-            return self._step_of(closure)(*[_moved(each, device) for each in inputs])
+            return self._step_of(closure)(
+                *[_to_device(each, device) for each in inputs]
+            )
         except Exception:
-            # It has been counted where it failed after it was traced.
+            # The step has been counted where it failed after its trace.
             self.steps = made
             raise
 
@@ -130,7 +132,7 @@ class Trainer:
 
     def _step(self, closure: Closure, *inputs: Any) -> Tensor:
         optimizer, scaler = self.optimizer, self._scaler
-        # What a step has left that an error or an interrupt ended.
+        # State of a step that an error or an interrupt ended.
         scaler.forget(optimizer)
         optimizer.zero_grad()
         loss = closure(*inputs)
@@ -144,7 +146,7 @@ class Trainer:
         scaler.update()
         with no_grad():
             self._total.add_(loss.detach())
-        trace_hooks.each_time(self._made)
+        trace_hooks.each_time(self._step_counter)
         return loss.detach()
 
     def epoch_avg_loss(self) -> float:
@@ -157,8 +159,8 @@ class Trainer:
         self._total.zero_()
 
 
-class _Steps:
-    """Counts the steps that were made."""
+class _StepCounter:
+    """Step counter, as a host action of a trace."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -171,11 +173,11 @@ class _Steps:
         return self.count
 
     def take_back(self, mark: int) -> None:
-        """Let the count be what it was."""
+        """Restore an earlier count."""
         self.count = mark
 
 
-def _moved(value: Any, device: Device) -> Any:
+def _to_device(value: Any, device: Device) -> Any:
     """Return a tensor or array on a device, anything else as it is."""
     if isinstance(value, np.ndarray):
         return Tensor(value, device=device)

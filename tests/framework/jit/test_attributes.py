@@ -1,4 +1,4 @@
-"""What objects are made of, found without asking them."""
+"""Attribute guards, found without running code of the objects' classes."""
 
 import functools
 import importlib
@@ -11,12 +11,12 @@ from vkbackend.framework.jit.attributes import (
     NO_ATTRIBUTES,
     attributes_of,
     can_be_read,
+    find_in_mro,
     functions_of,
-    in_classes,
     is_kind,
     is_standard,
     is_users,
-    says,
+    reports_changes,
 )
 from vkbackend.framework.jit.guard_sources import MISSING
 
@@ -39,10 +39,10 @@ def test_attributes_are_found_without_asking() -> None:
 
 
 def test_where_classes_define_something() -> None:
-    place, found = in_classes(type("C", (Strange,), {}), "__init__")
+    place, found = find_in_mro(type("C", (Strange,), {}), "__init__")
     assert place is Strange
     assert found is vars(Strange)["__init__"]
-    assert in_classes(Strange, "nothing") == (None, MISSING)
+    assert find_in_mro(Strange, "nothing") == (None, MISSING)
 
 
 def test_functions_behind_attributes() -> None:
@@ -66,8 +66,8 @@ def test_whose_a_module_is() -> None:
 
 
 def test_modules_of_networks_say_it() -> None:
-    assert says(nn.ReLU())
-    assert not says(SimpleNamespace())
+    assert reports_changes(nn.ReLU())
+    assert not reports_changes(SimpleNamespace())
 
 
 def test_files_that_can_be_read() -> None:

@@ -1,14 +1,20 @@
-"""What code looks up, in every version of Python."""
+"""Names in bytecode, in every version of Python."""
 
 from typing import Any
 
 import pytest
 
-from vkbackend.framework.jit.bytecode_names import CLOSURE, GLOBAL, LOCAL, RESULT, uses
+from vkbackend.framework.jit.bytecode_names import (
+    CLOSURE,
+    GLOBAL,
+    LOCAL,
+    RESULT,
+    lookups,
+)
 
 
 def found(function: Any) -> set[tuple[int, str, tuple[str, ...]]]:
-    return {tuple(each) for each in uses(function.__code__)}
+    return {tuple(each) for each in lookups(function.__code__)}
 
 
 def test_variables_and_attributes() -> None:
@@ -54,7 +60,7 @@ def test_what_is_assigned_counts() -> None:
 
 def test_assigned_globals_count() -> None:
     code = compile("def use():\n global a, b\n a = 1\n del b", "file", "exec")
-    assert {each for each in uses(code) if each.start == GLOBAL} == {
+    assert {each for each in lookups(code) if each.root == GLOBAL} == {
         (GLOBAL, "a", ()),
         (GLOBAL, "b", ()),
     }

@@ -1,4 +1,4 @@
-"""Which functions a traced call runs, and what they ask of the world outside."""
+"""Callees of a traced call, and their reads of the outside world."""
 
 import cProfile
 import gc
@@ -15,11 +15,11 @@ import numpy as np
 import pytest
 
 from vkbackend.framework.base.trace_hooks import listening
-from vkbackend.framework.jit.callees import Calls, kind_of
+from vkbackend.framework.jit.callees import CalleeTracker, source_kind
 
 
-def heard(function: Callable[[], object]) -> Calls:
-    calls = Calls()
+def heard(function: Callable[[], object]) -> CalleeTracker:
+    calls = CalleeTracker()
     listener: Any = object()
     with listening(listener), calls:
         function()
@@ -30,7 +30,7 @@ def helper() -> int:
     return 1
 
 
-def names(calls: Calls) -> set[str]:
+def names(calls: CalleeTracker) -> set[str]:
     return {code.co_name for code in calls.codes}
 
 
@@ -108,7 +108,7 @@ def test_what_the_collector_calls_is_not_the_function_s() -> None:
 
 def test_what_may_have_changed_is_noted() -> None:
     held: list[int] = []
-    assert id(held) in heard(lambda: held.append(1)).changed
+    assert id(held) in heard(lambda: held.append(1)).mutated
 
 
 def test_profiles_go_on_afterwards() -> None:
@@ -133,14 +133,18 @@ def test_profiles_go_on_afterwards() -> None:
     )
 
 
-def test_kinds_of_files() -> None:
+def test_source_kinds() -> None:
     import sklearn
 
     import vkbackend.framework as fw
 
-    kinds = {kind_of(str(each.__file__)) for each in (fw, fw.optim)}
+    kinds = {source_kind(str(each.__file__)) for each in (fw, fw.optim)}
     assert len(kinds) == 1
-    assert kind_of("<stdin>") == kind_of(__file__) == kind_of(str(sklearn.__file__))
-    assert kind_of(str(json.__file__)) == kind_of("<frozen os>")
+    assert (
+        source_kind("<stdin>")
+        == source_kind(__file__)
+        == source_kind(str(sklearn.__file__))
+    )
+    assert source_kind(str(json.__file__)) == source_kind("<frozen os>")
     others = (str(json.__file__), str(logging.__file__), __file__, str(fw.__file__))
-    assert len({kind_of(each) for each in others}) == len(others)
+    assert len({source_kind(each) for each in others}) == len(others)

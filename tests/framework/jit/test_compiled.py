@@ -1,4 +1,4 @@
-"""Programs: whether they fit, and what they give back."""
+"""Compiled traces: whether they fit, and their results."""
 
 from typing import Any
 
@@ -9,8 +9,8 @@ import vkbackend.framework as fw
 from vkbackend.framework import nn, optim
 from vkbackend.framework.base.device import GpuDevice
 from vkbackend.framework.base.errors import TraceError
-from vkbackend.framework.jit.compiled import Program
-from vkbackend.framework.jit.signature import take_apart
+from vkbackend.framework.jit.compiled import CompiledTrace
+from vkbackend.framework.jit.signature import signature_of
 from vkbackend.framework.jit.tracer import Trace
 from vkbackend.memory import memory
 
@@ -21,21 +21,21 @@ def ignored(_: object) -> None:
     """Return nothing."""
 
 
-def begun(function: Any, *fed: fw.Tensor) -> tuple[Program, Any]:
+def begun(function: Any, *inputs: fw.Tensor) -> tuple[CompiledTrace, Any]:
     """Return a program that has run once, and what it returned then."""
     fw.eval()
     trace = Trace()
-    call = take_apart(fed, {})
-    tree, tensors = trace.settle(trace.run(function, fed, {}, list(fed)))
-    made = Program(function, trace, call, tree, tensors)
-    return made, made.begin(trace, fed)
+    call = signature_of(inputs, {})
+    tree, tensors = trace.isolate_outputs(trace.run(function, inputs, {}, list(inputs)))
+    made = CompiledTrace(function, trace, call, tree, tensors)
+    return made, made.begin(trace, inputs)
 
 
-def program(function: Any, *fed: fw.Tensor) -> Program:
-    return begun(function, *fed)[0]
+def compiled(function: Any, *inputs: fw.Tensor) -> CompiledTrace:
+    return begun(function, *inputs)[0]
 
 
-def test_it_runs_on_what_it_is_fed(gpu: GpuDevice) -> None:
+def test_it_runs_on_its_inputs(gpu: GpuDevice) -> None:
     x = fw.tensor([1.0, 2.0], device=gpu)
     made, answer = begun(lambda x: x * 3, x)
     assert answer.tolist() == [3, 6]
@@ -46,7 +46,7 @@ def test_it_runs_on_what_it_is_fed(gpu: GpuDevice) -> None:
 
 def test_it_fits_until_a_constant_is_rebound(gpu: GpuDevice) -> None:
     x, w = fw.ones(2, device=gpu), fw.ones(2, device=gpu)
-    made = program(lambda x: x * w, x)
+    made = compiled(lambda x: x * w, x)
     assert made.fits()
     w.add_(1)
     assert not made.fits()
@@ -54,7 +54,7 @@ def test_it_fits_until_a_constant_is_rebound(gpu: GpuDevice) -> None:
 
 def test_it_takes_back_what_changed_outside(gpu: GpuDevice) -> None:
     w = fw.ones(2, device=gpu)
-    made = program(lambda: ignored(w.add_(1)))
+    made = compiled(lambda: ignored(w.add_(1)))
     w.mul_(10)
     assert made.fits()
     made.replay([])
@@ -63,14 +63,14 @@ def test_it_takes_back_what_changed_outside(gpu: GpuDevice) -> None:
 
 def test_it_no_longer_fits_when_a_storage_is_gone(gpu: GpuDevice) -> None:
     held = [fw.ones(2, device=gpu)]
-    made = program(lambda: ignored(held[0].add_(1)))
+    made = compiled(lambda: ignored(held[0].add_(1)))
     held.clear()
     assert not made.fits()
 
 
 def test_it_says_what_it_takes(gpu: GpuDevice) -> None:
     x = fw.ones((16, 16), device=gpu)
-    made = program(lambda x: (x @ x) @ x, x)
+    made = compiled(lambda x: (x @ x) @ x, x)
     found = made.statistics()
     assert found["planned"] == found["eager"] == 2048
     assert (found["kept"], found["dispatches"], found["replays"]) == (1024, 2, 1)
@@ -78,12 +78,12 @@ def test_it_says_what_it_takes(gpu: GpuDevice) -> None:
 
 def test_forgotten_it_hears_nothing(gpu: GpuDevice) -> None:
     w, v = fw.ones(2, device=gpu), fw.ones(2, device=gpu)
-    made = program(lambda: ignored(w.add_(v)))
+    made = compiled(lambda: ignored(w.add_(v)))
     made.forget()
-    heard = made._disturbed
+    heard = made._state_moved
     v.add_(1)
     w.add_(1)
-    assert made._disturbed is heard
+    assert made._state_moved is heard
     assert not made.fits()
 
 
@@ -232,7 +232,7 @@ def test_who_begins_to_hold_a_state_while_it_is_taken_back_is_heard(
 ) -> None:
     """Another thread may: a submission lets it run."""
     v, w = fw.zeros(2, device=gpu), fw.zeros(2, device=gpu)
-    made = program(lambda: ignored((v.add_(1), w.add_(1))))
+    made = compiled(lambda: ignored((v.add_(1), w.add_(1))))
     v.mul_(10)
     copied = fw.empty(2, device=gpu)
     submit = vkbackend.Batch.submit

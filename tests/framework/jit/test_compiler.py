@@ -1,4 +1,4 @@
-"""From a trace to a recording, and the memory that it takes."""
+"""Compiler of traces: recordings and their memory plans."""
 
 import dataclasses
 import gc
@@ -16,7 +16,7 @@ from vkbackend.framework import nn, optim
 from vkbackend.framework.base.device import GpuDevice
 from vkbackend.framework.base.errors import ShapeError
 from vkbackend.framework.jit import compiled
-from vkbackend.framework.jit.compiler import Built, build
+from vkbackend.framework.jit.compiler import Executable, compile_trace
 from vkbackend.framework.jit.tracer import Trace
 from vkbackend.framework.scheduler.executor import buffer_of
 
@@ -27,14 +27,14 @@ def ignored(_: object) -> None:
     """Return nothing."""
 
 
-def built(function: Any, *fed: fw.Tensor) -> tuple[Trace, Built]:
+def built(function: Any, *inputs: fw.Tensor) -> tuple[Trace, Executable]:
     fw.eval()
     trace = Trace()
-    tree, tensors = trace.settle(trace.run(function, fed, {}, list(fed)))
+    tree, tensors = trace.isolate_outputs(trace.run(function, inputs, {}, list(inputs)))
     state = {
         id(before): buffer_of(before) for _, before in trace.rebound_arrays.values()
     }
-    found = build(trace, state)
+    found = compile_trace(trace, state)
     del tree, tensors
     return trace, found
 
@@ -82,7 +82,7 @@ def test_a_plan_longer_than_an_allocation_lies_in_pieces(
     assert sum(sizes) == step.memory_stats()["planned"] > 2 * most
 
 
-def test_what_is_fed_dies_after_its_last_use(gpu: GpuDevice) -> None:
+def test_an_input_dies_after_its_last_use(gpu: GpuDevice) -> None:
     def chain(x: fw.Tensor, y: fw.Tensor) -> fw.Tensor:
         return ((x @ x) @ y) @ y
 
@@ -90,18 +90,18 @@ def test_what_is_fed_dies_after_its_last_use(gpu: GpuDevice) -> None:
     _, found = built(chain, x, y)
     assert found.eager == 4 * 1024
     assert found.planned == 3 * 1024
-    first, second = found.feeds
+    first, second = found.graph_inputs
     assert first is not None
     assert second is not None
     assert (first.size, second.size) == (1024, 1024)
     assert first.offset != second.offset
 
 
-def test_what_nobody_reads_is_not_fed(gpu: GpuDevice) -> None:
+def test_an_unread_input_is_not_copied(gpu: GpuDevice) -> None:
     x = fw.ones(4, device=gpu)
     _, found = built(lambda x, y: x + 1, x, fw.ones(3, device=gpu))
-    assert found.feeds[0] is not None
-    assert found.feeds[1] is None
+    assert found.graph_inputs[0] is not None
+    assert found.graph_inputs[1] is None
 
 
 def test_an_element_wise_change_needs_no_copy(gpu: GpuDevice) -> None:
@@ -135,7 +135,7 @@ def test_what_is_only_read_is_a_constant(gpu: GpuDevice) -> None:
 def test_nothing_wanted_is_nothing_recorded(gpu: GpuDevice) -> None:
     _, found = built(lambda x: ignored(x + 1), fw.ones(1, device=gpu))
     assert found.recording is None
-    assert found.feeds == [None]
+    assert found.graph_inputs == [None]
 
 
 def test_memory_is_planned_below_what_eager_takes(gpu: GpuDevice) -> None:
@@ -203,7 +203,7 @@ def test_a_trace_that_cannot_be_recorded_runs_as_it_is(
 
     one, other = (Training(gpu, "SGD", jitted) for jitted in (True, False))
     with monkeypatch.context() as patch:
-        patch.setattr(compiled, "build", fails)
+        patch.setattr(compiled, "compile_trace", fails)
         fw.manual_seed(9)
         text = "without replay .* no room for the plan"
         with pytest.warns(UserWarning, match=text) as said:

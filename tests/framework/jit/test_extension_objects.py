@@ -1,4 +1,4 @@
-"""Which objects keep to themselves what decides their answers."""
+"""Extension objects: which have opaque state."""
 
 import datetime
 import decimal

@@ -1,4 +1,4 @@
-"""Rows of places: what counts as another content."""
+"""Guard sources: which changes make a guard fail."""
 
 from collections import OrderedDict
 from types import MappingProxyType
@@ -6,33 +6,33 @@ from typing import Any
 
 import numpy as np
 
-from vkbackend.framework.jit.guard_sources import Places, content
+from vkbackend.framework.jit.guard_sources import GuardSources, read_cell
 
 
 def test_entries() -> None:
-    places, held = Places(), {"a": 1.0}
-    places.add(held, "a")
-    places.add(held, "b")
-    places.settle()
-    assert not places.changed()
+    sources, held = GuardSources(), {"a": 1.0}
+    sources.add(held, "a")
+    sources.add(held, "b")
+    sources.freeze()
+    assert not sources.changed()
     held["a"] = 1.0 + 0
-    assert places.found() == ""
+    assert sources.failed_guard() == ""
     held["b"] = 2
-    assert places.changed()
-    assert places.found() == "`b`"
+    assert sources.changed()
+    assert sources.failed_guard() == "`b`"
 
 
 def test_answers() -> None:
-    places, held = Places(), [1.0]
-    places.ask("held", lambda: (tuple(held), "text"))
-    places.settle()
-    assert not places.changed()
+    sources, held = GuardSources(), [1.0]
+    sources.probe("held", lambda: (tuple(held), "text"))
+    sources.freeze()
+    assert not sources.changed()
     held[0] = 2.0
-    assert places.changed()
-    assert places.found() == "`held`"
-    assert places.reason == ""
-    places.ask("fresh", object)
-    assert "`fresh` is another object" in places.reason
+    assert sources.changed()
+    assert sources.failed_guard() == "`held`"
+    assert sources.reason == ""
+    sources.probe("fresh", object)
+    assert "`fresh` is another object" in sources.reason
 
 
 def test_empty_cells_have_no_content() -> None:
@@ -43,17 +43,17 @@ def test_empty_cells_have_no_content() -> None:
         return held
 
     assert use.__closure__ is not None
-    empty = content(use.__closure__[0])
+    empty = read_cell(use.__closure__[0])
     held = 2
-    assert content(use.__closure__[0]) == 2
+    assert read_cell(use.__closure__[0]) == 2
     assert empty != 2
 
 
 def test_mappings_that_cannot_be_changed_count_too() -> None:
     inner: OrderedDict[str, int] = OrderedDict(a=1)
-    places, view = Places(), MappingProxyType(inner)
-    places._holders.append((view, tuple(view), tuple(view.values())))
-    places.settle()
-    assert not places.changed()
+    sources, view = GuardSources(), MappingProxyType(inner)
+    sources._containers.append((view, tuple(view), tuple(view.values())))
+    sources.freeze()
+    assert not sources.changed()
     inner["b"] = 1
-    assert places.found() == "what a mappingproxy holds"
+    assert sources.failed_guard() == "what a mappingproxy holds"

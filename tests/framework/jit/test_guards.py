@@ -1,4 +1,4 @@
-"""What a function finds around it, and that no replay runs on what has changed."""
+"""Guards: no replay runs on captured state that has changed."""
 
 import copy
 import math
@@ -14,9 +14,9 @@ from tests.training import Training, same, tensor
 from vkbackend.framework import nn, optim
 from vkbackend.framework.base.device import GpuDevice
 from vkbackend.framework.base.errors import GradError, TraceError
-from vkbackend.framework.jit.guard_sources import MOST_HELD
-from vkbackend.framework.jit.guards import Surroundings
-from vkbackend.framework.jit.trace_cache import MOST_ATTEMPTS
+from vkbackend.framework.jit.guard_sources import MAX_CONTAINER_ELEMENTS
+from vkbackend.framework.jit.guards import Guards
+from vkbackend.framework.jit.trace_cache import MAX_TRACE_ATTEMPTS
 
 pytestmark = pytest.mark.core
 
@@ -33,30 +33,30 @@ def uses_helper(x: float) -> float:
 
 
 def test_nothing_changed() -> None:
-    around = Surroundings(uses_helper)
-    assert not around.changed()
+    guards = Guards(uses_helper)
+    assert not guards.changed()
 
 
 def test_globals_of_helpers_count(monkeypatch: Any) -> None:
-    around = Surroundings(uses_helper)
+    guards = Guards(uses_helper)
     monkeypatch.setitem(globals(), "FACTOR", 2.0 + 0)
-    assert not around.changed()
+    assert not guards.changed()
     monkeypatch.setitem(globals(), "FACTOR", 2)
-    assert around.changed()
+    assert guards.changed()
 
 
 def test_a_replaced_helper_counts(monkeypatch: Any) -> None:
-    around = Surroundings(uses_helper)
+    guards = Guards(uses_helper)
     monkeypatch.setitem(globals(), "helper", lambda x: x)
-    assert around.changed()
+    assert guards.changed()
 
 
 def test_attributes_of_plain_objects_count(monkeypatch: Any) -> None:
-    around = Surroundings(uses_helper)
+    guards = Guards(uses_helper)
     OPTIONS.inner.append(2)
-    assert not around.changed()
+    assert not guards.changed()
     monkeypatch.setattr(OPTIONS, "rate", 0.25)
-    assert around.changed()
+    assert guards.changed()
 
 
 def test_closures_count() -> None:
@@ -65,13 +65,13 @@ def test_closures_count() -> None:
     def scaled(x: float) -> Any:
         return x * scale
 
-    around = Surroundings(scaled)
-    assert not around.changed()
+    guards = Guards(scaled)
+    assert not guards.changed()
     scale = 3.0
-    assert around.changed()
+    assert guards.changed()
 
 
-def test_methods_and_more_places_count() -> None:
+def test_methods_and_added_sources_count() -> None:
     class Owner:
         factor = 1.0
 
@@ -82,14 +82,14 @@ def test_methods_and_more_places_count() -> None:
             return self.offset
 
     owner, extra = Owner(), {"a": 1}
-    around = Surroundings(owner.run)
-    around.add(extra, "a")
-    assert not around.changed()
+    guards = Guards(owner.run)
+    guards.add(extra, "a")
+    assert not guards.changed()
     extra["a"] = 2
-    assert around.changed()
+    assert guards.changed()
     extra["a"] = 1
     owner.offset = 2.0
-    assert around.changed()
+    assert guards.changed()
 
 
 class Inner:
@@ -127,12 +127,12 @@ def test_what_objects_and_containers_hold_counts(monkeypatch: Any) -> None:
         lambda: monkeypatch.setattr(Inner, "__call__", lambda self, x: x),
     ]
     for number, change in enumerate(changes):
-        around = Surroundings(use)
+        guards = Guards(use)
         inner.steps += 1
         monkeypatch.setattr(Inner, "unnamed", 2.0 + inner.steps)
-        assert not around.changed()
+        assert not guards.changed()
         change()
-        assert around.changed(), number
+        assert guards.changed(), number
 
 
 def test_attributes_count_where_code_names_them() -> None:
@@ -155,21 +155,21 @@ def test_attributes_count_where_code_names_them() -> None:
         owner.train(optimizer)
         optimizer.step()
 
-    around = Surroundings(use)
+    guards = Guards(use)
     owner.step = 1
-    assert not around.changed()
+    assert not guards.changed()
     owner.rates.second = 2.0
-    assert not around.changed()
+    assert not guards.changed()
     owner.rates.first = 2.0
-    assert around.changed()
-    assert around.found() == "`first`"
+    assert guards.changed()
+    assert guards.failed_guard() == "`first`"
 
 
 def test_globals_that_are_named_like_attributes_do_not_count(monkeypatch: Any) -> None:
     monkeypatch.setitem(globals(), "rate", 0)
-    around = Surroundings(uses_helper)
+    guards = Guards(uses_helper)
     monkeypatch.setitem(globals(), "rate", 1)
-    assert not around.changed()
+    assert not guards.changed()
 
 
 def test_attributes_of_python_modules_count() -> None:
@@ -179,10 +179,10 @@ def test_attributes_of_python_modules_count() -> None:
     def use(x: float) -> Any:
         return x * settings.rate + math.pi
 
-    around = Surroundings(use)
-    assert not around.changed()
+    guards = Guards(use)
+    assert not guards.changed()
     settings.rate = 2.0  # type: ignore[attr-defined]  # a module made here
-    assert around.changed()
+    assert guards.changed()
 
 
 def test_long_containers_count_up_to_a_length() -> None:
@@ -191,12 +191,12 @@ def test_long_containers_count_up_to_a_length() -> None:
     def use() -> int:
         return samples[0]
 
-    around = Surroundings(use)
-    assert not around.changed()
+    guards = Guards(use)
+    assert not guards.changed()
     samples[0] = 5
-    assert around.changed()
-    samples.extend(range(MOST_HELD))
-    assert f"looks at a list of {len(samples)}" in Surroundings(use).reason
+    assert guards.changed()
+    samples.extend(range(MAX_CONTAINER_ELEMENTS))
+    assert f"looks at a list of {len(samples)}" in Guards(use).reason
 
 
 def test_signs_of_zero_and_nan() -> None:
@@ -205,13 +205,13 @@ def test_signs_of_zero_and_nan() -> None:
     def use() -> float:
         return number
 
-    around = Surroundings(use)
+    guards = Guards(use)
     number = float("nan")
-    assert not around.changed()
+    assert not guards.changed()
     number = 0.0
-    around = Surroundings(use)
+    guards = Guards(use)
     number = -0.0
-    assert around.changed()
+    assert guards.changed()
 
 
 class Scaled(nn.Module):
@@ -491,16 +491,16 @@ def test_what_happens_once_is_not_kept(gpu: GpuDevice) -> None:
         return x * 2
 
     x = tensor(gpu, [1.0])
-    for k in range(MOST_ATTEMPTS + 2):
-        if k == MOST_ATTEMPTS - 1:
+    for k in range(MAX_TRACE_ATTEMPTS + 2):
+        if k == MAX_TRACE_ATTEMPTS - 1:
             text = "Own does not say that it can"
             with pytest.warns(UserWarning, match=text) as said:
                 assert float(step(x)) == 2.0
             assert said[0].filename == __file__
         else:
             assert float(step(x)) == 2.0
-    assert float(w) == 1.0 - (MOST_ATTEMPTS + 2)
-    assert (step.traces, step.replays) == (MOST_ATTEMPTS, 0)
+    assert float(w) == 1.0 - (MAX_TRACE_ATTEMPTS + 2)
+    assert (step.traces, step.replays) == (MAX_TRACE_ATTEMPTS, 0)
 
 
 def test_arguments_that_a_replay_would_not_see_are_refused(gpu: GpuDevice) -> None:

@@ -1,4 +1,4 @@
-"""Results of traced functions: what each call has of its own, and what is refused."""
+"""Outputs of traced functions: fresh in each call, or refused."""
 
 import functools
 from array import array
@@ -13,7 +13,7 @@ import pytest
 import vkbackend.framework as fw
 from vkbackend.framework.base.device import GpuDevice
 from vkbackend.framework.base.errors import TraceError
-from vkbackend.framework.jit.outputs import Copied, Slot, filled
+from vkbackend.framework.jit.outputs import Copied, Slot, fill_slots
 
 pytestmark = pytest.mark.device
 
@@ -25,7 +25,7 @@ def number(gpu: GpuDevice, value: float) -> fw.Tensor:
 def test_slots_are_filled_and_arrays_copied() -> None:
     tensor, held = fw.ones(1), np.zeros(1)
     tree = {"a": [Slot(0), Copied(held)], "b": Slot(0)}
-    one, other = filled(tree, [tensor]), filled(tree, [tensor])
+    one, other = fill_slots(tree, [tensor]), fill_slots(tree, [tensor])
     assert one["a"][0] is one["b"] is tensor
     one["a"][1][0] = 1
     assert (held[0], other["a"][1][0]) == (0, 0)

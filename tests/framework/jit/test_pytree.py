@@ -1,4 +1,4 @@
-"""Numbers, containers and records, and others like them."""
+"""Pytrees: numbers, containers and records, and others like them."""
 
 from collections import OrderedDict, UserDict, defaultdict
 from collections.abc import Callable
@@ -11,15 +11,15 @@ import pytest
 import vkbackend.framework as fw
 from vkbackend.framework.jit.pytree import (
     drop_attribute,
-    exchanged,
     own_attributes,
-    remade,
+    rebuild,
     set_attribute,
+    tree_map,
 )
 
 
 def with_tensors(value: Any, swap: Callable[[fw.Tensor], Any]) -> Any:
-    return exchanged(
+    return tree_map(
         value, lambda each: swap(each) if isinstance(each, fw.Tensor) else each
     )
 
@@ -51,7 +51,7 @@ class Slotted:
     __slots__ = ("__dict__", "first")
 
 
-def test_tensors_are_exchanged_in_place() -> None:
+def test_tensors_are_mapped_in_place() -> None:
     x = fw.ones(1)
     nested = (x, [x, 1], {"a": x}, Pair(x, "b"))
     assert with_tensors(nested, lambda each: "t") == (
@@ -105,8 +105,8 @@ def test_elements_that_are_attributes_are_exchanged() -> None:
 def test_what_stays_is_the_same_object() -> None:
     made = Titled([1])
     made.title = "a"
-    assert remade(made, lambda each: each, always=False) is made
-    assert remade(made, lambda each: each) is not made
+    assert rebuild(made, lambda each: each, always=False) is made
+    assert rebuild(made, lambda each: each) is not made
 
 
 def test_attributes_are_found_and_set_with_those_of_slots() -> None:

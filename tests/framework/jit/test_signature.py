@@ -13,7 +13,7 @@ import vkbackend.framework as fw
 from vkbackend.framework.base.device import GpuDevice
 from vkbackend.framework.base.errors import TraceError
 from vkbackend.framework.jit.pytree import alike
-from vkbackend.framework.jit.signature import quick_key, take_apart
+from vkbackend.framework.jit.signature import fast_key, signature_of
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Pair(NamedTuple):
 
 
 def key(*args: Any, **kwargs: Any) -> object:
-    return take_apart(args, kwargs).key
+    return signature_of(args, kwargs).key
 
 
 def test_values_and_types_of_numbers_count() -> None:
@@ -76,13 +76,13 @@ def test_other_objects_count_by_identity_and_are_kept() -> None:
     one, other = object(), object()
     assert key(one) == key(one)
     assert key(one) != key(other)
-    assert take_apart((one,), {}).kept == [one]
+    assert signature_of((one,), {}).identity_keys == [one]
 
 
 def test_tensors_on_the_host_are_named() -> None:
-    call = take_apart((1,), {"x": [fw.ones(2)]})
+    call = signature_of((1,), {"x": [fw.ones(2)]})
     assert call.on_host == ["x[0]"]
-    assert call.fed == []
+    assert call.inputs == []
 
 
 @pytest.mark.core
@@ -91,9 +91,11 @@ def test_tensors_on_a_device_count_by_what_they_are_like(gpu: GpuDevice) -> None
     assert key(x) == key(y) == key(fw.ones((4, 3), device=gpu)[2:])
     assert key(x) != key(fw.ones((3, 2), device=gpu).T)
     assert key(x) != key(x.half())
-    assert [take_apart((x,), {"y": y}).fed[k] is each for k, each in enumerate((x, y))]
+    assert [
+        signature_of((x,), {"y": y}).inputs[k] is each for k, each in enumerate((x, y))
+    ]
     w = fw.ones(3, device=gpu, requires_grad=True)
-    assert take_apart((w,), {}).fed == []
+    assert signature_of((w,), {}).inputs == []
     with pytest.raises(TraceError, match="argument w is a result"):
         key(w=w * 2)
 
@@ -104,8 +106,8 @@ def test_which_arguments_are_one_tensor_counts(gpu: GpuDevice) -> None:
     assert key(x, x) == key(y, y) != key(x, y) == key(y, x)
     assert key([x], {"a": x}) != key([x], {"a": y})
     assert key(x, y, x) != key(x, y, y)
-    assert len(take_apart((x, y, x), {}).fed) == 2
-    assert quick_key((x, x)) is None
+    assert len(signature_of((x, y, x), {}).inputs) == 2
+    assert fast_key((x, x)) is None
 
 
 class Level(IntEnum):
@@ -138,8 +140,8 @@ def test_attributes_beyond_what_a_value_holds_count(make: Callable[[], Any]) -> 
     before = key(value)
     assert key(value) == before
     object.__setattr__(value, "title", 2.0)
-    again = take_apart((value,), {})
-    looked_at = any(each is value for each in again.kept)
+    again = signature_of((value,), {})
+    looked_at = any(each is value for each in again.identity_keys)
     assert again.key != before or looked_at
 
 
@@ -156,7 +158,7 @@ def test_keys_of_mappings_count() -> None:
     assert key({one: 1}) != key({other: 1})
     assert key({1: 1}) != key({True: 1}) != key({1.0: 1})
     assert key({(1, one): 1}) != key({(1, other): 1})
-    assert any(each is one for each in take_apart(({one: 1},), {}).kept)
+    assert any(each is one for each in signature_of(({one: 1},), {}).identity_keys)
 
 
 def test_elements_of_structured_arrays_count_by_value() -> None:
@@ -173,18 +175,18 @@ def test_arrays_are_refused() -> None:
 
 
 @pytest.mark.core
-def test_fields_of_records_are_fed(gpu: GpuDevice) -> None:
+def test_fields_of_records_are_inputs(gpu: GpuDevice) -> None:
     x, y = fw.ones(2, device=gpu), fw.zeros(2, device=gpu)
-    assert take_apart((Batch(x, "b"),), {}).fed[0] is x
+    assert signature_of((Batch(x, "b"),), {}).inputs[0] is x
     assert key(Batch(x, "b")) == key(Batch(y, "b")) != key(Batch(x, "c"))
 
 
 @pytest.mark.core
-def test_a_quick_key_is_of_tensors_that_are_fed(gpu: GpuDevice) -> None:
+def test_a_fast_key_is_of_inputs_alone(gpu: GpuDevice) -> None:
     x, y = fw.ones((2, 3), device=gpu), fw.zeros((2, 3), device=gpu)
-    assert quick_key((x, y)) == quick_key((y, x)) is not None
-    assert quick_key((x,)) != quick_key((x.T,))
-    assert quick_key((x,)) != quick_key((x.half(),))
-    assert quick_key((x, 1)) is None
-    assert quick_key((x.requires_grad_(),)) is None
-    assert quick_key((fw.ones(2),)) is None
+    assert fast_key((x, y)) == fast_key((y, x)) is not None
+    assert fast_key((x,)) != fast_key((x.T,))
+    assert fast_key((x,)) != fast_key((x.half(),))
+    assert fast_key((x, 1)) is None
+    assert fast_key((x.requires_grad_(),)) is None
+    assert fast_key((fw.ones(2),)) is None

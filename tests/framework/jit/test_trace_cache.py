@@ -18,8 +18,8 @@ from tests.training import OPTIMIZERS, Training, same, tensor
 from vkbackend.framework import nn, optim
 from vkbackend.framework.base.device import GpuDevice
 from vkbackend.framework.base.errors import ShapeError, TraceError
-from vkbackend.framework.jit.compiled import Program
-from vkbackend.framework.jit.trace_cache import MOST_ATTEMPTS
+from vkbackend.framework.jit.compiled import CompiledTrace
+from vkbackend.framework.jit.trace_cache import MAX_TRACE_ATTEMPTS
 
 pytestmark = pytest.mark.core
 
@@ -104,7 +104,7 @@ def test_arguments_and_constants_may_be_returned(gpu: GpuDevice) -> None:
         assert [each.tolist() for each in both(tensor(gpu, [k]))] == [[k], [5], [k + 5]]
 
 
-def test_another_kind_of_call_is_traced_again(gpu: GpuDevice) -> None:
+def test_another_signature_is_traced_again(gpu: GpuDevice) -> None:
     add = fw.jit(lambda x, y, scale=1: x + y * scale)
     x, y = tensor(gpu, np.arange(6).reshape(2, 3)), tensor(gpu, np.ones((2, 3)))
     square = tensor(gpu, np.arange(9).reshape(3, 3))
@@ -136,7 +136,7 @@ def test_what_changes_in_each_call_is_named(gpu: GpuDevice) -> None:
     state = SimpleNamespace(rate=0.0)
     x = tensor(gpu, [1.0])
     times = fw.jit(lambda x: x * state.rate)
-    for k in range(MOST_ATTEMPTS):
+    for k in range(MAX_TRACE_ATTEMPTS):
         state.rate = float(k)
         assert float(times(x)) == k
     state.rate = 9.0
@@ -145,7 +145,7 @@ def test_what_changes_in_each_call_is_named(gpu: GpuDevice) -> None:
     assert said[0].filename == __file__
     state.rate = 10.0
     assert float(times(x)) == 10
-    assert (times.traces, times.replays) == (MOST_ATTEMPTS, 0)
+    assert (times.traces, times.replays) == (MAX_TRACE_ATTEMPTS, 0)
 
 
 def test_one_tensor_as_two_arguments_has_a_trace_of_its_own(gpu: GpuDevice) -> None:
@@ -341,12 +341,12 @@ def test_a_read_beside_a_replay_that_has_just_been_submitted(
     for given in (x, y):
         double(given).tolist()
     result = double(x)
-    read, settle = gpu.gpu.read, Program.settle
+    read, settle = gpu.gpu.read, CompiledTrace.settle
     submitted, over = threading.Event(), threading.Event()
     others = []
     thread = threading.Thread(target=lambda: others.append(double(y)))
 
-    def stops(self: Program) -> None:
+    def stops(self: CompiledTrace) -> None:
         submitted.set()
         over.wait()
         settle(self)
@@ -354,7 +354,7 @@ def test_a_read_beside_a_replay_that_has_just_been_submitted(
     def beside(*arguments: Any) -> Any:
         if submitted.is_set():
             return read(*arguments)
-        monkeypatch.setattr(Program, "settle", stops)
+        monkeypatch.setattr(CompiledTrace, "settle", stops)
         thread.start()
         submitted.wait()
         found = read(*arguments)
@@ -390,14 +390,14 @@ def test_calls_that_are_not_replayed_may_wait_for_each_other(gpu: GpuDevice) -> 
 
     def function(x: fw.Tensor) -> fw.Tensor:
         calls.append(0)
-        if len(calls) > MOST_ATTEMPTS:
+        if len(calls) > MAX_TRACE_ATTEMPTS:
             met.wait()
         return x * 2
 
     step, x = fw.jit(function), tensor(gpu, [1.0])
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "jit: .* it changes what a list holds")
-        for _ in range(MOST_ATTEMPTS):
+        for _ in range(MAX_TRACE_ATTEMPTS):
             step(x)
     with ThreadPoolExecutor(2) as pool:
         results = [pool.submit(lambda: step(x).tolist()) for _ in range(2)]

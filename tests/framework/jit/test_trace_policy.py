@@ -1,4 +1,4 @@
-"""Kinds of calls, and how many of them are worth a trace."""
+"""Trace policy: which signatures are traced, and when it gives up."""
 
 import gc
 import warnings
@@ -10,12 +10,12 @@ import pytest
 
 import vkbackend.framework as fw
 from vkbackend.framework.base.device import GpuDevice
-from vkbackend.framework.jit.signature import take_apart
+from vkbackend.framework.jit.signature import signature_of
 from vkbackend.framework.jit.trace_policy import (
-    MOST_ATTEMPTS,
-    MOST_IN_VAIN,
-    MOST_KINDS,
-    Kinds,
+    MAX_CALL_KINDS,
+    MAX_TRACE_ATTEMPTS,
+    MIN_TRACE_WINDOW,
+    TracePolicy,
 )
 
 
@@ -24,36 +24,36 @@ class Held:
 
 
 def test_a_kind_is_remembered_while_its_objects_are_there() -> None:
-    kinds, held = Kinds(8), [Held()]
-    call = take_apart((held[0],), {})
+    kinds, held = TracePolicy(8), [Held()]
+    call = signature_of((held[0],), {})
     kind = kinds.of(call)
-    kind.attempts = MOST_ATTEMPTS
+    kind.attempts = MAX_TRACE_ATTEMPTS
     assert kinds.of(call) is kind
-    assert kind.plain
-    again = take_apart((held[0],), {})
-    call.kept.clear()
+    assert kind.untraced
+    again = signature_of((held[0],), {})
+    call.identity_keys.clear()
     held.clear()
-    again.kept.clear()
+    again.identity_keys.clear()
     gc.collect()
-    assert not kinds.of(again).plain
+    assert not kinds.of(again).untraced
 
 
 def test_not_all_kinds_are_remembered() -> None:
-    kinds = Kinds(8)
-    for number in range(MOST_KINDS * 2):
-        kinds.of(take_apart((number,), {}))
-    assert len(kinds) == MOST_KINDS + 8
+    kinds = TracePolicy(8)
+    for number in range(MAX_CALL_KINDS * 2):
+        kinds.of(signature_of((number,), {}))
+    assert len(kinds) == MAX_CALL_KINDS + 8
 
 
 def test_a_replay_counts_anew() -> None:
-    kinds, call = Kinds(8), take_apart((1,), {})
+    kinds, call = TracePolicy(8), signature_of((1,), {})
     kind = kinds.of(call)
-    for _ in range(MOST_ATTEMPTS):
-        assert not kind.plain
+    for _ in range(MAX_TRACE_ATTEMPTS):
+        assert not kind.untraced
         kinds.trace(kind, 0)
-    assert kind.plain
+    assert kind.untraced
     kinds.replayed(call.key)
-    assert not kind.plain
+    assert not kind.untraced
 
 
 def numbers(_: GpuDevice) -> Iterator[tuple[Any, ...]]:
@@ -77,25 +77,27 @@ def test_traces_in_vain_are_told_once(
     gpu: GpuDevice, calls: Callable[[GpuDevice], Iterator[tuple[Any, ...]]]
 ) -> None:
     step = fw.jit(lambda x, given: x * 2)
-    with warnings.catch_warnings(record=True) as said:
+    with warnings.catch_warnings(record=True) as warning:
         warnings.simplefilter("always")
-        for count, args in zip(range(3 * MOST_IN_VAIN), calls(gpu)):
+        for count, args in zip(range(3 * MIN_TRACE_WINDOW), calls(gpu)):
             step(*args)
-            assert len(said) == int(count >= MOST_IN_VAIN)
-    assert "was traced 16 times for 0 replays: more than max_tr" in str(said[0].message)
-    assert said[0].filename == __file__
+            assert len(warning) == int(count >= MIN_TRACE_WINDOW)
+    assert "was traced 16 times for 0 replays: more than max_tr" in str(
+        warning[0].message
+    )
+    assert warning[0].filename == __file__
 
 
 @pytest.mark.core
 def test_what_changes_every_other_call_is_told(gpu: GpuDevice) -> None:
     place = SimpleNamespace(factor=1)
     step, x = fw.jit(lambda x: x * place.factor), fw.ones(1, device=gpu)
-    with warnings.catch_warnings(record=True) as said:
+    with warnings.catch_warnings(record=True) as warning:
         warnings.simplefilter("always")
-        for number in range(4 * MOST_IN_VAIN):
+        for number in range(4 * MIN_TRACE_WINDOW):
             place.factor = number // 2
             assert float(step(x)) == number // 2
-    assert [str(each.message) for each in said] == [
+    assert [str(each.message) for each in warning] == [
         "jit: <lambda> was traced 16 times for 16 replays: `factor` is another one"
         " again and again"
     ]
@@ -107,7 +109,7 @@ def test_replays_that_are_many_need_no_word(gpu: GpuDevice) -> None:
     x = fw.ones(1, device=gpu)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for number in range(2 * MOST_IN_VAIN):
+        for number in range(2 * MIN_TRACE_WINDOW):
             for _ in range(4):
                 step(x, number)
     assert step.replays == 3 * step.traces
@@ -122,6 +124,6 @@ def test_what_is_refused_for_every_kind_is_traced_no_longer(gpu: GpuDevice) -> N
 
     x, losses = fw.ones(1, device=gpu), list[float]()
     with pytest.warns(UserWarning, match="step runs without replay: it changes arg"):
-        [step(x, losses) for _ in range(2 * MOST_IN_VAIN)]
-    assert step.traces == MOST_IN_VAIN
-    assert len(losses) == 2 * MOST_IN_VAIN
+        [step(x, losses) for _ in range(2 * MIN_TRACE_WINDOW)]
+    assert step.traces == MIN_TRACE_WINDOW
+    assert len(losses) == 2 * MIN_TRACE_WINDOW

@@ -1,4 +1,4 @@
-"""What a traced function gets and changes of its arguments."""
+"""Traced arguments: stand-ins, and mutations written back."""
 
 import warnings
 from collections import OrderedDict, UserDict
@@ -10,7 +10,7 @@ import pytest
 
 import vkbackend.framework as fw
 from vkbackend.framework.base.device import GpuDevice
-from vkbackend.framework.jit.traced_arguments import Passed
+from vkbackend.framework.jit.traced_arguments import TracedArguments
 
 CALLS = 6
 
@@ -165,14 +165,14 @@ def test_what_is_only_read_is_replayed(gpu: GpuDevice) -> None:
 def test_one_container_stays_one_and_nothing_else_is_copied() -> None:
     x, y = fw.ones(1), fw.zeros(1)
     held, numbers = [x], [1, {"a": 2}]
-    passed = Passed(lambda each: y if each is x else each)
-    given = passed.give((held, {"again": held}, numbers), "0")
+    arguments = TracedArguments(lambda each: y if each is x else each)
+    given = arguments.substitute((held, {"again": held}, numbers), "0")
     assert given[0] is given[1]["again"] is not held
     assert given[0][0] is y
     assert given[2] is numbers
-    assert passed.changed() == ""
+    assert arguments.changed() == ""
     given[0].append(given[0][0])
-    assert passed.changed() == "argument 0"
-    passed.hand_over()
+    assert arguments.changed() == "argument 0"
+    arguments.write_back()
     assert held[0] is held[1] is x
-    assert passed.callers({"new": given})["new"][0] is held
+    assert arguments.caller_value({"new": given})["new"][0] is held

@@ -1,4 +1,4 @@
-"""Traces: what is collected, what is refused, what stays."""
+"""Tracer: recorded nodes, refusals, outputs."""
 
 import logging
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from vkbackend.framework import nn, optim
 from vkbackend.framework.base import trace_hooks
 from vkbackend.framework.base.device import GpuDevice
 from vkbackend.framework.base.errors import TraceError
-from vkbackend.framework.jit.outputs import Slot, filled
+from vkbackend.framework.jit.outputs import Slot, fill_slots
 from vkbackend.framework.jit.tracer import ANY, Trace
 from vkbackend.framework.nn.parameter import zero_gradient
 
@@ -28,9 +28,9 @@ def x(gpu: GpuDevice) -> fw.Tensor:
     return made
 
 
-def run(function: Any, *fed: fw.Tensor) -> tuple[Trace, Any]:
+def run(function: Any, *inputs: fw.Tensor) -> tuple[Trace, Any]:
     trace = Trace()
-    return trace, trace.run(function, fed, {}, list(fed))
+    return trace, trace.run(function, inputs, {}, list(inputs))
 
 
 def test_operations_wait_until_they_are_run(gpu: GpuDevice, x: fw.Tensor) -> None:
@@ -41,7 +41,7 @@ def test_operations_wait_until_they_are_run(gpu: GpuDevice, x: fw.Tensor) -> Non
     assert y.tolist() == [3.0, 5.0]
 
 
-def test_parts_are_fed_from_their_first_element(x: fw.Tensor) -> None:
+def test_views_are_inputs_from_their_first_element(x: fw.Tensor) -> None:
     trace, y = run(lambda x: x * 2, x[1:])
     trace.run_now()
     assert y.tolist() == [4.0]
@@ -72,7 +72,7 @@ def test_results_get_values_of_their_own(x: fw.Tensor) -> None:
         return [twice[0], y, x, twice[0], twice[0].detach()]
 
     trace, result = run(both, x)
-    tree, tensors = trace.settle(result)
+    tree, tensors = trace.isolate_outputs(result)
     assert [slot.number for slot in tree] == [0, 1, 2, 0, 3]
     assert len({id(each.array.value) for each in tensors}) == 4
     trace.run_now()
@@ -84,12 +84,12 @@ def test_shared_elements_are_found_and_parted(x: fw.Tensor) -> None:
     fw.eval()
     trace, y = run(lambda: other.copy_(x) + 1)
     assert other.array.value is x.array.value
-    trace.settle(y)
+    trace.isolate_outputs(y)
     assert other.array.value is not x.array.value
-    assert not trace.shares()
+    assert not trace.has_shared_storage()
     trace.run_now()
     other.array.replace(x.array.value)
-    trace.part()
+    trace.unshare()
     assert other.array.value is not x.array.value
     assert other.tolist() == [1, 2]
 
@@ -116,7 +116,12 @@ def test_changes_on_the_host_are_noted() -> None:
 
 def test_slots_are_filled() -> None:
     y = fw.ones(1)
-    assert filled((Slot(0), [Slot(0)], {"a": Slot(0)}, 3), [y]) == (y, [y], {"a": y}, 3)
+    assert fill_slots((Slot(0), [Slot(0)], {"a": Slot(0)}, 3), [y]) == (
+        y,
+        [y],
+        {"a": y},
+        3,
+    )
 
 
 def test_copies_that_share_are_made_anew_by_each_replay(gpu: GpuDevice) -> None:
@@ -124,11 +129,11 @@ def test_copies_that_share_are_made_anew_by_each_replay(gpu: GpuDevice) -> None:
 
     @fw.jit
     def step(x: fw.Tensor) -> tuple[fw.Tensor, fw.Tensor]:
-        before, fed = state.repeat(1), x.roll(2)
+        before, inputs = state.repeat(1), x.roll(2)
         before.mul_(10)
-        fed.add_(1)
+        inputs.add_(1)
         state.add_(1)
-        return before + fed, state.repeat(1)
+        return before + inputs, state.repeat(1)
 
     x = fw.tensor([100.0, 200.0], device=gpu)
     results = [step(x) for _ in range(4)]
@@ -201,7 +206,7 @@ class Boom(Exception):
 
 
 @pytest.mark.parametrize("error", [Boom, KeyboardInterrupt])
-def test_what_was_asked_for_before_an_error_is_done(
+def test_operations_before_an_error_are_done(
     error: type[BaseException], x: fw.Tensor
 ) -> None:
     w = fw.ones(2, device=x.device, requires_grad=True)

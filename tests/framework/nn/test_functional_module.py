@@ -6,10 +6,10 @@ import pytest
 
 import vkbackend.framework as fw
 from vkbackend.framework import nn, ops
-from vkbackend.framework.nn.functional_module import Applied
+from vkbackend.framework.nn.functional_module import FunctionalModule
 
 
-class Shifted(Applied, function=ops.sub):
+class Shifted(FunctionalModule, function=ops.sub):
     """Subtracts a number."""
 
     def __init__(self, y: float = 1.0) -> None:
@@ -51,6 +51,6 @@ def test_what_is_inherited() -> None:
     ],
 )
 def test_options_are_what_a_layer_takes(
-    layer: type[Applied], options: tuple[str, ...]
+    layer: type[FunctionalModule], options: tuple[str, ...]
 ) -> None:
     assert layer.options == options

@@ -1,4 +1,4 @@
-"""Clipping that is repeated: the same as PyTorch's, and nothing that others hold."""
+"""Clipping plans: the same as PyTorch's, and only on unshared gradients."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -18,7 +18,7 @@ SHAPES = ((3, 7), (11,), (), (2, 3, 4))
 
 @pytest.fixture(autouse=True)
 def nothing_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(clip_plan, "_known", type(clip_plan._known)())
+    monkeypatch.setattr(clip_plan, "_plan_caches", type(clip_plan._plan_caches)())
 
 
 class Pair:
@@ -49,7 +49,7 @@ class Pair:
 
 
 def kept(gpu: GpuDevice) -> int:
-    return len(clip_plan._known[gpu].ready)
+    return len(clip_plan._plan_caches[gpu].ready)
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def test_new_gradients_are_clipped_alike(pair: Pair) -> None:
         pair.clip(0.5)
         pair.clip(0.25)
     assert kept(pair.gpu) == 2
-    assert clip_plan._known[pair.gpu].misses == 0
+    assert clip_plan._plan_caches[pair.gpu].misses == 0
 
 
 def test_pending_gradients_are_computed_first(pair: Pair) -> None:
@@ -131,12 +131,12 @@ def test_other_layouts_are_another_kind(pair: Pair) -> None:
     assert kept(pair.gpu) == 2
 
 
-def test_calls_that_never_come_again_are_not_watched_for_long(pair: Pair) -> None:
+def test_calls_that_never_come_again_are_not_recorded_for_long(pair: Pair) -> None:
     for turn in range(20):
         pair.renew()
         pair.clip(0.5 + turn)
-    assert clip_plan._known[pair.gpu].misses == 20
-    assert kept(pair.gpu) <= clip_plan.MOST_KNOWN
+    assert clip_plan._plan_caches[pair.gpu].misses == 20
+    assert kept(pair.gpu) <= clip_plan.MAX_PLANS
 
 
 def test_it_is_the_same_within_jit(pair: Pair) -> None:

@@ -1,4 +1,4 @@
-"""Replacing the elements of many tensors at once."""
+"""Foreach assignment of many tensors at once."""
 
 import numpy as np
 import pytest
@@ -8,11 +8,11 @@ from tests.compare import assert_close
 from vkbackend.framework.base.device import Device, GpuDevice
 from vkbackend.framework.base.errors import GradError
 from vkbackend.framework.ops.elementwise.optimizer_step import sgd_step
-from vkbackend.framework.optim.foreach import assign_, assign_foreach, snapshot
+from vkbackend.framework.optim.foreach import assign_, assign_each, snapshot
 from vkbackend.framework.scheduler.scheduler import MAX_PENDING
 
 
-def test_become_replaces_all_or_a_part(place: Device) -> None:
+def test_assign_replaces_all_or_a_part(place: Device) -> None:
     x = fw.tensor(np.zeros((2, 3), np.float32), device=place)
     view = x[1]
     version = x.array.version
@@ -35,7 +35,7 @@ def test_each_row_gets_its_own(place: Device, times: int) -> None:
     rows.append((fw.ones(5, dtype=fw.float16, device=place), fw.ones(5, device=place)))
     held = [x.alias() for x in xs]
     for _ in range(times):
-        assign_foreach(sgd_step, rows, (0.5,))
+        assign_each(sgd_step, rows, (0.5,))
     for x, each, old in zip(xs, base, held):
         assert_close(x, each - 0.5 * times)
         assert_close(old, each)
@@ -50,7 +50,7 @@ def test_each_row_gets_its_own(place: Device, times: int) -> None:
 def test_more_rows_than_a_graph_holds(gpu: GpuDevice) -> None:
     xs = [fw.tensor(np.full(3, n, np.float32), device=gpu) for n in range(MAX_PENDING)]
     for _ in range(2):
-        assign_foreach(sgd_step, [(x, x) for x in xs], (0.5,))
+        assign_each(sgd_step, [(x, x) for x in xs], (0.5,))
     for n in range(0, MAX_PENDING, 50):
         assert_close(xs[n], np.full(3, n / 4, np.float32))
 
@@ -58,8 +58,8 @@ def test_more_rows_than_a_graph_holds(gpu: GpuDevice) -> None:
 def test_a_saved_tensor_was_changed(gpu: GpuDevice) -> None:
     x = fw.tensor(np.ones(3, np.float32), device=gpu, requires_grad=True)
     y = (x * x).sum()
-    assign_foreach(sgd_step, [(x, fw.ones_like(x))], (0.5,))
-    assign_foreach(sgd_step, [(x, fw.ones_like(x))], (0.5,))
+    assign_each(sgd_step, [(x, fw.ones_like(x))], (0.5,))
+    assign_each(sgd_step, [(x, fw.ones_like(x))], (0.5,))
     with pytest.raises(GradError, match="changed in place"):
         y.backward()
 

@@ -1,4 +1,4 @@
-"""Steps that the device may decide to skip."""
+"""Steps that are skipped on the device."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ import pytest
 import vkbackend.framework as fw
 from vkbackend.framework import optim
 from vkbackend.framework.base.device import Device
-from vkbackend.framework.optim.found_inf import SKIPPED, counted
+from vkbackend.framework.optim.found_inf import SKIPPED, without_skipped
 
 
 def guarded(optimizer: optim.Optimizer, x: fw.Tensor, skip: bool) -> None:
@@ -59,6 +59,6 @@ def test_plain_steps_go_on_from_skipped_ones(place: Device) -> None:
 
 def test_a_state_without_skipped_steps_counts_all() -> None:
     state = {"step": 5, SKIPPED: fw.tensor(2.0), "exp_avg": None}
-    assert counted(state) == {"step": 3, "exp_avg": None}
+    assert without_skipped(state) == {"step": 3, "exp_avg": None}
     assert state["step"] == 5
-    assert counted({"step": 5}) == {"step": 5}
+    assert without_skipped({"step": 5}) == {"step": 5}

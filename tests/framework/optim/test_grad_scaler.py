@@ -394,13 +394,13 @@ def test_a_step_to_skip_is_skipped_where_an_interrupt_ends_it(
     optimizer = optim.SGD([w], lr=0.5)
     scaler = fw.GradScaler(init_scale=4.0)
     scaler.scale((w * float("inf")).sum()).backward()
-    change = optimizer._change
+    change = optimizer._update_parameters
 
     def interrupted() -> None:
         change()
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(optimizer, "_change", interrupted)
+    monkeypatch.setattr(optimizer, "_update_parameters", interrupted)
     with pytest.raises(KeyboardInterrupt):
         scaler.step(optimizer)
     assert w.tolist() == [1.0, 1.0]

@@ -164,7 +164,7 @@ STEPS = 6
 
 @pytest.mark.parametrize("jitted", [False, True])
 @pytest.mark.parametrize("kind", [optim.AdamW, momentum])
-def test_a_step_that_fails_is_as_if_it_had_not_been_asked_for(
+def test_a_failed_step_is_rolled_back(
     kind: Callable[..., Any],
     jitted: bool,
     gpu: GpuDevice,

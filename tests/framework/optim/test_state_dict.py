@@ -1,4 +1,4 @@
-"""States that an optimizer refuses: nothing of them is taken over."""
+"""State dicts that an optimizer refuses: nothing of them is loaded."""
 
 from collections.abc import Callable
 from copy import deepcopy

@@ -1,4 +1,4 @@
-"""Steps that run the kernels of an earlier one on other addresses."""
+"""Step plans: steps that run the kernels of an earlier one on other addresses."""
 
 import copy
 import weakref
