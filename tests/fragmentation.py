@@ -19,7 +19,7 @@ from vkbackend.framework import nn, optim
 from vkbackend.framework.base.device import GpuDevice
 from vkbackend.framework.examples import digits
 from vkbackend.memory.pool import Pool
-from vkbackend.memory.span import Span
+from vkbackend.memory.span import MemorySpan
 
 LIVE = 320 * MIB
 """Bytes that are alive at most."""
@@ -45,7 +45,7 @@ PATTERNS: dict[str, Sizes] = {
 
 
 def churn(
-    pool: Pool, sizes: Sizes, count: int, live: list[Span], rng: random.Random
+    pool: Pool, sizes: Sizes, count: int, live: list[MemorySpan], rng: random.Random
 ) -> None:
     """Allocate and free at random, within `LIVE` bytes."""
     queue = FakeQueue()
@@ -68,7 +68,7 @@ def random_patterns(count: int, seed: int = 0) -> dict[str, tuple[int, int]]:
     """Return the peaks of what is reserved and in use after each pattern in turn."""
     pool, _ = make_pool(1 << 40)
     rng = random.Random(seed)
-    live: list[Span] = []
+    live: list[MemorySpan] = []
     peaks = {}
     for name, sizes in PATTERNS.items():
         churn(pool, sizes, count // len(PATTERNS), live, rng)

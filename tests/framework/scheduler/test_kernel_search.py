@@ -459,7 +459,7 @@ from vkbackend.framework.kernels import reduce
 from vkbackend.framework.kernels.reduce import reduce_dispatches, sum_like
 from vkbackend.framework.scheduler import kernel_search
 lower_rowwise.SMALL = 0
-reduce.lies_in_quads = lambda *_: False
+reduce.is_vec4_readable = lambda *_: False
 def rule(gpu, x, dims, dtype, scale):
     one = sum_like("SUM", x.dtype, dtype, scale)
     return {"whole": lambda: reduce_dispatches(gpu, one, x, dims, 1)}

@@ -16,7 +16,7 @@ from tests.framework.ops.large import (
     relative_error,
     with_workgroups,
 )
-from vkbackend.driver.features import lacking
+from vkbackend.driver.features import missing_features
 from vkbackend.framework.base.device import GpuDevice
 from vkbackend.framework.base.dtype import DTYPES, DType, bfloat16, float16
 from vkbackend.framework.base.shape import Layout
@@ -243,7 +243,7 @@ def test_kernels_on_matrices_of_a_workgroup_are_valid(
     assert product.constants.keys() <= {row.name for row in module.spec_constants}
     # What `tensor_cores.offers` asks for is all that the module needs.
     assert (
-        lacking(module.capabilities, WORKGROUP_FLAGS | {"buffer_device_address"}) == []
+        missing_features(module.capabilities, WORKGROUP_FLAGS | {"buffer_device_address"}) == []
     )
 
 

@@ -264,7 +264,7 @@ def test_every_tile_of_matrix_units(
     ) -> list[Dispatch] | None:
         return large_tile_gemm(info, a, b, INT8_TENSOR_CORES, TileConfig(tile, splits))  # type: ignore[arg-type]
 
-    monkeypatch.setattr(int8, "large_tile_gemm", rule)
+    monkeypatch.setattr(int_mm, "large_tile_gemm", rule)
     gpu.plans.clear()
     for m, n in itertools.product((256, 331), (384, 457)):
         a, b, want = operands(gpu, (2, m, n, 1000), "b")
