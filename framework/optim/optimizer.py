@@ -436,7 +436,7 @@ class Optimizer:
         """Return the state of a copy, without step counters and cached step."""
         self._drop_cached_step()
         self.apply_deferred_steps(None)
-        return {**vars(self), "_cohorts": [], "_replaying": None}
+        return {**vars(self), "_step_counters": [], "_replaying": None}
 
     def _update_parameters(self) -> list[Tensor]:
         """Update every parameter that has a gradient, and return them."""
