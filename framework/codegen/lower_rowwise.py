@@ -221,16 +221,15 @@ def row_space(node: Node, gpu: DeviceInfo) -> RowSpace | None:
     space = space_of(node)
     if space is None or not fuses_rows(gpu):
         return None
+    return space if fits_one_kernel(space, gpu.kind == "software") else None
+
+
+def fits_one_kernel(space: RowSpace, software: bool = False) -> bool:
+    """Whether one kernel should reduce these rows; see `row_space`."""
     rows, columns = space.rows, space.columns
-    if gpu.kind == "software":
-        fits = columns <= SOFTWARE_COLUMNS and (
-            rows >= SOFTWARE_ROWS or rows * columns <= SMALL
-        )
-    else:
-        fits = columns <= MOST_COLUMNS and (
-            rows >= ENOUGH_ROWS or rows * columns <= SMALL
-        )
-    return space if fits else None
+    most = SOFTWARE_COLUMNS if software else MOST_COLUMNS
+    enough = SOFTWARE_ROWS if software else ENOUGH_ROWS
+    return columns <= most and (rows >= enough or rows * columns <= SMALL)
 
 
 class _RowwiseLowering(KernelOperands):

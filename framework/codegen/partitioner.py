@@ -9,7 +9,8 @@ joining keeps it valid.
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 from ..base.shape import Layout, Shape
 from .ir.reductions import is_row_shape
@@ -51,6 +52,8 @@ class FusionNode:
         Leading dimensions of `shape` that number the rows, if it reduces rows.
     alone : bool
         Whether one element of its result can be written alone.
+    external_reads : tuple of int
+        Values from outside that it reads, by number, for horizontal fusion.
     """
 
     shape: Shape | None
@@ -58,6 +61,7 @@ class FusionNode:
     memory_operands: int
     split: int | None = None
     alone: bool = True
+    external_reads: tuple[int, ...] = ()
 
 
 @dataclass
@@ -73,25 +77,49 @@ class KernelGroup:
     reductions: int = 0
 
 
-def group(fusion_nodes: list[FusionNode]) -> list[list[int]]:
+def group(
+    fusion_nodes: Sequence[FusionNode],
+    *,
+    reductions: bool = True,
+    siblings: bool = False,
+) -> list[list[int]]:
     """Partition operations into kernels.
+
+    Parameters
+    ----------
+    fusion_nodes : sequence of FusionNode
+        Operations, each after what it reads.
+    reductions : bool, default True
+        Whether reductions may join other operations.
+    siblings : bool, default False
+        Whether kernels that read a common value join too (horizontal fusion). The
+        scheduler fuses launches of one program instead: `ir.horizontal`.
 
     Returns
     -------
     list of list of int
         Kernels in execution order; each lists its operations in recorded order.
     """
-    return _Grouping(fusion_nodes).run()
+    if not reductions:
+        fusion_nodes = [
+            node if node.split is None else replace(node, shape=None, split=None)
+            for node in fusion_nodes
+        ]
+    grouping = _Grouping(fusion_nodes)
+    grouping.join_producers()
+    if siblings:
+        grouping.join_siblings()
+    return grouping.kernels()
 
 
 def boundaries(
-    fusion_nodes: list[FusionNode], groups: list[list[int]]
+    fusion_nodes: Sequence[FusionNode], groups: list[list[int]]
 ) -> list[tuple[int, int, str]]:
     """Return why kernels that read each other are not one.
 
     Parameters
     ----------
-    fusion_nodes : list of Item
+    fusion_nodes : sequence of FusionNode
         Operations.
     groups : list of list of int
         What `group` made of them.
@@ -112,13 +140,14 @@ def boundaries(
 
 
 class _Grouping:
-    def __init__(self, fusion_nodes: list[FusionNode]) -> None:
+    def __init__(self, fusion_nodes: Sequence[FusionNode]) -> None:
         self.fusion_nodes = fusion_nodes
         self.kernel_groups: dict[int, KernelGroup] = {}
         self.order: list[int] = []
         self.group_of: list[int] = []
 
-    def run(self) -> list[list[int]]:
+    def join_producers(self) -> None:
+        """Join each operation with those that it reads, in recorded order."""
         for number, node in enumerate(self.fusion_nodes):
             kernel_group = KernelGroup(node.shape, node.split, node.alone, [number])
             kernel_group.memory_operands = node.memory_operands
@@ -129,6 +158,15 @@ class _Grouping:
             self.group_of.append(number)
             while self._join_one(number):
                 pass
+
+    def join_siblings(self) -> None:
+        """Join units that read a common value from memory (horizontal fusion)."""
+        for late in list(self.order):
+            while self._join_sibling(late):
+                pass
+
+    def kernels(self) -> list[list[int]]:
+        """Return the members of each unit, in execution order."""
         return [sorted(self.kernel_groups[key].members) for key in self.order]
 
     def adopt(self, groups: list[list[int]]) -> None:
@@ -167,6 +205,26 @@ class _Grouping:
                 self._join(early, late)
                 return True
         return False
+
+    def _join_sibling(self, late: int) -> bool:
+        """Join a unit with the earliest sibling before it, if there is one."""
+        reads = self._memory_reads(late)
+        for early in self.order[: self.order.index(late)]:
+            if reads & self._memory_reads(early) and not self._obstacle(early, late):
+                self._join(early, late)
+                return True
+        return False
+
+    def _memory_reads(self, number: int) -> set[tuple[bool, int]]:
+        """Return what a unit reads from memory: whether from outside, and which."""
+        members = [self.fusion_nodes[at] for at in self.kernel_groups[number].members]
+        external = {(True, read) for node in members for read in node.external_reads}
+        return external | {
+            (False, read)
+            for node in members
+            for read, _ in node.reads
+            if self.group_of[read] != number
+        }
 
     def _obstacle(self, early: int, late: int) -> str:
         """Return why two units may not join; empty if they may."""

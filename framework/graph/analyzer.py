@@ -1,6 +1,7 @@
 """FusionAnalyzer: what fusion would make of a graph, without running anything.
 
-The rules are in `partition`; `interpreter` runs graph and result in NumPy, and
+It asks the partitioner that the scheduler asks, `vkbackend.framework.codegen`, for a
+GPU that can write every precision. `interpreter` runs graph and result in NumPy, and
 `vkbackend.framework.graph.run` on a device.
 """
 
@@ -12,8 +13,10 @@ from dataclasses import dataclass
 
 from ..base.dtype import DTYPES, DType
 from ..base.errors import GraphError
-from ..base.shape import Shape, broadcast_shapes
-from .partition import PartitionNode, Space, partition
+from ..base.shape import Layout, Shape, broadcast_shapes
+from ..codegen.ir.reductions import split_of
+from ..codegen.lower_rowwise import RowSpace, fits_one_kernel
+from ..codegen.partitioner import FusionNode, group
 
 UNARY = (
     "relu", "sigmoid", "tanh", "gelu", "sqrt", "rsqrt", "exp", "log", "neg", "abs",
@@ -241,12 +244,16 @@ class FusionAnalyzer:
             those of `store`.
         reductions, siblings : bool, default True
             Whether reductions join their producers and broadcast consumers, and
-            whether kernels that read a common value run side by side.
+            whether kernels that read a common value run side by side. The scheduler
+            makes the kernels of `siblings=False`; launches of one program alone run
+            side by side there, in one dispatch.
         """
         kept = {self.node(at).id for at in outputs}
         kept |= {node.id for node in self.nodes if node.op == "store"}
-        steps = [PartitionNode(self._space(node), node.inputs) for node in self.nodes]
-        groups = partition(steps, reductions=reductions, siblings=siblings)
+        read = {source for node in self.nodes for source in node.inputs}
+        live_out = kept | {node.id for node in self.nodes if node.id not in read}
+        fusion_nodes = [self._fusion_node(node, live_out) for node in self.nodes]
+        groups = group(fusion_nodes, reductions=reductions, siblings=siblings)
         kernels = tuple(self._kernel(members, kept) for members in groups)
         written = {number for kernel in kernels for number in kernel.outputs}
         saved = sum(node.nbytes for node in self.nodes if node.id not in written)
@@ -260,12 +267,33 @@ class FusionAnalyzer:
         )
         return FusionResult(tuple(kernels), len(self.nodes), 0)
 
-    def _space(self, node: Node) -> Space | None:
+    def _fusion_node(self, node: Node, live_out: Collection[int]) -> FusionNode:
+        """Return a node as the partitioner sees it."""
+        shape: Shape | None = node.shape
+        split = None
         if node.op in MEMORY:
-            return None
-        if node.op in REDUCE:
-            return self.node(node.inputs[0]).shape, node.shape
-        return node.shape, None
+            shape = None
+        elif node.op in REDUCE:
+            shape, split = self._row_space(node)
+        sources = [self.node(number) for number in node.inputs]
+        reads = tuple(
+            (source.id, Layout.contiguous(source.shape).expand(shape or source.shape))
+            for source in sources
+            if source.id >= 0
+        )
+        external = tuple(source.id for source in sources if source.id < 0)
+        memory_operands = len(external) + (node.id in live_out)
+        return FusionNode(shape, reads, memory_operands, split, external_reads=external)
+
+    def _row_space(self, node: Node) -> tuple[Shape | None, int | None]:
+        """Return what a reduction walks, and its split; None twice if not rows."""
+        shape = self.node(node.inputs[0]).shape
+        last = len(shape) - 1
+        dims = tuple(range(len(shape))) if node.shape == (1,) else (last,)
+        split = split_of(shape, dims)
+        if split is None or not fits_one_kernel(RowSpace(shape, split)):
+            return None, None
+        return shape, split
 
     def _kernel(self, members: list[int], kept: set[int]) -> FusedKernel:
         reads = (read for at in members for read in self.nodes[at].inputs)

@@ -71,8 +71,9 @@ def _computed(node: Node, operands: list[Tensor]) -> Tensor:
     if node.op in REDUCE:
         if x.numel() == 0:
             return zeros(node.shape, dtype=node.dtype, device=x.device)
-        rows = x.reshape(-1) if node.shape == (1,) else x
-        return _REDUCTIONS[node.op](rows, -1, True).to(node.dtype)
+        dims = None if node.shape == (1,) else -1
+        total = _REDUCTIONS[node.op](x, dims, True)
+        return total.reshape(node.shape).to(node.dtype)
     return _FUNCTIONS[node.op](*operands)
 
 

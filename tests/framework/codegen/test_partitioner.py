@@ -47,7 +47,8 @@ def graphs(draw: st.DrawFn) -> list[FusionNode]:
             if number
         )
         operands, alone = draw(st.integers(1, 4)), draw(st.booleans()) or bool(split)
-        items.append(FusionNode(shape, reads, operands, split, alone))
+        outside = tuple(draw(st.sets(st.integers(-3, -1))))
+        items.append(FusionNode(shape, reads, operands, split, alone, outside))
     return items
 
 
@@ -60,9 +61,11 @@ def stays(source: FusionNode, reader: FusionNode, layout: Layout) -> bool:
     return layout == OF_ROW
 
 
-@given(graphs())
-def test_groups_are_a_valid_program(items: list[FusionNode]) -> None:
-    groups = group(items)
+@given(graphs(), st.booleans(), st.booleans())
+def test_groups_are_a_valid_program(
+    items: list[FusionNode], reductions: bool, siblings: bool
+) -> None:
+    groups = group(items, reductions=reductions, siblings=siblings)
     assert sorted(member for members in groups for member in members) == list(
         range(len(items))
     )
@@ -85,9 +88,9 @@ def test_groups_are_a_valid_program(items: list[FusionNode]) -> None:
         done.update(members)
 
 
-@given(graphs())
-def test_groups_keep_their_limits(items: list[FusionNode]) -> None:
-    for members in group(items):
+@given(graphs(), st.booleans())
+def test_groups_keep_their_limits(items: list[FusionNode], siblings: bool) -> None:
+    for members in group(items, siblings=siblings):
         assert len(members) <= MAX_OPERATIONS
         if len(members) > 1:
             total = sum(items[member].memory_operands for member in members)
@@ -153,6 +156,42 @@ def test_one_sum_after_another() -> None:
     assert group([total(), apart, total(1), FusionNode(SHAPE, ((2, OF_ROW),), 1)]) == [
         [0, 1, 2, 3]
     ]
+
+
+def test_without_reductions_each_is_a_kernel_of_its_own() -> None:
+    after = FusionNode(SHAPE, ((1, OF_ROW),), 1)
+    items = [item(), total(0), after, item(2)]
+    assert group(items, reductions=False) == [[0], [1], [2, 3]]
+
+
+def leaf(*external: int, shape: Shape | None = SHAPE) -> FusionNode:
+    """Return an operation on values from outside."""
+    return FusionNode(shape, (), len(external), external_reads=external)
+
+
+def test_siblings_join_where_they_read_a_common_value() -> None:
+    reduced = FusionNode(SHAPE, (), 1, 1, external_reads=(-1,))
+    items = [leaf(-1), leaf(-1), leaf(-2), reduced, reduced]
+    assert group(items) == [[0], [1], [2], [3], [4]]
+    assert group(items, siblings=True) == [[0, 1, 3, 4], [2]]
+    # What a kernel wrote is such a value too; the numbers of both kinds are apart.
+    items = [item(shape=None), item(0), item(0), leaf(0)]
+    assert group(items, siblings=True) == [[0], [1, 2], [3]]
+
+
+def test_what_is_no_sibling() -> None:
+    # Another shape, a kernel of its own, one that needs the other through a third.
+    assert group([leaf(-1), leaf(-1, shape=(2, 3))], siblings=True) == [[0], [1]]
+    assert group([leaf(-1), leaf(-1, shape=None)], siblings=True) == [[0], [1]]
+    needed = FusionNode(SHAPE, ((1, SAME),), 1, external_reads=(-1,))
+    items = [leaf(-1), item(0, shape=None), needed]
+    assert group(items, siblings=True) == [[0], [1], [2]]
+
+
+def test_siblings_keep_their_limits() -> None:
+    items = [leaf(-1)] * (2 * MAX_MEMORY_OPERANDS)
+    groups = group(items, siblings=True)
+    assert [len(members) for members in groups] == [MAX_MEMORY_OPERANDS] * 2
 
 
 def test_rows_that_were_made_before_join_a_sum_that_comes_later() -> None:

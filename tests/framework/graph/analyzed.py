@@ -3,10 +3,12 @@
 import numpy as np
 from hypothesis import strategies as st
 
+from vkbackend.framework.base.shape import broadcast_shapes
 from vkbackend.framework.graph.analyzer import FusionAnalyzer
 
-WHOLE, ROWS = (3, 5), (3, 1)
-GENTLE = ("relu", "sigmoid", "tanh", "gelu", "neg", "abs", "copy", "store")
+WHOLE, ROWS, ONE = (3, 5), (3, 1), (1,)
+GENTLE = ("relu", "sigmoid", "tanh", "gelu", "neg", "abs")
+MEMORY = ("copy", "store")
 PAIRS = ("add", "sub", "mul", "max", "min")
 REDUCTIONS = ("sum", "mean", "reduce_max", "reduce_min")
 
@@ -14,21 +16,28 @@ Case = tuple[FusionAnalyzer, dict[int, np.ndarray], list[int]]
 
 
 @st.composite
-def cases(draw: st.DrawFn, most: int = 12, precisions: tuple[str, ...] = ()) -> Case:
+def cases(
+    draw: st.DrawFn,
+    most: int = 12,
+    precisions: tuple[str, ...] = (),
+    memory: tuple[str, ...] = MEMORY,
+) -> Case:
     """Return a graph, its inputs, and nodes whose results the user wants."""
     graph = FusionAnalyzer()
     known = [graph.add_input(WHOLE), graph.add_input(WHOLE), graph.add_input(ROWS)]
     for _ in range(draw(st.integers(1, most))):
         x = graph.node(draw(st.sampled_from(known)))
-        kinds = [*GENTLE, *PAIRS, *(REDUCTIONS if x.shape == WHOLE else ())]
+        kinds = [*GENTLE, *memory, *PAIRS]
+        kinds += REDUCTIONS if x.shape == WHOLE else ()
         op = draw(st.sampled_from([*kinds, *(["cast"] if precisions else [])]))
         if op in PAIRS:
             same = [n for n in known if graph.node(n).precision == x.precision]
             y = graph.node(draw(st.sampled_from(same)))
-            shape = WHOLE if WHOLE in (x.shape, y.shape) else ROWS
+            shape = broadcast_shapes(op, x.shape, y.shape)
             known.append(graph.add_node(op, shape, (x.id, y.id)))
         elif op in REDUCTIONS:
-            known.append(graph.add_node(op, ROWS, (x.id,)))
+            shape = draw(st.sampled_from([ROWS, ROWS, ONE]))
+            known.append(graph.add_node(op, shape, (x.id,)))
         else:
             to = draw(st.sampled_from(precisions)) if op == "cast" else ""
             known.append(graph.add_node(op, x.shape, (x.id,), to=to))

@@ -36,12 +36,13 @@ def test_reference_3_a_chain_is_one_kernel() -> None:
 
 
 def test_reference_4_a_reduction_divides() -> None:
+    """Two kernels at least, unless reductions join: then one, as on a device."""
     graph = FusionAnalyzer()
     x = graph.add_node("relu", (1024,))
     total = graph.add_node("sum", (1,), (x,))
     graph.add_node("exp", (1,), (total,))
-    assert graph.fuse().fused_kernels == 2
     assert graph.fuse(reductions=False).fused_kernels == 3
+    assert graph.fuse().fused_kernels == 1
 
 
 def test_reference_5_relu_then_add() -> None:
@@ -141,6 +142,41 @@ def test_softmax_and_layer_norm_are_one_kernel() -> None:
     result = graph.fuse()
     assert [kernel.inputs for kernel in result.kernels] == [(x,)]
     assert result.memory_saved == 4 * (2 * 32 + 2 * 4)
+
+
+def test_without_reductions_softmax_is_four_kernels() -> None:
+    graph = FusionAnalyzer()
+    x = graph.add_input((4, 8))
+    greatest = graph.add_node("reduce_max", (4, 1), (x,))
+    apart = graph.add_node("sub", (4, 8), (x, greatest))
+    power = graph.add_node("exp", (4, 8), (apart,))
+    total = graph.add_node("sum", (4, 1), (power,))
+    graph.add_node("div", (4, 8), (power, total))
+    kernels = graph.fuse(reductions=False).kernels
+    assert [kernel.nodes for kernel in kernels] == [(0,), (1, 2), (3,), (4,)]
+
+
+def test_other_shapes_stay_apart() -> None:
+    graph = FusionAnalyzer()
+    x = graph.add_node("relu", (8,))
+    graph.add_node("add", (4, 8), (x, graph.add_input((4, 8))))
+    assert graph.fuse().fused_kernels == 2
+
+
+def test_what_has_a_reduction_kernel_of_its_own() -> None:
+    """Rows too long for one kernel, and rows of one element."""
+    for shape, total in (((1 << 20,), (1,)), ((4, 1), (4, 1))):
+        graph = FusionAnalyzer()
+        x = graph.add_node("relu", shape)
+        graph.add_node("sum", total, (x,))
+        assert graph.fuse().fused_kernels == 2
+
+
+def test_a_reduction_over_everything_joins() -> None:
+    graph = FusionAnalyzer()
+    x = graph.add_node("relu", (4, 8))
+    graph.add_node("div", (4, 8), (x, graph.add_node("sum", (1,), (x,))))
+    assert graph.fuse().kernels == (FusedKernel((0, 1, 2), (-1,), (2,)),)
 
 
 def test_siblings_share_a_kernel() -> None:

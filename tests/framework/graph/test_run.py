@@ -5,12 +5,19 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 import vkbackend
+import vkbackend.framework as fw
 from tests.framework.graph.analyzed import Case, cases
 from vkbackend.framework.base.device import Device, GpuDevice
 from vkbackend.framework.base.errors import GraphError
-from vkbackend.framework.graph.analyzer import FusionAnalyzer
+from vkbackend.framework.codegen.lower_rowwise import fuses_rows
+from vkbackend.framework.graph.analyzer import (
+    FusedKernel,
+    FusionAnalyzer,
+    FusionResult,
+)
 from vkbackend.framework.graph.interpreter import interpret
 from vkbackend.framework.graph.run import run_fused
+from vkbackend.framework.scheduler.plan import built_plans
 
 
 @pytest.mark.core
@@ -25,6 +32,34 @@ def test_fused_equals_unfused_and_the_oracle(place: Device, case: Case) -> None:
         got = value.numpy()
         np.testing.assert_allclose(got, apart[number].numpy(), rtol=1e-5, atol=1e-5)
         np.testing.assert_allclose(got, oracle[number], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.core
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(cases(most=20, memory=()))
+def test_the_scheduler_makes_the_same_kernels(gpu: GpuDevice, case: Case) -> None:
+    """Given the graph as a whole; copies, which join in it, are left out."""
+    graph, inputs, wanted = case
+    expected = graph.fuse(wanted, reductions=fuses_rows(gpu.gpu.info), siblings=False)
+    outputs = tuple(sorted(n for kernel in expected.kernels for n in kernel.outputs))
+    read = {source for node in graph.nodes for source in node.inputs}
+    live_out = tuple(n for n in outputs if n in wanted or n not in read)
+    everything = tuple(range(len(graph.nodes)))
+    leaves = tuple(node.id for node in graph.inputs)
+    whole = FusionResult(
+        (FusedKernel(everything, leaves, live_out),), len(graph.nodes), 0
+    )
+    with built_plans() as plans:
+        report = fw.fusion_report(lambda: run_fused(graph, whole, inputs, gpu))
+    (plan,) = plans
+    kernels = [kernel.nodes for kernel in expected.kernels]
+    assert list(map(tuple, plan.kernel_groups)) == kernels
+    if not plan.rematerialised:
+        (schedule,) = report.schedules
+        assert report.bytes_saved == expected.memory_saved
+        for kernel, reported in zip(expected.kernels, schedule.kernels, strict=True):
+            assert reported.values_read == len(kernel.inputs)
+            assert reported.values_written == len(kernel.outputs)
 
 
 @pytest.mark.core
