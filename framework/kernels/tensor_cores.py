@@ -3,8 +3,7 @@
 A driver may list cooperative matrices and get them wrong, or be slower with them than
 without. So the first product of a dtype on a device runs a test: a product of 1024 rows
 against NumPy, and its time against that of the kernel without matrix units. A device
-and driver that passed are trusted by later processes; see `autotune`. Matrices of a
-whole workgroup pass the same test before they are measured as candidates.
+and driver that passed are trusted by later processes; see `autotune`.
 """
 
 from __future__ import annotations
@@ -26,7 +25,6 @@ from ..eager.base_tensor import upload
 from ..ir.lazy_graph import Array, Node, Operand
 from ..scheduler.executor import seconds_of
 from ..scheduler.scheduler import run_detached
-from .gemm.nv_coopmat2 import offers_workgroups
 from .gemm.tiles import (
     BF16X3,
     DP4A,
@@ -34,7 +32,6 @@ from .gemm.tiles import (
     INT8_TENSOR_CORES,
     SIMT,
     TENSOR_CORES,
-    WORKGROUP_MATRICES,
     int8_matrix_depth,
 )
 
@@ -54,7 +51,6 @@ _SUM_ERRORS = {
     BF16X3: 2e-5,
     INT8_TENSOR_CORES: 0.0,
 }
-_SUM_ERRORS[WORKGROUP_MATRICES] = _SUM_ERRORS[TENSOR_CORES]
 _ROUNDINGS = {float32: 0.0, float16: 2**-11, bfloat16: 2**-8, int8: 0.0}
 
 # How much slower than without matrix units a product may be, for times are noisy.
@@ -116,12 +112,6 @@ def product_mode(device: Device, dtype: DType) -> str:
     found = _modes.get((device, dtype))
     if found is None:
         found = _modes[device, dtype] = _mode(device, dtype)
-    if (
-        found == TENSOR_CORES
-        and isinstance(device, GpuDevice)
-        and autotune.measures(device.gpu)
-    ):
-        _trusts(device, dtype, WORKGROUP_MATRICES)
     return found
 
 
@@ -199,8 +189,6 @@ def offers(gpu: DeviceInfo, dtype: DType, mode: str) -> bool:
         flags |= {"bfloat16", "bfloat16_cooperative_matrix"}
     else:
         flags |= {"shader_float16"}
-    if mode == WORKGROUP_MATRICES:
-        return flags <= gpu.supported and offers_workgroups(gpu, dtype)
     return flags <= gpu.supported and any(
         (row.m, row.n, row.k) == (16, 16, 16)
         and (row.a, row.b, row.c, row.result) == (factors, factors, sums, sums)

@@ -2,10 +2,8 @@
 
 float32 runs on `matmul/gemm_simt`; float16 and bfloat16 on tensor cores through
 `matmul/gemm_coopmat`, where the device has them and passed the test of `tensor_cores`;
-so does float32 as pairs of bfloat16, where the user accepts that.
-`matmul/gemm_coopmat2` is another way for float16 and bfloat16, taken where measuring
-found it quicker. Products of int8 with sums in int32 run on either, along the depth of
-both operands.
+so does float32 as pairs of bfloat16, where the user accepts that. Products of int8 with
+sums in int32 run on either, along the depth of both operands.
 """
 
 from __future__ import annotations
@@ -45,7 +43,6 @@ from .tiles import (
     SIMT_MODES,
     TENSOR_CORES,
     UNALIGNED_TILES,
-    WORKGROUP_MATRICES,
     GemmSize,
     Tile,
     TileConfig,
@@ -78,9 +75,6 @@ LIKELY_CONFIGS = 8
 
 LIKELY_TAIL_SPLITS = 2
 """How many of them may compute the last rows of tiles apart, which differ little."""
-
-MOST_COUNTED = 1 << 31
-"""Elements of an operand, packed or not, that `matmul/gemm_coopmat2` can count."""
 
 RECURRING = 1 << 29
 """Multiplications from which sizes are compiled into the kernel, worth 8 percent."""
@@ -231,12 +225,6 @@ class _Gemm(NamedTuple):
         """The depth as the kernel counts it: in words of int8, and pairs twice."""
         return self.depth if self.k_tail else self.steps * self.tile.k
 
-    @property
-    def most_elements(self) -> int:
-        """Elements of the larger operand at most, were it packed."""
-        lines = max(self.a.outer, self.b.outer, self.tile.m, self.tile.n)
-        return self.batch * (lines + 7) * self.steps * self.k_step
-
 
 def large_tile_gemm(
     gpu: DeviceInfo,
@@ -273,8 +261,6 @@ def large_tile_gemm(
     gemm = _Gemm(
         gpu, GemmOperand("a", a, 1, 2), GemmOperand("b", b, 2, 1), mode, config
     )
-    if mode == WORKGROUP_MATRICES and gemm.most_elements > MOST_COUNTED:
-        return None
     found = _dispatches(gemm)
     packs = found[0].kernel == "matmul/pack" and mode != BF16X3
     if not packs and not gemm.shallow:
@@ -293,10 +279,7 @@ def likely_configs(
     found = tile_configs(gpu, mode, GemmSize(m, n, k, batch), tail_split=True)
     more = [config for config in found if config.tail_rows][LIKELY_TAIL_SPLITS:]
     found = [config for config in found if config not in more]
-    if mode == WORKGROUP_MATRICES:
-        # Of each tile the best, for these kernels take long to build.
-        found = list({config.tile: config for config in reversed(found)}.values())
-    elif mode == INT8_TENSOR_CORES:
+    if mode == INT8_TENSOR_CORES:
         # Of int8 alone narrow stores were ever as quick.
         found[1:1] = [config._replace(wide=False) for config in found[:1]]
     unaligned = _unaligned_config(gpu, a, b, mode)
@@ -406,17 +389,14 @@ def _dispatch(
         grid = across, down, batch * splits
     if splits == 1 and mode in (TENSOR_CORES, FP16_ACCUMULATE):
         constants["L2_PREFETCHES"] = _l2_prefetches(gemm, right, grid, constants)
-    if mode in (*SIMT_MODES, WORKGROUP_MATRICES):
-        whole = n % (8 if mode == WORKGROUP_MATRICES else 4) == 0
+    if mode in SIMT_MODES:
         constants["DIRECT_STORE"] = int(
-            left.padded == bottom and right.padded == n and whole
+            left.padded == bottom and right.padded == n and n % 4 == 0
         )
     least = RECURRING if mode in SIMT_MODES else RECURRING_ON_TENSOR_CORES
     if m * n * gemm.depth * batch >= least:
         constants |= _size_constants(depth, left.line, right.line)
     kernel = "matmul/gemm_simt" if mode in SIMT_MODES else "matmul/gemm_coopmat"
-    if mode == WORKGROUP_MATRICES:
-        kernel = "matmul/gemm_coopmat2"
     return Dispatch(kernel, grid, push, constants, _defines(gemm, splits))
 
 
@@ -432,7 +412,7 @@ def _grid_mapping(gemm: _Gemm, tiles: tuple[int, int], splits: int) -> int:
     large = gemm.mode not in SIMT_MODES and tile.sub_m * tile.sub_n >= 64 * 64
     many = tiles[0] * tiles[1] * batch * splits > UNORDERED * MULTIPROCESSORS
     many |= max(tiles) > MAX_GROUPS
-    if gemm.mode == WORKGROUP_MATRICES or large or many or min(batch, splits) > 1:
+    if large or many or min(batch, splits) > 1:
         return 0
     return 2 if splits > 1 else 3 if batch > 1 else 1
 
@@ -485,8 +465,6 @@ def tile_constants(gpu: DeviceInfo, tile: Tile, mode: str) -> dict[str, int]:
     lanes = gpu.subgroup_size
     threads = (tile.m // tile.sub_m) * (tile.n // tile.sub_n) * lanes
     constants |= {"LOCAL_X": threads, "BLOCK_K": tile.k}
-    if mode == WORKGROUP_MATRICES:
-        return constants
     if mode == INT8_TENSOR_CORES:
         constants["EDGE_K"] = int8_matrix_depth(gpu)
     subgroups = {"SUB_M": tile.sub_m, "SUB_N": tile.sub_n, "SUBGROUP": lanes}

@@ -10,7 +10,7 @@ again, and the launch of the reduction; it must then be quicker by `SPLIT_MARGIN
 Rates and efficiencies are fitted to times of square products of 1024 to 8192 rows on an
 NVIDIA H200 (driver 580.159.04, 2026-11-21), with those of sizes in between; in float32
 from 256 rows on, of chains whose right operands are not in the cache. Those of
-`WORKGROUP_TILES` and int8 are estimates, and choices for other shapes were not timed.
+int8 are estimates, and choices for other shapes were not timed.
 What another device reaches differs, but what is better than what differs less.
 """
 
@@ -33,9 +33,6 @@ SIMT, TENSOR_CORES, FP16_ACCUMULATE, BF16X3 = (
 """GEMM modes: without tensor cores; on them with fp32 or with fp16 accumulation; with
 fp32 emulated there by three bf16 products."""
 
-WORKGROUP_MATRICES = "workgroup_matrices"
-"""Like `TENSOR_CORES`, with workgroup-scope matrices; only a benchmarked candidate."""
-
 DP4A, INT8_TENSOR_CORES = "dp4a", "int8_tensor_cores"
 """GEMM modes of int8: dot products of packed words, or tensor cores."""
 
@@ -55,7 +52,6 @@ PROLOGUE_DEPTH = {
     DP4A: 64,
     INT8_TENSOR_CORES: 128,
 }
-PROLOGUE_DEPTH[WORKGROUP_MATRICES] = 128
 """Depth that would take as long as a workgroup's first loads and last stores."""
 
 UNALIGNED_ROWS_DEPTH = 64
@@ -219,11 +215,6 @@ SMALL_TILE = Tile(32, 64, 64, 16, 32, 121.0, (0.54, 0.83, 1.0), stages=2)
 5.6 in place of 6.3, but those of 640 took 8.2 in place of 7.2; with one stage 6.1
 (NVIDIA H200, driver 580.159.04, 2026-11-22). Of larger tiles two stages were slower."""
 FP16_ACCUMULATE_TILES = (Tile(256, 256, 32, 128, 64, 413.0, (1.0,)), *TENSOR_CORE_TILES)
-WORKGROUP_TILES = (
-    Tile(128, 128, 64, 64, 64, 350.0, (0.6, 1.0)),
-    Tile(128, 256, 64, 64, 64, 335.0, (1.0,)),
-    Tile(64, 128, 64, 32, 64, 290.0, (0.7, 0.9, 1.0)),
-)
 INT8_TILES = tuple(tile._replace(k=128) for tile in TENSOR_CORE_TILES)
 
 
@@ -360,7 +351,6 @@ def _tiles(mode: str) -> Sequence[Tile]:
     if mode in SIMT_MODES:
         return SIMT_TILES
     tiles = {FP16_ACCUMULATE: FP16_ACCUMULATE_TILES, INT8_TENSOR_CORES: INT8_TILES}
-    tiles[WORKGROUP_MATRICES] = WORKGROUP_TILES
     whole = (
         TENSOR_CORE_TILES
         if mode == BF16X3
@@ -370,13 +360,7 @@ def _tiles(mode: str) -> Sequence[Tile]:
 
 
 def fits(gpu: DeviceInfo, tile: Tile, mode: str) -> bool:
-    """Return whether a device has the shared memory and the invocations for a tile.
-
-    Of a device that computes in mode `WORKGROUP_MATRICES` this is known: see
-    `nv_coopmat2`.
-    """
-    if mode == WORKGROUP_MATRICES:
-        return True
+    """Return whether a device has the shared memory and the invocations for a tile."""
     if mode in SIMT_MODES:
         size = 2 * 8 * tile.slices * (tile.m + tile.n + 8) * 4
         return (

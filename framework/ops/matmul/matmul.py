@@ -26,10 +26,9 @@ from ...ir.kernel_call import (
 from ...kernels.gemm.gemv import skinny_gemm
 from ...kernels.gemm.select import large_tile_gemm, likely_configs
 from ...kernels.gemm.small import TiledGemm, small_tile_configs, tiled_gemm_dispatch
-from ...kernels.gemm.tiles import TENSOR_CORES, WORKGROUP_MATRICES
 from ...kernels.reduce import sum_rows
 from ...kernels.shader_types import acc_size, check_same_dtype
-from ...kernels.tensor_cores import passed, product_mode
+from ...kernels.tensor_cores import product_mode
 from ..view import expand, reshape, transpose
 
 if TYPE_CHECKING:
@@ -103,12 +102,6 @@ def bmm_candidates(
     }
     for name, config in likely_configs(gpu, a, b, mode).items():
         candidates[name] = functools.partial(large_tile_gemm, gpu, a, b, mode, config)
-    if mode == TENSOR_CORES and passed(gpu, a.dtype, WORKGROUP_MATRICES):
-        for name, config in likely_configs(gpu, a, b, WORKGROUP_MATRICES).items():
-            way = functools.partial(
-                large_tile_gemm, gpu, a, b, WORKGROUP_MATRICES, config
-            )
-            candidates[f"workgroup matrices, {name}"] = way
     for small in small_tile_configs(gpu, a.dtype):
         name = f"fallback GEMM, tiles of {'x'.join(map(str, small))}"
         candidates[name] = functools.partial(fallback_gemm, gpu, a, b, a.dtype, small)

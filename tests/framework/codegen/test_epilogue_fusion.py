@@ -311,7 +311,7 @@ def units(
     gpu.plans.clear()
 
 
-@pytest.mark.parametrize("own", ["matmul/gemm_coopmat", "matmul/gemm_coopmat2"])
+@pytest.mark.parametrize("own", ["matmul/gemm_coopmat", "matmul/pack"])
 def test_a_verdict_gives_way_to_a_kernel_with_a_place(gpu: GpuDevice, own: str) -> None:
     """What was measured alone has no place; the op's own choice may have one."""
 
@@ -324,10 +324,10 @@ def test_a_verdict_gives_way_to_a_kernel_with_a_place(gpu: GpuDevice, own: str) 
     )
     node: Any = SimpleNamespace(op=op, params=())
     found = {}
-    for measured in ("matmul/gemm_coopmat2", "matmul/gemm_tiled"):
+    for measured in ("matmul/pack", "matmul/gemm_tiled"):
         with autotune.forced_candidate("which?", measured):
             (found[measured],) = epilogue_fusion._with_hook(gpu.gpu.info, node)
-    assert found["matmul/gemm_coopmat2"].kernel == own
+    assert found["matmul/pack"].kernel == own
     assert found["matmul/gemm_tiled"].kernel == "matmul/gemm_tiled"
 
 

@@ -7,26 +7,20 @@ import numpy as np
 import pytest
 
 import vkbackend.framework as fw
-from tests.framework.ops.large import with_workgroups
-from vkbackend import Verdict, config
+from vkbackend import config
 from vkbackend.driver.device_info import MatrixShape
 from vkbackend.errors import ShaderError
 from vkbackend.framework.autotune import autotune
 from vkbackend.framework.base.device import GpuDevice
 from vkbackend.framework.base.dtype import bfloat16, float16, float32, float64
-from vkbackend.framework.base.shape import Layout
-from vkbackend.framework.ir.kernel_call import StridedSpec
 from vkbackend.framework.kernels import tensor_cores
 from vkbackend.framework.kernels.gemm.tiles import (
     BF16X3,
     FP16_ACCUMULATE,
     SIMT,
     TENSOR_CORES,
-    WORKGROUP_MATRICES,
-    WORKGROUP_TILES,
 )
-from vkbackend.framework.kernels.tensor_cores import offers, passed, product_mode
-from vkbackend.framework.ops.matmul.matmul import bmm_candidates
+from vkbackend.framework.kernels.tensor_cores import offers, product_mode
 
 
 @pytest.fixture(autouse=True)
@@ -152,61 +146,8 @@ def test_what_passed_is_kept_and_what_failed_is_tested_again(
     assert tried[3:] == [float16, bfloat16]
 
 
-def test_matrices_of_a_workgroup_are_tried_when_something_is_measured(
-    gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tensor_cores, "offers", lambda *_: True)
-    monkeypatch.setattr(autotune, "_settings", None)
-    autotune._tables.clear()
-    tried = []
-
-    def passes(device: GpuDevice, dtype: object, mode: str) -> bool:
-        tried.append((dtype, mode))
-        return dtype is float16
-
-    monkeypatch.setattr(tensor_cores, "_passes", passes)
-    autotune.autotune(False)
-    assert product_mode(gpu, float16) == TENSOR_CORES
-    assert tried == [(float16, TENSOR_CORES)]
-    assert not passed(gpu.gpu.info, float16, WORKGROUP_MATRICES)
-    autotune.autotune()
-    for _ in range(2):
-        assert product_mode(gpu, float16) == TENSOR_CORES
-        assert product_mode(gpu, bfloat16) == SIMT
-        assert product_mode(gpu, float32) == SIMT
-    assert tried[1:] == [(float16, WORKGROUP_MATRICES), (bfloat16, TENSOR_CORES)]
-    assert passed(gpu.gpu.info, float16, WORKGROUP_MATRICES)
-    assert not passed(gpu.gpu.info, bfloat16, WORKGROUP_MATRICES)
-    autotune._tables.clear()
-
-
-def test_candidates_are_what_passed(gpu: GpuDevice) -> None:
-    info = with_workgroups(gpu.gpu.info)
-    placed = StridedSpec((1, 1024, 1024), float16, Layout.contiguous((1, 1024, 1024)))
-
-    def kernels(mode: str) -> list[str]:
-        """Return the kernels of the candidates on matrices of a workgroup."""
-        ways = bmm_candidates(info, placed, placed, mode)
-        found = [way() for name, way in ways.items() if name.startswith("workgroup")]
-        return [dispatches[0].kernel for dispatches in found if dispatches]
-
-    assert kernels(TENSOR_CORES) == []
-    autotune.verdicts(info).keep(
-        f"tensor cores float16 {WORKGROUP_MATRICES}", Verdict(WORKGROUP_MATRICES, {})
-    )
-    try:
-        assert kernels(TENSOR_CORES) == ["matmul/gemm_coopmat2"] * len(WORKGROUP_TILES)
-        assert kernels(SIMT) == kernels(FP16_ACCUMULATE) == []
-    finally:
-        autotune._tables.clear()
-
-
 @pytest.mark.gpu
 def test_this_device_passes_what_it_offers(gpu: GpuDevice) -> None:
     for dtype in (float16, bfloat16):
         offered = offers(gpu.gpu.info, dtype, TENSOR_CORES)
         assert product_mode(gpu, dtype) == (TENSOR_CORES if offered else SIMT)
-    # Said beforehand, so that a driver whose matrices fail is noticed.
-    for dtype in (float16, bfloat16):
-        if offers(gpu.gpu.info, dtype, WORKGROUP_MATRICES):
-            assert tensor_cores._passes(gpu, dtype, WORKGROUP_MATRICES)

@@ -9,9 +9,7 @@ import numpy as np
 import pytest
 
 import vkbackend.framework as fw
-from tests.hardware import as_hardware
 from vkbackend import DeviceInfo
-from vkbackend.driver.device_info import FlexibleMatrix
 from vkbackend.framework.base.device import Device, opened_devices
 from vkbackend.framework.ir.kernel_call import Dispatch
 from vkbackend.framework.ops.matmul import matmul
@@ -74,25 +72,3 @@ def relative_error(got: np.ndarray, want: np.ndarray) -> float:
     """Return the relative error in the root mean square."""
     difference = got.astype(np.float64) - want
     return float(np.sqrt(np.mean(difference**2) / np.mean(want**2)))
-
-
-WORKGROUP_FLAGS = {
-    *("vulkan_memory_model", "subgroup_size_control", "full_subgroups"),
-    *("cooperative_matrices", "storage_16bit", "shader_float16"),
-    *("bfloat16", "bfloat16_cooperative_matrix", "matrix_per_element"),
-    *("matrix_workgroup_scope", "matrix_flexible_dimensions"),
-    "matrix_tensor_addressing",
-}
-
-
-def with_workgroups(info: DeviceInfo) -> DeviceInfo:
-    """Return a discrete device that lists matrices of a workgroup."""
-    types = [("float16", "float32"), ("float16", "float16"), ("bfloat16", "float32")]
-    rows = tuple(
-        FlexibleMatrix(
-            32, 16, 16, name, name, sums, sums, "workgroup", False, threads, 1024
-        )
-        for name, sums in types
-        for threads in (64, 128, 256)
-    )
-    return as_hardware(info, supported=frozenset(WORKGROUP_FLAGS), flexible_matrix=rows)

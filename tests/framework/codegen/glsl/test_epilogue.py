@@ -51,7 +51,7 @@ def program(dtype: str) -> Program:
 def test_which_kernels_take_one() -> None:
     assert all(takes_epilogue(kernel) for kernel in KERNELS)
     assert not takes_epilogue("matmul/gemm_subgroup")
-    assert not takes_epilogue("matmul/gemm_coopmat2")
+    assert not takes_epilogue("matmul/pack")
 
 
 def test_arguments() -> None:

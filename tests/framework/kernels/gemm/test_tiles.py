@@ -23,7 +23,6 @@ from vkbackend.framework.kernels.gemm.tiles import (
     SIMT_MIN_SPLIT_DEPTH,
     SIMT_TILES,
     TENSOR_CORES,
-    WORKGROUP_MATRICES,
     GemmSize,
     TileConfig,
     microseconds,
@@ -215,7 +214,7 @@ def test_memory_is_accessed_widely_on_matrix_units(
         assert {
             config.wide for config in tile_configs(discrete, mode, square(2048))
         } == {True}
-    for mode in (SIMT, DP4A, WORKGROUP_MATRICES):
+    for mode in (SIMT, DP4A):
         assert {
             config.wide for config in tile_configs(discrete, mode, square(2048))
         } == {False}
