@@ -127,7 +127,7 @@ class Op(Generic[P, R]):
         """Clear the call cache, which may keep a device that is gone."""
 
     def vjp(self, rule: Rule) -> Rule:
-        """Declare the gradient rule; see `primitive` for its parameters."""
+        """Declare the gradient rule; see `dispatch.declare` for its parameters."""
         names = tuple(inspect.signature(rule).parameters)
         if "grad" in self.names or "needs" in self.names:
             raise TypeError(f"{self.name}.vjp: `grad` and `needs` are the rule's own")

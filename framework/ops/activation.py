@@ -13,7 +13,7 @@ import numpy as np
 from ..base.dtype import FLOAT, NUMERIC, SINGLE
 from ..base.errors import ShapeError
 from ..dispatch.autocast_policy import autocast_float32, autocast_low_precision
-from ..dispatch.primitive import elementwise
+from ..dispatch.declare import elementwise
 from ..kernels.shader_types import check_float
 from .elementwise.compare import where
 from .elementwise.exponential import exp, sigmoid

@@ -10,7 +10,7 @@ import numpy as np
 from ...base.dtype import FLOAT, SINGLE, float32, float64, uint32
 from ...base.philox import philox
 from ...base.shape import TensorSpec, ceil_div
-from ...dispatch.primitive import primitive
+from ...dispatch.declare import primitive
 from ...ir.kernel_call import Argument, Dispatch, StridedSpec, check_rounds, fold_grid
 from ...kernels.attention.coopmat import fits, tensor_core_dispatch
 from ...kernels.reduce import need_countable

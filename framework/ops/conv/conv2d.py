@@ -11,7 +11,7 @@ import numpy as np
 
 from ...base.dtype import FLOAT
 from ...base.shape import TensorSpec, ceil_div
-from ...dispatch.primitive import primitive
+from ...dispatch.declare import primitive
 from ...ir.kernel_call import SOFTWARE_ROUNDS, Argument, Dispatch, Scratch, StridedSpec
 from ...kernels.conv import direct as conv_direct
 from ...kernels.conv import implicit_gemm, pointwise

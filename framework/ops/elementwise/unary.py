@@ -15,7 +15,7 @@ import numpy as np
 from ...base.dtype import ANY, FLOAT, NUMERIC
 from ...base.shape import Layout
 from ...dispatch.autocast_policy import autocast_float32
-from ...dispatch.primitive import elementwise, movement
+from ...dispatch.declare import elementwise, movement
 from ..source import fill_like
 
 if TYPE_CHECKING:

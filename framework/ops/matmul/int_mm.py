@@ -11,7 +11,7 @@ import numpy as np
 from ...base.dtype import int8, int32
 from ...base.errors import ShapeError
 from ...base.shape import TensorSpec
-from ...dispatch.primitive import primitive
+from ...dispatch.declare import primitive
 from ...ir.kernel_call import Dispatch, StridedSpec
 from ...kernels.gemm.gemv import skinny_gemm
 from ...kernels.gemm.select import large_tile_gemm, likely_configs

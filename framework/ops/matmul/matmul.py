@@ -13,7 +13,7 @@ from ...base.dtype import NUMERIC, DType
 from ...base.errors import ShapeError
 from ...base.shape import TensorSpec, broadcast_shapes, ceil_div
 from ...dispatch.autocast_policy import autocast_low_precision
-from ...dispatch.primitive import primitive
+from ...dispatch.declare import primitive
 from ...ir.kernel_call import (
     MAX_GROUPS,
     SOFTWARE_ROUNDS,
