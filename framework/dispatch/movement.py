@@ -12,7 +12,7 @@ from ..base.shape import Layout, interned
 from ..eager.base_tensor import TensorCore, assembled
 from ..ir.lazy_graph import CacheKey, lazy_copy
 from .call_cache import MOST_CACHED_CALLS, CachedView, call_key
-from .op import REGISTRY, Op
+from .op import Op, contiguous_copy
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -51,7 +51,7 @@ class Movement(Op[P, R]):
         if cached is None:
             return cast(R, self._slow_path(given, key))
         (tensor,) = tensors
-        source = REGISTRY["copy"](tensor.detach()) if cached.copied else tensor
+        source = contiguous_copy(tensor.detach()) if cached.copied else tensor
         array = source.array if self.shares else lazy_copy(source.array)
         out = assembled(tensor.results, array, cached.layout, tensor.device)
         if (
@@ -100,7 +100,7 @@ class Movement(Op[P, R]):
         layout = self.layout_rule(tensor.layout, *arguments)
         if layout is None:
             with no_grad():
-                tensor = REGISTRY["copy"](tensor)
+                tensor = contiguous_copy(tensor)
             layout = self.layout_rule(tensor.layout, *arguments)
             assert layout is not None, f"{self.name}: no view of a row-major tensor"
         array = tensor.array if self.shares else lazy_copy(tensor.array)

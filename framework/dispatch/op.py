@@ -315,6 +315,22 @@ class Op(Generic[P, R]):
         return "", []
 
 
+_copies: list[Callable[..., Any]] = []
+
+
+def register_copy(copy: Callable[..., Any]) -> None:
+    """Set the op behind `contiguous_copy`, a tensor to the same in fresh storage.
+
+    Ops are declared above this package, so none can be imported here.
+    """
+    _copies[:] = [copy]
+
+
+def contiguous_copy(tensor: Any) -> Any:
+    """Return a tensor's elements in fresh row-major storage, by the registered op."""
+    return _copies[0](tensor)
+
+
 def _forget_calls() -> None:
     for op in list(REGISTRY.values()):
         op.forget()

@@ -19,7 +19,7 @@ from ..ir.kernel_call import SOFTWARE_ROUNDS, Dispatch, StridedSpec
 from ..ir.lazy_graph import CacheKey, Node, Operand
 from .call_cache import MOST_CACHED_CALLS, CachedNode, call_key
 from .elementwise import taken_as
-from .op import REGISTRY, Op, need_feature, submit_node
+from .op import Op, contiguous_copy, need_feature, submit_node
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
@@ -71,7 +71,7 @@ class Primitive(Op[P, R]):
             if cached.copied:
                 ready = list(tensors)
                 for at in cached.copied:
-                    ready[at] = REGISTRY["copy"](tensors[at].detach())
+                    ready[at] = contiguous_copy(tensors[at].detach())
             outputs = cached.replay(ready)
             if cached.tape_recorder is not None and is_grad_enabled():
                 if any([each.requires_grad for each in tensors]):
@@ -184,7 +184,7 @@ class Primitive(Op[P, R]):
             start if self.strided else QUAD_ALIGNMENT
         ):
             with no_grad():
-                tensor = REGISTRY["copy"](tensor)
+                tensor = contiguous_copy(tensor)
         return tensor
 
     def _on_host(

@@ -12,7 +12,7 @@ from ...base.philox import philox
 from ...base.shape import TensorSpec, ceil_div
 from ...dispatch.declare import primitive
 from ...ir.kernel_call import Argument, Dispatch, StridedSpec, check_rounds, fold_grid
-from ...kernels.attention.coopmat import fits, tensor_core_dispatch
+from ...kernels.attention.coopmat import fits, register_test_ops, tensor_core_dispatch
 from ...kernels.reduce import need_countable
 from ...kernels.shader_types import statistic_dtype, storage_defines
 
@@ -419,3 +419,6 @@ def _sum_heads(grad: np.ndarray, x: np.ndarray) -> np.ndarray:
     """Return the sums over the heads that share one of `x`."""
     batch, heads = x.shape[:2]
     return grad.reshape(batch, heads, -1, *x.shape[2:]).sum(axis=2)
+
+
+register_test_ops(flash_attention, flash_query_grad, flash_key_grad)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...base.dtype import NUMERIC, DType
+from ...base.dtype import NUMERIC, DType, bfloat16, float16, float32
 from ...base.errors import ShapeError
 from ...base.shape import TensorSpec, broadcast_shapes, ceil_div
 from ...dispatch.autocast_policy import autocast_low_precision
@@ -29,7 +29,7 @@ from ...kernels.gemm.small import TiledGemm, small_tile_configs, tiled_gemm_disp
 from ...kernels.gemm.tiles import TENSOR_CORES, WORKGROUP_MATRICES
 from ...kernels.reduce import sum_rows
 from ...kernels.shader_types import acc_size, check_same_dtype
-from ...kernels.tensor_cores import passed, product_mode
+from ...kernels.tensor_cores import passed, product_mode, register_test_op
 from ..view import expand, reshape, transpose
 
 if TYPE_CHECKING:
@@ -208,6 +208,9 @@ def bmm_vjp(
 @_bmm.reference
 def bmm_reference(a: np.ndarray, b: np.ndarray, mode: str) -> np.ndarray:
     return np.matmul(a, b)
+
+
+register_test_op(_bmm, float32, float16, bfloat16)
 
 
 @autocast_low_precision
