@@ -85,6 +85,7 @@ def primitive(
     strided: bool = False,
     typed: str | None = None,
     reduction: str | None = None,
+    epilogue_dims: int = 0,
 ) -> Callable[[Callable[P, R]], Primitive[P, R]]:
     """Declare an op with rules `spec`, `kernel` and `reference`.
 
@@ -104,11 +105,20 @@ def primitive(
         must be able to store; None means that the shader reads 32-bit words.
     reduction : str or None
         See `Op`.
+    epilogue_dims : int, default 0
+        See `Op`.
     """
 
     def declare(function: Callable[P, R]) -> Primitive[P, R]:
         return Primitive(
-            function, dtypes, device_dtypes, outputs, strided, typed, reduction
+            function,
+            dtypes,
+            device_dtypes,
+            outputs,
+            strided,
+            typed,
+            reduction,
+            epilogue_dims,
         )
 
     return declare

@@ -53,7 +53,7 @@ class Op(Generic[P, R]):
         Parameters that are tensors.
     dtypes : tuple of DType or mapping of str to tuple
         What the tensors may be, for all of them or by parameter.
-    line_dims : int
+    epilogue_dims : int
         Trailing dimensions of the result of a product along which its kernel makes
         neighbours, so that element-wise work may join it; 0 for every other op.
     operands : tuple of str
@@ -72,7 +72,7 @@ class Op(Generic[P, R]):
     """
 
     is_elementwise = False
-    line_dims = 0
+    epilogue_dims = 0
     glsl: str | None = None
     operands: tuple[str, ...] = ()
     source: tuple[str, DType] | None = None

@@ -44,10 +44,12 @@ class Primitive(Op[P, R]):
         strided: bool,
         typed: str | None,
         reduction: str | None,
+        epilogue_dims: int,
     ) -> None:
         super().__init__(function, dtypes, outputs)
         self.typed = typed
         self.reduction = reduction
+        self.epilogue_dims = epilogue_dims
         self.device_dtypes = device_dtypes
         self.strided = strided
         self.rules: dict[str, Callable[..., Any]] = {}

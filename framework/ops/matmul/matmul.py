@@ -61,12 +61,9 @@ def bmm(a: Tensor, b: Tensor) -> Tensor:
     return _bmm(a, b, product_mode(a.device, a.dtype))
 
 
-@primitive(dtypes=NUMERIC, strided=True, typed="a")
+@primitive(dtypes=NUMERIC, strided=True, typed="a", epilogue_dims=1)
 def _bmm(a: Tensor, b: Tensor, mode: str) -> Tensor:
     """Return the matrix product of each pair, with a `mode` of `gemm.select`."""
-
-
-_bmm.line_dims = 1
 
 
 @_bmm.spec
