@@ -14,8 +14,8 @@ from tests.cases import CASES
 from vkbackend.framework import nn, ops
 from vkbackend.framework.base.device import Device
 from vkbackend.framework.base.errors import DTypeError
+from vkbackend.framework.dispatch.movement import Movement
 from vkbackend.framework.dispatch.op import REGISTRY
-from vkbackend.framework.dispatch.primitive import Movement
 
 # What makes tensors of numbers alone, and what answers with none.
 NO_OPERAND = {

@@ -29,8 +29,9 @@ from vkbackend.framework.base.dtype import (
     DType,
 )
 from vkbackend.framework.dispatch.composite import Composite
+from vkbackend.framework.dispatch.movement import Movement
 from vkbackend.framework.dispatch.op import REGISTRY, Op
-from vkbackend.framework.dispatch.primitive import Movement, Primitive
+from vkbackend.framework.dispatch.primitive import Primitive
 
 ROOT = Path(__file__).resolve().parents[1]
 TABLE = ROOT / "framework" / "ops" / "OPS.md"

@@ -174,7 +174,7 @@ def _products(
         other[0]
         for other in reversed(kernel_groups)
         if len(other) == 1
-        and nodes[other[0]].op.line_dims
+        and nodes[other[0]].op.epilogue_dims
         and id(nodes[other[0]].outputs[0]) in read
         and readers[id(nodes[other[0]].outputs[0])] == {kernel_group[0]}
         and _in_order(nodes, kernel_group, nodes[other[0]].outputs[0])
@@ -200,7 +200,7 @@ def _fuse_epilogue(
     live_out: set[int],
 ) -> FusedEpilogue | None:
     node = nodes[product]
-    if math.prod(node.layouts[0].shape[-node.op.line_dims :]) % 4:
+    if math.prod(node.layouts[0].shape[-node.op.epilogue_dims :]) % 4:
         return None  # the four neighbours of an epilogue lie in one line
     dispatches = _with_hook(gpu, node)
     writers = [row for row in dispatches if "out" in map(_memory, row.push.values())]

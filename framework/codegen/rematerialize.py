@@ -110,7 +110,7 @@ def operations_of(
             sum(each.numel * each.dtype.itemsize for each in node.outputs),
             any(id(value) in external for value in node.outputs),
             reads,
-            bool(node.op.line_dims),
+            bool(node.op.epilogue_dims),
         )
     return operations
 

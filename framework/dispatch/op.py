@@ -53,7 +53,7 @@ class Op(Generic[P, R]):
         Parameters that are tensors.
     dtypes : tuple of DType or mapping of str to tuple
         What the tensors may be, for all of them or by parameter.
-    line_dims : int
+    epilogue_dims : int
         Trailing dimensions of the result of a product along which its kernel makes
         neighbours, so that element-wise work may join it; 0 for every other op.
     operands : tuple of str
@@ -72,7 +72,7 @@ class Op(Generic[P, R]):
     """
 
     is_elementwise = False
-    line_dims = 0
+    epilogue_dims = 0
     glsl: str | None = None
     operands: tuple[str, ...] = ()
     source: tuple[str, DType] | None = None
@@ -127,7 +127,7 @@ class Op(Generic[P, R]):
         """Clear the call cache, which may keep a device that is gone."""
 
     def vjp(self, rule: Rule) -> Rule:
-        """Declare the gradient rule; see `primitive` for its parameters."""
+        """Declare the gradient rule; see `dispatch.declare` for its parameters."""
         names = tuple(inspect.signature(rule).parameters)
         if "grad" in self.names or "needs" in self.names:
             raise TypeError(f"{self.name}.vjp: `grad` and `needs` are the rule's own")
@@ -313,6 +313,22 @@ class Op(Generic[P, R]):
     def candidate_names(self, gpu: DeviceInfo, node: Node) -> tuple[str, list[str]]:
         """Return the name of the default candidate of a node, and the others."""
         return "", []
+
+
+_copies: list[Callable[..., Any]] = []
+
+
+def register_copy(copy: Callable[..., Any]) -> None:
+    """Set the op behind `contiguous_copy`, a tensor to the same in fresh storage.
+
+    Ops are declared above this package, so none can be imported here.
+    """
+    _copies[:] = [copy]
+
+
+def contiguous_copy(tensor: Any) -> Any:
+    """Return a tensor's elements in fresh row-major storage, by the registered op."""
+    return _copies[0](tensor)
 
 
 def _forget_calls() -> None:

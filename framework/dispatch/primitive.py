@@ -1,23 +1,4 @@
-"""Op declarations: one op, one screen.
-
-`@elementwise` takes the GLSL expression, which is the kernel, alone or fused.
-`@primitive` takes rules: `spec` (shapes and dtypes), `kernel` (shader, constants,
-grid), `reference` (NumPy) and, where measuring may choose better, `candidates`.
-`@movement` takes a `layout` rule.
-`@composite` is written with other ops but has its own gradient rule. All of them take a
-`vjp`, whose parameter names decide what the tape keeps:
-
-========== ==========================================================================
-`grad`     gradient of the first output
-`x`        the argument `x`, a tensor (kept) or not
-`out`      the first output, or any output by its declared name (kept)
-`x_spec`   shape and dtype of the tensor argument `x` (keeps no memory)
-`needs`    one bool per tensor argument: whether its gradient is wanted
-========== ==========================================================================
-
-A vjp may answer in the broadcast shape, and with None where there is no gradient.
-`REGISTRY` lists every op by name.
-"""
+"""Primitives: ops with a hand-written kernel, chosen by a rule."""
 
 from __future__ import annotations
 
@@ -30,16 +11,15 @@ from ..autograd.engine import is_grad_enabled, no_grad
 from ..autotune import autotune
 from ..base import modes
 from ..base.device import GpuDevice
-from ..base.dtype import DType, bool_
+from ..base.dtype import DType
 from ..base.errors import ShapeError
-from ..base.shape import Layout, TensorSpec, interned
-from ..eager.base_tensor import TensorCore, assembled
+from ..base.shape import Layout, TensorSpec
+from ..eager.base_tensor import TensorCore
 from ..ir.kernel_call import SOFTWARE_ROUNDS, Dispatch, StridedSpec
-from ..ir.lazy_graph import CacheKey, Node, Operand, lazy_copy
-from .call_cache import MOST_CACHED_CALLS, CachedNode, CachedView, call_key
-from .composite import Composite
-from .elementwise import Elementwise, taken_as
-from .op import REGISTRY, Op, need_feature, submit_node
+from ..ir.lazy_graph import CacheKey, Node, Operand
+from .call_cache import MOST_CACHED_CALLS, CachedNode, call_key
+from .elementwise import taken_as
+from .op import Op, contiguous_copy, need_feature, submit_node
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
@@ -64,10 +44,12 @@ class Primitive(Op[P, R]):
         strided: bool,
         typed: str | None,
         reduction: str | None,
+        epilogue_dims: int,
     ) -> None:
         super().__init__(function, dtypes, outputs)
         self.typed = typed
         self.reduction = reduction
+        self.epilogue_dims = epilogue_dims
         self.device_dtypes = device_dtypes
         self.strided = strided
         self.rules: dict[str, Callable[..., Any]] = {}
@@ -91,7 +73,7 @@ class Primitive(Op[P, R]):
             if cached.copied:
                 ready = list(tensors)
                 for at in cached.copied:
-                    ready[at] = REGISTRY["copy"](tensors[at].detach())
+                    ready[at] = contiguous_copy(tensors[at].detach())
             outputs = cached.replay(ready)
             if cached.tape_recorder is not None and is_grad_enabled():
                 if any([each.requires_grad for each in tensors]):
@@ -204,7 +186,7 @@ class Primitive(Op[P, R]):
             start if self.strided else QUAD_ALIGNMENT
         ):
             with no_grad():
-                tensor = REGISTRY["copy"](tensor)
+                tensor = contiguous_copy(tensor)
         return tensor
 
     def _on_host(
@@ -296,198 +278,3 @@ def _try_candidate(candidate: Callable[[], Any] | None) -> list[Dispatch] | None
     except ShapeError:
         return None
     return None if answer is None else _as_list(answer)
-
-
-class Movement(Op[P, R]):
-    """An op that only chooses elements: a view, or a copy where none is possible.
-
-    Attributes
-    ----------
-    shares : bool
-        Whether changes in place reach from the view to its operand and back.
-    """
-
-    layout_rule: Callable[..., Layout | None]
-
-    def __init__(
-        self, function: Callable[P, R], dtypes: Sequence[DType], shares: bool
-    ) -> None:
-        super().__init__(function, dtypes)
-        self.shares = shares
-        self.call_cache: dict[CacheKey, CachedView] = {}
-
-    def forget(self) -> None:
-        """Clear the call cache."""
-        self.call_cache.clear()
-
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Apply the op, on the fast path if the call is cached."""
-        given: tuple[Any, ...] = args
-        if kwargs or modes.autocast_blocks or len(args) != len(self.names):
-            given = self._given(args, kwargs)
-        key, tensors = call_key(given)
-        cached = self.call_cache.get(key)
-        if cached is None:
-            return cast(R, self._slow_path(given, key))
-        (tensor,) = tensors
-        source = REGISTRY["copy"](tensor.detach()) if cached.copied else tensor
-        array = source.array if self.shares else lazy_copy(source.array)
-        out = assembled(tensor.results, array, cached.layout, tensor.device)
-        if (
-            tensor.requires_grad
-            and cached.tape_recorder is not None
-            and is_grad_enabled()
-        ):
-            cached.tape_recorder.record(given, tensors, (out,), cached.specs, cached)
-        return cast(R, out)
-
-    def _slow_path(self, given: tuple[Any, ...], key: CacheKey) -> TensorCore:
-        """Check a call and apply the op; cache the call under `key`."""
-        bound = dict(zip(self.names, given))
-        tensors = self._tensors(bound)
-        (out,) = self._apply(bound, tensors)
-        self._record(bound, tensors, (out,))
-        if key:
-            if len(self.call_cache) >= MOST_CACHED_CALLS:
-                self.call_cache.clear()
-            (tensor,) = tensors.values()
-            self.call_cache[key] = CachedView(
-                out.layout,
-                self.shares and out.array is not tensor.array,
-                self.tape_recorder(tuple(tensors)) if out.dtype.is_float else None,
-                (tensor.spec,),
-                (tensor.layout,),
-            )
-        return out
-
-    def layout(self, rule: Rule) -> Rule:
-        """Declare the layout rule.
-
-        It takes the input's `Layout` in place of the tensor and answers with the
-        result's, or with None when the elements must first be copied into row-major
-        order.
-        """
-        self.layout_rule = rule
-        return rule
-
-    def _apply(
-        self, bound: dict[str, Any], tensors: dict[str, Any]
-    ) -> tuple[TensorCore, ...]:
-        self._check(tensors)
-        (name, tensor), *_ = tensors.items()
-        arguments = [value for key, value in bound.items() if key != name]
-        layout = self.layout_rule(tensor.layout, *arguments)
-        if layout is None:
-            with no_grad():
-                tensor = REGISTRY["copy"](tensor)
-            layout = self.layout_rule(tensor.layout, *arguments)
-            assert layout is not None, f"{self.name}: no view of a row-major tensor"
-        array = tensor.array if self.shares else lazy_copy(tensor.array)
-        return (type(tensor).make(array, interned(layout), tensor.device),)
-
-
-def elementwise(
-    *,
-    glsl: str,
-    reference: Callable[..., Any],
-    dtypes: Sequence[DType] | Mapping[str, Sequence[DType]],
-    device_dtypes: Sequence[DType] | None = None,
-    result: DType | str | None = None,
-    fractional: bool = False,
-) -> Callable[[Callable[P, R]], Elementwise[P, R]]:
-    """Declare an element-wise op.
-
-    Parameters
-    ----------
-    glsl : str
-        Expression over the parameters' names, of the promoted dtype's GLSL type.
-    reference : callable
-        The same over NumPy arrays, in the order of the parameters.
-    dtypes : sequence of DType, or mapping of str to sequence
-        What tensors it takes, for all of them or by parameter.
-    device_dtypes : sequence of DType or None
-        What it takes on a Vulkan device, where that is less.
-    result : DType, str or None
-        Dtype of the result, or the parameter that names it; None means the promoted
-        dtype of the operands.
-    fractional : bool, default False
-        Whether operands without a float among them are taken as float32.
-    """
-
-    def declare(function: Callable[P, R]) -> Elementwise[P, R]:
-        return Elementwise(
-            function, glsl, reference, dtypes, device_dtypes, result, fractional
-        )
-
-    return declare
-
-
-def comparison(
-    *, glsl: str, reference: Callable[..., Any], dtypes: Sequence[DType]
-) -> Callable[[Callable[P, R]], Elementwise[P, R]]:
-    """Declare an element-wise op whose result is bool."""
-    return elementwise(glsl=glsl, reference=reference, dtypes=dtypes, result=bool_)
-
-
-def primitive(
-    *,
-    dtypes: Sequence[DType] | Mapping[str, Sequence[DType]],
-    device_dtypes: Sequence[DType] | Mapping[str, Sequence[DType]] | None = None,
-    outputs: Sequence[str] = ("out",),
-    strided: bool = False,
-    typed: str | None = None,
-    reduction: str | None = None,
-) -> Callable[[Callable[P, R]], Primitive[P, R]]:
-    """Declare an op with rules `spec`, `kernel` and `reference`.
-
-    Parameters
-    ----------
-    dtypes : sequence of DType, or mapping of str to sequence
-        What tensors it takes, for all of them or by parameter.
-    device_dtypes : same, or None
-        What its shader takes, where that is less.
-    outputs : sequence of str
-        Names of the outputs, which are the shader's argument names.
-    strided : bool
-        Whether the shader reads inputs through strides; otherwise each arrives in
-        row-major order at a 16-byte boundary, copied if it must be.
-    typed : str or None
-        The tensor whose dtype the shader's `lib/dtype.glsl` has, which the device
-        must be able to store; None means that the shader reads 32-bit words.
-    reduction : str or None
-        See `Op`.
-    """
-
-    def declare(function: Callable[P, R]) -> Primitive[P, R]:
-        return Primitive(
-            function, dtypes, device_dtypes, outputs, strided, typed, reduction
-        )
-
-    return declare
-
-
-def movement(
-    *, dtypes: Sequence[DType], shares: bool = True
-) -> Callable[[Callable[P, R]], Movement[P, R]]:
-    """Declare an op that answers with a view; declare its `layout` rule next.
-
-    `shares` False makes it a copy that takes no kernel; see `Movement`.
-    """
-
-    def declare(function: Callable[P, R]) -> Movement[P, R]:
-        return Movement(function, dtypes, shares)
-
-    return declare
-
-
-def composite(
-    *,
-    dtypes: Sequence[DType] | Mapping[str, Sequence[DType]],
-    outputs: Sequence[str] = ("out",),
-) -> Callable[[Callable[P, R]], Composite[P, R]]:
-    """Declare an op written with other ops, under its own gradient rule."""
-
-    def declare(function: Callable[P, R]) -> Composite[P, R]:
-        return Composite(function, dtypes, outputs)
-
-    return declare

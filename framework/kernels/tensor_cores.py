@@ -9,7 +9,7 @@ and driver that passed are trusted by later processes; see `autotune`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,7 +20,6 @@ from ..autotune import autotune
 from ..base.device import Device, GpuDevice, on_device_removed
 from ..base.dtype import DType, bfloat16, decode, encode, float16, float32, int8, int32
 from ..base.shape import Layout
-from ..dispatch.op import REGISTRY
 from ..eager.base_tensor import upload
 from ..ir.lazy_graph import Array, Node, Operand
 from ..scheduler.executor import seconds_of
@@ -37,6 +36,8 @@ from .gemm.tiles import (
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
+
+    from ..dispatch.op import Op
 
 PRECISIONS = ("highest", "high")
 
@@ -61,8 +62,18 @@ Test = Callable[[GpuDevice, DType, str], bool]
 _settings = {"float32": "highest", "float16": False}
 _modes: dict[tuple[Device, DType], str] = {}
 _verdicts: dict[tuple[Device, DType, str], bool] = {}
+_test_ops: dict[DType, Op[..., Any]] = {}
 on_device_removed(_modes.clear)
 on_device_removed(_verdicts.clear)
+
+
+def register_test_op(op: Op[..., Any], *dtypes: DType) -> None:
+    """Set the product that the self-test of some dtypes runs.
+
+    Ops are declared above this package, so none can be imported here. It takes (batch,
+    rows, depth) as `a`, (batch, depth, columns) as `b`, and the `mode`.
+    """
+    _test_ops.update(dict.fromkeys(dtypes, op))
 
 
 def set_float32_matmul_precision(precision: str) -> None:
@@ -234,8 +245,8 @@ def _timed(
     """Return a product, and the shortest of a few times that it took."""
     layout = Layout.contiguous((1, _TEST_SIZE, _TEST_SIZE))
     params = (("tensors", ("a", "b")), ("mode", mode))
-    op, result = ("int_mm", int32) if dtype is int8 else ("bmm", dtype)
-    node = Node.of(REGISTRY[op], operands, (layout,), (result,), params)
+    result = int32 if dtype is int8 else dtype
+    node = Node.of(_test_ops[dtype], operands, (layout,), (result,), params)
     held = Array(node.outputs[0])
     with autotune.paused():
         shortest = min(

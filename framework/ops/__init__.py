@@ -6,6 +6,7 @@ from .activation import (
     celu as celu,
     elu as elu,
     gelu as gelu,
+    glu as glu,
     hardsigmoid as hardsigmoid,
     hardswish as hardswish,
     hardtanh as hardtanh,
@@ -18,6 +19,7 @@ from .activation import (
     silu as silu,
     softplus as softplus,
     softsign as softsign,
+    swiglu as swiglu,
 )
 from .attention.sdpa import scaled_dot_product_attention as scaled_dot_product_attention
 from .pool.avg_pool import (
@@ -124,7 +126,6 @@ from .reduce.minmax import (
     min as min,
 )
 from .selection.take import masked_scatter as masked_scatter, put as put, take as take
-from .gate import glu as glu, swiglu as swiglu
 from .norm.group_norm import group_norm as group_norm, instance_norm as instance_norm
 from .selection.histogram import bincount as bincount, histc as histc
 from .indexing.getitem import index_put as index_put, slice_ as slice_

@@ -1,4 +1,4 @@
-"""Activation functions, element by element.
+"""Activation functions, element by element, and gates made of them.
 
 On a device they are computed in float32 by `glsl/lib/math/`.
 """
@@ -12,14 +12,16 @@ import numpy as np
 
 from ..base.dtype import FLOAT, NUMERIC, SINGLE
 from ..base.errors import ShapeError
+from ..base.shape import broadcast_shapes, normalize_dim
 from ..dispatch.autocast_policy import autocast_float32, autocast_low_precision
-from ..dispatch.primitive import elementwise
+from ..dispatch.declare import elementwise
 from ..kernels.shader_types import check_float
 from .elementwise.compare import where
 from .elementwise.exponential import exp, sigmoid
 from .elementwise.special import host_erfc
 from .elementwise.trigonometric import tanh
 from .elementwise.unary import abs, square
+from .movement.slice import narrow
 from .view import reshape
 
 if TYPE_CHECKING:
@@ -328,3 +330,45 @@ def prelu(x: Tensor, weight: Tensor) -> Tensor:
         )
     shape = (weight.numel(),) + (1,) * (x.ndim - 2) if x.ndim > 1 else ()
     return where(x > 0, x, reshape(weight, shape) * x)
+
+
+def swiglu(gate: Tensor, x: Tensor) -> Tensor:
+    """Return silu(gate) * x.
+
+    Parameters
+    ----------
+    gate, x : Tensor
+        Float, of shapes that broadcast: two linear maps of one input.
+
+    Raises
+    ------
+    ShapeError
+        If the shapes do not broadcast.
+
+    Notes
+    -----
+    Source: Shazeer, GLU Variants Improve Transformer, arXiv:2002.05202.
+    """
+    broadcast_shapes("swiglu", gate.shape, x.shape)
+    return silu(gate) * x
+
+
+def glu(x: Tensor, dim: int = -1) -> Tensor:
+    """Return the first half of a dimension times the sigmoid of the second.
+
+    Raises
+    ------
+    ShapeError
+        If its size is odd.
+
+    Notes
+    -----
+    Source: Dauphin et al., arXiv:1612.08083.
+    """
+    at = normalize_dim("glu", dim, x.ndim)
+    if x.shape[at] % 2:
+        raise ShapeError(
+            f"glu: dimension {at} of shape {x.shape} has an odd size; it must be even"
+        )
+    size = x.shape[at] // 2
+    return narrow(x, at, 0, size) * sigmoid(narrow(x, at, size, size))

@@ -22,7 +22,7 @@ from ..base.shape import (
     normalize_dims,
 )
 from ..base.validation import as_int, as_int_or_ints, as_ints, check_numel
-from ..dispatch.primitive import composite, movement
+from ..dispatch.declare import composite, movement
 
 if TYPE_CHECKING:
     from ..tensor.tensor import Tensor

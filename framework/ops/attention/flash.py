@@ -7,14 +7,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ...autograd.engine import is_grad_enabled
 from ...base.dtype import FLOAT, SINGLE, float32, float64, uint32
+from ...base.errors import GradError
 from ...base.philox import philox
 from ...base.shape import TensorSpec, ceil_div
-from ...dispatch.primitive import primitive
+from ...dispatch.declare import primitive
 from ...ir.kernel_call import Argument, Dispatch, StridedSpec, check_rounds, fold_grid
-from ...kernels.attention.coopmat import fits, tensor_core_dispatch
+from ...kernels.attention.coopmat import fits, register_test_ops, tensor_core_dispatch
 from ...kernels.reduce import need_countable
 from ...kernels.shader_types import statistic_dtype, storage_defines
+from ..elementwise.unary import copy
+from ..reduce.common import as_dtype_of
+from ..reduce.sum import sum
+from ..view import transpose
+from .composed import composed_attention_vjp
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
@@ -129,6 +136,47 @@ def flash_attention_spec(
     rows = TensorSpec(q.shape[:3], statistic_dtype(q.dtype))
     batch, heads, queries = q.shape[:3]
     return TensorSpec((batch, queries, heads, v.shape[3]), q.dtype), rows
+
+
+@flash_attention.vjp
+def flash_attention_vjp(
+    grad: Tensor,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: Tensor | None,
+    seed: Tensor | None,
+    out: Tensor,
+    logsumexp: Tensor,
+    scale: float,
+    causal: bool,
+    dropout: float,
+    tensor_cores: bool,
+    needs: tuple[bool, ...],
+) -> tuple[Tensor | None, ...]:
+    grad, out = transpose(grad, 1, 2), transpose(out, 1, 2)
+    if is_grad_enabled():
+        if seed is not None:
+            raise GradError(
+                "scaled_dot_product_attention: with dropout the gradient has no"
+                " gradient"
+            )
+        return (*composed_attention_vjp(grad, q, k, v, mask, scale, causal), None, None)
+    wide = statistic_dtype(q.dtype)
+    delta = sum(as_dtype_of(grad, wide) * as_dtype_of(out, wide), 3)
+    given = (q, k, v, mask, seed, _in_order(grad), logsumexp, delta)
+    options = (scale, causal, dropout, tensor_cores)
+    grad_q, grad_k, grad_v = None, None, None
+    if needs[0]:
+        grad_q = flash_query_grad(*given, *options)
+    if needs[1] or needs[2]:
+        grad_k, grad_v = flash_key_grad(*given, *options)
+    return grad_q, grad_k, grad_v, None, None
+
+
+def _in_order(x: Tensor) -> Tensor:
+    """Return the tensor in row-major order."""
+    return x if x.layout.is_contiguous else copy(x)
 
 
 @flash_attention.kernel
@@ -419,3 +467,6 @@ def _sum_heads(grad: np.ndarray, x: np.ndarray) -> np.ndarray:
     """Return the sums over the heads that share one of `x`."""
     batch, heads = x.shape[:2]
     return grad.reshape(batch, heads, -1, *x.shape[2:]).sum(axis=2)
+
+
+register_test_ops(flash_attention, flash_query_grad, flash_key_grad)

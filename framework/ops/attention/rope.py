@@ -11,7 +11,7 @@ from ...base.dtype import FLOAT, SINGLE, float32, float64
 from ...base.errors import ShapeError
 from ...base.shape import TensorSpec
 from ...base.validation import as_int
-from ...dispatch.primitive import primitive
+from ...dispatch.declare import primitive
 from ...eager.base_tensor import TensorCore
 from ...ir.kernel_call import Argument, Dispatch, StridedSpec, divisor, linear_grid
 from ...kernels.reduce import WORKGROUP, need_countable

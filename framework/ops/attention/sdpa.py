@@ -6,37 +6,23 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ...autograd.engine import is_grad_enabled
 from ...base.device import GpuDevice
 from ...base.dtype import bool_, uint32
-from ...base.errors import DTypeError, GradError, ShapeError
+from ...base.errors import DTypeError, ShapeError
 from ...base.philox import default_generator
 from ...base.shape import Shape, broadcast_shapes
 from ...dispatch.autocast_policy import autocast_low_precision
 from ...ir.kernel_call import StridedSpec
 from ...kernels.attention.coopmat import EDGE, is_16_byte_aligned, uses_tensor_cores
-from ...kernels.shader_types import statistic_dtype
 from ..elementwise.compare import where
 from ..elementwise.unary import copy
-from ..indexing.scatter import repeat_interleave
-from ..matmul.matmul import matmul
 from ..movement.rearrange import pad
 from ..movement.slice import narrow
-from ..norm.softmax import softmax
-from ..random.dropout import dropout as drop
 from ..reduce.common import as_dtype_of, in_storage
-from ..reduce.minmax import amax
-from ..reduce.sum import sum
-from ..source import band_like, random_bits_like
+from ..source import random_bits_like
 from ..view import expand, reshape, transpose
-from .flash import (
-    MOST_HEAD,
-    QUAD,
-    flash_attention,
-    flash_key_grad,
-    flash_query_grad,
-    is_vec4_aligned,
-)
+from .composed import composed_attention
+from .flash import MOST_HEAD, QUAD, flash_attention, is_vec4_aligned
 
 if TYPE_CHECKING:
     from ...tensor.tensor import Tensor
@@ -47,87 +33,6 @@ MOST_MATRIX = 1 << 23
 faster there than the kernels that avoid it (lavapipe 22.3: 14 and 2 GFLOP/s)."""
 
 NAME = "scaled_dot_product_attention"
-
-
-@flash_attention.vjp
-def flash_attention_vjp(
-    grad: Tensor,
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    mask: Tensor | None,
-    seed: Tensor | None,
-    out: Tensor,
-    logsumexp: Tensor,
-    scale: float,
-    causal: bool,
-    dropout: float,
-    tensor_cores: bool,
-    needs: tuple[bool, ...],
-) -> tuple[Tensor | None, ...]:
-    grad, out = transpose(grad, 1, 2), transpose(out, 1, 2)
-    if is_grad_enabled():
-        if seed is not None:
-            raise GradError(f"{NAME}: with dropout the gradient has no gradient")
-        return (*_differentiable_vjp(grad, q, k, v, mask, scale, causal), None, None)
-    wide = statistic_dtype(q.dtype)
-    delta = sum(as_dtype_of(grad, wide) * as_dtype_of(out, wide), 3)
-    given = (q, k, v, mask, seed, _in_order(grad), logsumexp, delta)
-    options = (scale, causal, dropout, tensor_cores)
-    grad_q, grad_k, grad_v = None, None, None
-    if needs[0]:
-        grad_q = flash_query_grad(*given, *options)
-    if needs[1] or needs[2]:
-        grad_k, grad_v = flash_key_grad(*given, *options)
-    return grad_q, grad_k, grad_v, None, None
-
-
-def _in_order(x: Tensor) -> Tensor:
-    """Return the tensor in row-major order."""
-    return x if x.layout.is_contiguous else copy(x)
-
-
-def _differentiable_vjp(
-    grad: Tensor,
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    mask: Tensor | None,
-    scale: float,
-    causal: bool,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the gradients by ops that have gradients themselves."""
-    group = q.shape[1] // k.shape[1]
-    all_k, all_v = _repeated(k, group), _repeated(v, group)
-    weights = _weights(q, all_k, mask, scale, causal)
-    products = matmul(grad, transpose(all_v, 2, 3))
-    scores = weights * (products - sum(products * weights, 3, keepdim=True)) * scale
-    grad_k = matmul(transpose(scores, 2, 3), q)
-    grad_v = matmul(transpose(weights, 2, 3), grad)
-    shared = (*k.shape[:2], group)
-    return (
-        matmul(scores, all_k),
-        sum(reshape(grad_k, (*shared, *k.shape[2:])), 2),
-        sum(reshape(grad_v, (*shared, *v.shape[2:])), 2),
-    )
-
-
-def _weights(
-    q: Tensor, k: Tensor, mask: Tensor | None, scale: float, causal: bool
-) -> Tensor:
-    """Return the weights, the whole matrix; 0 for a query that sees no key."""
-    scores = matmul(q, transpose(k, -2, -1)) * scale
-    if mask is not None:
-        scores = scores + mask
-    if causal:
-        queries, keys = scores.shape[-2:]
-        size = (queries, keys)
-        past = band_like(q, size, queries, keys, -queries, 0, bool_)
-        scores = where(past, scores, -math.inf)
-    if mask is None or 0 in scores.shape:
-        return softmax(scores, -1)
-    seen = amax(scores, -1, keepdim=True).detach() > -math.inf
-    return where(seen, softmax(where(seen, scores, 0.0), -1), 0.0)
 
 
 @autocast_low_precision
@@ -194,7 +99,7 @@ def scaled_dot_product_attention(
         mask = _scores_mask(attn_mask, q, (*lead, *q.shape[1:3], k.shape[2]))
     scale = 1 / math.sqrt(max(1, q.shape[3])) if scale is None else scale
     if _wants_matrix(q, k, v, mask, dropout_p):
-        out = _by_ops(q, k, v, mask, scale, is_causal, dropout_p)
+        out = composed_attention(q, k, v, mask, scale, is_causal, dropout_p)
     else:
         q, k, v = (_side_by_side(in_storage(x)) for x in (q, k, v))
         mask = None if mask is None else in_storage(mask)
@@ -314,24 +219,3 @@ def _vec4_aligned(*vectors: Tensor) -> Sequence[Tensor]:
     if software or not all(map(is_vec4_aligned, starts)):
         return vectors
     return [copy(x) if x.layout.offset % QUAD else x for x in vectors]
-
-
-def _by_ops(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    mask: Tensor | None,
-    scale: float,
-    causal: bool,
-    dropout: float,
-) -> Tensor:
-    """Return the result by ops on the whole matrix of weights."""
-    group = q.shape[1] // max(1, k.shape[1])
-    weights = _weights(q, _repeated(k, group), mask, scale, causal)
-    weights = drop(weights, dropout) if dropout else weights
-    return matmul(weights, _repeated(v, group))
-
-
-def _repeated(x: Tensor, group: int) -> Tensor:
-    """Return keys or values with each head as often as queries share it."""
-    return x if group == 1 else repeat_interleave(x, group, 1)

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...base.dtype import FLOAT
 from ...base.shape import TensorSpec, ceil_div
-from ...dispatch.primitive import primitive
+from ...dispatch.declare import primitive
 from ...ir.kernel_call import SOFTWARE_ROUNDS, Argument, Dispatch, Scratch, StridedSpec
 from ...kernels.conv import direct as conv_direct
 from ...kernels.conv import implicit_gemm, pointwise
@@ -41,12 +41,9 @@ GEMM_NCHW, IMPLICIT_GEMM_NHWC = "GEMM, NCHW", "implicit GEMM, NHWC, "
 """What measuring calls the ways to compute a convolution; see `kernels.conv`."""
 
 
-@primitive(dtypes=FLOAT, typed="x")
+@primitive(dtypes=FLOAT, typed="x", epilogue_dims=2)
 def _conv2d(x: Tensor, weight: Tensor, bias: Tensor | None, how: Convolution) -> Tensor:
     """Cross-correlate images with filters; `conv2d` checks the arguments."""
-
-
-_conv2d.line_dims = 2
 
 
 @_conv2d.spec

@@ -10,7 +10,7 @@ import numpy as np
 from ...base.dtype import FLOAT
 from ...base.errors import ShapeError
 from ...base.shape import Shape, TensorSpec
-from ...dispatch.primitive import primitive
+from ...dispatch.declare import primitive
 from ...ir.kernel_call import Dispatch, StridedSpec, check_rounds, linear_grid
 from ...kernels.conv.window import Pair, Window, pair
 from ...kernels.reduce import WORKGROUP

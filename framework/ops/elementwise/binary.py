@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from ...base.dtype import FLOAT, INTEGER, NUMERIC, SINGLE
-from ...dispatch.primitive import elementwise
+from ...dispatch.declare import elementwise
 from .unary import flat, sign, trunc
 
 if TYPE_CHECKING:

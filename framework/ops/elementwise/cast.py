@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ...base.dtype import ANY, DType, combined, promote
 from ...base.shape import TensorSpec
-from ...dispatch.primitive import elementwise
+from ...dispatch.declare import elementwise
 from ...eager.base_tensor import TensorCore
 
 if TYPE_CHECKING:

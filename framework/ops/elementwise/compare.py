@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...base.dtype import ANY, BOOL, NUMERIC
-from ...dispatch.primitive import comparison, elementwise
+from ...dispatch.declare import comparison, elementwise
 from .unary import lazy_copy
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import numpy as np
 from ...base.dtype import FLOAT, INTEGER, SINGLE
 from ...base.shape import broadcast_shapes
 from ...dispatch.autocast_policy import autocast_float32, autocast_passthrough
-from ...dispatch.primitive import elementwise
+from ...dispatch.declare import elementwise
 from ...eager.base_tensor import TensorCore
 from .cast import at_least
 from .compare import eq, logical_and, maximum, where

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...base.dtype import FLOAT
-from ...dispatch.primitive import elementwise
+from ...dispatch.declare import elementwise
 
 if TYPE_CHECKING:
     from ...tensor.tensor import Tensor

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...base.dtype import FLOAT, SINGLE
-from ...dispatch.primitive import elementwise
+from ...dispatch.declare import elementwise
 from .exponential import exp
 from .unary import square
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from ...base.dtype import FLOAT, SINGLE
 from ...dispatch.autocast_policy import autocast_float32
-from ...dispatch.primitive import elementwise
+from ...dispatch.declare import elementwise
 from .cast import at_least
 from .compare import where
 from .unary import rsqrt, square

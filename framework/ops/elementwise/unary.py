@@ -15,7 +15,8 @@ import numpy as np
 from ...base.dtype import ANY, FLOAT, NUMERIC
 from ...base.shape import Layout
 from ...dispatch.autocast_policy import autocast_float32
-from ...dispatch.primitive import elementwise, movement
+from ...dispatch.declare import elementwise, movement
+from ...dispatch.op import register_copy
 from ..source import fill_like
 
 if TYPE_CHECKING:
@@ -168,6 +169,9 @@ def copy(x: Tensor) -> Tensor:
 @copy.vjp
 def copy_vjp(grad: Tensor) -> Tensor:
     return grad
+
+
+register_copy(copy)
 
 
 @movement(dtypes=ANY, shares=False)

@@ -9,7 +9,7 @@ import numpy as np
 from ...base.dtype import FLOAT, INTEGER, int32
 from ...base.errors import DTypeError, ShapeError
 from ...base.shape import TensorSpec
-from ...dispatch.primitive import composite, primitive
+from ...dispatch.declare import composite, primitive
 from ...ir.kernel_call import Dispatch, StridedSpec, linear_grid
 from ..elementwise.compare import eq, where
 from ..movement.slice import WORKGROUP

@@ -16,7 +16,7 @@ import numpy as np
 from ...base.dtype import ANY, INTEGER, NUMERIC, encode, int32, int64, uint32, uint64
 from ...base.errors import DTypeError, ShapeError
 from ...base.shape import TensorSpec
-from ...dispatch.primitive import composite, primitive
+from ...dispatch.declare import composite, primitive
 from ...ir.kernel_call import Argument, Dispatch, Scratch, StridedSpec, linear_grid
 from ..elementwise.binary import add
 from ..elementwise.cast import cast

@@ -10,8 +10,8 @@ from ...base.dtype import BOOL, bool_, int32
 from ...base.errors import DTypeError, ShapeError
 from ...base.shape import TensorSpec, broadcast_shapes, ceil_div, contiguous_strides
 from ...base.validation import as_int
+from ...dispatch.declare import primitive
 from ...dispatch.elementwise import number
-from ...dispatch.primitive import primitive
 from ...eager.base_tensor import TensorCore
 from ...ir.kernel_call import Argument, Dispatch, Scratch, StridedSpec, linear_grid
 from ..elementwise.binary import floor_divide, remainder

@@ -11,8 +11,8 @@ from ...base.errors import DTypeError, ShapeError
 from ...base.shape import Layout, Shape, TensorSpec, broadcast_shapes, normalize_dim
 from ...base.validation import as_int
 from ...dispatch.autocast_policy import autocast_promote
+from ...dispatch.declare import movement
 from ...dispatch.elementwise import number
-from ...dispatch.primitive import movement
 from ...eager.base_tensor import TensorCore
 from ..elementwise.binary import add, mul
 from ..elementwise.cast import cast

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ...base.dtype import INTEGER, NUMERIC, bool_, float32, float64, int32, uint8
 from ...base.errors import DTypeError, ShapeError
 from ...base.shape import normalize_dim
-from ...dispatch.primitive import composite
+from ...dispatch.declare import composite
 from ..elementwise.binary import div, floor_divide, mul
 from ..elementwise.cast import cast
 from ..elementwise.compare import eq, maximum, minimum, where

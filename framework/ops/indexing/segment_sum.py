@@ -9,7 +9,7 @@ import numpy as np
 from ...base.dtype import DType, float32, float64, int32, int64, uint32, uint64
 from ...base.errors import ShapeError
 from ...base.shape import TensorSpec, ceil_div
-from ...dispatch.primitive import primitive
+from ...dispatch.declare import primitive
 from ...ir.kernel_call import Argument, Dispatch, Scratch, StridedSpec, linear_grid
 from ..movement.slice import WORKGROUP
 

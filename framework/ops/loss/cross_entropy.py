@@ -11,7 +11,7 @@ from ...base.dtype import FLOAT, SINGLE, float32, float64
 from ...base.errors import ShapeError
 from ...base.shape import TensorSpec
 from ...dispatch.autocast_policy import autocast_float32
-from ...dispatch.primitive import primitive
+from ...dispatch.declare import primitive
 from ...ir.kernel_call import Dispatch, StridedSpec
 from ...kernels.shader_types import statistic_dtype
 from ..elementwise.compare import where

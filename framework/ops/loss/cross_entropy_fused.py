@@ -11,7 +11,7 @@ from ...autograd.engine import is_grad_enabled
 from ...base.device import GpuDevice
 from ...base.dtype import FLOAT, SINGLE, float32, float64, int32
 from ...base.shape import TensorSpec
-from ...dispatch.primitive import composite, primitive
+from ...dispatch.declare import composite, primitive
 from ...ir.kernel_call import Argument, Dispatch, StridedSpec, divisor, linear_grid
 from ...kernels.reduce import (
     SOFTWARE_WORKGROUP,

@@ -10,7 +10,7 @@ from ...base.dtype import FLOAT, SINGLE
 from ...base.errors import ShapeError
 from ...base.shape import broadcast_shapes
 from ...dispatch.autocast_policy import autocast_float32
-from ...dispatch.primitive import elementwise
+from ...dispatch.declare import elementwise
 from ..elementwise.compare import clamp_min, eq, where
 from ..elementwise.exponential import exp, log, log1p, log_sigmoid
 from ..elementwise.unary import abs, square

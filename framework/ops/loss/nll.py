@@ -10,7 +10,7 @@ from ...base.dtype import INTEGER, int32
 from ...base.errors import DTypeError, ShapeError
 from ...base.shape import TensorSpec
 from ...dispatch.autocast_policy import autocast_float32
-from ...dispatch.primitive import primitive
+from ...dispatch.declare import primitive
 from ...ir.kernel_call import Dispatch, StridedSpec, linear_grid
 from ...kernels.shader_types import statistic_dtype
 from ..elementwise.cast import cast

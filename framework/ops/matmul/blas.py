@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ...base.dtype import NUMERIC
 from ...base.errors import ShapeError
 from ...dispatch.autocast_policy import autocast_low_precision, autocast_promote
-from ...dispatch.primitive import composite
+from ...dispatch.declare import composite
 from ..view import reshape, transpose
 from .matmul import bmm, matmul
 

@@ -9,7 +9,7 @@ from ...base.errors import ShapeError
 from ...base.shape import Layout, TensorSpec, contiguous_strides, normalize_dim
 from ...base.validation import as_int
 from ...dispatch.autocast_policy import autocast_passthrough
-from ...dispatch.primitive import movement
+from ...dispatch.declare import movement
 from ..elementwise.unary import copy
 from ..movement.slice import strided_scatter
 from ..reduce.sum import sum

@@ -11,11 +11,11 @@ import numpy as np
 from ...base.dtype import int8, int32
 from ...base.errors import ShapeError
 from ...base.shape import TensorSpec
-from ...dispatch.primitive import primitive
+from ...dispatch.declare import primitive
 from ...ir.kernel_call import Dispatch, StridedSpec
 from ...kernels.gemm.gemv import skinny_gemm
 from ...kernels.gemm.select import large_tile_gemm, likely_configs
-from ...kernels.tensor_cores import integer_mode
+from ...kernels.tensor_cores import integer_mode, register_test_op
 from .matmul import broadcast_product, fallback_gemm
 
 if TYPE_CHECKING:
@@ -100,3 +100,6 @@ def int_mm_reference(a: np.ndarray, b: np.ndarray, mode: str) -> np.ndarray:
     # Sums of products of 14 bits are exact in float64, which is quick, and then wrap.
     exact = np.matmul(a.astype(np.float64), b.astype(np.float64))
     return exact.astype(np.int64).astype(np.int32)
+
+
+register_test_op(_int_mm, int8)

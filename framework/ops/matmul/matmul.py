@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...base.dtype import NUMERIC, DType
+from ...base.dtype import NUMERIC, DType, bfloat16, float16, float32
 from ...base.errors import ShapeError
 from ...base.shape import TensorSpec, broadcast_shapes, ceil_div
 from ...dispatch.autocast_policy import autocast_low_precision
-from ...dispatch.primitive import primitive
+from ...dispatch.declare import primitive
 from ...ir.kernel_call import (
     MAX_GROUPS,
     SOFTWARE_ROUNDS,
@@ -28,7 +28,7 @@ from ...kernels.gemm.select import large_tile_gemm, likely_configs
 from ...kernels.gemm.small import TiledGemm, small_tile_configs, tiled_gemm_dispatch
 from ...kernels.reduce import sum_rows
 from ...kernels.shader_types import acc_size, check_same_dtype
-from ...kernels.tensor_cores import product_mode
+from ...kernels.tensor_cores import product_mode, register_test_op
 from ..view import expand, reshape, transpose
 
 if TYPE_CHECKING:
@@ -60,12 +60,9 @@ def bmm(a: Tensor, b: Tensor) -> Tensor:
     return _bmm(a, b, product_mode(a.device, a.dtype))
 
 
-@primitive(dtypes=NUMERIC, strided=True, typed="a")
+@primitive(dtypes=NUMERIC, strided=True, typed="a", epilogue_dims=1)
 def _bmm(a: Tensor, b: Tensor, mode: str) -> Tensor:
     """Return the matrix product of each pair, with a `mode` of `gemm.select`."""
-
-
-_bmm.line_dims = 1
 
 
 @_bmm.spec
@@ -201,6 +198,9 @@ def bmm_vjp(
 @_bmm.reference
 def bmm_reference(a: np.ndarray, b: np.ndarray, mode: str) -> np.ndarray:
     return np.matmul(a, b)
+
+
+register_test_op(_bmm, float32, float16, bfloat16)
 
 
 @autocast_low_precision

@@ -13,7 +13,7 @@ import numpy as np
 from ...base.dtype import ANY, promote
 from ...base.errors import DTypeError, ShapeError
 from ...base.shape import Layout, TensorSpec, collapse, normalize_dim
-from ...dispatch.primitive import primitive
+from ...dispatch.declare import primitive
 from ...ir.kernel_call import Dispatch, StridedSpec, linear_grid
 from ...kernels.gemm.pack import VECTOR_SIZE
 from ..elementwise.cast import cast

@@ -11,8 +11,8 @@ from ...base.dtype import ANY, encode
 from ...base.errors import ShapeError
 from ...base.shape import Shape, TensorSpec, normalize_dim, normalize_dims
 from ...base.validation import as_int, as_int_or_ints, as_ints, as_shape, check_numel
+from ...dispatch.declare import primitive
 from ...dispatch.elementwise import number
-from ...dispatch.primitive import primitive
 from ...ir.kernel_call import Dispatch, StridedSpec, linear_grid
 from ..elementwise.binary import add
 from ..elementwise.unary import lazy_copy, unshared

@@ -20,7 +20,7 @@ from ...base.shape import (
     normalize_dim,
 )
 from ...base.validation import as_int, as_int_or_ints
-from ...dispatch.primitive import movement, primitive
+from ...dispatch.declare import movement, primitive
 from ...eager.base_tensor import strided
 from ...ir.kernel_call import Dispatch, StridedSpec, linear_grid
 from ..source import fill_like

@@ -9,7 +9,7 @@ import numpy as np
 from ...base.device import GpuDevice
 from ...base.dtype import ANY
 from ...base.shape import Layout, TensorSpec, ceil_div, collapse
-from ...dispatch.primitive import primitive
+from ...dispatch.declare import primitive
 from ...ir.kernel_call import MAX_GROUPS, Argument, Dispatch, StridedSpec, fold_grid
 from ...kernels.reduce import MOST_ELEMENTS, WORKGROUP
 from ...kernels.shader_types import storage_defines

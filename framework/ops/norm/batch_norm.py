@@ -11,7 +11,7 @@ from ...base.dtype import FLOAT, float32, float64
 from ...base.errors import ShapeError
 from ...base.shape import TensorSpec, ceil_div
 from ...dispatch.autocast_policy import autocast_float32
-from ...dispatch.primitive import composite, primitive
+from ...dispatch.declare import composite, primitive
 from ...ir.kernel_call import Dispatch, StridedSpec, check_rounds, divisor, fold_grid
 from ...kernels.shader_types import check_float, statistic_dtype, storage_defines
 from ..elementwise.compare import clamp_min

@@ -10,7 +10,7 @@ from ...base.dtype import FLOAT
 from ...base.errors import ShapeError
 from ...base.validation import as_int
 from ...dispatch.autocast_policy import autocast_float32
-from ...dispatch.primitive import composite
+from ...dispatch.declare import composite
 from ...kernels.shader_types import statistic_dtype
 from ..elementwise.unary import rsqrt, square
 from ..reduce.common import as_dtype_of, in_storage

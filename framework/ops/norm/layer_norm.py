@@ -15,7 +15,7 @@ from ...base.errors import ShapeError
 from ...base.shape import TensorSpec
 from ...base.validation import as_int_or_ints
 from ...dispatch.autocast_policy import autocast_float32
-from ...dispatch.primitive import composite, primitive
+from ...dispatch.declare import composite, primitive
 from ...ir.kernel_call import Argument, Dispatch, StridedSpec
 from ...kernels.reduce import group_tiles, need_countable
 from ...kernels.rowwise import (

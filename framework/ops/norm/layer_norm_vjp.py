@@ -10,7 +10,7 @@ import numpy as np
 
 from ...base.dtype import FLOAT, float32, float64
 from ...base.shape import TensorSpec, ceil_div
-from ...dispatch.primitive import primitive
+from ...dispatch.declare import primitive
 from ...ir.kernel_call import (
     Argument,
     Dispatch,

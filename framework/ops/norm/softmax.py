@@ -12,7 +12,7 @@ import numpy as np
 from ...base.dtype import FLOAT, SINGLE, DTypeLike, as_dtype
 from ...base.shape import TensorSpec, ceil_div, normalize_dim, normalize_dims
 from ...dispatch.autocast_policy import autocast_float32
-from ...dispatch.primitive import composite, primitive
+from ...dispatch.declare import composite, primitive
 from ...ir.kernel_call import Argument, Dispatch, StridedSpec, check_rounds, fold_grid
 from ...kernels.reduce import (
     group_tile,

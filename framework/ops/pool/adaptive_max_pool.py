@@ -11,7 +11,7 @@ import numpy as np
 
 from ...base.dtype import FLOAT, int32
 from ...base.shape import Shape, TensorSpec, ceil_div
-from ...dispatch.primitive import primitive
+from ...dispatch.declare import primitive
 from ...ir.kernel_call import Dispatch, StridedSpec, check_rounds, linear_grid
 from ...kernels.conv.window import Pair
 from ...kernels.reduce import WORKGROUP

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...base.dtype import FLOAT, int32
 from ...base.shape import Shape, TensorSpec
-from ...dispatch.primitive import primitive
+from ...dispatch.declare import primitive
 from ...ir.kernel_call import Dispatch, StridedSpec, linear_grid
 from ...kernels.conv.window import Pair, Window
 from ...kernels.reduce import WORKGROUP

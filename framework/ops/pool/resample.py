@@ -11,7 +11,7 @@ import numpy as np
 from ...base.dtype import FLOAT, float32, float64
 from ...base.errors import ShapeError
 from ...base.shape import TensorSpec
-from ...dispatch.primitive import primitive
+from ...dispatch.declare import primitive
 from ...ir.kernel_call import Dispatch, StridedSpec, check_rounds, divisor, linear_grid
 from ...kernels.reduce import WORKGROUP
 from ...kernels.shader_types import check_float, statistic_dtype, storage_defines

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ...base.dtype import FLOAT, float32
 from ...base.errors import ShapeError
 from ...base.philox import Stream, default_generator
-from ...dispatch.primitive import composite
+from ...dispatch.declare import composite
 from ..elementwise.compare import where
 from ..source import uniform_like
 

@@ -16,7 +16,7 @@ from ...base.dtype import (
 )
 from ...base.errors import ShapeError
 from ...base.shape import Layout, Shape, TensorSpec
-from ...dispatch.primitive import composite
+from ...dispatch.declare import composite
 from ...kernels.reduce import MAX_DIMS, split_dims
 from ..elementwise.cast import cast
 from ..elementwise.unary import copy

@@ -13,7 +13,7 @@ import numpy as np
 from ...base.dtype import ANY, bool_, int32
 from ...base.errors import ShapeError
 from ...base.shape import TensorSpec, normalize_dim, normalize_dims
-from ...dispatch.primitive import primitive
+from ...dispatch.declare import primitive
 from ...eager.base_tensor import TensorCore
 from ...ir.kernel_call import Argument, Dispatch, StridedSpec
 from ...kernels.reduce import kept_shape, reduce_dispatches, stateful, sum_like

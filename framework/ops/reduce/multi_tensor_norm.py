@@ -11,7 +11,8 @@ import numpy as np
 
 from ...base.dtype import FLOAT
 from ...base.shape import TensorSpec, ceil_div
-from ...dispatch.primitive import Primitive, primitive
+from ...dispatch.declare import primitive
+from ...dispatch.primitive import Primitive
 from ...ir.kernel_call import Dispatch, StridedSpec, fold_grid
 from ...kernels.shader_types import check_same_dtype, statistic_dtype, storage_defines
 from ..movement.concat import cat

@@ -11,7 +11,7 @@ from ...base.errors import ShapeError
 from ...base.shape import TensorSpec, ceil_div, normalize_dim
 from ...base.validation import as_int
 from ...dispatch.autocast_policy import autocast_float32
-from ...dispatch.primitive import primitive
+from ...dispatch.declare import primitive
 from ...ir.kernel_call import (
     SOFTWARE_ROUNDS,
     Argument,

@@ -17,7 +17,7 @@ from ...base.dtype import ANY, DType, DTypeLike, as_dtype, float32, int64
 from ...base.errors import DTypeError
 from ...base.shape import Shape, TensorSpec, normalize_dims
 from ...dispatch.autocast_policy import autocast_float32, autocast_passthrough
-from ...dispatch.primitive import primitive
+from ...dispatch.declare import primitive
 from ...ir.kernel_call import Dispatch, StridedSpec
 from ...kernels.reduce import dropped_shape, kept_shape, reduce_dispatches, sum_like
 from ...kernels.reduce_variants import reduce_candidates

@@ -10,7 +10,7 @@ from ...base.dtype import INTEGER, int32
 from ...base.errors import DTypeError, ShapeError
 from ...base.shape import TensorSpec
 from ...base.validation import as_int
-from ...dispatch.primitive import primitive
+from ...dispatch.declare import primitive
 from ...ir.kernel_call import Argument, Dispatch, StridedSpec
 from ...kernels.reduce import need_countable
 from ..elementwise.cast import cast

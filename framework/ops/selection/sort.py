@@ -16,7 +16,7 @@ from ...base.dtype import ANY, NUMERIC, int32
 from ...base.errors import ShapeError
 from ...base.shape import Shape, TensorSpec, normalize_dim
 from ...base.validation import as_int
-from ...dispatch.primitive import composite, primitive
+from ...dispatch.declare import composite, primitive
 from ...ir.kernel_call import (
     Argument,
     Dispatch,

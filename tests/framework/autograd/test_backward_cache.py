@@ -246,8 +246,8 @@ def test_dropout_keeps_where_the_forward_pass_did(place: Any) -> None:
 
 
 def test_rules_that_are_not_the_librarys_run_each_time(place: Any) -> None:
+    from vkbackend.framework.dispatch.declare import composite
     from vkbackend.framework.dispatch.op import REGISTRY
-    from vkbackend.framework.dispatch.primitive import composite
 
     times = []
 

@@ -12,8 +12,9 @@ from vkbackend.framework import ops
 from vkbackend.framework.base.device import GpuDevice
 from vkbackend.framework.base.errors import DeviceMismatchError, DTypeError, ShapeError
 from vkbackend.framework.dispatch.call_cache import MOST_CACHED_CALLS, call_key
+from vkbackend.framework.dispatch.movement import Movement
 from vkbackend.framework.dispatch.op import REGISTRY
-from vkbackend.framework.dispatch.primitive import Movement, Primitive
+from vkbackend.framework.dispatch.primitive import Primitive
 from vkbackend.framework.eager.base_tensor import TensorCore
 
 

@@ -10,8 +10,8 @@ import vkbackend
 import vkbackend.framework as fw
 from vkbackend.framework import ops
 from vkbackend.framework.dispatch.composite import Composite
+from vkbackend.framework.dispatch.declare import composite
 from vkbackend.framework.dispatch.op import REGISTRY
-from vkbackend.framework.dispatch.primitive import composite
 from vkbackend.framework.eager.node_recorder import RecordedCall
 
 

@@ -183,3 +183,13 @@ def test_gelu_keeps_the_sign_of_zero(dtype: str, place: Device) -> None:
     alone, fused = ops.gelu(x), ops.gelu(x * 1)
     for found in (alone, fused):
         assert np.signbit(found.numpy()).tolist() == [False, True, False, False]
+
+
+def test_swiglu(make: Callable[..., fw.Tensor]) -> None:
+    twin = lambda gate, x: F.silu(gate) * x  # noqa: E731
+    as_in_torch(make, ops.swiglu, twin, (3, 7), (3, 7))
+
+
+@pytest.mark.parametrize("dim", [1, -1])
+def test_glu(dim: int, make: Callable[..., fw.Tensor]) -> None:
+    as_in_torch(make, lambda x: ops.glu(x, dim), lambda x: F.glu(x, dim), (3, 4, 6))

@@ -1,7 +1,7 @@
 """The attention kernels in the shape that GPUs run them in, on any device."""
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,9 @@ from tests.compare import assert_close
 from tests.framework.ops.twin import draw
 from vkbackend import DeviceInfo
 from vkbackend.framework import ops
+from vkbackend.framework.autograd.engine import backward
 from vkbackend.framework.base.device import Device, GpuDevice
+from vkbackend.framework.base.errors import GradError
 from vkbackend.framework.ops.attention import flash, sdpa
 
 SHAPES = {
@@ -152,3 +154,13 @@ def test_tiles_fit_into_shared_memory(kernel: str, discrete: DeviceInfo) -> None
     assert least.shared_memory <= 16384
     assert choose(discrete, kernel, 64) != least
     assert choose(discrete, kernel, 256) == least
+
+
+def test_second_gradient_with_dropout_is_refused(
+    make: Callable[..., fw.Tensor],
+) -> None:
+    x = make(draw(2, 5, 4), grad=True)
+    out = ops.scaled_dot_product_attention(x, x, x, dropout_p=0.5).sum()
+    seed = make(np.float32(1))
+    with pytest.raises(GradError, match="with dropout the gradient has no gradient"):
+        backward([out], [seed], create_graph=True, inputs=[x])

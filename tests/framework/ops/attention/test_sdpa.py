@@ -12,18 +12,10 @@ import vkbackend.framework as fw
 from tests.compare import assert_close
 from tests.framework.ops.twin import as_in_torch, draw
 from vkbackend.framework import ops
-from vkbackend.framework.autograd.engine import backward
 from vkbackend.framework.base.device import Device, GpuDevice
-from vkbackend.framework.base.errors import GradError
 
 Make = Callable[..., fw.Tensor]
 attend = ops.scaled_dot_product_attention
-
-
-def test_mask_with_a_gradient(make: Make) -> None:
-    twin = F.scaled_dot_product_attention
-    shapes = [(2, 3, 7, 4), (2, 3, 5, 4), (2, 3, 5, 4), (3, 7, 5)]
-    as_in_torch(make, attend, twin, *shapes)
 
 
 def test_batches_of_several_dimensions(make: Make) -> None:
@@ -150,14 +142,6 @@ def test_everything_dropped(make: Make) -> None:
     out.sum().backward()
     assert (out.detach().numpy() == 0).all()
     assert (x.grad.numpy() == 0).all()
-
-
-def test_second_gradient_with_dropout_is_refused(make: Make) -> None:
-    x = make(draw(2, 5, 4), grad=True)
-    out = attend(x, x, x, dropout_p=0.5).sum()
-    seed = make(np.float32(1))
-    with pytest.raises(GradError, match="with dropout the gradient has no gradient"):
-        backward([out], [seed], create_graph=True, inputs=[x])
 
 
 @pytest.mark.parametrize("causal", [False, True])

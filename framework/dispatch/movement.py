@@ -1,0 +1,107 @@
+"""Movements: ops that only choose elements, as views."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, ParamSpec, TypeVar, cast
+
+from ..autograd.engine import is_grad_enabled, no_grad
+from ..base import modes
+from ..base.dtype import DType
+from ..base.shape import Layout, interned
+from ..eager.base_tensor import TensorCore, assembled
+from ..ir.lazy_graph import CacheKey, lazy_copy
+from .call_cache import MOST_CACHED_CALLS, CachedView, call_key
+from .op import Op, contiguous_copy
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Rule = TypeVar("Rule", bound=Callable[..., Any])
+
+
+class Movement(Op[P, R]):
+    """An op that only chooses elements: a view, or a copy where none is possible.
+
+    Attributes
+    ----------
+    shares : bool
+        Whether changes in place reach from the view to its operand and back.
+    """
+
+    layout_rule: Callable[..., Layout | None]
+
+    def __init__(
+        self, function: Callable[P, R], dtypes: Sequence[DType], shares: bool
+    ) -> None:
+        super().__init__(function, dtypes)
+        self.shares = shares
+        self.call_cache: dict[CacheKey, CachedView] = {}
+
+    def forget(self) -> None:
+        """Clear the call cache."""
+        self.call_cache.clear()
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Apply the op, on the fast path if the call is cached."""
+        given: tuple[Any, ...] = args
+        if kwargs or modes.autocast_blocks or len(args) != len(self.names):
+            given = self._given(args, kwargs)
+        key, tensors = call_key(given)
+        cached = self.call_cache.get(key)
+        if cached is None:
+            return cast(R, self._slow_path(given, key))
+        (tensor,) = tensors
+        source = contiguous_copy(tensor.detach()) if cached.copied else tensor
+        array = source.array if self.shares else lazy_copy(source.array)
+        out = assembled(tensor.results, array, cached.layout, tensor.device)
+        if (
+            tensor.requires_grad
+            and cached.tape_recorder is not None
+            and is_grad_enabled()
+        ):
+            cached.tape_recorder.record(given, tensors, (out,), cached.specs, cached)
+        return cast(R, out)
+
+    def _slow_path(self, given: tuple[Any, ...], key: CacheKey) -> TensorCore:
+        """Check a call and apply the op; cache the call under `key`."""
+        bound = dict(zip(self.names, given))
+        tensors = self._tensors(bound)
+        (out,) = self._apply(bound, tensors)
+        self._record(bound, tensors, (out,))
+        if key:
+            if len(self.call_cache) >= MOST_CACHED_CALLS:
+                self.call_cache.clear()
+            (tensor,) = tensors.values()
+            self.call_cache[key] = CachedView(
+                out.layout,
+                self.shares and out.array is not tensor.array,
+                self.tape_recorder(tuple(tensors)) if out.dtype.is_float else None,
+                (tensor.spec,),
+                (tensor.layout,),
+            )
+        return out
+
+    def layout(self, rule: Rule) -> Rule:
+        """Declare the layout rule.
+
+        It takes the input's `Layout` in place of the tensor and answers with the
+        result's, or with None when the elements must first be copied into row-major
+        order.
+        """
+        self.layout_rule = rule
+        return rule
+
+    def _apply(
+        self, bound: dict[str, Any], tensors: dict[str, Any]
+    ) -> tuple[TensorCore, ...]:
+        self._check(tensors)
+        (name, tensor), *_ = tensors.items()
+        arguments = [value for key, value in bound.items() if key != name]
+        layout = self.layout_rule(tensor.layout, *arguments)
+        if layout is None:
+            with no_grad():
+                tensor = contiguous_copy(tensor)
+            layout = self.layout_rule(tensor.layout, *arguments)
+            assert layout is not None, f"{self.name}: no view of a row-major tensor"
+        array = tensor.array if self.shares else lazy_copy(tensor.array)
+        return (type(tensor).make(array, interned(layout), tensor.device),)
