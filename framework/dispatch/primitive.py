@@ -2,20 +2,20 @@
 
 `@elementwise` takes the GLSL expression, which is the kernel, alone or fused.
 `@primitive` takes rules: `spec` (shapes and dtypes), `kernel` (shader, constants,
-grid), `reference` (NumPy) and, where measuring may choose better, `candidates`.
+grid), `reference` (NumPy) and, where autotuning may choose better, `candidates`.
 `@movement` takes a `layout` rule.
 `@composite` is written with other ops but has its own gradient rule. All of them take a
-`vjp`, whose parameter names decide what the tape keeps:
+`vjp`, whose parameter names decide the saved tensors:
 
 ========== ==========================================================================
 `grad`     gradient of the first output
-`x`        the argument `x`, a tensor (kept) or not
-`out`      the first output, or any output by its declared name (kept)
-`x_spec`   shape and dtype of the tensor argument `x` (keeps no memory)
-`needs`    one bool per tensor argument: whether its gradient is wanted
+`x`        the argument `x`, a tensor (saved) or not
+`out`      the first output, or any output by its declared name (saved)
+`x_spec`   shape and dtype of the tensor argument `x` (saves no memory)
+`needs`    one bool per tensor argument: whether it requires a gradient
 ========== ==========================================================================
 
-A vjp may answer in the broadcast shape, and with None where there is no gradient.
+A vjp may return gradients in the broadcast shape, and None where there is none.
 `REGISTRY` lists every op by name.
 """
 
@@ -53,7 +53,7 @@ QUAD_ALIGNMENT = 16
 
 
 class Primitive(Op[P, R]):
-    """An op with a hand-written kernel."""
+    """Primitive op: it has a hand-written kernel."""
 
     def __init__(
         self,
@@ -133,17 +133,18 @@ class Primitive(Op[P, R]):
         return rule
 
     def candidates(self, rule: Rule) -> Rule:
-        """Declare candidate kernels, one of which may be quicker somewhere.
+        """Declare candidate kernels, for autotuning.
 
-        The rule takes what `kernel` takes. It answers with a mapping from names, which
-        verdicts on disk keep, to functions that return dispatches as `kernel` does, or
-        None, or raise `ShapeError`, where a way cannot be gone; see `autotune`.
+        The rule takes the arguments of `kernel`. It returns a mapping from names, which
+        cached results on disk refer to, to functions that return dispatches as `kernel`
+        does, or None, or raise `ShapeError`, where a candidate does not apply; see
+        `autotune`.
         """
         self.rules["candidates"] = rule
         return rule
 
     def reference(self, rule: Rule) -> Rule:
-        """Declare the NumPy reference, which is also how the host computes the op."""
+        """Declare the NumPy reference, which also computes the op on the host."""
         self.rules["reference"] = rule
         return rule
 
@@ -155,12 +156,12 @@ class Primitive(Op[P, R]):
         wanted: tuple[TensorSpec, ...],
         key: CacheKey,
     ) -> tuple[TensorCore, ...]:
-        """Append the node of a call that has been checked."""
+        """Record the node of a validated call."""
         self._check_device(tensors, device)
         if self.typed is not None:
             need_feature(self.name, tensors[self.typed].dtype, device, typed=True)
         given = list(tensors.values())
-        # Held until the node is pending: copying one may flush the graph of another.
+        # Referenced until the node is recorded: copying one may flush another's graph.
         ready = [self._ready(tensor) for tensor in given]
         with device.lock:
             node = Node.of(
@@ -190,15 +191,15 @@ class Primitive(Op[P, R]):
         return outputs
 
     def _check_rounds(self, node: Node, gpu: DeviceInfo) -> None:
-        """Raise `ShapeError` now, not when the node runs, for what cannot run."""
+        """Raise `ShapeError` now, not at the flush, for loops beyond the limit."""
         if gpu.kind == "software":
             self.dispatches(gpu, self.input_specs(node), dict(node.params))
 
     def _ready(self, tensor: Any) -> Any:
-        """Return the tensor as the kernel may read it, copied first if it must be."""
+        """Return the tensor in a layout that the kernel supports, copied if needed."""
         layout, size = tensor.layout, tensor.dtype.itemsize
         fits = self.strided or layout.is_contiguous
-        # Shaders that read words cannot start within one.
+        # Shaders that load words cannot start within one.
         start = size if self.typed else max(size, 4)
         if not fits or layout.offset * size % (
             start if self.strided else QUAD_ALIGNMENT
@@ -237,7 +238,7 @@ class Primitive(Op[P, R]):
         input_specs: Mapping[str, StridedSpec],
         params: dict[str, object],
     ) -> Sequence[Dispatch]:
-        """Return the kernels that compute a node."""
+        """Return the dispatches of a node."""
         if "candidates" in self.rules and autotune.settings().kept:
             name = autotune.choice(
                 gpu, autotune.tuning_key_of(self.name, input_specs, params)
@@ -279,7 +280,7 @@ class Primitive(Op[P, R]):
         input_specs: Mapping[str, StridedSpec],
         params: Mapping[str, object],
     ) -> Any:
-        """Apply a rule that chooses kernels."""
+        """Return the result of a rule that chooses kernels."""
         static = {name: value for name, value in params.items() if name != "tensors"}
         inputs = {name: input_specs.get(name) for name in self.tensors}
         return self.rules[rule](gpu, **inputs, **static)
@@ -290,7 +291,7 @@ def _as_list(answer: Dispatch | Sequence[Dispatch]) -> list[Dispatch]:
 
 
 def _try_candidate(candidate: Callable[[], Any] | None) -> list[Dispatch] | None:
-    """Return the dispatches of a candidate, or None where it cannot be taken."""
+    """Return the dispatches of a candidate, or None where it does not apply."""
     try:
         answer = candidate() if candidate is not None else None
     except ShapeError:
@@ -299,12 +300,12 @@ def _try_candidate(candidate: Callable[[], Any] | None) -> list[Dispatch] | None
 
 
 class Movement(Op[P, R]):
-    """An op that only chooses elements: a view, or a copy where none is possible.
+    """Movement op: its result is a view, or a copy where no view is possible.
 
     Attributes
     ----------
     shares : bool
-        Whether changes in place reach from the view to its operand and back.
+        Whether in-place changes reach from the view to its operand and back.
     """
 
     layout_rule: Callable[..., Layout | None]
@@ -363,9 +364,8 @@ class Movement(Op[P, R]):
     def layout(self, rule: Rule) -> Rule:
         """Declare the layout rule.
 
-        It takes the input's `Layout` in place of the tensor and answers with the
-        result's, or with None when the elements must first be copied into row-major
-        order.
+        It takes the input's `Layout` in place of the tensor and returns the result's,
+        or None when the elements must first be copied into row-major order.
         """
         self.layout_rule = rule
         return rule
@@ -404,14 +404,14 @@ def elementwise(
     reference : callable
         The same over NumPy arrays, in the order of the parameters.
     dtypes : sequence of DType, or mapping of str to sequence
-        What tensors it takes, for all of them or by parameter.
+        Supported dtypes of tensors, for all of them or by parameter.
     device_dtypes : sequence of DType or None
-        What it takes on a Vulkan device, where that is less.
+        Supported dtypes on a Vulkan device, if fewer.
     result : DType, str or None
         Dtype of the result, or the parameter that names it; None means the promoted
         dtype of the operands.
     fractional : bool, default False
-        Whether operands without a float among them are taken as float32.
+        Whether operands without a float among them are converted to float32.
     """
 
     def declare(function: Callable[P, R]) -> Elementwise[P, R]:
@@ -443,17 +443,17 @@ def primitive(
     Parameters
     ----------
     dtypes : sequence of DType, or mapping of str to sequence
-        What tensors it takes, for all of them or by parameter.
+        Supported dtypes of tensors, for all of them or by parameter.
     device_dtypes : same, or None
-        What its shader takes, where that is less.
+        Supported dtypes of its shader, if fewer.
     outputs : sequence of str
         Names of the outputs, which are the shader's argument names.
     strided : bool
         Whether the shader reads inputs through strides; otherwise each arrives in
-        row-major order at a 16-byte boundary, copied if it must be.
+        row-major order, aligned to 16 bytes, copied if needed.
     typed : str or None
-        The tensor whose dtype the shader's `lib/dtype.glsl` has, which the device
-        must be able to store; None means that the shader reads 32-bit words.
+        The tensor whose dtype is that of the shader's `lib/dtype.glsl`, which the
+        device must be able to store; None means that the shader loads 32-bit words.
     reduction : str or None
         See `Op`.
     """
@@ -469,9 +469,9 @@ def primitive(
 def movement(
     *, dtypes: Sequence[DType], shares: bool = True
 ) -> Callable[[Callable[P, R]], Movement[P, R]]:
-    """Declare an op that answers with a view; declare its `layout` rule next.
+    """Declare an op that returns a view; declare its `layout` rule next.
 
-    `shares` False makes it a copy that takes no kernel; see `Movement`.
+    `shares` False makes it a copy without a kernel; see `Movement`.
     """
 
     def declare(function: Callable[P, R]) -> Movement[P, R]:

@@ -1,11 +1,11 @@
-"""How a hand-built graph falls into kernels: three rules, on numbers alone.
+"""Partition of a hand-built graph into kernels: three rules, on numbers alone.
 
-1. Element-wise nodes of one shape that read each other share a kernel.
-2. So do reductions of that shape, with what is done to their results on the way back
-   to it: softmax and norms become one kernel.
-3. Kernels of one shape that read a common value, and not each other, run side by side.
+1. Dependent element-wise nodes of one shape share a kernel.
+2. So do reductions of that shape, with the element-wise nodes on their results that
+   lead back to it: softmax and norms become one kernel.
+3. Independent kernels of one shape that read a common value are fused horizontally.
 
-Two kernels join only where an order remains in which each runs after what it reads.
+Two kernels are fused only if an execution order remains.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from ..base.shape import Shape
 from ..codegen.partitioner import MAX_OPERATIONS
 
 Space = tuple[Shape, Shape | None]
-"""What a kernel walks over, and what reductions in it make of that."""
+"""Iteration space of a kernel, and the shape of its reductions' results."""
 
 
 @dataclass(frozen=True)
 class PartitionNode:
-    """One node, as the rules see it.
+    """Node as the rules see it.
 
     Parameters
     ----------
     space : Space or None
-        None for what always is a kernel of its own.
+        None for a node that always is a kernel of its own.
     reads : tuple of int
-        Nodes before it, by number; negative numbers are values from outside.
+        Earlier nodes, by number; negative numbers are values from outside.
     """
 
     space: Space | None
@@ -40,12 +40,12 @@ class PartitionNode:
 def partition(
     steps: Sequence[PartitionNode], *, reductions: bool = True, siblings: bool = True
 ) -> list[list[int]]:
-    """Return the kernels, in an order in which they can run; members in order.
+    """Return the kernels in an execution order; members in order.
 
     Parameters
     ----------
-    steps : sequence of Step
-        The nodes, each after what it reads.
+    steps : sequence of PartitionNode
+        The nodes, each after its inputs.
     reductions, siblings : bool, default True
         Whether rules 2 and 3 apply.
     """
@@ -58,7 +58,7 @@ def partition(
 
 
 class _Kernels:
-    """Sets of nodes, by the number of their kernel."""
+    """Kernels of a partition: sets of nodes, by the number of their kernel."""
 
     def __init__(self, steps: Sequence[PartitionNode], reductions: bool) -> None:
         self.steps = steps
@@ -67,7 +67,7 @@ class _Kernels:
         self.members = {number: [number] for number in range(len(steps))}
 
     def join_readers(self) -> None:
-        """Join kernels with those that they read, until nothing changes."""
+        """Fuse kernels with their producers, until nothing changes."""
         changed = True
         while changed:
             changed = False
@@ -79,14 +79,14 @@ class _Kernels:
                         )
 
     def join_siblings(self) -> None:
-        """Join kernels of one space that read a common value."""
+        """Fuse kernels of one space that read a common value (horizontal fusion)."""
         for first, second in itertools.combinations(list(self.members), 2):
             if first in self.members and second in self.members:
                 if self._outside(first) & self._outside(second):
                     self._try(first, second)
 
     def split_tails(self) -> None:
-        """Take out what follows reductions and leads not back to the whole shape."""
+        """Split off nodes after reductions that do not lead back to the whole shape."""
         for kernel in list(self.members):
             space = self._space(kernel)
             if space is None or space[1] is None:
@@ -118,7 +118,7 @@ class _Kernels:
                         self._try(self.kernel_of[read], self.kernel_of[number])
 
     def in_order(self) -> list[list[int]]:
-        """Return the kernels so that each comes after what it reads."""
+        """Return the kernels in an execution order."""
         order: list[list[int]] = []
         done: set[int] = set()
         waiting = sorted(self.members, key=lambda kernel: self.members[kernel][0])
@@ -130,7 +130,7 @@ class _Kernels:
         return order
 
     def _try(self, first: int, second: int) -> bool:
-        """Join two kernels if they may."""
+        """Fuse two kernels if they may be."""
         if first == second or self._joint(first, second) is None:
             return False
         if len(self.members[first]) + len(self.members[second]) > MAX_OPERATIONS:
@@ -149,7 +149,7 @@ class _Kernels:
         return max(found, key=_width) if found else None
 
     def _joint(self, first: int, second: int) -> Space | None:
-        """Return the space that two kernels have together, if there is one."""
+        """Return the common space of two kernels, if there is one."""
         a, b = self._space(first), self._space(second)
         if a is None or b is None:
             return None
@@ -161,7 +161,7 @@ class _Kernels:
         return whole if other in (whole, (whole[0], None), (whole[1], None)) else None
 
     def _reads(self, kernel: int) -> set[int]:
-        """Return the kernels that one reads."""
+        """Return the producers of a kernel."""
         return {
             self.kernel_of[read]
             for number in self.members[kernel]
@@ -170,13 +170,13 @@ class _Kernels:
         }
 
     def _outside(self, kernel: int) -> set[int]:
-        """Return the values that a kernel reads from memory."""
+        """Return the values that a kernel loads from memory."""
         members = self.members[kernel]
         reads = (read for number in members for read in self.steps[number].reads)
         return {read for read in reads if read not in members}
 
     def _reaches(self, late: int, early: int) -> bool:
-        """Whether `late` needs `early` through a third kernel."""
+        """Whether `late` depends on `early` through a third kernel."""
         pending = self._reads(late) - {early}
         seen: set[int] = set()
         while pending:
@@ -190,7 +190,7 @@ class _Kernels:
 
 
 def _width(space: Space) -> tuple[bool, int]:
-    """Return what orders spaces: those with reductions, then the longer shapes."""
+    """Return the sort key of spaces: those with reductions, then the longer shapes."""
     size = 1
     for extent in space[0]:
         size *= extent

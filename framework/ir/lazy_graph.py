@@ -182,7 +182,7 @@ class Array:
 def lazy_copy(array: Array) -> Array:
     """Return a copy-on-write storage with the content of another.
 
-    Values are immutable: a change in place binds another one.
+    Values are immutable: an in-place change binds another one.
     """
     copied = Array.sharing(array)
     if trace_hooks.running:

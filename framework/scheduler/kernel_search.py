@@ -160,7 +160,7 @@ def _storage_elements(layout: Layout) -> int:
 
 
 class _Unmeasured(Error):
-    """There is no result: the budget is spent, or the nodes run differently alone."""
+    """Benchmark without a result: no budget, or the nodes run differently alone."""
 
 
 class _Benchmark:
