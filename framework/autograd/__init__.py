@@ -1,1 +1,1 @@
-"""Reverse-mode differentiation."""
+"""Autograd: the tape, saved tensors and the backward pass."""

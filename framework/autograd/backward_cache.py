@@ -1,12 +1,13 @@
-"""Caches backward passes by tape structure; replays their nodes without running rules.
+"""Backward cache: replays the nodes of a backward pass, by tape structure.
 
-A training loop walks the same tape in every step. The nodes that the rules create
-depend on the wiring of the tape, on the calls that recorded its entries (equal calls
-share their `GradNode.kind`), on their order and their scalars, and on nothing else. So
-the first pass over a tape is only noted, the second is recorded, and the next ones
-replay its nodes: the same signatures, on the values that are saved now.
+A training loop differentiates the same tape in every step. The nodes that the rules
+create depend on the wiring of the tape, on the calls that recorded its entries (equal
+calls share their `GradNode.kind`), on their order and their scalars, and on nothing
+else. So the first pass over a tape is only noted, the second is recorded, and the next
+ones replay its nodes without running the rules: the same signatures, on the tensors
+that are saved now.
 
-Only the library's own rules are known to be such, and only plain passes are cached:
+Only the library's own rules are known to be pure, and only plain passes are cached:
 into leaves that have no gradient, without hooks, and not for gradients of gradients.
 """
 
@@ -29,10 +30,10 @@ MOST_CACHED = 64
 """Backward passes cached per device; the oldest is evicted first."""
 
 MOST_MISSES = 32
-"""Cache misses in a row after which few passes are looked up."""
+"""Consecutive cache misses after which few passes are looked up."""
 
 LOOKUP_INTERVAL = 16
-"""Passes per lookup then."""
+"""Passes per lookup after that."""
 
 
 _NAMED_BY_CALL = frozenset({tuple, str, type(None), DType, TensorSpec})
@@ -40,7 +41,7 @@ _NAMED_BY_CALL = frozenset({tuple, str, type(None), DType, TensorSpec})
 
 
 class CachedBackward(NamedTuple):
-    """A cached backward pass.
+    """Cached backward pass.
 
     Attributes
     ----------
@@ -111,11 +112,11 @@ class TapeSignature:
                         return False
                     key.append(values.setdefault(array.value, len(values)))
                 elif kind is float or kind is int:
-                    # Equal numbers of the same kind of call differ in the sign of zero.
+                    # Equal numbers of one kind of call differ only in the sign of zero.
                     key.append(each or str(each))
                 elif kind not in _NAMED_BY_CALL:
                     key.append(repr(each))
-        # Gradients are added up in the order of the calls, which wiring leaves open.
+        # Gradients are accumulated in the order of the calls, which wiring leaves open.
         called = [node.sequence for node in nodes]
         key += sorted(range(len(nodes)), key=called.__getitem__)
         for leaf in leaves:
@@ -172,7 +173,7 @@ def _tape(
 def _replay(
     device: GpuDevice, tape: TapeSignature, cached: CachedBackward, results: type[Any]
 ) -> None:
-    """Replay the nodes of a cached pass, and give leaves their gradients."""
+    """Replay the nodes of a cached pass, and accumulate into the leaves."""
     values = list(tape.values)
     nodes = replay_nodes(cached.recorded_nodes, values)
     grads = [
@@ -181,10 +182,10 @@ def _replay(
         else assembled(results, Array(values[found[0]]), found[1], device)
         for found in cached.grads
     ]
-    # At once, or another thread's flush could drop what only the tape has held.
+    # At once, or another thread's flush could drop values that only the tape refers to.
     with device.lock:
         append_all(device, nodes)
-        # Leaves last: what they have can be computed, wherever an interrupt comes.
+        # Leaves last: their gradients can be computed, wherever an interrupt comes.
         for entry in tape.nodes:
             entry.saved = None
         for leaf, grad in zip(tape.leaves, grads):

@@ -1,9 +1,9 @@
-"""Reverse-mode differentiation: the tape, and the backward pass over it.
+"""Autograd engine: the tape, and the backward pass over it (reverse mode).
 
-Every operation on a tensor that requires a gradient leaves a `GradNode`: its gradient
-rule, the tensors saved for it, and edges to the nodes of its inputs. `backward`
-sorts the reachable nodes, seeds the outputs, applies each rule once and accumulates
-where paths join. The pass is iterative, so depth is not limited.
+Every op on a tensor that requires a gradient records a `GradNode`: its gradient rule,
+its saved tensors, and edges to the nodes of its inputs. `backward` sorts the reachable
+nodes, seeds the outputs, applies each rule once and accumulates where paths join. The
+pass is iterative, so depth is not limited.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ _mode = ScopedSetting(True)
 
 
 def is_grad_enabled() -> bool:
-    """Return whether operations are recorded for `backward` in this thread."""
+    """Return whether ops are recorded for `backward` in this thread."""
     enabled: bool = _mode.top.value
     return enabled
 
 
 class set_grad_enabled(SettingScope):  # noqa: N801 - PyTorch's name
-    """Record, or do not record, operations.
+    """Record, or do not record, ops on the tape.
 
-    Within the block, or the function, or called on its own from then on: until the end
-    of the block around it, or for good.
+    In force within the block, or the function; or, called on its own, from then on:
+    until the end of the enclosing block, or for good.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ class set_grad_enabled(SettingScope):  # noqa: N801 - PyTorch's name
         return SettingScope(_mode, self._value)
 
     def _take_back(self) -> None:
-        """Let what holds around it be as it was, as it is a block or a decorator."""
+        """Restore the enclosing setting, as this is a block or a decorator."""
         if self._called is not None:
             scope_frame, before = self._called
             scope_frame.value = before
@@ -92,8 +92,8 @@ class set_grad_enabled(SettingScope):  # noqa: N801 - PyTorch's name
 def no_grad() -> Any:
     """Return a context in which nothing is recorded; also works as a decorator.
 
-    It ends at the latest when nothing holds it any more, so `no_grad().__enter__()` on
-    its own does nothing: `set_grad_enabled(False)` holds from then on.
+    It ends at the latest when nothing refers to it any more, so `no_grad().__enter__()`
+    on its own does nothing: `set_grad_enabled(False)` stays in force.
 
     Examples
     --------
@@ -105,12 +105,12 @@ def no_grad() -> Any:
 
 
 def enable_grad() -> Any:
-    """Return a context in which operations are recorded, also inside `no_grad`."""
+    """Return a context in which ops are recorded, also inside `no_grad`."""
     return SettingScope(_mode, True)
 
 
 class Saved(NamedTuple):
-    """A saved tensor: kept for the gradient rule, without its tape entry.
+    """Saved tensor: held for the gradient rule, without its tape entry.
 
     An output's own tape entry would make a cycle, and device memory would then wait
     for the cycle collector instead of being freed by reference count.
@@ -122,35 +122,36 @@ class Saved(NamedTuple):
     kind: type[Any]
     version: int
     edge: int | None
-    """Which input it was; None for the first output, -1 for another one."""
+    """Index of the input; None for the first output, -1 for another output."""
 
     def tensor(self) -> Any:
-        """Return it, off the tape."""
+        """Return the saved tensor, off the tape."""
         return assembled(self.kind, self.array, self.layout, self.device)
 
 
 class Edge(NamedTuple):
-    """Edge of the tape: the node output, or leaf, that an input's gradient goes to."""
+    """Edge of the tape: from an input to the node output, or leaf, that made it."""
 
     target: GradNode | TensorCore
     output: int
 
 
 class GradNode:
-    """A tape node: one recorded operation.
+    """Node of the tape: one recorded op.
 
     Attributes
     ----------
     name : str
         The op, for error messages.
     apply : callable
-        From the gradient of the output and what was saved to one gradient per input.
+        Gradient rule: from the output's gradient and saved arguments to one gradient
+        per input.
     edges : tuple of Edge or None
-        One per tensor input; None where no gradient is wanted.
+        One per tensor input; None where no gradient is required.
     specs : tuple of TensorSpec
-        Of the inputs, to which gradients are summed back.
+        Of the inputs; gradients are summed back to them.
     saved : dict
-        Arguments of the rule by name.
+        Saved arguments of the rule, by name.
     kind : object or None
         Call-cache entry, shared by calls that differ only in elements and scalars, if
         there is one; see `backward_cache`.
@@ -187,7 +188,7 @@ class GradNode:
 
 
 def edge_of(tensor: TensorCore) -> Edge | None:
-    """Return where the gradient of an input goes, or None if none is wanted."""
+    """Return the edge of an input, or None if it requires no gradient."""
     if not tensor.requires_grad:
         return None
     node = tensor.grad_node
@@ -217,7 +218,7 @@ def backward(
     Parameters
     ----------
     outputs : sequence of Tensor
-        Where differentiation starts.
+        Roots of the backward pass.
     grads : sequence of Tensor
         Gradient of each output, of its shape, dtype and device.
     retain_graph : bool, default False
@@ -230,7 +231,7 @@ def backward(
     Raises
     ------
     GradError
-        If an output is not on the tape, the graph was walked before without
+        If an output is not on the tape, its saved tensors were freed by a pass without
         `retain_graph`, or a saved tensor was changed in place.
     ShapeError, DTypeError, DeviceMismatchError
         If a gradient does not go with its output.
@@ -271,7 +272,7 @@ def _check_seed(output: TensorCore, grad: TensorCore) -> None:
 
 
 def _sorted_nodes(outputs: Sequence[TensorCore]) -> list[GradNode]:
-    """Every reachable node, later ones first; recorded order is a topological order."""
+    """Return every reachable node, last first: recorded order is topological."""
     found: dict[int, GradNode] = {}
     stack = [output.grad_node for output in outputs if output.grad_node is not None]
     while stack:
@@ -300,7 +301,7 @@ class _BackwardPass:
             self.wanted = [edge_of(tensor) for tensor in inputs]
 
     def add(self, edge: Edge, grad: Any) -> None:
-        """Send a gradient along an edge."""
+        """Accumulate a gradient along an edge."""
         target = edge[0]
         key = id(target), edge[1]
         if type(target) is not GradNode:
@@ -390,7 +391,7 @@ def _accumulate_leaf(leaf: TensorCore, grad: Any) -> None:
     trace = trace_hooks.listener()
     if trace is not None:
         trace.on_grad_write(leaf, cleared=False)
-    # A rule may send one tensor along two edges; each leaf gets its own handle on it.
+    # A rule may send one tensor along two edges; each leaf gets a handle of its own.
     if leaf.own_grad is None:
         # Elements that share memory cannot be changed in place, as clipping does.
         shape, strides, _ = grad.layout
@@ -408,8 +409,8 @@ def _accumulate_leaf(leaf: TensorCore, grad: Any) -> None:
 def sum_to(grad: Any, spec: TensorSpec) -> Any:
     """Return a gradient summed over broadcast dimensions and cast to the input's dtype.
 
-    The one place where broadcasting is undone; gradient rules may answer in the
-    broadcast shape.
+    The one place where broadcasting is undone; gradient rules may return gradients in
+    the broadcast shape.
     """
     if isinstance(grad, PartialGrad):
         return grad

@@ -1,8 +1,8 @@
 """Partial gradients: sums of slice cotangents, kept sparse until they are needed.
 
 The gradient of a slice of a tensor is zero elsewhere. Where a tensor was split, the
-slices arrive one by one at the node that made it, and are concatenated there at once:
-nothing is filled with zeros and added.
+slices arrive one by one at the node that made it, and are concatenated there at once,
+without zero-filling and adding.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ class GradSlice(NamedTuple):
 Rule = TypeVar("Rule", bound=Callable[..., Any])
 
 Concatenate = Callable[[TensorSpec, Sequence[GradSlice]], Any]
-"""Makes a dense gradient of slices."""
+"""Concatenates slices to a dense gradient."""
 
 
 class PartialGrad:
-    """A partial gradient: a sum of slices and of dense tensors.
+    """Partial gradient: a sum of slices and of dense tensors.
 
     Parameters
     ----------
     spec : TensorSpec
-        Of the whole.
+        Of the whole tensor.
     slices : sequence of GradSlice
     concatenate : callable
-        Makes a tensor of slices.
+        Makes the dense gradient.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class PartialGrad:
         return total
 
     def permuted(self, dims: tuple[int, ...]) -> PartialGrad:
-        """Return it with the dimensions in another order."""
+        """Return the partial gradient with permuted dimensions."""
         shape = tuple(self.spec.shape[dim] for dim in dims)
         slices = [
             GradSlice(each.grad.permute(dims), tuple(each.starts[dim] for dim in dims))

@@ -25,14 +25,13 @@ class TapeRecorder(NamedTuple):
     name : str
         The op.
     rule : callable
-        Its gradient rule, which answers for the tensors that were given.
+        Its gradient rule, which returns gradients of the present tensors.
     saved_args : tuple of (str, int, int)
-        For each argument of the rule its name, where it comes from, and its number
-        there.
+        For each argument of the rule its name, its source, and its index there.
     present : tuple of int
-        For each tensor parameter its number among the tensors given, or -1.
+        For each tensor parameter its index among the present tensors, or -1.
     own : bool
-        Whether the rule is the library's, which answers by its arguments alone.
+        Whether the rule is the library's, and so a pure function of its arguments.
     """
 
     name: str
@@ -49,14 +48,14 @@ class TapeRecorder(NamedTuple):
         specs: tuple[TensorSpec, ...],
         kind: object = None,
     ) -> None:
-        """Record a tape entry of which the first output is the result.
+        """Record a tape entry for a call whose first output is the result.
 
         Parameters
         ----------
         arguments : sequence
             Every argument of the call in the order of the op's parameters.
         tensors : sequence of TensorCore
-            Those that are tensors.
+            Tensor arguments.
         outputs : sequence of TensorCore
             Results.
         specs : tuple of TensorSpec
@@ -64,7 +63,7 @@ class TapeRecorder(NamedTuple):
         kind : object or None
             Cache entry of the call; see `GradNode`.
         """
-        # What `edge_of` and `save` do, written out because it is done for each entry.
+        # Inlines `edge_of` and `save`, as it runs once per entry.
         edges: list[Edge | None] = []
         for each in tensors:
             if each.requires_grad:
@@ -115,11 +114,11 @@ def tape_recorder(
     name : str
         The op.
     rule : (callable, sequence of str)
-        Its gradient rule and the names that it takes.
+        Its gradient rule and the names of the rule's parameters.
     parameters : (sequence of str, sequence of str, sequence of str)
         Names of the op's parameters, of those that are tensors, and of its outputs.
     given : sequence of str
-        Tensor parameters that a tensor is given for, in order.
+        Tensor parameters that are present, in order.
     """
     function, wanted = rule
     names, tensors, outputs = (list(each) for each in parameters)
@@ -149,7 +148,7 @@ def tape_recorder(
 def _without_absent(
     rule: Callable[..., Any], present: tuple[int, ...]
 ) -> Callable[..., Any]:
-    """Drop the answers for tensor parameters that were given no tensor."""
+    """Drop the gradients of absent tensor parameters."""
 
     def answers(**arguments: Any) -> tuple[Any, ...]:
         result = rule(**arguments)

@@ -1,1 +1,1 @@
-"""Autotuning: settings, keys and cached results."""
+"""Autotuning: settings, tuning keys and cached results."""

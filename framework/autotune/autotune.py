@@ -1,10 +1,10 @@
-"""Autotuning of kernels: tuning keys, cached results (verdicts) and settings.
+"""Autotuning of kernels: tuning keys, cached results and settings.
 
 Where an op has several kernels for a node, it lists candidates by name. The *tuning
-key* is the op with the class of its shapes; the *verdict* is the cached result: the
-best candidate, as measured on this device and driver. Without one the op's own rule
-chooses. Verdicts are kept on disk and used by every later process; nothing is measured
-unless `autotune` or `VKBACKEND_AUTOTUNE` asks for it. See
+key* is the op with the class of its shapes; the *cached result* (`Verdict`) is the best
+candidate, as measured on this device and driver. Without one the op's heuristic
+chooses. Cached results are stored on disk and used by every later process; nothing is
+measured unless `autotune` or `VKBACKEND_AUTOTUNE` enables it. See
 `scheduler.kernel_search`.
 """
 
@@ -29,25 +29,25 @@ if TYPE_CHECKING:
     from ..ir.lazy_graph import Node
 
 VERSION = 3
-"""Counts changes of what candidates' names mean; older verdicts are ignored."""
+"""Version of the candidate names' meanings; older results are ignored."""
 
 DEFAULT = "default"
-"""The choice of the op's own rule."""
+"""Name of the heuristic's choice."""
 
 BUDGET = 60.0
-"""Seconds that a process measures for unless it is told otherwise."""
+"""Default tuning budget of a process, in seconds."""
 
 _EXACT = 16
-"""Sizes up to here are a class of their own; larger ones are rounded."""
+"""Largest size with a class of its own; larger ones are rounded."""
 
 _DIVISIBLE = 64
-"""Largest power of two of which it matters whether it divides a size."""
+"""Largest power of two whose divisibility is part of a size's class."""
 
 _INDIFFERENT = ("tensors", "scale")
-"""Arguments that no choice depends on, beside those that are fractions."""
+"""Arguments that are not part of a tuning key, besides fractions."""
 
 _VECTOR = 16
-"""Bytes that are read at once where addresses are multiples of them."""
+"""Bytes of a vectorised load, to which addresses must be aligned."""
 
 
 class Settings:
@@ -56,11 +56,11 @@ class Settings:
     Attributes
     ----------
     kept : bool
-        Whether verdicts are used.
+        Whether cached results are used.
     enabled : bool
-        Whether tuning keys without a verdict are measured.
+        Whether tuning keys without a cached result are measured.
     budget, spent : float
-        Seconds for measuring, and those that were taken of them.
+        Seconds for measuring, and the seconds spent.
     generation : int
         Generation counter; a change invalidates cached plans.
     """
@@ -80,10 +80,11 @@ class SearchSpace(NamedTuple):
     Attributes
     ----------
     nodes : sequence of Node
-        What one kernel, or one op, computes.
+        Nodes of one kernel, or one op.
     live_out : set of int
-        Their results that reach memory, by `id`.
+        Their live-out results, by `id`.
     own : str
+        Name of the heuristic's choice, the default candidate.
         Name of the default candidate, chosen by the rule.
     names : list of str
         The other candidates.
@@ -96,7 +97,7 @@ class SearchSpace(NamedTuple):
 
 
 class TuningResult(NamedTuple):
-    """Tuning result: a key that this process measured, with its verdict."""
+    """Tuning result: a key that this process measured, and the cached result."""
 
     device: str
     tuning_key: str
@@ -115,7 +116,7 @@ _tables: dict[tuple[Path, str], Verdicts] = {}
 
 
 def settings() -> Settings:
-    """Return the settings; those of the environment until something is chosen."""
+    """Return the settings, initialised from the environment."""
     global _settings
     if _settings is None:
         _settings = Settings()
@@ -125,12 +126,12 @@ def settings() -> Settings:
 def autotune(
     enabled: bool = True, *, budget: float = BUDGET, kept: bool = True
 ) -> None:
-    """Choose whether kernels are chosen by measurement.
+    """Enable or disable kernel choice by measurement.
 
-    Enabled, an operation whose shapes are of a class not met before runs each candidate
-    for its kernel a few times, on scratch data; the best that gives the same result is
-    used from then on. Verdicts are kept on disk by device and driver, and every later
-    process uses them whether it measures or not.
+    Enabled, an op whose shapes are of a new class benchmarks each candidate kernel on
+    scratch data; the best with the same output is used from then on. Cached results are
+    stored on disk by device and driver, and every later process uses them whether it
+    measures or not.
 
     Parameters
     ----------
@@ -138,23 +139,22 @@ def autotune(
         Whether to measure. Without a call, `VKBACKEND_AUTOTUNE` decides; by default
         nothing is measured.
     budget : float, default 60
-        Seconds that this process may measure for, over all; after them the library
-        chooses by its rules.
+        Tuning budget of this process in seconds, over all; after it heuristics choose.
     kept : bool, default True
-        Whether to use verdicts at all. False needs `enabled` to be False.
+        Whether to use cached results at all. False needs `enabled` to be False.
 
     Raises
     ------
     TypeError
         If an argument has another type.
     ValueError
-        If the budget is negative or no number, or something is to be measured and not
-        used.
+        If the budget is negative or no number, or measuring is enabled without using
+        cached results.
 
     Notes
     -----
     Another kernel may sum in another order, so results may differ in the last bits from
-    those without the verdict. With the same verdicts they are the same in each run.
+    those of the heuristic. With equal cached results they are the same in each run.
     """
     for name, value in (("enabled", enabled), ("kept", kept)):
         if not isinstance(value, bool):
@@ -184,7 +184,7 @@ def measures(gpu: vkbackend.Device) -> bool:
 
 
 def _interrupted(gpu: vkbackend.Device) -> bool:
-    """Return whether measuring would be part of what somebody records or measures."""
+    """Return whether a benchmark would disturb a recording or another measurement."""
     return bool(
         _paused.top.value
         or gpu.open_profile is not None
@@ -195,15 +195,15 @@ def _interrupted(gpu: vkbackend.Device) -> bool:
 def generation(gpu: vkbackend.Device) -> int:
     """Return the generation: cached plans of another one are invalid.
 
-    While benchmarks have to wait it is negative, so that plans made meanwhile keep no
-    tuning key from being measured later.
+    While benchmarks have to wait it is negative, so that plans made meanwhile do not
+    keep a tuning key from being measured later.
     """
     now = settings()
     return -1 - now.generation if now.enabled and _interrupted(gpu) else now.generation
 
 
 def verdicts(info: DeviceInfo) -> Verdicts:
-    """Return the verdicts for a device and its driver."""
+    """Return the cached results for a device and its driver."""
     version = f"{vkbackend.__version__} {VERSION}"
     key = vkbackend.verdict_file(info), version
     found = _tables.get(key)
@@ -217,8 +217,8 @@ def choice(
 ) -> str:
     """Return the name of the candidate to use for a tuning key.
 
-    `DEFAULT` where there is no verdict; the key is then added to those collected, with
-    its search space, if that is not a single node.
+    `DEFAULT` without a cached result; the key is then collected, together with its
+    search space if that is not a single node.
     """
     forced: tuple[str, str] | None = _forced.top.value
     if forced is not None and forced[0] == tuning_key:
@@ -235,7 +235,7 @@ def choice(
 
 
 def keep_result(info: DeviceInfo, tuning_key: str, verdict: Verdict) -> None:
-    """Keep the verdict of a tuning key; this may begin a generation."""
+    """Cache the result of a tuning key; this may begin a generation."""
     verdicts(info).keep(tuning_key, verdict)
     measured.append(TuningResult(info.name, tuning_key, verdict))
     if verdict.choice != DEFAULT:
@@ -243,14 +243,14 @@ def keep_result(info: DeviceInfo, tuning_key: str, verdict: Verdict) -> None:
 
 
 def forget(info: DeviceInfo) -> None:
-    """Drop the verdicts for a device, and remove their file."""
+    """Drop the cached results for a device, and remove their file."""
     verdicts(info).forget()
     begin_generation()
 
 
 @contextmanager
 def collecting_keys() -> Iterator[dict[str, SearchSpace | None]]:
-    """Collect the tuning keys of this thread that have no verdict."""
+    """Collect the tuning keys of this thread without a cached result."""
     collected: dict[str, SearchSpace | None] = {}
     with SettingScope(_collected, collected):
         yield collected
@@ -262,7 +262,7 @@ def forced_candidate(tuning_key: str, name: str) -> SettingScope:
 
 
 def paused() -> SettingScope:
-    """Measure nothing in this thread within the block; verdicts are used."""
+    """Measure nothing in this thread within the block; use cached results."""
     return SettingScope(_paused, True)
 
 
@@ -271,7 +271,7 @@ def tuning_key_of(
 ) -> str:
     """Return the tuning key of a node: its op, arguments and class of shapes.
 
-    Sizes are rounded to powers of two and carry what divides them; numbers with a
+    Sizes are rounded to powers of two, with their divisibility; numbers with a
     fraction, which scale results, do not matter.
 
     Parameters
@@ -308,7 +308,7 @@ def _size(size: int) -> str:
 
 
 def _stride(step: int, vector: int) -> str:
-    """Return 0 or 1 as they are; other strides only as whether vectors fit."""
+    """Return 0 or 1 as they are; other strides only as vector-aligned or not."""
     if step in (0, 1):
         return str(step)
     return "v" if step % vector == 0 else "s"

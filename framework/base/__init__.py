@@ -1,1 +1,1 @@
-"""What every layer above stands on: errors, dtypes, shapes, devices, modes."""
+"""Base layer: errors, dtypes, shapes, devices and modes."""

@@ -1,4 +1,4 @@
-"""Devices that tensors live on: the host, and every Vulkan device."""
+"""Devices of tensors: the host, and every Vulkan device."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ KEPT_PLANS = 256
 
 
 class Device:
-    """Where a tensor's elements are; compare devices with `is` or `==`.
+    """Device of a tensor's elements; compare devices with `is` or `==`.
 
     Attributes
     ----------
     name : str
         "cpu" for the host, otherwise the name that the driver reports.
     is_gpu : bool
-        Whether operations run through Vulkan.
+        Whether ops run through Vulkan.
     lock : RLock
-        Held where what tensors hold must not change.
+        Held where the content of tensors must not change.
     """
 
     name = "cpu"
@@ -50,14 +50,14 @@ class Device:
 
 
 class Submission(Protocol):
-    """A submission, and what is to be noted once it is known to have been taken."""
+    """Submission, and its commit or rollback once its fate is known."""
 
     def settle(self) -> None:
-        """Note it, or that it was not taken; may be called again if interrupted."""
+        """Commit or roll back; idempotent, as an interrupt may cut it short."""
 
 
 class GpuDevice(Device):
-    """A Vulkan device with the work that is pending on it.
+    """Vulkan device with its lazy graph and plan cache.
 
     Attributes
     ----------
@@ -68,19 +68,19 @@ class GpuDevice(Device):
     in_flight : Submission or None
         The last submission, as long as it has not been settled.
     running : frame or None
-        The call that submits now; or one that did, if an interrupt ended it.
+        Frame of the call that submits now; or of one that an interrupt ended.
     reads : int
-        Reads since all was submitted that left something pending.
+        Partial reads since the lazy graph was last submitted as a whole.
     left : int
-        Nodes, the first of `pending`, that the last read left.
+        Nodes, the first of `pending`, that the last read left pending.
     plans : OrderedDict
-        Cached plans by graph signature.
+        Cached plans by plan key.
     backward_cache : OrderedDict
         Cached backward passes by tape structure; see `autograd.backward_cache`.
     backward_misses : int
-        Cache misses in a row.
+        Consecutive misses of the backward cache.
     fusing : bool
-        Whether operations may join one kernel.
+        Whether nodes may be fused.
     """
 
     is_gpu = True
@@ -100,11 +100,11 @@ class GpuDevice(Device):
         self.fusing = True
 
     def begin(self) -> None:
-        """Begin a call that submits: the caller, which sets `running` to None at last.
+        """Begin a submitting call: the caller, which sets `running` to None at last.
 
         The lock is held, here and by everyone who submits. It does not keep out signal
-        handlers and finalizers of the same thread, of which one may come between what
-        the call has found pending and what it notes of that.
+        handlers and finalizers of the same thread, which may run between the call's
+        reads of the lazy graph and its updates.
 
         Raises
         ------
@@ -129,12 +129,12 @@ class GpuDevice(Device):
         return frame is not None
 
     def settle(self) -> None:
-        """Finish what an interrupt left of the last submission; not within one."""
+        """Settle a submission that an interrupt cut short; not within one."""
         if self.in_flight is not None and not self.within():
             self.finish()
 
     def finish(self) -> None:
-        """Note what became of the submission that was made, or tried, last."""
+        """Commit or roll back the last submission that was made, or tried."""
         if self.in_flight is not None:
             self.in_flight.settle()
             self.in_flight = None
@@ -172,7 +172,7 @@ def device(selector: str | int | Device | None = None) -> Device:
     Raises
     ------
     NoVulkanError
-        If a device was asked for, also by "gpu", and there is none such.
+        If a device is selected, also by "gpu", and there is none such.
     """
     if isinstance(selector, Device):
         return selector
@@ -222,12 +222,12 @@ def _wrap(gpu: vkbackend.Device) -> GpuDevice:
 
 
 def _forget_unusable() -> None:
-    """Let go of devices that are closed or lost, with what is kept for them."""
+    """Drop devices that are closed or lost, with their caches."""
     gone = [gpu for gpu in list(_opened) if not gpu.usable]
     if gone:
         for forget in _keepers:
             forget()
-    # Last, for what an interrupt leaves of it is done another time.
+    # Last, as a step that an interrupt skips is done another time.
     for gpu in gone:
         _opened.pop(gpu, None)
 
@@ -235,8 +235,8 @@ def _forget_unusable() -> None:
 def on_device_removed(forget: Callable[[], object]) -> None:
     """Register a callback for after a device has been closed, or lost.
 
-    It is to forget what is kept for devices, which would keep that one, with its plans
-    and kernels.
+    It is to clear caches with device objects, which would keep that device alive, with
+    its plans and kernels.
     """
     _keepers.append(forget)
 

@@ -1,4 +1,4 @@
-"""The table of dtypes, and how two of them promote.
+"""Dtypes: the table of them, and their promotion.
 
 A dtype is stored on the device exactly as NumPy stores it. Shaders read storage as
 32-bit words and unpack it, so the 1- and 2-byte types need no optional device feature;
@@ -23,7 +23,7 @@ from .errors import DTypeError
 # keys of the caches cheap to hash.
 @dataclass(frozen=True, eq=False)
 class DType:
-    """One element type.
+    """Dtype: the type of an element.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ class DType:
 
     @property
     def arithmetic(self) -> np.dtype:
-        """The NumPy dtype that element-wise operations compute in on the host."""
+        """The NumPy dtype that element-wise ops compute in on the host."""
         return np.dtype(np.float32) if self in (float16, bfloat16) else self.numpy
 
     @property
@@ -120,11 +120,11 @@ NUMERIC = (*INTEGER, *FLOAT)
 ANY = (*BOOL, *NUMERIC)
 
 DTypeLike = DType | str | type | np.dtype
-"""What a `dtype` argument takes: a `DType`, a name, a Python type or a NumPy dtype."""
+"""Accepted `dtype` arguments: a `DType`, a name, a Python type or a NumPy dtype."""
 
 
 def as_dtype(value: DTypeLike) -> DType:
-    """Return the `DType` that a name, a Python type or a NumPy dtype stands for.
+    """Return the `DType` of a name, a Python type or a NumPy dtype.
 
     Raises
     ------
@@ -147,7 +147,7 @@ def as_dtype(value: DTypeLike) -> DType:
 
 
 def promote(a: DType, b: DType) -> DType:
-    """Return the dtype that holds the result of combining `a` and `b`.
+    """Return the promoted dtype of `a` and `b`.
 
     Within one kind the larger type wins, and float16 with bfloat16 gives float32; a
     float wins over every integer without growing (int64 with float32 is float32, as in
@@ -189,7 +189,7 @@ def promote_types(a: DTypeLike, b: DTypeLike) -> DType:
 
 
 def number_dtype(value: complex) -> DType:
-    """Return the dtype that a Python number stands for."""
+    """Return the dtype of a Python number."""
     if isinstance(value, bool | np.bool_):
         return bool_
     return int64 if isinstance(value, int | np.integer) else float32
@@ -200,9 +200,9 @@ def combined(
     single: Sequence[DType] = (),
     numbers: Sequence[complex] = (),
 ) -> DType:
-    """Return the dtype of combining tensors with each other and with Python numbers.
+    """Return the promoted dtype of tensors and Python numbers.
 
-    As in PyTorch, tensors without dimensions count only where their kind (bool,
+    As in PyTorch, zero-dimensional tensors count only where their kind (bool,
     integer, float) is higher than that of those with dimensions, and numbers only where
     theirs is higher than that of all tensors. An integer tensor with a Python float
     gives float32, a bool tensor with an int int64.
@@ -212,7 +212,7 @@ def combined(
     shaped, single : sequence of DType
         Of the tensors that have dimensions, and of those that have none.
     numbers : sequence of number
-        At least one thing of all three is given.
+        At least one of all three is not empty.
 
     Raises
     ------
@@ -230,7 +230,7 @@ def _promoted(dtypes: Sequence[DType]) -> DType | None:
 
 
 def _over(higher: DType | None, lower: DType | None) -> DType | None:
-    """Return a dtype, or what it gives with one that counts by its kind alone."""
+    """Return `higher`, promoted with `lower` where that is of a higher kind."""
     if higher is None or lower is None:
         return higher or lower
     if not higher.is_float and (higher is bool_ or lower.is_float):
@@ -239,10 +239,10 @@ def _over(higher: DType | None, lower: DType | None) -> DType | None:
 
 
 def can_cast(source: DTypeLike, target: DTypeLike) -> bool:
-    """Return whether a change in place may turn one dtype into the other.
+    """Return whether an in-place change may convert one dtype to the other.
 
-    Floats do not become integers, nor anything but bools bools; see `convert` for what
-    becomes of values that do not fit.
+    Floats do not become integers, nor anything but bools bools; see `convert` for
+    values out of range.
     """
     held = {"bool": 0, "uint": 1, "int": 1, "float": 2}
     return held[as_dtype(source).kind] <= held[as_dtype(target).kind]
@@ -251,7 +251,7 @@ def can_cast(source: DTypeLike, target: DTypeLike) -> bool:
 def convert(array: np.ndarray, dtype: DType) -> np.ndarray:
     """Return the elements of an array as `dtype`, in `dtype.numpy`.
 
-    A float becomes an integer by cutting it towards zero. Floats beyond the integer's
+    A float is truncated towards zero to an integer. Floats beyond the integer's
     range give its nearest end, and NaN gives 0; integers wrap; rounding to a narrower
     float is to nearest, ties to even, and may give an infinity.
     """

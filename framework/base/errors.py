@@ -2,7 +2,7 @@
 
 Error (vkbackend.errors)
 ├── ShapeError (ValueError)    shapes or dimensions that do not fit together
-├── DTypeError (TypeError)     a dtype that an operation or a device does not take
+├── DTypeError (TypeError)     a dtype that an op or a device does not support
 ├── GradError (RuntimeError)   a gradient that cannot be computed
 ├── DeviceMismatchError (RuntimeError)   tensors on different devices
 ├── TraceError (RuntimeError)  something that `jit` cannot replay
@@ -19,7 +19,7 @@ class ShapeError(Error, ValueError):
 
 
 class DTypeError(Error, TypeError):
-    """A dtype that an operation, or the device it runs on, does not take."""
+    """A dtype that an op, or the device it runs on, does not support."""
 
 
 class GradError(Error, RuntimeError):
@@ -27,7 +27,7 @@ class GradError(Error, RuntimeError):
 
 
 class DeviceMismatchError(Error, RuntimeError):
-    """Tensors of one operation that live on different devices."""
+    """Tensors of one op on different devices."""
 
 
 class TraceError(Error, RuntimeError):

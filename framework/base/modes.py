@@ -1,6 +1,6 @@
-"""Autocast: blocks of mixed precision, and the state of a thread.
+"""Autocast mode: blocks of mixed precision, and the state of a thread.
 
-The policies of operations are in `dispatch.autocast_policy`.
+The policies of ops are in `dispatch.autocast_policy`.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ autocast_state = ScopedSetting(AutocastState())
 """Holds an `AutocastState`."""
 
 autocast_blocks = 0
-"""Blocks entered in all threads: a quick test for the common case that none is."""
+"""Blocks entered in all threads: a quick test for the common case of none."""
 
-# A number alone would be wrong for good where an interrupt comes beside it.
+# A plain counter would stay wrong after an interrupt beside its update.
 _counted: set[ScopeFrame] = set()
 # Signal handlers, too, may enter blocks.
 _counting = threading.RLock()
@@ -49,9 +49,9 @@ fork_safety.renew(sys.modules[__name__], "_counting", threading.RLock)
 
 
 class autocast(SettingScope):  # noqa: N801 - PyTorch's name
-    """A block, or function, in which matrix products run in 16 bits.
+    """Block, or function, in which matrix products run in 16 bits.
 
-    Parameters: the weights, optimizer and whatever loses precision stay in float32.
+    Parameters, optimizer state and precision-sensitive ops stay in float32.
     Call `backward` outside of the block, with `GradScaler` if the dtype is float16.
 
     Parameters
@@ -68,12 +68,12 @@ class autocast(SettingScope):  # noqa: N801 - PyTorch's name
     ------
     DTypeError
         If the dtype is another one. Where the device cannot store it, the first product
-        says so.
+        raises.
 
     Notes
     -----
-    Blocks belong to a thread. Under `jit` they may be inside of the function or around
-    its calls, which are then of another kind.
+    Blocks belong to a thread. Under `jit` they may be inside the function or around
+    its calls, which then have a trace of their own.
 
     Examples
     --------
@@ -108,14 +108,14 @@ class autocast(SettingScope):  # noqa: N801 - PyTorch's name
         return AutocastState(self._dtype, known if self._cache else None)
 
     def on_enter(self, scope_frame: ScopeFrame) -> None:
-        """Count it."""
+        """Count the block."""
         global autocast_blocks
         with _counting:
             _counted.add(scope_frame)
             autocast_blocks = len(_counted)
 
     def on_exit(self, scope_frame: ScopeFrame) -> None:
-        """Count it no longer."""
+        """Uncount the block."""
         global autocast_blocks
         with _counting:
             _counted.discard(scope_frame)
@@ -123,7 +123,7 @@ class autocast(SettingScope):  # noqa: N801 - PyTorch's name
 
 
 def is_autocast_enabled() -> bool:
-    """Return whether operations choose their dtype in this thread; see `autocast`."""
+    """Return whether autocast is enabled in this thread; see `autocast`."""
     return autocast_dtype() is not None
 
 
@@ -153,5 +153,5 @@ class _IsolatedCastCache(SettingScope):
 
 
 def isolated_cast_cache() -> AbstractContextManager[object]:
-    """Return a block with its own cast cache: its operations may run elsewhere."""
+    """Return a block with its own cast cache, as its ops may run elsewhere."""
     return _IsolatedCastCache(autocast_state, None)

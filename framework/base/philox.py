@@ -1,6 +1,6 @@
-"""Random numbers: Philox4x32-10, counter-based, the same stream on host and device.
+"""Philox4x32-10 random numbers: counter-based, the same stream on host and device.
 
-A draw is named by four words: the 64-bit key (the seed) and the 64-bit number of the
+A stream is named by four words: the 64-bit key (the seed) and the 64-bit number of the
 call. Element `i` of a call takes word `i % 4` of the block with counter
 (i // 4, call), so draws depend neither on the device nor on how work is scheduled.
 Bits, integers and uniform draws are the same to the last bit everywhere; normal and
@@ -29,7 +29,7 @@ _WEYL = (np.uint32(0x9E3779B9), np.uint32(0xBB67AE85))
 
 
 class Generator:
-    """A seeded sequence of streams.
+    """Generator: a seeded sequence of random streams.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ class Generator:
         self.manual_seed(secrets.randbits(64) if seed is None else seed)
 
     def manual_seed(self, seed: int) -> Generator:
-        """Start again from `seed` and return self."""
+        """Restart from `seed` and return self."""
         self.set_state((seed & (1 << 64) - 1, 0))
         return self
 
@@ -66,7 +66,7 @@ class Generator:
         return self.seed
 
     def _fingerprint(self) -> list[object]:
-        """Return what a trace depends on that has asked for the seed."""
+        """Return the guard of a trace that has used the seed."""
         return [self.seed]
 
     def get_state(self) -> tuple[int, int]:
@@ -76,7 +76,7 @@ class Generator:
             return self.seed, self.calls
 
     def set_state(self, state: tuple[int, int]) -> None:
-        """Go on from a state that `get_state` returned."""
+        """Restore a state that `get_state` returned."""
         trace_hooks.refuse(
             "a generator is seeded inside, which happens once; seed outside"
         )
@@ -93,14 +93,14 @@ class Generator:
         return words if trace is None else trace.on_draw(self, words)
 
     def reserve(self, count: int) -> int:
-        """Take the streams of so many calls and return the number of the first."""
+        """Reserve the streams of `count` calls and return the number of the first."""
         with self._lock:
             call = self.calls
             self.calls += count
         return call
 
     def give_back(self, state: tuple[int, int], count: int) -> None:
-        """Go back to a state if so many streams, and no others, were taken since."""
+        """Rewind to a state if just `count` streams were reserved since."""
         with self._lock:
             if (self.seed, self.calls) == (state[0], state[1] + count):
                 self.calls = state[1]
@@ -110,7 +110,7 @@ default_generator = Generator()
 
 
 def manual_seed(seed: int) -> Generator:
-    """Seed the default generator, so that what follows can be repeated; return it."""
+    """Seed the default generator for reproducible results; return it."""
     return default_generator.manual_seed(seed)
 
 
@@ -130,7 +130,7 @@ def set_rng_state(state: tuple[int, int]) -> None:
 
 
 def wrapped(value: int, bits: int) -> int:
-    """Return the signed integer of so many bits that is `value` modulo 2^bits."""
+    """Return the signed integer of `bits` bits that is `value` modulo 2^bits."""
     return (value + (1 << bits - 1)) % (1 << bits) - (1 << bits - 1)
 
 

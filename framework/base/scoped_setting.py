@@ -1,9 +1,9 @@
 """Scoped thread-local settings, restored however their block is left.
 
 An interrupt may come at any line, also when a block is left: then `__exit__` ends
-before its time, or does not begin. What holds in a thread is therefore the innermost of
-a chain of links. Each block takes out its own link, wherever that stands and as often
-as it is tried, and at the latest when the block itself is gone.
+early, or does not begin. The setting of a thread is therefore the innermost of a chain
+of frames. Each block removes its own frame, wherever that stands and however often it
+is tried, and at the latest when the block itself is freed.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ class ScopeFrame:
     Attributes
     ----------
     value : object
-        What holds inside.
-    outer : Link or None
-        The block around it.
+        Setting inside the scope.
+    outer : ScopeFrame or None
+        Frame of the enclosing scope.
     closed : bool
         Whether there is nothing to undo.
     """
@@ -42,7 +42,7 @@ class ScopedSetting(threading.local):
     Parameters
     ----------
     default : object
-        What holds outside of all blocks.
+        Setting outside of all blocks.
     """
 
     def __init__(self, default: Any) -> None:
@@ -54,20 +54,20 @@ class SettingScope(ContextDecorator):
 
     Parameters
     ----------
-    setting : Setting
-        What is set.
+    setting : ScopedSetting
+        The setting.
     value : object
-        What holds inside.
+        Its value inside.
 
     Notes
     -----
-    It ends at the latest when it is gone: who calls `__enter__` by hand holds it.
+    It ends at the latest when it is freed: callers of bare `__enter__` must keep it.
     """
 
     def __init__(self, setting: ScopedSetting, value: Any) -> None:
         self._setting = setting
         self._value = value
-        # Links that have not been taken out, and whose they are: threads may share it.
+        # Frames that have not been removed, by owner: threads may share the scope.
         self._entered: dict[ScopeFrame, dict[str, Any]] = {}
 
     def _recreate_cm(self: Self) -> Self:
@@ -75,20 +75,20 @@ class SettingScope(ContextDecorator):
         return type(self)(self._setting, self._value)
 
     def value(self, outer: Any) -> Any:
-        """Return what holds inside, where `outer` holds around it."""
+        """Return the setting inside, where `outer` is the enclosing one."""
         return self._value
 
     def on_enter(self, scope_frame: ScopeFrame) -> None:
-        """Note that a block begins; may not come to its end."""
+        """Handle the start of a block; an interrupt may cut it short."""
 
     def on_exit(self, scope_frame: ScopeFrame) -> None:
-        """Note that a block has ended; may be repeated, also where it has not begun."""
+        """Handle the end of a block; idempotent, also without a start."""
 
     def __enter__(self: Self) -> Self:
         setting = self._setting
         outer = setting.top
         scope_frame = ScopeFrame(self.value(outer.value), outer)
-        # The thread's own, as another one may be the last that holds the block.
+        # The thread's own, as another one may hold the last reference to the block.
         self._entered[scope_frame] = setting.__dict__
         scope_frame.closed = False
         self.on_enter(scope_frame)
@@ -103,14 +103,14 @@ class SettingScope(ContextDecorator):
             # Generators may be closed by a thread that has not entered it.
             found = [each for each in entered if each[1] is mine]
             scope_frame, own = found[-1] if found else entered[-1]
-        # The second time in case that an interrupt ends the first.
+        # Twice, in case an interrupt ends the first.
         try:
             self._leave(own, scope_frame)
         finally:
             self._leave(own, scope_frame)
 
     def _leave(self, own: dict[str, Any], scope_frame: ScopeFrame) -> None:
-        """Take out a link; may be repeated."""
+        """Remove a frame; idempotent."""
         _unlink(own, scope_frame)
         if not scope_frame.closed:
             self.on_exit(scope_frame)
@@ -118,7 +118,7 @@ class SettingScope(ContextDecorator):
         self._entered.pop(scope_frame, None)
 
     def __del__(self) -> None:
-        # There is nothing where an interrupt came while it was made.
+        # It is missing where an interrupt came in the constructor.
         entered = getattr(self, "_entered", None)
         if entered:
             for scope_frame, own in reversed([*entered.items()]):

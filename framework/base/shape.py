@@ -17,7 +17,7 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """Shape and dtype of a tensor: all that a shape rule may look at."""
+    """Shape and dtype of a tensor: the input of shape rules."""
 
     shape: Shape
     dtype: DType
@@ -34,7 +34,7 @@ class TensorSpec:
 
 
 class Layout(NamedTuple):
-    """Where the elements of a tensor lie in its storage, counted in elements."""
+    """Layout of a tensor in its storage: shape, strides and offset, in elements."""
 
     shape: Shape
     strides: tuple[int, ...]
@@ -53,7 +53,7 @@ class Layout(NamedTuple):
 
     @property
     def is_contiguous(self) -> bool:
-        """Whether the elements lie one after the other in row-major order."""
+        """Whether the elements are contiguous in row-major order."""
         expected = 1
         for size, stride in zip(reversed(self.shape), reversed(self.strides)):
             if size != 1 and stride != expected:
@@ -103,9 +103,9 @@ _interned: dict[Layout, Layout] = {}
 
 
 def interned(layout: Layout) -> Layout:
-    """Return the one object that stands for equal layouts.
+    """Return the interned object of equal layouts.
 
-    Caches look layouts up by identity. Past `MOST_INTERNED` all are forgotten, after
+    Caches look layouts up by identity. Past `MOST_INTERNED` the table is cleared, after
     which an equal layout is another object: such caches miss then, no more.
     """
     if len(_interned) >= MOST_INTERNED:
@@ -115,7 +115,7 @@ def interned(layout: Layout) -> Layout:
 
 @functools.lru_cache(maxsize=4096)
 def spec_of(shape: Shape, dtype: DType) -> TensorSpec:
-    """Return a spec; the same object for the same arguments while it is remembered."""
+    """Return a spec; the same object for the same arguments while it is cached."""
     return TensorSpec(shape, dtype)
 
 
@@ -194,14 +194,14 @@ def normalize_dims(
 
 
 class Collapsed(NamedTuple):
-    """An iteration space with as few dimensions as its operands allow."""
+    """Collapsed iteration space: as few dimensions as its operands allow."""
 
     shape: Shape
     strides: tuple[tuple[int, ...], ...]
 
 
 def collapse(shape: Shape, strides: Sequence[tuple[int, ...]]) -> Collapsed:
-    """Merge neighbouring dimensions that every operand walks in one stride.
+    """Merge neighbouring dimensions that every operand traverses with one stride.
 
     Parameters
     ----------

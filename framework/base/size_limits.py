@@ -26,31 +26,31 @@ MOST_COUNTED = (1 << 31) - 1
 """Elements of a tensor, and 4-byte words that they take, on a device."""
 
 ALWAYS_FIT = 1 << 26
-"""Elements, of any dtype, for which every device has room: allocations of 1 GiB are
-possible on each (Vulkan 1.3, limits table), and an element has at most 8 bytes."""
+"""Elements, of any dtype, that fit on every device: allocations of 1 GiB are always
+possible (Vulkan 1.3, limits table), and an element has at most 8 bytes."""
 
 WORD = 4
 GIBIBYTE = 1 << 30
 
 
 def check_value(name: str, shape: Shape, dtype: DType, device: GpuDevice) -> None:
-    """Check that a device can hold a tensor and reach each of its elements.
+    """Check that a device can allocate a tensor and index each of its elements.
 
     Parameters
     ----------
     name : str
-        What makes the tensor; the message starts with it.
+        Op that makes the tensor; the message starts with it.
     shape : Shape
-        Its sizes.
+        Its shape.
     dtype : DType
         Its element type.
     device : GpuDevice
-        Where it is to be.
+        Its device.
 
     Raises
     ------
     ShapeError
-        If shaders cannot count its elements.
+        If shaders cannot index its elements.
     OutOfDeviceMemory
         If the driver allows no allocation of its size.
     """
@@ -74,7 +74,7 @@ def check_value(name: str, shape: Shape, dtype: DType, device: GpuDevice) -> Non
 
 
 def check_views(name: str, layouts: Iterable[Layout]) -> None:
-    """Check the sizes of views, whose repeated elements shaders count too.
+    """Check the sizes of views, whose repeated elements shaders index too.
 
     Raises
     ------

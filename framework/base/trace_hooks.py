@@ -1,10 +1,10 @@
 """Trace hooks: events that a running trace of `jit` gets from the layers below it.
 
-A traced function runs once in Python; its operations are collected, and later calls
-replay them without Python. So whatever Python does beside operations must be told to
-the trace: numbers that change from call to call (`changing`), actions that belong to
-each call (`each_time`), storages that are rebound, draws. What cannot be replayed is
-refused (`refuse`), or marks the trace as one that cannot be kept (`once`).
+A traced function runs once in Python; its nodes are collected, and later calls replay
+them without Python. So effects of Python besides ops must be reported to the trace:
+dynamic arguments (`changing`), host actions of each call (`each_time`), storages that
+are rebound, draws. Effects that cannot be replayed are refused (`refuse`), or mark the
+trace as one that cannot be cached (`once`).
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 
 class Changing(float):
-    """A number that is read again before each replay.
+    """Dynamic argument: a number that is read again before each replay.
 
     Attributes
     ----------
     read : callable
-        Returns the number for the call that is about to run.
+        Returns the number for the next replay.
     """
 
     __slots__ = ("read",)
@@ -39,16 +39,16 @@ class Changing(float):
 
 
 class StreamWord(int):
-    """One of the four words of a stream, which is another in each replay.
+    """Word of a random stream, drawn anew for each replay.
 
     Attributes
     ----------
     generator : Generator
-        Whose stream it is.
+        Generator of the stream.
     call : int
         Number of the draw among those of the traced function, from 0.
     part : int
-        Which word.
+        Index of the word.
     """
 
     generator: Generator
@@ -60,44 +60,44 @@ class Listener(Protocol):
     """Listener: the event handlers of a trace."""
 
     def on_node(self, device: GpuDevice, node: Node) -> None:
-        """Note an operation."""
+        """Record a node."""
 
     def on_rebind(self, array: Array, before: Value) -> None:
         """Note that a storage has other content than `before`."""
 
     def on_copy(self, array: Array) -> None:
-        """Note a storage of the function's own that shares the content of another."""
+        """Note a new storage of the function that shares the content of another."""
 
     def on_draw(self, generator: Generator, words: tuple[int, int, int, int]) -> Any:
-        """Return the words of a draw so that they are told apart."""
+        """Return the words of a draw as `StreamWord`s."""
 
     def changing(self, read: Callable[[], float]) -> float:
-        """Return a number that is read before each replay."""
+        """Return a dynamic argument, read before each replay."""
 
     def each_time(self, action: Callable[[], object]) -> None:
-        """Note an action that is repeated before each replay."""
+        """Note a host action that is repeated before each replay."""
 
     def once(self, reason: str) -> None:
-        """Note that the function did what it does only once."""
+        """Note an action that is done only once: the trace cannot be cached."""
 
     def called(self, owner: Any) -> None:
-        """Note an object whose `_fingerprint()` tells whether the trace still fits."""
+        """Note an object whose `_fingerprint()` guards the trace."""
 
     def on_grad_write(self, leaf: Any, cleared: bool) -> None:
-        """Note that the gradient of a leaf is about to be dropped or added to."""
+        """Note that the gradient of a leaf is about to be dropped or accumulated."""
 
     def on_grad_read(self, leaf: Any) -> None:
-        """Note that what follows may depend on the gradient of a leaf."""
+        """Note that later ops may depend on the gradient of a leaf."""
 
     def refused(self, what: str) -> None:
-        """Note what a replay cannot do, or raise `TraceError`."""
+        """Note an action that cannot be replayed, or raise `TraceError`."""
 
 
 _local = ScopedSetting(None)
 running = 0
-"""Traces running in all threads: a quick test for the common case that none does."""
+"""Traces running in all threads: a quick test for the common case of none."""
 
-# A number alone would be wrong for good where an interrupt comes beside it.
+# A plain counter would stay wrong after an interrupt beside its update.
 _counted: set[ScopeFrame] = set()
 # Signal handlers, too, may enter blocks.
 _counting = threading.RLock()
@@ -110,20 +110,20 @@ def listener() -> Listener | None:
 
 
 class listening(SettingScope):  # noqa: N801 - used as a function
-    """Send what happens in this thread, within the block, to a trace, or to none."""
+    """Send the events of this thread, within the block, to a trace, or to none."""
 
     def __init__(self, trace: Listener | None) -> None:
         super().__init__(_local, trace)
 
     def on_enter(self, scope_frame: ScopeFrame) -> None:
-        """Count it."""
+        """Count the trace."""
         global running
         with _counting:
             _counted.add(scope_frame)
             running = len(_counted)
 
     def on_exit(self, scope_frame: ScopeFrame) -> None:
-        """Count it no longer."""
+        """Uncount the trace."""
         global running
         with _counting:
             _counted.discard(scope_frame)
@@ -131,13 +131,13 @@ class listening(SettingScope):  # noqa: N801 - used as a function
 
 
 def changing(read: Callable[[], float]) -> float:
-    """Return a number for an element-wise operation, read anew for each replay."""
+    """Return a dynamic argument of an element-wise op, read before each replay."""
     trace = listener()
     return read() if trace is None else trace.changing(read)
 
 
 def each_time(action: Callable[[], object]) -> None:
-    """Do something on the host now and, in order, before each replay."""
+    """Run a host action now and, in order, before each replay."""
     trace = listener()
     if trace is None:
         action()
@@ -148,7 +148,7 @@ def each_time(action: Callable[[], object]) -> None:
 
 
 def once(reason: str) -> None:
-    """Say that what happens now will not happen in the next call."""
+    """Report an action that later calls will not repeat."""
     trace = listener()
     if trace is not None:
         trace.once(reason)
@@ -160,7 +160,7 @@ def refuse(what: str) -> None:
     Parameters
     ----------
     what : str
-        What is wrong, and what would be right.
+        The problem, and the remedy.
     """
     trace = listener()
     if trace is not None:
@@ -168,11 +168,11 @@ def refuse(what: str) -> None:
 
 
 class Structure:
-    """Counts changes of what modules consist of, so that replays need not look."""
+    """Version counter of module structure, so that replays need not compare it."""
 
     changes = 0
 
 
 def structure_changed() -> None:
-    """Note that a module, parameter or optimizer is no longer what it was."""
+    """Count a change of a module, parameter or optimizer."""
     Structure.changes += 1

@@ -1,4 +1,4 @@
-"""Sizes, places and numbers as users give them, read and checked in one place."""
+"""Validation of sizes, indices and numbers from users, in one place."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from typing import Any
 from .errors import ShapeError
 
 MOST = (1 << 63) - 1
-"""The largest number of elements, or of anything else, that a user can ask for."""
+"""Largest number of elements, or of anything else, that a user can specify."""
 
 _INT = "an int"
 _INTS = "a sequence of ints"
 
 
 def as_shape(sizes: tuple[Any, ...]) -> tuple[int, ...]:
-    """Return what was given as several ints or as one sequence; nothing is checked."""
+    """Return a shape given as several ints or as one sequence, unchecked."""
     if len(sizes) == 1 and isinstance(sizes[0], Iterable) and not _is_one(sizes[0]):
         return tuple(sizes[0])
     return sizes
 
 
 def _is_one(value: object) -> bool:
-    """Return whether a value is no sequence, though Python may walk over it."""
+    """Return whether a value counts as no sequence, even if it is iterable."""
     return isinstance(value, str | bytes | Mapping | Set) or (
         getattr(value, "ndim", None) == 0
     )
@@ -39,7 +39,7 @@ def as_int(where: str, value: object, wanted: str = _INT) -> int:
         The function and its argument, as "narrow: start".
     value : object
     wanted : str
-        What it must be, for the message.
+        Expected kind of value, for the message.
 
     Raises
     ------
@@ -113,7 +113,7 @@ def sizes_of(name: str, size: object) -> tuple[int, ...]:
     TypeError
         If a size is not an int.
     ShapeError
-        If one is below 0, or nothing could count so many elements.
+        If one is below 0, or the number of elements exceeds `MOST`.
     """
     given = as_int_or_ints(f"{name}: size", size)
     sizes = (given,) if isinstance(given, int) else given
@@ -124,7 +124,7 @@ def sizes_of(name: str, size: object) -> tuple[int, ...]:
 
 
 def check_numel(name: str, shape: tuple[int, ...]) -> None:
-    """Raise `ShapeError` if nothing could count the elements of a result."""
+    """Raise `ShapeError` if a result's number of elements exceeds `MOST`."""
     if math.prod(shape) > MOST:
         raise ShapeError(
             f"{name}: shape {shape} has {math.prod(shape)} elements; there may be at"

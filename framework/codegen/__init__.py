@@ -1,8 +1,8 @@
-"""Fusion of element-wise work and reductions: what may join, and the GLSL of it.
+"""Code generation: fusion of element-wise work and reductions, and its GLSL.
 
-`partitioner` groups operations; `lower_elementwise` and `glsl.elementwise` make the
-kernel of an element-wise group, `lower_rowwise` and `glsl.rowwise` that of a group with
-reductions of rows.
+`partitioner` groups nodes; `lower_elementwise` and `glsl.elementwise` make the kernel
+of an element-wise group, `lower_rowwise` and `glsl.rowwise` that of a group with
+row reductions.
 
-Everything here is pure: it sees shapes, expressions and text, never tensors or devices.
+All of it is pure: it sees shapes, expressions and text, never tensors or devices.
 """

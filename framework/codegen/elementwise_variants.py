@@ -1,8 +1,8 @@
 """Variants of element-wise kernels: elements per invocation and workgroup size.
 
 On a GPU an invocation takes four elements, and a workgroup has 256 invocations. More
-elements keep more memory in flight and share what is computed once; which is best
-depends on how much there is to compute, and on the device. See `autotune`.
+elements keep more memory in flight and share common index arithmetic; the best variant
+depends on the arithmetic intensity, and on the device. See `autotune`.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ if TYPE_CHECKING:
     from ..ir.lazy_graph import Node
 
 WORKGROUPS = (128, 256, 512)
-"""Invocations of a workgroup to choose from."""
+"""Candidate workgroup sizes, in invocations."""
 
 MIN_VEC4S = 1 << 20
-"""Groups of four elements from which it is worth a measurement."""
+"""Groups of four elements from which a kernel is benchmarked."""
 
 
 class Variant(NamedTuple):
-    """How elements are divided among invocations.
+    """Variant: elements per invocation, and workgroup size.
 
     Attributes
     ----------
     pairs : str
-        As that of `Program`.
+        See `Program`.
     workgroup : int
-        Invocations of a workgroup.
+        Invocations per workgroup.
     """
 
     pairs: str
@@ -49,7 +49,7 @@ class Variant(NamedTuple):
 BASELINE = Variant("", WORKGROUP)
 
 COMPUTE_HEAVY = Variant("apart", 128)
-"""The way of kernels that compute much for each element, or write 2-byte ones.
+"""Default variant of compute-heavy kernels, and of those that write 2-byte elements.
 
 On an NVIDIA H200, driver 580.159.04, it took gelu of 64 Mi floats from 0.139 to 0.130
 ms, tanh from 0.135 to 0.129, x * 2 + 1 of float16 from 0.072 to 0.065 and casts to 2
@@ -57,16 +57,16 @@ bytes from 0.097 to 0.094, but exponentials from 0.1285 to 0.129 (2026-11-21).
 """
 
 COMPUTE_HEAVY_16BIT = Variant("four", 128)
-"""The way of kernels that move elements of 2 bytes only, of which more must be on their
-way, and compute much for each.
+"""Default variant of compute-heavy kernels on 2-byte elements only, which need more
+loads in flight.
 
 There it took tanh of 64 Mi bfloat16 from 0.074 to 0.068 ms, gelu from 0.090 to 0.085
 and their sums with themselves from 0.072 to 0.067.
 """
 
 MEMORY_BOUND_16BIT = Variant("joined", 128)
-"""The way of those that compute little: relu of 64 Mi bfloat16 took 0.066 ms, 0.067 in
-the other way."""
+"""Default variant of memory-bound ones: relu of 64 Mi bfloat16 took 0.066 ms, 0.067 in
+the other variant."""
 
 _LONG = ("error_function", "hyperbolic", "trigonometric")
 """Files under `glsl/lib/math/` of functions that take many instructions."""
@@ -76,13 +76,13 @@ _BRIEF = ("quick_full_exp(x)", "quick_logistic(x)", "quick_gated(x, x)")
 
 
 def variants(gpu: DeviceInfo, kernel: LoweredKernel) -> dict[str, Variant]:
-    """Return the ways in which a GPU may run a kernel, by name.
+    """Return the candidate variants of a kernel on a GPU, by name.
 
     Parameters
     ----------
     gpu : DeviceInfo
-    kernel : FusedKernel
-        Of a `Program`.
+    kernel : LoweredKernel
+        Its program is a `Program`.
     """
     most = min(gpu.max_workgroup_invocations, gpu.max_workgroup_size[0])
     forms = {"": "4 elements together", "apart": "8 elements apart"}
@@ -104,7 +104,7 @@ def _program(kernel: LoweredKernel) -> Program:
 
 
 def _joins(kernel: LoweredKernel) -> bool:
-    """Whether eight narrow elements can move at once, at addresses that allow it."""
+    """Whether eight narrow elements can be loaded at once, at aligned addresses."""
     program = _program(kernel)
     offsets = {name: offset for name, _, offset in kernel.inputs}
     read = [
@@ -121,7 +121,7 @@ def _joins(kernel: LoweredKernel) -> bool:
 
 
 def with_variant(kernel: LoweredKernel, variant: Variant) -> LoweredKernel:
-    """Return a kernel for a GPU with its elements divided in another way."""
+    """Return a kernel for a GPU in another variant."""
     program = _program(kernel)
     vec4s = int(dict(kernel.words)["quads"])
     each = GROUPS.get(variant.pairs, 1)
@@ -133,7 +133,7 @@ def with_variant(kernel: LoweredKernel, variant: Variant) -> LoweredKernel:
 
 
 def default_variant(kernel: LoweredKernel) -> Variant:
-    """Return the way of a kernel for a GPU where nothing was measured."""
+    """Return the variant of a kernel for a GPU without a tuning result."""
     program = _program(kernel)
     sizes = {DTYPES[output.dtype].itemsize for output in program.outputs}
     moved = sizes | {
@@ -156,7 +156,7 @@ def default_variant(kernel: LoweredKernel) -> Variant:
 
 
 def _is_brief(program: Program) -> bool:
-    """Whether little is computed for each element."""
+    """Whether a program takes few instructions per element."""
     calls = any("lib/math/" in line for line in includes(program))
     first, *more = program.instructions
     return not more and (not calls or first.glsl in _BRIEF)
@@ -165,7 +165,7 @@ def _is_brief(program: Program) -> bool:
 def build_chosen_kernel(
     nodes: Sequence[Node], live_out: set[int], gpu: DeviceInfo, lanes: int = 0
 ) -> LoweredKernel:
-    """Return what `build_kernel` does, in the way of a verdict if there is one."""
+    """Return the kernel of `build_kernel`, in the tuned variant if there is one."""
     software = gpu.kind == "software"
     wide = software and gpu.shader_int64
     default = build_kernel(nodes, live_out, software=wide, lanes=lanes)

@@ -1,8 +1,8 @@
-"""Epilogue fusion: element-wise kernels that join the matrix product they read.
+"""Epilogue fusion: element-wise kernels fused into the matrix product they read.
 
 A matrix product or convolution whose result is read by one element-wise kernel alone,
-element by element, hands it on in registers: bias, activation, residual, scale and cast
-cost no memory traffic of their own, and the product itself is never stored.
+element by element, passes it on in registers: bias, activation, residual, scale and
+cast cost no memory traffic of their own, and the product itself is never stored.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Answer = Callable[[Node], Sequence[Dispatch]]
 
 
 class Arguments(NamedTuple):
-    """The arguments of an epilogue by name.
+    """Arguments of an epilogue by name.
 
     Attributes
     ----------
@@ -39,7 +39,7 @@ class Arguments(NamedTuple):
         Slot and offset in bytes of each operand, and of each result.
     words : dict of str to number
     scalars : dict of str to (int, int)
-        Node, and position among its numbers.
+        Node, and position among its scalars.
     """
 
     used: dict[str, tuple[int, int]]
@@ -52,17 +52,17 @@ NO_EPILOGUE = Arguments({}, {}, {}, {})
 
 
 class FusedEpilogue(NamedTuple):
-    """A product and its epilogue.
+    """Fused product and epilogue.
 
     Attributes
     ----------
     product : int
-        The node that multiplies.
+        Node of the product.
     kernel_group : list of int
         The element-wise nodes.
     dispatches : sequence of Dispatch
-        Of the product; the last one takes the epilogue.
-    kernel : FusedKernel
+        Dispatches of the product; the last one takes the epilogue.
+    kernel : LoweredKernel
         The element-wise nodes as a kernel.
     source : str
         GLSL of the last dispatch.
@@ -75,7 +75,7 @@ class FusedEpilogue(NamedTuple):
     source: str
 
     def arguments(self, slots: Mapping[int, int]) -> Arguments:
-        """Return what the epilogue adds to the arguments of the product's kernel.
+        """Return the arguments that the epilogue adds to the product's kernel.
 
         Parameters
         ----------
@@ -102,22 +102,22 @@ def fuse_epilogues(
     external: Collection[int],
     state: Collection[int],
 ) -> dict[int, FusedEpilogue]:
-    """Return the products that take a unit as their epilogue, by its first node.
+    """Return the fused epilogues, by the first node of their kernel group.
 
-    The product then runs in the unit's place, which is always possible, since nothing
+    The product then runs in the group's place, which is always possible, since nothing
     else reads it.
 
     Parameters
     ----------
     gpu : DeviceInfo
-        Where they run.
+        Device of the plan.
     nodes : sequence of Node
     kernel_groups : sequence of list of int
-        Which nodes share a kernel.
+        Nodes of each kernel.
     live_out : set of int
-        Values that leave their kernel, by `id`.
+        Live-out values of kernels, by `id`.
     held, state : collection of int
-        Values, by `id`, that somebody holds, and that a replay may write over.
+        Values, by `id`, with external references, and those a replay may overwrite.
     """
     group_of = {
         number: kernel_group[0]
@@ -148,7 +148,7 @@ def fuse_epilogues(
 def _donates(
     members: Sequence[Node], live_out: Collection[int], state: Collection[int]
 ) -> bool:
-    """Return whether a result may lie where an operand does, were it no epilogue."""
+    """Return whether a result could alias a donated operand if left unfused."""
     sizes = {
         (value.numel, value.dtype.itemsize)
         for node in members
@@ -168,7 +168,7 @@ def _products(
     kernel_group: list[int],
     readers: Mapping[int, set[int]],
 ) -> list[int]:
-    """Return the products that a unit alone reads, in row-major order; latest first."""
+    """Return the products that one kernel group alone reads; latest first."""
     read = {id(value) for number in kernel_group for value in nodes[number].values}
     return [
         other[0]
@@ -182,7 +182,7 @@ def _products(
 
 
 def _in_order(nodes: Sequence[Node], kernel_group: list[int], value: Value) -> bool:
-    """Return whether a unit reads a value element by element, and so all of it."""
+    """Return whether a group reads a value element by element, and all of it."""
     shape = nodes[kernel_group[0]].layouts[0].shape
     return value.dtype in (float32, float16, bfloat16) and all(
         operand.layout == Layout.contiguous(shape)
@@ -201,7 +201,7 @@ def _fuse_epilogue(
 ) -> FusedEpilogue | None:
     node = nodes[product]
     if math.prod(node.layouts[0].shape[-node.op.epilogue_dims :]) % 4:
-        return None  # the four neighbours of an epilogue lie in one line
+        return None  # the four results of an epilogue lie in one row
     dispatches = _with_hook(gpu, node)
     writers = [row for row in dispatches if "out" in map(_memory, row.push.values())]
     last = dispatches[-1]
@@ -212,7 +212,7 @@ def _fuse_epilogue(
     members = [nodes[number] for number in kernel_group]
     kernel = build_kernel(members, live_out, product=node.outputs[0])
     assert isinstance(kernel.program, Program)
-    # Replays could not change what is pushed.
+    # Dynamic arguments cannot be push constants of a recording.
     changing = Changing | StreamWord
     numbers = [members[member].numbers[at] for member, at in kernel.scalars]
     if any(isinstance(number, changing) for number in numbers):
@@ -224,10 +224,10 @@ def _fuse_epilogue(
 
 
 def _with_hook(gpu: DeviceInfo, node: Node) -> Sequence[Dispatch]:
-    """Return a product's kernels, of which the last takes an epilogue if one can.
+    """Return a product's dispatches, of which the last takes an epilogue if one can.
 
-    What was measured quickest alone may have no place for one; the op's own rule then
-    saves a kernel, and all that is written and read in between.
+    The candidate measured quickest alone may have no epilogue hook; the heuristic's
+    choice then saves a kernel, and its memory traffic.
     """
     input_specs, params = node.op.input_specs(node), dict(node.params)
     found = node.op.dispatches(gpu, input_specs, params)
@@ -243,6 +243,6 @@ def _memory(value: object) -> object:
 
 
 def _push_size(dispatch: Dispatch) -> int:
-    """Return the bytes of a kernel's own arguments: addresses, and words of 4 bytes."""
+    """Return the push constant bytes of a kernel: addresses, and 4-byte words."""
     words = sum(isinstance(value, int | float) for value in dispatch.push.values())
     return 8 * (len(dispatch.push) - words) + (4 * words + 7) // 8 * 8

@@ -30,20 +30,20 @@ WORKGROUP = 256
 
 SOFTWARE_WORKGROUP = 64
 SOFTWARE_ROUNDS = 4
-"""Times that an invocation of a software device takes four elements.
+"""Vectors of four elements per invocation on a software device.
 
 An invocation costs as much there as a load (lavapipe 22.3, measured).
 """
 
 
 BLOCK_ROUNDS = 16
-"""Times that an invocation takes four elements of a block.
+"""Vectors of four elements per invocation with uniform vector loads.
 
-Fewer leave more to do for each workgroup, more take long to compile.
+Fewer leave more overhead per workgroup, more take long to compile.
 """
 
 MIN_UNIFORM_LOAD_ELEMENTS = 1 << 17
-"""Elements from which a software device reads blocks, whose kernels compile longer."""
+"""Elements from which a software device uses uniform loads, slower to compile."""
 
 
 NARROW = {
@@ -57,24 +57,24 @@ NARROW = {
     "gated": "quick_gated",
     "softly_gated": "quick_softly_gated",
 }
-"""Functions of GLSL that are exact enough for results of 2 bytes, by the exact ones."""
+"""GLSL functions precise enough for 2-byte results, by the exact ones."""
 
 
 def _narrowed(glsl: str) -> str:
-    """Return an expression for results of 2 bytes."""
+    """Return an expression precise enough for 2-byte results."""
     function, bracket, rest = glsl.partition("(")
     return NARROW.get(function, function) + bracket + rest
 
 
 class LoweredKernel(NamedTuple):
-    """A program, and where its arguments come from.
+    """Lowered kernel: a program, its grid and the sources of its arguments.
 
     Attributes
     ----------
     name : str
-        The ops joined by "_", for people.
+        The ops joined by "_", for reports.
     program : Program
-        What decides the GLSL.
+        Program, which determines the GLSL.
     grid : tuple of int
         Workgroups.
     inputs : list of (str, Value, int)
@@ -88,10 +88,9 @@ class LoweredKernel(NamedTuple):
     workgroup : int
         Invocations per workgroup.
     rounds : int
-        Times that an invocation takes four elements, if it does not walk over rows.
+        Vectors of four elements per invocation, of element-wise programs.
     lanes : int
-        Invocations of a workgroup that reads whole blocks, see `glsl.lavapipe`; 0 if
-        not so.
+        Workgroup size for uniform vector loads, see `glsl.lavapipe`; 0 without.
     """
 
     name: str
@@ -120,14 +119,13 @@ def build_kernel(
     nodes : sequence of Node
         Element-wise nodes of one shape, in order.
     live_out : set of int
-        `id` of each value that must reach memory.
+        `id` of each live-out value.
     software : bool, default False
-        Whether the device is a software one whose compiler bears branches in loops.
+        Whether the device is a software one whose compiler allows branches in loops.
     product : Value or None
-        What the kernel is handed, instead of reading it; see `epilogue_fusion`.
+        Value passed in registers instead of loaded; see `epilogue_fusion`.
     lanes : int, default 0
-        Size of the subgroups of a software device that may read whole blocks; 0 if it
-        may not.
+        Subgroup size of a software device for uniform vector loads; 0 disables them.
     """
     built = _ElementwiseLowering(nodes, live_out, product).kernel(software)
     return (
@@ -138,7 +136,7 @@ def build_kernel(
 
 
 def _fits_uniform_loads(kernel: LoweredKernel) -> bool:
-    """Whether every operand can be read as whole vectors, and that is worth it."""
+    """Whether every operand fits uniform vector loads, and they are worth it."""
     program, words = kernel.program, dict(kernel.words)
     assert isinstance(program, Program)
     moved = [access for access in program.accesses if access.kind != "scalar"]
@@ -165,16 +163,16 @@ def _with_uniform_loads(kernel: LoweredKernel, lanes: int) -> LoweredKernel:
 
 
 class KernelOperands:
-    """From nodes to instructions: what each argument of a kernel's steps stands for.
+    """Kernel operands: lowers nodes to instructions and their references.
 
     Attributes
     ----------
     operands : dict
-        What is read from memory, in order, by value and layout.
+        Operands loaded from memory, in order, by value and layout.
     made : dict of int to int
-        The step that makes a value, by `id`.
+        The instruction that makes a value, by `id`.
     scalars, scalar_types : list
-        Run-time numbers: where they come from, and their GLSL types.
+        Run-time scalars: their sources, and their GLSL types.
     """
 
     def __init__(self, nodes: Sequence[Node]) -> None:
@@ -190,7 +188,7 @@ class KernelOperands:
         self.scalar_types: list[str] = []
 
     def draw(self, node: Node, kind: str, dtype: str, first: int) -> Reference:
-        """Return a reference to what comes from the random stream, or an index."""
+        """Return a reference to a draw from the random stream, or to an index."""
         raise NotImplementedError
 
     def instruction(self, k: int, node: Node) -> Instruction:
@@ -220,7 +218,7 @@ class KernelOperands:
         )
 
     def _drawn(self, k: int, node: Node) -> Instruction:
-        """Add a source that reads no memory, and the op's expression over it."""
+        """Add a source without memory, and the op's expression over it."""
         op, compute = node.op, dict(node.params)["compute"]
         assert isinstance(op.source, tuple)
         assert isinstance(compute, DType)
@@ -241,7 +239,7 @@ class KernelOperands:
         )
 
     def reference(self, operand: Operand) -> Reference:
-        """Return what an operand stands for: an access or a step."""
+        """Return the reference of an operand: an access or an instruction."""
         if id(operand.value) in self.made:
             return Reference("op", self.made[id(operand.value)])
         key = (id(operand.value), operand.layout)
@@ -302,7 +300,7 @@ class _ElementwiseLowering(KernelOperands):
         return Reference("in", len(self.accesses) - 1)
 
     def _accesses(self) -> list[Access]:
-        """Decide how each operand is read, collapsing dimensions over all of them."""
+        """Choose each operand's access, collapsing dimensions over all of them."""
         walked = {
             key: operand
             for key, operand in self.operands.items()
@@ -333,8 +331,8 @@ class _ElementwiseLowering(KernelOperands):
             kind = "linear" if is_linear(operand.layout) else "scalar"
             return Access(kind, dtype.name), start
         kind = self._kind(strides, start)
-        # An address counts bytes of whole words, so a narrow element is reached by
-        # an offset inside the kernel.
+        # An address counts bytes of whole words, so a narrow element needs an offset
+        # inside the kernel.
         pushed = 0 if dtype.itemsize >= 4 or kind == "row" else start
         pattern = Pattern(
             tuple(str(step) if step in (0, 1) else "s" for step in strides), pushed > 0
@@ -371,7 +369,7 @@ class _ElementwiseLowering(KernelOperands):
 
 
 def is_linear(layout: Layout) -> bool:
-    """Whether aligned groups of four elements can be read in order."""
+    """Whether aligned vectors of four elements are contiguous."""
     return layout.is_contiguous and layout.offset % 4 == 0
 
 
@@ -383,7 +381,7 @@ def is_scalar(operand: Operand) -> bool:
 
 
 def size_words(side: str, sizes: tuple[int, ...]) -> list[tuple[str, float]]:
-    """Return the arguments that split a number into coordinates."""
+    """Return the arguments that split a linear index into coordinates."""
     words: list[tuple[str, float]] = []
     for dim, size in enumerate(sizes[1:], start=1):
         magic, shift = divisor(size)

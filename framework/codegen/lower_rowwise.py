@@ -33,42 +33,42 @@ SOFTWARE_WORKGROUP = 8
 """Invocations per workgroup, unless one row takes more."""
 
 SOFTWARE_ROWS = 32
-"""Rows from which on a software device gives each one invocation, which is quickest."""
+"""Rows from which a software device uses one invocation per row, the quickest."""
 
 MOST_GROUP = 1024
 COMFORTABLE_GROUP = 512
-"""Invocations that share a row of a GPU at most, if they can hold it.
+"""Most invocations of a GPU per row, if they can hold the row in registers.
 
-Of 1024 fewer workgroups run side by side: softmax 8192 x 8192 on an NVIDIA H200, driver
+With 1024 fewer workgroups are resident: softmax 8192 x 8192 on an NVIDIA H200, driver
 580.159.04, took 0.1460 ms with them and 0.1327 with 512 (2026-11-21).
 """
 
 WANTED_ROUNDS = 2
 MOST_ROUNDS = 8
-"""Times that an invocation of a GPU takes four elements of a row it holds."""
+"""Most vectors of four elements that an invocation of a GPU holds in registers."""
 
 SMALL = 32768
-"""Elements that are reduced at once, however few rows there are."""
+"""Elements up to which a fused reduction is used, however few rows there are."""
 
 ENOUGH_ROWS = 64
 MOST_COLUMNS = 65536
 SOFTWARE_COLUMNS = 8192
-"""Longest rows, whose loops are short enough for software devices: `ir.kernel_call`."""
+"""Longest rows within the loop limit of software devices: `ir.kernel_call`."""
 
 BLOCKS_TOGETHER = 4
-"""Rows of a workgroup that reads them as blocks: it costs 0.1 us to start one."""
+"""Rows per workgroup with uniform vector loads: it costs 0.1 us to start one."""
 
 MIN_BLOCK_COLUMNS = 128
 MAX_BLOCK_COLUMNS = 1024
-"""Columns of rows that a software device reads as blocks; more compile for long."""
+"""Longest rows with uniform vector loads; longer ones compile for long."""
 
 MAX_REGISTERS = 96
 MAX_WORKGROUP_REGISTERS = 40960
-"""32-bit registers for elements, of an invocation and of a workgroup."""
+"""32-bit registers for elements, per invocation and per workgroup."""
 
 
 class RowSpace(NamedTuple):
-    """The shape of elements, and how many leading dimensions number the rows."""
+    """Row space: the shape of elements, and the leading dimensions that are rows."""
 
     shape: Shape
     split: int
@@ -80,12 +80,12 @@ class RowSpace(NamedTuple):
 
     @property
     def columns(self) -> int:
-        """Elements of a row."""
+        """Elements per row."""
         return math.prod(self.shape[self.split :])
 
 
 class RowTile(NamedTuple):
-    """Invocations that share a row, invocations in a workgroup, and their rounds."""
+    """Row tile: invocations per row, invocations per workgroup, and rounds."""
 
     group: int
     workgroup: int
@@ -93,7 +93,7 @@ class RowTile(NamedTuple):
 
 
 def row_tile(gpu: DeviceInfo, rows: int, columns: int) -> RowTile:
-    """Return how rows are divided among invocations.
+    """Return the row tile of a device.
 
     Parameters
     ----------
@@ -113,20 +113,20 @@ def row_tile(gpu: DeviceInfo, rows: int, columns: int) -> RowTile:
 
 
 def most_group(gpu: DeviceInfo) -> int:
-    """Return how many invocations of a GPU may share a row."""
+    """Return the most invocations of a GPU per row."""
     most = min(MOST_GROUP, gpu.max_workgroup_invocations)
     return min(most, gpu.subgroup_size**2) if subgroup_of(gpu) else most
 
 
 def tile_of(gpu: DeviceInfo, group: int, columns: int) -> RowTile:
-    """Return the tile of a GPU's `group`, which holds its row if it can."""
+    """Return the tile of `group` invocations, in registers if the row fits."""
     rounds = ceil_div(ceil_div(columns, 4), group)
     workgroup = max(group, min(most_group(gpu), WORKGROUP))
     return RowTile(group, workgroup, 0 if rounds > MOST_ROUNDS else rounds)
 
 
 def subgroup_of(gpu: DeviceInfo) -> int:
-    """Return the size of subgroups if they are all alike and can shuffle, else 0."""
+    """Return the subgroup size if it is uniform and shuffles are supported, else 0."""
     alike = gpu.min_subgroup_size == gpu.max_subgroup_size == gpu.subgroup_size
     return gpu.subgroup_size if gpu.subgroup_shuffle and alike else 0
 
@@ -146,14 +146,14 @@ def build_rows(
         Reductions over the same rows, and element-wise nodes of their elements or of
         their results, in order.
     live_out : set of int
-        `id` of each value that must reach memory.
+        `id` of each live-out value.
     gpu : DeviceInfo
-        Where it runs.
+        Device of the plan.
     lanes : int, default 0
-        Size of the subgroups of a software device that may read rows as blocks, see
-        `glsl.lavapipe`; 0 if it may not.
-    tile : Tile or None
-        How rows are divided, without blocks; None chooses.
+        Subgroup size of a software device for uniform vector loads, see
+        `glsl.lavapipe`; 0 disables them.
+    tile : RowTile or None
+        Row tile, without uniform vector loads; None chooses.
     """
     space = space_of_all(nodes)
     group = subgroup_of(gpu)
@@ -166,7 +166,7 @@ def build_rows(
         assert isinstance(built.program, RowProgram)
         if fits_uniform_loads(built.program):
             return built._replace(words=[*built.words, *DIGIT_WORDS], lanes=lanes)
-    # What blocks are read for depends on what is fused; the order of sums must not.
+    # Uniform loads depend on what is fused; the summation order must not.
     walked = whole._replace(rounds=0)
     return _RowwiseLowering(
         nodes, live_out, space, walked, gpu, block_order=True
@@ -174,7 +174,7 @@ def build_rows(
 
 
 def _profits_from_uniform_loads(space: RowSpace, gpu: DeviceInfo) -> bool:
-    """Whether rows are whole vectors of a software device, and of a fitting length.
+    """Whether rows are whole vectors of a software device, within the length limits.
 
     Shorter ones gain nothing, longer ones compile for long.
     """
@@ -190,7 +190,7 @@ def _profits_from_uniform_loads(space: RowSpace, gpu: DeviceInfo) -> bool:
 
 
 def space_of(node: Node) -> RowSpace | None:
-    """Return the space that a reduction walks, if it reduces rows."""
+    """Return the row space of a reduction, if it reduces rows."""
     if node.op.reduction is None:
         return None
     shape, dims = node.inputs[0].layout.shape, dict(node.params)["dims"]
@@ -200,12 +200,12 @@ def space_of(node: Node) -> RowSpace | None:
 
 
 def space_of_all(nodes: Sequence[Node]) -> RowSpace:
-    """Return the space that the reductions among nodes of one kernel walk."""
+    """Return the common row space of the reductions in one kernel."""
     return next(space for space in map(space_of, nodes) if space)
 
 
 def fuses_rows(gpu: DeviceInfo) -> bool:
-    """Whether a device has kernels over rows.
+    """Return whether a device has generated row kernels.
 
     The compiler of SwiftShader, the software device without 64-bit integers, takes
     minutes for functions with branches that are called in a loop.
@@ -214,9 +214,9 @@ def fuses_rows(gpu: DeviceInfo) -> bool:
 
 
 def row_space(node: Node, gpu: DeviceInfo) -> RowSpace | None:
-    """Return the space of a reduction of rows that one kernel should do; else None.
+    """Return the row space of a reduction to fuse into one kernel; else None.
 
-    Long rows are for a kernel only if there are enough of them to occupy the device.
+    Long rows are fused only if there are enough of them to occupy the device.
     """
     space = space_of(node)
     if space is None or not fuses_rows(gpu):
@@ -302,7 +302,7 @@ class _RowwiseLowering(KernelOperands):
             outputs=tuple(Output(self.made[id(v)], v.dtype.name) for v in written),
         )
         registers = rounds * 4 * _registers(program)
-        # Software devices have as many as they like.
+        # Software devices have no register limit.
         if not self.software and registers > min(
             MAX_REGISTERS, MAX_WORKGROUP_REGISTERS // self.tile.workgroup
         ):
@@ -358,7 +358,7 @@ class _RowwiseLowering(KernelOperands):
         return self._add(new, step.per_row)
 
     def _factor(self, value: float, made: Reduction) -> Reference:
-        """Return a number that depends on sizes, as an argument of the kernel."""
+        """Return a factor that depends on sizes, as an argument of the kernel."""
         key = (made.compute.glsl, value)
         return Reference("factor", self.factors.setdefault(key, len(self.factors)))
 
@@ -375,7 +375,7 @@ class _RowwiseLowering(KernelOperands):
         return layout.strides[:split], inner
 
     def _read_operands(self) -> None:
-        """Decide how each operand is read, collapsing dimensions over all of them."""
+        """Choose each operand's access, collapsing dimensions over all of them."""
         shape, split = self.space
         walked = {
             key: self._sides(operand.layout)
@@ -446,7 +446,7 @@ def _steps(strides: tuple[int, ...]) -> tuple[str, ...]:
 
 
 def _registers(program: RowProgram) -> int:
-    """Return the most 32-bit words of an element that stay from one pass to another."""
+    """Return the peak of 32-bit registers per element kept between passes."""
     walks = passes(program, keep=True).passes
     most = 0
     for number in range(1, len(walks)):

@@ -1,9 +1,9 @@
 """Partitioner of the lazy graph into kernel groups; pure.
 
-A kernel group is a list of operations that become one kernel: element-wise ones of one
+A kernel group is a list of nodes that become one kernel: element-wise ones of one
 shape; or reductions of the rows of one shape, with element-wise ones of that shape and
-of its rows. Operations come in recorded order, which is a valid execution order;
-joining keeps it valid.
+of its rows. Nodes come in recorded order, which is a valid execution order; fusion
+keeps it valid.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ MAX_OPERATIONS = 64
 MAX_MEMORY_OPERANDS = 24
 MAX_REDUCTIONS = 4
 MAX_PASSED = 160
-"""Operations of rows times walks over them: all may be computed anew in each walk."""
+"""Limit of per-row nodes times passes: every pass may recompute all of them."""
 
-# Why two units stay apart.
+# Reasons why two kernel groups are not fused.
 OWN_KERNEL = "one of them has a hand-written kernel"
 SHAPES = "they walk over different shapes"
 NARROW = "the device cannot write one of these small elements alone, which rows need"
@@ -37,17 +37,17 @@ SWITCHED_OFF = "fusion was switched off"
 
 @dataclass(frozen=True)
 class FusionNode:
-    """One operation as the rules see it.
+    """Node as the partitioner sees it.
 
     Parameters
     ----------
     shape : Shape or None
-        Iteration shape of an element-wise operation, or shape of what a reduction
-        takes; None for every other one.
+        Iteration shape of an element-wise node, or input shape of a reduction; None
+        for every other one.
     reads : tuple of (int, Layout)
-        Operations whose result it reads, and how.
+        Nodes whose result it reads, and through which layout.
     memory_operands : int
-        Operands that are not results of other items, and its outputs.
+        Operands that are not results of other nodes, and its outputs.
     split : int or None
         Leading dimensions of `shape` that number the rows, if it reduces rows.
     alone : bool
@@ -66,7 +66,7 @@ class FusionNode:
 
 @dataclass
 class KernelGroup:
-    """Operations that run as one kernel, in order."""
+    """Kernel group: nodes that run as one kernel, in order."""
 
     shape: Shape | None
     split: int | None
@@ -83,7 +83,7 @@ def group(
     reductions: bool = True,
     siblings: bool = False,
 ) -> list[list[int]]:
-    """Partition operations into kernels.
+    """Partition nodes into kernel groups.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ def group(
     Returns
     -------
     list of list of int
-        Kernels in execution order; each lists its operations in recorded order.
+        Kernel groups in execution order; each lists its nodes in recorded order.
     """
     if not reductions:
         fusion_nodes = [
@@ -115,19 +115,19 @@ def group(
 def boundaries(
     fusion_nodes: Sequence[FusionNode], groups: list[list[int]]
 ) -> list[tuple[int, int, str]]:
-    """Return why kernels that read each other are not one.
+    """Return why dependent kernel groups are not fused.
 
     Parameters
     ----------
     fusion_nodes : sequence of FusionNode
-        Operations.
+        Nodes.
     groups : list of list of int
-        What `group` made of them.
+        Result of `group`.
 
     Returns
     -------
     list of (int, int, str)
-        For each kernel and each that it reads: the number of that one, its own, and
+        For each group and each that it reads: the number of that one, its own, and
         the reason.
     """
     grouping = _Grouping(fusion_nodes)
@@ -170,7 +170,7 @@ class _Grouping:
         return [sorted(self.kernel_groups[key].members) for key in self.order]
 
     def adopt(self, groups: list[list[int]]) -> None:
-        """Take units as they are, numbered from 0."""
+        """Take kernel groups as they are, numbered from 0."""
         self.order = list(range(len(groups)))
         number_of = {
             at: number
@@ -190,13 +190,13 @@ class _Grouping:
             self.kernel_groups[number] = kernel_group
 
     def reason(self, early: int, late: int) -> str:
-        """Return why two units stay apart, with their shapes if these differ."""
+        """Return why two groups are not fused, with their shapes if these differ."""
         first, second = self.kernel_groups[early].shape, self.kernel_groups[late].shape
         found = self._obstacle(early, late) or EARLIER
         return f"{found}: {first} and {second}" if found is SHAPES else found
 
     def _join_one(self, late: int) -> bool:
-        """Join a unit with the latest of those that it reads, if any may join."""
+        """Fuse a group with the latest of its producers, if any may be fused."""
         kernel_group = self.kernel_groups[late]
         if kernel_group.shape is None:
             return False
@@ -227,7 +227,7 @@ class _Grouping:
         }
 
     def _obstacle(self, early: int, late: int) -> str:
-        """Return why two units may not join; empty if they may."""
+        """Return why two groups may not be fused; empty if they may."""
         first, second = self.kernel_groups[early], self.kernel_groups[late]
         space = _joint_space(first, second)
         if space is None:
@@ -251,7 +251,7 @@ class _Grouping:
     def _reads_fit(
         self, early: int, second: KernelGroup, shape: Shape, split: int | None
     ) -> bool:
-        """Whether all that one unit reads of the other one stays in an invocation."""
+        """Whether all that one group reads of the other stays within an invocation."""
         return all(
             _stays(
                 self.fusion_nodes[read], self.fusion_nodes[member], layout, shape, split
@@ -262,18 +262,18 @@ class _Grouping:
         )
 
     def _can_rise(self, early: int, late: int) -> bool:
-        """Whether `late` may run in the place of `early`."""
+        """Whether `late` may move up to `early`: nothing between is its producer."""
         place = self.order.index(early)
         others = self.kernel_groups[late].depends - {early}
         return all(self.order.index(other) < place for other in others)
 
     def _can_sink(self, early: int, late: int) -> bool:
-        """Whether `early` may run in the place of `late`: nothing between needs it."""
+        """Whether `early` may move down to `late`: nothing between reads it."""
         between = self.order[self.order.index(early) + 1 : self.order.index(late)]
         return not any(early in self.kernel_groups[other].depends for other in between)
 
     def _join(self, early: int, late: int) -> None:
-        """Merge `early` into `late`, at whichever of the two places is valid."""
+        """Merge `early` into `late`, at whichever of the two positions is valid."""
         rise = self._can_rise(early, late)
         first, second = self.kernel_groups.pop(early), self.kernel_groups[late]
         space = _joint_space(first, second)
@@ -300,7 +300,7 @@ class _Grouping:
 def _joint_space(
     first: KernelGroup, second: KernelGroup
 ) -> tuple[Shape, int | None] | None:
-    """Return the shape and the split that two units have together, if they have."""
+    """Return the common shape and split of two groups, if they have one."""
     if first.shape is None or second.shape is None:
         return None
     if first.split is None and second.split is None:
@@ -320,7 +320,7 @@ def _joint_space(
 
 
 def _space_obstacle(first: KernelGroup, second: KernelGroup) -> str:
-    """Return why two units have no shape together."""
+    """Return why two groups have no common shape."""
     if first.shape is None or second.shape is None:
         return OWN_KERNEL
     rows = first.split is not None or second.split is not None
@@ -334,7 +334,7 @@ def _stays(
     shape: Shape,
     split: int | None,
 ) -> bool:
-    """Whether an element read is one that the same invocation made."""
+    """Whether each element is read by the invocation that computes it."""
     of_row = source.split is not None or source.shape != shape
     for_row = reader.split is None and reader.shape != shape
     if not of_row:

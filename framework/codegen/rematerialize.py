@@ -1,8 +1,8 @@
 """Rematerialisation: values a kernel recomputes instead of reading; pure.
 
-A backward pass reads what the forward pass kept. Where that is cheap to compute from
-values that are in memory anyway, doing so moves fewer bytes: the value is not read, and
-not written either if nobody else reads it.
+A backward pass reads saved tensors. Where one is cheap to recompute from values that
+are in memory anyway, doing so moves fewer bytes: the value is not read, and not written
+either if nothing else reads it.
 """
 
 from __future__ import annotations
@@ -16,31 +16,31 @@ from ..ir.lazy_graph import Node
 from .partitioner import MAX_MEMORY_OPERANDS, MAX_OPERATIONS
 
 MAX_REMATERIALISED = 8
-"""Operations that one kernel computes again for one other."""
+"""Most nodes that one kernel rematerialises of one other."""
 
 
 class Read(NamedTuple):
-    """An operand: what makes it, or a negative number from outside, and its bytes."""
+    """Read of an operand: its node, negative if from outside, and its bytes."""
 
     source: int
     size: int
     in_order: bool
-    """Whether it is read element by element, as it was made."""
+    """Whether it is read element by element, in the order of its kernel."""
 
 
 class Operation(NamedTuple):
-    """One operation as the rule sees it.
+    """Node as rematerialisation sees it.
 
     Attributes
     ----------
     shape : Shape or None
-        Of an element-wise operation; None for every other one.
+        Shape of an element-wise node; None for every other one.
     cheap : bool
-        Whether it may be computed again.
+        Whether it may be rematerialised.
     size : int
         Bytes of its result.
     external : bool
-        Whether somebody holds the result.
+        Whether the result has external references.
     reads : tuple of Read
     product : bool
         Whether its result may go to an epilogue.
@@ -65,14 +65,14 @@ _CALLS = re.compile(r"\w\(|/")
 def rematerialised(
     operations: Mapping[int, Operation], kernel_groups: Sequence[Sequence[int]]
 ) -> dict[int, list[int]]:
-    """Return the operations rematerialised in each kernel, by its first operation.
+    """Return the nodes rematerialised in each kernel, by its first node.
 
     Parameters
     ----------
-    operations : mapping of int to Step
+    operations : mapping of int to Operation
         By number, in an order in which they may run.
     kernel_groups : sequence of sequence of int
-        Which operations share a kernel.
+        Nodes of each kernel.
     """
     return _Rematerialiser(operations, kernel_groups).made()
 
@@ -83,14 +83,14 @@ def operations_of(
     producer: Mapping[int, int],
     external: Collection[int],
 ) -> dict[int, Operation]:
-    """Return nodes, of these numbers, as the rule sees them.
+    """Return the nodes of these numbers as rematerialisation sees them.
 
     Parameters
     ----------
     producer : mapping of int to int
-        What makes a value, by its `id`.
+        Node of a value, by its `id`.
     external : collection of int
-        Values that somebody holds, by `id`.
+        Values with external references, by `id`.
     """
     operations = {}
     for number in numbers:
@@ -126,14 +126,14 @@ class _Rematerialiser:
         self.group_of = {
             at: k for k, kernel_group in enumerate(kernel_groups) for at in kernel_group
         }
-        # Who reads a value from memory; changes as values are computed again.
+        # Kernels that load a value; changes as values are rematerialised.
         self.readers: dict[int, set[int]] = {}
         for k, kernel_group in enumerate(kernel_groups):
             for source in self.outside(kernel_group):
                 self.readers.setdefault(source, set()).add(k)
 
     def outside(self, kernel_group: Sequence[int]) -> dict[int, int]:
-        """Return what a unit reads from memory, and the bytes of each."""
+        """Return the values that a group loads from memory, and the bytes of each."""
         members = set(kernel_group)
         return {
             read.source: read.size
@@ -152,11 +152,11 @@ class _Rematerialiser:
         return found
 
     def plain(self, kernel_group: Sequence[int]) -> bool:
-        """Whether a unit is element-wise throughout."""
+        """Whether a group is element-wise throughout."""
         return all(self.operations[at].shape is not None for at in kernel_group)
 
     def is_epilogue(self, k: int, kernel_group: Sequence[int]) -> bool:
-        """Whether a unit alone reads a product, and so may be its epilogue."""
+        """Whether a group alone reads a product, and so may be its epilogue."""
         return any(
             source >= 0
             and self.operations[source].product
@@ -165,7 +165,7 @@ class _Rematerialiser:
         )
 
     def rematerialised_by(self, k: int, kernel_group: Sequence[int]) -> set[int]:
-        """Return what one unit computes again."""
+        """Return the nodes that one group rematerialises."""
         reads = self.outside(kernel_group)
         more: set[int] = set()
         for value in sorted(reads, reverse=True):
@@ -191,7 +191,7 @@ class _Rematerialiser:
         return more
 
     def fits(self, value: int, kernel_group: Sequence[int]) -> bool:
-        """Whether a value is made as this unit would make it, element by element."""
+        """Whether a group can recompute a value that it reads, element by element."""
         if value < 0 or not self.operations[value].cheap:
             return False
         shape = self.operations[kernel_group[0]].shape
@@ -205,9 +205,9 @@ class _Rematerialiser:
     def closure(
         self, value: int, known: Mapping[int, int], more: set[int]
     ) -> tuple[set[int], dict[int, int] | None]:
-        """Return what must be computed for a value, and what must be read besides.
+        """Return the nodes to recompute for a value, and the further values to load.
 
-        The latter is None if something needed is not in memory.
+        The latter is None if one of those is not in memory.
         """
         maker, shape = self.group_of[value], self.operations[value].shape
         needed, leaves = {value}, {}
@@ -228,6 +228,6 @@ class _Rematerialiser:
         return needed, leaves
 
     def stored(self, source: int, maker: int) -> bool:
-        """Whether a value is in memory, whatever the maker of another one reads."""
+        """Whether a value is stored even if the group `maker` did not read it."""
         others = self.readers.get(source, set()) - {maker}
         return self.operations[source].external or bool(others)

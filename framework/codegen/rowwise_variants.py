@@ -26,17 +26,17 @@ if TYPE_CHECKING:
     from ..ir.lazy_graph import Node
 
 UNIFORM_LOADS = "rows read as blocks"
-"""What verdicts call the choice of a software device that divides no row."""
+"""Candidate name of the variant with uniform vector loads, which has no row tile."""
 
 SOFTWARE_WORKGROUPS = (8, 32)
-"""Invocations of a workgroup on a software device, each with a row of its own."""
+"""Candidate workgroup sizes on a software device, with one invocation per row."""
 
 SHARES = (0.25, 0.5, 1, 2)
-"""Invocations of a row on a GPU, beside those that it usually has."""
+"""Candidate invocations per row on a GPU, as multiples of the default."""
 
 
 def row_tiles(gpu: DeviceInfo, rows: int, columns: int) -> dict[str, RowTile]:
-    """Return ways to divide rows among invocations, by name.
+    """Return the candidate row tiles, by name.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def row_tiles(gpu: DeviceInfo, rows: int, columns: int) -> dict[str, RowTile]:
 def build_chosen_rows(
     nodes: Sequence[Node], live_out: set[int], gpu: DeviceInfo, lanes: int = 0
 ) -> LoweredKernel:
-    """Return what `build_rows` does, with the tile of a verdict if there is one."""
+    """Return the kernel of `build_rows`, with the tuned tile if there is one."""
     default = build_rows(nodes, live_out, gpu, lanes)
     space = space_of_all(nodes)
     variants = row_tiles(gpu, space.rows, space.columns)
@@ -76,8 +76,8 @@ def build_chosen_rows(
     others = [name for name in variants if name != own]
     made = {id(value) for node in nodes for value in node.outputs}
     results = made & live_out
-    # Of the rows alone: what else a kernel does depends on how the graph is cut, and
-    # the order of sums must not.
+    # Keyed by the rows alone: the fused nodes depend on how the graph is partitioned,
+    # and the summation order must not.
     shape = space.rows, space.columns
     rows = StridedSpec(shape, float32, Layout.contiguous(shape))
     tuning_key = autotune.tuning_key_of("rows", {"x": rows}, {})

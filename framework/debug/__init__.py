@@ -1,1 +1,1 @@
-"""Profiling, fusion reports and gradient checks."""
+"""Debugging tools: profiling, fusion reports and gradient checks."""

@@ -22,22 +22,22 @@ _KIBIBYTE = 1024
 
 @dataclass(frozen=True)
 class Kernel:
-    """One kernel of a schedule.
+    """Kernel of a schedule.
 
     Attributes
     ----------
     operations : tuple of str
-        What it computes, as `relu (32, 64) float32`.
+        Its ops, as `relu (32, 64) float32`.
     values_read, values_written : int
-        Values of other kernels, or from outside, that it reads; and those it writes.
+        Values of other kernels, or from outside, that it loads; and those it stores.
     bytes_saved : int
-        Of results that never reach memory because their readers are in the kernel.
+        Bytes of results that never reach memory, as their readers are in the kernel.
     glsl : str
         Its generated source; empty for a hand-written kernel.
     beside : tuple of int
-        Other kernels of the schedule that run side by side with it, in one dispatch.
+        Other kernels of its horizontal fusion group, in the same dispatch.
     again : tuple of str
-        What it computes again instead of reading what another kernel has made.
+        Ops that it rematerialises instead of reading another kernel's result.
     """
 
     operations: tuple[str, ...]
@@ -51,7 +51,7 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Boundary:
-    """Two kernels, of which the second reads the first, and why they are not one."""
+    """Boundary between two dependent kernels, and why they were not fused."""
 
     first: int
     second: int
@@ -60,13 +60,13 @@ class Boundary:
 
 @dataclass(frozen=True)
 class Schedule:
-    """One flush of the pending graph, or one trace: its kernels in order.
+    """Schedule of one flush of the lazy graph, or of one trace: kernels in order.
 
     Attributes
     ----------
     dispatches : int
-        What the device is asked for: fewer than kernels where some run side by side,
-        more where a hand-written one has several stages.
+        Dispatches on the device: fewer than kernels with horizontal fusion, more where
+        a hand-written kernel has several stages.
     """
 
     device: str
@@ -76,7 +76,7 @@ class Schedule:
 
     @property
     def operations(self) -> int:
-        """Kernels without fusion."""
+        """Number of ops: kernels without fusion."""
         return sum(len(kernel.operations) for kernel in self.kernels)
 
     @property
@@ -87,29 +87,29 @@ class Schedule:
 
 @dataclass(frozen=True)
 class FusionReport:
-    """What fusion did, schedule by schedule; print it, or `save` it.
+    """Fusion report, schedule by schedule; print it, or `save` it.
 
     Attributes
     ----------
     schedules : tuple of Schedule
-        In the order in which they were made.
+        In execution order.
     """
 
     schedules: tuple[Schedule, ...]
 
     @property
     def kernels_before(self) -> int:
-        """Operations: kernels without fusion."""
+        """Number of ops: kernels without fusion."""
         return sum(schedule.operations for schedule in self.schedules)
 
     @property
     def kernels_after(self) -> int:
-        """Kernels."""
+        """Number of kernels."""
         return sum(len(schedule.kernels) for schedule in self.schedules)
 
     @property
     def dispatches(self) -> int:
-        """Dispatches."""
+        """Number of dispatches."""
         return sum(schedule.dispatches for schedule in self.schedules)
 
     @property
@@ -121,7 +121,7 @@ class FusionReport:
         return self.text()
 
     def text(self, *, glsl: bool = False) -> str:
-        """Return the report as text, with the source of generated kernels if wanted."""
+        """Return the report as text, optionally with generated sources."""
         lines = [f"fusion: {_summary(self)}"]
         for number, schedule in enumerate(self.schedules, start=1):
             lines += [
@@ -138,7 +138,7 @@ class FusionReport:
         return "\n".join(lines)
 
     def svg(self) -> str:
-        """Return the report as a picture: kernels, what flows between them, and why."""
+        """Return the report as a picture: kernels, their values, and boundaries."""
         columns = []
         for number, schedule in enumerate(self.schedules, start=1):
             boxes = [_box(at, k) for at, k in enumerate(schedule.kernels, start=1)]
@@ -157,17 +157,17 @@ class FusionReport:
 def fusion_report(
     function: Callable[..., Any] | None = None, *arguments: Any
 ) -> FusionReport:
-    """Return what fusion made of the work on Vulkan devices so far, or of a function.
+    """Return the fusion report of Vulkan devices so far, or of a function.
 
     Parameters
     ----------
     function : callable, optional
-        Called with `arguments`; the report then covers what it schedules, its result
-        included whether or not that is read, and again if it is known already; what
-        `jit` has traced before is replayed and schedules nothing. None covers every
-        schedule that is still kept.
+        Called with `arguments`; the report then covers the schedules of the call, its
+        result included whether or not that is read, and also those cached already;
+        what `jit` has traced before is replayed and schedules nothing. None covers
+        every schedule that is still cached.
     *arguments
-        What the function takes.
+        Arguments of the function.
 
     Returns
     -------
@@ -186,9 +186,9 @@ def fusion_report(
         flush(device)
     if function is None:
         return _report(live_plans())
-    # What is only measured is not what the function did.
+    # Benchmarks of autotuning are not the function's own work.
     with _fresh_plan_caches(devices), autotune.paused(), built_plans() as found:
-        # Held, as what nobody could read is not computed.
+        # Referenced, as dead values are not computed.
         result = function(*arguments)
         for device in opened_devices():
             flush(device)
@@ -198,7 +198,7 @@ def fusion_report(
 
 @contextmanager
 def _fresh_plan_caches(devices: Sequence[GpuDevice]) -> Iterator[None]:
-    """Let devices schedule anew, and remember afterwards what they knew before."""
+    """Empty the devices' plan caches inside the block, and restore them afterwards."""
     kept = [(device, device.plans) for device in devices]
     for device in devices:
         device.plans = OrderedDict()
@@ -257,7 +257,7 @@ def _schedule(plan: Plan) -> Schedule:
 
 
 def _beside(plan: Plan, group_of: dict[int, int]) -> dict[int, tuple[int, ...]]:
-    """Return which other units run in the same dispatch as a unit."""
+    """Return the other members of each kernel's horizontal fusion group."""
     makers = {
         slot: group_of[at] for at in group_of for slot in plan.summaries[at].slots
     }
@@ -274,7 +274,7 @@ def _beside(plan: Plan, group_of: dict[int, int]) -> dict[int, tuple[int, ...]]:
 
 
 def _reason(plan: Plan, first: int, second: int, reason: str) -> str:
-    """Return a reason with the names of hand-written kernels if they are it."""
+    """Return a reason, with the names of hand-written kernels where they are it."""
     if reason != OWN_KERNEL:
         return reason
     kernel_groups = plan.kernel_groups[first], plan.kernel_groups[second]

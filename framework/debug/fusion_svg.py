@@ -1,4 +1,4 @@
-"""Draws kernels as boxes in columns, with curves from writers to readers: SVG text."""
+"""SVG drawing of kernels: boxes in columns, with curves from writers to readers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _STYLE = (
 
 
 class Box(NamedTuple):
-    """One kernel: its title, its lines, and whether it was generated."""
+    """Box of one kernel: its title, its lines, and whether it was generated."""
 
     title: str
     lines: tuple[str, ...]
@@ -32,7 +32,7 @@ class Box(NamedTuple):
 
 
 class Arrow(NamedTuple):
-    """From one box to a later one, by index, with what to say about it."""
+    """Arrow from one box to a later one, by index, with its label."""
 
     first: int
     second: int
@@ -44,12 +44,12 @@ Column = tuple[str, Sequence[Box], Sequence[Arrow]]
 
 
 def draw(title: str, columns: Sequence[Column]) -> str:
-    """Return the picture.
+    """Return the picture as SVG text.
 
     Parameters
     ----------
     title : str
-        Over everything.
+        Heading of the picture.
     columns : sequence of Column
         Side by side. Each edge leads downwards, shows its reason where a pointer rests
         on it, and has its number beside its end; the reasons stand below the boxes.
@@ -73,7 +73,7 @@ def draw(title: str, columns: Sequence[Column]) -> str:
 
 
 def _draw_column(column: Column, left: float, parts: list[str]) -> tuple[float, float]:
-    """Add a column; return its width and where it ends."""
+    """Add a column; return its width and its lower end."""
     title, boxes, edges = column
     reasons = [f"{at}: {edge.reason}" for at, edge in enumerate(edges, start=1)]
     texts = [line for box in boxes for line in (box.title, *box.lines)]
@@ -114,7 +114,7 @@ def _draw_box(
 def _draw_edge(
     at: int, edge: Arrow, left: float, spans: Sequence[tuple[float, float]]
 ) -> list[str]:
-    """Return a curve at the left of the boxes, the farther out the longer."""
+    """Return a curve at the left of the boxes, longer ones farther out."""
     start = sum(spans[edge.first]) / 2 + 3 * (at % 4)
     end = sum(spans[edge.second]) / 2 - 3 * (at % 4)
     out = left - _LANE * min(_LANES, edge.second - edge.first)

@@ -1,4 +1,4 @@
-"""Gradients checked against finite differences, in a random direction."""
+"""Gradient check against finite differences, in a random direction."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from ..base.errors import GradError
 from ..tensor.tensor import Tensor
 
 STEP = 1e-6
-"""Half the distance of the two float64 values: near the cube root of its precision."""
+"""Step of the float64 central difference: near the cube root of its precision."""
 
 TOLERANCES = {
     # The difference itself is off by STEP^2, and by the rounding 1e-16 / STEP.
     "float64": 1e-7,
-    # Gradients that were computed in the others: some hundred roundings.
+    # Gradients computed in the others: some hundred roundings.
     "float32": 1e-4,
     "float16": 5e-2,
     "bfloat16": 4e-1,
@@ -36,18 +36,18 @@ def gradcheck(
     """Check the gradients of a function of tensors; return if they are right.
 
     The outputs are weighted at random and summed. The derivative of that number along a
-    random direction of all inputs is computed twice: from `backward` where the inputs
-    are and in their dtypes, and from a central difference on the host in float64. So
-    the step limits nothing, and two evaluations do whatever the sizes.
+    random direction of all inputs is computed twice: by `backward` on the inputs'
+    device and in their dtypes, and by a central difference on the host in float64. So
+    the step limits nothing, and two evaluations suffice whatever the sizes.
 
     Parameters
     ----------
     function : callable
         From tensors to a tensor, or a sequence of them, of which the float ones are
-        looked at. It must depend on nothing else that changes, and compute on the
-        device and in the dtype of its arguments.
+        checked. It must be pure, and compute on the device and in the dtype of its
+        arguments.
     inputs : sequence of Tensor
-        Those that require a gradient are varied; the others are passed as they are.
+        Those that require a gradient are varied; the others are constants.
     seed : int, default 0
         For the weights and the direction.
     tolerance : float or None

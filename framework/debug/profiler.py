@@ -20,16 +20,16 @@ _LONGEST_NAME = 72
 
 
 class KernelTime(NamedTuple):
-    """All runs of one kernel.
+    """Kernel time: all runs of one kernel.
 
     Attributes
     ----------
     name : str
-        The kernel and its constants; a fused one is named after its operations.
+        The kernel and its constants; a fused one is named after its ops.
     calls : int
-        Times that it ran.
+        Number of runs.
     seconds : float
-        What they took together.
+        Total time.
     """
 
     name: str
@@ -38,7 +38,7 @@ class KernelTime(NamedTuple):
 
 
 class Profile:
-    """What `profile` measured.
+    """Profile measured by `profile`.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ class Profile:
         self.spans: list[vkbackend.Span] = []
 
     def kernels(self) -> list[KernelTime]:
-        """Return the kernels, those that took longest first."""
+        """Return the kernels, longest total time first."""
         found: dict[str, KernelTime] = {}
         for span in self.spans:
             _, calls, seconds = found.get(span.name, KernelTime(span.name, 0, 0.0))
@@ -61,12 +61,12 @@ class Profile:
         return sorted(found.values(), key=lambda row: row.seconds, reverse=True)
 
     def table(self, limit: int = 20) -> str:
-        """Return the kernels that took longest as a table to print.
+        """Return the kernels with the longest total times as a table to print.
 
         Parameters
         ----------
         limit : int, default 20
-            Rows at most; the last line says what the others took.
+            Most rows; the last line sums up the others.
         """
         rows = self.kernels()
         total = sum(row.seconds for row in rows)
@@ -115,9 +115,9 @@ class Profile:
 def profile(device: object = None) -> Iterator[Profile]:
     """Measure each kernel that runs within the block, on the device's clock.
 
-    What is pending runs before, and what the block leaves pending at its end, so that
-    the result is what the block asked for. What a `jit` function replays is recorded
-    beforehand and is not measured.
+    The lazy graph is submitted before, and again at the end of the block, so that the
+    profile covers the ops recorded in it. Replays of a `jit` function are recorded
+    beforehand and are not measured.
 
     Parameters
     ----------

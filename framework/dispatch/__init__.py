@@ -1,1 +1,1 @@
-"""How an operation is declared and called."""
+"""Dispatch: declarations of ops, and their calls."""

@@ -1,12 +1,12 @@
-"""Autocast policies: the dtype of each operation within a block of `modes.autocast`.
+"""Autocast policies: the dtype of each op within a block of `modes.autocast`.
 
-Most operations take tensors as they come and let their dtypes promote. Those declared
+Most ops pass tensors through and let their dtypes promote. Those declared
 `autocast_low_precision` (matrix products, convolutions, attention) take 16-bit copies
 of their tensors within a block; those declared `autocast_float32` (exponentials,
 softmax, norms, sums, losses) take float32 ones, and those declared `autocast_promote`
-the widest dtype of their arguments. float64, integers and bools stay as they are. The
-body of a composite operation is not converted again, nor is what `backward` computes:
-gradients have the dtypes of the forward pass.
+the widest dtype of their arguments. float64, integers and bools are never cast. The
+body of a composite op is not cast again, nor is the backward pass: gradients have the
+dtypes of the forward pass.
 
 Source: PyTorch's `torch/include/ATen/autocast_mode.h`, the lists for CUDA.
 """
@@ -30,12 +30,12 @@ F = TypeVar("F", bound=Callable[..., Any])
 Policy = Callable[[DType, Sequence[DType]], DType | None]
 """Autocast policy: from the block's dtype and a call's dtypes to the compute dtype.
 
-None leaves the tensors as they come.
+None passes the tensors through.
 """
 
 
 class _Copy(NamedTuple):
-    """Cached cast of a leaf, with the value that it was made of."""
+    """Cached cast of a leaf, with the value that it was cast from."""
 
     leaf: TensorCore
     value: Value
@@ -67,7 +67,7 @@ def autocast_low_precision(function: F) -> F:
 def autocast_float32(function: F) -> F:
     """Autocast a function, or op, to float32 within a block.
 
-    A call that says `dtype=` itself stays as it is.
+    A call with an explicit `dtype=` is not cast.
     """
     return _declared(function, _single)
 
@@ -135,11 +135,11 @@ def _as(value: Any, dtype: DType) -> Any:
     key = id(value), dtype
     found = cast_cache.get(key)
     content, on_tape = value.array.value, is_grad_enabled()
-    # Values are never written again: a change in place brings another one.
+    # Values are immutable: an in-place change binds another one.
     if found is None or found.value is not content or found.on_tape != on_tape:
         found = cast_cache[key] = _Copy(value, content, on_tape, value.to(dtype))
     node = found.copy.grad_node
     if node is not None and node.saved is None:
-        # A backward pass has freed it.
+        # A backward pass has freed its tape entry.
         found = cast_cache[key] = _Copy(value, content, on_tape, value.to(dtype))
     return found.copy

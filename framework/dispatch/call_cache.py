@@ -1,8 +1,8 @@
 """Per-op call cache: validated shapes, layouts and tape recorder by argument signature.
 
 Checks, shape rules and layouts depend only on the layouts and dtypes of the tensors of
-a call and on its other arguments. The first call on the slow path leaves a cache entry;
-the next ones find it by its key and take the fast path.
+a call and on its other arguments. The first call takes the slow path and leaves a cache
+entry; the next ones find it by its key and take the fast path.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ MOST_CACHED_CALLS = 4096
 def call_key(args: Sequence[Any]) -> tuple[CacheKey, list[TensorCore]]:
     """Return the cache key of a call, and the tensors among its arguments.
 
-    Layouts count by identity, so who keeps the key keeps the layouts. The key is empty
-    where an argument may be another one each time.
+    Layouts count by identity, so the key's owner must keep the layouts alive. The key
+    is empty if an argument may differ each time.
     """
     key: list[object] = []
     tensors: list[TensorCore] = []
@@ -48,7 +48,7 @@ def call_key(args: Sequence[Any]) -> tuple[CacheKey, list[TensorCore]]:
 
 
 class CachedCall(NamedTuple):
-    """A validated call of a composite op, and its tape recorder.
+    """Cached call of a composite op: validated, with its tape recorder.
 
     Attributes
     ----------
@@ -59,7 +59,7 @@ class CachedCall(NamedTuple):
     layouts : tuple of Layout
         Of the tensors: the key names them by identity.
     recorded_calls : dict of tuple of bool to RecordedCall or None
-        Recorded calls by which tensors require a gradient; None where the call cannot
+        Recorded calls, by which tensors require a gradient; None where the call cannot
         be replayed.
     """
 
@@ -70,7 +70,7 @@ class CachedCall(NamedTuple):
 
 
 class CachedView(NamedTuple):
-    """A validated call of a movement op.
+    """Cached call of a movement op: validated, with the layout of its view.
 
     Attributes
     ----------
@@ -78,7 +78,7 @@ class CachedView(NamedTuple):
         Of the result.
     copied : bool
         Whether the elements are copied into row-major order first.
-    keeping, specs, layouts
+    tape_recorder, specs, layouts
         As in `CachedCall`.
     """
 
@@ -90,7 +90,7 @@ class CachedView(NamedTuple):
 
 
 class CachedNode(NamedTuple):
-    """A validated call that appends one node with elements.
+    """Cached call that records one non-empty node: validated, with its signature.
 
     Attributes
     ----------
@@ -101,8 +101,8 @@ class CachedNode(NamedTuple):
     info : DeviceInfo
         Features and limits of the device.
     copied : tuple of int
-        Tensors that are copied first, as the kernel cannot read their layout.
-    keeping, specs, layouts
+        Tensors that are copied first, as the kernel does not support their layout.
+    tape_recorder, specs, layouts
         As in `CachedCall`.
     """
 
@@ -115,9 +115,9 @@ class CachedNode(NamedTuple):
     layouts: tuple[Layout, ...]
 
     def replay(self, tensors: Sequence[TensorCore]) -> tuple[TensorCore, ...]:
-        """Append such a node for other tensors; return its outputs.
+        """Record such a node for other tensors; return its outputs.
 
-        `tensors` must be held until then, also those that were copied.
+        `tensors` must be referenced until then, also those that were copied.
         """
         signature, device, kind = self.signature, self.device, tensors[0].results
         with device.lock:

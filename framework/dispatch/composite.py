@@ -23,7 +23,7 @@ _UNSEEN: Any = object()
 
 
 class Composite(Op[P, R]):
-    """An op written with other ops, with a gradient rule of its own."""
+    """Composite op: written with other ops, with a gradient rule of its own."""
 
     def __init__(
         self,
@@ -33,7 +33,7 @@ class Composite(Op[P, R]):
     ) -> None:
         super().__init__(function, dtypes, outputs)
         self.call_cache: dict[CacheKey, CachedCall] = {}
-        # Composites of users may depend on more than their arguments.
+        # Composites of users may not be pure functions of their arguments.
         self.own = function.__module__.startswith(LIBRARY_PREFIX)
 
     def forget(self) -> None:

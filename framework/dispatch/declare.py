@@ -2,20 +2,20 @@
 
 `@elementwise` takes the GLSL expression, which is the kernel, alone or fused.
 `@primitive` takes rules: `spec` (shapes and dtypes), `kernel` (shader, constants,
-grid), `reference` (NumPy) and, where measuring may choose better, `candidates`.
+grid), `reference` (NumPy) and, where autotuning may choose better, `candidates`.
 `@movement` takes a `layout` rule.
 `@composite` is written with other ops but has its own gradient rule. All of them take a
-`vjp`, whose parameter names decide what the tape keeps:
+`vjp`, whose parameter names decide the saved tensors:
 
 ========== ==========================================================================
 `grad`     gradient of the first output
-`x`        the argument `x`, a tensor (kept) or not
-`out`      the first output, or any output by its declared name (kept)
-`x_spec`   shape and dtype of the tensor argument `x` (keeps no memory)
-`needs`    one bool per tensor argument: whether its gradient is wanted
+`x`        the argument `x`, a tensor (saved) or not
+`out`      the first output, or any output by its declared name (saved)
+`x_spec`   shape and dtype of the tensor argument `x` (saves no memory)
+`needs`    one bool per tensor argument: whether it requires a gradient
 ========== ==========================================================================
 
-A vjp may answer in the broadcast shape, and with None where there is no gradient.
+A vjp may return gradients in the broadcast shape, and None where there is none.
 `REGISTRY` lists every op by name.
 """
 
@@ -52,14 +52,14 @@ def elementwise(
     reference : callable
         The same over NumPy arrays, in the order of the parameters.
     dtypes : sequence of DType, or mapping of str to sequence
-        What tensors it takes, for all of them or by parameter.
+        Supported dtypes of tensors, for all of them or by parameter.
     device_dtypes : sequence of DType or None
-        What it takes on a Vulkan device, where that is less.
+        Supported dtypes on a Vulkan device, if fewer.
     result : DType, str or None
         Dtype of the result, or the parameter that names it; None means the promoted
         dtype of the operands.
     fractional : bool, default False
-        Whether operands without a float among them are taken as float32.
+        Whether operands without a float among them are converted to float32.
     """
 
     def declare(function: Callable[P, R]) -> Elementwise[P, R]:
@@ -92,17 +92,17 @@ def primitive(
     Parameters
     ----------
     dtypes : sequence of DType, or mapping of str to sequence
-        What tensors it takes, for all of them or by parameter.
+        Supported dtypes of tensors, for all of them or by parameter.
     device_dtypes : same, or None
-        What its shader takes, where that is less.
+        Supported dtypes of its shader, if fewer.
     outputs : sequence of str
         Names of the outputs, which are the shader's argument names.
     strided : bool
         Whether the shader reads inputs through strides; otherwise each arrives in
-        row-major order at a 16-byte boundary, copied if it must be.
+        row-major order, aligned to 16 bytes, copied if needed.
     typed : str or None
-        The tensor whose dtype the shader's `lib/dtype.glsl` has, which the device
-        must be able to store; None means that the shader reads 32-bit words.
+        The tensor whose dtype is that of the shader's `lib/dtype.glsl`, which the
+        device must be able to store; None means that the shader loads 32-bit words.
     reduction : str or None
         See `Op`.
     epilogue_dims : int, default 0
@@ -127,9 +127,9 @@ def primitive(
 def movement(
     *, dtypes: Sequence[DType], shares: bool = True
 ) -> Callable[[Callable[P, R]], Movement[P, R]]:
-    """Declare an op that answers with a view; declare its `layout` rule next.
+    """Declare an op that returns a view; declare its `layout` rule next.
 
-    `shares` False makes it a copy that takes no kernel; see `Movement`.
+    `shares` False makes it a copy without a kernel; see `Movement`.
     """
 
     def declare(function: Callable[P, R]) -> Movement[P, R]:

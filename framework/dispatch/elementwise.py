@@ -1,7 +1,7 @@
 """Element-wise ops: a GLSL expression, and a call cache for their graph nodes.
 
 Checks, dtypes and layouts depend only on the layouts and dtypes of the operands. The
-first call on the slow path leaves a `CachedElementwise`; the next ones look it up.
+first call takes the slow path and leaves a `CachedElementwise`; the next ones use it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ R = TypeVar("R")
 
 
 class CachedElementwise(NamedTuple):
-    """A validated call of an element-wise op.
+    """Cached call of an element-wise op: validated, with its node signature.
 
     Attributes
     ----------
@@ -38,7 +38,7 @@ class CachedElementwise(NamedTuple):
     compute : DType
         Dtype that scalars are converted to.
     plain : bool
-        Whether they are floats for a float dtype, which stay as they are.
+        Whether they are floats for a float dtype, which need no conversion.
     device : GpuDevice
         Where it runs.
     tape_recorder : TapeRecorder or None
@@ -63,7 +63,7 @@ MOST_CACHED_ELEMENTWISE = 4096
 
 
 class Elementwise(Op[P, R]):
-    """An op whose kernel is a GLSL expression over its parameters' names."""
+    """Element-wise op: its kernel is a GLSL expression over its parameters' names."""
 
     is_elementwise = True
 
@@ -132,7 +132,7 @@ class Elementwise(Op[P, R]):
                 )
         first, device = tensors[0], cached.device
         with device.lock:
-            # Written out, as it is done for each operation.
+            # Inlined, as it runs once per op.
             if len(tensors) == 1:
                 values: tuple[Value, ...] = (first.array.value,)
             elif len(tensors) == 2:
@@ -211,7 +211,7 @@ class Elementwise(Op[P, R]):
         return device
 
     def _check_compute(self, compute: DType, device: GpuDevice) -> None:
-        """Raise `DTypeError` if the expression is not for this dtype on a device."""
+        """Raise `DTypeError` if a device lacks the expression in this dtype."""
         accepted = self.device_dtypes
         assert not isinstance(accepted, Mapping)
         if accepted is not None and compute not in accepted:
@@ -224,7 +224,7 @@ class Elementwise(Op[P, R]):
     def _result_dtypes(
         self, bound: dict[str, Any], tensors: dict[str, Any]
     ) -> tuple[DType, DType]:
-        """Return the dtypes to compute in and to answer with."""
+        """Return the compute dtype and the result dtype."""
         if isinstance(self.result, str):
             return bound[self.result], bound[self.result]
         given = tensors.values()
@@ -257,9 +257,9 @@ class Elementwise(Op[P, R]):
 
 
 def operand_as(dtype: DType, array: np.ndarray) -> np.ndarray:
-    """Return an operand of any dtype as an operation of `dtype` computes with it.
+    """Return an operand of any dtype, converted as for an op that computes in `dtype`.
 
-    What is wider than a 2-byte float, an operand without dimensions, is not rounded.
+    A zero-dimensional operand wider than a 2-byte float is not rounded.
     """
     if dtype.itemsize == 2 and dtype.is_float and array.dtype.kind == "f":
         return array.astype(dtype.arithmetic, copy=False)
@@ -267,19 +267,19 @@ def operand_as(dtype: DType, array: np.ndarray) -> np.ndarray:
 
 
 def taken_as(dtype: DType, array: np.ndarray) -> np.ndarray:
-    """Return an operand's elements as an operation of `dtype` computes with them."""
+    """Return an operand's elements, converted to the compute dtype."""
     if array.dtype == dtype.arithmetic:
         return array
     return convert(array, dtype).astype(dtype.arithmetic, copy=False)
 
 
 def real(name: str, value: Any) -> float:
-    """Return a Python number as a kernel of floats takes it.
+    """Return a Python number as a scalar argument of a float kernel.
 
     Raises
     ------
     DTypeError
-        If it is an integer beyond all floats.
+        If it is an integer beyond the range of floats.
     """
     if type(value) is Changing:
         return value
@@ -293,7 +293,7 @@ def real(name: str, value: Any) -> float:
 
 
 def number(name: str, dtype: DType, value: Any) -> float:
-    """Return a Python number as a kernel of `dtype` takes it.
+    """Return a Python number as a scalar argument of a kernel of `dtype`.
 
     As bool all but 0 is true.
 

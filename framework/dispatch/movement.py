@@ -20,12 +20,12 @@ Rule = TypeVar("Rule", bound=Callable[..., Any])
 
 
 class Movement(Op[P, R]):
-    """An op that only chooses elements: a view, or a copy where none is possible.
+    """Movement op: its result is a view, or a copy where no view is possible.
 
     Attributes
     ----------
     shares : bool
-        Whether changes in place reach from the view to its operand and back.
+        Whether in-place changes reach from the view to its operand and back.
     """
 
     layout_rule: Callable[..., Layout | None]
@@ -84,9 +84,8 @@ class Movement(Op[P, R]):
     def layout(self, rule: Rule) -> Rule:
         """Declare the layout rule.
 
-        It takes the input's `Layout` in place of the tensor and answers with the
-        result's, or with None when the elements must first be copied into row-major
-        order.
+        It takes the input's `Layout` in place of the tensor and returns the result's,
+        or None when the elements must first be copied into row-major order.
         """
         self.layout_rule = rule
         return rule

@@ -1,4 +1,4 @@
-"""Ops: the binding, checks and tape entries that every declared operation shares."""
+"""Ops: the binding, checks and tape entries that every declared op shares."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ REGISTRY: dict[str, Op[..., Any]] = {}
 
 
 class Op(Generic[P, R]):
-    """A declared operation; call it like the function it was declared with.
+    """Declared op; call it like the function it was declared with.
 
     Attributes
     ----------
@@ -52,19 +52,19 @@ class Op(Generic[P, R]):
     tensors : tuple of str
         Parameters that are tensors.
     dtypes : tuple of DType or mapping of str to tuple
-        What the tensors may be, for all of them or by parameter.
+        Supported dtypes of the tensors, for all of them or by parameter.
     epilogue_dims : int
-        Trailing dimensions of the result of a product along which its kernel makes
-        neighbours, so that element-wise work may join it; 0 for every other op.
+        Trailing dimensions of a product's result within which its kernel makes
+        contiguous elements, so that an epilogue may be fused; 0 for every other op.
     operands : tuple of str
-        Parameters that an element-wise expression is over.
+        Parameters of an element-wise expression.
     source : (str, DType) or None
-        What an element-wise op without operands in memory starts from: one of
+        Source of an element-wise op without operands in memory: one of
         `codegen.ir.program.GENERATED`, and its dtype; `operands` then names it first.
     reduction : str or None
-        What a primitive that reduces a tensor `x` over `dims`, which stay with size 1,
-        computes: one of `codegen.ir.reductions.DECOMPOSITIONS`. Element-wise work
-        then joins it.
+        Decomposition, one of `codegen.ir.reductions.DECOMPOSITIONS`, of a primitive
+        that reduces a tensor `x` over `dims`, which stay with size 1. Element-wise work
+        is fused with it.
     policy : callable or None
         Autocast policy; see `autocast_policy`.
     output_names : tuple of str
@@ -120,11 +120,11 @@ class Op(Generic[P, R]):
     @overload
     def __get__(self, instance: object, owner: type) -> Op[P, R]: ...
     def __get__(self, instance: object, owner: type) -> Any:
-        """Be a method of tensors where their class has the op; itself elsewhere."""
+        """Bind as a method of tensor classes that have the op; itself elsewhere."""
         return MethodType(self, instance) if isinstance(instance, TensorCore) else self
 
     def forget(self) -> None:
-        """Clear the call cache, which may keep a device that is gone."""
+        """Clear the call cache, which may refer to a device that is closed."""
 
     def vjp(self, rule: Rule) -> Rule:
         """Declare the gradient rule; see `dispatch.declare` for its parameters."""
@@ -159,7 +159,7 @@ class Op(Generic[P, R]):
         return cast(R, outputs[0] if len(self.output_names) == 1 else outputs)
 
     def _given(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-        """Return every argument in order, as the op takes it in this thread."""
+        """Return every argument in order, autocast by this thread's policy."""
         if modes.autocast_blocks and self.policy is not None:
             args, kwargs = autocast_arguments(self.policy, args, kwargs)
         if kwargs or len(args) != len(self.names):
@@ -168,7 +168,7 @@ class Op(Generic[P, R]):
         return args
 
     def _tensors(self, bound: dict[str, Any]) -> dict[str, Any]:
-        """Return the arguments that are tensors, of parameters that may be."""
+        """Return the tensor arguments of tensor parameters."""
         return {
             name: bound[name]
             for name in self.tensors
@@ -208,7 +208,7 @@ class Op(Generic[P, R]):
         tensors: dict[str, Any],
         outputs: tuple[TensorCore, ...],
     ) -> None:
-        """Record a tape entry when a gradient may be wanted."""
+        """Record a tape entry if a tensor requires a gradient."""
         if not is_grad_enabled() or not outputs[0].dtype.is_float:
             return
         if not any(tensor.requires_grad for tensor in tensors.values()):
@@ -237,7 +237,7 @@ class Op(Generic[P, R]):
     ) -> Device:
         """Return the common device of the tensors after checking their dtypes.
 
-        A bool tensor passes as the dtype that it is promoted to, if that is given; so
+        A bool tensor passes as the dtype that it is promoted to, if one is given; so
         does every tensor if they are `mixed`.
         """
         device: Device | None = None
@@ -269,7 +269,7 @@ class Op(Generic[P, R]):
         return device
 
     def _check_device(self, tensors: dict[str, Any], device: GpuDevice) -> None:
-        """Raise `DTypeError` for what the kernels on a Vulkan device do not take."""
+        """Raise `DTypeError` for dtypes that the kernels of a Vulkan device lack."""
         accepted = self.device_dtypes
         if accepted is None:
             return
@@ -303,7 +303,7 @@ class Op(Generic[P, R]):
         input_specs: Mapping[str, StridedSpec],
         params: dict[str, object],
     ) -> Sequence[Dispatch]:
-        """Return the kernels that compute a node; for ops that are not element-wise."""
+        """Return the dispatches of a node; for ops that are not element-wise."""
         raise NotImplementedError
 
     def tuning_key(self, node: Node) -> str | None:
@@ -344,7 +344,7 @@ def need_feature(
 ) -> None:
     """Raise `DTypeError` if shaders of a device cannot compute in a dtype.
 
-    `typed` says that they declare buffers of it, instead of reading whole words.
+    `typed` means that they declare buffers of it, instead of loading whole words.
     """
     feature = dtype.storage_feature if typed else dtype.feature
     if feature is not None and not getattr(device.gpu.info, feature):
@@ -361,9 +361,9 @@ def _output(like: TensorCore, value: Value, shape: tuple[int, ...]) -> TensorCor
 def submit_node(like: TensorCore, node: Node) -> tuple[TensorCore, ...]:
     """Append a node to the lazy graph of `like`'s device; return its output tensors.
 
-    Outputs without elements are never computed: they get their memory at once. Sizes
-    that the device cannot hold or count are refused; see `size_limits`. The device's
-    lock is to be held, as by `append`.
+    Empty outputs are never computed: they get their memory at once. Sizes over the
+    device's limits are refused; see `size_limits`. The device's lock is to be held, as
+    by `append`.
     """
     device = like.device
     assert isinstance(device, GpuDevice)
@@ -371,7 +371,7 @@ def submit_node(like: TensorCore, node: Node) -> tuple[TensorCore, ...]:
         check_value(node.op.name, layout.shape, value.dtype, device)
     if not node.op.is_elementwise:
         check_views(node.op.name, (layout for _, layout in node.inputs))
-    # Held before the graph is flushed, which appending may do.
+    # Referenced before the graph is flushed, which appending may do.
     outputs = tuple(
         _output(like, value, layout.shape)
         for value, layout in zip(node.outputs, node.layouts)

@@ -33,7 +33,7 @@ QUAD_ALIGNMENT = 16
 
 
 class Primitive(Op[P, R]):
-    """An op with a hand-written kernel."""
+    """Primitive op: it has a hand-written kernel."""
 
     def __init__(
         self,
@@ -115,17 +115,18 @@ class Primitive(Op[P, R]):
         return rule
 
     def candidates(self, rule: Rule) -> Rule:
-        """Declare candidate kernels, one of which may be quicker somewhere.
+        """Declare candidate kernels, for autotuning.
 
-        The rule takes what `kernel` takes. It answers with a mapping from names, which
-        verdicts on disk keep, to functions that return dispatches as `kernel` does, or
-        None, or raise `ShapeError`, where a way cannot be gone; see `autotune`.
+        The rule takes the arguments of `kernel`. It returns a mapping from names, which
+        cached results on disk refer to, to functions that return dispatches as `kernel`
+        does, or None, or raise `ShapeError`, where a candidate does not apply; see
+        `autotune`.
         """
         self.rules["candidates"] = rule
         return rule
 
     def reference(self, rule: Rule) -> Rule:
-        """Declare the NumPy reference, which is also how the host computes the op."""
+        """Declare the NumPy reference, which also computes the op on the host."""
         self.rules["reference"] = rule
         return rule
 
@@ -137,12 +138,12 @@ class Primitive(Op[P, R]):
         wanted: tuple[TensorSpec, ...],
         key: CacheKey,
     ) -> tuple[TensorCore, ...]:
-        """Append the node of a call that has been checked."""
+        """Record the node of a validated call."""
         self._check_device(tensors, device)
         if self.typed is not None:
             need_feature(self.name, tensors[self.typed].dtype, device, typed=True)
         given = list(tensors.values())
-        # Held until the node is pending: copying one may flush the graph of another.
+        # Referenced until the node is recorded: copying one may flush another's graph.
         ready = [self._ready(tensor) for tensor in given]
         with device.lock:
             node = Node.of(
@@ -172,15 +173,15 @@ class Primitive(Op[P, R]):
         return outputs
 
     def _check_rounds(self, node: Node, gpu: DeviceInfo) -> None:
-        """Raise `ShapeError` now, not when the node runs, for what cannot run."""
+        """Raise `ShapeError` now, not at the flush, for loops beyond the limit."""
         if gpu.kind == "software":
             self.dispatches(gpu, self.input_specs(node), dict(node.params))
 
     def _ready(self, tensor: Any) -> Any:
-        """Return the tensor as the kernel may read it, copied first if it must be."""
+        """Return the tensor in a layout that the kernel supports, copied if needed."""
         layout, size = tensor.layout, tensor.dtype.itemsize
         fits = self.strided or layout.is_contiguous
-        # Shaders that read words cannot start within one.
+        # Shaders that load words cannot start within one.
         start = size if self.typed else max(size, 4)
         if not fits or layout.offset * size % (
             start if self.strided else QUAD_ALIGNMENT
@@ -219,7 +220,7 @@ class Primitive(Op[P, R]):
         input_specs: Mapping[str, StridedSpec],
         params: dict[str, object],
     ) -> Sequence[Dispatch]:
-        """Return the kernels that compute a node."""
+        """Return the dispatches of a node."""
         if "candidates" in self.rules and autotune.settings().kept:
             name = autotune.choice(
                 gpu, autotune.tuning_key_of(self.name, input_specs, params)
@@ -261,7 +262,7 @@ class Primitive(Op[P, R]):
         input_specs: Mapping[str, StridedSpec],
         params: Mapping[str, object],
     ) -> Any:
-        """Apply a rule that chooses kernels."""
+        """Return the result of a rule that chooses kernels."""
         static = {name: value for name, value in params.items() if name != "tensors"}
         inputs = {name: input_specs.get(name) for name in self.tensors}
         return self.rules[rule](gpu, **inputs, **static)
@@ -272,7 +273,7 @@ def _as_list(answer: Dispatch | Sequence[Dispatch]) -> list[Dispatch]:
 
 
 def _try_candidate(candidate: Callable[[], Any] | None) -> list[Dispatch] | None:
-    """Return the dispatches of a candidate, or None where it cannot be taken."""
+    """Return the dispatches of a candidate, or None where it does not apply."""
     try:
         answer = candidate() if candidate is not None else None
     except ShapeError:

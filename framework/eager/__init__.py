@@ -1,1 +1,1 @@
-"""What a tensor is made of below its operations, and what a call records."""
+"""Eager layer: the base of tensors below their ops, and the node recorder."""

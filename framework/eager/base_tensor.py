@@ -1,4 +1,4 @@
-"""What a tensor is made of, below its operations: storage, layout, host transfers."""
+"""Base tensor, below the ops: storage, layout, host transfers."""
 
 from __future__ import annotations
 
@@ -28,28 +28,28 @@ Self = TypeVar("Self", bound="TensorCore")
 
 
 class TensorCore:
-    """Elements, where they are, and the tape entry that made them.
+    """Base tensor: elements, their device, and the tape entry that made them.
 
-    `Tensor` adds the operations. Attributes marked "internal" may change.
+    `Tensor` adds the ops. Attributes marked "internal" may change.
 
     Attributes
     ----------
     array : Array
         Internal: the storage, shared with views.
     layout : Layout
-        Internal: which elements of it, in which order.
+        Internal: shape, strides and offset in the storage.
     device : Device
-        Where the elements are.
+        Device of the elements.
     requires_grad : bool
         Whether `backward` computes a gradient for it.
     grad : Tensor or None
         The gradient that `backward` accumulated; for leaves only.
     own_grad : Tensor or None
-        Internal: the same; a running trace does not hear who reads and sets it.
+        Internal: the same; access to it is not seen by a running trace.
     grad_node : GradNode or None
         Internal: the tape entry whose output `grad_index` this is.
     hooks : list of callable
-        Internal: called with the gradient when it has been computed.
+        Internal: called with the gradient once it has been computed.
     """
 
     __slots__ = (
@@ -74,7 +74,7 @@ class TensorCore:
     hooks: list[Callable[[Any], Any]] | None
 
     results: ClassVar[type[Any]]
-    """The class of results of operations on tensors of this class: itself."""
+    """Class of the results of ops on tensors of this class: itself."""
 
     def __init_subclass__(cls) -> None:
         if "results" not in cls.__dict__:
@@ -172,7 +172,7 @@ class TensorCore:
         return type(self).make(self.array, layout, self.device)
 
     def detach(self: Self) -> Self:
-        """Return the same elements off the tape; changes in place are shared."""
+        """Return the same elements off the tape; in-place changes are shared."""
         return self.view_of(self.layout)
 
     @property
@@ -180,7 +180,7 @@ class TensorCore:
         """The same elements off the tape; see `detach`.
 
         Setting it gives this tensor the storage of another one, and its shape, dtype
-        and device; what the tape has saved stays what it was.
+        and device; saved tensors stay as they were.
 
         Raises
         ------
@@ -214,7 +214,7 @@ class TensorCore:
         self.array, self.layout, self.device = other.array, other.layout, other.device
 
     def alias(self: Self) -> Self:
-        """Return the same elements and tape entry; changes in place are not shared."""
+        """Return the same elements and tape entry; in-place changes are not shared."""
         array = Array.sharing(self.array)
         tensor = type(self).make(array, self.layout, self.device)
         tensor.requires_grad = self.requires_grad
@@ -222,7 +222,7 @@ class TensorCore:
         return tensor
 
     def __deepcopy__(self: Self, memo: dict[int, Any]) -> Self:
-        # Elements are never written again, so the copy may share them.
+        # Values are immutable, so the copy may share them.
         if self.grad_node is not None:
             raise GradError(
                 f"deepcopy: the tensor is a result of {self.grad_node.name};"
@@ -249,9 +249,9 @@ class TensorCore:
         return decode(strided(flat, self.layout), self.dtype)
 
     def numpy(self) -> np.ndarray:
-        """Return a copy of the elements; submits what they depend on and waits for it.
+        """Return a copy of the elements; submits their dependencies and waits for them.
 
-        What else is pending stays so, unless it has been left by many reads.
+        Other lazy nodes stay pending, unless many reads have left some.
 
         Returns
         -------
@@ -278,18 +278,18 @@ class TensorCore:
         size = self.dtype.itemsize
         while True:
             with device.lock:
-                # First, as it may give the storage other content.
+                # First, as it may roll the storage back to other content.
                 device.settle()
                 value = self.array.value
-                # Held, or another thread's flush could drop it, or put a result there.
+                # Referenced, or another thread's flush could drop or donate it.
                 kept = Array(value) if type(value) is Value else None
                 compute(device, value)
                 buffer = buffer_of(value)
             place = buffer, offset * size, (last + 1) * size
             data = with_memory_retry(device, device.gpu.read, *place)
             del kept
-            # If another thread's replay moved it, that may have written there; a replay
-            # is submitted before what it moved is known, but under the lock.
+            # If another thread's replay moved the memory, it may have overwritten it; a
+            # replay is submitted before the move is known, but under the lock.
             with device.lock:
                 device.settle()
                 if value.buffer is buffer:
@@ -300,9 +300,9 @@ class TensorCore:
     def __dlpack__(self, **options: Any) -> Any:
         """Return a DLPack capsule of the elements, in host memory.
 
-        A host tensor gives its own memory, which the receiver must not write to,
-        because other tensors may share it. A tensor on a device is read, which waits
-        for it, and gives the copy.
+        A host tensor exports its own memory, which the receiver must not write to,
+        because other tensors may share it. A tensor on a device is downloaded, which
+        waits for it, and exports the copy.
         """
         return (self.numpy() if self.is_gpu else self.host_view()).__dlpack__(**options)
 
@@ -358,7 +358,7 @@ def _unpickled(
 
 
 def host_array(data: Any, dtype: DTypeLike | None) -> tuple[np.ndarray, DType]:
-    """Return `data` as NumPy sees it, and its dtype; Python floats become float32."""
+    """Return `data` as a NumPy array, and its dtype; Python floats become float32."""
     if isinstance(data, TensorCore):
         return data.detach().numpy(), data.dtype if dtype is None else as_dtype(dtype)
     array = np.asarray(data)
@@ -372,7 +372,7 @@ def host_array(data: Any, dtype: DTypeLike | None) -> tuple[np.ndarray, DType]:
 def _check_elements(array: np.ndarray, dtype: DType, plain: bool) -> None:
     """Raise `DTypeError` for elements that are no numbers, or that `dtype` cannot hold.
 
-    Of arrays integers wrap; of Python's own, as in PyTorch, negative ones in an
+    Integers of arrays wrap; of Python's own, as in PyTorch, negative ones in an
     unsigned dtype.
     """
     kinds = {type(each) for each in array.flat} if array.dtype == object else set()
@@ -406,7 +406,7 @@ def _is_real(kind: type) -> bool:
 
 
 def operand(like: TensorCore, other: object) -> Any:
-    """Return what a binary op takes: tensors and numbers as they are, arrays copied."""
+    """Return an operand of a binary op: tensors and numbers as is, arrays copied."""
     if isinstance(other, TensorCore | int | float):
         return other
     if isinstance(other, np.generic | np.ndarray):
@@ -442,7 +442,7 @@ def strided(flat: np.ndarray, layout: Layout) -> np.ndarray:
 
 
 def evaluate(*tensors: TensorCore) -> None:
-    """Submit what is pending on the devices of `tensors`; waits for nothing.
+    """Submit the lazy graphs of the devices of `tensors`; waits for nothing.
 
     Without arguments, on every device. The next read of a value waits for it.
     """

@@ -1,7 +1,7 @@
-"""Records the graph nodes that a call creates so that later calls can replay them.
+"""Node recorder: records the graph nodes of a call so that later calls replay them.
 
-A call whose nodes depend only on its tensors' layouts and dtypes, and on arguments that
-a key names, creates the same nodes each time. It is recorded once; replays then make
+A call whose nodes depend only on its tensors' layouts and dtypes, and on arguments in
+its cache key, creates the same nodes each time. It is recorded once; replays then make
 nodes with the same signatures on other values, without running the call.
 """
 
@@ -28,7 +28,7 @@ class RecordedNode(NamedTuple):
     ----------
     signature : NodeSignature
     sources : tuple of int
-        Its inputs, as numbers of values: those given, then results in order.
+        Its inputs, as value numbers: first the values given, then results in order.
     numbers : tuple of number
     """
 
@@ -98,44 +98,44 @@ class NodeRecorder:
         append_all(device, [node])
 
     def on_rebind(self, array: Array, before: Value) -> None:
-        """Note a change in place, which is not repeated."""
+        """Note an in-place change, which a replay would not repeat."""
         self.replayable = False
 
     def on_copy(self, array: Array) -> None:
-        """Expect it: the answer tells which value it shares."""
+        """Ignore it: the outputs name the value that the copy shares."""
 
     def on_draw(self, generator: Any, words: tuple[int, int, int, int]) -> Any:
-        """Note a draw, which is another one each time."""
+        """Note a random draw, which differs each time."""
         self.replayable = False
         return words
 
     def changing(self, read: Any) -> float:
-        """Note a number that is another one each time."""
+        """Note a dynamic number, which differs each time."""
         self.replayable = False
         number: float = read()
         return number
 
     def each_time(self, action: Any) -> None:
-        """Note an action of the host."""
+        """Note a host action of each replay."""
         self.replayable = False
 
     def once(self, reason: str) -> None:
-        """Note what is done only once."""
+        """Note an action that is not repeated."""
         self.replayable = False
 
     def called(self, owner: Any) -> None:
-        """Note a module, which the library's own pieces do not call."""
+        """Note a module call, which the library's own ops do not make."""
         self.replayable = False
 
     def on_grad_write(self, leaf: Any, cleared: bool) -> None:
-        """Expect it: a backward pass gives leaves their gradients."""
+        """Ignore it: a backward pass accumulates into leaves."""
 
     def on_grad_read(self, leaf: Any) -> None:
-        """Note that what is done may depend on a gradient, another one next time."""
+        """Note a read of a gradient, which may differ next time."""
         self.replayable = False
 
     def refused(self, what: str) -> None:
-        """Note that a value is read, on which what follows may depend."""
+        """Note a read of a value, on which control flow may depend."""
         self.replayable = False
 
 
@@ -149,15 +149,15 @@ class RecordedCall(NamedTuple):
     outputs : tuple of (int, Layout)
         Value and layout of each result.
     single : bool
-        Whether the answer is a tensor, not a tuple.
+        Whether the call returns a tensor, not a tuple.
     device : GpuDevice
-        Where it runs.
+        Device of the call.
     info : DeviceInfo
         Features and limits of the device.
     generation : int
         See `autotune`.
     fusing : bool
-        Whether operations could join one kernel.
+        Whether fusion was enabled.
     """
 
     recorded_nodes: tuple[RecordedNode, ...]
@@ -199,7 +199,7 @@ def recorded_call_of(
     numbers: dict[Value, int] = {}
     for each in tensors:
         numbers.setdefault(each.array.value, len(numbers))
-    # Tensors that share a value could be told apart next time.
+    # Tensors that share a value may be distinct next time.
     recorded_nodes = (
         recorder.recorded_nodes(numbers) if len(numbers) == len(tensors) else None
     )

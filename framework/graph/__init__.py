@@ -1,4 +1,4 @@
-"""Graphs built by hand: run as they are, or analysed for fusion."""
+"""Hand-built graphs: run node by node, or analysed for fusion."""
 
 from .compute_graph import (
     ComputeGraph as ComputeGraph,

@@ -1,4 +1,4 @@
-"""FusionAnalyzer: what fusion would make of a graph, without running anything.
+"""Fusion analyzer: the kernels that fusion makes of a graph, without running it.
 
 It asks the partitioner that the scheduler asks, `vkbackend.framework.codegen`, for a
 GPU that can write every precision. `interpreter` runs graph and result in NumPy, and
@@ -41,7 +41,7 @@ _KILOBYTE = 1024
 
 @dataclass(frozen=True)
 class Node:
-    """One node, or with a negative `id` a value from outside.
+    """Node of a graph, or with a negative `id` a value from outside.
 
     Attributes
     ----------
@@ -52,7 +52,7 @@ class Node:
     shape : Shape
         Of its result.
     inputs : tuple of int
-        What it reads.
+        Values that it reads.
     precision : str
         One of `PRECISIONS`.
     """
@@ -76,16 +76,16 @@ class Node:
 
 @dataclass(frozen=True)
 class FusedKernel:
-    """One kernel of the result.
+    """Fused kernel of the result.
 
     Attributes
     ----------
     nodes : tuple of int
-        What it computes, in order.
+        Nodes that it computes, in order.
     inputs : tuple of int
-        Values that it reads from memory, each once, in the order of their first use.
+        Values that it loads from memory, each once, in the order of their first use.
     outputs : tuple of int
-        Values that it writes to memory.
+        Values that it stores to memory.
     """
 
     nodes: tuple[int, ...]
@@ -94,18 +94,18 @@ class FusedKernel:
 
     @property
     def buffers_eliminated(self) -> int:
-        """Results that never reach memory."""
+        """Number of results that never reach memory."""
         return len(self.nodes) - len(self.outputs)
 
 
 @dataclass(frozen=True)
 class FusionResult:
-    """What fusion makes of a graph.
+    """Fusion result: the kernels of a graph.
 
     Attributes
     ----------
     kernels : tuple of FusedKernel
-        In an order in which they can run.
+        In an execution order.
     original_kernels : int
         Nodes: kernels without fusion.
     memory_saved : int
@@ -124,14 +124,14 @@ class FusionResult:
 
     @property
     def kernel_reduction(self) -> float:
-        """1 - kernels / nodes; 0 for an empty graph."""
+        """Relative reduction, 1 - kernels / nodes; 0 for an empty graph."""
         if not self.original_kernels:
             return 0.0
         return 1 - self.fused_kernels / self.original_kernels
 
     @property
     def buffers_eliminated(self) -> int:
-        """Results that never reach memory."""
+        """Number of results that never reach memory."""
         return sum(kernel.buffers_eliminated for kernel in self.kernels)
 
     def summary(self) -> str:
@@ -144,7 +144,7 @@ class FusionResult:
 
 
 class FusionAnalyzer:
-    """A graph of element-wise operations, reductions and copies, to be analysed.
+    """Analyzer of a graph of element-wise ops, reductions and copies.
 
     Examples
     --------
@@ -182,7 +182,7 @@ class FusionAnalyzer:
     def add_node(
         self, op: str, shape: Sequence[int], inputs: Sequence[int] = (), *, to: str = ""
     ) -> int:
-        """Add an operation on values that are there already.
+        """Add an op on values that are there already.
 
         Parameters
         ----------
@@ -193,8 +193,8 @@ class FusionAnalyzer:
             Of the result. A reduction goes over everything, to (1,), or over the last
             dimension, which is then 1.
         inputs : sequence of int
-            What it reads; where there are too few, values from outside of the same
-            shape are added.
+            Values that it reads; where there are too few, values from outside of the
+            same shape are added.
         to : str, optional
             The precision that "cast" rounds to.
 
@@ -206,7 +206,7 @@ class FusionAnalyzer:
         Raises
         ------
         GraphError
-            If the operation is unknown, or its inputs do not exist or fit.
+            If the op is unknown, or its inputs do not exist or fit.
         """
         number, wanted = len(self.nodes), tuple(shape)
         if op not in ARITY or len(inputs) > ARITY[op]:
@@ -240,8 +240,7 @@ class FusionAnalyzer:
         Parameters
         ----------
         outputs : collection of int
-            Nodes whose results the user wants, besides those that nobody reads and
-            those of `store`.
+            Nodes that are live-out, besides those without readers and those of `store`.
         reductions, siblings : bool, default True
             Whether reductions join their producers and broadcast consumers, and
             whether kernels that read a common value run side by side. The scheduler

@@ -1,9 +1,8 @@
-"""ComputeGraph: a graph of tensor operations built by hand, run as often as wanted.
+"""Compute graph: tensor ops in a graph built by hand, run as often as needed.
 
-Nodes are added in an order in which they can run, are checked when they are added, and
-run one dispatch each: nothing is fused, so that a node's time and result are its own.
-The first run schedules and compiles; later ones only change what the leaves and
-parameters hold.
+Nodes are added in execution order, are checked when they are added, and run one
+dispatch each: nothing is fused, so that a node's time and result are its own. The first
+run schedules and compiles; later ones only change the content of leaves and parameters.
 """
 
 from __future__ import annotations
@@ -31,14 +30,14 @@ Attention = Callable[[Tensor, Tensor, Tensor, int], Tensor]
 
 
 class TensorOp(enum.Enum):
-    """What a node computes, and how it reads its shape [n, k, m, 1].
+    """Op of a node, with its reading of the node's shape [n, k, m, 1].
 
     Values are arrays of m rows. `MUL_MAT`: rows of k elements times a weight (n, k).
     `ADD`, `MUL`, `SILU`: rows of n. `RMS_NORM`: rows of n, times `gamma`, with
-    `scalar` as eps. `ROPE`: rows of k heads of n elements, turned by the position
-    `integer` + row, with `scalar` as theta (0 means 10000). `SOFT_MAX`: attention as a
-    whole, of queries, keys and values; k heads of n elements; `integer` is the layer.
-    `COPY`: k rows of n, whatever shape they had. `NONE`: a leaf.
+    `scalar` as eps. `ROPE`: rows of k heads of n elements, rotated by the position
+    `integer` + row, with `scalar` as theta (0 means 10000). `SOFT_MAX`: the whole of
+    attention, of queries, keys and values; k heads of n elements; `integer` is the
+    layer. `COPY`: k rows of n, from any shape. `NONE`: a leaf.
     """
 
     MUL_MAT = "MulMat"
@@ -67,7 +66,7 @@ _INPUTS = {
 
 @dataclasses.dataclass(frozen=True)
 class Params:
-    """What a node takes beside its inputs; see `TensorOp` for who reads what.
+    """Parameters of a node besides its inputs; see `TensorOp` for their readers.
 
     Parameters
     ----------
@@ -87,22 +86,22 @@ class Params:
 
 @dataclasses.dataclass
 class Node:
-    """One node.
+    """Node of a compute graph.
 
     Attributes
     ----------
     op : TensorOp
-        What it computes.
+        Its op.
     shape : tuple of int
         As `TensorOp` reads it.
     inputs : tuple of int
-        Nodes before it.
+        Earlier nodes that it reads.
     params : Params
-        What else it takes.
+        Its other parameters.
     data : Tensor or None
-        What it holds: of a leaf what it was given, otherwise the last run's result.
+        Content: the tensor of a leaf, otherwise the last run's result.
     seconds : float or None
-        What it took in the last run with `timing`.
+        Time of the last run with `timing`.
     """
 
     op: TensorOp
@@ -119,20 +118,20 @@ class Node:
 
     @property
     def width(self) -> int:
-        """Elements of a row."""
+        """Elements per row."""
         heads = self.op in _HEADS or self.op is TensorOp.NONE
         return self.shape[0] * self.shape[1] if heads else self.shape[0]
 
 
 class ComputeGraph:
-    """A graph of tensor operations.
+    """Graph of tensor ops.
 
     Parameters
     ----------
     attention : callable, optional
-        What `SOFT_MAX` computes: from queries, keys and values, each (heads, rows,
-        size) with keys and values of fewer heads perhaps, and the layer, to (heads,
-        rows, size); the place for a KV cache. None is causal attention over the rows.
+        Replaces the attention of `SOFT_MAX`: from queries, keys and values, each
+        (heads, rows, size), where keys and values may have fewer heads, and the layer,
+        to (heads, rows, size); the place for a KV cache. None is causal attention.
 
     Examples
     --------
@@ -205,18 +204,18 @@ class ComputeGraph:
         inputs: Sequence[int],
         params: Params | None = None,
     ) -> int:
-        """Add an operation on nodes that are there already.
+        """Add an op on nodes that are there already.
 
         Parameters
         ----------
         op : TensorOp
-            What it computes; not `NONE`.
+            The op; not `NONE`.
         shape : sequence of 4 int
-            As `TensorOp` says.
+            As `TensorOp` reads it.
         inputs : sequence of int
-            Indices of nodes; there can be no cycle, for they must exist.
+            Indices of nodes; there can be no cycle, as they must exist.
         params : Params, optional
-            What else it takes.
+            Its other parameters.
 
         Returns
         -------
@@ -243,7 +242,7 @@ class ComputeGraph:
         return index
 
     def set_leaf(self, index: int, data: Tensor) -> None:
-        """Replace what a leaf holds; the number of elements stays."""
+        """Replace the content of a leaf; the number of elements stays."""
         node = self[index]
         if node.op is not TensorOp.NONE:
             raise GraphError(
@@ -263,9 +262,9 @@ class ComputeGraph:
             raise
 
     def run(self, *, timing: bool = False) -> int:
-        """Run every operation once, in order, with one submission.
+        """Run every op once, in order, with one submission.
 
-        Under `jit` it runs as it is, with a warning, as nodes keep their results.
+        Under `jit` it runs untraced, with a warning, as nodes keep their results.
 
         Parameters
         ----------
@@ -275,12 +274,12 @@ class ComputeGraph:
         Returns
         -------
         int
-            Operations dispatched: `n_ops`.
+            Ops dispatched: `n_ops`.
 
         Raises
         ------
         GraphError
-            If an operation fails; `node` says which, and nothing after it ran.
+            If an op fails; `node` is its index, and nothing after it ran.
         """
         trace_hooks.once(
             "ComputeGraph.run leaves results in nodes, which a replay would not"
@@ -330,7 +329,7 @@ class ComputeGraph:
         return ops.reshape(ops.transpose(out, 0, 1), (node.rows, node.width))
 
     def _value(self, node: Node) -> Tensor:
-        """Return what a node holds as (rows, width)."""
+        """Return the content of a node as (rows, width)."""
         assert node.data is not None
         return ops.reshape(node.data, (node.rows, node.width))
 
@@ -400,7 +399,7 @@ class ComputeGraph:
 
 
 def causal_attention(q: Tensor, k: Tensor, v: Tensor, layer: int) -> Tensor:
-    """Return attention in which row i sees the rows 0 to i; the layer does not matter.
+    """Return causal attention: row i attends to rows 0 to i; ignores the layer.
 
     Keys and values may have fewer heads than queries.
     """
@@ -408,7 +407,7 @@ def causal_attention(q: Tensor, k: Tensor, v: Tensor, layer: int) -> Tensor:
 
 
 def _rotated(x: Tensor, heads: int, params: Params) -> Tensor:
-    """Return rows of heads turned by their positions."""
+    """Return rows of heads rotated by their positions."""
     rows, width = x.shape
     apart = ops.reshape(x, (rows, heads, 1, width // heads))
     first = params.integer
@@ -421,7 +420,7 @@ def _rotated(x: Tensor, heads: int, params: Params) -> Tensor:
 
 
 def _finish(value: Tensor) -> None:
-    """Wait until a value is there."""
+    """Wait until a value is computed."""
     evaluate(value)
     if isinstance(value.device, GpuDevice):
         value.device.gpu.synchronize()

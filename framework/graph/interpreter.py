@@ -1,4 +1,4 @@
-"""Runs analysed graphs in NumPy, kernel by kernel: the oracle of fused execution."""
+"""Interpreter of analysed graphs in NumPy: the oracle of fused execution."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from .analyzer import MEMORY, REDUCE, FusedKernel, FusionAnalyzer, FusionResult,
 def interpret(
     graph: FusionAnalyzer, result: FusionResult, inputs: Mapping[int, np.ndarray]
 ) -> dict[int, np.ndarray]:
-    """Return what the kernels of a result write, by node.
+    """Return the values that the kernels of a result store, by node.
 
-    A kernel sees its inputs alone, and only its outputs are kept, so that a result that
-    forgot one fails.
+    A kernel sees its inputs alone, and only its outputs are kept, so that a result
+    with a missing output fails.
 
     Parameters
     ----------
     graph : FusionAnalyzer
         The graph.
     result : FusionResult
-        What `fuse` or `unfused` made of it.
+        Result of `fuse` or `unfused`.
     inputs : mapping of int to ndarray
         Values from outside, by their negative numbers.
 
     Raises
     ------
     GraphError
-        If a value is missing or has another shape than was said.
+        If a value is missing or has another shape than declared.
     """
     memory = {node.id: given_value(node, inputs) for node in graph.inputs}
     for kernel in result.kernels:
@@ -40,7 +40,7 @@ def interpret(
 
 
 def given_value(node: Node, inputs: Mapping[int, np.ndarray]) -> np.ndarray:
-    """Return one of the values from outside in its precision, checked."""
+    """Return a value from outside in its precision, checked."""
     if node.id not in inputs:
         raise GraphError(
             f"run: the input {node.id} is missing; given: {sorted(inputs)}", node.id
@@ -78,7 +78,7 @@ def _computed(node: Node, operands: list[np.ndarray]) -> np.ndarray:
 
 
 def _reduced(node: Node, operand: np.ndarray) -> np.ndarray:
-    """Return a reduction, in float64; of nothing it is 0."""
+    """Return a reduction, in float64; an empty one is 0."""
     if operand.size == 0:
         return np.zeros(node.shape)
     rows = operand.reshape(-1) if node.shape == (1,) else operand
@@ -94,7 +94,7 @@ def _sigmoid(x: np.ndarray) -> np.ndarray:
 
 
 def _gelu(x: np.ndarray) -> np.ndarray:
-    """Return GELU in its form with tanh."""
+    """Return the tanh approximation of GELU."""
     inner = x.dtype.type((2 / np.pi) ** 0.5) * (x + x.dtype.type(0.044715) * x**3)
     answer: np.ndarray = x * _sigmoid(2 * inner)
     return answer

@@ -1,4 +1,4 @@
-"""Runs analysed graphs on a device, kernel by kernel; see `analyzer`."""
+"""Execution of analysed graphs on a device, kernel by kernel; see `analyzer`."""
 
 from __future__ import annotations
 
@@ -22,18 +22,17 @@ def run_fused(
     inputs: Mapping[int, np.ndarray],
     device: Device,
 ) -> dict[int, Tensor]:
-    """Return what the kernels of a result write, by node.
+    """Return the values that the kernels of a result store, by node.
 
-    The operations of each kernel are submitted together and apart from the others, so
-    that the device runs the kernels that the analysis says, where its own rules allow
-    them.
+    The nodes of each kernel are submitted together and apart from the others, so that
+    the device runs the kernels of the analysis, where its own partitioner allows them.
 
     Parameters
     ----------
     graph : FusionAnalyzer
         The graph.
     result : FusionResult
-        What `fuse` or `unfused` made of it.
+        Result of `fuse` or `unfused`.
     inputs : mapping of int to ndarray
         Values from outside, by their negative numbers.
     device : Device
@@ -42,7 +41,7 @@ def run_fused(
     Raises
     ------
     GraphError
-        If a value is missing or has another shape than was said.
+        If a value is missing or has another shape than declared.
     """
     memory = {
         node.id: tensor(given_value(node, inputs), node.dtype, device)
@@ -56,7 +55,7 @@ def run_fused(
                 node = graph.nodes[number]
                 known[number] = _computed(node, [known[at] for at in node.inputs])
             memory |= {number: known[number] for number in kernel.outputs}
-            # What is not an output must not look wanted when the kernel is planned.
+            # Only outputs may be live-out when the kernel is planned.
             del known
             evaluate(*memory.values())
     return {number: value for number, value in memory.items() if number >= 0}

@@ -1,1 +1,1 @@
-"""The lazy graph of recorded operations, and the kernel calls it is lowered to."""
+"""Lazy graph of recorded nodes, and the kernel calls it is lowered to."""

@@ -27,12 +27,12 @@ class StridedSpec(TensorSpec):
 
 @dataclass(frozen=True)
 class Scratch:
-    """Scratch memory of one operation.
+    """Scratch memory of one node.
 
     Parameters
     ----------
     name : str
-        Dispatches of one operation share scratch memory of the same name.
+        Dispatches of one node share scratch memory of the same name.
     size : int
         Bytes.
     """
@@ -84,7 +84,7 @@ class Dispatch:
     grid : tuple of int
         Workgroups in x, y and z.
     push : mapping of str to Argument
-        Every argument by name. A string names an input or output of the operation.
+        Every argument by name. A string names an input or output of the node.
     constants : mapping of str to number
         Specialization constants by name.
     defines : mapping of str to str
@@ -116,7 +116,7 @@ def device_macros(gpu: DeviceInfo) -> Mapping[str, str]:
 
 
 def check_rounds(gpu: DeviceInfo, name: str, rounds: int) -> None:
-    """Raise `ShapeError` where a shader would loop too often on a software device."""
+    """Raise `ShapeError` if a shader exceeds the loop limit of a software device."""
     if gpu.kind == "software" and rounds > SOFTWARE_ROUNDS:
         raise ShapeError(
             f"{name}: one result would take {rounds} rounds of a loop; software devices"
@@ -127,7 +127,7 @@ def check_rounds(gpu: DeviceInfo, name: str, rounds: int) -> None:
 def linear_grid(invocations: int, workgroup: int) -> Grid:
     """Return a grid of at least `invocations`, folded into y past the limit in x.
 
-    Shaders find their number with `linear_invocation()` of `lib/index.glsl`.
+    Shaders compute their linear index with `linear_invocation()` of `lib/index.glsl`.
     """
     return fold_grid(ceil_div(invocations, workgroup))
 

@@ -1,12 +1,12 @@
-"""The lazy graph: operations recorded and not yet run.
+"""Lazy graph: nodes recorded and not yet submitted.
 
-An operation on a device tensor appends a `Node` and returns at once. A `Value` is one
-output of a node, or memory that already holds its elements. Tensors reach a value
-through an `Array`; views of one storage share one array. A value that no array holds
-when the graph is flushed never needs memory of its own.
+An op on a device tensor records a `Node` and returns at once. A `Value` is one output
+of a node, or memory that already holds its elements. Tensors refer to a value through
+an `Array`; views of one storage share one array. A value without external references
+when the graph is flushed is not live-out and needs no memory of its own.
 """
 
-# Longer than most: nodes, values and arrays count each other, in one order throughout.
+# Longer than most: nodes, values and arrays refer to each other in one invariant.
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ class Value:
     dtype : DType
         Their type.
     node : Node or None
-        The pending node that computes the value.
+        The lazy node that computes the value; None once it is in memory.
     buffer : Buffer, numpy.ndarray, Failed or None
-        The memory that holds it: a device buffer, or a flat array on the host device.
-        Otherwise why it will never be there, if that is known.
+        Memory of the value: a device buffer, or a flat array on the host device.
+        `Failed` if it could not be computed.
     external_refs : int
         External references: arrays that refer to the value.
     observers : set of callable
-        Internal: see `observe`.
+        Callbacks on changes of the reference count; see `observe`.
     """
 
     __slots__ = ("buffer", "dtype", "external_refs", "node", "numel", "observers")
@@ -58,7 +58,7 @@ class Value:
 
 
 class Failed:
-    """Poison in place of the memory of a value that was not computed.
+    """Poison value: replaces the memory of a value that could not be computed.
 
     Attributes
     ----------
@@ -69,22 +69,22 @@ class Failed:
     __slots__ = ("cause",)
 
     def __init__(self, error: BaseException) -> None:
-        # In words, as the exception would keep what its frames hold.
+        # Formatted, as the exception would keep the locals of its frames alive.
         self.cause = f"{type(error).__name__}: {error}"
 
 
 class Array:
-    """One storage as tensors see it: changes in place reach every view of it.
+    """Storage shared by tensors: in-place changes reach every view of it.
 
     Attributes
     ----------
     value : Value
         The current content.
     version : int
-        Number of changes in place so far; autograd compares it with what it saved.
+        Number of in-place changes so far; autograd compares it with the saved version.
     former : Value or None
-        Rollback value while the content is pending: the content again if it cannot
-        be computed. Not an external reference.
+        Rollback value while the content is lazy: restored if the flush fails. Not an
+        external reference.
     """
 
     __slots__ = ("__weakref__", "former", "value", "version")
@@ -102,10 +102,10 @@ class Array:
 
     @classmethod
     def sharing(cls, array: Array) -> Array:
-        """Return a new storage with the content of another, at this moment.
+        """Return a new storage with the current content of another.
 
-        Another thread may give that another content meanwhile, and what nothing has
-        held for a moment may be gone.
+        Another thread may rebind the other storage meanwhile, and a value may be freed
+        while nothing refers to it.
         """
         while True:
             value = array.value
@@ -114,7 +114,7 @@ class Array:
                 return shared
 
     def rebind(self, value: Value) -> None:
-        """Replace the content, which counts as a change in place."""
+        """Replace the content and count an in-place change."""
         if trace_hooks.running:
             trace = trace_hooks.listener()
             if trace is not None:
@@ -123,17 +123,17 @@ class Array:
         self.version += 1
 
     def replace(self, value: Value) -> None:
-        """Hold another value, which is not a change for those who saved this one."""
+        """Replace the content without an in-place change: saved versions stay valid."""
         old, node = self.value, value.node
         if node is not None:
             if self.former is None and old.node is None:
                 self.former = old
             node.arrays = (*node.arrays, (weakref.ref(self), value))
-        # Also before, or an interrupt could leave a change that nobody has heard of.
+        # Also before, or an interrupt could leave a change without a notification.
         if old.__class__ is not Value:
             notify(old, grew=False)
         # In this order an interrupt may leave a reference too many, never too few; and
-        # nothing is called from here on, or another thread could come in between.
+        # no call follows, or another thread could run in between.
         value.external_refs += 1
         old = self.value
         self.value = value
@@ -144,10 +144,10 @@ class Array:
             notify(old, grew=False)
 
     def settle(self, value: Value) -> None:
-        """Note that one of the values that it has held is pending no longer.
+        """Commit or roll back one of the values that it has held.
 
-        What could not be computed gives way to the former content. May be repeated, as
-        it may have been interrupted.
+        If the value could not be computed, the former content is restored. Idempotent,
+        as an interrupt may have cut it short.
         """
         now = self.value
         if now.node is not None:
@@ -162,7 +162,7 @@ class Array:
         self.former = None
 
     def give_back(self, value: Value) -> None:
-        """Hold an earlier value again, which is pending, where the last one failed."""
+        """Restore an earlier lazy value after the flush of the last one failed."""
         old = self.value
         if type(old.buffer) is Failed:
             self.version += 1
@@ -182,7 +182,7 @@ class Array:
 def lazy_copy(array: Array) -> Array:
     """Return a copy-on-write storage with the content of another.
 
-    Values are immutable: a change in place binds another one.
+    Values are immutable: an in-place change binds another one.
     """
     copied = Array.sharing(array)
     if trace_hooks.running:
@@ -193,10 +193,10 @@ def lazy_copy(array: Array) -> Array:
 
 
 class PinnedValue(Value):
-    """A pinned value: its memory is read or written by a replay by its address.
+    """Pinned value: a replay reads or writes its memory by address.
 
-    A value becomes one by assignment to its `__class__`, in `pin`. Who changes its
-    reference count notifies its observers; the count itself changes without a call,
+    A value becomes one by assignment to its `__class__`, in `pin`. Code that changes
+    its reference count notifies its observers; the count itself changes without a call,
     during which other threads could count too.
     """
 
@@ -211,7 +211,7 @@ def notify(value: Value, grew: bool) -> None:
 
 
 class ReplayOwnedArray(Array):
-    """A replay-owned storage: each replay that writes it is a change in place.
+    """Replay-owned storage: each replay that writes it is an in-place change.
 
     An array becomes one by assignment to its `__class__`, in `mark_replay_owned`.
     """
@@ -220,7 +220,7 @@ class ReplayOwnedArray(Array):
 
     @property
     def version(self) -> int:
-        """Number of changes in place so far, replays included."""
+        """Number of in-place changes so far, replays included."""
         count: int = _version.__get__(self) + self._replays()
         return count
 
@@ -232,9 +232,9 @@ class ReplayOwnedArray(Array):
         return replay_count(self.value)
 
     def replace(self, value: Value) -> None:
-        """Hold another value, which is not a change for those who saved this one."""
+        """Replace the content without an in-place change: saved versions stay valid."""
         version = self.version
-        # Rather too many for a moment than too few, should an interrupt end it there.
+        # Rather too many for a moment than too few, should an interrupt stop it there.
         self.version = version + self._replays()
         super().replace(value)
         self.version = version
@@ -281,26 +281,26 @@ class Operand(NamedTuple):
 
 
 class NodeSignature:
-    """Node signature: the static part of a node, on which its schedule depends.
+    """Node signature: the static part of a node, from which its plan is built.
 
-    Signatures are hash-consed by `signature_of`, so schedules compare identities.
+    Hash-consed by `signature_of`, so that plan keys compare identities.
 
     Attributes
     ----------
     op : Op
-        What to compute.
+        The op.
     params : tuple of (str, object)
-        Static arguments.
+        Static arguments by name.
     operands : tuple of Layout
         Layout of each input; element-wise operands are already broadcast.
     layouts : tuple of Layout
         Row-major layout of each output.
     dtypes : tuple of DType
-        Of each output.
+        Dtype of each output.
     numbers : tuple of str
-        Names of the dynamic scalars, which a schedule does not depend on.
+        Names of the dynamic scalars, which a plan does not depend on.
     outputs : tuple of (int, DType)
-        Elements and type of each output.
+        Element count and dtype of each output.
     """
 
     __slots__ = (
@@ -334,7 +334,7 @@ class NodeSignature:
 
 
 MOST_SIGNATURES = 1 << 16
-"""Signatures interned at a time; past it, the table is cleared."""
+"""Limit of interned signatures; past it, the table is cleared."""
 
 CacheKey = tuple[object, ...]
 
@@ -384,13 +384,13 @@ def signature_of(
         if len(_signatures) >= MOST_SIGNATURES:
             _signatures.clear()
         signature = NodeSignature(op, params, operands, layouts, dtypes, numbers)
-        # Another thread may have been first.
+        # Another thread may have interned it first.
         signature = _signatures.setdefault(key, signature)
     return signature
 
 
 class Node:
-    """One operation of the lazy graph.
+    """Node of the lazy graph: one recorded call of an op.
 
     Attributes
     ----------
@@ -401,11 +401,11 @@ class Node:
     numbers : tuple of number
         Dynamic scalars, named by `signature.numbers`.
     outputs : tuple of Value
-        What it computes.
+        Its results.
     arrays : tuple of (weak reference, Value)
-        Storages whose content became one of the outputs in place.
+        Storages that an output was bound to in place.
     spared : bool
-        Set where it stayed pending after an error that others were dropped for.
+        Whether it survived a failed flush that dropped other nodes.
     """
 
     __slots__ = ("arrays", "numbers", "outputs", "signature", "spared", "values")
@@ -435,7 +435,7 @@ class Node:
         params: tuple[tuple[str, object], ...] = (),
         scalars: tuple[tuple[str, float], ...] = (),
     ) -> Node:
-        """Return a node with a new or known signature."""
+        """Return a node with an interned signature."""
         names = tuple(name for name, _ in scalars)
         return cls(
             signature_of(op, params, inputs, layouts, dtypes, names),
@@ -445,7 +445,7 @@ class Node:
 
     @property
     def op(self) -> Op[..., Any]:
-        """What to compute."""
+        """The op."""
         return self.signature.op
 
     @property
@@ -460,7 +460,7 @@ class Node:
 
     @property
     def inputs(self) -> tuple[Operand, ...]:
-        """Its tensors, as the op reads them."""
+        """Input views, as the op reads them."""
         return tuple(map(Operand, self.values, self.signature.operands))
 
     @property
@@ -477,7 +477,7 @@ def lazy_node(
 ) -> Node:
     """Return a new node with one output.
 
-    What the constructors do, written out because it is done for each operation.
+    Inlines the constructors, as it runs once per op.
     """
     node = _new(Node)
     node.signature = signature

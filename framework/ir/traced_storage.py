@@ -1,7 +1,7 @@
-"""Traced storages: changes in place of a running trace, isolated from other threads.
+"""Traced storages: in-place changes of a running trace, isolated from other threads.
 
-A traced function computes nothing, so what its storages hold meanwhile cannot be read.
-Other threads go on with what they held before, until the trace has ended.
+A traced function computes nothing, so the content of its storages cannot be read
+meanwhile. Other threads see the content from before the trace until it has ended.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ class TracedState:
     Attributes
     ----------
     trace : Listener
-        Its `visible()` says whether the caller is to see what the trace does.
+        Its `visible()` says whether the calling thread sees the trace's changes.
     kind : type
-        Class of the array when no trace changes it.
+        Class of the array outside of the trace.
     value : Value or None
-        What it holds for the trace.
+        Content inside the trace.
     changes : int
-        How often the trace has changed it.
+        In-place changes by the trace.
     former : Value or None
-        See `Array.former`; of what others see.
+        Rollback value outside of the trace; see `Array.former`.
     before : Value or None
-        What others saw, once the trace has ended.
+        Content outside of the trace, once the trace has ended.
     version : int
-        Of what everybody sees then.
+        Version that every thread sees then.
     """
 
     __slots__ = ("before", "changes", "former", "kind", "trace", "value", "version")
@@ -49,7 +49,7 @@ class TracedState:
 
 
 class TracedArray(Array):
-    """A storage whose changes by a running trace are isolated from other threads.
+    """Storage whose in-place changes by a trace are isolated from other threads.
 
     An array becomes one by assignment to its `__class__`, in `isolate`; `former` is a
     `TracedState` then.
@@ -59,7 +59,7 @@ class TracedArray(Array):
 
     @property
     def value(self) -> Value:
-        """The content, as this thread is to see it."""
+        """Content as the calling thread sees it."""
         view: TracedState = self.former
         if view.value is not None and view.trace.visible():
             return view.value
@@ -72,7 +72,7 @@ class TracedArray(Array):
 
     @property
     def version(self) -> int:
-        """Number of changes in place so far, as this thread is to see it."""
+        """Number of in-place changes so far, as the calling thread sees it."""
         view: TracedState = self.former
         count: int = _version.__get__(self)
         if view.kind is ReplayOwnedArray:
@@ -89,7 +89,7 @@ class TracedArray(Array):
             _version.__set__(self, _version.__get__(self) + more)
 
     def replace(self, value: Value) -> None:
-        """Hold another value, which is not a change for those who saved this one."""
+        """Replace the content without an in-place change: saved versions stay valid."""
         view: TracedState = self.former
         node = value.node
         if node is not None:
@@ -108,7 +108,7 @@ class TracedArray(Array):
             notify(old, grew=False)
 
     def settle(self, value: Value) -> None:
-        """Note that one of the values that it has held is pending no longer."""
+        """Commit or roll back one of the values that it has held."""
         view: TracedState = self.former
         if view.trace.ended:
             self.publish()
@@ -124,7 +124,7 @@ class TracedArray(Array):
             view.former = None
 
     def give_back(self, value: Value) -> None:
-        """Hold an earlier value again, which is pending, where the last one failed."""
+        """Restore an earlier lazy value after the flush of the last one failed."""
         view: TracedState = self.former
         if view.trace.ended:
             self.publish()
@@ -133,7 +133,7 @@ class TracedArray(Array):
     def publish(self) -> None:
         """Publish the changes of a trace that has ended.
 
-        May be repeated, as it may have been interrupted.
+        Idempotent, as an interrupt may have cut it short.
         """
         view: TracedState = self.former
         if view.before is None:
@@ -146,7 +146,7 @@ class TracedArray(Array):
                 former = None
             elif former is None and before.node is None:
                 former = before
-            # For a moment too many rather than too few; see `ReplayOwnedArray.replace`.
+            # Rather too many for a moment than too few; see `ReplayOwnedArray.replace`.
             _version.__set__(self, view.version)
             _value.__set__(self, value)
         self.former, self.__class__ = former, view.kind  # type: ignore[assignment]

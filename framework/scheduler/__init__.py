@@ -1,1 +1,1 @@
-"""From the lazy graph to one submission: plan, memory, arguments, execution."""
+"""Scheduler: lowers the lazy graph to one submission (plan, memory, arguments)."""

@@ -7,24 +7,24 @@ from collections.abc import Sequence
 import numpy as np
 
 ALIGNMENT = 16
-"""Bytes to which the arguments of one kernel are padded among those of many."""
+"""Bytes to which the arguments of each kernel are aligned in the table."""
 
 _SIZE = 8
 
 
 class AddressTable:
-    """Where in the arguments the addresses of some buffers stand."""
+    """Positions of buffer addresses in packed arguments."""
 
     def __init__(self) -> None:
         self._rows: list[tuple[int, int, int]] = []
         self._last: list[int] = []
 
     def add(self, place: int, number: int, offset: int) -> None:
-        """Note a place: which buffer's address stands there, and what is added."""
+        """Add a position: the buffer whose address stands there, and an offset."""
         self._rows.append((place, number, offset))
 
     def fix(self, content: bytearray) -> None:
-        """Say what the arguments are; no place is added any more."""
+        """Set the packed arguments; no position is added afterwards."""
         table = np.array(self._rows, np.uint64).reshape(-1, 3)
         self._words = np.frombuffer(content, np.uint64, len(content) // _SIZE)
         self._places = table[:, 0].astype(np.intp) // _SIZE
@@ -32,7 +32,7 @@ class AddressTable:
         self._offsets = table[:, 2]
 
     def write(self, addresses: Sequence[int]) -> None:
-        """Write these addresses, by number, if they are others than the last."""
+        """Write the buffers' addresses, in order, if they changed since the last."""
         given = list(addresses)
         if given != self._last:
             found = np.array(given, np.uint64)

@@ -19,15 +19,14 @@ _SHIFT = 32
 
 
 class DynamicArguments:
-    """Dynamic arguments: the numbers of a recording that change between replays.
+    """Dynamic arguments of a recording: numbers that change between replays.
 
     Attributes
     ----------
     any : bool
         Whether there are any.
     marks : tuple
-        What `write` takes note of before it begins, for `take_back`; empty where there
-        is nothing to take back.
+        State saved by `write` for `take_back`; empty if there is nothing to roll back.
     """
 
     def __init__(self) -> None:
@@ -37,33 +36,33 @@ class DynamicArguments:
         self._undoable: list[Any] = []
         self.any = False
         self.marks: tuple[object, ...] = ()
-        # In a list, for the steps would otherwise hold what holds them.
+        # In a list, as the steps' closures would otherwise form a reference cycle.
         self._dirty = [False]
 
     @property
     def changed(self) -> bool:
-        """Whether what was written since `sent` is something else than before."""
+        """Whether `write` has changed an argument since `sent`."""
         return self._dirty[0]
 
     def sent(self) -> None:
-        """Note that the arguments have been copied to where kernels read them."""
+        """Mark the arguments as uploaded."""
         self._dirty[0] = False
 
     def add(
         self, name: str, field: tuple[str, int], start: int | None, number: float
     ) -> None:
-        """Remember an argument if its number changes.
+        """Add an argument if its number is dynamic.
 
         Parameters
         ----------
         name : str
-            The kernel, for messages.
+            The kernel, for error messages.
         field : tuple of (str, int)
-            The argument's kind, and where it lies among those of its dispatch.
+            The argument's kind, and its offset among those of its dispatch.
         start : int or None
-            Where these begin; None if they are fixed.
+            Offset of these; None if the arguments are static.
         number : number
-            What it was when the function was traced.
+            Its value when the function was traced.
         """
         if not isinstance(number, Changing | StreamWord):
             return
@@ -86,7 +85,7 @@ class DynamicArguments:
         actions: Sequence[Changing | Callable[[], object]],
         draws: Mapping[Generator, int],
     ) -> None:
-        """Decide what `write` does: the actions in order, then the draws."""
+        """Fix the steps of `write`: host actions in order, then random streams."""
         self.any = bool(self._numbers or self._streams)
         for action in actions:
             if not isinstance(action, Changing):
@@ -103,15 +102,15 @@ class DynamicArguments:
             self._undoable.append(drawer)
 
     def write(self) -> None:
-        """Do what the host does before each replay, and write what changes."""
+        """Run the host actions of a replay, and write the dynamic arguments."""
         self.marks = tuple([each.mark() for each in self._undoable])
         for step in self._steps:
             step()
 
     def take_back(self) -> None:
-        """Undo the last `write`, as the replay was not made; may be repeated.
+        """Undo the last `write` of a replay that was not submitted.
 
-        It may have been interrupted itself.
+        Idempotent, as an interrupt may have cut it short.
         """
         for each, mark in zip(self._undoable, self.marks):
             each.take_back(mark)
@@ -130,7 +129,7 @@ def _writer(
     places: Sequence[tuple[str, int]],
     dirty: list[bool],
 ) -> Callable[[], object]:
-    """Return what reads a number and writes it wherever kernels take it."""
+    """Return a function that reads a number and writes it to every argument."""
     targets = []
     last: float | None = None
     for kind in dict.fromkeys(kind for kind, _ in places):
@@ -146,14 +145,14 @@ def _writer(
             dirty[0] = True
             for view, at in targets:
                 view[at] = number
-            # Last, or an interrupt would leave what is taken as written and is not.
+            # Last, or an interrupt would mark an argument as written that is not.
             last = number
 
     return write
 
 
 class _StreamDraw:
-    """Takes the streams of one call and writes their words."""
+    """Random stream draw of one call: advances the generator, writes the words."""
 
     def __init__(
         self,
@@ -186,9 +185,9 @@ class _StreamDraw:
         view[parts[3][1]] = (parts[3][0] + first) >> np.uint64(_SHIFT)
 
     def mark(self) -> tuple[int, int]:
-        """Return how far the generator is."""
+        """Return the position of the generator."""
         return self._generator.seed, self._generator.calls
 
     def take_back(self, mark: tuple[int, int]) -> None:
-        """Let the generator give the streams again, if nothing was drawn after them."""
+        """Rewind the generator, unless something was drawn since."""
         self._generator.give_back(mark, self._count)

@@ -16,7 +16,7 @@ from .plan import Plan
 
 
 def buffer_of(value: Value) -> vkbackend.Buffer:
-    """Return the buffer of a value that is no longer pending.
+    """Return the buffer of a value that is in memory.
 
     Raises
     ------
@@ -37,12 +37,12 @@ Command = tuple[vkbackend.Pipeline, bytes, int, int, int]
 
 
 class BoundPlan:
-    """Bound plan: its commands, with all arguments packed but those that change."""
+    """Bound plan: its commands, with every argument packed that does not change."""
 
     def __init__(self, execution_plan: ExecutionPlan) -> None:
         self._content = bytearray()
         self._addresses = AddressTable()
-        # For each command, None for a barrier: kernel, where its arguments are, grid.
+        # For each command, None for a barrier: kernel, argument start and end, grid.
         self._commands: list[tuple[vkbackend.Pipeline, int, int, Grid] | None] = []
         self._scalar_launches: list[tuple[int, Launch]] = []
         for launch, barrier in execution_plan.steps:
@@ -64,7 +64,7 @@ class BoundPlan:
     def commands(
         self, address: Sequence[int], nodes: Sequence[Node]
     ) -> list[Command | None]:
-        """Return the dispatches and barriers for nodes with memory at addresses."""
+        """Return the dispatches and barriers for nodes, with slots at addresses."""
         self._addresses.write(address)
         content = bytes(self._content)
         commands: list[Command | None] = [
@@ -82,7 +82,7 @@ class BoundPlan:
 
 
 def plan_batch(gpu: vkbackend.Device, plan: Plan, nodes: Sequence[Node]) -> Any:
-    """Return a batch of the launches of a plan for nodes of its form.
+    """Return a batch of the launches of a plan for nodes of its key.
 
     The nodes' results get their memory, which the batch has yet to fill.
     """
@@ -103,12 +103,12 @@ def plan_batch(gpu: vkbackend.Device, plan: Plan, nodes: Sequence[Node]) -> Any:
 
 
 def run_plan(gpu: vkbackend.Device, plan: Plan, nodes: Sequence[Node]) -> None:
-    """Submit the launches of a plan for nodes of its form; waits for nothing."""
+    """Submit the launches of a plan for nodes of its key; waits for nothing."""
     plan_batch(gpu, plan, nodes).submit()
 
 
 def _inputs(plan: Plan, nodes: Sequence[Node]) -> list[vkbackend.Buffer]:
-    """Return the memory of what a plan takes from outside."""
+    """Return the input buffers of a plan."""
     found = []
     for _, node, at in plan.inputs:
         buffer = nodes[node].values[at].buffer
@@ -144,18 +144,18 @@ def memory_of(
 def seconds_of(
     gpu: vkbackend.Device, run: Callable[[], object], repeat: int = 1
 ) -> float:
-    """Return what a device takes for the batches that `run` submits; waits for them.
+    """Return the seconds of the batches that `run` submits; waits for them.
 
-    On the device's clock, or on the host's where the device has none or somebody else
-    is reading it.
+    On the device's clock, or on the host's where the device has none or its
+    timestamps are already being recorded.
 
     Parameters
     ----------
     gpu : vkbackend.Device
     run : callable
-        What it submits must give the same when it runs again.
+        Submits the batches; must be repeatable.
     repeat : int, default 1
-        Times that the work is done, for short work; the time is that of one.
+        Repetitions inside `run`, for short work; the time is that of one.
     """
     if gpu.logical.timestamps and gpu.open_profile is None:
         with gpu.profile(repeat=repeat, each=False) as profile:

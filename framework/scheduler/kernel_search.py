@@ -1,8 +1,8 @@
 """Kernel search: benchmarks the candidates for a kernel; see `autotune`.
 
-A question comes up while a graph is planned. Its candidates then run in turn, round by
-round, on scratch data of the node's own shapes, and the graph is planned again with the
-verdict. What else is on the device stays as it is.
+A tuning key without a cached result comes up while a graph is planned. Its candidates
+then run in turn, round by round, on scratch data of the node's own shapes, and the
+graph is planned again with the result. Other work on the device is not disturbed.
 """
 
 from __future__ import annotations
@@ -27,46 +27,46 @@ from .executor import buffer_of, run_plan, seconds_of
 from .plan import Plan, build_plan
 
 MARGIN = 0.97
-"""Share of the default's time that a candidate must stay below."""
+"""Share of the default's time that a candidate must stay below to replace it."""
 
 ROUNDS = 5
-"""Times that each candidate is measured; the median counts. The best comes twice."""
+"""Measurements per candidate; the median counts. The best is measured twice."""
 
 PRUNE_RATIO = 2.0
-"""Times the best of the first round beyond which a candidate is measured no more."""
+"""Ratio to the best time of the first round above which a candidate is dropped."""
 
 MIN_SECONDS = 2e-4
 MAX_REPEATS = 32
-"""Time that one measurement should take, by repeating the work so often at most."""
+"""Upper limit of repetitions that stretch one measurement to its target time."""
 
 MIN_BYTES = 1 << 16
 MAX_BYTES = 1 << 30
-"""Memory of a node's inputs and outputs outside of which it is not measured."""
+"""Bytes of inputs and outputs above which a node is not benchmarked."""
 
 Run = Callable[[], None]
 
 _BLOCK = 1 << 20
-"""Different random numbers of an input; larger ones repeat them."""
+"""Distinct random numbers of an input; larger inputs repeat them."""
 
-# Distance from the default's result that a candidate may have, beside the largest
-# element: some times what another order of summation makes of sums of 10^4 products. A
-# kernel that reads a wrong element is as far away as the elements are large.
+# Tolerance of a candidate against the default's result, relative to the largest
+# element: a few times the effect of another summation order on sums of 10^4 products.
+# A kernel that reads a wrong element is off by as much as the elements are large.
 _BOUNDS = {float64: 1e-9, float32: 1e-4, float16: 1e-2, bfloat16: 3e-2}
 
 
 def autotuned_plan(
     gpu: vkbackend.Device, nodes: Sequence[Node], build: Callable[[], Plan]
 ) -> Plan:
-    """Return the plan that `build` makes, once its open questions are measured.
+    """Return the plan of `build`, after benchmarking its open tuning keys.
 
     Parameters
     ----------
     gpu : vkbackend.Device
-        Where it will run.
+        Device of the plan.
     nodes : sequence of Node
-        What is planned.
+        Nodes of the plan.
     build : callable
-        Makes the plan, as often as it is called.
+        Makes the plan; called again after a benchmark.
     """
     if not autotune.measures(gpu):
         return build()
@@ -91,24 +91,24 @@ def autotuned_plan(
 
 
 def _is_worth_it(search_space: SearchSpace) -> bool:
-    """Return whether there is a choice, and work of a size that is measured."""
+    """Return whether there are several candidates, and work of a size to measure."""
     return bool(search_space.names) and MIN_BYTES <= _size(search_space) <= MAX_BYTES
 
 
 def _single_node_space(gpu: vkbackend.Device, node: Node) -> SearchSpace:
-    """Return what is asked about a node with kernels of its own."""
+    """Return the search space of a node with hand-written kernels."""
     wanted = set(map(id, node.outputs))
     return SearchSpace((node,), wanted, *node.op.candidate_names(gpu.info, node))
 
 
 def measure(gpu: vkbackend.Device, tuning_key: str, search_space: SearchSpace) -> None:
-    """Find and keep the verdict on a question, as far as the budget allows.
+    """Benchmark a search space and cache the result, as far as the budget allows.
 
     Parameters
     ----------
     gpu : vkbackend.Device
     tuning_key : str
-    search_space : Subject
+    search_space : SearchSpace
         Its nodes are not run.
     """
     settings = autotune.settings()
@@ -121,7 +121,7 @@ def measure(gpu: vkbackend.Device, tuning_key: str, search_space: SearchSpace) -
         try:
             verdict = _Benchmark(gpu, tuning_key, search_space, start + left).verdict()
         except Error:
-            # No time or no memory is left: the op's rule chooses, and may ask again.
+            # No time or no memory is left: the heuristic chooses, and may ask again.
             pass
     settings.spent += time.perf_counter() - start
     if verdict is not None:
@@ -140,7 +140,7 @@ def _size(search_space: SearchSpace) -> int:
 
 
 def _inputs(search_space: SearchSpace) -> list[tuple[Value, int]]:
-    """Return the values that are read from memory, and how many elements they have."""
+    """Return the input values in memory, and their element counts."""
     made = {id(value) for node in search_space.nodes for value in node.outputs}
     found: dict[int, tuple[Value, int]] = {}
     for node in search_space.nodes:
@@ -152,7 +152,7 @@ def _inputs(search_space: SearchSpace) -> list[tuple[Value, int]]:
 
 
 def _storage_elements(layout: Layout) -> int:
-    """Return the elements of the storage that a layout is of."""
+    """Return the element count of the storage under a layout."""
     if layout.numel == 0:
         return 0
     steps = zip(layout.shape, layout.strides)
@@ -160,11 +160,11 @@ def _storage_elements(layout: Layout) -> int:
 
 
 class _Unmeasured(Error):
-    """There is no verdict: the budget is spent, or the nodes run otherwise alone."""
+    """Benchmark without a result: no budget, or the nodes run differently alone."""
 
 
 class _Benchmark:
-    """The candidates for one question, on scratch data."""
+    """Benchmark of the candidates for one tuning key, on scratch data."""
 
     def __init__(
         self,
@@ -189,14 +189,14 @@ class _Benchmark:
         }
 
     def _clone(self, node: Node) -> Node:
-        """Return a node like another one, over scratch values."""
+        """Return a copy of a node over scratch values."""
         values = tuple(self.values[id(value)] for value in node.values)
         copy = Node(node.signature, values, tuple(map(_untraced, node.numbers)))
         self.values |= zip(map(id, node.outputs), copy.outputs)
         return copy
 
     def verdict(self) -> Verdict:
-        """Return which candidate is best, or raise `_Unmeasured`."""
+        """Return the tuning result, or raise `_Unmeasured`."""
         runs = self._valid_candidates()
         first = self._seconds(runs, 1, 1)
         limit = PRUNE_RATIO * min(first.values())
@@ -220,7 +220,7 @@ class _Benchmark:
             raise _Unmeasured(f"autotune: no time is left for {self.tuning_key}")
 
     def _valid_candidates(self) -> dict[str, Run]:
-        """Return the candidates that give what the default gives, each run once."""
+        """Return the candidates whose results match the default's, each run once."""
         run, wanted = self._run_candidate(autotune.DEFAULT)
         dtypes = [value.dtype for value in self.live_out]
         runs = {autotune.DEFAULT: run}
@@ -229,13 +229,13 @@ class _Benchmark:
             try:
                 run, got = self._run_candidate(name)
             except Error:
-                continue  # it needs what the device lacks
+                continue  # it needs a feature that the device lacks
             if all(map(is_close, got, wanted, dtypes)):
                 runs[name] = run
         return runs
 
     def _run_candidate(self, name: str) -> tuple[Run, list[np.ndarray]]:
-        """Plan a candidate, run it, and return how to do so and its results."""
+        """Plan and run a candidate; return a function to rerun it, and its results."""
         with autotune.forced_candidate(self.tuning_key, name):
             plan = build_plan(
                 self.gpu,
@@ -256,7 +256,7 @@ class _Benchmark:
     def _seconds(
         self, runs: Mapping[str, Run], repeat: int, rounds: int
     ) -> dict[str, float]:
-        """Return the median time of each candidate, all measured in turn."""
+        """Return the median time of each candidate, measured round by round."""
         times: dict[str, list[float]] = {name: [] for name in runs}
         for _ in range(rounds):
             for name, run in runs.items():
@@ -266,19 +266,19 @@ class _Benchmark:
 
 
 def _is_faster(seconds: Mapping[str, float], name: str) -> bool:
-    """Return whether a candidate is clearly quicker than the default."""
+    """Return whether a candidate beats the default by the margin."""
     return seconds[name] < MARGIN * seconds[autotune.DEFAULT]
 
 
 def _repeats(seconds: float) -> int:
-    """Return how often work is repeated to be measured."""
+    """Return the repetitions of one measurement."""
     if seconds <= 0:
         return MAX_REPEATS
     return min(MAX_REPEATS, max(1, math.ceil(MIN_SECONDS / seconds)))
 
 
 def _untraced(number: float) -> float:
-    """Return a number that no trace changes."""
+    """Return a number as a plain constant, untraced."""
     return int(number) if isinstance(number, int) else float(number)
 
 
@@ -304,7 +304,7 @@ def _read(gpu: vkbackend.Device, value: Value) -> np.ndarray:
 
 
 def is_close(got: np.ndarray, wanted: np.ndarray, dtype: DType) -> bool:
-    """Return whether a candidate's result is that of the default, but for rounding."""
+    """Return whether a candidate's result matches the default's up to rounding."""
     if not dtype.is_float:
         return np.array_equal(got, wanted)
     finite = np.isfinite(wanted)

@@ -45,10 +45,10 @@ MAX_SHARED_SIZE = 1 << 24
 """Bytes of a value that may share an allocation with others of its plan."""
 
 MAX_SHARED_BYTES = 1 << 28
-"""Bytes of all values of a plan that share an allocation, were they side by side."""
+"""Bytes of all values of a plan that share an allocation, before any aliasing."""
 
 SOFTWARE_MAX_WORKGROUPS = 64
-"""Workgroups of a run that may have siblings on a software device.
+"""Workgroups up to which a launch is fused horizontally on a software device.
 
 There a dispatch costs as much as some ten thousand elements, and arguments from a table
 are read anew for each.
@@ -57,16 +57,16 @@ are read anew for each.
 
 @dataclass(frozen=True)
 class Launch:
-    """One dispatch of a plan, complete but for addresses and scalars.
+    """Launch: one dispatch of a plan, complete but for addresses and scalars.
 
     Attributes
     ----------
     pack : callable
-        From the argument values, addresses then words then scalars, to bytes.
+        Packs the argument values to bytes: addresses, then packed words, then scalars.
     scalars : tuple of (int, int)
         Node, and position among its scalars.
     address_fields, scalar_fields : tuple of (str, int)
-        Of each address and scalar its kind, and where it lies in the bytes.
+        Kind and byte offset of each address and scalar.
     reads, writes : tuple of int
         Slots.
     allocate : tuple of (int, int)
@@ -75,7 +75,7 @@ class Launch:
         In-place candidates: slots read and written element by element, so that the
         second may alias the first.
     buffers : tuple of Buffer
-        What it uses besides slots, and no other launch does.
+        Buffers besides slots, which no other launch uses.
     """
 
     pipeline: vkbackend.Pipeline
@@ -100,13 +100,13 @@ class KernelCall:
     Attributes
     ----------
     pipeline : callable
-        Returns the kernel, for itself or (True) for siblings.
+        Returns the kernel: alone, or (True) for a horizontal fusion group.
     program : hashable or None
-        What the kernel computes, if it may have siblings.
+        Program by which calls are grouped for horizontal fusion; None if it cannot be.
     addresses, words, scalars : mapping
         Arguments by name; see `Launch`.
     buffers : tuple of Buffer
-        What it uses besides slots; only if it has no `program`.
+        Buffers besides slots; only if it has no `program`.
     """
 
     pipeline: Callable[[bool], vkbackend.Pipeline]
@@ -129,20 +129,20 @@ class ExecutionPlan:
     Attributes
     ----------
     steps : tuple of (Launch, bool)
-        Launches that have work, and whether a barrier goes in front.
+        Launches with work, each with whether a barrier precedes it.
     memory : (tuple of int, tuple of int)
         Slots that get memory of their own, and their sizes in bytes.
     aliases : tuple of (int, int)
         Slots that reuse the buffer of a dead slot (donation).
     block : tuple of (int, int)
-        Slots that share one allocation, and where in it each lies.
+        Slots that share one allocation, and their offsets in it.
     block_size : int
-        Bytes of it.
+        Bytes of the shared allocation.
     reads, writes : tuple of int
-        Slots that any launch reads, without those whose memory is written as another
-        slot, and slots that any writes.
+        Slots that any launch reads, without those whose memory is written through an
+        alias, and slots that any launch writes.
     buffers : tuple of Buffer
-        What launches use besides slots.
+        Buffers of launches besides slots.
     """
 
     steps: tuple[tuple[Launch, bool], ...] = ()
@@ -156,13 +156,13 @@ class ExecutionPlan:
 
 
 def launches(gpu: vkbackend.Device, calls: Sequence[KernelCall]) -> list[Launch]:
-    """Return the dispatches of drafts, in an order in which they may run.
+    """Return the launches of kernel calls, in an execution order.
 
     Parameters
     ----------
     gpu : vkbackend.Device
-        Where they run.
-    calls : sequence of Draft
+        Device of the plan.
+    calls : sequence of KernelCall
         In an order in which they may run.
     """
     most = (
@@ -206,9 +206,9 @@ def _single_launch(call: KernelCall) -> Launch:
 
 
 def persistent_scratch(gpu: vkbackend.Device, size: int) -> vkbackend.Buffer:
-    """Return memory of zeros for a launch; see `PersistentScratch`.
+    """Return zero-initialised memory for a launch; see `PersistentScratch`.
 
-    Two runs of a plan are apart by a barrier, so that one block is enough for all.
+    A barrier separates two runs of a plan, so that one block is enough for all.
     """
     buffer = gpu.allocate(size, name="lasting")
     gpu.upload(np.zeros(size, np.uint8), buffer)
@@ -216,7 +216,7 @@ def persistent_scratch(gpu: vkbackend.Device, size: int) -> vkbackend.Buffer:
 
 
 def _horizontal_launch(gpu: vkbackend.Device, calls: Sequence[KernelCall]) -> Launch:
-    """Return one launch for several drafts of one program."""
+    """Return one launch for a horizontal fusion group of kernel calls."""
     pipeline = calls[0].pipeline(True)
     owners, firsts = workgroup_owners([math.prod(call.grid) for call in calls])
     grid = fold_grid(len(owners))
@@ -236,7 +236,7 @@ def _horizontal_launch(gpu: vkbackend.Device, calls: Sequence[KernelCall]) -> La
         tuple(dict.fromkeys(_concatenated([call.reads for call in calls]))),
         tuple(dict.fromkeys(_concatenated([call.writes for call in calls]))),
         _concatenated([call.allocate for call in calls]),
-        # Siblings run in any order: what two of them read must stay.
+        # Calls of a group run in any order: an input that two share is not donated.
         tuple(
             pair for call in calls for pair in call.in_place if readers[pair[0]] == 1
         ),
@@ -249,7 +249,7 @@ def _horizontal_launch(gpu: vkbackend.Device, calls: Sequence[KernelCall]) -> La
 def _fields(
     fields: Sequence[Any], names: Iterable[str], start: int = 0
 ) -> tuple[tuple[str, int], ...]:
-    """Return kind and place of arguments by name."""
+    """Return kind and byte offset of arguments by name."""
     found = {field.name: field for field in fields}
     return tuple((found[name].kind, start + found[name].offset) for name in names)
 
@@ -257,7 +257,7 @@ def _fields(
 def _row_fields(
     pipeline: vkbackend.Pipeline, names: Sequence[Iterable[str]]
 ) -> tuple[tuple[str, int], ...]:
-    """Return kind and place of arguments by name, given for each sibling."""
+    """Return kind and byte offset of arguments by name, one each per fused call."""
     rows = pipeline.arguments.rows
     assert rows is not None
     return _concatenated(
@@ -271,7 +271,7 @@ def _row_fields(
 def _table_packer(
     pipeline: vkbackend.Pipeline, calls: Sequence[KernelCall]
 ) -> Callable[..., bytes]:
-    """Return what packs values, given by kind, as the kernel takes them: by sibling."""
+    """Return a packer of values, given by kind, into the argument table."""
     rows = pipeline.arguments.rows
     assert rows is not None
     names: list[tuple[int, str]] = []
@@ -298,14 +298,14 @@ def _concatenated(parts: Iterable[Iterable[Item]]) -> tuple[Item, ...]:
 def execution_plan(
     gpu: vkbackend.Device, made: Sequence[Launch], live_out: Collection[int]
 ) -> ExecutionPlan:
-    """Return how launches run in one batch.
+    """Return the execution plan of launches: barriers, aliases and slot memory.
 
     Parameters
     ----------
     gpu : vkbackend.Device
-        Where they run.
+        Device of the plan.
     made : sequence of Launch
-        In the order in which they run.
+        In execution order.
     live_out : collection of int
         Slots that outlive the batch and so have memory of their own.
 
@@ -360,9 +360,9 @@ def execution_plan(
 def _live_ranges(
     made: Sequence[Launch], intervals: Sequence[int], aliases: Mapping[int, int]
 ) -> dict[int, tuple[int, int]]:
-    """Return the first and last wave in which the memory of each slot is used.
+    """Return the live range of each slot's memory, in barrier intervals.
 
-    What lies where another slot does uses the memory of that one.
+    A slot that aliases another extends the live range of that one.
     """
     live_ranges: dict[int, tuple[int, int]] = {}
     for launch, interval in zip(made, intervals):
@@ -376,7 +376,7 @@ def _live_ranges(
 def _in_level_order(made: Sequence[Launch]) -> list[Launch]:
     """Return launches in the order that needs the fewest barriers.
 
-    A result that lies where an operand does adds nothing to wait for; see `_aliases`.
+    A result that aliases an operand adds no dependency; see `_aliases`.
     """
     found = asap_levels([(launch.reads, launch.writes) for launch in made])
     return [made[k] for k in sorted(range(len(made)), key=found.__getitem__)]
@@ -388,9 +388,9 @@ def _aliases(made: Sequence[Launch], intervals: Sequence[int]) -> dict[int, int]
     Parameters
     ----------
     made : sequence of Launch
-        In the order in which they run.
+        In execution order.
     intervals : sequence of int
-        The wave of each: all other readers are in earlier ones.
+        Barrier interval of each: all other readers are in earlier ones.
     """
     readers: dict[int, list[int]] = {}
     for k, launch in enumerate(made):

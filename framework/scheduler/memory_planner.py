@@ -1,8 +1,8 @@
-"""Memory planner: offsets for live ranges in few pieces of memory; pure.
+"""Memory planner: offsets for live ranges in few allocations; pure.
 
-Work is numbered by barrier interval: what runs between two barriers. A live range goes
-from the interval that first writes it to the one that last uses it; live ranges that
-do not overlap may share bytes. As sharing is by intervals, it adds no barrier.
+Work is numbered by barrier interval: the launches between two barriers. A live range
+goes from the interval that first writes it to the one that last uses it; live ranges
+that do not overlap may share bytes. As sharing is by intervals, it adds no barrier.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 GRANULE = 256
-"""Bytes: areas start at multiples of this, as allocations of the device layer do."""
+"""Bytes to which offsets are aligned, as allocations of the device layer are."""
 
 
 class LiveRange(NamedTuple):
@@ -29,9 +29,9 @@ class MemoryPlan(NamedTuple):
     Attributes
     ----------
     pieces, offsets : list of int
-        The piece of memory of each area, and where in it, in bytes.
+        Allocation of each live range, and its offset there in bytes.
     sizes : list of int
-        Bytes of each piece.
+        Bytes of each allocation.
     """
 
     pieces: list[int]
@@ -50,18 +50,18 @@ def aligned_size(size: int) -> int:
 
 
 def place(live_ranges: Sequence[LiveRange], most: int = sys.maxsize) -> MemoryPlan:
-    """Return a place for each area, such that areas alive together lie apart.
+    """Return an offset for each live range, disjoint where ranges overlap.
 
-    The largest come first, each in the smallest gap between those alive with it.
+    Best fit, largest first: each takes the smallest gap between those alive with it.
     Source: Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net
     Inference", arXiv:2001.03288, greedy by size.
 
     Parameters
     ----------
-    live_ranges : sequence of Area
+    live_ranges : sequence of LiveRange
     most : int
-        Bytes of a piece of memory at most, a multiple of `GRANULE`. An area goes to the
-        first piece that has room; one that is larger has a piece of its own.
+        Most bytes of an allocation, a multiple of `GRANULE`. A live range goes to the
+        first allocation that has room; a larger one gets an allocation of its own.
     """
     memory_plan = MemoryPlan([0] * len(live_ranges), [0] * len(live_ranges), [])
     members: list[list[int]] = []
@@ -90,7 +90,7 @@ def _occupied(
     others: Iterable[int],
     area: LiveRange,
 ) -> list[tuple[int, int]]:
-    """Return the ends of those among `others` that are alive with an area, in order."""
+    """Return the occupied bytes among `others` that overlap a live range, in order."""
     return sorted(
         (
             memory_plan.offsets[other],
@@ -103,7 +103,7 @@ def _occupied(
 
 
 def _smallest_gap(occupied: Iterable[tuple[int, int]], size: int) -> int:
-    """Return where the tightest gap begins that holds `size`; the end if none does."""
+    """Return the offset of the smallest gap that holds `size`; the end if none does."""
     best, waste, top = -1, 0, 0
     for start, end in occupied:
         slack = start - top - size
@@ -114,7 +114,7 @@ def _smallest_gap(occupied: Iterable[tuple[int, int]], size: int) -> int:
 
 
 def peak_live_bytes(live_ranges: Sequence[LiveRange]) -> int:
-    """Return the bytes alive in the fullest wave: no placement needs less."""
+    """Return the peak of live bytes over barrier intervals: a lower bound."""
     changes: dict[int, int] = {}
     for area in live_ranges:
         size = aligned_size(area.size)
@@ -135,13 +135,13 @@ def barrier_intervals(
     Parameters
     ----------
     accesses : sequence of (reads, writes)
-        Numbers of the areas that each piece reads and writes, in execution order.
+        Slots that each piece reads and writes, in execution order.
 
     Returns
     -------
     list of int
-        A piece is in the wave of the one before unless it needs a barrier: it reads
-        what the wave writes, or writes what the wave uses.
+        The interval of the piece before, or the next one if a barrier is needed: it
+        reads what that interval writes, or writes what it uses.
     """
     found: list[int] = []
     interval = 0
@@ -175,14 +175,14 @@ def asap_levels(accesses: Sequence[tuple[Sequence[int], Sequence[int]]]) -> list
 
 
 class _LastAccess:
-    """Barrier intervals of the last write and the last use of each area."""
+    """Last access of each slot: barrier intervals of the last write and last use."""
 
     def __init__(self) -> None:
         self._wrote: dict[int, int] = {}
         self._used: dict[int, int] = {}
 
     def first(self, reads: Sequence[int], writes: Sequence[int]) -> int:
-        """Return the first wave in which work may run."""
+        """Return the first barrier interval in which work may run."""
         level = -1
         for area in reads:
             level = max(level, self._wrote.get(area, -1))
@@ -191,7 +191,7 @@ class _LastAccess:
         return level + 1
 
     def add(self, reads: Sequence[int], writes: Sequence[int], level: int) -> None:
-        """Note work that runs in a wave."""
+        """Note work that runs in a barrier interval."""
         for area in reads:
             self._used[area] = max(self._used.get(area, -1), level)
         for area in writes:
@@ -205,15 +205,15 @@ def list_schedule(
 ) -> list[int]:
     """Return levels like `asap_levels`, with light work in the interval of heavy work.
 
-    Light work takes its time however little it is. Where nothing waits for it, it goes
-    where other work takes longer: a sort of 2048 numbers then adds nothing to a step.
+    Light work has a fixed latency however small it is. Unless other work depends on it,
+    it is hidden beside longer work: a sort of 2048 numbers then adds nothing to a step.
 
     Parameters
     ----------
     accesses : sequence of (reads, writes)
         See `barrier_intervals`.
     loads : sequence of int
-        How much each piece has to do.
+        Work of each piece.
     light : sequence of bool
         Which pieces may move.
     """

@@ -1,6 +1,6 @@
-"""Planning one graph: kernels in order, their arguments, and memory by slots."""
+"""Plan of a graph: kernels in order, their arguments, and memory by slots."""
 
-# Longer than most: a plan and what lowers a graph to it share one numbering of slots.
+# Longer than most: a plan and the lowering of a graph to it share one slot numbering.
 
 from __future__ import annotations
 
@@ -58,15 +58,15 @@ from .launch import (
 
 
 class NodeSummary(NamedTuple):
-    """One operation, as reports name it.
+    """Summary of one node, for reports.
 
     Attributes
     ----------
     reads, slots : tuple of int
-        Operations whose results it reads; negative numbers are values from outside.
-        Slots of its results.
+        Nodes whose results it reads; negative numbers are values from outside. Slots of
+        its results.
     external : bool
-        Whether somebody holds a result.
+        Whether a result has external references.
     """
 
     op: str
@@ -79,7 +79,7 @@ class NodeSummary(NamedTuple):
 
 @dataclass(eq=False)
 class Plan:
-    """A schedule.
+    """Plan: the kernels of a graph, as launches over slots.
 
     Attributes
     ----------
@@ -87,29 +87,29 @@ class Plan:
         Values and scratch areas in all.
     inputs, outputs : list of (int, int, int)
         Slot, node, and position among the node's inputs or outputs: the values that
-        come from outside, and those that stay.
+        come from outside, and the live-out ones.
     launches : list of Launch
         In execution order.
-    execution_plan : Running
-        How they run in one batch.
+    execution_plan : ExecutionPlan
+        Their barriers and memory in one batch.
     kernel_groups : list of list of int
-        Which nodes each kernel runs.
+        Nodes of each kernel.
     rematerialised : dict of int to list of int
         Nodes rematerialised in each kernel, by its first node; see
         `codegen.rematerialize`.
     device : str
-        Where it runs.
+        Device of the plan.
     number : int
-        Plans are counted as they are built.
-    summaries : list of Note
+        Serial number of the plan.
+    summaries : list of NodeSummary
         The nodes.
-    items : list of Item
-        What the rules of fusion saw, in the order of the nodes that run; empty if these
-        were not to join.
+    items : list of FusionNode
+        Nodes as the partitioner saw them, in the order of the nodes that run; empty if
+        fusion was off.
     sources : dict of int to str
         GLSL of generated kernels, by their first node.
     bound_plan : object
-        Arguments packed for the next run; see `executor`.
+        Packed arguments for the next run; see `executor`.
     """
 
     slots: int
@@ -127,7 +127,7 @@ class Plan:
     bound_plan: Any = None
 
     def boundaries(self) -> list[tuple[int, int, str]]:
-        """Return pairs of units of which one reads the other, and why they are two."""
+        """Return dependent pairs of kernel groups, and why each pair was not fused."""
         numbers = sorted(
             number for kernel_group in self.kernel_groups for number in kernel_group
         )
@@ -140,7 +140,7 @@ class Plan:
         )
 
     def _all_apart(self) -> list[tuple[int, int, str]]:
-        """Return every pair of units of which one reads the other."""
+        """Return every dependent pair of kernel groups."""
         group_of = {
             at: number
             for number, kernel_group in enumerate(self.kernel_groups)
@@ -160,13 +160,13 @@ _plan_collectors: list[list[Plan]] = []
 
 
 def live_plans() -> list[Plan]:
-    """Return the plans that somebody still keeps, oldest first."""
+    """Return the plans that are still referenced, oldest first."""
     return sorted(_live, key=lambda plan: plan.number)
 
 
 @contextmanager
 def built_plans() -> Iterator[list[Plan]]:
-    """Collect the plans that are built inside, whether or not somebody keeps them."""
+    """Collect the plans that are built inside, referenced or not."""
     found: list[Plan] = []
     _plan_collectors.append(found)
     try:
@@ -191,21 +191,21 @@ def build_plan(
     Parameters
     ----------
     gpu : vkbackend.Device
-        Where they run.
+        Device of the plan.
     nodes : sequence of Node
-        A pending graph in recorded order.
+        A lazy graph in recorded order.
     slots : dict of int to int
         A number for each value of the graph, by `id`.
     fusing : bool, default True
-        Whether operations may join one kernel.
+        Whether nodes may be fused.
     state : collection of int or None
-        For a replay, the `id` of values that it may write over once they have been
-        read.
+        For a replay, the `id` of state values, which it may overwrite once they have
+        been read.
     external : collection of int or None
-        The `id` of values that somebody holds, which may change meanwhile: garbage is
-        collected at any moment. None finds out.
+        The `id` of values with external references, which may change meanwhile:
+        garbage is collected at any moment. None derives them.
     donated : collection of int
-        The `id` of values that nobody will read again, whose memory results may take.
+        The `id` of dead inputs, whose memory results may alias.
     """
     if external is None:
         external = {
@@ -284,9 +284,9 @@ class _Builder:
         return self.plan
 
     def _is_generated(self, node: Node) -> bool:
-        """Whether an operation runs in a generated kernel, also when it is alone.
+        """Whether a node runs in a generated kernel, also when it is alone.
 
-        A reduction that may be fused is, so that its order of sums is always the same.
+        A fusible reduction always does, so that its summation order is the same.
         """
         return node.op.is_elementwise or row_space(node, self.gpu.info) is not None
 
@@ -299,7 +299,7 @@ class _Builder:
         )
 
     def _summary(self, node: Node) -> NodeSummary:
-        """Return what reports say of a node."""
+        """Return the summary of a node, for reports."""
         reads = [
             self.producer.get(id(value), -1 - self.slots[id(value)])
             for value, _ in node.inputs
@@ -310,7 +310,7 @@ class _Builder:
         return NodeSummary(node.op.name, shape, dtype, tuple(reads), external, slots)
 
     def _kernel_groups(self, numbers: list[int]) -> list[list[int]]:
-        """Return which nodes share a kernel."""
+        """Return the kernel groups of nodes."""
         place = {number: position for position, number in enumerate(numbers)}
         self.plan.items = [self._fusion_node(number, place) for number in numbers]
         groups = group(self.plan.items)
@@ -379,7 +379,7 @@ class _Builder:
         nodes = [self.nodes[number] for number in kernel_group]
         numbers = [number for node in nodes for _, number in node.scalars]
         changes = any(isinstance(number, Changing | StreamWord) for number in numbers)
-        # Blocks need arguments that are pushed.
+        # Uniform vector loads need push constants.
         lanes = subgroup_of(self.gpu.info) if self.wide_words and not changes else 0
         if any(node.op.reduction for node in nodes):
             kernel = build_chosen_rows(nodes, live_out, self.gpu.info, lanes=lanes)
@@ -397,7 +397,7 @@ class _Builder:
         source = self.plan.sources[first] = self._source(
             kernel, changes, bool(in_place)
         )
-        # Without `self` and nodes, which a draft would keep until cycles are collected.
+        # Without `self` and nodes, which the call would keep until a cycle collection.
         gpu, wide_words, macros = (
             self.gpu,
             self.wide_words,
@@ -439,13 +439,13 @@ class _Builder:
         )
 
     def _source(self, kernel: LoweredKernel, changes: bool, in_place: bool) -> str:
-        """Return the kernel's GLSL, of a kind that can be replayed if it must be."""
+        """Return the kernel's GLSL, with indirect arguments and aliasing as needed."""
         source = emit_any(kernel.program, self.wide_words, kernel.rounds, kernel.lanes)
         source = arguments_in_memory(source) if changes else source
         return results_over_operands(source) if in_place else source
 
     def _plan_kernels(self, node: Node, fused: FusedEpilogue | None = None) -> None:
-        """Plan an operation that has a hand-written kernel, or several in sequence."""
+        """Plan a node that has a hand-written kernel, or several in sequence."""
         names = node.op.tensor_names(node.params)
         inputs = {
             name: (self.slots[id(value)], layout.offset * value.dtype.itemsize)
@@ -461,7 +461,7 @@ class _Builder:
             dispatches = node.op.dispatches(self.gpu.info, input_specs, params)
         else:
             results = [value for _, value in fused.kernel.outputs]
-            # The product itself has no memory, and its address is not used.
+            # A fused product has no memory, and its address is not used.
             outputs["out"] = (self.slots[id(results[0])], 0)
             allocate, dispatches = self._memory(results), fused.dispatches
         scratch: dict[Scratch, Address] = {}

@@ -1,20 +1,19 @@
-"""Running the pending graph: signature, plan, batch.
+"""Scheduler: runs the lazy graph as plan key, plan and batch.
 
-A flush takes every pending node of a device, a read those that it depends on. Their
-signature (ops, wiring, static arguments, layouts, which values are still wanted) finds
-a `Plan`; only an unknown signature is grouped, generated and compiled. Running a plan
-allocates memory, packs arguments and submits one batch.
+A flush takes every lazy node of a device, a read those that it depends on. Their plan
+key (ops, wiring, static arguments, layouts, live-out values) finds a cached `Plan`;
+only an unknown key is partitioned, generated and compiled. Running a plan allocates
+memory, packs arguments and submits one batch.
 
-A flush is a transaction. Nodes stay pending until the device has taken the batch; what
-is to be noted then is noted by whoever holds the device's lock next, should an
-interrupt have kept the flush itself from it (`GpuDevice.settle`). An interrupt before
-leaves all pending. After an error as many nodes run as can, in the order in which they
-were asked for; the others are dropped, and storages that they were to change hold again
-the last content that was computed, or still can be: not one that nobody could read any
-more, as a later change was asked for that did not need it.
+A flush is a transaction. Nodes stay pending until the device has taken the batch; the
+commit is left to the next holder of the device's lock if an interrupt kept the flush
+itself from it (`GpuDevice.settle`). An interrupt before that leaves all pending. After
+an error as many nodes run as can, in recorded order; the others are dropped, and
+storages that they were to change are rolled back to the last content that was computed,
+or still can be: not to one that a later change had already made dead.
 """
 
-# Longer than most: a flush, its pieces and what an error leaves are one transaction.
+# Longer than most: a flush, its pieces and its rollback are one transaction.
 
 from __future__ import annotations
 
@@ -35,30 +34,30 @@ from .plan import Plan, build_plan
 from .submission import Flush, split_dependents
 
 DONATED = -1
-"""Stands in a key before the slot of an input that nobody holds any more."""
+"""Marks, in a plan key, the slot of an input that may be donated."""
 
 MAX_PENDING = 1024
-"""Pending nodes after which a device is flushed without being asked."""
+"""Pending nodes after which a device is flushed on its own."""
 
 EARLY_SUBMIT_NODES = 32
-"""Pending nodes that are submitted when a backward pass begins.
+"""Pending nodes from which a backward pass submits the lazy graph as it begins.
 
-The device then computes what is known while the host asks for the rest: a training step
-of two transformer blocks, 38 nodes until then, whose loss is read took 2.3 ms instead
-of 2.9 on an NVIDIA H200 (driver 580.159.04, 2026-11-22), and no kernel more device
-time. For a perceptron of three layers, 13 nodes, the submission costs the host as long
-as the device gains.
+The device then computes the forward pass while the host records the rest: a training
+step of two transformer blocks, 38 nodes until then, whose loss is read took 2.3 ms
+instead of 2.9 on an NVIDIA H200 (driver 580.159.04, 2026-11-22), and no kernel more
+device time. For a perceptron of three layers, 13 nodes, the submission costs the host
+as long as the device gains.
 """
 
 MAX_PARTIAL_READS = 16
-"""Reads in a row that may leave something pending; the next one submits that too.
+"""Consecutive reads that may leave nodes pending; the next one flushes the device.
 
-Otherwise a loop that reads one thing and adds up another would let the graph grow,
+Otherwise a loop that reads one value and accumulates another would let the graph grow,
 differently each time.
 """
 
 MAX_PENDING_BYTES = 1 << 24
-"""Bytes that a read may leave in memory only for what stays pending.
+"""Bytes of memory that a read may leave alive only for pending nodes.
 
 Work on more takes longer than a submission of its own.
 """
@@ -71,11 +70,11 @@ TrailingCommands = Callable[[vkbackend.Batch], object]
 
 
 def append(device: GpuDevice, node: Node) -> None:
-    """Add a node to the pending graph, flushing it when it has grown too long.
+    """Add a node to the lazy graph, flushing it when it has grown too long.
 
-    Within `jit` it goes to the trace. The device's lock is to be held since the node's
-    inputs were looked up: another thread could change a tensor, and then submit and
-    drop what it held before.
+    Within `jit` it goes to the trace. The device's lock is to be held from the lookup
+    of the node's inputs on: another thread could change a tensor, and then submit and
+    drop the value it held before.
     """
     if trace_hooks.running:
         trace = trace_hooks.listener()
@@ -88,7 +87,7 @@ def append(device: GpuDevice, node: Node) -> None:
 
 
 def append_all(device: GpuDevice, nodes: Sequence[Node]) -> None:
-    """Add nodes to the pending graph, also within `jit`."""
+    """Add nodes to the lazy graph, also within `jit`."""
     with device.lock:
         device.pending += nodes
         if len(device.pending) >= MAX_PENDING:
@@ -106,9 +105,9 @@ def append_replacing(
                 trace.on_node(device, node)
                 array.rebind(node.outputs[0])
             return
-    # At once, or another thread's flush could take the memory of what they read.
+    # At once, or another thread's flush could free the memory of their inputs.
     with device.lock:
-        # Nor may a read in a signal handler drop what nothing holds yet.
+        # Nor may a read in a signal handler drop nodes without external references.
         device.begin()
         try:
             device.pending += nodes
@@ -122,31 +121,31 @@ def append_replacing(
 
 
 def _limit_pending(device: GpuDevice) -> None:
-    """Submit what is pending, unless a submission is being made."""
+    """Submit the lazy graph, unless a submission is being made."""
     if not device.within():
         flush(device)
 
 
 def flush(device: GpuDevice, trailing: TrailingCommands | None = None) -> Plan | None:
-    """Submit everything pending on a device; waits for nothing.
+    """Submit the lazy graph of a device; waits for nothing.
 
-    Where it fails, pieces are tried, as they may do with less memory. From the first
-    node on that cannot run, what was pending is dropped then: reading one of the values
-    says why, and storages that were to change hold the last content that was computed.
-    Where it is interrupted, what has not been submitted stays pending.
+    On failure it is submitted in pieces, which may need less memory. From the first
+    node on that cannot run, pending nodes are dropped: reading one of the values
+    raises the cause, and storages that were to change are rolled back to the last
+    content that was computed. On an interrupt, nodes not submitted stay pending.
 
     Parameters
     ----------
     device : GpuDevice
-        Where.
+        Device to flush.
     trailing : callable or None
-        Adds what runs last, in the same submission. The results of what was pending
+        Adds commands that run last, in the same submission. The results of the graph
         have memory when it is called.
 
     Returns
     -------
     Plan or None
-        Of what was pending.
+        Plan of the graph.
 
     Raises
     ------
@@ -176,10 +175,10 @@ def _flush(device: GpuDevice, trailing: TrailingCommands | None = None) -> Plan 
 
 
 def compute(device: GpuDevice, value: Value) -> None:
-    """Submit what a value depends on, and leave the rest pending; waits for nothing.
+    """Submit a value's dependencies, and leave the rest pending; waits for nothing.
 
-    What else becomes of what is submitted does not change: the rest finds what it needs
-    in memory, and runs in the same order.
+    Results are as after a full flush: the rest finds its inputs in memory, and runs in
+    the same order.
 
     Raises
     ------
@@ -188,7 +187,7 @@ def compute(device: GpuDevice, value: Value) -> None:
         value is in memory.
     """
     with device.lock:
-        # A replay may be moving what its memory held.
+        # A replay may be moving the content of its memory.
         if value.node is None and type(value) is Value and device.within():
             return
         device.begin()
@@ -203,9 +202,9 @@ def compute(device: GpuDevice, value: Value) -> None:
 
 
 def _submit_for(device: GpuDevice, node: Node) -> bool:
-    """Submit a node; without memory others, which hold some, and return False then.
+    """Submit a node; out of memory, submit others that hold some and return False.
 
-    What is tried again must begin anew, or its variables would hold that memory.
+    The caller retries from its start, or its variables would hold that memory.
     """
     nodes, rest, dead = _split_dependencies(device.pending.copy(), node)
     if not rest:
@@ -230,7 +229,7 @@ def _submit_for(device: GpuDevice, node: Node) -> bool:
 
 
 def _pending_only_bytes(nodes: Sequence[Node]) -> int:
-    """Return the bytes in memory that only pending nodes hold."""
+    """Return the bytes of memory that only pending nodes refer to."""
     external = {
         value
         for node in nodes
@@ -243,16 +242,16 @@ def _pending_only_bytes(nodes: Sequence[Node]) -> int:
 def with_memory_retry(
     device: GpuDevice, make: Callable[P, R], *args: P.args, **options: P.kwargs
 ) -> R:
-    """Return what a call returns; for want of memory, what is pending runs before.
+    """Return the result of a call; out of memory, submit the lazy graph and retry.
 
     Parameters
     ----------
     device : GpuDevice
-        Where it takes memory.
+        Device that it allocates on.
     make : callable
-        What is called.
+        The call.
     *args, **options
-        With what.
+        Its arguments.
     """
     try:
         return make(*args, **options)
@@ -263,7 +262,7 @@ def with_memory_retry(
 
 
 def _free_memory(device: GpuDevice) -> bool:
-    """Submit what can be of what is pending; return whether anything could."""
+    """Submit the lazy graph as far as possible; return whether any of it could run."""
     with device.lock:
         if device.within():
             return False
@@ -282,10 +281,10 @@ def _submit_some(device: GpuDevice, nodes: Sequence[Node]) -> bool:
 def _split_dependencies(
     pending: Sequence[Node], last: Node
 ) -> tuple[list[Node], list[Node], list[Node]]:
-    """Return the nodes that one depends on, and the others, in order.
+    """Return the dependencies of a node, and the other nodes, in order.
 
-    And apart from these those of which nobody can see a result any more: they hold
-    memory.
+    And apart from these the dead nodes, whose results nothing can read any more: they
+    hold memory.
     """
     needed, nodes = {last}, []
     wanted: set[Node] = set()
@@ -307,7 +306,7 @@ def _split_dependencies(
 
 
 def submit_early(device: GpuDevice) -> None:
-    """Submit what is pending if it is much, at a place where graphs may well be cut.
+    """Submit the lazy graph if it is long, where graphs are often cut anyway.
 
     Not on software devices, which need the processor that the host needs.
     """
@@ -317,9 +316,9 @@ def submit_early(device: GpuDevice) -> None:
 
 @contextmanager
 def unfused(device: GpuDevice) -> Iterator[None]:
-    """Give each operation that is asked for inside a kernel of its own.
+    """Run each op recorded inside in a kernel of its own, without fusion.
 
-    What was pending is submitted before, and what is asked for inside at the end; other
+    The lazy graph is submitted before, and the ops recorded inside at the end; other
     threads wait meanwhile.
     """
     with device.lock:
@@ -329,7 +328,7 @@ def unfused(device: GpuDevice) -> Iterator[None]:
             yield
             flush(device)
         finally:
-            # Twice, in case that an interrupt comes in between.
+            # Twice, in case an interrupt comes in between.
             try:
                 device.fusing = True
             finally:
@@ -337,7 +336,7 @@ def unfused(device: GpuDevice) -> Iterator[None]:
 
 
 def run_detached(device: GpuDevice, nodes: Sequence[Node]) -> None:
-    """Submit nodes whose inputs are in memory, and leave what is pending alone."""
+    """Submit nodes whose inputs are in memory, and leave the lazy graph alone."""
     with device.lock:
         device.begin()
         flush = Flush(device, nodes, device.pending.copy(), detached=True)
@@ -358,9 +357,9 @@ def _run(
 ) -> Plan | None:
     """Submit a flush, or as much of it as can run; return the plan if it is one.
 
-    What cannot run for want of memory, which may be there later, stays pending where
-    something is read. Where nothing can run, so many nodes that are older stay pending,
-    as it may be the fault of the others.
+    Nodes that fail for want of memory, which may be there later, stay pending if the
+    flush serves a read. Where nothing can run, that many older nodes stay pending, as
+    the cause may be newer nodes.
     """
     device = flush.device
     try:
@@ -392,8 +391,8 @@ def _run(
 def _retryable(nodes: Sequence[Node], error: Exception) -> list[Node]:
     """Return the nodes that may be able to run another time.
 
-    Not those that have been spared before, or need what was not computed, unless it was
-    for want of memory: they would take newer ones with them each time.
+    Not those spared before, or with an input that was not computed, except for want of
+    memory: they would take newer ones with them each time.
     """
     if isinstance(error, MemoryError):
         return [*nodes]
@@ -411,9 +410,9 @@ def _retryable(nodes: Sequence[Node], error: Exception) -> list[Node]:
 def _submit_pieces(
     device: GpuDevice, nodes: Sequence[Node], size: int
 ) -> Sequence[Node]:
-    """Submit nodes in pieces of a size, or less; return those left from an error on.
+    """Submit nodes in pieces up to a size; return those left from an error on.
 
-    As an operation that fails leaves done what was asked for before it.
+    As in eager mode, ops recorded before the failing one take effect.
     """
     while size:
         piece = nodes[:size]
@@ -421,7 +420,7 @@ def _submit_pieces(
             _submit(_piece(device, piece))
         except vkbackend.ReentrantError:
             raise
-        except Exception:  # What fails alone stays in `nodes`, for the caller.
+        except Exception:  # A node that fails alone stays in `nodes`, for the caller.
             size //= 2
         else:
             nodes = nodes[size:]
@@ -430,7 +429,7 @@ def _submit_pieces(
 
 
 def _piece(device: GpuDevice, nodes: Sequence[Node]) -> Flush:
-    """Return the submission of some of what is pending."""
+    """Return the submission of some of the pending nodes."""
     gone = set(nodes)
     return Flush(device, nodes, [node for node in device.pending if node not in gone])
 
@@ -438,13 +437,13 @@ def _piece(device: GpuDevice, nodes: Sequence[Node]) -> Flush:
 def _submit(
     flush: Flush, trailing: TrailingCommands | None = None, donate: bool = True
 ) -> Plan:
-    """Run the nodes of a flush, and then what `trailing` adds.
+    """Run the nodes of a flush, and then the commands that `trailing` adds.
 
-    With `donate`, results may lie where inputs did that nobody holds.
+    With `donate`, results may alias inputs without external references.
     """
     device, nodes, rest = flush.device, flush.nodes, flush.rest
     device.in_flight = flush
-    # A running trace may hold nodes that read what nobody holds.
+    # Nodes of a running trace may read values without external references.
     donated: list[Value] | None = [] if donate and not trace_hooks.running else None
     slots: dict[Value, int] = {}
     try:
@@ -465,7 +464,7 @@ _NONE: set[Value] = set()
 
 
 def _needed(rest: Sequence[Node]) -> tuple[set[Value], set[Value]]:
-    """Return what nodes read, and what storages hold again if the nodes fail."""
+    """Return the values that nodes read, and the rollback values of their storages."""
     needed = {value for node in rest for value in node.values}
     former = {
         array.former
@@ -497,7 +496,7 @@ def _plan_for(
             donated=set(map(id, donated)),
         )
         plan = autotuned_plan(device.gpu, nodes, build)
-        # What was measured may have begun another era.
+        # A benchmark may have begun another generation.
         key = device.fusing, autotune.generation(device.gpu), wiring
         plans[key] = plan
         if len(plans) > KEPT_PLANS:
@@ -508,9 +507,9 @@ def _plan_for(
 
 
 def _external(nodes: Sequence[Node], wiring: tuple[object, ...]) -> set[int]:
-    """Return which results the wiring says are wanted, by `id`.
+    """Return the live-out results according to the wiring, by `id`.
 
-    They may no longer be: then the next graph of this wiring still finds its plan.
+    They may be dead by now: then the next graph of this wiring still finds its plan.
     """
     external = set()
     place = 0
@@ -532,27 +531,26 @@ def _plan_key(
     former: Collection[Value] = (),
     donated: list[Value] | None = None,
 ) -> tuple[object, ...]:
-    """Give every value a slot, in the order in which it first appears.
+    """Return the plan key; numbers every value with a slot in order of appearance.
 
     Parameters
     ----------
     nodes : sequence of Node
-        A pending graph.
+        A lazy graph.
     slots : dict of Value to int
-        Filled. Not kept on values, which others share and an interrupt would leave
+        Filled. Not stored on values, which others share and an interrupt would leave
         numbered.
     needed : collection of Value
-        Those that other nodes read later.
+        Values that other nodes read later.
     former : collection of Value
-        Those that a storage may hold again.
+        Rollback values of storages.
     donated : list of Value or None
-        Filled with those inputs that nobody holds any more.
+        Filled with the inputs that have no external references any more.
 
     Returns
     -------
     tuple
-        Everything that decides a plan: forms, wiring, which results are still wanted,
-        and which inputs are not.
+        The plan key: node signatures, wiring, live-out results, donated inputs.
     """
     key: list[object] = []
     find = slots.get

@@ -1,4 +1,4 @@
-"""Submission of a flush, and its commit or rollback once its fate is known."""
+"""Submission of a flush, and its commit or rollback once it succeeds or fails."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ if TYPE_CHECKING:
 
 
 class Flush:
-    """One submission of nodes; see `device.Submission`.
+    """Submission of nodes; see `device.Submission`.
 
     Parameters
     ----------
     device : GpuDevice
     nodes : sequence of Node
-        What is submitted.
+        Nodes to submit.
     rest : list of Node
-        What is left pending then.
+        Nodes that stay pending after a commit.
     dead : sequence of Node
-        What is dropped then.
+        Dead nodes, dropped by a commit.
     detached : bool, default False
-        Whether `nodes` are not among what is pending.
+        Whether `nodes` are not in the lazy graph.
     """
 
     __slots__ = (
@@ -53,23 +53,23 @@ class Flush:
         self.rest = rest
         self.dead = dead
         self.pending = device.pending
-        # Not those that a signal handler has asked for since these were found pending.
+        # Not nodes that a signal handler has recorded since.
         self.count = len(rest) + (0 if detached else len(nodes) + len(dead))
         self.batch: vkbackend.Batch | None = None
         self.failed: Failed | None = None
 
     def is_submitted(self) -> bool:
-        """Return whether the device does the work."""
+        """Return whether the device has taken the batch."""
         return self.batch is not None and self.batch.point is not None
 
     def give_up(self, error: Exception) -> None:
-        """Drop the nodes for an error."""
+        """Drop the nodes after an error."""
         self.batch, self.failed = None, Failed(error)
         self.device.in_flight = self
         self.device.finish()
 
     def settle(self) -> None:
-        """Hand out the results, or drop what failed, or leave all as it was."""
+        """Commit the results, or drop the failed nodes, or leave all as it was."""
         if self.is_submitted():
             self._drop([*self.nodes, *self.dead] if self.dead else self.nodes)
         elif self.failed is not None:
@@ -81,7 +81,7 @@ class Flush:
                         value.buffer = None
 
     def _drop(self, nodes: Sequence[Node]) -> None:
-        """Note that nodes are pending no longer."""
+        """Remove nodes from the lazy graph."""
         for node in nodes:
             for value in node.outputs:
                 value.node = None
@@ -89,25 +89,25 @@ class Flush:
             if node.arrays:
                 _settle_arrays(node)
         if self.device.pending is self.pending:
-            # What was added meanwhile stands behind what was pending.
+            # Nodes added meanwhile stand behind those that were pending.
             self.device.pending = self.rest + self.pending[self.count :]
 
     def _fail(self, failed: Failed) -> None:
-        """Drop the nodes, and those left that need them.
+        """Drop the nodes, and those left that depend on them.
 
-        May be repeated, as it may have been interrupted.
+        Idempotent, as an interrupt may have cut it short.
         """
         lost, rest = split_dependents(self.nodes, self.rest)
         for node in lost:
             for value in node.outputs:
                 value.buffer = failed
-        # The last first: what a storage held last is what it holds again.
+        # In reverse order, so that each storage returns to its last computed content.
         for node in reversed(rest):
             for reference, value in reversed(node.arrays):
                 array = reference()
                 if array is not None:
                     array.give_back(value)
-        # Before any of them is no longer pending, which tells what needs them.
+        # Before any of them is settled, as that state decides which depend on them.
         self.nodes = lost
         self.rest = rest
         self._drop([*lost, *self.dead])
@@ -116,7 +116,7 @@ class Flush:
 def split_dependents(
     nodes: Sequence[Node], rest: Sequence[Node]
 ) -> tuple[list[Node], list[Node]]:
-    """Return nodes with those of the rest that need them, and the others."""
+    """Return nodes with their dependents among the rest, and the others."""
     needing, others = dict.fromkeys(nodes), []
     for node in rest:
         if any([each.node in needing for each in node.values]):
@@ -127,7 +127,7 @@ def split_dependents(
 
 
 def _settle_arrays(node: Node) -> None:
-    """Tell storages that their content is pending no longer, or lost."""
+    """Commit or roll back the storages that a node was to change."""
     for reference, value in node.arrays:
         array = reference()
         if array is not None:

@@ -1,1 +1,1 @@
-"""GLSL text of kernel programs."""
+"""GLSL emission: the shader text of kernel programs."""

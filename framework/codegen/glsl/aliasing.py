@@ -4,9 +4,9 @@ A recorded dispatch cannot be given new push constants. Where an argument change
 replay to replay, the kernel reads all of its arguments from memory instead.
 
 A parameter's new value is also written over its old one, element by element, which
-`restrict` would forbid. So would `readonly`, in effect: NVIDIA's compiler takes what is
-read through it for constant and moves the read behind the write of another result that
-lies there (seen on an H200, driver 580.159.04: Adam's first steps in a scaled training
+`restrict` would forbid. So would `readonly`, in effect: NVIDIA's compiler takes loads
+through it for constant and moves them behind the store of another result that aliases
+the memory (seen on an H200, driver 580.159.04: Adam's first steps in a scaled training
 took the new gradient for the parameter).
 """
 
@@ -33,12 +33,12 @@ _APART = re.compile(r"\) restrict (?:readonly|writeonly) (?=buffer (In|Out)_)")
 
 
 def arguments_in_memory(source: str) -> str:
-    """Return a generated kernel that reads its arguments from memory."""
+    """Return a generated kernel with indirect arguments, read from memory."""
     return _PUSHED.sub(lambda found: _STORED.format(members=found["members"]), source)
 
 
 def results_over_operands(source: str) -> str:
-    """Return a generated kernel that may write an element over one it has read."""
+    """Return a generated kernel whose outputs may alias its inputs."""
     return _APART.sub(") ", source)
 
 
@@ -49,9 +49,9 @@ def in_place_pairs(
 
     Parameters
     ----------
-    kernel : FusedKernel
+    kernel : LoweredKernel
     donated : collection of int
-        The `id` of values that nobody will read again.
+        The `id` of dead inputs.
     """
     if isinstance(kernel.program, RowProgram):
         return ()  # elements of a row are read again by later passes

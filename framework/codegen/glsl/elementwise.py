@@ -1,4 +1,4 @@
-"""The GLSL text of a fused element-wise program.
+"""GLSL of a fused element-wise program.
 
 Each invocation handles four neighbouring elements. Storage is read and written as
 32-bit words, so 1- and 2-byte types need no device feature.
@@ -56,14 +56,14 @@ def emit(
     Parameters
     ----------
     program : Program
-        What to compute.
+        The fused program.
     wide : bool, default False
         Move memory in 64-bit words. Software drivers spend their time per word, so it
         halves the cost there; it needs 64-bit integers.
     rounds : int, default 1
-        How often an invocation takes four elements, one after another in memory.
+        Vectors of four elements per invocation, contiguous in memory.
     horizontal : bool, default False
-        Run it for several sets of arguments at once; see `ir.horizontal`.
+        Horizontal fusion: several sets of arguments at once; see `ir.horizontal`.
     """
     main = _main(program, wide, rounds, horizontal)
     body = "\n".join(f"    {line}" for line in main)
@@ -86,7 +86,7 @@ def emit(
 
 
 def extensions(program: AnyProgram, wide: bool) -> list[str]:
-    """Switch on what the types need; `lib/` has functions of them under the macros."""
+    """Enable the types' extensions; `lib/` guards functions by the same macros."""
     types = _types(program)
     integers = bool(types & {"int64_t", "uint64_t"})
     return [
@@ -105,7 +105,7 @@ def _types(program: AnyProgram) -> set[str]:
 
 
 def includes(program: AnyProgram) -> list[str]:
-    """Include what the expressions, conversions and sources of the program use."""
+    """Include the library files of expressions, conversions and sources."""
     words = {word for step in program.instructions for word in _WORD.findall(step.glsl)}
     files = {file for name, file in _library() if name in words}
     dtypes = {output.dtype for output in program.outputs}
@@ -124,7 +124,7 @@ _DEFINITION = re.compile(r"^ *(?:float|double|bool|T) (\w+)\(", re.MULTILINE)
 
 @functools.cache
 def _library() -> frozenset[tuple[str, str]]:
-    """Return functions that expressions may call, and their files under `glsl/lib/`."""
+    """Return library functions for expressions, and their files under `glsl/lib/`."""
     folder = resources.files("vkbackend.glsl") / "lib" / "math"
     return frozenset(
         (name, f"math/{file.name.removesuffix('.glsl')}")
@@ -181,10 +181,10 @@ def buffer_type(name: str) -> str:
 
 
 def functions(program: AnyProgram) -> list[str]:
-    """One GLSL function per distinct expression.
+    """Return one GLSL function per distinct expression.
 
-    In programs over rows they round results of 2-byte floats; elsewhere `compute` does
-    where these are used.
+    In row programs they round results of 2-byte floats; elsewhere `compute` does at
+    each use.
     """
     lines = []
     for step, name in function_names(program).items():
@@ -201,7 +201,7 @@ def functions(program: AnyProgram) -> list[str]:
 
 
 def function_names(program: AnyProgram) -> dict[Instruction, str]:
-    """Return the functions of expressions by the step without its arguments."""
+    """Return the function of each expression, by the instruction without arguments."""
     names: dict[Instruction, str] = {}
     for step in program.instructions:
         if not isinstance(step, Fold):
@@ -212,7 +212,7 @@ def function_names(program: AnyProgram) -> dict[Instruction, str]:
 def _wrapped(step: Instruction) -> str:
     """Return the expression; integers narrower than a word wrap as in memory.
 
-    So a value is the same whether another operation reads it fused or unfused.
+    So a value is the same whether another node reads it fused or unfused.
     """
     dtype = DTYPES[step.result]
     expression = f"{dtype.glsl}({step.glsl})"
@@ -230,8 +230,8 @@ def _narrowed(value: str, dtype: DType) -> str:
 def compute(program: Program) -> list[str]:
     """Return the function from one element of each input to one of each output.
 
-    Outputs of 2-byte floats are not rounded: that is done where they are stored, two at
-    a time, and not done twice.
+    Outputs of 2-byte floats are not rounded here but where they are stored, two at a
+    time.
     """
     parameters = [
         f"{DTYPES[access.dtype].glsl} x{k}" for k, access in enumerate(program.accesses)
@@ -262,7 +262,7 @@ def compute(program: Program) -> list[str]:
 
 
 def _arguments(program: AnyProgram) -> list[tuple[DType, DType, bool]]:
-    """Return from and to which dtype each argument is converted, and if it is made."""
+    """Return the dtypes each argument is converted between, and if it is computed."""
     return [
         (_source(program, reference), DTYPES[kind], reference.source == "op")
         for step in program.instructions
@@ -292,13 +292,13 @@ def _saturates(source: DType, target: DType) -> bool:
 
 
 def _rounds(source: DType, target: DType) -> bool:
-    """Whether an integer may have more bits than a 2-byte float holds."""
+    """Whether an integer may have more bits than a 2-byte float's mantissa."""
     wide = source.kind in ("int", "uint") and source.itemsize > 1
     return wide and target.name in ROUNDED
 
 
 def _overflows(source: DType, target: DType) -> bool:
-    """Whether an integer may be beyond a narrow type: an operand without dimensions."""
+    """Whether an integer may overflow a narrow type: a zero-dimensional operand."""
     (low, high), (least, most) = source.limits, target.limits
     return _is_narrow(target) and not least <= low <= high <= most
 
@@ -314,9 +314,9 @@ def _is_counted(source: DType, target: DType) -> bool:
 def argument(
     program: AnyProgram, target: DType, reference: Reference, kept: bool = False
 ) -> str:
-    """Return one argument of an instruction in the dtype that it is taken in.
+    """Return one argument of an instruction, converted to its parameter's dtype.
 
-    Integers beyond it wrap, unless they are `kept` for a result that wraps itself.
+    Integers out of range wrap, unless they are `kept` for a result that wraps itself.
     """
     source, number = reference
     if source in ("scalar", "factor"):
@@ -344,9 +344,9 @@ def _integer(dtype: DType, value: int) -> str:
 
 
 def declarations(program: Program, wide: bool, horizontal: bool) -> list[str]:
-    """Read the arguments, before any branch.
+    """Declare the arguments, before any branch.
 
-    Within one, some drivers read them once per invocation.
+    Within one, some drivers load them once per invocation.
     """
     kinds = buffer_types(program, wide)
     place = ARGUMENT if horizontal else "args.{}"
@@ -380,7 +380,7 @@ def _main(program: Program, wide: bool, rounds: int, horizontal: bool) -> list[s
 
 
 def vec4_lines(program: Program, wide: bool, loads: Iterable[int]) -> list[str]:
-    """Load, compute and store the four elements number `i`."""
+    """Load, compute and store the four elements of vector `i`."""
     lines = offsets(program)
     for k in loads:
         lines += load(k, program.accesses[k], wide)
@@ -391,7 +391,7 @@ def vec4_lines(program: Program, wide: bool, loads: Iterable[int]) -> list[str]:
 
 
 def compute_vec4(program: Program) -> list[str]:
-    """Compute y{k}_0 to y{k}_3 of four elements that are loaded."""
+    """Compute y{k}_0 to y{k}_3 from four loaded elements."""
     lines = []
     scalars = [f"s{k}" for k in range(len(program.scalars))]
     for lane in LANES:
@@ -405,7 +405,7 @@ def compute_vec4(program: Program) -> list[str]:
 
 
 def offsets(program: Program) -> list[str]:
-    """Element offset of each pattern, for the first element or for each of the four."""
+    """Compute each pattern's element offset, of the first or each of four elements."""
     if not program.patterns:
         return []
     lines = []
@@ -437,7 +437,7 @@ def offsets(program: Program) -> list[str]:
 
 
 def _step(k: int, pattern: tuple[tuple[str, ...], bool], lane: int) -> str:
-    """Return what `lane` adds to the offset of the first of four elements."""
+    """Return the offset of `lane` relative to the first of four elements."""
     last = pattern[0][-1]
     if last == "0":
         return ""
@@ -445,7 +445,7 @@ def _step(k: int, pattern: tuple[tuple[str, ...], bool], lane: int) -> str:
 
 
 def load(k: int, access: Access, wide: bool) -> list[str]:
-    """Load or make x{k}_0 to x{k}_3, the elements of an operand."""
+    """Load or generate x{k}_0 to x{k}_3, the elements of an operand."""
     dtype = DTYPES[access.dtype]
     if access.kind in GENERATED:
         return _made(k, access)
@@ -464,19 +464,19 @@ def load(k: int, access: Access, wide: bool) -> list[str]:
 
 
 def load_words(k: int, access: Access, wide: bool) -> list[str]:
-    """Load the words of four elements that lie in order."""
+    """Load the words of four contiguous elements."""
     place = "i" if access.kind == "linear" else f"(o{access.pattern}_0 >> 2)"
     return load_vec4(k, DTYPES[access.dtype].itemsize, place, wide)
 
 
 def unpack_words(k: int, access: Access) -> list[str]:
-    """Make x{k}_0 to x{k}_3 of their words."""
+    """Unpack x{k}_0 to x{k}_3 from their words."""
     kind, name = DTYPES[access.dtype].glsl, access.dtype
     return [f"{kind} x{k}_{lane} = {unpack(name, k, lane)};" for lane in LANES]
 
 
 def _made(k: int, access: Access) -> list[str]:
-    """Compute four elements that are in no memory."""
+    """Generate four elements without memory."""
     kind, made = DTYPES[access.dtype].glsl, GENERATED[access.kind]
     if access.kind != "index":
         words = [f"s{access.pattern + word}" for word in range(4)]

@@ -1,9 +1,9 @@
-"""The GLSL of element-wise work that a matrix product does with its results.
+"""Epilogue GLSL: element-wise work on the results of a matrix product.
 
-A shader that includes `matmul/epilogue_hook.glsl` hands on four neighbouring results at
-a time, by the number of the four in row-major order. The file is replaced by what is
+A shader that includes `matmul/epilogue_hook.glsl` passes on four neighbouring results
+at a time, with their vector index in row-major order. The file is replaced by the GLSL
 generated here, which is a fused kernel without its own loop: the program's product is
-what it is handed, other operands are read and results written as ever.
+the passed vector, other operands are loaded and results stored as in any kernel.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ HOOK = '#include "matmul/epilogue_hook.glsl"'
 
 
 def takes_epilogue(kernel: str) -> bool:
-    """Return whether a library kernel has a place for an epilogue."""
+    """Return whether a hand-written kernel has an epilogue hook."""
     return HOOK in _source(kernel)
 
 
 def with_epilogue(kernel: str, program: Program) -> str:
-    """Return the GLSL of a library kernel that goes on with its results.
+    """Return the GLSL of a hand-written kernel with a fused epilogue.
 
     Its arguments are those of the kernel, and those of `epilogue_fields` as members of
     a struct named `epilogue`.
@@ -45,7 +45,7 @@ def epilogue_fields(program: Program) -> tuple[tuple[str, str], ...]:
 
 
 def epilogue_size(program: Program) -> int:
-    """Return the bytes of an epilogue's arguments, whole addresses."""
+    """Return the bytes of an epilogue's arguments, a multiple of an address."""
     size = sum(field_size(kind) for _, kind in epilogue_fields(program))
     return (size + 7) // 8 * 8
 
@@ -61,7 +61,7 @@ def _epilogue(program: Program) -> str:
     (product,) = {row.dtype for row in program.accesses if row.kind == "product"}
     dtype = DTYPES[product].name
     needed = [] if dtype == "float32" else [f'#include "lib/{dtype}.glsl"']
-    # As another kernel would read it from memory, if it is not already.
+    # As an unfused kernel would load it, if it is not rounded already.
     rounded = [
         f"    product.{part} = from_{dtype}(to_{dtype}(product.{part}));"
         for part in ("xyzw" if needed else "")

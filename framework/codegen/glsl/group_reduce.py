@@ -1,4 +1,4 @@
-"""GLSL that combines values: two of them, and those of a group of invocations."""
+"""Group reductions in GLSL: pairs of values, and those of a group of invocations."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ...base.dtype import DTYPES
 from ..ir.row_program import COMBINE, Fold, RowProgram
 
 SHUFFLED = ("float", "int", "uint")
-"""Types that every subgroup can exchange."""
+"""Types that every device can shuffle within a subgroup."""
 
 
 def folding(program: RowProgram) -> list[str]:
@@ -35,14 +35,14 @@ def folding(program: RowProgram) -> list[str]:
 
 
 _ZEROS = {"max": "&", "min": "|"}
-"""What keeps the greater, and the lesser, of a positive and a negative zero."""
+"""Bit operation that picks the greater, or lesser, of a positive and negative zero."""
 
 
 def _combined(how: str, kind: str) -> str:
     """Return the expression that combines two values of a type.
 
-    Of zeros of both signs max and min choose by the sign: by their order, invocations
-    of a group would not agree.
+    For zeros of both signs max and min decide by the sign: by operand order,
+    invocations of a group would not agree.
     """
     if how not in _ZEROS or kind != "float":
         return COMBINE[how]
@@ -51,12 +51,12 @@ def _combined(how: str, kind: str) -> str:
 
 
 def uses_subgroups(program: RowProgram) -> bool:
-    """Whether a fold of the program passes values within subgroups."""
+    """Whether a fold of the program uses subgroup shuffles."""
     return any(_shuffles(program, fold) for _, fold in _folds(program))
 
 
 def place_in_workgroup(program: RowProgram) -> str:
-    """Return the number of an invocation, such that those of a subgroup follow."""
+    """Return an invocation index in which those of a subgroup are contiguous."""
     if uses_subgroups(program):
         return "gl_SubgroupID * gl_SubgroupSize + gl_SubgroupInvocationID"
     return "gl_LocalInvocationIndex"
@@ -77,15 +77,15 @@ def _shuffles(program: RowProgram, fold: Fold) -> bool:
 
 
 def folds_in_block_order(program: RowProgram, fold: Fold) -> bool:
-    """Whether `group_n` takes four values, and combines them as blocks would be."""
+    """Whether `group_n` takes four values, in the order of uniform vector loads."""
     return program.block_order and _shuffles(program, fold)
 
 
 def _over_vectors(program: RowProgram, number: int, fold: Fold) -> list[str]:
-    """Fold four values of each invocation as if they had been read in vectors.
+    """Fold four values of each invocation as if they had been loaded as vectors.
 
-    A subgroup has read four vectors: invocation `part` has elements 4 * part to
-    4 * part + 3 of them. Those at the same place of the vectors are combined first.
+    A subgroup has loaded four vectors: invocation `part` has elements 4 * part to
+    4 * part + 3 of them. Those in the same lane of the vectors are combined first.
     """
     kind, lanes, how = _type(fold), program.subgroup, fold.combine
     of_vectors = [lanes // 4, lanes // 2]
@@ -105,7 +105,7 @@ def _over_vectors(program: RowProgram, number: int, fold: Fold) -> list[str]:
 
 
 def _over_memory(program: RowProgram, number: int, fold: Fold) -> list[str]:
-    """Fold in a tree; a barrier at the end leaves the memory to the next fold."""
+    """Fold in a tree; a barrier at the end frees shared memory for the next fold."""
     kind = _type(fold)
     other = f"shared_{kind}[at + half_size]"
     return [
@@ -128,7 +128,7 @@ def _over_memory(program: RowProgram, number: int, fold: Fold) -> list[str]:
 
 
 def _over_subgroups(program: RowProgram, number: int, fold: Fold) -> list[str]:
-    """Fold within subgroups, then what these found, through memory of its own."""
+    """Fold within subgroups, then across them through shared memory of its own."""
     kind, size = _type(fold), program.subgroup
     inner = min(program.group, size)
     lines = [
@@ -152,7 +152,7 @@ def _over_subgroups(program: RowProgram, number: int, fold: Fold) -> list[str]:
 
 
 def _exchanges(fold: Fold, count: int) -> list[str]:
-    """Combine values of `count` neighbours, a power of two, so that each has all."""
+    """Reduce `count` neighbours, a power of two, by butterfly shuffles."""
     how = fold.combine
     return [
         f"    value = combine_{how}(value, subgroupShuffleXor(value, {distance}u));"

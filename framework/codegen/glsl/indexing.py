@@ -1,4 +1,4 @@
-"""GLSL that finds where the operands of a program over rows lie in memory."""
+"""Address arithmetic in GLSL: element offsets of the operands of a row program."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from .packing import LANES
 
 
 def row_offsets(program: RowProgram) -> list[str]:
-    """Find where each pattern's row begins: b{k}."""
+    """Compute the offset of each pattern's row: b{k}."""
     if not program.patterns:
         return []
     lines = _divided("row", program.row_rank, "known", "r")
@@ -19,7 +19,7 @@ def row_offsets(program: RowProgram) -> list[str]:
 
 
 def column_offsets(program: RowProgram, used: set[int]) -> list[str]:
-    """Find where four elements of each pattern are: o{k}_0 to o{k}_3."""
+    """Compute the offsets of four elements of each pattern: o{k}_0 to o{k}_3."""
     if not used:
         return []
     lines = []
@@ -40,7 +40,7 @@ def column_offsets(program: RowProgram, used: set[int]) -> list[str]:
 
 
 def _next(k: int, pattern: RowPattern, lane: int) -> str:
-    """Return what `lane` adds to the offset of the first of four elements."""
+    """Return the offset of `lane` relative to the first of four elements."""
     last = pattern.columns[-1]
     if last == "0":
         return ""
@@ -51,7 +51,7 @@ def _next(k: int, pattern: RowPattern, lane: int) -> str:
 def _divided(
     side: str, rank: int, number: str, names: str, suffix: str = ""
 ) -> list[str]:
-    """Split a number into coordinates of one side of the iteration space."""
+    """Split a linear index into coordinates of one side of the iteration space."""
     rest = f"{names}{suffix}_rest"
     lines = [f"uint {rest} = {number};"]
     for dim in range(rank - 1, 0, -1):

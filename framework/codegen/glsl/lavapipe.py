@@ -1,15 +1,15 @@
 """Uniform vector loads for llvmpipe, whose compiler gathers lane by lane otherwise.
 
 Lavapipe (Mesa 22.3 and 25.0, read and measured) loads from memory lane by lane, in a
-loop of some five cycles for each. Only where it can see that an address is the same for
-all lanes, and no branch is open, does it load once and spread the value. Of such loads
-from neighbouring words, each kept by one lane, LLVM makes one load of a vector. It sees
-constants and what is read from push constants, but not the number of a workgroup;
-`told` therefore reads the digits of that from the push block. What is loaded so costs
-next to nothing; stores stay a loop over lanes, and take words of 64 bits.
+loop of some five cycles for each. Only where it can prove an address uniform, outside
+of any branch, does it load once and broadcast the value. Of such loads from
+neighbouring words, each selected by one lane, LLVM makes one vector load. Constants and
+push constants are uniform to it, but not the workgroup index; `told` therefore looks
+the index's digits up in the push block to make it uniform. Such loads cost next to
+nothing; stores stay a loop over lanes, and take words of 64 bits.
 
 Elements have four bytes. A vector is one of them for each lane, and a block is a run of
-vectors that is numbered like the workgroup that handles it.
+vectors with the index of the workgroup that handles it.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ UNIFORM_LOAD_EXTENSIONS = (
 
 DIGITS = 8
 MAX_UNIFORM = DIGITS**DIGITS
-"""Values of a digit, of which there are as many; numbers that can be told."""
+"""Values of a digit, of which there are as many; limit of uniform indices."""
 
 DIGIT_FIELD = (f"digit[{DIGITS}]", "uint")
 DIGIT_BYTES = 4 * DIGITS
 DIGIT_WORDS = [(f"digit[{value}]", value) for value in range(DIGITS)]
-"""The field of the push block, its size, and the arguments that fill it."""
+"""Field of the push block, its size, and the arguments that fill it."""
 
 _BITS = DIGITS.bit_length() - 1
 _UNIFORM = " | ".join(
@@ -39,11 +39,11 @@ _UNIFORM = " | ".join(
 
 
 def uniform_load_functions(lanes: int, vectors: int) -> list[str]:
-    """Declare blocks of some vectors, and what `load_vectors` and the like call.
+    """Declare blocks of some vectors, and the functions of `load_vectors` and the like.
 
-    `told(number)` is the number, seen to be the same for all lanes. `pick` of an
-    element for each lane is the own one. `pair` of two vectors is the own word of the
-    two, one behind the other.
+    `told(number)` is the number made uniform over all lanes. `pick` selects the own
+    lane's element of a vector. `pair` of two vectors is the own 64-bit word of the two,
+    one behind the other.
     """
     given = ", ".join(f"uvec4 four{k}" for k in range(lanes // 4))
     elements = [f"four{k // 4}.{XYZW[k % 4]}" for k in range(lanes)]
@@ -77,9 +77,9 @@ def uniform_load_functions(lanes: int, vectors: int) -> list[str]:
 
 
 def load_vectors(k: int, dtype: str, block: str, number: int, lanes: int) -> list[str]:
-    """Read x{k}_0 to x{k}_3 from four vectors of a block, from vector `number` on.
+    """Load x{k}_0 to x{k}_3 from four vectors of a block, from vector `number` on.
 
-    No branch may be open around it.
+    It must be outside of any branch.
     """
     lines = []
     for j in LANES:
@@ -92,9 +92,9 @@ def load_vectors(k: int, dtype: str, block: str, number: int, lanes: int) -> lis
 
 
 def store_vectors(k: int, dtype: str, first: str, lanes: int) -> list[str]:
-    """Write y{k}_0 to y{k}_3 into four vectors, from word number `first` on.
+    """Store y{k}_0 to y{k}_3 into four vectors, from word number `first` on.
 
-    Each address is computed alone, in 32 bits: one that two stores share is kept for
+    Each address is computed separately, in 32 bits: a shared one would be kept for
     every lane, in 64 bits.
     """
     words = [encode(dtype, f"y{k}_{lane}") for lane in LANES]

@@ -1,4 +1,4 @@
-"""The GLSL text of a fused element-wise program that reads blocks: see `lavapipe`."""
+"""GLSL of a fused element-wise program with uniform vector loads: see `lavapipe`."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ def emit_uniform_loads(program: Program, lanes: int, rounds: int) -> str:
     """Return the compute shader of a program, for a software device.
 
     Elements have four bytes. Those past the last whole block are one workgroup's, which
-    finds each four of them alone.
+    gathers each four of them.
 
     Parameters
     ----------
     program : Program
-        What to compute; its operands are read in order, or are scalars.
+        The fused program; its operands are contiguous, or scalars.
     lanes : int
         Invocations of a subgroup, and of a workgroup.
     rounds : int
-        How often an invocation takes four elements.
+        Vectors of four elements per invocation.
     """
     return "\n".join(
         [
@@ -79,7 +79,7 @@ def _main(program: Program, lanes: int, rounds: int) -> list[str]:
     lines += [
         f"uint number = linear_workgroup(), whole = quads / {lanes * rounds}u;",
         "bool inside = number < whole;",
-        # The last workgroup may read a block of another, but writes nothing of it.
+        # The last workgroup may load a block of another, but stores nothing of it.
         "uint block = told(min(number, whole - 1u));",
     ]
     for number in range(rounds):
@@ -97,7 +97,7 @@ def _main(program: Program, lanes: int, rounds: int) -> list[str]:
 
 
 def _round(program: Program, lanes: int, number: int, rounds: int) -> list[str]:
-    """Load, compute and store four elements a lane."""
+    """Load, compute and store four elements per lane."""
     lines = []
     for k, access in enumerate(program.accesses):
         if access.kind == "linear":

@@ -1,4 +1,4 @@
-"""GLSL of a program over rows that reads each row as a block: see `lavapipe`."""
+"""GLSL of a row program with uniform vector loads of whole rows: see `lavapipe`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .lavapipe import DIGIT_BYTES, load_vectors, store_vectors
 
 
 def fits_uniform_loads(program: RowProgram) -> bool:
-    """Whether what elements are read from and written to can be blocks."""
+    """Whether per-element operands and results fit uniform vector loads."""
     moved = [access for access in program.accesses if not access.per_row]
     dtypes = [access.dtype for access in moved]
     dtypes += [
@@ -27,7 +27,7 @@ def fits_uniform_loads(program: RowProgram) -> bool:
 
 
 def _is_block(program: RowProgram, access: RowAccess) -> bool:
-    """Whether each row of an operand is a block, or they all are one."""
+    """Whether each row of an operand is a block, or all share one."""
     if access.kind != "quad":
         return access.kind == "linear"
     rows, columns, offset = program.patterns[access.pattern]
@@ -35,7 +35,7 @@ def _is_block(program: RowProgram, access: RowAccess) -> bool:
 
 
 def uniform_load_operands(program: RowProgram) -> list[str]:
-    """Take operands of elements as blocks, and results as words."""
+    """Declare per-element operands as blocks, and results as words."""
     lines = [
         f"Blocks blocks{k} = Blocks(in{k});"
         for k, access in enumerate(program.accesses)

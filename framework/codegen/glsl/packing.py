@@ -1,4 +1,4 @@
-"""GLSL that moves elements: four neighbours as 32-bit words, or one alone.
+"""Packing in GLSL: four neighbouring elements as 32-bit words, or one alone.
 
 Storage is read and written word by word, so 1- and 2-byte types need no device feature.
 """
@@ -12,10 +12,10 @@ LANES = range(4)
 
 XYZW = "xyzw"
 
-# GLSL type of the words that hold four neighbouring elements, and how many there are.
+# GLSL type of the words that hold four neighbouring elements, and their count.
 VEC4_WORDS = {1: ("uint", 1), 2: ("uvec2", 1), 4: ("uvec4", 1), 8: ("uvec4", 2)}
 
-# The same memory in 64-bit words, and how to turn one into the other.
+# The same memory in 64-bit words, and the conversion from one to the other.
 WIDE = {"uvec2": "uint64_t", "uvec4": "u64vec2"}
 ALIGNMENT = {"uint": 4, "uvec2": 8, "uint64_t": 8, "uvec4": 16, "u64vec2": 16}
 
@@ -28,7 +28,7 @@ ALIGNMENT |= {"uint8_t": 1, "uint16_t": 2}
 
 
 def load_vec4(k: int, itemsize: int, place: str, wide: bool) -> list[str]:
-    """Read the words of four neighbouring elements into w{k}_0, w{k}_1."""
+    """Load the words of four neighbouring elements into w{k}_0, w{k}_1."""
     words, count = VEC4_WORDS[itemsize]
     lines = []
     for part in range(count):
@@ -48,7 +48,7 @@ def load_vec4(k: int, itemsize: int, place: str, wide: bool) -> list[str]:
 
 
 def unpack(name: str, k: int, lane: int) -> str:
-    """Element `lane` of the four that the words w{k}_* hold."""
+    """Return element `lane` of the four in the words w{k}_*."""
     dtype = DTYPES[name]
     if dtype.itemsize == 8:
         return decode(name, f"w{k}_{lane // 2}.{'xy' if lane % 2 == 0 else 'zw'}", "0u")
@@ -60,7 +60,7 @@ def unpack(name: str, k: int, lane: int) -> str:
 
 
 def element(name: str, k: int, place: str) -> str:
-    """Element number `place` of an operand read word by word."""
+    """Return element number `place` of an operand loaded word by word."""
     dtype = DTYPES[name]
     at = f"in{k}.at"
     if dtype.itemsize == 8:
@@ -73,7 +73,7 @@ def element(name: str, k: int, place: str) -> str:
 
 
 def decode(name: str, word: str, shift: str = "0u") -> str:
-    """Turn a word, or a pair of words, into the value that starts `shift` bits in."""
+    """Decode a word, or a pair of words, to the value that starts `shift` bits in."""
     dtype = DTYPES[name]
     whole = {
         "float32": "uintBitsToFloat({})",
@@ -100,7 +100,7 @@ def decode(name: str, word: str, shift: str = "0u") -> str:
 
 
 def store_vec4(k: int, name: str, wide: bool, rounded: bool = False) -> list[str]:
-    """Write the four results y{k}_0 to y{k}_3; see `vec4_words`."""
+    """Store the four results y{k}_0 to y{k}_3; see `vec4_words`."""
     values = vec4_words(k, name, rounded)
     if DTYPES[name].itemsize > 1:
         pack = "pack_words" if wide else ""
@@ -113,7 +113,7 @@ def store_vec4(k: int, name: str, wide: bool, rounded: bool = False) -> list[str
 def vec4_words(k: int, name: str, rounded: bool = False) -> list[str]:
     """Return the words of the four results y{k}_0 to y{k}_3.
 
-    Those of `ROUNDED` are rounded here, if that has not been done yet.
+    Results of `ROUNDED` dtypes are rounded here, unless they already are.
     """
     size = DTYPES[name].itemsize
     encoded = [encode(name, f"y{k}_{lane}") for lane in LANES]
@@ -135,13 +135,13 @@ def vec4_words(k: int, name: str, rounded: bool = False) -> list[str]:
 
 
 def store_element(k: int, name: str, value: str, place: str) -> str:
-    """Write one result alone, which for narrow types is a feature of the device."""
+    """Store one result alone, which for narrow types needs a device feature."""
     word = SINGLE_WORD[DTYPES[name].itemsize]
     return f"out{k}.at[{place}] = {word}({encode(name, value)});"
 
 
 def encode(name: str, value: str) -> str:
-    """Turn a value into its word, a pair of words, or the low bits of a word.
+    """Encode a value as its word, a pair of words, or the low bits of a word.
 
     Values are rounded to their dtype already.
     """

@@ -1,8 +1,8 @@
-"""The GLSL text of a fused program over rows.
+"""GLSL of a fused row program.
 
-A group of invocations shares a row; each takes four elements a round. A pass walks over
-the row: it loads, computes, folds and writes. What folds give is known to the whole
-group before the next pass begins.
+A group of invocations shares a row; each takes four elements a round. A pass iterates
+over the row: it loads, computes, folds and stores. Results of folds are known to the
+whole group before the next pass begins.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def emit_any(
     lanes: int = 0,
     horizontal: bool = False,
 ) -> str:
-    """Return the compute shader of a program of any kind."""
+    """Return the compute shader of an element-wise or row program."""
     if isinstance(program, RowProgram):
         return emit_rows(program, wide, lanes)
     if program.pairs:
@@ -73,16 +73,16 @@ def emit_any(
 
 
 def emit_rows(program: RowProgram, wide: bool = False, lanes: int = 0) -> str:
-    """Return the compute shader of a program over rows.
+    """Return the compute shader of a row program.
 
     Parameters
     ----------
     program : RowProgram
-        What to compute.
+        The fused program.
     wide : bool, default False
         Move memory in 64-bit words; see `elementwise.emit`.
     lanes : int, default 0
-        Invocations of a workgroup that reads a row as a whole block, see `lavapipe`.
+        Invocations of a workgroup with uniform vector loads, see `lavapipe`.
     """
     schedule = passes(program, keep=program.rounds > 0)
     fields = [*row_fields(program), *([DIGIT_FIELD] if lanes else [])]
@@ -152,7 +152,7 @@ def _type(program: RowProgram, reference: Reference) -> str:
 
 
 def _globals(program: RowProgram) -> list[str]:
-    """Declare what is the same for all elements of a row."""
+    """Declare the variables that are uniform over a row."""
     lines = [f"{kind} s{k};" for k, kind in enumerate(program.scalars)]
     lines += [f"{kind} factor{k};" for k, kind in enumerate(program.factors)]
     for k, access in enumerate(program.accesses):
@@ -165,7 +165,7 @@ def _globals(program: RowProgram) -> list[str]:
 
 
 def _step(program: RowProgram, number: int) -> str:
-    """Return the call that computes a step."""
+    """Return the call that computes an instruction."""
     step = program.instructions[number]
     assert not isinstance(step, Fold)
     arguments = ", ".join(
@@ -181,13 +181,13 @@ def _name(reference: Reference) -> str:
 
 
 class _Signature:
-    """What the function of a pass takes, and what it answers, by name and type."""
+    """Signature of a pass function: parameters and results by name and type."""
 
     def __init__(self, program: RowProgram, schedule: Passes, number: int) -> None:
         walk = schedule.passes[number]
         loads = [Reference("in", k) for k in walk.loads]
         self.takes = {_name(key): _type(program, key) for key in (*loads, *walk.kept)}
-        # A value that is folded, written or kept leaves under a name of its own.
+        # A folded, stored or kept value is returned under a name of its own.
         self.answers: dict[str, tuple[str, str]] = {}
         for n in walk.folds:
             step = program.instructions[n]
@@ -204,7 +204,7 @@ class _Signature:
 
 
 def _pass_functions(program: RowProgram, schedule: Passes) -> list[str]:
-    """Return for each pass the function over one element."""
+    """Return the per-element function of each pass."""
     lines = []
     for number, walk in enumerate(schedule.passes):
         signature = _Signature(program, schedule, number)
@@ -253,7 +253,7 @@ def _main(program: RowProgram, schedule: Passes, wide: bool, lanes: int) -> list
 
 
 def _row_steps(program: RowProgram, numbers: Iterable[int]) -> list[str]:
-    """Compute steps of the row, and write those that are outputs."""
+    """Compute per-row instructions, and store those that are outputs."""
     lines = []
     for n in numbers:
         step = program.instructions[n]
@@ -284,7 +284,7 @@ def _one(program: RowProgram, k: int, number: str, place: str) -> str:
 
 
 def _draw(program: RowProgram, k: int, number: str) -> str:
-    """Return four elements that are in no memory."""
+    """Return four generated elements, without memory."""
     access = program.accesses[k]
     made = re.sub(r"\bi\b", number, GENERATED[access.kind])
     if access.kind == "index":
@@ -297,7 +297,7 @@ def _draw(program: RowProgram, k: int, number: str) -> str:
 def _pass(
     program: RowProgram, schedule: Passes, number: int, wide: bool, lanes: int
 ) -> list[str]:
-    """Walk over the row once, then compute what follows from it."""
+    """Iterate over the row once, then compute the per-row instructions after it."""
     walk = schedule.passes[number]
     lines = []
     for n in walk.folds:
@@ -330,7 +330,7 @@ def _loop(program: RowProgram) -> str:
 
 
 def _place(program: RowProgram) -> list[str]:
-    """Find the columns of four elements, and whether they are in the row."""
+    """Compute the columns of four elements, and whether they are in the row."""
     if program.vec4:
         lines = ["uint column = round_ * GROUP + part;"]
         if not program.exact:
@@ -351,7 +351,7 @@ def _place(program: RowProgram) -> list[str]:
 
 
 def _load(program: RowProgram, walk: Pass, wide: bool) -> list[str]:
-    """Read four elements of each operand of a pass."""
+    """Load four elements of each operand of a pass."""
     used = {
         program.accesses[k].pattern
         for k in walk.loads
@@ -385,7 +385,7 @@ def _load(program: RowProgram, walk: Pass, wide: bool) -> list[str]:
 
 
 def _apply(program: RowProgram, schedule: Passes, number: int) -> list[str]:
-    """Compute a pass for each of four elements, fold, and keep what is kept."""
+    """Compute a pass for each of four elements; fold, and keep values in registers."""
     walk = schedule.passes[number]
     signature = _Signature(program, schedule, number)
     kept = {_name(key) for key in walk.kept}
@@ -424,7 +424,7 @@ def _inside(program: RowProgram, lane: int) -> str:
 
 
 def _store(program: RowProgram, walk: Pass, wide: bool) -> list[str]:
-    """Write four elements of each output of a pass."""
+    """Store four elements of each output of a pass."""
     lines = []
     if program.vec4:
         for k in walk.outputs:

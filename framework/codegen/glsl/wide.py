@@ -1,9 +1,9 @@
-"""The GLSL text of a fused element-wise program whose invocations take more elements.
+"""GLSL of a fused element-wise program with several vectors per invocation.
 
-That is two groups of four, "apart" by as many groups as there are invocations in a
-workgroup, so that neighbours still read neighbouring memory; "four" such groups; or two
-"joined": side by side, so that 16 bytes of 2-byte elements move at once. All groups are
-read before the first is computed with. A measurement chooses it: see
+That is two vectors of four, "apart" by the workgroup size in vectors, so that
+neighbouring invocations still access neighbouring memory; "four" such vectors; or two
+"joined": contiguous, so that 16 bytes of 2-byte elements move at once. All vectors are
+loaded before the first is computed. Autotuning chooses it: see
 `elementwise_variants`.
 """
 
@@ -29,28 +29,28 @@ from .elementwise import (
 from .packing import VEC4_WORDS, vec4_words
 
 VEC8_WORDS = {1: "uvec2", 2: "uvec4"}
-"""GLSL type that holds eight neighbouring elements, by the size of one."""
+"""GLSL type of eight neighbouring elements, by the size of one."""
 
 _HALVES = {1: ("x", "y"), 2: ("xy", "zw")}
 
 GROUPS = {"apart": 2, "four": 4, "joined": 2}
-"""Groups of four elements that an invocation takes."""
+"""Vectors of four elements per invocation."""
 
 
 def _places(program: Program) -> list[str]:
-    """Return the number of each group, and those that may be read in their place."""
+    """Return the index of each vector, and the in-range index that is loaded."""
     count = GROUPS[program.pairs]
     if program.pairs == "joined":
         lines = ["uint i_0 = 2u * number;", "uint i_1 = i_0 + 1u;"]
     else:
-        # Workgroups take `count` times as many groups as they have invocations.
+        # Workgroups take `count` vectors per invocation.
         width = "gl_WorkGroupSize.x"
         lines = [f"uint i_0 = number / {width} * {count - 1}u * {width} + number;"]
         for group in range(1, count):
             lines.append(f"uint i_{group} = i_{group - 1} + {width};")
     lines.append("if (i_0 >= quads) return;")
     for group in range(1, count):
-        # A group that there is not is read and computed as the first.
+        # A vector out of range is loaded and computed as the first.
         lines += [
             f"bool has_{group} = i_{group} < quads;",
             f"uint j_{group} = has_{group} ? i_{group} : i_0;",
@@ -59,7 +59,7 @@ def _places(program: Program) -> list[str]:
 
 
 def _groups(program: Program) -> list[tuple[int, str]]:
-    """Return each group's number, and where it is read."""
+    """Return each vector's index, and the index that is loaded."""
     return [(k, f"j_{k}" if k else "i_0") for k in range(GROUPS[program.pairs])]
 
 
@@ -69,10 +69,10 @@ def emit_unrolled(program: Program, horizontal: bool = False) -> str:
     Parameters
     ----------
     program : Program
-        What to compute. If `pairs` is "joined", operands of narrow elements that are
-        read in order begin at multiples of eight elements.
+        The fused program. If `pairs` is "joined", contiguous operands of narrow
+        elements begin at multiples of eight elements.
     horizontal : bool, default False
-        Run it for several sets of arguments at once; see `ir.horizontal`.
+        Horizontal fusion: several sets of arguments at once; see `ir.horizontal`.
     """
     kinds = buffer_types(program, wide=False)
     pairs = {
@@ -97,7 +97,7 @@ def emit_unrolled(program: Program, horizontal: bool = False) -> str:
 
 
 def _joined(program: Program) -> list[tuple[str, int, int]]:
-    """Return what moves eight elements at once: "in" or "out", number, element size."""
+    """Return accesses of eight elements: "in" or "out", number, element size."""
     if program.pairs != "joined":
         return []
     moved = [
@@ -138,7 +138,7 @@ def _main(program: Program, horizontal: bool) -> list[str]:
 
 
 def _held(name: str, k: int, size: int, groups: int) -> list[str]:
-    """Declare the words of groups of four elements."""
+    """Declare the words of vectors of four elements."""
     words, count = VEC4_WORDS[size]
     declared = [
         f"{name}{k}_{p}_{group}" for group in range(groups) for p in range(count)
@@ -147,7 +147,7 @@ def _held(name: str, k: int, size: int, groups: int) -> list[str]:
 
 
 def _by_groups(program: Program, whole: dict[int, int]) -> list[int]:
-    """Return the operands that are read four elements at a time."""
+    """Return the operands that are loaded four elements at a time."""
     return [
         k
         for k, access in enumerate(program.accesses)
@@ -156,7 +156,7 @@ def _by_groups(program: Program, whole: dict[int, int]) -> list[int]:
 
 
 def _read(program: Program, whole: dict[int, int]) -> list[str]:
-    """Read what lies in order, before anything is computed."""
+    """Load the contiguous operands, before anything is computed."""
     grouped, groups = _by_groups(program, whole), _groups(program)
     lines = []
     for k in (*whole, *grouped):
@@ -186,7 +186,7 @@ def _read(program: Program, whole: dict[int, int]) -> list[str]:
 
 
 def _computed(program: Program, group: int) -> list[str]:
-    """Compute the words of the results of one group."""
+    """Compute the words of one vector's results."""
     lines = offsets(program)
     for k, access in enumerate(program.accesses):
         if access.kind in ("linear", "row"):
@@ -204,7 +204,7 @@ def _computed(program: Program, group: int) -> list[str]:
 
 
 def _written(k: int, size: int, whole: bool, groups: int) -> list[str]:
-    """Write what the groups gave."""
+    """Store the results of the vectors."""
     if whole:
         words = VEC8_WORDS[size]
         return [

@@ -1,8 +1,7 @@
 """Horizontal fusion: launches of one program that become one dispatch; pure.
 
-Launches of the same program that do not need one another run as one dispatch. Their
-arguments are rows of a table in memory, and a list, made once, says for each workgroup
-whose it is.
+Independent launches of the same program run as one dispatch. Their arguments are rows
+of a table in memory, and a list, made once, maps each workgroup to its launch.
 """
 
 from __future__ import annotations
@@ -17,16 +16,16 @@ MAX_HORIZONTAL_LAUNCHES = 512
 """Launches in one dispatch, so that their table stays within a mebibyte."""
 
 MAX_HORIZONTAL_WORKGROUPS = 1 << 20
-"""Workgroups of one dispatch of siblings, so that the list stays within 4 MiB."""
+"""Workgroups of one fused dispatch, so that the list stays within 4 MiB."""
 
 
 class HorizontalLaunch(NamedTuple):
-    """One launch as the rules see it.
+    """Launch as the grouping sees it.
 
     Attributes
     ----------
     program : hashable or None
-        What it runs; None never has siblings.
+        Program by which launches are fused; None is never fused.
     groups : int
         Workgroups.
     reads, writes : sequence of int
@@ -41,7 +40,7 @@ class HorizontalLaunch(NamedTuple):
 
 
 class _HorizontalGroup:
-    """Launches that will be one, and where it stands in the order."""
+    """Horizontal fusion group: launches of one dispatch, and its execution position."""
 
     def __init__(self, place: int) -> None:
         self.place = place
@@ -55,7 +54,7 @@ def horizontal_groups(launches: Sequence[HorizontalLaunch]) -> list[list[int]]:
 
     Parameters
     ----------
-    launches : sequence of Sibling
+    launches : sequence of HorizontalLaunch
         In an order in which they may run.
 
     Returns
@@ -78,7 +77,7 @@ def horizontal_groups(launches: Sequence[HorizontalLaunch]) -> list[list[int]]:
             if launch.program is not None:
                 open_[launch.program] = fused
         elif any(source.place >= fused.place for source in sources):
-            # It must come later than they, and nothing has needed the family so far.
+            # It must come after its sources, and nothing depends on the group so far.
             fused.place = number
         fused.members.append(number)
         fused.groups += launch.groups
@@ -90,7 +89,7 @@ def horizontal_groups(launches: Sequence[HorizontalLaunch]) -> list[list[int]]:
 def _may_join(
     fused: _HorizontalGroup, launch: HorizontalLaunch, sources: list[_HorizontalGroup]
 ) -> bool:
-    """Whether a launch may rise to its family, or the family sink to the launch."""
+    """Whether a launch may move up to its group, or the group down to the launch."""
     if len(fused.members) >= MAX_HORIZONTAL_LAUNCHES or launch.groups == 0:
         return False
     if fused.groups + launch.groups > MAX_HORIZONTAL_WORKGROUPS:
@@ -100,24 +99,24 @@ def _may_join(
 
 
 def workgroup_owners(groups: Sequence[int]) -> tuple[np.ndarray, list[int]]:
-    """Return whose each workgroup is, and the first workgroup of each sibling.
+    """Return the owning launch of each workgroup, and the first workgroup of each.
 
     Parameters
     ----------
     groups : sequence of int
-        Workgroups of each sibling.
+        Workgroups of each fused launch.
 
     Returns
     -------
     numpy.ndarray, list of int
-        uint32 of as many elements as there are workgroups; one number for each sibling.
+        uint32, one element per workgroup; one number per launch.
     """
     owners = np.repeat(np.arange(len(groups), dtype=np.uint32), groups)
     return owners, [0, *itertools.accumulate(groups[:-1])]
 
 
 def horizontal_block(members: Sequence[str]) -> list[str]:
-    """Return the argument block of siblings, whose own arguments are `members`."""
+    """Return the argument block of a horizontal launch, with `members` per row."""
     return [
         "struct Sibling {",
         *members,
@@ -135,10 +134,10 @@ def horizontal_block(members: Sequence[str]) -> list[str]:
 
 
 SIBLING_INDEX = "uint sibling = args.sibling_of.at[linear_workgroup()];"
-"""What the main function of siblings begins with."""
+"""First statement of the main function of a horizontal launch."""
 
 ARGUMENT = "args.siblings[sibling].{}"
-"""Where an argument is."""
+"""Argument of the invocation's own launch."""
 
 INVOCATION = "(linear_invocation() - args.siblings[sibling].first * gl_WorkGroupSize.x)"
-"""The number of an invocation within its sibling."""
+"""Invocation index within its own launch."""

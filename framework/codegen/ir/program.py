@@ -1,8 +1,7 @@
-"""The program of one fused element-wise kernel, as plain hashable values.
+"""Program of one fused element-wise kernel, as plain hashable values.
 
 Equal programs are one kernel. Element counts, sizes, strides and scalars are run-time
-arguments and so not part of a program; operand wiring, dtypes and the way each operand
-walks memory are.
+arguments and so not part of a program; operand wiring, dtypes and access patterns are.
 """
 
 from __future__ import annotations
@@ -17,8 +16,8 @@ GENERATED = {
     "exponential": "random_exponential(i, key, call)",
     "product": "product",
 }
-"""GLSL of four elements that come from the invocation's number `i` and a stream, or
-that a matrix product hands on."""
+"""GLSL of four elements generated from the vector index `i` and a random stream, or
+passed in registers by a matrix product."""
 
 
 MAX_PUSH = 128
@@ -26,7 +25,7 @@ MAX_PUSH = 128
 
 
 class Pattern(NamedTuple):
-    """How an operand's offset follows from the coordinates.
+    """Access pattern: an operand's offset as a function of the coordinates.
 
     Attributes
     ----------
@@ -41,17 +40,17 @@ class Pattern(NamedTuple):
 
 
 class Access(NamedTuple):
-    """One operand read from memory, or drawn from the random stream.
+    """Access of one operand: loaded from memory, or drawn from the random stream.
 
     Attributes
     ----------
     kind : str
-        "linear": all four elements at the invocation's own place; "row": four
-        neighbours found through `pattern`; "splat": one element for all four;
-        "gather": four elements, each found alone; "scalar": the first element; or one
-        of `GENERATED`, which read no memory.
+        "linear": the four elements at the invocation's own index; "row": four
+        contiguous ones through `pattern`; "splat": one element for all four; "gather":
+        four elements, each at an offset of its own; "scalar": the first element; or one
+        of `GENERATED`, which load no memory.
     dtype : str
-        How the elements are stored.
+        Stored dtype of the elements.
     pattern : int
         Index into `Program.patterns`, or -1 where none is needed; of draws the first
         of the four scalars that name their stream.
@@ -63,14 +62,14 @@ class Access(NamedTuple):
 
 
 class Reference(NamedTuple):
-    """An argument: number so-and-so of "in", "op", "scalar" or, of rows, "factor"."""
+    """Reference to an argument: index in "in", "op", "scalar" or, of rows, "factor"."""
 
     source: str
     number: int
 
 
 class Instruction(NamedTuple):
-    """One operation on one element.
+    """Instruction: one op on one element.
 
     Attributes
     ----------
@@ -79,9 +78,9 @@ class Instruction(NamedTuple):
     names : tuple of str
         Parameter names of the expression.
     types : tuple of str
-        Dtype in which each argument is taken.
+        Dtype to which each argument is converted.
     arguments : tuple of Reference
-        What each parameter stands for.
+        Reference of each parameter.
     result : str
         Dtype of the result, which also decides its GLSL type.
     """
@@ -94,14 +93,14 @@ class Instruction(NamedTuple):
 
 
 class Output(NamedTuple):
-    """One result written to memory: the instruction's index and the stored dtype."""
+    """Output stored to memory: the instruction's index and the stored dtype."""
 
     instruction: int
     dtype: str
 
 
 class Program(NamedTuple):
-    """A fused kernel: reads, operations in order, writes.
+    """Fused kernel program: loads, instructions in order, stores.
 
     Attributes
     ----------
@@ -111,8 +110,8 @@ class Program(NamedTuple):
         Whether the last dimension is a multiple of four, so that the four elements of
         an invocation share all other coordinates.
     pairs : str
-        How an invocation takes more than four elements, "apart", "four" or "joined":
-        see `glsl.wide`; empty if it does not.
+        Variant with more than four elements per invocation, "apart", "four" or
+        "joined": see `glsl.wide`; empty if none.
     """
 
     rank: int
@@ -149,7 +148,7 @@ def push_fields(program: Program) -> tuple[tuple[str, str], ...]:
             for dim, step in enumerate(pattern.steps)
             if step == "s"
         )
-    # Wide members first keeps the block free of holes.
+    # Wide members first avoids padding in the block.
     return tuple(sorted(fields, key=lambda field: -field_size(field[1])))
 
 

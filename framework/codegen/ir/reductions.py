@@ -1,8 +1,8 @@
 """Decompositions of reductions into steps that a fused kernel can compute.
 
 An op whose `reduction` names one of `DECOMPOSITIONS` takes a tensor `x` and `dims`. A
-decomposition is a list of steps; each takes named values, "x" or what an earlier step
-made, and makes a value for each element, or for each row.
+decomposition is a list of steps; each takes named values, "x" or results of earlier
+steps, and makes a value per element, or per row.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ...base.shape import Shape
 
 
 class ReductionStep(NamedTuple):
-    """A step: its name, and an expression over values; or how they are folded.
+    """Step of a decomposition: an expression over values, or a fold of one.
 
     Attributes
     ----------
@@ -24,10 +24,10 @@ class ReductionStep(NamedTuple):
     glsl : str
         Expression, or for a fold one of "add", "mul", "max" and "min".
     over : tuple of str
-        The values that it takes, by the names that the expression has for them.
+        Operand values, by the names that the expression has for them.
     fold : bool
     per_row : bool
-        Whether there is one value for a row.
+        Whether its value is per row.
     """
 
     name: str
@@ -62,7 +62,7 @@ DECOMPOSITIONS["variance"] = (
 )
 DECOMPOSITIONS["logsumexp"] = (
     _fold("greatest", "max"),
-    # Of infinities no difference is taken.
+    # Infinities are not subtracted: the difference would be NaN.
     _of_row("shift", "isinf(greatest) ? 0.0 : greatest", "greatest"),
     ReductionStep("power", "precise_exp(x - shift)", ("x", "shift")),
     _fold("total", "add", "power"),
@@ -76,11 +76,11 @@ class Reduction(NamedTuple):
 
     Attributes
     ----------
-    steps : tuple of Made
+    steps : tuple of ReductionStep
         The last one is "out", which is multiplied with `scale`.
     scale : float
     compute : DType
-        What is computed in.
+        Accumulation dtype.
     """
 
     steps: tuple[ReductionStep, ...]
@@ -91,16 +91,16 @@ class Reduction(NamedTuple):
 def reduction(
     name: str, x: DType, out: DType, params: Mapping[str, object]
 ) -> Reduction:
-    """Return what a node of an op computes.
+    """Return the bound decomposition of a node.
 
     Parameters
     ----------
     name : str
         The op's `reduction`.
     x, out : DType
-        Of its input and its result.
+        Dtypes of its input and its result.
     params : mapping of str to object
-        The node's.
+        The node's static arguments.
     """
     mapping = params.get("mapping")
     steps = DECOMPOSITIONS[f"{name} {mapping}" if mapping else name]
@@ -120,10 +120,10 @@ def reduction(
 
 
 def split_of(shape: Shape, dims: tuple[int, ...]) -> int | None:
-    """Return how many leading dimensions a reduction of rows keeps.
+    """Return the leading dimensions that a row reduction keeps.
 
-    None if it does not take the last dimensions, or only one element of them. Those of
-    size 1 do not count, and the answer is the least one possible.
+    None if it does not reduce the last dimensions, or only one element of them.
+    Dimensions of size 1 do not count, and the result is the least one possible.
     """
     split = len(shape)
     while split and (split - 1 in dims or shape[split - 1] == 1):

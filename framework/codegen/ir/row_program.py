@@ -1,8 +1,8 @@
-"""The program of one kernel that reduces rows, as plain hashable values.
+"""Program of one row-reduction kernel, as plain hashable values.
 
-The iteration space is (rows, columns). A step gives one value for each element, or one
-for each row: a `Fold` takes the elements of a row together. Steps of rows may be read
-by steps of elements, so the elements are walked in passes; see `passes`.
+The iteration space is (rows, columns). A step gives a value per element, or per row: a
+`Fold` combines the elements of a row. Per-row steps may be read by per-element steps,
+so a row is computed in several passes; see `passes`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ GREATEST = {
     "int64_t": "int64_t(0x7ffffffffffffffful)",
     "uint64_t": "0xfffffffffffffffful",
 }
-"""The ends of each GLSL type."""
+"""Smallest and largest number of each GLSL type."""
 
 COMBINE = {
     "add": "old + new",
@@ -35,14 +35,14 @@ COMBINE = {
     "max": "(new > old) != (new != new) ? new : old",
     "min": "(new < old) != (new != new) ? new : old",
 }
-"""How a fold combines two values; NaN is both greatest and least, as in NumPy.
+"""Combining expression of each fold; NaN is both greatest and least, as in NumPy.
 
 The two conditions exclude each other; `||` would be a branch between loads.
 """
 
 
 def identity(combine: str, glsl: str) -> str:
-    """Return what a fold of nothing gives."""
+    """Return the identity element of a fold."""
     ends = {"max": LEAST, "min": GREATEST}
     return (
         ends[combine][glsl] if combine in ends else f"{glsl}({int(combine == 'mul')})"
@@ -50,7 +50,7 @@ def identity(combine: str, glsl: str) -> str:
 
 
 class RowPattern(NamedTuple):
-    """How an operand's offset follows from the coordinates of a row and in it.
+    """Access pattern: an operand's offset from the coordinates of a row and in it.
 
     Attributes
     ----------
@@ -66,18 +66,18 @@ class RowPattern(NamedTuple):
 
 
 class RowAccess(NamedTuple):
-    """One operand read from memory, or drawn from the random stream.
+    """Access of one operand: loaded from memory, or drawn from the random stream.
 
     Attributes
     ----------
     kind : str
-        "linear": in the order of the elements; "quad": four neighbours at once, found
-        through `pattern`; "gather": each element alone; "single": the first element of
-        the operand, for all rows; or one of `GENERATED`.
+        "linear": contiguous in element order; "quad": four contiguous ones at once,
+        through `pattern`; "gather": each element at an offset of its own; "single": the
+        first element of the operand, for all rows; or one of `GENERATED`.
     dtype : str
-        How the elements are stored.
+        Stored dtype of the elements.
     per_row : bool
-        Whether there is one value for a whole row.
+        Whether there is one value per row.
     pattern : int
         Index into `RowProgram.patterns`, or -1 where none is needed; of draws the first
         of the four scalars that name their stream.
@@ -90,7 +90,7 @@ class RowAccess(NamedTuple):
 
 
 class Fold(NamedTuple):
-    """All elements of a row combined: how, from what, and the dtype that it is done in.
+    """Fold of a row's elements: the combination, its operand and accumulation dtype.
 
     Its other attributes are those of an `Instruction`.
     """
@@ -102,41 +102,41 @@ class Fold(NamedTuple):
 
     @property
     def glsl(self) -> str:
-        """The expression that combines two values."""
+        """Expression that combines two values."""
         return COMBINE[self.combine]
 
 
 class RowProgram(NamedTuple):
-    """A fused kernel over rows.
+    """Fused row program.
 
     Attributes
     ----------
     row_rank, column_rank : int
         Dimensions of the two collapsed sides of the iteration space.
     neighbours : bool
-        Whether an invocation takes four neighbouring columns at a time; otherwise four
-        that are as far apart as there are invocations of the row. It follows from the
-        number of columns alone, so that the order of sums does.
+        Whether an invocation takes four contiguous columns at a time; otherwise four
+        strided by the invocations of the row. It follows from the number of columns
+        alone, so that the summation order does.
     vec4 : bool
-        Whether neighbours share all coordinates but the last, and are read and written
-        at once; otherwise each element is found alone.
+        Whether the four share all coordinates but the last, and are loaded and stored
+        as a vector; otherwise each element has an offset of its own.
     block_order : bool
-        Whether folds combine what invocations found in the order of a kernel that reads
-        rows as blocks, see `glsl.lavapipe_rowwise`, which this one stands in for.
+        Whether folds combine partial results in the order of a kernel with uniform
+        vector loads, see `glsl.lavapipe_rowwise`, which this one stands in for.
     group : int
         Invocations that share a row.
     subgroup : int
-        Invocations of a subgroup, whose folds then need no shared memory; 0 where that
-        is not known.
+        Invocations of a subgroup, whose folds then need no shared memory; 0 if
+        unknown.
     rounds : int
-        How often each of them takes four elements, if that is few enough to hold
-        results in registers; 0 for a loop in which every pass computes anew.
+        Vectors of four elements per invocation, if few enough to keep values in
+        registers; 0 for a loop, in which every pass recomputes them.
     exact : bool
-        Whether rounds and invocations leave no remainder.
+        Whether rounds times invocations cover a row exactly.
     factors : tuple of str
         GLSL types of the numbers that depend on sizes.
     per_row : tuple of bool
-        For each step whether it gives one value for a row.
+        For each step whether its value is per row.
     """
 
     row_rank: int
@@ -184,26 +184,26 @@ def row_fields(program: RowProgram) -> tuple[tuple[str, str], ...]:
                 for dim, step in enumerate(steps)
                 if step == "s"
             )
-    # Wide members first keeps the block free of holes.
+    # Wide members first avoids padding in the block.
     return tuple(sorted(fields, key=lambda field: -field_size(field[1])))
 
 
 class Pass(NamedTuple):
-    """One walk over the elements of a row, and the steps of the row after it.
+    """Pass over the elements of a row, and the per-row steps after it.
 
     Attributes
     ----------
     loads : tuple of int
-        Accesses read.
+        Accesses loaded.
     kept : tuple of Reference
-        Values that an earlier pass left in registers.
+        Values in registers from an earlier pass.
     steps : tuple of int
-        Steps computed for each element.
+        Per-element steps.
     folds : tuple of int
     outputs : tuple of int
-        Outputs written for each element.
+        Per-element outputs stored.
     after : tuple of int
-        Steps of the row that can be computed now; folds among them.
+        Per-row steps that can be computed now; folds among them.
     """
 
     loads: tuple[int, ...]
@@ -215,26 +215,26 @@ class Pass(NamedTuple):
 
 
 class Passes(NamedTuple):
-    """How a program runs: steps of rows that come first, then passes."""
+    """Pass schedule of a program: first the leading per-row steps, then passes."""
 
     before: tuple[int, ...]
     passes: tuple[Pass, ...]
 
     @property
     def kept(self) -> tuple[Reference, ...]:
-        """Values that stay in registers from one pass to a later one."""
+        """Values kept in registers from one pass to a later one."""
         return tuple(dict.fromkeys(key for each in self.passes for key in each.kept))
 
 
 def passes(program: RowProgram, keep: bool) -> Passes:
-    """Divide the steps of a program into passes.
+    """Schedule the steps of a program into passes.
 
     Parameters
     ----------
     program : RowProgram
     keep : bool
-        Whether a value of an element that a later pass needs stays in registers;
-        otherwise it is computed again.
+        Whether a per-element value that a later pass needs stays in registers;
+        otherwise it is recomputed.
     """
     stages = _stages(program)
     rows = [n for n, per_row in enumerate(program.per_row) if per_row]
@@ -275,7 +275,7 @@ def _is_fold(program: RowProgram, number: int) -> bool:
 
 
 def _element_outputs(program: RowProgram) -> dict[int, int]:
-    """Return the step of each output that has a value for each element."""
+    """Return the step of each per-element output."""
     return {
         k: output.instruction
         for k, output in enumerate(program.outputs)
@@ -284,7 +284,7 @@ def _element_outputs(program: RowProgram) -> dict[int, int]:
 
 
 def _stages(program: RowProgram) -> list[int]:
-    """Return how many passes must be over before each step can be computed."""
+    """Return the pass level of each step: passes that must precede it."""
     stages: list[int] = []
     for number, step in enumerate(program.instructions):
         needs = [stages[n] for source, n in step.arguments if source == "op"]
@@ -295,7 +295,7 @@ def _stages(program: RowProgram) -> list[int]:
 def _needed(
     program: RowProgram, roots: list[Reference], known: set[Reference]
 ) -> tuple[set[Reference], set[Reference]]:
-    """Return what must be computed for each element, and what is known already."""
+    """Return the references computed per element, and those reused from registers."""
     needed: set[Reference] = set()
     kept: set[Reference] = set()
     pending = list(roots)
