@@ -35,6 +35,6 @@ def test_what_is_not_replayed_is_not_timed_as_if_it_were(
 
     x = fw.ones(4, device=place)
     assert training._replayed(lambda: [x + 1])()[0].tolist() == [2] * 4
-    monkeypatch.setattr(compiled, "build", fails)
+    monkeypatch.setattr(compiled, "compile_trace", fails)
     with pytest.raises(UserWarning, match="no room for the plan"):
         training._replayed(lambda: [x + 1])
