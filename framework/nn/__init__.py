@@ -27,15 +27,11 @@ from .activation import (
 from .attention import MultiheadAttention
 from .batchnorm import BatchNorm1d, BatchNorm2d
 from .container import ModuleList, Sequential
-from .conv import Conv1d, Conv2d
-from .conv_transpose import ConvTranspose1d, ConvTranspose2d
+from .conv import Conv1d, Conv2d, ConvTranspose1d, ConvTranspose2d
 from .dropout import Dropout, Dropout1d, Dropout2d, Dropout3d
 from .embedding import Embedding
 from .flatten import Flatten, Unflatten
 from .fold import Fold, Unfold
-from .group_norm import GroupNorm
-from .instance_norm import InstanceNorm1d, InstanceNorm2d
-from .layer_norm import LayerNorm, RMSNorm
 from .linear import Identity, Linear
 from .loss import (
     BCELoss,
@@ -51,6 +47,7 @@ from .loss import (
     SmoothL1Loss,
 )
 from .module import Module
+from .norm import GroupNorm, InstanceNorm1d, InstanceNorm2d, LayerNorm, RMSNorm
 from .padding import (
     ConstantPad1d,
     ConstantPad2d,
