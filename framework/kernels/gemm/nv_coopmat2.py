@@ -1,7 +1,7 @@
 """Support for GEMM tiles as workgroup-scope cooperative matrices.
 
-They are those of VK_NV_cooperative_matrix2, which `matmul/gemm_coopmat2` computes with.
-The driver lists which workgroups may have them, and what their sizes are multiples of.
+VK_NV_cooperative_matrix2 defines them, and `matmul/gemm_coopmat2` uses them. The
+driver lists the workgroup sizes that may have them and the granularity of their sizes.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 
 
 def offers_workgroups(gpu: DeviceInfo, dtype: DType) -> bool:
-    """Return whether every tile can be matrices of a workgroup, and be stored.
+    """Return whether workgroup-scope matrices support every tile, and its stores.
 
     Parameters
     ----------
     gpu : DeviceInfo
-        One with 16-bit floats and cooperative matrices.
+        A device with 16-bit floats and cooperative matrices.
     dtype : DType
         float16 or bfloat16.
     """
     flags = {"matrix_workgroup_scope", "matrix_flexible_dimensions"}
     flags |= {"matrix_tensor_addressing"}
-    # Results of float16 leave as matrices, those of bfloat16 one by one.
+    # float16 results are stored as matrices, bfloat16 ones element by element.
     sums = ("float32", "float16") if dtype is float16 else ("float32",)
     if dtype is bfloat16:
         flags |= {"matrix_per_element"}
@@ -37,14 +37,14 @@ def offers_workgroups(gpu: DeviceInfo, dtype: DType) -> bool:
 
 
 def holds(gpu: DeviceInfo, tile: Tile, factors: str, sums: str) -> bool:
-    """Return whether a device lists matrices of a workgroup that hold a tile.
+    """Return whether a device lists workgroup-scope matrices that hold a tile.
 
     Parameters
     ----------
     gpu : DeviceInfo
     tile : Tile
     factors, sums : str
-        Names of the dtypes that are multiplied and that are summed in.
+        Names of the operand dtype and the accumulator dtype.
     """
     threads = (tile.m // tile.sub_m) * (tile.n // tile.sub_n) * gpu.subgroup_size
     return any(
