@@ -1,6 +1,6 @@
 // Batched GEMM on tensor cores: NV cooperative matrices of a workgroup
-// grid    linear in tiles of BLOCK_M x BLOCK_N; z: batch, then parts of the depth
-// in      a, b: 16-bit floats, 16-byte aligned, the depth padded to whole BLOCK_K;
+// grid    linear in tiles of BLOCK_M x BLOCK_N; z: batch, then split-K slices
+// in      a, b: 16-bit floats, 16-byte aligned, K padded to whole BLOCK_K;
 //         strides and batch strides count vectors of 8
 // out     out_ (batch, m, n), contiguous; DTYPE, or ACC with OUT_ACC
 // consts  BLOCK_M, BLOCK_N, BLOCK_K, A_ALONG_K, B_ALONG_K, DIRECT_STORE,
@@ -22,7 +22,7 @@
 #define ELEMENT float16_t
 #endif
 
-// No device sums in bfloat16, so none has matrices of it to store; elements are then
+// No device accumulates in bfloat16, so none can store such matrices; elements are then
 // rounded and stored one by one.
 #if DTYPE == DTYPE_BFLOAT16 && !defined(OUT_ACC)
 #define ONE_BY_ONE
@@ -56,14 +56,14 @@ layout(push_constant, std430) uniform Push {
     Out out_;
     uint m;
     uint n;
-    uint k;  // of each part but the last, which has what is left of the total
+    uint k;  // K of a split-K slice; the last has the rest of the total
     uint total;
     uint batches;
     uint a_stride;
     uint b_stride;
     uint a_batch;
     uint b_batch;
-    uint last_row;  // where the last tiles start
+    uint last_row;  // start of the last tiles
     uint last_column;
 } push;
 
@@ -99,7 +99,7 @@ void main() {
     uint batch = gl_WorkGroupID.z % push.batches;
     uint depth = DEPTH != 0 ? DEPTH : push.k;
     uint own = UNEVEN_SPLITS != 0 ? min(depth, push.total - part * depth) : depth;
-    // Drivers load single elements where they do not see what divides a size or stride.
+    // Drivers load single elements where they cannot see a divisor of a size or stride.
     own &= ~(BLOCK_K - 1);
     uint a_stride = WIDTH * (A_STRIDE != 0 ? A_STRIDE : push.a_stride);
     uint b_stride = WIDTH * (B_STRIDE != 0 ? B_STRIDE : push.b_stride);
@@ -155,7 +155,7 @@ void main() {
         coopMatStoreTensorNV(results, Results(push.out_).at, to,
             sliceTensorLayoutNV(place, 0, BLOCK_M, 0, BLOCK_N));
     } else {
-        // What lies outside is not stored.
+        // Elements out of bounds are not stored.
         tensorLayoutNV<2, gl_CooperativeMatrixClampModeConstantNV> place
             = createTensorLayoutNV(2, gl_CooperativeMatrixClampModeConstantNV);
         place = setTensorLayoutDimensionNV(

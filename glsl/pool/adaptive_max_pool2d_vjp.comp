@@ -1,4 +1,4 @@
-// Gradient of adaptive_max_pool2d by x, gathered: each input sums the parts that chose it
+// Adaptive max pooling gradient by x, gather form: inputs sum the parts that chose them
 // grid    one invocation per element of out_, linear
 // in      grad and indices (planes, out_height, out_width), the second int32
 // out     out_ (planes, in_height, in_width), sizes up to 65536

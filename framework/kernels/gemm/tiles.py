@@ -93,11 +93,11 @@ MIN_TAIL_SPLIT_DEPTH = 256
 MAX_SPLITS = 8
 
 MAX_SIMT_SPLITS = 16
-"""Of 256x16384x256 in float32, 16 took 80 us and 8 took 153 (NVIDIA H200)."""
+"""Largest split-K count of `SIMT`: 256x16384x256 in float32 took 80 us with 16 and 153
+with 8 (NVIDIA H200)."""
 
 SPLIT_MARGIN = 1.05
-"""Least modelled speedup of split-K, for the model errs; more of `SIMT` was measured.
-"""
+"""Least modelled speedup of split-K, for the model errs; more of `SIMT` was timed."""
 
 MAX_PARTIAL_BYTES = 256 << 20
 """Most bytes of split-K partial sums."""
