@@ -1,4 +1,4 @@
-// float16 conversion in integers: drivers differ in the rounding of packHalf2x16
+// float16 conversion in integers: drivers differ in packHalf2x16 rounding and overflow
 //
 // With DEVICE_ROUNDING the device converts, where it is known to round alike. A
 // compiler may fold a rounding and the widening after it (NVIDIA's 580.159.04 does), so

@@ -1,4 +1,4 @@
-"""Read the Vulkan registry (vk.xml) into plain records.
+"""Registry reader: the Vulkan registry (vk.xml) as plain records.
 
 Only the `vulkan` API is read: entries marked for Vulkan SC alone, disabled extensions
 and everything they add are left out. Nothing is chosen here; see `closure`.

@@ -1,4 +1,4 @@
-"""A report as text: aligned and wrapped for a terminal of any width. Pure."""
+"""Renderer of a report: text aligned and wrapped to the terminal's width. Pure."""
 
 import textwrap
 from collections.abc import Iterator

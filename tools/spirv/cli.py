@@ -1,4 +1,4 @@
-"""The command line of `vkspirv`."""
+"""Command line of `vkspirv`."""
 
 import argparse
 import json

@@ -32,7 +32,7 @@ _FORMATS = {
 
 @dataclass(frozen=True)
 class Statistic:
-    """One number that a driver tells: its name, what it means, and its value."""
+    """Driver statistic: its name, description and value."""
 
     name: str
     description: str
@@ -51,7 +51,7 @@ class Representation:
 
 @dataclass(frozen=True)
 class PipelineExecutable:
-    """What a driver made of a kernel."""
+    """Compiled kernel of a driver: statistics and internal representations."""
 
     name: str
     description: str

@@ -38,7 +38,7 @@ class Member:
 
 @dataclass(frozen=True)
 class BufferType:
-    """What an address points to.
+    """Buffer type behind an address.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""The rules of `vkspirv lint`, each with the measurement that justifies it.
+"""Lint rules of `vkspirv lint`, each with the measurement that justifies it.
 
 Measured on lavapipe of Mesa 22.3.6 (two cores) and on an NVIDIA H200 (driver 580).
 """
@@ -29,7 +29,7 @@ _DIVISIONS = ("UDiv", "SDiv", "UMod", "SMod", "SRem")
 
 
 class Finding(NamedTuple):
-    """Something found: where in the shader, and what."""
+    """Finding of a rule: its location in the shader, and a message."""
 
     row: SpirvInstruction
     message: str

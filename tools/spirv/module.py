@@ -1,4 +1,4 @@
-"""A module with everything in it resolved: types, constants, decorations, functions.
+"""Module with everything in it resolved: types, constants, decorations, functions.
 
 The reader of the library (`vkbackend.shader.reflection`) knows names, layouts and
 constants; this adds what inspection needs, and refuses what it cannot follow.

@@ -53,7 +53,7 @@ class QueueFamily:
 
 @dataclass(frozen=True)
 class DeviceInfo:
-    """Everything recorded about a device; never changes.
+    """Properties, limits and features of a device; immutable.
 
     Sizes are bytes, `timestamp_period` is nanoseconds per tick. `supported` holds the
     flags of `features.FEATURES`; the most used are attributes too.

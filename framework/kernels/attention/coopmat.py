@@ -153,7 +153,7 @@ def fits(vectors: Sequence[StridedSpec], scale: float) -> bool:
 def uses_tensor_cores(q: Tensor, v: Tensor, scale: float) -> bool:
     """Return whether a call uses tensor cores; its vectors must satisfy `fits`.
 
-    Short sequences are padded; where padding doubles the work or more, they do not.
+    Head sizes are padded; where padding doubles the work or more, it does not.
     """
     longest, shortest = max(q.shape[3], v.shape[3]), min(q.shape[3], v.shape[3])
     padded = ceil_div(longest, EDGE) * EDGE

@@ -428,7 +428,7 @@ def _defines(
 
 
 def _may_compile(product: _ImplicitGemm) -> bool:
-    """Return whether kernels for these sizes are cached or may be compiled."""
+    """Return whether a kernel specialized for these sizes exists or may be added."""
     windows = product.windows.constants(product.channel_vectors)
     key = (product.dtype, product.kind, product.rows, *windows.values())
     if key not in _geometries and len(_geometries) >= MAX_GEOMETRIES:

@@ -211,7 +211,7 @@ class _Gemm(NamedTuple):
 
     @property
     def shallow(self) -> bool:
-        """Whether K is too small for unaligned loads to be the quickest kernel."""
+        """Whether K is too small for unaligned loads or a K tail to be the quickest."""
         k = self.a.x.shape[self.a.k_dim]
         if self.mode != SIMT or k >= SHALLOW:
             return False

@@ -311,7 +311,7 @@ def _work(sizes: GemmSize, tile: Tile, mode: str, splits: int) -> float:
 
 
 def _waves(tile: Tile, groups: int, mode: str) -> float:
-    """Return the waves: workgroups in sequence, at the full rate, of the same time.
+    """Return the waves: full-rate workgroups in sequence that take the same time.
 
     Workgroups of the first wave are spread evenly, and without tensor cores those of
     later waves too, for one alone is nearly as quick there. On tensor cores a

@@ -1,4 +1,4 @@
-"""Attention."""
+"""Scaled dot-product attention: argument checks and choice of the kernel."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 
 LEAST_MATRIX = 1 << 14
 MOST_MATRIX = 1 << 23
-"""Weights of which software devices compute the matrix, as products are several times
-faster there than the kernels that avoid it (lavapipe 22.3: 14 and 2 GFLOP/s)."""
+"""Largest weight matrix that software devices compute in full, for GEMMs are several
+times faster there than flash attention (lavapipe 22.3: 14 and 2 GFLOP/s)."""
 
 NAME = "scaled_dot_product_attention"
 
@@ -96,7 +96,7 @@ def _differentiable_vjp(
     scale: float,
     causal: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the gradients by ops that have gradients themselves."""
+    """Return the gradients by differentiable ops, for double backward."""
     group = q.shape[1] // k.shape[1]
     all_k, all_v = _repeated(k, group), _repeated(v, group)
     weights = _weights(q, all_k, mask, scale, causal)
@@ -115,7 +115,7 @@ def _differentiable_vjp(
 def _weights(
     q: Tensor, k: Tensor, mask: Tensor | None, scale: float, causal: bool
 ) -> Tensor:
-    """Return the weights, the whole matrix; 0 for a query that sees no key."""
+    """Return the weight matrix; 0 for a query that sees no key."""
     scores = matmul(q, transpose(k, -2, -1)) * scale
     if mask is not None:
         scores = scores + mask
@@ -220,7 +220,7 @@ def scaled_dot_product_attention(
 def _wants_matrix(
     q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropout: float
 ) -> bool:
-    """Return whether the matrix of weights is to be computed whole."""
+    """Return whether to compute the full weight matrix."""
     if 0 in (*q.shape, *k.shape, *v.shape) or max(q.shape[3], v.shape[3]) > MOST_HEAD:
         return True
     if mask is not None and mask.requires_grad:
@@ -228,7 +228,7 @@ def _wants_matrix(
     device = q.device
     if not isinstance(device, GpuDevice) or device.gpu.info.kind != "software":
         return False
-    # The host draws for dropout as the kernels do.
+    # The NumPy reference draws dropout as the kernels do.
     weights = q.numel() // q.shape[3] * k.shape[2]
     return not dropout and LEAST_MATRIX <= weights <= MOST_MATRIX
 
@@ -236,7 +236,7 @@ def _wants_matrix(
 def _heads(
     query: Tensor, key: Tensor, value: Tensor, shared: bool
 ) -> tuple[Tensor, Tensor, Tensor, Shape]:
-    """Return what is given as (batch, heads, rows, columns), and the batch's shape."""
+    """Return the inputs as (batch, heads, rows, columns), and the batch's shape."""
     given = (query, key, value)
     shapes = f"query is {query.shape}, key {key.shape}, value {value.shape}"
     fit = min(x.ndim for x in given) >= 2 and query.shape[-1] == key.shape[-1]
@@ -273,7 +273,7 @@ def _heads(
 
 
 def _scores_mask(mask: Tensor, q: Tensor, scores: Shape) -> Tensor:
-    """Return what is added to the scores as (batch, heads, queries, keys)."""
+    """Return the additive mask as (batch, heads, queries, keys)."""
     if broadcast_shapes(NAME, mask.shape, scores) != scores:
         raise ShapeError(
             f"{NAME}: attn_mask is {mask.shape}; it must broadcast to {scores}"
@@ -289,12 +289,12 @@ def _scores_mask(mask: Tensor, q: Tensor, scores: Shape) -> Tensor:
 
 
 def _side_by_side(x: Tensor) -> Tensor:
-    """Return the tensor with the columns of each row side by side."""
+    """Return the tensor with contiguous columns."""
     return x if x.layout.strides[-1] == 1 or x.shape[-1] == 1 else copy(x)
 
 
 def _padded_and_aligned(x: Tensor, width: int) -> Tensor:
-    """Return vectors as matrix units take them, with zeros up to a multiple of 16."""
+    """Return vectors zero-padded to a multiple of 16, for tensor cores."""
     missing = -(-width // EDGE) * EDGE - x.shape[3]
     if missing:
         return pad(x, (0, missing))
@@ -302,7 +302,7 @@ def _padded_and_aligned(x: Tensor, width: int) -> Tensor:
 
 
 def _vec4_aligned(*vectors: Tensor) -> Sequence[Tensor]:
-    """Return vectors, copied where only their start keeps them from whole quads.
+    """Return vectors, copied where only their offset prevents vec4 loads.
 
     Where a tensor lies must not decide which kernel sums, and so in which order.
     """
@@ -325,7 +325,7 @@ def _by_ops(
     causal: bool,
     dropout: float,
 ) -> Tensor:
-    """Return the result by ops on the whole matrix of weights."""
+    """Return the result by ops on the full weight matrix."""
     group = q.shape[1] // max(1, k.shape[1])
     weights = _weights(q, _repeated(k, group), mask, scale, causal)
     weights = drop(weights, dropout) if dropout else weights
@@ -333,5 +333,5 @@ def _by_ops(
 
 
 def _repeated(x: Tensor, group: int) -> Tensor:
-    """Return keys or values with each head as often as queries share it."""
+    """Return keys or values with each head repeated for the queries that share it."""
     return x if group == 1 else repeat_interleave(x, group, 1)
