@@ -17,7 +17,7 @@ _OFF = ("", "0", "no", "off", "false")
 
 @dataclass(frozen=True)
 class Switch:
-    """One environment variable.
+    """Environment variable of the library.
 
     Parameters
     ----------

@@ -66,7 +66,7 @@ MOST_ALONE = 32
 
 
 class PassSpec(NamedTuple):
-    """One pass of a reduction: its arguments, constants and macros."""
+    """Pass of a reduction: its arguments, constants and macros."""
 
     push: Mapping[str, Argument]
     constants: Mapping[str, int]

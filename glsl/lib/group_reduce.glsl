@@ -33,7 +33,7 @@ uint shared_place(uint slot, uint part) {
 State shuffled(State state, uint mask);
 #endif
 
-// The states of the whole group merged; only its part 0 has them all.
+// Merged state of the whole group, valid in its invocation 0 only.
 State over_group(State state, uint slot, uint part) {
 #ifdef SHUFFLES
     // Here the group is the workgroup, so each subgroup lies in one.

@@ -155,7 +155,7 @@ layout(push_constant, std430) uniform Push {
 } push;
 #include "matmul/result_address.glsl"
 #ifdef IMPLICIT_GEMM
-shared uint places[BLOCK_K];  // of the lines of B fetched next, if they are its depth
+shared uint places[BLOCK_K];  // of the lines of B loaded next, if lines are its K
 #endif
 
 #ifdef EMULATED
@@ -361,7 +361,7 @@ void main() {
     uint count = own / BLOCK_K;
     uvec4 next_a[A_LOADS], next_b[B_LOADS];
     uvec4 beyond_a[A_LOADS], beyond_b[B_LOADS];  // the vectors after those
-    uvec4 ready_a[A_LOADS], ready_b[B_LOADS];  // what they hold, while more are fetched
+    uvec4 ready_a[A_LOADS], ready_b[B_LOADS];  // merged values, while more are loaded
     [[unroll]] for (uint i = 0; i < A_LOADS; ++i) {
         bool in_k_tail = K_TAIL != 0 && A_FIRST(i) < skipped;
         if (UNALIGNED != 0)

@@ -60,7 +60,7 @@ layout(push_constant, std430) uniform Push {
 // Padding avoids bank conflicts between the columns of a vector.
 shared ACC parts[WIDTH][gl_WorkGroupSize.x + 32 / WIDTH];
 
-// Elements 4 * quad and on of a vector.
+// Elements 4 * quad to 4 * quad + 3 of a vector.
 ACC4 unpacked(uvec4 vector, uint quad) {
 #if BYTES == 2
     uvec2 words = uvec2(vector[quad * 2], vector[quad * 2 + 1]);

@@ -1,4 +1,4 @@
-// Layer norm gradients, register-resident rows: by x, s * (h - mean(h) - y * mean(h y)),
+// Layer norm gradients, register-resident rows: by x, s (h - mean(h) - y mean(h y)),
 // where h = grad * weight, s is inverse_std and y = (x - mean) * s, without mean(h) if
 // not CENTRED; and partial column sums of those by weight and bias, per workgroup
 // grid    any number of workgroups in x, in a grid-stride loop over rows

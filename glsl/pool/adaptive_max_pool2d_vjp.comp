@@ -34,7 +34,7 @@ void main() {
     uint plane = element / in_plane;
     uint p = element - plane * in_plane;
     uvec2 at = uvec2(p / size.y, p % size.y);
-    // The parts that cover an element begin and end as it does among the parts.
+    // The parts that cover an element have the bounds of the transposed division.
     uvec2 first = part_start(at, parts, size);
     uvec2 end = part_end(at, parts, size);
 

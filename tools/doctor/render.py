@@ -21,7 +21,7 @@ _MARKS = {"ok": "ok", "skipped": "skip", "error": "FAIL", "warning": "warn"}
 
 
 class Entry(NamedTuple):
-    """One entry: a mark, a label, and text that is wrapped beside them."""
+    """Entry: a mark, a label, and text that is wrapped beside them."""
 
     mark: str
     label: str

@@ -244,7 +244,7 @@ class LoopNest:
 
 
 class ExecutedInstruction(NamedTuple):
-    """One instruction in the course of the program, with the loops that it is in."""
+    """Instruction in execution order, with its enclosing loops."""
 
     frame: Frame
     block: BasicBlock

@@ -41,7 +41,7 @@ class Statistic:
 
 @dataclass(frozen=True)
 class Representation:
-    """One form that a driver gives a kernel; text, or its size in bytes if binary."""
+    """Internal representation of a kernel; text, or its size in bytes if binary."""
 
     name: str
     description: str

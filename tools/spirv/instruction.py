@@ -39,7 +39,7 @@ class OperationGrammar(NamedTuple):
 
 
 class InstructionOperand(NamedTuple):
-    """One operand: its kind, its words as a tuple, and how it is written."""
+    """Operand: its kind, its words as a tuple, and how it is written."""
 
     kind: str
     words: tuple[int, ...]

@@ -41,7 +41,7 @@ _BOOLS = {
 
 
 class AppliedDecoration(NamedTuple):
-    """One decoration of an id or a member: its name, and its literals."""
+    """Decoration of an id or a member: its name, and its literals."""
 
     name: str
     values: tuple[int, ...]

@@ -69,7 +69,7 @@ class Handle:
 
 
 class Operation(NamedTuple):
-    """One queued operation: inputs, output, kernel runs, scratch buffers."""
+    """Queued operation: inputs, output, launches, scratch buffers."""
 
     inputs: tuple[Handle, ...]
     out: Handle

@@ -18,7 +18,7 @@ VULKAN_VERSION = (1, 3)
 
 @dataclass(frozen=True)
 class Feature:
-    """One feature bit.
+    """Feature bit of a device.
 
     Parameters
     ----------

@@ -92,7 +92,7 @@ _TYPE_PREFERENCES = {
 
 @dataclass(frozen=True)
 class MemoryType:
-    """One memory type: its index, heap and property bits."""
+    """Memory type: its index, heap and property bits."""
 
     index: int
     heap: int

@@ -97,7 +97,7 @@ def expand(
 
     Returns
     -------
-    Source
+    ShaderSource
         The text, with a `#line` directive wherever the file or line jumps.
 
     Raises

@@ -98,7 +98,7 @@ class StructArray:
 
 @dataclass(frozen=True)
 class SpecConstant:
-    """One specialization constant.
+    """Specialization constant of a shader.
 
     Parameters
     ----------
@@ -168,8 +168,8 @@ def read_module(words: bytes) -> ShaderModule:
 
     Returns
     -------
-    Module
-        What the host needs to know.
+    ShaderModule
+        Names, layouts and constants.
 
     Raises
     ------

@@ -118,7 +118,7 @@ def tensor_core_dispatch(
         The kernel without tensor cores.
     push : dict of str to Argument
         Its arguments.
-    q, k, v : Placed
+    q, k, v : StridedSpec
     options : dict of str to int
         Constants of both kernels.
     """

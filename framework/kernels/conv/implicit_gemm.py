@@ -81,7 +81,7 @@ class _ImplicitGemm(NamedTuple):
 
     Attributes
     ----------
-    call : Call
+    call : ConvCall
     windows : WindowGrid
         Of the right operand, which is gathered from images.
     source : str

@@ -117,8 +117,8 @@ def flash_attention(
 ) -> tuple[Tensor, Tensor]:
     """Return softmax(q k^T * scale + mask) v, and logarithms of the sums within.
 
-    The first is (batch, rows, heads, columns): so what follows takes the heads of a row
-    side by side without a copy.
+    The first is (batch, rows, heads, columns), so that the next layer takes the heads
+    of a row without a copy.
     """
 
 

@@ -1,8 +1,8 @@
 """Filter tables of resampling: the taps of each result along a dimension.
 
-A rule answers with `Taps`. Its neighbours' taps move on with it, so the elements that
-one tap leads to lie side by side too, and the transpose, which is the gradient, is of
-the same form.
+A rule yields `Taps`. Taps of neighbouring results advance monotonically, so the results
+that use one element are adjacent too, and the transpose, which is the gradient, has the
+same form.
 """
 
 from __future__ import annotations

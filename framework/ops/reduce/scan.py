@@ -100,8 +100,8 @@ def _scan_dispatches(
 ) -> list[Dispatch]:
     """Return the dispatches that scan (outer, count, inner) into "out".
 
-    Rows are cut into chunks; what each comes to is scanned likewise, and carried into
-    the chunk after it.
+    Rows are split into chunks; chunk totals are scanned likewise, and carried into the
+    next chunk.
     """
     need_countable("scan", x)
     outer, count, inner = x.shape
