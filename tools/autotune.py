@@ -1,4 +1,4 @@
-"""`python -m vkbackend.tools.autotune script.py`: choose its kernels by measuring."""
+"""Autotuner of a script: `python -m vkbackend.tools.autotune script.py`."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _problem(options: argparse.Namespace) -> str:
 def _tune(
     info: DeviceInfo, script: str, arguments: Sequence[str], budget: float
 ) -> bool:
-    """Run a program with measuring on, and say what was found; True if it failed."""
+    """Run a program with autotuning on, and print the results; True if it failed."""
     known = len(autotune.verdicts(info))
     fw.autotune(budget=budget)
     failed = False
@@ -107,7 +107,7 @@ def _tune(
 
 
 def _table(rows: Mapping[str, Verdict]) -> Iterator[str]:
-    """Yield questions, each with its candidates, the quickest first."""
+    """Yield tuning keys, each with its candidates, the quickest first."""
     for tuning_key, verdict in rows.items():
         yield tuning_key
         usual = verdict.seconds.get(autotune.DEFAULT, 0.0)

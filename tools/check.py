@@ -1,4 +1,4 @@
-"""The gate: everything that must hold before a change goes in.
+"""Gate: all checks that must pass before a change goes in.
 
     python -m vkbackend.tools.check                      the whole gate
     python -m vkbackend.tools.check --fast               its quick half, for pre-commit
@@ -80,7 +80,7 @@ class StepFailed(Exception):
 
 @dataclass(frozen=True)
 class GateStep:
-    """One thing that the gate looks at.
+    """Step of the gate.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""`python -m vkbackend.tools.fusion_report script.py`: what fusion made of its work."""
+"""Fusion report of a script: `python -m vkbackend.tools.fusion_report script.py`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of operations, made from what is declared and from the table of tests.
+"""Table of operations, generated from their declarations and the tests' cases.
 
     python -m vkbackend.tools.op_table          write framework/ops/OPS.md
     python -m vkbackend.tools.op_table --check  only say whether it is current

@@ -1,4 +1,4 @@
-"""Running a user's program inside a command that looks at what it does."""
+"""Script runner: runs a user's program inside a command that observes it."""
 
 import contextlib
 import importlib.util

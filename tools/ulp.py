@@ -76,7 +76,7 @@ class LargestError(NamedTuple):
 
 
 def one_number() -> tuple[np.ndarray]:
-    """Return what functions of one number are tried with."""
+    """Return the inputs of unary functions."""
     bits = np.arange(0, 0x7F800001, STRIDE, dtype=np.uint32)
     sweep = np.append(bits, 0x7F800000).astype(np.uint32).view(np.float32)
     dense = np.linspace(0, 4, 1 << 20, dtype=np.float32)
@@ -86,7 +86,7 @@ def one_number() -> tuple[np.ndarray]:
 
 
 def two_numbers() -> tuple[np.ndarray, np.ndarray]:
-    """Return what functions of two numbers are tried with."""
+    """Return the inputs of binary functions."""
     rng = np.random.default_rng(0)
     anything = rng.integers(0, 1 << 32, (2, 1 << 19), dtype=np.uint32).view(np.float32)
     close = rng.uniform(-8, 8, (2, 1 << 19)).astype(np.float32)
@@ -146,7 +146,7 @@ def measured(names: Sequence[str], device: Device) -> Iterator[FunctionErrors]:
 
 
 def section(device: GpuDevice, rows: Iterable[FunctionErrors]) -> str:
-    """Return what `ULP.md` says of a device."""
+    """Return the section of `ULP.md` on a device."""
     info = device.gpu.info
     lines = [f"## {info.name}", "", f"Driver: {info.driver_name} {info.driver_info}."]
     lines += [

@@ -1,8 +1,8 @@
 """Atomic file replacement: readers see the old content or the new, never half.
 
-Content goes to a new file in the same folder, which takes the name when it is whole:
-who opens the name finds what was there before or all of the new. A file without its
-name is locked by its writer, so that what a killed process leaves can be told apart.
+Content goes to a temporary file in the same folder, which is renamed when complete: a
+reader finds the old content or all of the new. Temporary files are locked by their
+writer, so that those left by a killed process can be told apart.
 """
 
 import contextlib

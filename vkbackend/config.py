@@ -1,4 +1,4 @@
-"""Every environment switch: name, default, meaning, in one table.
+"""Environment switches: name, default and meaning, in one table.
 
 Switches are read when they are needed, not at import, so tests and users may set them
 at any time before the first device is opened.
@@ -17,7 +17,7 @@ _OFF = ("", "0", "no", "off", "false")
 
 @dataclass(frozen=True)
 class Switch:
-    """One environment variable.
+    """Environment variable of the library.
 
     Parameters
     ----------

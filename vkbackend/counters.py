@@ -12,8 +12,8 @@ class Counters:
     dispatches, barriers, submits : int
         Commands recorded in batches, and submissions to any queue.
     pipeline_builds, pipeline_hits : int
-        Pipelines created, and those of them that the driver says it found in the cache
-        file; a driver need not say.
+        Pipelines created, and those of them that the driver reports as pipeline-cache
+        hits; a driver need not report them.
     shader_compiles : int
         GLSL texts compiled, not those found in the disk cache.
     device_allocations : int

@@ -1,10 +1,10 @@
-"""The cache folder: private to its user, bounded in size, and never in the way.
+"""Disk cache in a folder private to its user, bounded in size; failures are harmless.
 
-What is in it decides what kernels compute, so nothing is taken from others: each
-folder on the way must belong to this user (or root) and be writable by nobody else,
-and files are reached through the open folder, so that no link or exchange of names
-leads elsewhere. Where a folder may lie does not matter then. Systems without owners
-and modes, as Windows, keep the user's folder private by themselves.
+Its content decides what kernels compute, so only trusted folders are used: each folder
+of the path must belong to this user (or root) and be writable by nobody else, and files
+are opened relative to the open folder, so that no link or renaming leads elsewhere. The
+folder's location does not matter then. Systems without owners and modes, as Windows,
+keep the user's folder private by themselves.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ def untrusted_reason(base: Path) -> str:
 def trim(base: Path) -> None:
     """Evict leftovers, and the least recently used files beyond the limit.
 
-    Verdicts go last: they are small, and cost the most to find again.
+    Tuning results go last: they are small, and cost the most to measure again.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
 """Fork safety: locks that are recreated in a forked child.
 
-A child is copied with the locks that other threads of its parent held, which nobody
-there will ever release. So whoever makes a lock that lives on says here where it is
-kept, and a child finds another one in its place. Taking it costs what it did.
+A child inherits the locks that other threads of its parent held, which are never
+released there. So every long-lived lock is registered here with its attribute, and a
+forked child replaces it by a new one. Acquiring it costs nothing extra.
 """
 
 from __future__ import annotations

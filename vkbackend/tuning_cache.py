@@ -1,9 +1,9 @@
 """Tuning cache: benchmark results of a device and driver, kept on disk.
 
-A verdict answers a question, which is any text, with a choice, which is a name. The
-file is JSON, so that a person can read it. One that is damaged, or that was written for
-another device, driver or version, counts as empty, and a folder that cannot be written
-costs the next process its measurements only.
+A verdict is the cached result for a tuning key, which is any text: the name of the
+quickest candidate. The file is JSON, so that a person can read it. One that is damaged,
+or was written for another device, driver or version, counts as empty, and a folder that
+cannot be written only costs the next process its benchmarks.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 
 
 class Verdict(NamedTuple):
-    """The answer to a question.
+    """Cached result of a benchmark.
 
     Attributes
     ----------
     choice : str
-        What is best.
+        Name of the quickest candidate.
     seconds : mapping of str to float
-        What each candidate took, as far as it was measured.
+        Time of each candidate that was measured.
     default : str
-        What is chosen without a verdict, as a person may want to know it.
+        The candidate chosen without a verdict, for a person to compare.
     """
 
     choice: str
@@ -43,22 +43,22 @@ class Verdict(NamedTuple):
 
 
 def verdict_file(info: DeviceInfo) -> Path:
-    """Return where the verdicts for a device and its driver version are kept."""
+    """Return the file of the verdicts for a device and its driver version."""
     name = cache_file(info).with_suffix(".json").name
     return config.cache_folder() / "tuning" / name
 
 
 class Verdicts:
-    """The verdicts for one device and driver, in memory and in their file.
+    """Tuning cache of one device and driver, in memory and in its file.
 
-    Safe with several threads and processes: each process adds its verdicts to those
-    that it finds in the file, so that none is lost unless two write at one moment.
+    Safe with several threads and processes: each process merges its verdicts into those
+    of the file, so that none is lost unless two write at one moment.
 
     Parameters
     ----------
     info : DeviceInfo
     version : str
-        What the meaning of questions and choices depends on, besides the device.
+        Version of the tuning keys and candidates.
 
     Attributes
     ----------
@@ -82,15 +82,15 @@ class Verdicts:
         return len(self._rows)
 
     def get(self, tuning_key: str) -> Verdict | None:
-        """Return the verdict on a question, or None if there is none."""
+        """Return the verdict for a tuning key, or None if there is none."""
         return self._rows.get(tuning_key)
 
     def rows(self) -> dict[str, Verdict]:
-        """Return every verdict by its question."""
+        """Return every verdict by its tuning key."""
         return dict(self._rows)
 
     def keep(self, tuning_key: str, verdict: Verdict) -> None:
-        """Add a verdict, or replace the one on the same question."""
+        """Add a verdict, or replace the one for the same tuning key."""
         with self._lock:
             self._rows = {**self._read(), **self._rows, tuning_key: verdict}
             self._write()

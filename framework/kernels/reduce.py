@@ -37,36 +37,36 @@ if TYPE_CHECKING:
 
 OPERATIONS = ("SUM", "PROD", "MAX", "MIN")
 MAPS = ("", "abs", "square", "nonzero")
-"""What the shader makes of each element first; both in the order of its numbers."""
+"""Element-wise maps before the reduction; both in the order of the shader's numbers."""
 
 MAX_DIMS = 4
-"""Kept, and reduced, dimensions that the shader walks."""
+"""Most kept, and most reduced, dimensions of the shader."""
 
 MOST_ELEMENTS = 1 << 32
-"""Elements that shaders count, and places that they reach, in 32 bits."""
+"""Elements and offsets that shaders index in 32 bits."""
 
 QUAD_DTYPES = (float32, float16, bfloat16, int32, uint32)
 QUAD = 4
-"""Neighbouring elements that a device reads at once, and of which dtypes."""
+"""Elements of a vec4 load, and the dtypes that have them."""
 
 WORKGROUP = 256
 SOFTWARE_WORKGROUP = 64
-"""Invocations per workgroup where they share nothing."""
+"""Workgroup size where invocations share nothing."""
 
-# A reduction with fewer workgroups than wanted is cut into chunks, which are combined
-# later, as long as a chunk keeps enough elements to be worth a workgroup.
+# A reduction with fewer workgroups than wanted is split into chunks, which a second
+# pass merges, as long as a chunk keeps enough elements to be worth a workgroup.
 WANTED_GROUPS = 528
 SOFTWARE_WANTED_GROUPS = 32
 MIN_CHUNK = 4096
 PASSED_AHEAD = 16
-"""Bytes before the states in `Passed` of `reduce/body.glsl`, at most."""
+"""Most bytes before the partial states in `Passed` of `reduce/body.glsl`."""
 
 MOST_ALONE = 32
-"""Elements that an invocation may sum alone, where measuring chooses."""
+"""Most elements that an invocation sums sequentially in autotune candidates."""
 
 
 class PassSpec(NamedTuple):
-    """One pass of a reduction: its arguments, constants and macros."""
+    """Pass of a reduction: its arguments, constants and macros."""
 
     push: Mapping[str, Argument]
     constants: Mapping[str, int]
@@ -74,17 +74,17 @@ class PassSpec(NamedTuple):
 
 
 class ReductionKernel(NamedTuple):
-    """A kernel built on `reduce/body.glsl`, alone and in two passes.
+    """Reduction kernel built on `reduce/body.glsl`, in one pass or in two.
 
     Attributes
     ----------
     kernel : str
     state_size : int
-        Bytes that a chunk passes on.
+        Bytes of a chunk's partial state.
     partial : str
-        The argument that takes them.
-    only, first, second : Step
-        For all elements at once; for chunks; for what chunks passed on.
+        The argument that takes partial states.
+    only, first, second : PassSpec
+        The single pass; the first of two, over chunks; the second, over their states.
     """
 
     kernel: str
@@ -134,7 +134,7 @@ def stateful(
     results: Mapping[str, Argument],
     constants: Mapping[str, int],
 ) -> ReductionKernel:
-    """Return a reduction whose chunks pass on a state of several `fields`."""
+    """Return a reduction whose partial state has several `fields`."""
     defines = storage_defines(x)
     return ReductionKernel(
         kernel,
@@ -147,9 +147,9 @@ def stateful(
 
 
 def sharing_workgroup(gpu: DeviceInfo) -> int:
-    """Return the size of a workgroup whose invocations share one result.
+    """Return the workgroup size of a reduction whose invocations share one result.
 
-    Barriers between subgroups are dear on software devices (a tree of 64 costs them
+    Barriers between subgroups are expensive on software devices (a tree of 64 costs
     several times its loads, measured on lavapipe 22.3), so there it is one subgroup.
     """
     return gpu.subgroup_size if gpu.kind == "software" else WORKGROUP
@@ -195,20 +195,20 @@ def reduce_dispatches(
 ) -> list[Dispatch]:
     """Return the dispatches that reduce `x` over `dims`, one or two.
 
-    Where elements are read four at a time one dispatch also combines the chunks of a
-    single result: of 64 Mi floats the second costs an NVIDIA H200 2 us.
+    With vec4 loads one dispatch also merges the chunks of a single result: a second
+    one costs an NVIDIA H200 2 us, measured with 64 Mi floats.
 
     Parameters
     ----------
     gpu : DeviceInfo
         Where they run.
-    reduction : Reduction
+    reduction : ReductionKernel
     x : StridedSpec
         At least one element along the reduced dimensions.
     dims : tuple of int
         Reduced dimensions.
     wanted : int or None
-        Workgroups for which elements are cut into chunks; None chooses.
+        Target number of workgroups, which sets the chunk count; None chooses.
     """
     need_countable(reduction.kernel, x)
     kept, reduced = split_dims(x.layout, dims)
@@ -238,7 +238,7 @@ def reduce_dispatches(
 
 
 def wanted_groups(gpu: DeviceInfo, outputs: int) -> int:
-    """Return for how many workgroups elements are cut into chunks."""
+    """Return the target number of workgroups, which sets the chunk count."""
     wanted = WANTED_GROUPS if outputs > 1 else 2 * WANTED_GROUPS
     return SOFTWARE_WANTED_GROUPS if gpu.kind == "software" else wanted
 
@@ -246,10 +246,10 @@ def wanted_groups(gpu: DeviceInfo, outputs: int) -> int:
 def is_vec4_readable(
     gpu: DeviceInfo, x: StridedSpec, kept: Collapsed, reduced: Collapsed
 ) -> bool:
-    """Return whether the elements of each output are read as vec4.
+    """Return whether the elements of each output are reduced in vec4 order.
 
-    Also where they begin within a quad, and are read one by one: where a tensor lies
-    must not decide in which order they are summed.
+    Unaligned elements are too, with scalar loads: the summation order must not depend
+    on a tensor's offset.
     """
     if gpu.kind == "software" or x.dtype not in QUAD_DTYPES:
         return False
@@ -261,7 +261,7 @@ def is_vec4_readable(
 def _with_vec4_loads(reduction: ReductionKernel, apart: bool) -> ReductionKernel:
     """Return the reduction with vec4 loads in the passes that read the tensor.
 
-    `apart` says that they do not begin at multiples of four elements.
+    `apart` says that outputs do not begin at multiples of four elements.
     """
     macros = ("QUADS", "APART") if apart else ("QUADS",)
     steps = reduction.only, reduction.first
@@ -281,7 +281,7 @@ def _combine(
     chunks: int,
     outputs: int,
 ) -> Dispatch:
-    """Return the dispatch that merges the states (chunks, outputs) of chunks."""
+    """Return the second pass, which merges the partial states (chunks, outputs)."""
     kept, reduced = Collapsed((outputs,), ((1,),)), Collapsed((chunks,), ((outputs,),))
     push: dict[str, Argument] = {"x": partial}
     return _dispatch(gpu, reduction.kernel, reduction.second, push, kept, reduced)
@@ -297,7 +297,7 @@ def sum_rows(
 ) -> Dispatch:
     """Return the dispatch that sums `count` rows of `numel` partial sums.
 
-    `result` is the output of the operation that they go to, or a place in it.
+    `result` is the output of the operation that takes them, or an offset in it.
     """
     reduction = sum_like("SUM", x.dtype, x.dtype)
     step = reduction.second
@@ -310,8 +310,8 @@ def group_tile(
 ) -> tuple[int, int, int]:
     """Return invocations per output, outputs per workgroup, 1 if those are adjacent.
 
-    The invocations of an output share its `count` elements; neighbours take what lies
-    side by side in memory, so that loads are coalesced.
+    The invocations of an output share its `count` elements; neighbours take adjacent
+    elements, so that loads are coalesced.
     """
     if gpu.kind == "software" and (outputs >= SOFTWARE_WORKGROUP or count < 8):
         return 1, SOFTWARE_WORKGROUP, int(side_by_side)
@@ -324,10 +324,10 @@ def group_tile(
 def group_tiles(
     gpu: DeviceInfo, rows: int, count: int
 ) -> dict[str, tuple[int, int, int]]:
-    """Return what `group_tile` may answer for rows, by name, to choose by measuring.
+    """Return the candidates for `group_tile` of rows, by name, for autotuning.
 
-    The longer an invocation sums alone, the larger the error: none sums much longer
-    than is usual.
+    The rounding error grows with the sequential sum of an invocation, so no candidate
+    has a much longer one than the default.
     """
     usual, size = group_tile(gpu, rows, count, False), sharing_workgroup(gpu)
     tiles = [(size // rows, rows, 0) for rows in (1, 4, 8) if size % rows == 0]
@@ -344,7 +344,7 @@ def group_tiles(
 def output_tile(
     gpu: DeviceInfo, kept: Collapsed, reduced: Collapsed
 ) -> tuple[int, int, int]:
-    """Return what `group_tile` does for these dimensions."""
+    """Return the `group_tile` of these dimensions."""
     outputs, count = math.prod(kept.shape), math.prod(reduced.shape)
     return group_tile(gpu, outputs, count, kept.strides[0][-1] == 1 and outputs > 1)
 

@@ -24,30 +24,30 @@ if TYPE_CHECKING:
     from vkbackend import DeviceInfo
 
 WANTED_SHARES = (0.25, 0.5, 1, 2, 4)
-"""How many workgroups may be wanted, of those that usually are, for measuring."""
+"""Target workgroups of the candidates, as multiples of the default."""
 
 LEAST_WHOLE = 1 << 22
-"""Elements of one result from which measuring chooses among `SINGLE_PASS_CONFIGS`."""
+"""Elements of one result from which `SINGLE_PASS_CONFIGS` are candidates."""
 
 SINGLE_PASS_CONFIGS = (
     *((1024, groups, quads) for groups in (264, 528) for quads in (2, 4, 8)),
     *((WORKGROUP, groups, 8) for groups in (528, 1056, 2112)),
 )
-"""Invocations of a workgroup, workgroups, and quads that an invocation asks for."""
+"""Workgroup size, workgroups, and vec4 loads in flight per invocation."""
 
 
 def reduce_candidates(
     gpu: DeviceInfo, reduction: ReductionKernel, x: StridedSpec, dims: tuple[int, ...]
 ) -> dict[str, Callable[[], list[Dispatch]]]:
-    """Return the ways to reduce `x` over `dims`, for measuring to choose from.
+    """Return the candidates for reducing `x` over `dims`, for autotuning.
 
-    Parameters as those of `reduce_dispatches`. With fewer chunks each has more work,
-    with more the device has more of them at once.
+    Parameters as those of `reduce_dispatches`. Fewer chunks have more work each, more
+    chunks give more occupancy.
     """
     kept, reduced = split_dims(x.layout, dims)
     usual = wanted_groups(gpu, math.prod(kept.shape))
     alone = math.prod(reduced.shape) // output_tile(gpu, kept, reduced)[0]
-    # Not in one piece what would be summed in long turns.
+    # No single pass where its sequential sums would be long.
     few = [1] if alone <= 8 * MOST_ALONE else []
     return {
         f"chunks for {wanted} workgroups": functools.partial(
@@ -60,7 +60,7 @@ def reduce_candidates(
 def _whole_candidates(
     gpu: DeviceInfo, reduction: ReductionKernel, x: StridedSpec, dims: tuple[int, ...]
 ) -> dict[str, Callable[[], list[Dispatch]]]:
-    """Return more ways to reduce many elements to one result."""
+    """Return further candidates for reducing many elements to one result."""
     kept, reduced = split_dims(x.layout, dims)
     count, most = math.prod(reduced.shape), gpu.max_workgroup_invocations
     alone = math.prod(kept.shape) == 1 and count >= LEAST_WHOLE

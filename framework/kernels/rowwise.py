@@ -1,4 +1,4 @@
-"""How rows are held in registers: `norm/row_registers.glsl`."""
+"""Register-resident rows: launch parameters of `norm/row_registers.glsl`."""
 
 from __future__ import annotations
 
@@ -16,41 +16,41 @@ if TYPE_CHECKING:
     from ..tensor.tensor import Tensor
 
 LANES = 4
-"""Elements that are read and written together."""
+"""Elements of a vec4 load or store."""
 
 LARGEST = 1024
-"""Invocations of a row at most, if the device takes so many."""
+"""Most invocations per row, within the device's limit."""
 
 LEAST_COMPOSED = 1 << 14
-"""Elements from which another kernel on a software device is worth compiling."""
+"""Elements from which a fused kernel on a software device is worth compiling."""
 
 SMALLEST_WORKGROUP = 128
-"""Invocations of a workgroup, which then has several rows."""
+"""Least workgroup size; short rows share a workgroup."""
 
 LEAST_QUADS = (1, 2, 4, 8, 16)
-"""Quads that an invocation should have, where measuring chooses."""
+"""Target vec4 per invocation of the autotune candidates."""
 
-# Quads of a row that an invocation may hold, by its row's invocations: what a register
-# file of 64 Ki words leaves to each on current GPUs, less 25 words for everything else.
+# Most vec4 of a row per invocation, by the invocations of a row: its share of a
+# register file of 64 Ki words on current GPUs, less 25 words for everything else.
 _REGISTERS = 1 << 16
 _OTHER_REGISTERS = 25
 _MOST_REGISTERS = 127
 
 
 class RowTile(NamedTuple):
-    """A row's share of a workgroup.
+    """Tile of a row kernel: invocations per row and vec4 registers per invocation.
 
     Attributes
     ----------
     group : int
-        Invocations of a row.
+        Invocations per row.
     kept : int
-        Quads that each of them holds.
+        Register-resident vec4 per invocation.
     per_workgroup : int
-        Rows of a workgroup.
+        Rows per workgroup.
     ends : int
-        0 if a row fills all quads, 1 if it ends with a quad, 2 if it may begin and end
-        within one.
+        Alignment of rows: 0 if a row fills all vec4, 1 if it ends with a vec4, 2 if it
+        may begin and end within one.
     """
 
     group: int
@@ -60,7 +60,7 @@ class RowTile(NamedTuple):
 
     @property
     def constants(self) -> Mapping[str, int]:
-        """The specialization constants that say so."""
+        """Specialization constants of the tile."""
         return {
             "LOCAL_X": self.group * self.per_workgroup,
             "GROUP": self.group,
@@ -69,19 +69,19 @@ class RowTile(NamedTuple):
         }
 
     def grid(self, rows: int) -> Grid:
-        """Return the workgroups for so many rows."""
+        """Return the grid for a number of rows."""
         return fold_grid(ceil_div(rows, self.per_workgroup))
 
 
 def uses_register_rows(gpu: DeviceInfo) -> bool:
-    """Return whether a device gains from rows in registers."""
+    """Return whether a device gains from register-resident rows."""
     return gpu.kind != "software" and gpu.subgroup_arithmetic
 
 
 def is_composed(x: Tensor) -> bool:
-    """Return whether rows are better computed by ops that become one kernel.
+    """Return whether a row op is better composed of ops that fuse into one kernel.
 
-    On a software device that has half the cost of a kernel that was written for it.
+    On a software device the fused kernel takes half the time of the hand-written one.
     """
     device = x.device
     if not isinstance(device, GpuDevice) or not device.fusing:
@@ -99,10 +99,10 @@ def row_tile(
     least: int = 4,
     workgroup: int = SMALLEST_WORKGROUP,
 ) -> RowTile | None:
-    """Return how rows of `count` elements are held; None if they cannot or should not.
+    """Return the tile of register-resident rows; None if they are looped instead.
 
-    Software devices have no registers to speak of, short rows would leave lanes idle,
-    and long ones do not fit.
+    Software devices have few registers, short rows would leave lanes idle, and long
+    ones do not fit.
 
     Parameters
     ----------
@@ -112,12 +112,12 @@ def row_tile(
     count : int
         Elements of a row.
     held : int, default 1
-        Rows that are held at once for one result.
+        Rows in registers at once for one result.
     least : int, default 4
-        Quads that an invocation should have, if that does not take too many of them:
-        what each does once for a row should be little beside the rest.
+        Target vec4 per invocation, within the register limit: it amortises the fixed
+        work of an invocation per row.
     workgroup : int
-        Invocations that a workgroup should have at least.
+        Least invocations of a workgroup.
     """
     if (
         not uses_register_rows(gpu)
@@ -142,10 +142,10 @@ def row_tile(
 
 
 def least_quads(dtype: DType, count: int, wide: int) -> int:
-    """Return the quads that an invocation should have; `wide`, if of 4-byte elements.
+    """Return the target vec4 per invocation; `wide`, if of 4-byte elements.
 
-    Of 2 bytes more must be on their way: of rows of 8192 float16, softmax on an NVIDIA
-    H200, driver 580.159.04, took 0.075 ms with 4, 0.069 with 16 (2026-11-21).
+    2-byte elements need more loads in flight: of rows of 8192 float16, softmax on an
+    NVIDIA H200, driver 580.159.04, took 0.075 ms with 4, 0.069 with 16 (2026-11-21).
     """
     if dtype.itemsize > 2:
         return wide
@@ -159,7 +159,7 @@ def row_tiles(
     held: int = 1,
     workgroup: int = SMALLEST_WORKGROUP,
 ) -> dict[str, RowTile]:
-    """Return the ways to hold rows, by name, for measuring to choose from.
+    """Return the row tiles worth benchmarking, by name.
 
     Parameters as those of `row_tile`.
     """
@@ -170,10 +170,10 @@ def row_tiles(
 
 
 def _words(quads: int, group: int, held: int) -> int:
-    """Return the registers that an invocation needs."""
+    """Return the register words that an invocation needs."""
     return held * LANES * ceil_div(quads, group) + _OTHER_REGISTERS
 
 
 def _room(group: int) -> int:
-    """Return the registers that an invocation has: fewer than the hardware's limit."""
+    """Return the register words per invocation, below the hardware's limit."""
     return min(_MOST_REGISTERS, _REGISTERS // group)

@@ -1,8 +1,7 @@
-"""Macros of shaders that declare elements in their own dtype.
+"""Element-type macros of shaders: storage type T and accumulator type ACC.
 
-`glsl/lib/dtype.glsl` gives such a shader the types T, as elements are stored, and
-ACC, as it computes. Small elements then need a feature of the device, which shaders
-that read whole words, as the fused ones do, do not need.
+`glsl/lib/dtype.glsl` defines both from them. Small elements then need a device feature
+that shaders of whole words, such as the fused ones, do without.
 """
 
 from __future__ import annotations
@@ -25,8 +24,7 @@ def storage_defines(
 ) -> Mapping[str, str]:
     """Return the macros that choose the dtype of `lib/dtype.glsl`.
 
-    `in_acc` and `out_acc` say that what the shader calls In, or Out, is ACC in memory:
-    partial sums.
+    `in_acc` and `out_acc` make the shader's In, or Out, ACC in memory: partial sums.
     """
     defines = {} if dtype is float32 else {"DTYPE": f"DTYPE_{dtype.name.upper()}"}
     if acc_size(dtype) != dtype.itemsize:
@@ -38,15 +36,15 @@ def storage_defines(
 def shuffle_defines(
     gpu: DeviceInfo, defines: Mapping[str, str], workgroup: int
 ) -> Mapping[str, str]:
-    """Return the macro with which subgroups of a GPU merge states by shuffling them.
+    """Return the macro that makes subgroups of a GPU merge states by shuffles.
 
     Parameters
     ----------
     gpu : DeviceInfo
     defines : mapping of str to str
-        The shader's others; states of 64 bits would need one more feature.
+        The shader's other macros; 64-bit states would need one more feature.
     workgroup : int
-        Invocations, of which subgroups must be full.
+        Invocations; subgroups must be full.
     """
     wide = "WIDE" in defines or defines.get("DTYPE", "").endswith("64")
     hardware = gpu.kind != "software" and gpu.subgroup_shuffle
@@ -55,7 +53,7 @@ def shuffle_defines(
 
 
 def acc_size(dtype: DType) -> int:
-    """Return the bytes of one ACC, of which partial sums are."""
+    """Return the bytes of one ACC, the type of partial sums."""
     return max(4, dtype.itemsize)
 
 

@@ -1,9 +1,9 @@
 """Tensor-core settings of GEMM precision, and the self-test that enables them.
 
 A driver may list cooperative matrices and get them wrong, or be slower with them than
-without. So the first product of a dtype on a device runs a test: a product of 1024 rows
-against NumPy, and its time against that of the kernel without matrix units. A device
-and driver that passed are trusted by later processes; see `autotune`.
+without. So the first GEMM of a dtype on a device runs a self-test: a GEMM of 1024 rows
+against NumPy, and its time against that of the SIMT kernel. A device and driver that
+passed are trusted by later processes; see `autotune`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ PRECISIONS = ("highest", "high")
 _TEST_SIZE = 1024
 _TEST_ROWS = 16
 
-# Largest relative errors that the test accepts: of sums by mode, about twice what was
+# Largest relative errors that the self-test accepts: of sums by mode, about twice those
 # measured on an NVIDIA H200, and of results by dtype, the rounding of one.
 _SUM_ERRORS = {
     TENSOR_CORES: 3e-6,
@@ -54,7 +54,7 @@ _SUM_ERRORS = {
 }
 _ROUNDINGS = {float32: 0.0, float16: 2**-11, bfloat16: 2**-8, int8: 0.0}
 
-# How much slower than without matrix units a product may be, for times are noisy.
+# Accepted slowdown of the tensor-core GEMM against SIMT, for times are noisy.
 _SLOWER = 1.5
 
 Test = Callable[[GpuDevice, DType, str], bool]
@@ -82,15 +82,15 @@ def set_float32_matmul_precision(precision: str) -> None:
     Parameters
     ----------
     precision : str
-        "highest", the default: with float32 products and sums. "high": large products
-        may be computed on the device's matrix units, from each number as a pair of
-        bfloat16; relative errors (root mean square) stay below 4e-5, and the exponents
+        "highest", the default: float32 multiplication and accumulation. "high": large
+        GEMMs may run on tensor cores with each number split into a pair of bfloat16
+        (bf16x3); relative errors (root mean square) stay below 4e-5, and the exponents
         are those of float32. Products with an infinity become NaN.
 
     Raises
     ------
     ValueError
-        If it is neither.
+        If `precision` is neither.
     """
     if precision not in PRECISIONS:
         raise ValueError(
@@ -103,14 +103,14 @@ def set_float32_matmul_precision(precision: str) -> None:
 
 
 def get_float32_matmul_precision() -> str:
-    """Return what `set_float32_matmul_precision` has chosen."""
+    """Return the precision that `set_float32_matmul_precision` has chosen."""
     return str(_settings["float32"])
 
 
 def allow_float16_accumulation(allowed: bool) -> None:
-    """Choose whether products of float16 may be summed in float16, which is faster.
+    """Choose whether float16 GEMMs may accumulate in float16, which is faster.
 
-    Relative errors are then about 2e-3 at a depth of 4096, and sums beyond 65504 become
+    Relative errors are then about 2e-3 at K = 4096, and sums beyond 65504 become
     infinite. Not allowed by default.
     """
     _settings["float16"] = bool(allowed)
@@ -119,7 +119,7 @@ def allow_float16_accumulation(allowed: bool) -> None:
 
 
 def product_mode(device: Device, dtype: DType) -> str:
-    """Return how products of a dtype are computed on a device: see `gemm.select`."""
+    """Return the GEMM mode of a dtype on a device: see `gemm.select`."""
     found = _modes.get((device, dtype))
     if found is None:
         found = _modes[device, dtype] = _mode(device, dtype)
@@ -127,19 +127,19 @@ def product_mode(device: Device, dtype: DType) -> str:
 
 
 def convolution_mode(device: Device, dtype: DType) -> str:
-    """Return how convolutions of a dtype are computed: see `conv.implicit_gemm`."""
+    """Return the GEMM mode of convolutions of a dtype: see `conv.implicit_gemm`."""
     on_units = dtype in (float16, bfloat16) and _trusts(device, dtype, TENSOR_CORES)
     return TENSOR_CORES if on_units else SIMT
 
 
 def passed(gpu: DeviceInfo, dtype: DType, mode: str) -> bool:
-    """Return whether a kept verdict says that a mode passed its test on a device."""
+    """Return whether a cached result says that a mode passed its self-test."""
     verdict = autotune.verdicts(gpu).get(_question(dtype, mode))
     return verdict is not None and verdict.choice == mode
 
 
 def integer_mode(device: Device) -> str:
-    """Return how products of int8 with sums in int32 are computed on a device."""
+    """Return the GEMM mode of int8 with int32 accumulation on a device."""
     return INT8_TENSOR_CORES if _trusts(device, int8, INT8_TENSOR_CORES) else DP4A
 
 
@@ -149,7 +149,7 @@ def _mode(device: Device, dtype: DType) -> str:
 
 
 def _trusts(device: Device, dtype: DType, mode: str) -> bool:
-    """Return whether a device offers a mode, and passed its test."""
+    """Return whether a device offers a mode and passed its self-test."""
     key = device, dtype, mode
     found = _verdicts.get(key)
     if found is None:
@@ -162,12 +162,12 @@ def _trusts(device: Device, dtype: DType, mode: str) -> bool:
 
 
 def tested(device: GpuDevice, dtype: DType, mode: str, test: Test) -> bool:
-    """Return whether a mode passes a test, or did so in an earlier process."""
+    """Return whether a mode passes a self-test, or did so in an earlier process."""
     kept = autotune.settings().kept
     if kept and passed(device.gpu.info, dtype, mode):
         return True
     passes = test(device, dtype, mode)
-    # What failed may have met a busy moment, and is tested again next time.
+    # A failure may be due to a busy device: it is not cached.
     if passes and kept:
         table = autotune.verdicts(device.gpu.info)
         table.keep(_question(dtype, mode), Verdict(mode, {}))
@@ -187,7 +187,7 @@ def _wanted(dtype: DType) -> tuple[str, ...]:
 
 
 def offers(gpu: DeviceInfo, dtype: DType, mode: str) -> bool:
-    """Return whether a device lists the matrices and features that a mode needs."""
+    """Return whether a device lists the cooperative matrices and features of a mode."""
     flags = {"vulkan_memory_model", "subgroup_size_control"}
     flags |= {"full_subgroups", "cooperative_matrices"}
     if mode == INT8_TENSOR_CORES:
@@ -210,7 +210,7 @@ def offers(gpu: DeviceInfo, dtype: DType, mode: str) -> bool:
 
 
 def _passes(device: GpuDevice, dtype: DType, mode: str) -> bool:
-    """Return whether a mode is right on a device, and no slower than without units."""
+    """Return whether a mode is correct on a device and no slower than SIMT."""
     random = np.random.default_rng(0)
     shape = 1, _TEST_SIZE, _TEST_SIZE
     largest = 127 if dtype is int8 else 1
@@ -242,7 +242,7 @@ def _passes(device: GpuDevice, dtype: DType, mode: str) -> bool:
 def _timed(
     device: GpuDevice, operands: tuple[Operand, ...], dtype: DType, mode: str
 ) -> tuple[np.ndarray, float]:
-    """Return a product, and the shortest of a few times that it took."""
+    """Return the result of a GEMM, and the shortest of a few timings."""
     layout = Layout.contiguous((1, _TEST_SIZE, _TEST_SIZE))
     params = (("tensors", ("a", "b")), ("mode", mode))
     result = int32 if dtype is int8 else dtype

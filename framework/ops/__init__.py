@@ -306,4 +306,4 @@ NAMES = tuple(
         if callable(value) and not name.startswith("_")
     )
 )
-"""What is offered here, beside `REGISTRY`."""
+"""Public functions of this module, beside `REGISTRY`."""

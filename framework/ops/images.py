@@ -1,4 +1,4 @@
-"""Signals and images as batches (N, C, H, W), and the windows over them."""
+"""Image batches (N, C, H, W) from signals and images, and windows over them."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def output_size(
 
 
 def check_fit(name: str, x: Tensor, window: Window) -> None:
-    """Raise `ShapeError` if a window has no place in the images `x`."""
+    """Raise `ShapeError` if a window does not fit into the images `x`."""
     if min(window.output(*x.shape[2:])) < 1 or min(window.kernel) < 1:
         raise ShapeError(
             f"{name}: a window of {window.kernel} with dilation {window.dilation} does"

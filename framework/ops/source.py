@@ -35,14 +35,14 @@ STARTS = {
     "exponential": ("u", float32),
     "bits": ("u", uint32),
 }
-"""Name and dtype of what an expression starts from."""
+"""Name and dtype of the leaf value of an expression."""
 
 MOST_INDEXED = 1 << 31
 """Elements that a non-negative int32 tells apart."""
 
 
 class Source(Op[..., Any]):
-    """An op whose elements come from their places and from numbers alone."""
+    """Creation op, whose elements depend on their index and on numbers alone."""
 
     is_elementwise = True
 

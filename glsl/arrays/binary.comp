@@ -1,4 +1,4 @@
-// One function of two elements at the same place
+// Element-wise binary operation
 // grid    linear in invocations, one element each
 // in      x and y (count) T
 // out     out_, same

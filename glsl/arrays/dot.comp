@@ -1,4 +1,4 @@
-// Sums of products, or of earlier sums: one for each ROUNDS * LOCAL_X elements
+// Dot product stage: sums of products or partial sums, per ROUNDS * LOCAL_X elements
 // grid    linear in workgroups, one sum each
 // in      x (count); y, same, if PRODUCTS
 // out     out_ (ceil(count / (ROUNDS * LOCAL_X)))

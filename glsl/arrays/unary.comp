@@ -1,4 +1,4 @@
-// One function of every element
+// Element-wise unary operation
 // grid    linear in invocations, one element each
 // in      x (count) T
 // out     out_, same

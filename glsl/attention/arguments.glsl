@@ -1,4 +1,4 @@
-// The arguments that all attention kernels share
+// Attention arguments, shared by all attention kernels
 //
 // The includer first includes lib/dtype.glsl and lib/philox.glsl and defines VECTORS,
 // the type of q, k and v, OWN_FIELDS, its own fields, and the constant DROPOUT.
@@ -47,7 +47,7 @@ float dropout = all.dropout;
 
 uvec2 seed = DROPOUT != 0 ? uvec2(all.seed.key[0], all.seed.key[1]) : uvec2(0);
 
-// Where the vectors of a head begin.
+// Offset of the vectors of a head.
 uint q_base(uint batch, uint head) { return batch * all.q_batch + head * all.q_head; }
 uint k_base(uint batch, uint head) { return batch * all.k_batch + head * all.k_head; }
 uint v_base(uint batch, uint head) { return batch * all.v_batch + head * all.v_head; }

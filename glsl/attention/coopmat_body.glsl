@@ -1,10 +1,10 @@
-// What the attention kernels on matrix units share: settings, and tiles of both sides
+// Tensor-core attention, shared body: constants, and tiles of both sides
 //
 // A workgroup owns BLOCK vectors of one side, queries or keys, 16 * STRIPES for each
-// subgroup, and walks over the other side in tiles of SPAN, two of whose tensors lie in
-// shared memory while the next two are on their way. Vectors of HEAD elements are
-// contiguous, in words of 16 bytes, which their strides count. The includer defines
-// OWN_FIELDS, its own fields of the arguments.
+// subgroup, and loops over the other side in tiles of SPAN. Two of that side's tensors
+// are in shared memory while their next tiles are prefetched into registers. Vectors of
+// HEAD elements are contiguous, in words of 16 bytes, which their strides count. The
+// includer defines OWN_FIELDS, its own fields of the arguments.
 
 #include "lib/dtype.glsl"
 #include "lib/index.glsl"
@@ -20,13 +20,13 @@ layout(constant_id = 8) const uint DROPOUT = 0;
 const uint THREADS = gl_WorkGroupSize.x;
 const uint BLOCK = THREADS / 32 * STRIPES * 16;
 const uint WORDS = HEAD / 8;
-// A word of padding keeps lines off one another's banks.
+// A word of padding avoids bank conflicts between lines.
 const uint PITCH = WORDS + 1;
 const uint SECOND = SPAN * PITCH;
 const uint TILES = (BLOCK > 2 * SPAN ? BLOCK : 2 * SPAN) * PITCH;
 const uint DEEP = HEAD / 16;
 const uint ACROSS = SPAN / 16;
-// Lines that the workgroup fetches at once, and how often.
+// Lines per load round of the workgroup, and the number of rounds.
 const uint LINES = THREADS / WORDS;
 const uint LOADS = (SPAN - 1) / LINES + 1;
 const bool EVEN = THREADS % WORDS == 0 && SPAN % LINES == 0;
@@ -45,11 +45,11 @@ layout(buffer_reference, std430, buffer_reference_align = 4) restrict writeonly
 #define VECTORS Words
 #include "attention/arguments.glsl"
 
-// Of products, in powers of two; and what a number that is added to scores becomes when
-// it is added to products.
+// Scale of the dot products for exponentials to base 2; and the factor that converts an
+// additive score to the scale of dot products.
 float scale = all.scale * LOG2_E, unscale = 1.0 / all.scale;
 
-// A product with what the mask adds; nothing counts beyond the keys.
+// A dot product with the mask added; -inf beyond the keys.
 float masked(float product, uint query, uint key, uint mask_at) {
     uint row = min(query, queries - 1), column = min(key, keys - 1);
     if (HAS_MASK != 0)
@@ -63,7 +63,7 @@ uint word = gl_LocalInvocationIndex % WORDS;
 // This subgroup's first vector among the workgroup's own.
 uint own = subgroup * STRIPES * 16;
 
-// Heads whose blocks run side by side with CAUSAL, so that long and short ones mix.
+// Heads whose blocks are interleaved with CAUSAL, so that long and short ones mix.
 const uint TOGETHER = 8;
 
 // Return the head of this workgroup, `all` or more if it has none, and its block; with
@@ -79,13 +79,14 @@ uint choose_block(uint all, uint blocks, out uint block) {
     return start + place % together;
 }
 
-// What is taken from scores in powers of two to make weights, by the logsumexp of all;
-// they then come LIFT higher.
+// Subtrahend of scaled scores before exp2, from the logsumexp; weights come out 2^LIFT
+// times as large.
 float shift_of(float logsumexp) {
     return logsumexp == -INFINITE ? INFINITE : logsumexp * LOG2_E - LIFT;
 }
 
-// Fetch this invocation's words of SPAN lines from the line `first` on, of `count` lines.
+// Load this invocation's words of SPAN lines from the line `first` on, of `count`
+// lines.
 void fetch(
     out uvec4 next[LOADS], Words x, uint base, uint stride, uint first, uint count) {
     [[unroll]] for (uint i = 0; i < LOADS; ++i) {
@@ -94,7 +95,7 @@ void fetch(
     }
 }
 
-// Put what was fetched into shared memory, from `start` on; lines from `count` on are 0.
+// Store loaded words to shared memory, from `start` on; lines from `count` on are 0.
 void put(uvec4 next[LOADS], uint start, uint first, uint count) {
     if (first + SPAN > count)
         [[unroll]] for (uint i = 0; i < LOADS; ++i)
@@ -105,7 +106,7 @@ void put(uvec4 next[LOADS], uint start, uint first, uint count) {
     }
 }
 
-// Put own vectors into shared memory, where tiles come later; those from `count` on
+// Load own vectors into shared memory, later reused for tiles; those from `count` on
 // are 0.
 void put_own(Words x, uint base, uint stride, uint first, uint count) {
     barrier();
@@ -126,7 +127,7 @@ void put_own(Words x, uint base, uint stride, uint first, uint count) {
     UNROLL for (uint r_ = 0; r_ < STRIPES; ++r_)                                         \
         UNROLL for (uint d_ = 0; d_ < DEEP; ++d_) sums[r_][d_] = NO_SUMS;
 
-// sums = own vectors times 16 lines of a tile, which begin at the word `start`.
+// sums = own vectors times 16 lines of a tile, from the word `start` on.
 #define MULTIPLY_OWN(sums, fragments, start)                                             \
     UNROLL for (uint r_ = 0; r_ < STRIPES; ++r_) sums[r_] = NO_SUMS;                     \
     UNROLL for (uint e_ = 0; e_ < DEEP; ++e_) {                                          \
@@ -136,7 +137,7 @@ void put_own(Words x, uint base, uint stride, uint first, uint count) {
             MULTIPLY(fragments[r_][e_], right_, sums[r_]);                               \
     }
 
-// sums += weights times 16 lines of a tile, which begin at the word `start`.
+// sums += weights times 16 lines of a tile, from the word `start` on.
 #define ADD_PRODUCTS(sums, weights, start)                                               \
     UNROLL for (uint d_ = 0; d_ < DEEP; ++d_) {                                          \
         FACTOR_B right_;                                                                 \

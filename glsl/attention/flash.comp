@@ -1,4 +1,4 @@
-// Attention: softmax(q k^T * scale + mask) v for each head, without the whole matrix
+// Flash attention: softmax(q k^T * scale + mask) v for each head, tile by tile
 // grid    one workgroup per head and BLOCK queries, linear
 // in      q (batch, heads, queries, HEAD), k (batch, heads / group, keys, HEAD), v
 //         (batch, heads / group, keys, VALUE_HEAD), mask (batch, heads, queries, keys),
@@ -18,10 +18,10 @@
 #define OWN_FIELDS Out out_; AccOut logsumexp;
 #include "attention/flash_body.glsl"
 
-// Invocations that look at one row of the tile together.
+// Invocations that share one row of the tile.
 const uint PARTS = gl_WorkGroupSize.x / BLOCK;
 
-// Of a row of the tile, the invocation `part` looks at four columns at a time: quad n is
+// Of a row of the tile, the invocation `part` takes four columns at a time: vec4 n is
 // column_of_quad(n, part, 0) to (n, part, 3).
 #ifdef QUADS
 uint column_of_quad(uint n, uint part, uint u) { return (n * PARTS + part) * 4 + u; }

@@ -1,11 +1,11 @@
-// What the attention kernels share: their arguments, and products of two sides' vectors
+// Flash attention, shared body: arguments, and dot products of both sides' vectors
 //
 // A workgroup owns BLOCK vectors of one side, queries or keys, ROWS for each team of
-// LANES invocations, and walks over the other side in steps of SPAN, TILE for each
+// LANES invocations, and loops over the other side in steps of SPAN, TILE for each
 // invocation. The includer first includes lib/dtype.glsl, lib/index.glsl,
 // lib/math/exponential.glsl and lib/philox.glsl, and defines OWN_FIELDS, its own fields
-// of the arguments. With QUADS vectors of both sides are whole quads, at multiples of
-// four; TILE is one, and STAGED.
+// of the arguments. With QUADS vectors of both sides are whole vec4, aligned to four
+// elements; TILE is one, and STAGED.
 
 layout(constant_id = 3) const uint HEAD = 64;
 layout(constant_id = 4) const uint VALUE_HEAD = 64;
@@ -15,8 +15,8 @@ layout(constant_id = 7) const uint TILE = 2;
 layout(constant_id = 8) const uint CAUSAL = 0;
 layout(constant_id = 9) const uint HAS_MASK = 0;
 layout(constant_id = 10) const uint DROPOUT = 0;
-// Whether vectors of the other side go through shared memory, for coalesced loads; with
-// QUADS they always do.
+// Whether vectors of the other side are staged in shared memory, for coalesced loads;
+// with QUADS they always are.
 layout(constant_id = 11) const uint STAGED = 1;
 
 const uint BLOCK = ROWS * (gl_WorkGroupSize.x / LANES);
@@ -36,7 +36,7 @@ float scale = all.scale;
 const uint PITCH = SPAN + 4, STEP = 4;
 const uint COLUMNS = ((HEAD - 1) / (4 * LANES) + 1) * 4;
 const uint VALUE_COLUMNS = ((VALUE_HEAD - 1) / (4 * LANES) + 1) * 4;
-// The tile; while it is not needed, elements of own vectors lie there. Then the slab.
+// The tile, aliased by elements of own vectors while it is dead. Then the slab.
 const uint SLAB_AT = BLOCK * PITCH, OWN_PITCH = BLOCK + 4;
 shared vec4 tile[(SLAB_AT + SLAB * PITCH) / 4];
 #define TAKEN vec4
@@ -70,7 +70,7 @@ bool sees_all(uint first_query, uint first_key) {
     return whole && (CAUSAL == 0 || first_key + SPAN <= first_query + 1);
 }
 
-// What a query and a key score; nothing counts beyond the keys.
+// Score of a query and a key; -inf beyond the keys.
 float score(float product, uint query, uint key, uint mask_at) {
     float result = product * scale;
     uint row = min(query, queries - 1), column = min(key, keys - 1);
@@ -81,8 +81,8 @@ float score(float product, uint query, uint key, uint mask_at) {
 }
 
 #ifdef QUADS
-// Put SLAB elements from `start` on of `lines` vectors from `first` on into shared memory
-// at `to`, turned: vectors side by side, `pitch` from one element to the next.
+// Load SLAB elements from `start` on of `lines` vectors from `first` on into shared
+// memory at `to`, transposed: adjacent vectors, `pitch` from one element to the next.
 void fill(
     uint to, uint pitch, uint lines, In x, uint base, uint stride, uint count, uint first,
     uint start, uint depth) {
@@ -100,8 +100,8 @@ void fill(
     }
 }
 
-// Products of own vectors, from `own_first` on of `own_count`, and those of the other
-// side from `first` on, of which there are `count`, `stride` apart.
+// Dot products of own vectors, from `own_first` on of `own_count`, and those of the
+// other side from `first` on, of which there are `count`, `stride` apart.
 void multiply(
     In own, uint own_base, uint own_stride, uint own_count, uint own_first, In other,
     uint base, uint stride, uint count, uint first, uint depth,
@@ -132,7 +132,7 @@ void multiply(
     }
 }
 #else
-// Put elements of the other side's vectors, from `start` on, into the slab.
+// Load elements of the other side's vectors, from `start` on, into the slab.
 void fill(
     In other, uint base, uint stride, uint count, uint first, uint start, uint depth) {
     barrier();
@@ -182,7 +182,7 @@ void multiply(
 }
 #endif
 
-// Give the tile what this invocation found, when nobody needs the old one any more.
+// Store this invocation's results to the tile, after the last read of the old one.
 void share(float values[ROWS][TILE]) {
     barrier();
     for (uint i = 0; i < ROWS; ++i)
@@ -197,7 +197,7 @@ void share(float values[ROWS][TILE]) {
     barrier();
 }
 
-// Load this invocation's columns of a vector; what is beyond it counts nowhere.
+// Load this invocation's columns of a vector; values beyond its end are never used.
 #ifdef QUADS
 #define LOAD_COLUMNS(values, WIDTH, WIDTH_COLUMNS, other, from)                          \
     for (uint c = 0; c < WIDTH_COLUMNS; c += 4) {                                        \

@@ -1,4 +1,4 @@
-// Attention on matrix units: softmax(q k^T * scale) v for each head
+// Flash attention on tensor cores: softmax(q k^T * scale) v for each head
 // grid    one workgroup per head and BLOCK queries, linear; with CAUSAL the longest first
 // in      q (batch, heads, queries, HEAD), k, v (batch, heads / group, keys, HEAD), T,
 //         strided in words of 16 bytes
@@ -11,12 +11,12 @@
 #define OWN_FIELDS Pairs out_; AccOut logsumexp;
 #include "attention/coopmat_body.glsl"
 
-// A maximum is replaced when another one exceeds it by so much, in powers of two: weights
-// then stay below 2^8, and sums are hardly ever scaled.
+// Lazy rescaling: the running maximum is replaced when exceeded by so much, in powers
+// of two. Weights then stay below 2^8, and accumulators are hardly ever rescaled.
 const float SLACK = 8.0;
 
-// Whether tiles are fetched after the scores of those before them, not ahead of them;
-// quicker on an NVIDIA H200 (driver 580.159.04, 2026-11-21) but for this.
+// Whether the next tiles are prefetched after the scores of the current ones, not
+// before them; quicker on an NVIDIA H200 (driver 580.159.04, 2026-11-21) but for this.
 const bool LATE = CAUSAL == 0 || HEAD > 64;
 
 #define FETCH(first)                                                                     \
@@ -57,7 +57,7 @@ void main() {
         put(next_k, 0, first, keys);
         put(next_v, SECOND, first, keys);
         barrier();
-        // The last tile is fetched once more, which is cheaper than a branch.
+        // The last tile is prefetched once more, which is cheaper than a branch.
         uint ahead = min(tile + 1, count - 1) * SPAN;
 #ifdef EMULATED
         bool seen = true;

@@ -1,6 +1,6 @@
-// Gradients of attention by keys and values on matrix units:
-// scale * (p * (grad v^T - delta))^T q, and p^T grad, where p are the weights, computed
-// again from the saved logsumexp
+// Flash attention gradients by keys and values on tensor cores:
+// scale * (p * (grad v^T - delta))^T q, and p^T grad, where p are the weights,
+// recomputed from the saved logsumexp
 // grid    one workgroup per head of k and BLOCK keys, linear
 // in      q, k, v: as in attention/flash_coopmat.comp; grad, logsumexp, delta: as in
 //         attention/flash_coopmat_dq.comp
@@ -13,11 +13,11 @@
 #define OWN_FIELDS Words grad; AccIn logsumexp; AccIn delta; Pairs grad_k; Pairs grad_v;
 #include "attention/coopmat_body.glsl"
 
-// Of the queries of a tile: what is taken from their scores, and delta.
+// Per query of a tile: the subtrahend of its scores, and delta.
 shared float shifts[SPAN];
 shared float deltas[SPAN];
 
-// Fetch the tile of queries from `ahead` on, of the group's head `member`.
+// Prefetch the tile of queries from `ahead` on, of the group's head `member`.
 #define FETCH                                                                            \
     {                                                                                    \
         uint head_ = key_head * group + member;                                          \
@@ -70,7 +70,7 @@ void main() {
         ahead += SPAN;
         if (ahead >= queries) {
             ahead = start;
-            // After the last head its first tile is fetched again, for nobody.
+            // After the last head its first tile is prefetched again, unused.
             member = min(member + 1, group - 1);
         }
         FETCH

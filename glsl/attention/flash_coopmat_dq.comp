@@ -1,5 +1,6 @@
-// Gradient of attention by the queries on matrix units: scale * p * (grad v^T - delta) k,
-// where p are the weights, computed again from the saved logsumexp
+// Flash attention gradient by the queries on tensor cores:
+// scale * p * (grad v^T - delta) k, where p are the weights, recomputed from the saved
+// logsumexp
 // grid    one workgroup per head and BLOCK queries, linear
 // in      q, k, v: as in attention/flash_coopmat.comp; grad (batch, heads, queries,
 //         HEAD) T; logsumexp, and delta, the sums of grad times the result (batch, heads,
@@ -51,7 +52,7 @@ void main() {
         put(next_k, 0, first, keys);
         put(next_v, SECOND, first, keys);
         barrier();
-        // The last tile is fetched once more, which is cheaper than a branch.
+        // The last tile is prefetched once more, which is cheaper than a branch.
         uint ahead = min(tile + 1, count - 1) * SPAN;
         fetch(next_k, k, k_at, k_row, ahead, keys);
         fetch(next_v, v, v_at, v_row, ahead, keys);

@@ -1,5 +1,5 @@
-// Gradients of attention by keys and values: scale * (p * (grad v^T - delta))^T q, and
-// p^T grad, where p are the weights, computed again from the saved logsumexp
+// Flash attention gradients by keys and values: scale * (p * (grad v^T - delta))^T q,
+// and p^T grad, where p are the weights, recomputed from the saved logsumexp
 // grid    one workgroup per head of k and BLOCK keys, linear
 // in      q, k, v, mask, seed: as in attention/flash.comp; grad, logsumexp, delta: as
 //         in attention/flash_dq.comp

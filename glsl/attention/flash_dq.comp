@@ -1,5 +1,5 @@
-// Gradient of attention by the queries: scale * p * (grad v^T - delta) k, where p are the
-// weights, computed again from the saved logsumexp
+// Flash attention gradient by the queries: scale * p * (grad v^T - delta) k, where p
+// are the weights, recomputed from the saved logsumexp
 // grid    one workgroup per head and BLOCK queries, linear
 // in      q, k, v, mask, seed: as in attention/flash.comp; grad (batch, heads,
 //         queries, VALUE_HEAD) T; logsumexp, and delta, the sums of grad times the

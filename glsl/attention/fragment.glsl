@@ -1,25 +1,26 @@
-// Fragments: matrices of 16 x 16 that the 32 invocations of a subgroup hold and multiply
+// Fragments: 16 x 16 cooperative matrices of a subgroup of 32 invocations
 //
-// Factors are DTYPE, float16 or bfloat16, and sums float. The includer includes
-// lib/dtype.glsl first, and has `shared uvec4 tiles[]`, of which fragments are loaded.
+// Operands are DTYPE, float16 or bfloat16; accumulators are float. The includer
+// includes lib/dtype.glsl first, and has `shared uvec4 tiles[]`, of which fragments are
+// loaded.
 //
 //   FACTOR_A, FACTOR_B, SUMS    types
 //   LOAD_A, LOAD_B, LOAD_B_TURNED(fragment, at, pitch)
 //                         from the vector `at` on, in lines `pitch` vectors apart; a line
 //                         is a row, but of LOAD_B_TURNED a column
 //   MULTIPLY(a, b, sums)  sums += a * b
-//   ROUND(value)          a float as an element of FACTOR_A: the nearest float16, or what
-//                         bits bfloat16 has, which is right on average for numbers that
+//   ROUND(value)          a float as an element of FACTOR_A: the nearest float16, or
+//                         truncated to bfloat16, which is unbiased for numbers that
 //                         were multiplied by 2^LIFT; rounding takes many instructions
 //   UNROLL                before loops over fragments
 //   lane, subgroup        the invocation in its subgroup, which is in its workgroup
 //   row_of(i), column_of(i)
-//                         where element i < 8 of FACTOR_A and SUMS lies
+//                         row and column of element i < 8 of FACTOR_A and SUMS
 //
-// The latter is what an NVIDIA H200 was seen to do (driver 580.159.04, 2026-11-21); no
-// standard says so, and hosts test it before they rely on it. With EMULATED the same is
-// done through shared memory, for tests on devices without matrix units: then all of a
-// workgroup multiplies or none does.
+// This fragment layout was observed on an NVIDIA H200 (driver 580.159.04, 2026-11-21);
+// no standard defines it, and hosts test it before they rely on it. EMULATED computes
+// the same through shared memory, for tests on devices without tensor cores: then
+// either all invocations of a workgroup multiply or none does.
 
 #extension GL_EXT_control_flow_attributes : require
 #extension GL_KHR_shader_subgroup_basic : require
@@ -28,7 +29,7 @@
 
 const uint EDGE = 16;
 const uint LANES = 32;
-const uint ELEMENTS = 8;  // of a fragment that an invocation has
+const uint ELEMENTS = 8;  // elements of a fragment per invocation
 
 uint row_of(uint i) { return gl_LocalInvocationIndex % LANES / 4 + 8 * (i >> 2); }
 uint column_of(uint i) {
@@ -39,7 +40,7 @@ uint column_of(uint i) {
 const float LIFT = 0.0;
 #define NEAR(value) (value)
 #else
-// Dropping bits takes half a unit on average: 2^-8 / 1.44 of numbers of any size.
+// Truncation loses half a unit on average: 2^-8 / 1.44 of numbers of any size.
 const float LIFT = 0.0039;
 #define NEAR(value) uintBitsToFloat(floatBitsToUint(value) & 0xffff0000u)
 #endif

@@ -1,4 +1,4 @@
-// Pairs of elements turned by angles: (a, b) to (a cos - b sin, b cos + a sin)
+// Rotary position embedding: pairs (a, b) rotated to (a cos - b sin, b cos + a sin)
 // grid    one invocation per pair, linear
 // in      x (rows, 2 * pairs) T; cosine, sine (tables, table_rows, pairs) of ACC: row r
 //         takes row r % table_rows of table r / span, or of the only one; *_magic and

@@ -1,4 +1,4 @@
-// What the three kernels of a two-dimensional convolution share
+// Convolution arguments, shared by the three NCHW kernels
 
 #include "lib/window.glsl"
 

@@ -1,4 +1,4 @@
-// Sums of columns back into images: each pixel adds the windows that it lies in
+// col2im: each pixel sums the windows that cover it
 // grid    one invocation per element of out_, linear
 // in      x (planes, KERNEL_H * KERNEL_W, out_height * out_width)
 // out     out_ (planes, in_height, in_width)

@@ -1,5 +1,5 @@
-// Convolution of groups of few channels, or its gradient by x: a result an invocation
-// grid    linear in results
+// Direct convolution of groups with few channels (depthwise), or its dgrad
+// grid    one invocation per result, linear
 // in      x: images (batch, in_channels, in_height, in_width), or with FOR_INPUT the
 //         gradient (batch, out_channels, out_height, out_width); weight, bias
 // out     out_: the other of the two

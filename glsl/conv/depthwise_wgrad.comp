@@ -1,8 +1,9 @@
-// Gradient of conv2d by weight where groups have few channels: a filter a workgroup
-// grid    linear in filters (out_channels, in_channels / groups); z: part of the pixels
+// Direct wgrad of groups with few channels (depthwise): gradient of conv2d by weight
+// grid    one workgroup per filter (out_channels, in_channels / groups), linear; z:
+//         slice of the pixels
 // in      x, grad (batch, out_channels, out_height, out_width)
-// out     out_ (parts, out_channels, in_channels / groups, KERNEL_H, KERNEL_W): the
-//         gradient is its sum over parts; of ACC where there are several
+// out     out_ (slices, out_channels, in_channels / groups, KERNEL_H, KERNEL_W): the
+//         gradient is its sum over slices; of ACC where there are several
 // consts  KERNEL_H, KERNEL_W, STRIDE_*, PADDING_*, DILATION_*
 // source  definition
 #version 460
@@ -19,7 +20,7 @@ layout(push_constant, std430) uniform Push {
     In grad;
     Out out_;
     CONV2D_SIZES
-    uint share;  // pixels of a part
+    uint share;  // pixels of a slice
     uint plane_magic;
     uint plane_shift;
     uint width_magic;

@@ -1,16 +1,16 @@
-// Implicit GEMM addressing: the right operand is read from images by window and tap
+// Implicit GEMM addressing: the right operand is gathered from images by pixel and tap
 //
-// The images come padded, with their channels last, in vectors (conv/nchw_to_nhwc). The
-// operand has a line for each place of the window and, along it, a vector for each tap
-// and each vector of channels. Lines are columns of the product where B_ALONG_K, else
-// its depth. Past the end the last line, or vector, is read again; the left operand is
-// zero there, or nothing is stored.
+// The images are padded NHWC, in vectors of channels (conv/nchw_to_nhwc). The operand
+// has a line for each output pixel and, along it, a vector for each filter tap and each
+// vector of channels. Lines are columns of the GEMM where B_ALONG_K, else its K. Past
+// the end the last line, or vector, is read again; the left operand is zero there, or
+// nothing is stored.
 //
-// Of `push`, b_stride counts places, and a_batch the results of a part.
+// Of `push`, b_stride counts output pixels, and a_batch the results of a split-K slice.
 
-// Where images and windows lie: of places, then of taps; distances in vectors.
-layout(constant_id = 20) const uint PLANE = 1;  // places in an image
-layout(constant_id = 21) const uint ACROSS = 1;  // places in a line of it
+// Geometry of output pixels, then of filter taps; distances in vectors.
+layout(constant_id = 20) const uint PLANE = 1;  // output pixels of an image
+layout(constant_id = 21) const uint ACROSS = 1;  // output pixels of a line
 layout(constant_id = 22) const uint IMAGE = 1;
 layout(constant_id = 23) const uint LINE = 1;
 layout(constant_id = 24) const uint PLACE = 1;
@@ -20,9 +20,9 @@ layout(constant_id = 27) const uint TAPS_ACROSS = 1;
 layout(constant_id = 28) const uint TAP_LINE = 1;
 layout(constant_id = 29) const uint TAP = 1;
 
-// What the results are, and their sizes.
+// Result layout, and its sizes.
 const uint IMAGES = 0;  // (images, rows, PLANE)
-const uint FILTERS = 1;  // (parts, rows, columns), for conv/wgrad_reduce
+const uint FILTERS = 1;  // (splits, rows, columns), for conv/wgrad_reduce
 const uint PHASES = 2;  // (images, CHANNELS, HEIGHT, WIDTH), rows are (phases, CHANNELS)
 layout(constant_id = 30) const uint RESULTS = IMAGES;
 layout(constant_id = 31) const uint CHANNELS = 1;
@@ -33,7 +33,7 @@ layout(constant_id = 35) const uint PHASES_ACROSS = 1;
 layout(constant_id = 36) const uint BEFORE_H = 0;  // pixels before the first phase's own
 layout(constant_id = 37) const uint BEFORE_W = 0;
 
-// Where the first tap of a place lies.
+// Offset of the first tap of an output pixel.
 uint window_offset(uint number) {
     uint place = min(number, push.b_stride - 1);
     uint image = place / PLANE;
@@ -42,7 +42,7 @@ uint window_offset(uint number) {
     return image * IMAGE + line * LINE + (rest - line * ACROSS) * PLACE;
 }
 
-// How far a vector of a line lies from its first tap.
+// Offset of a vector of a line from its first tap.
 uint tap_vector_offset(uint number) {
     uint vector = min(number, TAPS * CHANNEL_VECTORS - 1);
     uint tap = vector / CHANNEL_VECTORS;
@@ -51,8 +51,8 @@ uint tap_vector_offset(uint number) {
         + (vector - tap * CHANNEL_VECTORS);
 }
 
-// A result's place in an image of PHASES: its channel, and its coordinates (y, x), which
-// lie outside where phases reach past the edge.
+// Pixel of a result in an image of PHASES: its channel, and its coordinates (y, x), out
+// of bounds where stride phases reach past the edge.
 uvec3 pixel_of(uint row, uint column) {
     uint phase = row / CHANNELS;
     uint line = column % PLANE / ACROSS;

@@ -1,6 +1,6 @@
-// Implicit GEMM operands of a convolution, for lib/product_*.glsl:
+// Implicit GEMM operands of a convolution, for matmul/*_body.glsl:
 // out channels x (in channels, taps) times (in channels, taps) x (batch, out pixels)
-// lint    integer-division: once for each column, before the loop of the product
+// lint    integer-division: once for each column, before the K loop
 
 #include "conv/arguments.glsl"
 

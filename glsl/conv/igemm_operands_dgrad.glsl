@@ -1,6 +1,6 @@
-// Implicit GEMM operands of a convolution's gradient by its input, for lib/product_*.glsl:
+// Implicit GEMM operands of dgrad, the gradient by the images, for matmul/*_body.glsl:
 // in channels x (out channels, taps) times (out channels, taps) x (batch, in pixels)
-// lint    integer-division: once for each column, before the loop of the product
+// lint    integer-division: once for each column, before the K loop
 
 #include "conv/arguments.glsl"
 
@@ -46,7 +46,7 @@ ACC load_a(Row m, uint k) {
     return load(weight, m + k / TAPS * filter_size + k % TAPS);
 }
 
-// The output pixel that this tap carries to: none if its stride passes over.
+// The output pixel that this tap contributes to; none if the stride skips it.
 ACC load_b(Depth k, Column n) {
     ivec2 corner = n.at - k.at;
     ivec2 at = corner / STRIDE;

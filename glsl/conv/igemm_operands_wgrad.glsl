@@ -1,4 +1,4 @@
-// The operands of a convolution's gradient by its weight, for lib/product_*.glsl:
+// Implicit GEMM operands of wgrad, the gradient by the weight, for matmul/*_body.glsl:
 // out channels x (batch, out pixels) times (batch, out pixels) x (in channels, taps)
 
 #include "conv/arguments.glsl"

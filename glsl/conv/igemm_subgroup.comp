@@ -1,4 +1,4 @@
-// Convolution of NCHW images with (out, in / groups, height, width) filters
+// Implicit GEMM convolution, NCHW, filters (out, in / groups, height, width)
 // grid    linear in tiles of ROWS x (COLUMNS * LOCAL_X); z: group
 // in      x (batch, in_channels, in_height, in_width), weight, bias (out_channels)
 // out     out_ (batch, out_channels, out_height, out_width)

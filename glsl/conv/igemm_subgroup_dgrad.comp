@@ -1,4 +1,4 @@
-// Gradient of conv2d by x, gathered: every input pixel sums what it reached
+// Implicit GEMM dgrad, NCHW: gradient of conv2d by x, in gather form
 // grid    linear in tiles of ROWS x (COLUMNS * LOCAL_X); z: group
 // in      grad (batch, out_channels, out_height, out_width), weight
 // out     out_ (batch, in_channels, in_height, in_width)

@@ -1,4 +1,5 @@
-// Gradient of conv2d by weight, as `chunks` partial sums over (batch, out pixels)
+// Implicit GEMM wgrad, NCHW: gradient of conv2d by weight, as partial sums over
+// `chunks` of (batch, out pixels)
 // grid    linear in tiles of BLOCK_M x BLOCK_N; z: group * chunks + chunk
 // in      x, grad (batch, out_channels, out_height, out_width)
 // out     out_ (chunks, out_channels, in_channels / groups, KERNEL_H, KERNEL_W):

@@ -1,4 +1,4 @@
-// The window at each place of an image, as columns; padding is 0
+// im2col: the window at each output pixel as a column; padding is 0
 // grid    one invocation per element of out_, linear
 // in      x (planes, in_height, in_width)
 // out     out_ (planes, KERNEL_H * KERNEL_W, out_height * out_width)

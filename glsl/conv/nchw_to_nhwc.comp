@@ -1,4 +1,4 @@
-// Images with their channels last, in vectors of 16 bytes, padded with zeros
+// NCHW to NHWC packing of images, in vectors of 16 bytes, padded with zeros
 // grid    linear in tiles of VECTORS vectors of channels of LOCAL_X / VECTORS pixels
 // in      x (images, channels, height, width), contiguous
 // out     vectors (images, padded_height, padded_width, channel_vectors), and pixels of
@@ -32,14 +32,14 @@ layout(push_constant, std430) uniform Push {
     uint padded_plane;
     uint padded_width;
     uint channel_vectors;
-    uint tiles;  // of vectors, beside one another
+    uint tiles;  // adjacent tiles of vectors
     uint plane_magic;
     uint plane_shift;
     uint width_magic;
     uint width_shift;
 } push;
 
-// One pixel of padding keeps channels off one another's banks.
+// One pixel of padding avoids bank conflicts between channels.
 shared uint tile[VECTORS * WIDTH * (PIXELS + 1)];
 
 uint bits(uint index) {

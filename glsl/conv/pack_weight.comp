@@ -1,10 +1,11 @@
-// Filters as the left operand of a product, in vectors of channels, padded with zeros
+// Filter packing: the left operand of an implicit GEMM, in vectors of channels, padded
+// with zeros
 // grid    linear in vectors of out
 // in      weight (out_channels, in_channels, KERNEL_H, KERNEL_W)
 // out     vectors (rows, pitch): of each tap, its channels
-// consts  KERNEL_H, KERNEL_W, STRIDE_H, STRIDE_W; FOR_INPUT: not for the convolution but
-//         for its gradient by the images, whose rows are (phases of the stride, in
-//         channels) and whose taps are every stride-th, in reverse
+// consts  KERNEL_H, KERNEL_W, STRIDE_H, STRIDE_W; FOR_INPUT: for dgrad in place of the
+//         convolution: rows are (stride phases, in channels), taps are every stride-th,
+//         in reverse
 // source  definition
 #version 460
 #extension GL_EXT_buffer_reference : require

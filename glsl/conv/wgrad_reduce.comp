@@ -1,8 +1,9 @@
-// Gradient of filters from sums over parts of all pixels, channels of a tap side by side
+// Split-K reduction of wgrad: partial sums with channels last to filters
 // grid    linear in tiles of LOCAL_X / SHARERS sums
-// in      sums (parts, rows, taps, pitch) of ACC: of each tap the channels, and padding
+// in      sums (splits, rows, taps, pitch) of ACC: of each tap the channels, and
+//         padding
 // out     out_ (rows, channels, taps)
-// consts  SHARERS: invocations that share a result, each with every SHARERS-th part
+// consts  SHARERS: invocations that share a result, each with every SHARERS-th slice
 // source  definition
 #version 460
 #extension GL_EXT_buffer_reference : require

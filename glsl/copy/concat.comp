@@ -1,4 +1,4 @@
-// Concatenation along one dimension, each tensor as rows of its own width
+// Concatenation along one dimension of contiguous tensors, as rows of different widths
 // grid    one invocation per 32-bit word of out_, linear
 // in      part0 to part7 (rows, widths), contiguous; end: where each part of a row ends
 // out     out_ (rows, width), contiguous; count: its elements

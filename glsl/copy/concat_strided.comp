@@ -42,7 +42,7 @@ layout(push_constant, std430) uniform Push {
 Source part0 = args.part0, part1 = args.part1, part2 = args.part2, part3 = args.part3;
 uint end[4] = args.end, size[DIMS] = args.size, stride[DIMS] = args.stride;
 
-// Return the part that an element of the result comes from, and its place there.
+// Return the source of an element of the result, and its offset there.
 Source source_of(uint element, out uint place) {
     uint along = 0;
     place = 0;

@@ -1,4 +1,4 @@
-// Zeros: out[i] = 0
+// Zero fill: out[i] = 0
 // grid    one invocation per four 32-bit words of out_, linear
 // in      nothing
 // out     out_ (count) words, also as words: not every driver converts references

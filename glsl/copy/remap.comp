@@ -3,7 +3,7 @@
 // in      x, contiguous; per dimension, innermost first: in_size, out_size, and start,
 //         the place in x of coordinate 0; fill: two words, the element outside of x
 // out     out_, contiguous, count elements
-// consts  MODE: what a place outside of x stands for; SIZE: bytes per element
+// consts  MODE: boundary mode, the element outside of x; SIZE: bytes per element
 // source  numpy.pad, numpy.roll, numpy.flip
 // lint    integer-division: sizes are arguments; one for each dimension of an element
 // lint    private-array: one of two words, which is a selection

@@ -1,4 +1,4 @@
-// A region of a tensor replaced: result = base, except where a layout takes from source
+// Slice update (strided scatter): result = base, with a strided region from source
 // grid    one invocation per 32-bit word of base, linear
 // in      base and source, contiguous; size, stride: the region over base from the
 //         longest stride down; step: strides of the same dimensions in source; offset:

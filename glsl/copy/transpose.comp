@@ -28,8 +28,8 @@ layout(push_constant, std430) uniform Push {
     uint batch;
 } push;
 
-// One column more, so that a column lies in different banks; for 8 bytes, of which the
-// 32 KiB that every device has hold no more, each row has another order instead.
+// One column of padding avoids bank conflicts; for 8 bytes, where it would exceed the
+// 32 KiB that every device has, each row is swizzled instead.
 const uint PITCH = BYTES < 8 ? TILE + 1 : TILE;
 shared HELD tile[TILE][PITCH];
 

@@ -1,4 +1,4 @@
-// Planes of 2-byte elements with rows and columns exchanged, two at a time:
+// Batched transpose of planes of 2-byte elements, vectorised over pairs:
 // out[b, i, j] = x[b * batch + i + j * line]
 // grid    linear in tiles of 128 rows x 64 columns; z: plane
 // in      x of 2-byte elements; it begins at a whole word, and line and batch are even

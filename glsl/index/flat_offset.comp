@@ -3,7 +3,7 @@
 // in      indices (outer, entries, inner), contiguous, of INDEX_WORDS words
 // out     out_, same shape, int32
 // consts  INDEX_WORDS, INDEX_SIGNED
-// source  numpy.ravel_multi_index, with one index given and the others implied
+// source  numpy.ravel_multi_index, with one explicit index and the others implied
 #version 460
 #extension GL_EXT_buffer_reference : require
 #include "lib/index.glsl"

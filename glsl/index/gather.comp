@@ -1,4 +1,4 @@
-// Rows by index: out[o, e, i] = x[o, row(e), i], and elsewhere base or one element
+// Gather of rows by index: out[o, e, i] = x[o, row(e), i], elsewhere base or `fill`
 // grid    one invocation per 32-bit word of out_, linear
 // in      x (outer, rows, inner); indices (entries), or (outer, entries, inner) if
 //         EACH; base, as out_; fill: two words, the element where no row is named and

@@ -27,7 +27,8 @@ layout(push_constant, std430) uniform Push {
 
 shared uint share_of[gl_WorkGroupSize.x];
 
-// Starts before each chunk: each invocation adds up a share, then those before it.
+// Exclusive prefix sum of chunk counts: each invocation sums a share, then those
+// before.
 void add_up(Starts starts, uint chunks) {
     uint at = gl_LocalInvocationIndex;
     uint share = (chunks - 1) / gl_WorkGroupSize.x + 1;

@@ -1,4 +1,4 @@
-// Indices of rows, as 32-bit words; negative ones count from the end
+// Row indices as 32-bit words; negative ones count from the end
 
 layout(constant_id = 5) const uint INDEX_WORDS = 1;
 layout(constant_id = 6) const uint INDEX_SIGNED = 1;

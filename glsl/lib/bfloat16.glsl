@@ -1,4 +1,4 @@
-// bfloat16 is the upper half of a float32
+// bfloat16 conversion: the upper half of a float32
 
 // The 16 bits of the nearest bfloat16, ties to even; NaN stays NaN.
 uint to_bfloat16(float x) {
@@ -11,7 +11,7 @@ float from_bfloat16(uint bits) {
     return uintBitsToFloat(bits << 16);
 }
 
-// The bits of the nearest bfloat16 above 16 others
+// The nearest bfloat16 in the upper 16 bits; the lower ones are undefined
 uint near_bfloat16(float x) {
     uint bits = floatBitsToUint(x);
     return x != x ? 0x7fc00000u : bits + 0x7fffu + (bits >> 16 & 1u);

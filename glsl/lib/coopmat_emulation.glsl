@@ -1,6 +1,6 @@
-// Matrices of 16 x 16 in place of those of matmul/gemm_coopmat, for tests on devices
-// without matrix units: 32 invocations pass their elements through shared memory, so all
-// of a workgroup multiplies or none does
+// Emulated 16 x 16 cooperative matrices of matmul/gemm_coopmat, for tests on devices
+// without tensor cores: 32 invocations exchange elements through shared memory, so
+// either all invocations of a workgroup multiply or none does
 //
 // The includer has included lib/dtype.glsl, and has `shared uvec4 tiles[]`.
 

@@ -1,7 +1,7 @@
-// The sum of the products of four int8 in one word with four in another
+// dp4a: dot product of four packed int8 in each of two words
 //
-// On the device's own instruction where the host defines INTEGER_DOT, for it has one,
-// and the compiler knows the extension.
+// Uses the device's instruction where the host defines INTEGER_DOT, if the compiler has
+// the extension.
 #if defined(INTEGER_DOT) && defined(GL_EXT_integer_dot_product)
 #extension GL_EXT_integer_dot_product : require
 int dot_int8(int a, int b) { return dotPacked4x8EXT(a, b); }

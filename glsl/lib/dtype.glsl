@@ -1,4 +1,4 @@
-// Elements of one dtype: T as they lie in memory, ACC as they are computed with
+// Element types of one dtype: storage type T and accumulator type ACC
 //
 // Include it first, for it switches on extensions. The host defines DTYPE as one of the
 // names below (framework/kernels/shader_types.py); without it elements are float32.

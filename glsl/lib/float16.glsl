@@ -1,8 +1,8 @@
-// float16 by integers: drivers differ in how packHalf2x16 rounds and overflows
+// float16 conversion in integers: drivers differ in packHalf2x16 rounding and overflow
 //
-// With DEVICE_ROUNDING a device converts that is known to do so in this way. What it has
-// rounded and extends again a compiler may take for the same (NVIDIA's 580.159.04 does),
-// so it is joined with bits that are 0, which only the device's limits say.
+// With DEVICE_ROUNDING the device converts, where it is known to round alike. A
+// compiler may fold a rounding and the widening after it (NVIDIA's 580.159.04 does), so
+// the bits are joined with an opaque 0, whose value only the device's limits tell.
 
 // The 16 bits of the nearest float16, ties to even; NaN stays NaN. Also those of two.
 #ifdef DEVICE_ROUNDING

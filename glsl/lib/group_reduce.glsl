@@ -1,4 +1,4 @@
-// The GROUP neighbouring invocations that share an output, and what they find together
+// Group reduction: merged state of the GROUP neighbouring invocations of an output
 //
 // The includer first defines State and `State merge(State, State)`, where the second
 // comes later. Every invocation of a workgroup must call these functions. With the macro
@@ -23,7 +23,7 @@ uint group_part() {
     return OUTPUTS_FAST != 0 ? at / OUTPUTS : at % GROUP;
 }
 
-// Where a part of an output lies in shared memory.
+// Shared-memory index of an invocation's state within an output.
 uint shared_place(uint slot, uint part) {
     return OUTPUTS_FAST != 0 ? part * OUTPUTS + slot : slot * GROUP + part;
 }
@@ -33,7 +33,7 @@ uint shared_place(uint slot, uint part) {
 State shuffled(State state, uint mask);
 #endif
 
-// The states of the whole group merged; only its part 0 has them all.
+// Merged state of the whole group, valid in its invocation 0 only.
 State over_group(State state, uint slot, uint part) {
 #ifdef SHUFFLES
     // Here the group is the workgroup, so each subgroup lies in one.

@@ -1,4 +1,4 @@
-// Sum and maximum over the GROUP neighbouring invocations that share an output
+// Group sum and maximum over the GROUP neighbouring invocations of an output
 //
 // Shared memory and barriers only: every invocation of the workgroup must call them.
 // GROUP is a power of two that divides LOCAL_X; the includer defines it.

@@ -1,4 +1,4 @@
-// Whole numbers in memory: labels and indices; kernels check bounds
+// Integer buffers of labels and indices; kernels check bounds
 
 layout(buffer_reference, std430, buffer_reference_align = 4) restrict readonly buffer
     IntIn { int at[]; };

@@ -1,4 +1,4 @@
-// Sums of exponentials that do not overflow: the greatest exponent is kept apart
+// Online softmax state: sum of exponentials relative to the running maximum
 
 struct State {
     ACC greatest;

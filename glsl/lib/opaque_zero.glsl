@@ -1,7 +1,7 @@
-// The same value, of which no compiler knows that it is always 0, as of x > x
+// Opaque zero: a value that compilers cannot fold although it is always 0, as of x > x
 //
-// Of a 0 that it knows lavapipe makes 0 * x = 0 and 0 / x = 0 whatever x is, and of x / 0
-// anything: what lies in a register, or nothing is written.
+// With a known 0 lavapipe folds 0 * x and 0 / x to 0 whatever x is, and x / 0 to an
+// undefined value: stale registers, or no store at all.
 
 int unknown(int x) {
     return x + int(gl_LocalInvocationIndex >> 31);

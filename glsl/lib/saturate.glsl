@@ -1,4 +1,4 @@
-// Conversions between types, beyond those of GLSL
+// Saturating conversions between types, beyond those of GLSL
 
 #include "lib/opaque_zero.glsl"
 

@@ -1,7 +1,7 @@
-// Vectors of 16 bytes that lie anywhere: in two vectors from where addresses are whole
+// Unaligned load of 16-byte vectors: from the two aligned vectors that cover one
 
-// What starts `start` bytes, fewer than 16, into the first; without branches, for
-// invocations differ.
+// The vector `start` bytes, fewer than 16, into the first; branchless, for invocations
+// diverge.
 uvec4 shifted(uvec4 low, uvec4 high, uint start) {
     bool by8 = (start & 8) != 0, by4 = (start & 4) != 0, by2 = (start & 2) != 0;
     low = mix(low, uvec4(low.zw, high.xy), bvec4(by8));

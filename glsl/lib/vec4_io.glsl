@@ -1,4 +1,4 @@
-// Four neighbouring elements at once, from a place that is a multiple of four
+// vec4 loads and stores, at offsets that are multiples of four elements
 //
 // For dtypes of 4 bytes and floats of 2, after lib/dtype.glsl.
 

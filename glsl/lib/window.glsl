@@ -1,4 +1,4 @@
-// The geometry of a two-dimensional window: convolution and pooling
+// Window geometry of two-dimensional convolution and pooling
 
 layout(constant_id = 10) const uint KERNEL_H = 3;
 layout(constant_id = 11) const uint KERNEL_W = 3;
@@ -14,7 +14,7 @@ const ivec2 STRIDE = ivec2(STRIDE_H, STRIDE_W);
 const ivec2 PADDING = ivec2(PADDING_H, PADDING_W);
 const ivec2 DILATION = ivec2(DILATION_H, DILATION_W);
 
-// How far tap `index` lies from the corner of its window.
+// Offset of filter tap `index` from the corner of its window.
 ivec2 tap_offset(uint index) {
     return ivec2(index / KERNEL_W, index % KERNEL_W) * DILATION;
 }

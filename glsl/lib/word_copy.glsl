@@ -1,4 +1,4 @@
-// Elements of 1, 2, 4 or 8 bytes moved as 32-bit words, by any device
+// Word copy: elements of 1, 2, 4 or 8 bytes moved as 32-bit words, on any device
 //
 // A word holds LANES elements; an element of 8 bytes is two words with one lane each.
 

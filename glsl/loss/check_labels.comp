@@ -1,4 +1,4 @@
-// Class indices of labels, validated
+// Label validation: class indices of labels
 // grid    one invocation per label, linear
 // in      labels (count) of LABEL_WORDS words
 // out     out_ (count) int32: the label, -2 if it is ignore_index, -1 if it is no class

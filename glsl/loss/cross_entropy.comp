@@ -38,8 +38,8 @@ void main() {
     uint first = gl_LocalInvocationIndex % GROUP;
     uint base = min(row, push.rows - 1) * columns;
 
-    // Each invocation sums relative to its own maximum before any of them meet:
-    // lavapipe keeps in memory what is used after a barrier.
+    // Each invocation sums relative to its own maximum before the first barrier:
+    // lavapipe spills values that are live across one.
     const float lowest = uintBitsToFloat(0xff800000u);
     float own_greatest = lowest;
     for (uint i = first; i < columns; i += GROUP)

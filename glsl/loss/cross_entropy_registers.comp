@@ -1,5 +1,5 @@
-// Cross-entropy of register-resident rows of logits, as loss/cross_entropy.comp
-// defines it, and its gradient by the logits, which costs no further reading
+// Cross-entropy of register-resident rows of logits, as loss/cross_entropy.comp defines
+// it, and its gradient by the logits, without a second read
 // grid    linear in workgroups of LOCAL_X / GROUP rows
 // in      logits (rows, columns) T; labels (rows) of LABEL_WORDS words; share, if GRAD:
 //         one float32, the gradient of each loss
@@ -50,7 +50,7 @@ void main() {
     vec4 cached[REGISTERS];
     [[unroll]] for (uint j = 0; j < REGISTERS; ++j)
         cached[j] = load_row_quad(logits, row, j * GROUP + part);
-    // Asked for with the row, for whoever waits for it later has nothing else to do.
+    // Loaded with the row: a later load could not be overlapped with anything.
     float share = GRAD != 0 ? push.share.at[0] : 0.0;
     int label = read_label(push.labels, known, push.columns, push.ignore_index);
     float picked = load(In(logits), known * push.columns + uint(max(label, 0)));

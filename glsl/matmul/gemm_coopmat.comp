@@ -1,20 +1,21 @@
 // Batched GEMM on tensor cores: KHR cooperative matrices of a subgroup
 // grid    linear in tiles of BLOCK_M x BLOCK_N; z: batch, then split-K slices. With
-//         GRID_MAPPED x: tiles of a row, y: rows of tiles, z: 1 none, 2 parts, 3 the batch
-// in      a, b: 16-bit floats in vectors of 8, the depth padded to whole BLOCK_K, or
-//         with K_TAIL to whole vectors; strides and batch strides count vectors. DTYPE
-//         float32: bfloat16 pairs, see matmul/pack.comp. DTYPE int8, with OUT_ACC: in
-//         vectors of 16. With UNALIGNED 16-bit floats wherever they lie, not padded, of
-//         sizes that are a tile at least and K_TAIL; distances count elements
+//         GRID_MAPPED x: tiles of a row, y: rows of tiles, z: 1 none, 2 split-K slices,
+//         3 the batch
+// in      a, b: 16-bit floats in vectors of 8, K padded to whole BLOCK_K, or with
+//         K_TAIL to whole vectors; strides and batch strides count vectors. DTYPE
+//         float32: bf16x3, see matmul/pack.comp. DTYPE int8, with OUT_ACC: in vectors
+//         of 16. With UNALIGNED 16-bit floats at any address, not padded, of sizes that
+//         are a tile at least and K_TAIL; strides count elements
 // out     out_ (batch, m, n), contiguous; DTYPE, or ACC with OUT_ACC
-//         With IMPLICIT_GEMM b is read from images: see conv/igemm_addressing.glsl; with
-//         BIAS a number is added to each row. EMULATED is for tests without tensor cores
+//         With IMPLICIT_GEMM b is gathered from images: see conv/igemm_addressing.glsl;
+//         with BIAS a number is added to each row. EMULATED: tests without tensor cores
 // consts  BLOCK_M, BLOCK_N, BLOCK_K, SUB_M, SUB_N, SUBGROUP, A_ALONG_K, B_ALONG_K,
-//         UNEVEN_SPLITS, K_TAIL, UNALIGNED, with int8 EDGE_K; L2_PREFETCHES: reads of b
-//         ahead, where it lies in whole vectors; PIPELINE_STAGES: 1 or 2;
-//         GRID_MAPPED; DEPTH, A_STRIDE, B_STRIDE: sizes of a shape that recurs, or 0
+//         UNEVEN_SPLITS, K_TAIL, UNALIGNED, with int8 EDGE_K; L2_PREFETCHES:
+//         prefetching reads of b, if its lines are whole vectors; PIPELINE_STAGES: 1 or
+//         2; GRID_MAPPED; DEPTH, A_STRIDE, B_STRIDE: sizes of a shape that recurs, or 0
 // source  NVIDIA's vk_cooperative_matrix_perf; gemm tiles chosen by measurement
-// lint    bank-conflict: what L2_PREFETCHES reads is stored once in a product
+// lint    bank-conflict: what L2_PREFETCHES reads is stored once per GEMM
 #version 460
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_buffer_reference_uvec2 : require
@@ -49,14 +50,14 @@
 #endif
 #define BF16X3 (DTYPE == DTYPE_FLOAT32)
 
-// With WIDE_STORES results leave in vectors of 16 bytes, of which rows must then be
-// made. Float16 passes through shared memory as such, if the device may round it.
+// With WIDE_STORES results are stored in vectors of 16 bytes, and rows must be whole
+// vectors. float16 is rounded before shared memory, if the device may round it.
 #if !defined(EPILOGUE) && !defined(BIAS)
 #if defined(WIDE_STORES)                                                               \
     && (DTYPE != DTYPE_FLOAT16 || defined(ROUNDED) || defined(OUT_ACC))
 #define WIDE
 #endif
-// Bfloat16, of which there are no sums, then passes as the bits of float16.
+// bfloat16, which no accumulator has, then passes as the bits of float16.
 #if defined(BFLOAT16_BITS) && DTYPE == DTYPE_BFLOAT16 && !defined(OUT_ACC)
 #define AS_BITS
 #endif
@@ -92,7 +93,7 @@ layout(constant_id = 19) const uint PIPELINE_STAGES = 1;
 layout(constant_id = 20) const uint GRID_MAPPED = 0;
 #endif
 
-const uint EDGE = 16;  // of a fragment, which is EDGE_K deep
+const uint EDGE = 16;  // of a fragment, whose K is EDGE_K
 #if DTYPE == DTYPE_INT8
 layout(constant_id = 15) const uint EDGE_K = 32;
 const uint WIDTH = 16;  // elements of a vector
@@ -100,15 +101,15 @@ const uint WIDTH = 16;  // elements of a vector
 const uint EDGE_K = EDGE;
 const uint WIDTH = 8;
 #endif
-const uint UNIT = UNALIGNED != 0 ? 1 : WIDTH;  // elements that distances count
+const uint UNIT = UNALIGNED != 0 ? 1 : WIDTH;  // elements that strides count
 const uint ACROSS_M = BLOCK_M / SUB_M;
 const uint ACROSS_N = BLOCK_N / SUB_N;
 const uint THREADS = ACROSS_M * ACROSS_N * SUBGROUP;
 const uint FRAGMENTS_M = SUB_M / EDGE;
 const uint FRAGMENTS_N = SUB_N / EDGE;
 
-// Tiles lie in shared memory as in global memory: lines of vectors along the operand's
-// contiguous dimension. A vector of padding keeps lines off one another's banks.
+// Tiles have the layout of global memory: lines of vectors along the operand's
+// contiguous dimension. A vector of padding avoids bank conflicts between lines.
 const uint A_LINES = A_ALONG_K != 0 ? BLOCK_M : BLOCK_K;
 const uint B_LINES = B_ALONG_K != 0 ? BLOCK_N : BLOCK_K;
 const uint A_VECTORS = (A_ALONG_K != 0 ? BLOCK_K : BLOCK_M) / WIDTH;
@@ -119,7 +120,8 @@ const uint A_LOADS = A_LINES * A_VECTORS / THREADS;
 const uint B_LOADS = B_LINES * B_VECTORS / THREADS;
 const uint B_START = A_LINES * A_PITCH;
 
-// Afterwards each subgroup passes strips of its sums through a part of the same memory.
+// The epilogue store aliases it: each subgroup passes strips of its accumulators
+// through.
 const uint STRIP_PITCH = SUB_N * STORED_BYTES / 16 + 1;
 const uint STRIP = EDGE * STRIP_PITCH;
 const uint STRIPS = ACROSS_M * ACROSS_N * STRIP;
@@ -135,14 +137,14 @@ layout(push_constant, std430) uniform Push {
     Out out_;
     uint m;
     uint n;
-    uint k;  // of each part but the last, which has what is left of the total
+    uint k;  // K of a split-K slice; the last has the rest of the total
     uint total;
     uint batches;
     uint a_stride;
     uint b_stride;
     uint a_batch;
     uint b_batch;
-    uint last_row;  // where the last tiles start
+    uint last_row;  // start of the last tiles
     uint last_column;
 #ifdef BIAS
     In bias;
@@ -153,7 +155,7 @@ layout(push_constant, std430) uniform Push {
 } push;
 #include "matmul/result_address.glsl"
 #ifdef IMPLICIT_GEMM
-shared uint places[BLOCK_K];  // of the lines of B fetched next, if they are its depth
+shared uint places[BLOCK_K];  // of the lines of B loaded next, if lines are its K
 #endif
 
 #ifdef EMULATED
@@ -210,8 +212,8 @@ B_FRAGMENT fragment_b(uint stage, uint k, uint n) {
 
 #include "matmul/store_strips.glsl"
 
-// Makes the place of an element, counted from any address, one of a vector counted from
-// a whole one; returns how many bytes into it.
+// Converts an element offset from an unaligned address to the index of an aligned
+// vector; returns the bytes into it.
 uint whole(inout Vectors memory, inout uint at) {
     uvec2 address = uvec2(memory);
     uint skew = address.x % 16;
@@ -221,11 +223,11 @@ uint whole(inout Vectors memory, inout uint at) {
     return uint(start & 15);
 }
 
-// With UNALIGNED, which vector is read after another, and what they hold.
+// With UNALIGNED, the second vector of each load, and the merged value.
 #define AFTER(x) (x##_shift != 0 ? 1 : 0)
 #define FETCHED(x, i) (UNALIGNED != 0 ? ready_##x[i] : next_##x[i])
 #define READY(x, i) ready_##x[i] = shifted(next_##x[i], beyond_##x[i], x##_shift);
-// What the first step reads lies before memory where it is left out.
+// The K tail is in the first step, whose missing elements would lie before the operand.
 #define READ_FIRST(x, from)                                                            \
     {                                                                                  \
         next_##x[i] = x.at[max(int(from), 0)];                                         \
@@ -263,8 +265,8 @@ void main() {
     first_row = min(first_row, push.last_row);
     uint first_column = min(tile_at.y * BLOCK_N, push.last_column);
     uint depth = DEPTH != 0 ? DEPTH : push.k;
-    // A depth that is not of whole tiles has what is missing in front, where the first
-    // loads, and no others, leave it out.
+    // The K tail comes first: missing elements are in front, masked in the first loads
+    // and in no others.
     uint missing = K_TAIL != 0 ? BLOCK_K - 1 - (push.total - 1) % BLOCK_K : 0;
     uint a_stride = A_STRIDE != 0 ? A_STRIDE : push.a_stride;
     uint b_stride = B_STRIDE != 0 ? B_STRIDE : push.b_stride;
@@ -325,7 +327,7 @@ void main() {
                 beyond_b[i] = b.at[B_AT(tile, i) + AFTER(b)];                          \
         }                                                                              \
     }
-    // What was read goes to a stage of shared memory, and the next is read.
+    // Loaded registers go to a stage of shared memory, and the next step is loaded.
 #define STORE_STAGE(stage)                                                                    \
     {                                                                                  \
         [[unroll]] for (uint i = 0; i < A_LOADS; ++i)                                  \
@@ -352,14 +354,14 @@ void main() {
         [[unroll]] for (uint j = 0; j < FRAGMENTS_N; ++j)
             sum[i][j] = NO_SUMS;
 
-    // The depth, in its step, of the first element of a vector.
+    // K index, within its step, of the first element of a vector.
 #define A_FIRST(i) (A_ALONG_K != 0 ? a_vector * WIDTH : a_line + i * (THREADS / A_VECTORS))
 #define B_FIRST(i) (B_ALONG_K != 0 ? b_vector * WIDTH : b_line + i * (THREADS / B_VECTORS))
     uint own = UNEVEN_SPLITS != 0 ? min(depth, push.total + missing - part * depth) : depth;
     uint count = own / BLOCK_K;
     uvec4 next_a[A_LOADS], next_b[B_LOADS];
     uvec4 beyond_a[A_LOADS], beyond_b[B_LOADS];  // the vectors after those
-    uvec4 ready_a[A_LOADS], ready_b[B_LOADS];  // what they hold, while more are fetched
+    uvec4 ready_a[A_LOADS], ready_b[B_LOADS];  // merged values, while more are loaded
     [[unroll]] for (uint i = 0; i < A_LOADS; ++i) {
         bool in_k_tail = K_TAIL != 0 && A_FIRST(i) < skipped;
         if (UNALIGNED != 0)
@@ -380,8 +382,8 @@ void main() {
         PREFETCH_NEXT(min(1u, count - 1))
     }
     if (L2_PREFETCHES != 0) {
-        // What later steps read of b is on its way meanwhile: workgroups share the reads,
-        // each of which brings 32 bytes into the cache, and leave them in the padding.
+        // L2 prefetch of later steps of b meanwhile: workgroups share the reads, each
+        // of which brings 32 bytes into the cache, and drop the values in the padding.
         uint lines = B_ALONG_K != 0 ? columns : push.total;
         uint end = (lines - 1) * b_stride + (B_ALONG_K != 0 ? push.total : columns) / WIDTH;
         uint everyone = gl_NumWorkGroups.x * gl_NumWorkGroups.y * THREADS;
@@ -400,7 +402,7 @@ void main() {
     [[dont_unroll]] for (uint tile = 0; tile < count; ++tile) {
         barrier();
         STORE_STAGE((tile + STORE_AHEAD) % PIPELINE_STAGES * TILES)
-        // The last tile is fetched once more, which is cheaper than a branch.
+        // The last tile is prefetched once more, which is cheaper than a branch.
         uint ahead = min(tile + PREFETCH_DISTANCE, count - 1);
 #ifdef IMPLICIT_GEMM
         if (B_ALONG_K == 0 && thread < BLOCK_K)
@@ -410,7 +412,7 @@ void main() {
         PREFETCH_NEXT(ahead)
         uint stage = tile % PIPELINE_STAGES * TILES;
 #if BF16X3
-        // High parts, then low parts; low times low is too small to matter.
+        // High halves, then low halves; low times low is too small to matter.
         [[unroll]] for (uint k = 0; k < BLOCK_K / 2; k += EDGE) {
             A_FRAGMENT high[FRAGMENTS_M], low[FRAGMENTS_M];
             [[unroll]] for (uint i = 0; i < FRAGMENTS_M; ++i) {
@@ -445,8 +447,9 @@ void main() {
 
     uint out_row = first_row + sub_row;
     uint out_column = first_column + sub_column;
-    // The place of an element in a fragment is known in memory only. Storing fragments
-    // straight to `out_` is not faster (H200: 70 against 67 TFLOP/s at one clock).
+    // The fragment layout is opaque, so elements are addressed in memory only. Storing
+    // fragments straight to `out_` is not faster (H200: 70 against 67 TFLOP/s at one
+    // clock).
     barrier();
     uint strip = subgroup * STRIP;
     [[unroll]] for (uint i = 0; i < FRAGMENTS_M; ++i) {

@@ -1,16 +1,18 @@
 // Batched SIMT GEMM in float32 or int8, large tiles in registers
-// grid    linear in tiles of BLOCK_M x BLOCK_N; z: batch, then parts of the depth. With
-//         GRID_MAPPED x: tiles of a row, y: rows of tiles, z: 1 none, 2 parts, 3 the batch
-// in      a, b: float32 in vectors of 4, the depth padded to whole pairs of 8, or with
-//         K_TAIL, and more than one pair, to whole vectors; strides and batch strides
-//         count vectors. DTYPE int8, with OUT_ACC: words of 4 int8 along the depth in
-//         place of float32. With UNALIGNED float32 wherever they lie, not padded, of sizes
-//         that are a tile at least; distances count elements
+// grid    linear in tiles of BLOCK_M x BLOCK_N; z: batch, then split-K slices. With
+//         GRID_MAPPED x: tiles of a row, y: rows of tiles, z: 1 none, 2 split-K slices,
+//         3 the batch
+// in      a, b: float32 in vectors of 4, K padded to whole pairs of 8, or with K_TAIL,
+//         and more than one pair, to whole vectors; strides and batch strides count
+//         vectors. DTYPE int8, with OUT_ACC: words of 4 int8 along K in place of
+//         float32. With UNALIGNED float32 at any address, not padded, of sizes that are
+//         a tile at least; strides count elements
 // out     out_ (batch, m, n), contiguous
 //         IMPLICIT_GEMM and BIAS: see matmul/gemm_coopmat.comp
 // consts  BLOCK_M, BLOCK_N, QUADS_M, QUADS_N, A_ALONG_K, B_ALONG_K, DIRECT_STORE,
 //         UNEVEN_SPLITS, K_SLICES, PREFETCH_DISTANCE, K_TAIL, UNALIGNED; UNEVEN_SLICES:
-//         some slices have fewer steps than others; DEPTH, A_STRIDE, B_STRIDE: sizes of a shape that recurs, or 0; GRID_MAPPED
+//         some slices have fewer steps than others; DEPTH, A_STRIDE, B_STRIDE: sizes of
+//         a shape that recurs, or 0; GRID_MAPPED
 // source  the order of CUTLASS's SIMT kernels; tiles chosen by measurement
 // lint    bank-conflict: stores along k run only where neighbours load along k
 #version 460
@@ -51,7 +53,7 @@ layout(constant_id = 19) const uint GRID_MAPPED = 0;
 const uint BLOCK_K = 8;
 const uint STRIP = 8;  // tiles
 const uint WIDTH = 4;  // elements of a vector
-const uint UNIT = UNALIGNED != 0 ? 1 : WIDTH;  // elements that distances count
+const uint UNIT = UNALIGNED != 0 ? 1 : WIDTH;  // elements that strides count
 const uint ACROSS_M = BLOCK_M / (4 * QUADS_M);
 const uint ACROSS_N = BLOCK_N / (4 * QUADS_N);
 const uint THREADS = ACROSS_M * ACROSS_N;  // of a slice
@@ -67,22 +69,22 @@ const uint B_LINES = THREADS / (B_ALONG_K != 0 ? BLOCK_K / 4 : BLOCK_N / 4);
 const uint A_LENGTH = A_ALONG_K != 0 ? BLOCK_K : BLOCK_M;
 const uint B_LENGTH = B_ALONG_K != 0 ? BLOCK_K : BLOCK_N;
 
-// A vector of padding keeps stores along k off one another's banks.
+// A vector of padding avoids bank conflicts of stores along K.
 const uint A_PITCH = BLOCK_M / 4 + 1;
 const uint B_PITCH = BLOCK_N / 4 + 1;
 const uint A_TILE = BLOCK_K * A_PITCH;
 const uint B_TILE = BLOCK_K * B_PITCH;
 const uint B_START = 2 * K_SLICES * A_TILE;
 
-// Whether results pass through shared memory. Those of slices take no less time so.
+// Whether results are staged in shared memory, which does not speed up sliced-K.
 #if defined(EPILOGUE) || defined(IMPLICIT_GEMM)
 const bool PASSES = false;
 #else
 const bool PASSES = DIRECT_STORE == 0 && K_SLICES == 1;
 #endif
 
-// Two tiles of each operand for each slice. Slices take steps of the depth in turns, so
-// that a processor with one workgroup has something to do while loads arrive.
+// Two tiles of each operand per slice. Sliced-K interleaves K steps, so that a
+// multiprocessor with one workgroup overlaps loads with arithmetic.
 shared VECTOR tiles[B_START + 2 * K_SLICES * B_TILE];
 
 layout(buffer_reference, std430, buffer_reference_align = 16) restrict readonly
@@ -98,14 +100,14 @@ layout(push_constant, std430) uniform Push {
     Out out_;
     uint m;
     uint n;
-    uint k;  // of each part but the last, which has what is left of the total
+    uint k;  // K of a split-K slice; the last has the rest of the total
     uint total;
     uint batches;
     uint a_stride;
     uint b_stride;
     uint a_batch;
     uint b_batch;
-    uint last_row;  // where the last tiles start
+    uint last_row;  // start of the last tiles
     uint last_column;
 #ifdef BIAS
     In bias;
@@ -116,8 +118,8 @@ layout(push_constant, std430) uniform Push {
 } push;
 #include "matmul/result_address.glsl"
 
-// Where a vector that this invocation loads lies in a tile: line, and vector in it. All
-// of its vectors have one place in their lines, so that one index serves them all.
+// Line, and vector in it, of a load of this invocation within a tile. All of its
+// vectors have the same index in their lines, so that one index serves them all.
 uvec2 place(uint i, uint along_k, uint block) {
     uint vectors = along_k != 0 ? BLOCK_K / 4 : block / 4;
     uint number = gl_LocalInvocationIndex % THREADS;
@@ -137,7 +139,7 @@ uvec2 further(uint i, uint length) {
     return uvec2(i / turns * (THREADS * turns / length), i % turns * THREADS);
 }
 
-// The depth in its step of the first element of a vector, and of such an element.
+// K index, within its step, of the first element of a vector, and of such an element.
 uint line_depth(uint i, uint along_k, uint block) {
     uvec2 at = place(i, along_k, block);
     return along_k != 0 ? at.y * WIDTH : at.x;
@@ -152,10 +154,10 @@ uint depth_of(uint i, uint along_k, uint length) {
 // PREFETCH_DISTANCE 2 those of the step after it are being loaded as well.
 #define NEXT(stage) (stage) % PREFETCH_DISTANCE
 
-// Whether a place in a step lies before the depth.
+// Whether an offset in a step lies before the start of K.
 #define IN_K_TAIL(step, place) (K_TAIL != 0 && (step) * BLOCK_K + (place) < skipped)
 
-// What the first loads leave out lies before the operand, which they do not read.
+// The elements that the first loads mask would lie before the operand and are not read.
 #define FETCH_EACH(side, stage, along_k, length, loads, first)                         \
     [[unroll]] for (uint i = 0; i < 4 * (loads); ++i) {                                \
         uvec2 more = further(i, length);                                               \
@@ -249,7 +251,8 @@ void main() {
     if (GRID_MAPPED == 0) {
         uint across = (columns - 1) / BLOCK_N + 1;
         uint down = (rows - 1) / BLOCK_M + 1;
-        // Column by column in strips of rows: what runs at once loads much of the same.
+        // Column by column in strips of rows: concurrent workgroups share operands in
+        // L2.
         uint strip = linear_workgroup() / (across * STRIP) * STRIP;
         if (strip >= down) return;
         uint high = min(STRIP, down - strip);
@@ -265,8 +268,8 @@ void main() {
     uint depth = DEPTH != 0 ? DEPTH : push.k;
     uint a_stride = A_STRIDE != 0 ? A_STRIDE : push.a_stride;
     uint b_stride = B_STRIDE != 0 ? B_STRIDE : push.b_stride;
-    // What the depth lacks of whole steps lies in front, where the first two of all
-    // steps, and no others, leave it out.
+    // The K tail comes first: missing elements are in front, masked in the first two of
+    // all steps and in no others.
     const uint PAIR = 2 * BLOCK_K;
     uint missing = K_TAIL != 0 ? PAIR - 1 - (push.total - 1) % PAIR : 0;
     uint skipped = part == 0 ? missing : 0;
@@ -334,7 +337,7 @@ void main() {
                 } else {
                     READ(stage, k + 1)
                 }
-                // To and fro, so that each shares a factor with the one before it.
+                // Serpentine order, so that each shares an operand with the one before.
                 [[unroll]] for (uint i = 0; i < ROWS; ++i)
                     [[unroll]] for (uint step = 0; step < COLUMNS; ++step) {
                         uint j = i % 2 == 0 ? step : COLUMNS - 1 - step;
@@ -347,7 +350,7 @@ void main() {
     }
 
     if (K_SLICES > 1) {
-        // The first slice adds the others' sums, four rows at a time.
+        // The first slice adds the others' accumulators, four rows at a time.
         const uint PASSED = 4 * QUADS_N * THREADS;
         [[unroll]] for (uint quad = 0; quad < QUADS_M; ++quad) {
             barrier();

@@ -1,4 +1,4 @@
-// Batched matrix product: out[z, m, n] = sum over k of a[z, m, k] * b[z, k, n]
+// Batched GEMM, subgroup tiles: out[z, m, n] = sum over k of a[z, m, k] * b[z, k, n]
 // grid    linear in tiles of ROWS x (COLUMNS * LOCAL_X); z: batch
 // in      a and b, any strides in elements: *_row, *_column, *_batch (0 broadcasts)
 // out     out_ (batch, m, n), contiguous

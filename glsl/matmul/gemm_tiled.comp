@@ -1,4 +1,4 @@
-// Batched matrix product: out[z, m, n] = sum over k of a[z, m, k] * b[z, k, n]
+// Batched GEMM, shared-memory tiles: out[z, m, n] = sum over k of a[z, m, k] b[z, k, n]
 // grid    linear in tiles of BLOCK_M x BLOCK_N; z: batch
 // in      a and b, any strides in elements: *_row, *_column, *_batch (0 broadcasts)
 // out     out_ (batch, m, n), contiguous

@@ -1,10 +1,10 @@
 // Batched GEMV and skinny GEMM: matrices are read once, in vectors
 // grid    linear in groups of ACROSS vectors of columns, or ACROSS times COLUMNS columns
-//         where the matrix lies along k; z: batch, then parts of the depth
+//         where the matrix is contiguous along K; z: batch, then split-K slices
 // in      x (batch, ROWS, k), any strides in elements; matrix: vectors of 16 bytes,
 //         contiguous along k or across, strides count vectors
-// out     out_ (part, batch, ...), any strides; DTYPE, or ACC with OUT_ACC
-// consts  ROWS, ACROSS, ALONG_K, X_VECTORS: x lies in vectors as well; STEPS, COLUMNS;
+// out     out_ (split, batch, ...), any strides; DTYPE, or ACC with OUT_ACC
+// consts  ROWS, ACROSS, ALONG_K, X_VECTORS: x has vector loads too; STEPS, COLUMNS;
 //         LOCAL_X is a multiple of ACROSS
 // source  -
 #version 460
@@ -20,19 +20,20 @@ layout(constant_id = 3) const uint ROWS = 1;
 layout(constant_id = 4) const uint ACROSS = 16;
 layout(constant_id = 5) const uint ALONG_K = 0;
 layout(constant_id = 6) const uint X_VECTORS = 0;
-layout(constant_id = 7) const uint STEPS = 1;  // vectors of the depth in one round
+layout(constant_id = 7) const uint STEPS = 1;  // K vectors per loop iteration
 layout(constant_id = 8) const uint COLUMNS = 1;  // of an invocation; 1 if not ALONG_K
 
-// Invocations go through the depth in vectors, of which the matrix has one to load for
-// each column where it lies along the depth; where it lies across, one for each depth.
+// Invocations loop over K in vectors: one load per column where the matrix is
+// contiguous along K, otherwise one per k.
 const uint VECTOR = 16 / BYTES;
 const uint QUADS = VECTOR / 4;
 const uint WIDTH = ALONG_K != 0 ? COLUMNS : VECTOR;  // columns of one invocation
-const uint SUMS = ALONG_K != 0 ? COLUMNS : QUADS;  // quads that it sums up
+const uint SUMS = ALONG_K != 0 ? COLUMNS : QUADS;  // vec4 accumulators
 const uint LOADS = STEPS * WIDTH;
 const uint LANES = gl_WorkGroupSize.x / ACROSS;
 
-// Where they are few, the vectors of x for a round are loaded before its other loads.
+// Where they are few, the vectors of x of an iteration are loaded before its other
+// loads.
 const uint MOST_EARLY = 8;
 const bool EARLY = ROWS * STEPS <= MOST_EARLY;
 
@@ -44,7 +45,7 @@ layout(push_constant, std430) uniform Push {
     Vectors matrix;
     Out out_;
     uint n;
-    uint k;  // of each part, whole vectors
+    uint k;  // K of a split-K slice, whole vectors
     uint batches;
     uint x_row;
     uint x_column;
@@ -56,10 +57,10 @@ layout(push_constant, std430) uniform Push {
     uint out_batch;
 } push;
 
-// What is added keeps the columns of a vector off one another's banks.
+// Padding avoids bank conflicts between the columns of a vector.
 shared ACC parts[WIDTH][gl_WorkGroupSize.x + 32 / WIDTH];
 
-// Elements 4 * quad and on of a vector.
+// Elements 4 * quad to 4 * quad + 3 of a vector.
 ACC4 unpacked(uvec4 vector, uint quad) {
 #if BYTES == 2
     uvec2 words = uvec2(vector[quad * 2], vector[quad * 2 + 1]);
@@ -85,7 +86,7 @@ uint bits_of(ACC value) {
 #endif
 }
 
-// A quad of products of two vectors along k, added to `sum`.
+// Multiply-add of two vectors along K into the vec4 `sum`.
 ACC4 added(uvec4 x, uvec4 vector, uint quad, ACC4 sum) {
 #if DTYPE == DTYPE_INT8
     sum[quad] += dot_int8(int(x[quad]), int(vector[quad]));
@@ -114,7 +115,7 @@ void main() {
     uint thread = gl_LocalInvocationIndex;
     uint part = gl_WorkGroupID.z / push.batches;
     uint batch = gl_WorkGroupID.z % push.batches;
-    // Neighbours load what lies side by side.
+    // Coalesced: neighbours load adjacent vectors.
     uint across = ALONG_K != 0 ? thread / LANES : thread % ACROSS;
     uint lane = ALONG_K != 0 ? thread % LANES : thread / ACROSS;
     uint wanted = (push.n - 1) / (ALONG_K != 0 ? 1 : VECTOR);
@@ -174,7 +175,7 @@ void main() {
     }
 
     uint out_from = gl_WorkGroupID.z * push.out_batch;
-    // Unrolled, for sums are not kept in registers where a variable counts them.
+    // Unrolled, for accumulators with a dynamic index are not kept in registers.
     [[unroll]] for (uint row = 0; row < ROWS; ++row) {
         barrier();
         [[unroll]] for (uint e = 0; e < WIDTH; ++e) {

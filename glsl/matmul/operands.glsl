@@ -1,4 +1,4 @@
-// The operands of a batched matrix product, for lib/product_*.glsl
+// GEMM operands, batched, with any strides, for matmul/*_body.glsl
 
 layout(push_constant, std430) uniform Push {
     In a;

@@ -1,13 +1,13 @@
-// An operand in vectors of 16 bytes and whole tiles, padded with zeros
+// GEMM operand packing: vectors of 16 bytes and whole tiles, padded with zeros
 // grid    linear in vectors of one batch; with QUADS 32 invocations for each block of 32
 //         lines and 4 vectors; z: batch
 // in      x: lines of elements at any strides
 // out     vectors (batch, padded_lines, padded_vectors). With BF16X3, of float32, each
-//         block of 32 bfloat16 high parts along the depth is followed by the low parts.
-//         With WIDE_LOADS, of elements side by side, x is read 16 bytes at a time; with
-//         QUADS, of int8 whose lines lie side by side, 4 lines at a time
-// consts  ALONG_K: the depth runs along a line, not across lines; LINES_FIRST: so do
-//         neighbours in x, where it is lines that lie side by side there
+//         block of 32 bfloat16 high halves along K is followed by the low halves. With
+//         WIDE_LOADS, of contiguous elements, x is read 16 bytes at a time; with QUADS,
+//         of int8 with contiguous columns, 4 lines at a time
+// consts  ALONG_K: K runs along a line, not across lines; LINES_FIRST: neighbouring
+//         invocations take neighbouring lines, where those are adjacent in x
 // source  -
 #version 460
 #extension GL_EXT_buffer_reference : require
@@ -72,9 +72,8 @@ uint bits_of(ACC value) {
 layout(buffer_reference, std430, buffer_reference_align = 16) restrict readonly
     buffer InVectors { uvec4 at[]; };
 
-// A vector of elements wherever it lies, with zeros for those past the line's end: two
-// vectors from where addresses are whole, of which the second holds an element or is
-// the first again.
+// Unaligned load of a vector, with zeros past the line's end: from two aligned vectors,
+// of which the second holds an element or is the first again.
 uvec4 loaded(uint line, uint vector) {
     uint first = vector * WIDTH;
     if (line >= push.lines || first >= push.elements) return uvec4(0);
@@ -96,7 +95,7 @@ uvec4 loaded(uint line, uint vector) {
 layout(buffer_reference, std430, buffer_reference_align = 4) restrict readonly
     buffer Words { uint at[]; };
 
-// What four words of the depth hold of each of four lines.
+// Transpose of four words along K by four lines.
 uvec4 turned(uvec4 words) {
     uvec4 even = words & 0x00ff00ffu;
     uvec4 odd = words >> 8 & 0x00ff00ffu;
@@ -152,7 +151,7 @@ void main() {
         uint shift = i * BITS % 32;
         high[place] |= bits << shift;
 #ifdef BF16X3
-        // What is infinite has no low part.
+        // An infinity has no low half.
         float rest = isinf(value) || isnan(value) ? 0.0 : value - from_bfloat16(bits);
         low[place] |= to_bfloat16(rest) << shift;
 #endif
@@ -163,7 +162,7 @@ void main() {
     uint block = ALONG_K != 0 ? vector / BLOCK_VECTORS : line / BLOCK;
     uint apart = ALONG_K != 0 ? BLOCK_VECTORS : BLOCK * of_line;
     uint start = line * of_line * (ALONG_K != 0 ? 2 : 1) + vector;
-    // Each block of the line, or of lines, that comes before has low parts as well.
+    // Each earlier block of the line, or of lines, has low halves as well.
     uint to = 2 * before + start + block * apart;
     push.vectors.at[to] = high;
     push.vectors.at[to + apart] = low;

@@ -1,4 +1,4 @@
-// Which results of a large product's tiles are stored, and where, by row and column
+// GEMM result addressing: bounds and offset of a stored element, by row and column
 #ifdef IMPLICIT_GEMM
 #include "conv/igemm_addressing.glsl"
 #else

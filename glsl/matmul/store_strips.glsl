@@ -1,12 +1,12 @@
 // Epilogue store of a GEMM through shared memory, by strips: the EDGE lines that
 // a subgroup has of `push.out_`, in `tiles`, STRIP_PITCH vectors apart
 //
-// Of STORED_BYTES each; with WIDE rows are made of vectors. With AS_BITS they are bfloat16
-// already: to convert each took 5 percent of a product of 1279 rows (NVIDIA H200, driver
-// 580.159.04, 2026-11-22).
+// Elements have STORED_BYTES; with WIDE rows are whole vectors. With AS_BITS they are
+// bfloat16 already: converting each took 5 percent of a GEMM of 1279 rows (NVIDIA H200,
+// driver 580.159.04, 2026-11-22).
 
-// Results leave TOGETHER at a time, from `place` of a line that starts at `from` in shared
-// memory.
+// Results are stored TOGETHER at a time, from `place` of a line that starts at `from`
+// in shared memory.
 #if defined(WIDE)
 #define EACH_PASS [[unroll]]
 layout(buffer_reference, std430, buffer_reference_align = 16) restrict writeonly
@@ -74,7 +74,8 @@ void store_strip(uint strip, uint first_row, uint first_column) {
         uint place = at % (SUB_N / TOGETHER);
         uint row = first_row + line;
         uint column = first_column + place * TOGETHER;
-        // The first of neighbours may be none where others are: see conv/igemm_addressing.glsl.
+        // The first of neighbours may be out of bounds where others are not: see
+        // conv/igemm_addressing.glsl.
         if (row < push.m && column < push.n && (COUNT % SUBGROUP == 0 || at < COUNT))
             store_results(row, column, strip + line * STRIP_PITCH, place);
     }

@@ -1,8 +1,8 @@
-// out[m, n] = sum over k of a[m, k] * b[k, n], a tile in the registers of one subgroup
+// GEMM body, register tile of a subgroup: out[m, n] = sum over k of a[m, k] * b[k, n]
 //
-// Each lane holds ROWS x COLUMNS sums, of the columns lane, lane + LOCAL_X, ... of the
-// tile. Lanes load different k of `a` and pass them round, so that a load serves the
-// subgroup: software devices pay for loads, one by one, and hardly for arithmetic.
+// Each lane has ROWS x COLUMNS accumulators, of the columns lane, lane + LOCAL_X, ...
+// of the tile. Lanes load different k of `a` and broadcast them, so that a load serves
+// the subgroup: software devices are bound by loads, which they do one by one.
 //
 // LOCAL_X must be the subgroup size. ROWS is at most 32, so that drivers unroll the
 // loops over a tile: Mesa before 23 ends loops after 65,535 rounds in all. Without being
@@ -13,7 +13,7 @@
 //   uvec2 product_depth()                          first k, and the k after the last
 //   Row row(m), Column column(n), Depth depth(k)   what a loader needs of one index
 //   ACC load_a(Row, uint k), load_b(Depth, Column)
-//   uint result_row(m), result_column(n)           summands of the place in out_
+//   uint result_row(m), result_column(n)           summands of the offset in out_
 //   ACC result(uint m, ACC sum)                    what is stored
 
 layout(constant_id = 3) const uint ROWS = 16;

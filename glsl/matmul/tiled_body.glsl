@@ -1,8 +1,8 @@
-// out[m, n] = sum over k of a[m, k] * b[k, n], tiles of both operands in shared memory
+// GEMM body with shared-memory tiles: out[m, n] = sum over k of a[m, k] * b[k, n]
 //
 // A workgroup computes BLOCK_M x BLOCK_N outputs, an invocation QUADS_M x QUADS_N
-// blocks of 4x4, spread so that neighbours read neighbouring vectors of it. Two
-// stages take turns, so one barrier per tile is enough. Fetching the next tiles into
+// blocks of 4x4, spread so that neighbours read neighbouring vectors of it. Tiles are
+// double-buffered, so one barrier per K step is enough. Prefetching the next tiles into
 // registers before the arithmetic was tried: on an H200 128x128 tiles lost (39 -> 33
 // TFLOP/s), 64x64 tiles hardly won.
 //
@@ -26,11 +26,11 @@ const uint INVOCATIONS = ACROSS_M * ACROSS_N;
 const uint LOADS_A = BLOCK_M * BLOCK_K / INVOCATIONS;
 const uint LOADS_B = BLOCK_N * BLOCK_K / INVOCATIONS;
 
-// One vector of padding keeps stores along k off one another's banks.
+// One vector of padding avoids bank conflicts of stores along K.
 shared ACC4 tile_a[2][BLOCK_K][BLOCK_M / 4 + 1];
 shared ACC4 tile_b[2][BLOCK_K][BLOCK_N / 4 + 1];
 
-// Where the i-th load of this invocation lies in a tile: (k, m or n).
+// Tile coordinates of the i-th load of this invocation: (k, m or n).
 uvec2 place(uint i, uint block, uint along_k) {
     uint element = gl_LocalInvocationIndex + i * INVOCATIONS;
     return along_k != 0 ? uvec2(element % BLOCK_K, element / BLOCK_K)

@@ -1,4 +1,4 @@
-// Mean and biased variance of each channel, without cancellation
+// Batch norm statistics: mean and biased variance of each channel, without cancellation
 // grid    one workgroup per channel, linear
 // in      x (batch, channels, inner); inner_magic, inner_shift: see `divide`
 // out     mean, variance (channels) of ACC
@@ -31,8 +31,8 @@ void main() {
     if (channel >= channels) return;
     uint count = push.batch * inner;
 
-    // Each invocation finds its own mean and spread before any of them meet: lavapipe
-    // keeps in memory what is used after a barrier.
+    // Each invocation computes its own mean and spread before the first barrier:
+    // lavapipe spills values that are live across one.
     uint first = gl_LocalInvocationIndex;
     uint own = first < count ? (count - first - 1) / GROUP + 1 : 0;
     ACC sum = ACC(0);

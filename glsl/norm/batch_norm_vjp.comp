@@ -1,4 +1,4 @@
-// The two sums over each channel that batch norm's gradients need
+// Batch norm gradient sums: the two reductions over each channel
 // grid    one workgroup per channel, linear
 // in      grad, x (batch, channels, inner); mean, inverse_std (channels) of ACC;
 //         inner_magic, inner_shift: see `divide`

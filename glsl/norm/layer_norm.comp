@@ -1,4 +1,4 @@
-// Layer norm: (x - mean) / sqrt(variance + eps) * weight + bias, or without mean
+// Layer norm, or RMS norm: (x - mean) / sqrt(variance + eps) * weight + bias
 // grid    linear in workgroups of LOCAL_X / GROUP rows
 // in      x (rows, count) T; weight, bias (count) of ACC
 // out     out_ (rows, count) T; mean, if CENTRED, and inverse_std (rows) of ACC

@@ -1,7 +1,7 @@
-// Sums over rows that the gradients of layer_norm by weight and bias are
+// Layer norm gradients by weight and bias (dgamma, dbeta): column sums over rows
 // grid    one invocation per chunk of rows and column, linear
 // in      FIRST: grad, x (rows, count) T; mean, if CENTRED, and inverse_std (rows) of
-//         ACC; otherwise what an earlier pass gave, in partial_products, partial_sums
+//         ACC; otherwise partial_products, partial_sums of an earlier pass
 // out     products: of grad * (x - mean) * inverse_std; sums: of grad; both (chunks,
 //         count) of ACC
 // consts  FIRST: of the passes; CENTRED: as in norm/layer_norm.comp

@@ -1,4 +1,4 @@
-// Gradient of layer_norm by x: s * (h - mean(h) - y * mean(h * y)), where h = grad *
+// Layer norm gradient by x: s * (h - mean(h) - y * mean(h * y)), where h = grad *
 // weight, s is inverse_std, and y = (x - mean) * s; without mean(h) if not CENTRED
 // grid    linear in workgroups of LOCAL_X / GROUP rows
 // in      grad, x (rows, count) T; weight (count), mean and inverse_std (rows) of ACC

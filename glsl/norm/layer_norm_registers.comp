@@ -1,4 +1,5 @@
-// Layer norm, rows in registers: (x - mean) / sqrt(variance + eps) * weight + bias
+// Layer norm of register-resident rows:
+// (x - mean) / sqrt(variance + eps) * weight + bias
 // grid    linear in workgroups of LOCAL_X / GROUP rows
 // in      x (rows, count) T, a float; weight, bias (count) float32
 // out     out_ (rows, count) T; mean, if CENTRED, and inverse_std (rows) float32
@@ -89,7 +90,7 @@ void main() {
     vec4 cached[REGISTERS];
     [[unroll]] for (uint j = 0; j < REGISTERS; ++j)
         cached[j] = load_row_quad(x, row, j * GROUP + part);
-    // Weights are asked for with the row where that leaves registers enough.
+    // Weights are loaded with the row where registers suffice.
     bool early = REGISTERS <= 4;
     vec4 weights[REGISTERS], biases[REGISTERS];
     if (early)

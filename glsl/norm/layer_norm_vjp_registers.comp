@@ -1,7 +1,7 @@
-// Gradients of layer_norm: by x, s * (h - mean(h) - y * mean(h * y)), where h = grad *
-// weight, s is inverse_std and y = (x - mean) * s, without mean(h) if not CENTRED; and,
-// of the rows of each workgroup, the sums that the gradients by weight and bias are of
-// grid    any number of workgroups in x, which take turns with the rows
+// Layer norm gradients, register-resident rows: by x, s (h - mean(h) - y mean(h y)),
+// where h = grad * weight, s is inverse_std and y = (x - mean) * s, without mean(h) if
+// not CENTRED; and partial column sums of those by weight and bias, per workgroup
+// grid    any number of workgroups in x, in a grid-stride loop over rows
 // in      grad, x (rows, count) T, a float; weight (count), mean and inverse_std (rows)
 //         float32; count is a multiple of four
 // out     out_ (rows, count) T; products: sums of grad * y; sums: of grad; both

@@ -1,6 +1,6 @@
 // Register-resident rows of floats, in vec4 loads, shared by GROUP invocations
 //
-// Row r of (rows, count) is read in aligned vec4 (quads) that cover it. Each invocation
+// Row r of (rows, count) is read in the aligned vec4 that cover it. Each invocation
 // holds REGISTERS of them, GROUP apart. ENDS is the alignment of rows: 0 if all rounds
 // are full, 1 if rows end with a vec4, 2 if anywhere, so that a vec4 may hold elements of
 // neighbouring rows too. Needs full subgroups, and GROUP a multiple of their size; each
@@ -34,7 +34,7 @@ Row row_at(uint row, uint count) {
     return Row(begin >> 2, lead, (lead + count + 3u) >> 2, count);
 }
 
-// The element of the row that a lane of one of its quads is; not below count if none.
+// Row index of a lane of one of its vec4; count or more if outside the row.
 uint element_at(Row row, uint quad, uint lane) { return 4u * quad + lane - row.lead; }
 
 // Whether round j of a loop over REGISTERS can be a tail of the row.

@@ -1,9 +1,9 @@
-// Vectors of float32 that go with the elements of a row of norm/row_registers.glsl
+// Row weights: float32 vectors along the columns, for norm/row_registers.glsl
 
 layout(buffer_reference, std430, buffer_reference_align = 16) restrict readonly buffer
     Weights { vec4 at[]; };
 
-// The numbers of a quad of a row; of elements outside of it, any.
+// Weights of a vec4 of a row; undefined for elements outside of it.
 vec4 load_weights(Weights weights, Row row, uint quad) {
     if (ENDS != 2) return weights.at[min(quad, row.quads - 1u)];
     AccIn each = AccIn(weights);

@@ -1,4 +1,4 @@
-// The greatest element of a row in registers and the sum of exponentials, one barrier
+// Online softmax of a register-resident row: maximum and sum, with one barrier
 //
 // Source: Milakov and Gimelshein, Online normalizer calculation for softmax,
 // arXiv:1805.02867.
@@ -7,14 +7,13 @@ vec4 quick_exp(vec4 x) {
     return vec4(quick_exp(x.x), quick_exp(x.y), quick_exp(x.z), quick_exp(x.w));
 }
 
-// What the elements are relative to until the row's greatest is known; -infinity has no
-// difference from itself.
+// Provisional offset of the exponents until the row's maximum is known; -infinity has
+// no difference from itself.
 float exponential_reference(float greatest) {
     return greatest == -INFINITE ? 0.0 : greatest;
 }
 
-// What turns exponentials relative to the greatest of some elements into such relative
-// to that of all.
+// Rescaling factor of exponentials from a partial maximum to the row's maximum.
 float exponential_factor(float greatest, float greatest_of_all) {
     return greatest == -INFINITE ? 0.0 : quick_exp(greatest - greatest_of_all);
 }
@@ -25,8 +24,7 @@ vec2 merge_exponentials(vec2 a, vec2 b) {
     return vec2(greatest, sum + b.y * exponential_factor(b.x, greatest));
 }
 
-// The greatest element and the sum of the row from those of the subgroup; a NaN in a sum
-// stays.
+// Maximum and sum of the row from those of the subgroups; NaN in a sum propagates.
 vec2 over_row(vec2 state) {
     uint subgroups = row_subgroups();
     if (subgroups == 1u) return state;

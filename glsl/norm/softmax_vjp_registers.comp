@@ -1,5 +1,5 @@
-// Gradients of softmax, y (g - sum(g y)), or of its logarithm, g - exp(y) sum(g), of rows
-// that are held in registers
+// Gradients of softmax, y (g - sum(g y)), or of its logarithm, g - exp(y) sum(g), of
+// register-resident rows
 // grid    linear in workgroups of LOCAL_X / GROUP rows
 // in      grad, y (rows, count) T, a float: the incoming gradient, and the result
 // out     out_, same

@@ -1,5 +1,5 @@
-// Parts that divide a dimension evenly: part i of n covers what lies, even partly,
-// between i / n and (i + 1) / n of it
+// Adaptive pooling bounds: part i of n covers the elements that lie, even partly,
+// between i / n and (i + 1) / n of a dimension
 
 uvec2 part_start(uvec2 part, uvec2 size, uvec2 parts) { return part * size / parts; }
 

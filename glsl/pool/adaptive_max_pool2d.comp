@@ -1,4 +1,4 @@
-// Greatest element of each part that divides a plane evenly, and its flat position
+// Adaptive max pooling: maximum of each part of a plane, and its flat position
 // grid    one invocation per element of out_, linear
 // in      x (planes, in_height, in_width), sizes up to 65536
 // out     out_ (planes, out_height, out_width); indices, same, int32

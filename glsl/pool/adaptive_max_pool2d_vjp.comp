@@ -1,4 +1,4 @@
-// Gradient of adaptive_max_pool2d by x, gathered: each input sums the parts that chose it
+// Adaptive max pooling gradient by x, gather form: inputs sum the parts that chose them
 // grid    one invocation per element of out_, linear
 // in      grad and indices (planes, out_height, out_width), the second int32
 // out     out_ (planes, in_height, in_width), sizes up to 65536
@@ -34,7 +34,7 @@ void main() {
     uint plane = element / in_plane;
     uint p = element - plane * in_plane;
     uvec2 at = uvec2(p / size.y, p % size.y);
-    // The parts that cover an element begin and end as it does among the parts.
+    // The parts that cover an element have the bounds of the transposed division.
     uvec2 first = part_start(at, parts, size);
     uvec2 end = part_end(at, parts, size);
 

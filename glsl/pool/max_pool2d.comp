@@ -1,4 +1,4 @@
-// Greatest element of each window and its flat position in the plane; padding is -inf
+// Max pooling: maximum of each window, with its position in the plane; padding is -inf
 // grid    one invocation per element of out_, linear
 // in      x (planes, in_height, in_width)
 // out     out_ (planes, out_height, out_width); indices, same, int32

@@ -1,4 +1,4 @@
-// Gradient of max_pool2d by x, gathered: each input sums the windows that chose it
+// Max pooling gradient by x, in gather form: each input sums the windows that chose it
 // grid    one invocation per element of out_, linear
 // in      grad and indices (planes, out_height, out_width), the second int32
 // out     out_ (planes, in_height, in_width)

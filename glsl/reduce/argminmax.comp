@@ -1,6 +1,6 @@
-// The greatest or least element of a strided tensor's parts, and where it is
+// Argmax or argmin of a strided tensor over dimensions, with the extreme
 // grid    linear in workgroups of LOCAL_X / GROUP outputs; z: chunk of the elements
-// in      x of T, as reduce/body.glsl walks it, or states with the macro MERGE
+// in      x of T, as reduce/body.glsl indexes it, or states with the macro MERGE
 // out     values (outputs) T; indices (outputs) int32, the first of the best; with the
 //         macro PARTIAL instead states (chunks, outputs)
 // consts  GREATEST; VALUES, INDICES: what is stored; those of lib/group_reduce.glsl and

@@ -1,23 +1,24 @@
-// The reduction of a strided tensor: each output merges the states of its elements
+// Reduction body over a strided tensor: each output merges the states of its elements
 //
 // The includer defines, before: State; `State merge(State, State)`; RESULTS, its own
-// fields of the push block; and SOURCE, the buffer type of x, which is walked in up to 4
-// kept and 4 reduced dimensions, innermost first, strides >= 0. After: the functions
+// fields of the push block; and SOURCE, the buffer type of x, which is indexed by up to
+// 4 kept and 4 reduced dimensions, innermost first, strides >= 0. After: the functions
 // declared here.
 //
 // FOLLOW may be quicker than `merge` where the new state is of an element that comes after
 // all of the old.
 //
-// With the macro QUADS the elements of an output lie side by side, their number and all
-// strides of kept dimensions are multiples of four, and so is where they begin; then
-// MERGE is not defined. With APART too they begin anywhere, and are read one by one, in
-// the same order of sums. With TURNS too, chunks take turns, so that what is read at one time
-// lies side by side, and four elements share a test: quicker if `merge` is short (sums of
-// 64 Mi floats on an NVIDIA H200, driver 580.159.04, 2026-11-21: 0.065 ms, not 0.066), and
-// slower if it is long (argmax of 8192 x 8192: 0.093, not 0.079).
-// With ONCE there is one output, of one workgroup per chunk, and no second dispatch: the
-// workgroup that is last to be done merges what all of them passed on, in the order of the
-// chunks, whichever comes last. It needs one word of `passed` to be 0, and leaves it so.
+// With the macro QUADS loads are vec4: the elements of an output are contiguous, and
+// their number, offset and all strides of kept dimensions are multiples of four; then
+// MERGE is not defined. With APART too they are unaligned, with scalar loads in the
+// same summation order. With TURNS too, chunks are interleaved, so that concurrent
+// loads are adjacent, and four elements share a test: quicker if `merge` is short (sums
+// of 64 Mi floats on an NVIDIA H200, driver 580.159.04, 2026-11-21: 0.065 ms, not
+// 0.066), and slower if it is long (argmax of 8192 x 8192: 0.093, not 0.079).
+// With ONCE there is one output, one workgroup per chunk, and no second dispatch: the
+// last workgroup to finish merges the partial states of all, in the order of the
+// chunks, whichever comes last. It needs one word of `passed` to be 0, and leaves it
+// so.
 // lint    integer-division: once for each output, before the loop over elements
 
 #include "lib/group_reduce.glsl"
@@ -35,7 +36,7 @@ const uint ACCUMULATORS = 4;
 #extension GL_EXT_control_flow_attributes : require
 #include "lib/vec4_io.glsl"
 
-// Quads that an invocation asks for before it waits.
+// vec4 loads in flight per invocation.
 #ifndef IN_FLIGHT
 #define IN_FLIGHT 4
 #endif
@@ -116,7 +117,7 @@ ACC4 load_apart(uint offset) {
 #ifdef ONCE
 shared bool is_last;
 
-// What all chunks found, in part 0 of the workgroup that is last to be done.
+// Merged state of all chunks, in invocation 0 of the last workgroup to finish.
 State over_chunks(State found, State none, uint part) {
     Passed passed = push.passed;
     uint chunks = gl_NumWorkGroups.z;

@@ -1,6 +1,6 @@
-// The logarithm of the sum of exponentials of a strided tensor's parts
+// Log-sum-exp of a strided tensor over dimensions
 // grid    linear in workgroups of LOCAL_X / GROUP outputs; z: chunk of the elements
-// in      x of T, as reduce/body.glsl walks it, or states with the macro MERGE
+// in      x of T, as reduce/body.glsl indexes it, or states with the macro MERGE
 // out     out_ (outputs) T; with the macro PARTIAL instead states (chunks, outputs)
 // consts  those of lib/group_reduce.glsl and reduce/body.glsl
 // source  Milakov and Gimelshein, Online normalizer calculation for softmax,

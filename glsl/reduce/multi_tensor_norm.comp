@@ -1,4 +1,4 @@
-// Sums of squares of many tensors, a chunk of one tensor for each workgroup
+// Multi-tensor sum of squares: a chunk of one tensor per workgroup
 // grid    linear in workgroups: those of the first tensor, of the second, ...
 // in      args: x, contiguous tensors of T; count: elements of each; end: its last
 //         workgroup, plus 1; those after the last tensor have no elements

@@ -1,4 +1,4 @@
-// States in memory, for operations whose chunks pass on more than one number
+// Partial states in memory, of reductions with more than one number per state
 //
 // With PARTIAL the states of chunks are results; with MERGE they are what is reduced.
 // The includer defines State before, and RESULTS for neither.

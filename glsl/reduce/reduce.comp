@@ -1,8 +1,8 @@
-// A reduction of a strided tensor to sums, products or extremes
+// Reduction of a strided tensor to sums, products or extremes
 // grid    linear in workgroups of LOCAL_X / GROUP outputs; z: chunk of the elements
-// in      x of T, as reduce/body.glsl walks it
+// in      x of T, as reduce/body.glsl indexes it
 // out     out_ (chunks, outputs) of T, or of int64 with the macro WIDE; times scale
-// consts  OPERATION; MAP: what is first made of each element; those of lib/group_reduce.glsl
+// consts  OPERATION; MAP: element-wise map before it; those of lib/group_reduce.glsl
 //         and reduce/body.glsl
 // source  NumPy's rules: NaN is both greatest and least
 #version 460

@@ -1,6 +1,6 @@
-// The variance of a strided tensor's parts: squared distances from their mean, scaled
+// Variance of a strided tensor over dimensions: squared distances from the mean, scaled
 // grid    linear in workgroups of LOCAL_X / GROUP outputs; z: chunk of the elements
-// in      x of T, as reduce/body.glsl walks it, or states with the macro MERGE
+// in      x of T, as reduce/body.glsl indexes it, or states with the macro MERGE
 // out     out_ (outputs) T, times scale; with the macro PARTIAL instead states (chunks,
 //         outputs)
 // consts  those of lib/group_reduce.glsl and reduce/body.glsl

@@ -1,4 +1,4 @@
-// Weighted sums along one dimension: out[o, i, n] is the sum over t < count of
+// Resampling along one dimension: out[o, i, n] is the sum over t < count of
 // weight[i, t] * x[o, first[i] + t, n]
 // grid    one invocation per element of out_, linear
 // in      x (outer, size, inner); taps (out_size, width) of ACC: rows of first, count

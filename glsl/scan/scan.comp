@@ -1,9 +1,9 @@
-// Prefix sums or products (scan) along the middle dimension of (outer, count, inner)
+// Scan (prefix sums or products) along the middle dimension of (outer, count, inner)
 // grid    one invocation per chunk of each row, linear over (outer, chunks, inner)
 // in      x (outer, count, inner) T; if HAS_CARRY, carry (outer, chunks, inner) ACC:
 //         the result at the end of each chunk
-// out     out_ (outer, count, inner) T; if TOTALS instead (outer, chunks, inner), what
-//         each chunk alone comes to
+// out     out_ (outer, count, inner) T; if TOTALS instead (outer, chunks, inner), the
+//         total of each chunk
 // consts  TOTALS, HAS_CARRY; PRODUCT; REVERSE: from the end to the front
 // source  Blelloch, Prefix Sums and Their Applications, 1990
 #version 460

@@ -1,4 +1,4 @@
-// Which of two elements comes first in sorted order: NaN is above every number
+// Comparison in sorted order of two elements: NaN is above every number
 
 bool comes_before(ACC a, ACC b, bool descending) {
     bool a_nan = a != a, b_nan = b != b;

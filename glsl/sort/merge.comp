@@ -1,4 +1,4 @@
-// Merge of pairs of sorted runs: every element finds its place in the other run
+// Merge pass over pairs of sorted runs: every element ranks itself in the other run
 // grid    one invocation per place of (outer, kept, inner), linear
 // in      x (outer, count, inner) T; order (outer, kept, inner) int32: places along the
 //         dimension, sorted in runs of `run`

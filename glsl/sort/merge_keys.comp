@@ -1,4 +1,4 @@
-// Merge of sorted runs of pairs: every pair finds its place in the other runs
+// Merge pass over sorted runs of key-place pairs: every pair ranks itself in the others
 // grid    one invocation per pair, linear
 // in      pairs (count) of key and place, sorted in runs of `run`, a power of two
 // out     merged, same, in runs of WAYS * run; or, if LAST, places (count) int32
@@ -35,8 +35,7 @@ void main() {
     uvec2 pair = pairs.at[element];
     uint own = element / run % WAYS, own_place = element % run;
     uint first = element / run / WAYS * WAYS * run;
-    // How many of each run come before, found by halves; all runs at once, so that their
-    // reads are on their way together.
+    // Rank in each run by binary search; all runs at once, so that their loads overlap.
     uint before[WAYS];
     [[unroll]] for (uint way = 0; way < WAYS; ++way) before[way] = 0;
     for (uint half_ = run; half_ > 0; half_ /= 2) {

@@ -1,4 +1,4 @@
-// Where values belong in sorted rows: the number of elements before each
+// Binary search of values in sorted rows: the number of elements before each
 // grid    one invocation per value, linear
 // in      sorted_ (rows, count) T, values (rows, entries) T; with one row in all if
 //         SHARED

@@ -1,4 +1,4 @@
-"""`python -m vkbackend.tools.bench`."""
+"""Entry point of `python -m vkbackend.tools.bench`."""
 
 import sys
 

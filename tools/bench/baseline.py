@@ -1,4 +1,4 @@
-"""Baselines of the benchmarks: PyTorch, on its GPU if it can, or NumPy."""
+"""Baselines of the benchmarks: PyTorch, on a GPU if available, or NumPy."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ import numpy as np
 PEERS = ("torch", "numpy")
 
 _REST_SECONDS = 0.15
-"""How long the host's other threads may go on spinning after work of theirs: those of
+"""Time that the host's other threads may go on spinning after work of theirs: those of
 OpenBLAS do for some 2^28 clocks, and take a software device's cores meanwhile."""
 
 
 class Peer:
-    """A peer and its clock.
+    """Baseline (the peer) and its clock.
 
     Parameters
     ----------

@@ -17,13 +17,13 @@ from vkbackend.framework import Tensor, ops
 from .workload import Bench, Case, workload
 
 _SIZE = {"float32": 4, "float16": 2, "bfloat16": 2}
-# Rounding of one product's inputs and of its result, each relative to the largest.
+# Rounding of a GEMM's inputs and of its result, each relative to the largest.
 _TOLERANCE = {"float32": 1e-5, "float16": 4e-3, "bfloat16": 2e-2}
 _CACHE = 64 << 20
 
 
 def _chain(x: Any, factors: Sequence[Any]) -> list[Any]:
-    """Return each product of a row of them, which cannot overlap."""
+    """Return each GEMM of a dependent chain, which cannot overlap."""
     return list(itertools.accumulate(factors, operator.matmul, initial=x))[1:]
 
 
@@ -78,7 +78,7 @@ def ragged_product(bench: Bench, m: int, k: int, n: int) -> Case:
 
 @workload("matmul_{}x{}x{}_f32", full=(2048, 10000, 128), small=(64, 2000, 32))
 def deep_product(bench: Bench, m: int, k: int, n: int) -> Case:
-    """Multiply matrices with few results, each a sum of many products."""
+    """Multiply matrices with few results and a large K (split-K)."""
     return _product(bench, m, k, n, "float32")
 
 
@@ -128,7 +128,7 @@ def high_product(bench: Bench, size: int) -> Case:
 
 @workload("matmul_{}_f16_half_sums", full=(4096,), dtype="float16")
 def half_sums_product(bench: Bench, size: int) -> Case:
-    """Multiply float16 with sums in float16."""
+    """Multiply float16 with float16 accumulation."""
     (a, pa), (b, pb) = (bench.uniform(size, size, dtype="float16") for _ in range(2))
 
     def ours() -> list[Tensor]:
@@ -180,7 +180,7 @@ def linear(bench: Bench, size: int) -> Case:
 
 @workload("int_mm_{}_int8", full=(4096,), small=(256,), dtype="int8")
 def integer_product(bench: Bench, size: int) -> Case:
-    """Multiply int8, the right operand stored by columns, with sums in int32."""
+    """Multiply int8, the right operand stored by columns, accumulating in int32."""
     (a, pa), (b, pb) = (
         bench.uniform(size, size, low=-127, high=127, dtype="int8") for _ in range(2)
     )
@@ -197,7 +197,7 @@ def integer_product(bench: Bench, size: int) -> Case:
 
 @workload("gemv_1x{}x{}_f16", full=(4096, 16384), dtype="float16")
 def vector_product(bench: Bench, k: int, n: int) -> Case:
-    """Multiply a row vector by a matrix."""
+    """Multiply a row vector by a matrix (GEMV)."""
     return _product(bench, 1, k, n, "float16")
 
 
@@ -211,7 +211,7 @@ def _im2col(x: np.ndarray[Any, Any], w: np.ndarray[Any, Any]) -> np.ndarray[Any,
 
 
 class _Convolution(NamedTuple):
-    """Sizes of a convolution of square images with square filters."""
+    """Convolution size: square images and square filters."""
 
     batch: int
     channels: int
@@ -305,7 +305,7 @@ def _attention(
 
     operations = 4 * batch * heads * length * length * width
     if backward:
-        # Of five products, the first is the forward one once more.
+        # Of five GEMMs, the first is the forward one recomputed.
         operations = operations * 7 // 2
     return Case(
         lambda: run(ops.scaled_dot_product_attention, mine),
@@ -325,7 +325,7 @@ def attention(bench: Bench, *shape: int) -> Case:
 
 @workload("sdpa_fwd_causal_f16", full=(4, 16, 4096, 128), dtype="float16")
 def causal_attention(bench: Bench, *shape: int) -> Case:
-    """Attend to what came before."""
+    """Attend causally."""
     return _attention(bench, shape, "float16", causal=True)
 
 

@@ -47,7 +47,7 @@ Times = Mapping[int, float]
 
 
 class Chain(NamedTuple):
-    """Products of one size, each of which waits for the one before.
+    """GEMM chain of one size, each GEMM dependent on the one before.
 
     Attributes
     ----------
@@ -62,7 +62,7 @@ class Chain(NamedTuple):
 
 
 def chain_of(size: int, dtype: str, device: Any, rng: np.random.Generator) -> Chain:
-    """Return a chain of products with matrices that keep a vector's length."""
+    """Return a chain of GEMMs by random matrices scaled to preserve norms."""
     length = round(_CHAIN_OPERATIONS / (2 * size**3))
     length = max(2, min(_LONGEST_CHAIN, length))
     scale = (12 / size) ** 0.5
@@ -82,7 +82,7 @@ def chain_of(size: int, dtype: str, device: Any, rng: np.random.Generator) -> Ch
 
 
 def times_of(device: Any, chains: Mapping[int, Chain], rounds: int) -> dict[int, float]:
-    """Return the median seconds of a product of each size, all measured in turns."""
+    """Return the median seconds of a GEMM of each size, all measured in turns."""
     gpu = device.gpu
     clock = wall_seconds if gpu.info.kind == "software" else device_seconds
     largest = chains[max(chains)].run

@@ -1,4 +1,4 @@
-"""One workload measured beside the peer, and its results compared."""
+"""Measurement of one workload against the peer, with its results compared."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from .workload import Bench, Case, Workload
 
 _BATCH_SECONDS = 0.02
 _MAX_REPEATS = 400
-# Before each batch of products, so that a board at its limit of power does not slow one
-# side down for what the other one drew.
+# Pause before each batch of GEMMs, so that a board at its power limit does not slow one
+# side down for the power that the other one drew.
 _REST_SECONDS = 0.05
 _COMPARED = 1 << 20
 """Elements of a result that are read back and compared: the first and the last."""
@@ -109,7 +109,7 @@ def measure(
 
 
 def _repeats(side: Callable[[int], float]) -> int:
-    """Return how often to repeat one side for a batch that is long enough; warms it."""
+    """Return the repeat count of one side for a batch that is long enough; warms it."""
     side(1)
     once = side(1)
     return max(1, min(_MAX_REPEATS, round(_BATCH_SECONDS / max(once, 1e-9))))

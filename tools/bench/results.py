@@ -1,4 +1,4 @@
-"""Results as lines of JSON and as a table."""
+"""Benchmark results as JSON lines and as a table."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def record(
     ceiling: Ceiling,
     commit: str,
 ) -> dict[str, Any]:
-    """Return what is written of one result; times are milliseconds.
+    """Return the JSON record of one result; times are milliseconds.
 
     `ratio` is the peer's time over ours; `of_ceiling` the share of the machine's limit
     that is reached, None where no limit is known.

@@ -112,7 +112,7 @@ def _multiply_seconds(gpu: vkbackend.Device, groups: int, rounds: int) -> float:
 
 
 def _best(gpu: vkbackend.Device, record: Callable[[vkbackend.Batch], None]) -> float:
-    """Return the shortest time of what `record` puts into a batch."""
+    """Return the shortest time of the batch that `record` fills."""
     repeat = 2 if gpu.info.kind == "software" else 100
     times = []
     # The first ones wake the device up: its clocks rise with work.

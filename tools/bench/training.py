@@ -1,4 +1,4 @@
-"""Workloads by the wall clock: host cost of an op, optimizer steps, training steps."""
+"""Wall-clock workloads: host overhead of an op, optimizer steps, training steps."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .workload import Bench, Case, workload
 
 _OPS = 256
 _WARM_STEPS = 5
-# Of a first loss; what rounds differently in later steps grows.
+# Tolerance of a first loss; rounding differences grow in later steps.
 _TOLERANCE = {"float32": 1e-4, "bfloat16": 2e-2}
 
 
@@ -63,7 +63,7 @@ def adamw(bench: Bench, tensors: int, count: int) -> Case:
 
 
 ExecutionMode = Literal["eager", "cudagraph", "compiled"]
-"""How the peer runs a step. Ours is replayed for the last two."""
+"""Execution mode of the peer's step. Ours is replayed for the last two."""
 
 Step = Callable[[], Sequence[Any]]
 Build = Callable[[Any], Any]

@@ -1,4 +1,4 @@
-"""Workloads that move bytes between the host and the device: what a call takes.
+"""Transfer workloads between the host and the device: time per call.
 
 Their GB/s are those of the link; its limit is no part of the table.
 """
@@ -48,7 +48,7 @@ def read(bench: Bench, size: int) -> Case:
 
 @workload("read_few_{}_bytes", full=(_FEW,), small=(_FEW,))
 def read_few(bench: Bench, size: int) -> Case:
-    """Read a small tensor: what one read takes, whatever its size."""
+    """Read a small tensor: the latency of a read."""
     return read(bench, size)
 
 
@@ -94,5 +94,5 @@ def upload(bench: Bench, size: int) -> Case:
 
 @workload("upload_few_{}_bytes", full=(_FEW,), small=(_FEW,))
 def upload_few(bench: Bench, size: int) -> Case:
-    """Write a small array: what one upload takes, whatever its size."""
+    """Write a small array: the latency of an upload."""
     return upload(bench, size)

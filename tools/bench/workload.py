@@ -23,7 +23,7 @@ SIZES = ("full", "small")
 
 @dataclass(frozen=True)
 class Case:
-    """A workload with its inputs made.
+    """Benchmark case: a workload with its inputs made.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ class Case:
 
 
 class Bench:
-    """Where inputs are made: the same numbers for the device and for the peer."""
+    """Input generator: the same numbers for the device and for the peer."""
 
     def __init__(self, peer: Peer, device: Any = None, seed: int = 0) -> None:
         self.peer = peer
@@ -96,7 +96,7 @@ Make = Callable[..., Case]
 
 @dataclass(frozen=True)
 class Workload:
-    """A named workload.
+    """Workload with a name and sizes.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""The binding generator: the Vulkan registry and a manifest in, ctypes text out."""
+"""Binding generator: the Vulkan registry and a manifest in, ctypes text out."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Write vkbackend/vk/generated.py from a registry, or check it (--check)."""
+"""Generator of vkbackend/vk/generated.py from a registry, or its check (--check)."""
 
 import argparse
 import sys

@@ -1,4 +1,4 @@
-"""Write the selected part of the registry as a Python module of ctypes declarations."""
+"""Emitter of the selected part of the registry as a module of ctypes declarations."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -63,7 +63,7 @@ def emit(registry: Registry, selection: Selection, manifest: Manifest) -> str:
 
 
 class _ModuleWriter:
-    """Yields the lines of each section."""
+    """Emitter of the module's sections, line by line."""
 
     def __init__(
         self, registry: Registry, selection: Selection, opaque: set[str]

@@ -1,4 +1,4 @@
-"""Read the Vulkan registry (vk.xml) into plain records.
+"""Registry reader: the Vulkan registry (vk.xml) as plain records.
 
 Only the `vulkan` API is read: entries marked for Vulkan SC alone, disabled extensions
 and everything they add are left out. Nothing is chosen here; see `closure`.
@@ -22,7 +22,7 @@ class RegistryError(ValueError):
 
 @dataclass(frozen=True)
 class Declaration:
-    """One C declaration: a member, a parameter or a result.
+    """C declaration: a member, a parameter or a result.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ class Extension:
 
 @dataclass
 class Registry:
-    """Everything the generator knows about Vulkan, in the registry's order.
+    """Registry content that the generator uses, in the registry's order.
 
     `types` maps base types and flag types to the type behind them, `aliases` maps old
     names of types and commands to current ones, `flag_bits` maps a flag type to the

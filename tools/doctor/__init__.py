@@ -1,4 +1,4 @@
-"""The doctor: what there is of Vulkan on this machine, what is wrong, what to do.
+"""Doctor: inventory of Vulkan on this machine, diagnosis and remedies.
 
 Command line: `vkdoctor`, or `python -m vkbackend.tools.doctor`. The exit status is 0
 when the library can work. What is printed is what a bug report should carry: no

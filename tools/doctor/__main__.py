@@ -1,4 +1,4 @@
-"""`python -m vkbackend.tools.doctor`."""
+"""Entry point of `python -m vkbackend.tools.doctor`."""
 
 import sys
 

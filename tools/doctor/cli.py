@@ -1,4 +1,4 @@
-"""The command line of the doctor."""
+"""Command line of the doctor."""
 
 import argparse
 import contextlib

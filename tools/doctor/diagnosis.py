@@ -1,4 +1,4 @@
-"""Find the problems in a report, name the situation, say what to do. Pure.
+"""Diagnosis of a report: problems, situation and remedies. Pure.
 
 A problem has a level: with an `error` the library cannot work, with a `warning` it
 works but something is lost, a `note` is worth knowing.
@@ -38,7 +38,7 @@ _DRIVER_VARIABLES = (
 
 @dataclass(frozen=True)
 class Problem:
-    """What is wrong, and one line on what to do.
+    """Problem, with a one-line remedy.
 
     Parameters
     ----------

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True)
 class StorageCase:
-    """A type that a kernel stores, and one that it computes in.
+    """Dtype case: the storage type of a kernel, and the type that it computes in.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The GLSL of the self-tests: each small enough to be read, none faster than it is."""
+"""Self-test kernels in GLSL, written to be read and not to be fast."""
 
 HEAD = """#version 460
 #extension GL_EXT_buffer_reference : require

@@ -1,4 +1,4 @@
-"""A report as text: aligned and wrapped for a terminal of any width. Pure."""
+"""Renderer of a report: text aligned and wrapped to the terminal's width. Pure."""
 
 import textwrap
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ _MARKS = {"ok": "ok", "skipped": "skip", "error": "FAIL", "warning": "warn"}
 
 
 class Entry(NamedTuple):
-    """One entry: a mark, a label, and text that is wrapped beside them."""
+    """Entry: a mark, a label, and text that is wrapped beside them."""
 
     mark: str
     label: str

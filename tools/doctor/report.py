@@ -1,4 +1,4 @@
-"""Ask everything, and put the answers into one dictionary that is ready for JSON."""
+"""Report of all probes, as one dictionary that is ready for JSON."""
 
 import dataclasses
 import importlib.metadata
@@ -42,7 +42,7 @@ _WITHOUT_KERNELS = ("open", "allocation", "copy", "close")
 
 @dataclass(frozen=True)
 class Options:
-    """What to ask.
+    """Report options: the probes to run.
 
     Parameters
     ----------

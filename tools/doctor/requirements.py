@@ -47,7 +47,7 @@ LOSSES = {
 
 @dataclass(frozen=True)
 class DeviceLimit:
-    """One limit of a device that decides what kernels can do.
+    """Device limit that constrains kernels.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ LIMITS = (
 
 @dataclass(frozen=True)
 class GlslExtension:
-    """A GLSL extension that kernels may ask the compiler for.
+    """GLSL extension that kernels may require of the compiler.
 
     Parameters
     ----------

@@ -39,7 +39,7 @@ _CRASHED_IN = re.compile(r"most recent call first\):\s+File .*? in (\w+)")
 
 @dataclass(frozen=True)
 class Request:
-    """One question.
+    """Request to a child process.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Outcome:
-    """One answer.
+    """Outcome of a request.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ def ask(
 
 
 class _Child:
-    """A process that answers requests; stopped when the context ends."""
+    """Child process that answers requests; stopped when the context ends."""
 
     def __init__(
         self, requests: Sequence[Request], environment: Mapping[str, str]

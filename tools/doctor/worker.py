@@ -1,4 +1,4 @@
-"""The process that answers `subprocess_runner`; it may crash or hang, as expected."""
+"""Worker process of `subprocess_runner`; it may crash or hang, as expected."""
 
 import contextlib
 import faulthandler

@@ -1,4 +1,4 @@
-"""`vkspirv`: what a compute shader is, what it costs, and what is wrong with it.
+"""`vkspirv`: inspection, cost model and lint of compute shaders.
 
     vkspirv matmul/gemm_tiled             a kernel of the library
     vkspirv reduce/reduce --dtype int32   one of its variants

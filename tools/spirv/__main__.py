@@ -1,4 +1,4 @@
-"""`python -m vkbackend.tools.spirv`."""
+"""Entry point of `python -m vkbackend.tools.spirv`."""
 
 import sys
 

@@ -104,7 +104,7 @@ class PointerTarget:
 
 @dataclass(frozen=True)
 class _Store:
-    """One instruction that writes a variable: where it stands and what it writes."""
+    """Store to a variable: the instruction's location and the value."""
 
     function: Function
     block: int

@@ -1,4 +1,4 @@
-"""The command line of `vkspirv`."""
+"""Command line of `vkspirv`."""
 
 import argparse
 import json
@@ -110,7 +110,7 @@ def main(arguments: Sequence[str] | None = None, output: TextIO | None = None) -
 
 
 class _Session:
-    """One call: its options, its targets, and where its output goes."""
+    """Session of one call: options, targets and output."""
 
     def __init__(self, options: argparse.Namespace, output: TextIO | None) -> None:
         self.options = options

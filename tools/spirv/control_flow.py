@@ -21,7 +21,7 @@ _TERMINATORS = frozenset(
 
 @dataclass
 class BasicBlock:
-    """One basic block.
+    """Basic block of a function.
 
     Attributes
     ----------
@@ -54,7 +54,7 @@ class BasicBlock:
 
 @dataclass
 class Function:
-    """One function.
+    """Function with its control-flow graph.
 
     Attributes
     ----------

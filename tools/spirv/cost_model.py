@@ -244,7 +244,7 @@ class LoopNest:
 
 
 class ExecutedInstruction(NamedTuple):
-    """One instruction in the course of the program, with the loops that it is in."""
+    """Instruction in execution order, with its enclosing loops."""
 
     frame: Frame
     block: BasicBlock
@@ -309,7 +309,7 @@ def _nest_of(
 
 
 def rounds(values: Values, frame: Frame, header: BasicBlock) -> int | None:
-    """Return how often a loop goes round, or None if constants do not decide that."""
+    """Return a loop's trip count, or None if it is not constant."""
     function = frame.function
     loop = (frame.key, header.label)
     exits = [

@@ -21,7 +21,7 @@ _LEFT_OUT = ("name", "number", "id", "offset", "bytes")
 
 @dataclass(frozen=True)
 class Change:
-    """One thing that differs.
+    """Difference between two reports.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""The text form of a module, as spirv-dis writes it with `--raw-id`.
+"""Disassembler: the text form of a module, as spirv-dis writes it with `--raw-id`.
 
 With names the ids become the shader's own, and comments tell the source lines.
 """

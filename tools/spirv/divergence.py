@@ -21,7 +21,7 @@ _POINTERS = ("AccessChain", "InBoundsAccessChain", "PtrAccessChain")
 
 
 class Divergence:
-    """What differs among the invocations of one workgroup.
+    """Divergent values and control flow among the invocations of one workgroup.
 
     Attributes
     ----------

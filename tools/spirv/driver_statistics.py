@@ -32,7 +32,7 @@ _FORMATS = {
 
 @dataclass(frozen=True)
 class Statistic:
-    """One number that a driver tells: its name, what it means, and its value."""
+    """Driver statistic: its name, description and value."""
 
     name: str
     description: str
@@ -41,7 +41,7 @@ class Statistic:
 
 @dataclass(frozen=True)
 class Representation:
-    """One form that a driver gives a kernel; text, or its size in bytes if binary."""
+    """Internal representation of a kernel; text, or its size in bytes if binary."""
 
     name: str
     description: str
@@ -51,7 +51,7 @@ class Representation:
 
 @dataclass(frozen=True)
 class PipelineExecutable:
-    """What a driver made of a kernel."""
+    """Compiled kernel of a driver: statistics and internal representations."""
 
     name: str
     description: str

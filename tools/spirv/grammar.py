@@ -1,4 +1,4 @@
-"""Write table.py, the words of SPIR-V, from the grammar that Khronos publishes.
+"""Generator of table.py, SPIR-V's grammar, from the one that Khronos publishes.
 
     python -m vkbackend.tools.spirv.grammar FOLDER           write table.py
     python -m vkbackend.tools.spirv.grammar FOLDER --check   compare with it

@@ -1,4 +1,4 @@
-"""Instructions by their grammar: names, operands and what each operand is.
+"""Instruction decoder by SPIR-V's grammar: names, operands and their kinds.
 
 Nothing in a module is trusted: an operand that the grammar does not allow, or that is
 missing, is a `ShaderError` with the offset of its instruction in words.
@@ -31,7 +31,7 @@ _PAIRS = {
 
 
 class OperationGrammar(NamedTuple):
-    """What the grammar says of an operation: name, class, kinds of its operands."""
+    """Grammar entry of an operation: name, class, kinds of its operands."""
 
     name: str
     kind: str
@@ -39,7 +39,7 @@ class OperationGrammar(NamedTuple):
 
 
 class InstructionOperand(NamedTuple):
-    """One operand: its kind, its words as a tuple, and how it is written."""
+    """Operand: its kind, its words as a tuple, and how it is written."""
 
     kind: str
     words: tuple[int, ...]

@@ -14,7 +14,7 @@ _ALIGNED = 2
 
 @dataclass(frozen=True)
 class Member:
-    """One member of a buffer type.
+    """Member of a buffer type.
 
     Attributes
     ----------
@@ -38,7 +38,7 @@ class Member:
 
 @dataclass(frozen=True)
 class BufferType:
-    """What an address points to.
+    """Buffer type behind an address.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class BufferType:
 
 @dataclass(frozen=True)
 class Variable:
-    """One variable in shared memory: name, type, and bytes by the rules of std430."""
+    """Variable in shared memory: name, type, and bytes by the rules of std430."""
 
     name: str
     type: str

@@ -23,7 +23,7 @@ _MORE = re.compile(r"^//\s{8,}(\S.*)$")
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """One finding of one rule.
+    """Diagnostic of a lint rule.
 
     Attributes
     ----------

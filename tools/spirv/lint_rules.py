@@ -1,4 +1,4 @@
-"""The rules of `vkspirv lint`, each with the measurement that justifies it.
+"""Lint rules of `vkspirv lint`, each with the measurement that justifies it.
 
 Measured on lavapipe of Mesa 22.3.6 (two cores) and on an NVIDIA H200 (driver 580).
 """
@@ -29,7 +29,7 @@ _DIVISIONS = ("UDiv", "SDiv", "UMod", "SMod", "SRem")
 
 
 class Finding(NamedTuple):
-    """Something found: where in the shader, and what."""
+    """Finding of a rule: its location in the shader, and a message."""
 
     row: SpirvInstruction
     message: str
@@ -83,7 +83,7 @@ class LintContext:
 
 @dataclass(frozen=True)
 class Rule:
-    """One rule.
+    """Lint rule.
 
     Attributes
     ----------
@@ -104,7 +104,7 @@ class Rule:
 
 
 def scalar_loads(context: LintContext) -> Iterator[Finding]:
-    """Find loads one by one of what lies side by side, in a loop or in a row."""
+    """Find scalar loads of adjacent elements, in a loop or in a row."""
     rows: dict[tuple[object, int], list[tuple[int, ExecutedInstruction]]] = {}
     for step in context.accesses("device"):
         kind = context.program.type(context.moved(step.row))
@@ -146,7 +146,7 @@ def _advances_by_size(
 def _neighbours(
     context: LintContext, found: list[tuple[int, ExecutedInstruction]], size: int
 ) -> Iterator[Finding]:
-    """Yield the first of each four loads that lie side by side, and are aligned."""
+    """Yield the first of each four adjacent and aligned loads."""
     by_place = {place: step for place, step in reversed(found)}
     count = VECTOR // size
     for place, step in by_place.items():

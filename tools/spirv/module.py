@@ -1,4 +1,4 @@
-"""A module with everything in it resolved: types, constants, decorations, functions.
+"""Module with everything in it resolved: types, constants, decorations, functions.
 
 The reader of the library (`vkbackend.shader.reflection`) knows names, layouts and
 constants; this adds what inspection needs, and refuses what it cannot follow.
@@ -41,7 +41,7 @@ _BOOLS = {
 
 
 class AppliedDecoration(NamedTuple):
-    """One decoration of an id or a member: its name, and its literals."""
+    """Decoration of an id or a member: its name, and its literals."""
 
     name: str
     values: tuple[int, ...]

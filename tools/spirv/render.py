@@ -1,4 +1,4 @@
-"""Reports as text: for a terminal of any width, with colour or without."""
+"""Renderer of reports as text, for a terminal of any width, with colour or without."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any

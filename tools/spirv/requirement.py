@@ -96,7 +96,7 @@ _DEVICE_EXTENSIONS = {
 
 @dataclass(frozen=True)
 class Requirement:
-    """What one declaration asks for.
+    """Requirement of one declaration.
 
     Attributes
     ----------

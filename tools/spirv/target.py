@@ -30,7 +30,7 @@ _TYPES |= {"int64": "int64_t", "uint64": "uint64_t"}
 
 @dataclass(frozen=True)
 class Target:
-    """One module to inspect, and the GLSL that it is made from if there is any.
+    """Module to inspect, with its GLSL source if there is any.
 
     Attributes
     ----------
@@ -40,7 +40,7 @@ class Target:
         The module, as the library would use it.
     constants : mapping of str to bool, int or float
         Specialization constants by name.
-    source : Source or None
+    source : ShaderSource or None
         The GLSL with its includes expanded.
     """
 

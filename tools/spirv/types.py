@@ -7,7 +7,7 @@ from vkbackend.shader.spirv_reader import SpirvInstruction
 
 @dataclass(frozen=True)
 class Type:
-    """What is known of a type.
+    """Type of a shader: name, size and parts.
 
     Attributes
     ----------

@@ -31,7 +31,7 @@ class CommandBatch(ArrayQueue):
     Attributes
     ----------
     num_compiles : int
-        Kernels that had to be asked of the device, over all executions; see
+        Kernels requested from the device, over all executions; see
         `KernelCache.compiles`.
 
     Notes

@@ -1,4 +1,4 @@
-"""KernelCache: pipelines that a caller keeps across batches, with counts."""
+"""Pipeline cache that a caller keeps across batches, with hit and miss counts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from vkbackend.shader.pipeline import Pipeline
 
 
 class KernelCache:
-    """Kernels by content: which shader, with which macros and constants.
+    """Cache of kernels by content: shader, macros and constants.
 
     A device compiles each content once whatever the cache says (`Device.pipeline`);
     its `counters.pipeline_builds` tell what was really built.
@@ -23,9 +23,9 @@ class KernelCache:
     Attributes
     ----------
     compiles : int
-        Kernels that were not there and had to be asked of the device.
+        Misses: kernels requested from the device.
     hits : int
-        Kernels that were there.
+        Kernels found in the cache.
     """
 
     def __init__(self, device: Device) -> None:

@@ -20,7 +20,7 @@ _DOT_ROUNDS = 16
 _MAX_GEMV_ROWS = 8
 _MIN_GEMV_ELEMENTS = 1 << 16
 _VECTOR_BYTES = 16
-_ACROSS = 4  # vectors of a workgroup side by side; its lanes share the depth
+_ACROSS = 4  # adjacent vectors of a workgroup; its lanes split K
 DOT_CHUNK = _DOT_WORKGROUP * _DOT_ROUNDS
 """Elements that become one sum in one stage of a dot product."""
 
@@ -33,7 +33,7 @@ MAX_WORKGROUPS = 65535
 
 @dataclass(frozen=True)
 class Run:
-    """One run of one kernel.
+    """Launch of one kernel: grid, addresses, scalars and constants.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class Run:
     defines : mapping of str to str
         Macros.
     scratch : mapping of str to int
-        Memory of the operation alone, in bytes, that this run is the first to use.
+        Scratch of the operation, in bytes, that this launch is the first to use.
     """
 
     kernel: str
@@ -128,7 +128,7 @@ def matmul_run(info: DeviceInfo, m: int, k: int, n: int, half: bool) -> Run:
     if is_skinny and info.kind != "software":
         return _gemv_run(m, k, n, vector, half)
     if info.kind == "software" and info.subgroup_shuffle:
-        # Lanes that pass elements round spare a software device its dear loads.
+        # Subgroup tiles broadcast elements: a software device is bound by loads.
         kernel, lanes = "matmul/gemm_subgroup", info.subgroup_size
         rows = 32 if m > 32 else 8
         tile = rows, 2 * lanes

@@ -24,7 +24,7 @@ _FLOAT32, _FLOAT16 = "float32", "float16"
 
 
 class Handle:
-    """One array of a batch; made by the batch's methods.
+    """Handle of one array of a batch; made by the batch's methods.
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ class Handle:
         return self.size * self.dtype.itemsize
 
     def place(self, device: Device) -> None:
-        """Give it memory, and its elements if there are new ones."""
+        """Allocate its memory, and upload its elements if there are new ones."""
         if self.buffer is None:
             self.buffer = device.allocate(self.nbytes)
         if self.data is not None:
@@ -69,7 +69,7 @@ class Handle:
 
 
 class Operation(NamedTuple):
-    """One queued operation: inputs, output, kernel runs, scratch buffers."""
+    """Queued operation: inputs, output, launches, scratch buffers."""
 
     inputs: tuple[Handle, ...]
     out: Handle
@@ -88,7 +88,7 @@ class Operation(NamedTuple):
 
 
 class ArrayQueue:
-    """Arrays and operations on them, in order; `CommandBatch` adds what to do."""
+    """Queue of arrays and operations, in order; `CommandBatch` adds the operations."""
 
     def __init__(self, device: Device) -> None:
         self.device = device

@@ -96,7 +96,7 @@ class Batch:
         reads: Sequence[Buffer | ByteRange] = (),
         writes: Sequence[Buffer | ByteRange] = (),
     ) -> None:
-        """Add a kernel run.
+        """Add a dispatch.
 
         Parameters
         ----------
@@ -158,10 +158,9 @@ class Batch:
         reads: Iterable[Buffer],
         writes: Iterable[Buffer],
     ) -> None:
-        """Add kernel runs whose barriers the caller has placed; nothing is checked.
+        """Add dispatches whose barriers the caller has placed; nothing is checked.
 
-        For graphs that are run again and again: which run must wait for which is then
-        known beforehand.
+        For graphs that are replayed: their hazards are known beforehand.
 
         Parameters
         ----------
@@ -364,7 +363,7 @@ class Batch:
 
     @property
     def point(self) -> TimelinePoint | None:
-        """When the last `submit` is finished; None if the device does not do it.
+        """Timeline point of the last `submit`; None if it was not accepted.
 
         After an exception from `submit` it finds out which, and may wait for the device
         to do so. What the batch reads and writes has the point either way.

@@ -1,4 +1,4 @@
-"""Futures of timeline points, for `await`: one thread per queue waits for all of them.
+"""Futures of timeline points, for `await`; one waiter thread per queue.
 
 The thread sleeps in the driver, exists only while somebody waits, and is joined before
 its queue is closed.
@@ -53,7 +53,7 @@ def future_of(point: TimelinePoint) -> Future[None]:
 
 
 class _Waiter:
-    """Resolves the futures of one queue in the order of their points."""
+    """Waiter thread of one queue: resolves futures in the order of their points."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

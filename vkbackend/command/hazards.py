@@ -16,7 +16,7 @@ Range = tuple[int, int]
 
 
 class HazardTracker:
-    """The reads and writes since the last barrier."""
+    """Hazard tracker: byte ranges read and written since the last barrier."""
 
     __slots__ = ("_reads", "_writes")
 

@@ -33,7 +33,7 @@ _NO_WAITS: dict[Queue, int] = {}
 
 
 class Recording:
-    """Commands that can be submitted any number of times; made by `Device.record`.
+    """Recorded command buffer for repeated submission; made by `Device.record`.
 
     It keeps the buffers and kernels that it uses alive.
 
@@ -43,10 +43,9 @@ class Recording:
         Arguments of the dispatches that take them from memory. Change them, and submit
         with `changed`.
     places : tuple of (int or None)
-        For each dispatch where its arguments begin in `content`; None where they are
-        fixed.
+        Offset of each dispatch's arguments in `content`; None where they are fixed.
     dispatches, barriers : int
-        How many it has.
+        Number of commands recorded.
     """
 
     def __init__(
@@ -158,7 +157,7 @@ class Recording:
 
     @property
     def point(self) -> TimelinePoint | None:
-        """When the last `submit` is finished; None if the device does not do it.
+        """Timeline point of the last `submit`; None if it was not accepted.
 
         After an exception from `submit` it finds out which, and may wait for the device
         to do so.
@@ -171,7 +170,7 @@ class Recording:
         return 0 if self._point is None else self._point.value
 
     def _waits(self) -> dict[Queue, int]:
-        """Return a wait for all of the other queue, which may use any buffer."""
+        """Return a semaphore wait for all work of the other queue, on any buffer."""
         other = self._device.transfer_queue
         if other is self._queue or other.completed >= other.submitted:
             return _NO_WAITS

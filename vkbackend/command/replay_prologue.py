@@ -1,7 +1,7 @@
 """Replay prologues: copies of inputs and changed arguments, submitted before a replay.
 
-A prologue is a short command buffer, cached by the copies in it: where the same ones
-are asked for again, and it has finished, nothing is recorded.
+A prologue is a short command buffer, cached by its copies: a hit that is not in flight
+is submitted without recording.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class ReplayPrologue:
 
 
 class ReplayPrologues:
-    """The preludes of one recording, by key; the caller holds the device's lock.
+    """Prologue cache of one recording, by key; the caller holds the device's lock.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Timestamp queries: how long the device takes for each dispatch, or for whole batches.
+"""Timestamp queries: device time of each dispatch, or of whole batches.
 
 While a `Profile` is open, every batch that is submitted writes timestamps between its
 commands; a device without an open profile pays nothing.
@@ -56,7 +56,7 @@ class Span(NamedTuple):
 
 @dataclass(eq=False, slots=True)
 class TimestampedBatch:
-    """A batch and its range of timestamp queries.
+    """Batch with its range of timestamp queries.
 
     Attributes
     ----------
@@ -75,12 +75,12 @@ class TimestampedBatch:
 
 
 class Profile:
-    """Timestamps of the batches that a device is given; made by `Device.profile`.
+    """Profile of the batches submitted to a device; made by `Device.profile`.
 
     Attributes
     ----------
     spans : list of Span
-        What was measured, in order; filled when the profile is closed.
+        Measured intervals, in order; filled when the profile is closed.
     """
 
     def __init__(

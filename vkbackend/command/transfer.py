@@ -1,4 +1,4 @@
-"""Uploads and reads: through mapped memory, or copied by the transfer queue."""
+"""Transfers between host and device: through mapped memory, or the transfer queue."""
 
 import collections
 import ctypes
@@ -57,16 +57,16 @@ class _ReadToken:
 
 
 class Transfer:
-    """Moves bytes between the host and the buffers of one device.
+    """Transfers between the host and the buffers of one device.
 
-    Three kinds of memory, three ways. *Mapped and cached* (software and integrated
+    The path depends on the memory. *Mapped and cached* (software and integrated
     devices): the host copies, after waiting for the work that uses the buffer. *Mapped,
-    not cached* (a discrete device's memory through its bus window): the host writes
-    idle buffers and reads a few bytes; the rest is copied by the transfer queue, which
-    waits for the work that it needs. *Not mapped*: the queue copies all.
+    not cached* (a discrete device's memory through its BAR): the host writes idle
+    buffers and reads a few bytes; the transfer queue copies the rest, with semaphore
+    waits for pending work. *Not mapped*: the transfer queue copies all.
 
-    A large read is copied straight into pinned memory, which is what the reader gets.
-    Where there is none, and into a caller's memory, it goes in staging chunks: the host
+    A large read goes straight into pinned memory, which the reader gets. Where there is
+    none, and into a caller's memory, it is pipelined through staging chunks: the host
     copies one out while the device fills the next.
 
     The points of buffers and of staging memory are set before a copy is submitted, so
@@ -206,7 +206,7 @@ class Transfer:
 
     def _acquire_chunk(self, read: _ReadToken) -> _StagingChunk:
         """Return an idle staging chunk, reserved for as long as the read runs."""
-        # One that was being freed, when that was interrupted.
+        # A chunk whose free was interrupted.
         self._memory.finish_frees()
         usable = (each for each in self._chunks if not each.block.freed)
         chunk = next((each for each in usable if each.idle()), None)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Heap:
-    """One memory heap: its size in bytes and whether it is the device's own."""
+    """Memory heap: its size in bytes and whether it is the device's own."""
 
     size: int
     device_local: bool
@@ -13,7 +13,7 @@ class Heap:
 
 @dataclass(frozen=True)
 class MatrixShape:
-    """One cooperative-matrix product result = a @ b + c that a device offers."""
+    """Cooperative-matrix operation result = a @ b + c that a device offers."""
 
     m: int
     n: int
@@ -40,7 +40,7 @@ class FlexibleMatrix(MatrixShape):
 
 @dataclass(frozen=True)
 class QueueFamily:
-    """One queue family: its index, `VkQueueFlagBits`, number of queues, timestamp bits.
+    """Queue family: its index, `VkQueueFlagBits`, number of queues, timestamp bits.
 
     Without timestamps there are 0 bits.
     """
@@ -53,7 +53,7 @@ class QueueFamily:
 
 @dataclass(frozen=True)
 class DeviceInfo:
-    """Everything recorded about a device; never changes.
+    """Properties, limits and features of a device; immutable.
 
     Sizes are bytes, `timestamp_period` is nanoseconds per tick. `supported` holds the
     flags of `features.FEATURES`; the most used are attributes too.

@@ -1,4 +1,4 @@
-"""Optional device features: one table for asking, recording and enabling them.
+"""Optional device features: one table for querying, recording and enabling them.
 
 Each row of `FEATURES` names the `DeviceInfo` flag, the Vulkan structure and member that
 carry it, and the extension that brings it. What is supported and listed is enabled;
@@ -18,7 +18,7 @@ VULKAN_VERSION = (1, 3)
 
 @dataclass(frozen=True)
 class Feature:
-    """One feature bit.
+    """Feature bit of a device.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Physical devices: what is there, what each can do, and which one to take.
+"""Physical devices: enumeration, properties and selection.
 
 Required of a device are Vulkan 1.3, `bufferDeviceAddress`, `timelineSemaphore`,
 `synchronization2` and a compute queue. One that lacks something is listed all the same
@@ -55,14 +55,14 @@ _FLEXIBLE = "vkGetPhysicalDeviceCooperativeMatrixFlexibleDimensionsPropertiesNV"
 
 
 class PhysicalDevice:
-    """A device that a driver offers.
+    """Physical device that a driver offers.
 
     Attributes
     ----------
     handle : int
         The `VkPhysicalDevice`.
     info : DeviceInfo
-        What it can do.
+        Properties, limits and features.
     extensions : frozenset of str
         Device extensions on offer.
     families : tuple of QueueFamily

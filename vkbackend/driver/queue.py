@@ -42,10 +42,9 @@ from .logical_device import LogicalDevice
 # Longest uninterrupted wait: Python handles Ctrl-C between slices.
 _WAIT_SLICE_SECONDS = 0.1
 _NANOSECONDS = 1_000_000_000
-# A short wait polls instead: blocking and waking up costs 20 us, and what the host does
-# next then takes three times as long (130 us for a replay that takes 45 us beside an
-# NVIDIA H200, driver 580.159.04, 2026-11-21). Never on a software device, which needs
-# the processor itself.
+# A short wait polls instead: blocking and waking up costs 20 us, and slows the host's
+# next work threefold (130 us for a replay that takes 45 us beside an NVIDIA H200,
+# driver 580.159.04, 2026-11-21). Never on a software device, which needs the processor.
 _POLL_SECONDS = 2e-3
 # A host that runs further ahead than this waits for its oldest submission.
 _MAX_IN_FLIGHT = 64
@@ -65,7 +64,7 @@ _tuple: Any = tuple.__new__
 
 
 class TimelinePoint(NamedTuple):
-    """The end of one submission: number `value` on `queue`."""
+    """Timeline point: the end of submission number `value` on `queue`."""
 
     queue: "Queue"
     value: int
@@ -146,7 +145,7 @@ def latest(points: Iterable[TimelinePoint]) -> tuple[TimelinePoint, ...]:
 
 
 class Queue:
-    """A device queue, its timeline semaphore and its command buffers.
+    """Queue of a device, with its timeline semaphore and command buffers.
 
     Attributes
     ----------
@@ -314,7 +313,7 @@ class Queue:
         waits: Mapping["Queue", int],
         label: str,
     ) -> TimelinePoint:
-        """Finish and send a command buffer of which nothing needs to know the point.
+        """Finish and send a command buffer whose point is not reserved beforehand.
 
         Returns
         -------
@@ -472,7 +471,7 @@ class Queue:
                 return False
 
     def _wait_slice(self, value: int, reference: Any, nanoseconds: int) -> int:
-        """Wait a little; return what the driver says."""
+        """Wait for one slice; return the driver's result."""
         logical, wait = self._logical, self._functions.vkWaitSemaphores
         handle, call = logical.handle, threading.RLock()
         with call:
@@ -487,7 +486,7 @@ class Queue:
                 logical.unlocked_calls.discard(call)
 
     def _fail(self, call: str, result: int, label: str) -> None:
-        """Raise the error of a failed call, with how far the queue had got."""
+        """Raise the error of a failed call, with the queue's progress."""
         after = f"after '{label}'; " if label else ""
         sent = self.submitted - (self._logical.unconfirmed is self)
         self._logical.check(

@@ -1,4 +1,4 @@
-"""Buffer: bytes of device memory with an address and the work that uses them."""
+"""Buffer: device memory with its address and the timeline points of pending work."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ByteRange = tuple["Buffer", int, int]
 
 
 class Buffer:
-    """Device memory, freed when the last reference to it is gone.
+    """Buffer of device memory, freed when the last reference to it is gone.
 
     Made by `Device.allocate`. Freeing never waits: the memory is reused only in ways
     that respect the work still using it.
@@ -55,7 +55,7 @@ class Buffer:
     )
 
     def __init__(self, device: Device, span: MemorySpan, size: int, name: str) -> None:
-        # What freeing it needs comes first: what follows may be interrupted.
+        # Attributes that freeing needs come first: the rest may be interrupted.
         self.last_write: TimelinePoint | None = None
         self.last_reads = span.points
         self.span = span
@@ -119,9 +119,9 @@ class Buffer:
 def mark(
     read: Iterable[Buffer], written: Iterable[Buffer], point: TimelinePoint
 ) -> None:
-    """Record a submission for all that it reads and writes.
+    """Record a submission on all buffers that it reads and writes.
 
-    What `mark_read` and `mark_written` do, written out because there may be hundreds.
+    `mark_read` and `mark_written` inlined, because there may be hundreds of buffers.
     """
     queue, only = point.queue, (point,)
     for buffer in read:

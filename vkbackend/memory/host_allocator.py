@@ -75,7 +75,7 @@ class HostBlock:
 
 
 class HostAllocator:
-    """Lends blocks of host memory; the caller holds the device's lock.
+    """Caching allocator of host blocks; the caller holds the device's lock.
 
     Parameters
     ----------

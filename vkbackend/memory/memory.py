@@ -92,7 +92,7 @@ _TYPE_PREFERENCES = {
 
 @dataclass(frozen=True)
 class MemoryType:
-    """One memory type: its index, heap and property bits."""
+    """Memory type: its index, heap and property bits."""
 
     index: int
     heap: int
@@ -131,7 +131,7 @@ def choose_type(
 
 @dataclass(eq=False)
 class Block:
-    """One allocation with one buffer over all of it.
+    """Block of device memory: one allocation with one buffer over all of it.
 
     Attributes
     ----------
@@ -165,13 +165,13 @@ class Block:
 
 
 class Memory:
-    """Allocates and frees the blocks of one device."""
+    """Device memory of one device: allocates and frees its blocks."""
 
     def __init__(self, logical: LogicalDevice) -> None:
         self.logical = logical
         self.types = self._read_types()
         self.import_alignment = self._read_import_alignment()
-        # What must outlive an import, however the import and its end are interrupted.
+        # Objects that must outlive an import, even if it or its end is interrupted.
         self._imported: dict[int, object] = {}
         # Blocks that are being freed: all of it is done before another is made, which
         # may get the same handles.
@@ -190,7 +190,7 @@ class Memory:
         )
 
     def _read_import_alignment(self) -> int:
-        """Return what addresses and sizes of imported pages are multiples of.
+        """Return the alignment of addresses and sizes of imported pages.
 
         It is 0 where the device cannot import pages.
         """

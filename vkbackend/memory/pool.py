@@ -95,7 +95,7 @@ class PoolStatistics:
 
 
 class Pool:
-    """Hands out spans of device memory; the caller holds the device's lock.
+    """Memory pool of spans of device memory; the caller holds the device's lock.
 
     Attributes
     ----------

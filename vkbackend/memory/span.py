@@ -15,7 +15,7 @@ class _Referable:
 
 @dataclass(eq=False, slots=True)
 class MemorySpan(_Referable):
-    """A byte range of a block.
+    """Span: a suballocated byte range of a block.
 
     Attributes
     ----------
@@ -51,7 +51,7 @@ class MemorySpan(_Referable):
 
 @dataclass(eq=False, slots=True)
 class Region:
-    """A block, its suballocator, and the pending work on its free ranges."""
+    """Region: a block, its suballocator, and the pending work on its free ranges."""
 
     block: Block
     space: Suballocator
@@ -65,7 +65,7 @@ class Region:
 
 
 class Lease(weakref.ref[MemorySpan]):
-    """Weak reference to a span with its allocation record, which outlives it.
+    """Lease: weak reference to a span with its allocation record, which outlives it.
 
     Attributes
     ----------

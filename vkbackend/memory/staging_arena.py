@@ -12,7 +12,7 @@ from .memory import Block, Memory, MemoryUsage
 
 @dataclass(eq=False, slots=True)
 class Chunk:
-    """A block that is bump-allocated, and reset once its last user is done."""
+    """Chunk: a bump-allocated block, reset once its last user is done."""
 
     block: Block
     top: int = 0
@@ -34,10 +34,10 @@ class Chunk:
 
 
 class Arena:
-    """Hands out pieces of host-visible chunks; the caller holds the device's lock.
+    """Arena of host-visible chunks; the caller holds the device's lock.
 
-    Pieces are taken, used by one submission, and given over to its timeline point with
-    `commit`. A chunk is filled again once the points of all its pieces have passed.
+    Pieces are allocated, used by one submission, and bound to its timeline point by
+    `commit`. A chunk is reused once the points of all its pieces have passed.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ class Arena:
         return self._current.block, offset
 
     def _next_chunk(self) -> Chunk:
-        """Return an empty chunk: a finished, a new, or the oldest one waited for."""
+        """Return an empty chunk: an idle one, a new one, or the oldest after a wait."""
         ours = [chunk for chunk in self._chunks if not chunk.owned]
         idle = [chunk for chunk in ours if chunk not in self._uncommitted]
         for chunk in idle:
@@ -135,13 +135,13 @@ class Arena:
         return chunk
 
     def commit(self, point: TimelinePoint) -> None:
-        """Give everything taken since the last commit over to a submission."""
+        """Bind everything allocated since the last commit to a submission."""
         for chunk in self._uncommitted:
             chunk.point = point
         self._uncommitted.clear()
 
     def abandon(self) -> None:
-        """Forget what was taken since the last commit: it was never submitted."""
+        """Drop the allocations since the last commit: they were never submitted."""
         self._uncommitted.clear()
 
     def close(self) -> None:

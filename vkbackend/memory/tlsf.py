@@ -7,8 +7,8 @@ back. A free merges with free neighbours at once, but not across the start of a 
 Both take constant time, but for an allocation that finds no larger bin: it searches its
 own.
 
-What is handed out, and of which blocks, is changed in one step each. All else follows
-from that, and is made anew after an operation that was interrupted.
+The sets of blocks and of allocated ranges change atomically. All else is derived from
+them, and is rebuilt after an interrupted operation.
 
 Source: Masmano, Ripoll, Crespo and Real, "TLSF: a new dynamic memory allocator for
 real-time systems", ECRTS 2004.

@@ -1,4 +1,4 @@
-"""Find a GLSL compiler.
+"""Compiler discovery: finds a GLSL compiler.
 
 No package called `glslang` is on PyPI, so several hosts of it are looked for, best
 first: the switch `VKBACKEND_GLSLANG`, the shared library inside the `slangpy` wheel
@@ -32,7 +32,7 @@ _EXECUTABLES = ("glslangValidator", "glslang", "glslc")
 
 
 class Compiler(Protocol):
-    """What turns GLSL compute shaders into SPIR-V.
+    """Compiler of GLSL compute shaders to SPIR-V.
 
     Attributes
     ----------

@@ -1,7 +1,7 @@
 """Shader interface validation: pipeline layout, device features and limits.
 
-Drivers do not check: one that is given a module which asks for more than there is may
-end the process. Every module passes here before a driver sees it.
+Drivers do not validate: a module that exceeds the device's features or limits may crash
+the process. Every module is validated here before a driver sees it.
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ def _unsupported_reason(variable: SpirvInstruction, tables: ModuleTables) -> str
 
 
 def _pointee_of(pointer_id: int, tables: ModuleTables) -> SpirvInstruction | None:
-    """Return what a pointer, or an array or sampler behind it, is of."""
+    """Return the pointee type of a pointer, or the element of an array behind it."""
     target = tables.types.get(pointer_id)
     for _ in range(MAX_DEPTH):
         if target is None:
@@ -196,7 +196,7 @@ def _pointee_of(pointer_id: int, tables: ModuleTables) -> SpirvInstruction | Non
 
 
 def _kind(storage: int, target: SpirvInstruction | None) -> str:
-    """Return what a descriptor is of."""
+    """Return the kind of a descriptor."""
     if storage in _BUFFERS:
         return _BUFFERS[Storage(storage)]
     if target is None:

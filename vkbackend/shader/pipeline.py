@@ -53,7 +53,7 @@ _NO_ARGUMENTS = BlockLayout(0, ())
 
 
 class Pipeline:
-    """A kernel that is ready to be dispatched; made by `Device.pipeline`.
+    """Compute pipeline, ready to be dispatched; made by `Device.pipeline`.
 
     Attributes
     ----------
@@ -62,9 +62,9 @@ class Pipeline:
     handle : int
         The `VkPipeline`.
     arguments : BlockLayout
-        What it is called with.
+        Its arguments.
     indirect : bool
-        Whether its arguments lie in memory and only their address is pushed.
+        Whether its arguments are in memory and only their address is pushed.
     workgroup_size : tuple of int
         Invocations of a workgroup in x, y and z.
     """
@@ -267,10 +267,10 @@ def _name_error(kernel: str, fields: Sequence[str], names: Sequence[str]) -> str
 
 
 class PipelineBuilder:
-    """Builds the pipelines of one device, all with one layout and one cache.
+    """Pipeline builder of one device: one layout and one pipeline cache for all.
 
-    One that nobody holds any longer is destroyed after what is submitted by then, when
-    the next is built: batches and recordings hold those that they dispatch.
+    An unreferenced pipeline is destroyed when the next is built, after the work
+    submitted by then: batches and recordings reference those that they dispatch.
     """
 
     def __init__(self, logical: LogicalDevice, queue: Queue) -> None:
@@ -334,7 +334,7 @@ class PipelineBuilder:
         return pipeline
 
     def _destroy_unused(self) -> None:
-        """Destroy what nobody holds and the device has no more work for."""
+        """Destroy unreferenced pipelines without pending work."""
         queue, unused = self._queue, self._unused
         with self._logical.lock:
             while self._dropped:
@@ -380,7 +380,7 @@ class PipelineBuilder:
         return handle
 
     def _subgroups(self, module: ShaderModule) -> dict[str, object]:
-        """Return what makes the subgroups of a shader with matrices whole and known."""
+        """Return the full-subgroups and required-size state of a coopmat shader."""
         info = self._logical.info
         controls = {"subgroup_size_control", "full_subgroups"} <= info.supported
         if _COOPERATIVE_MATRIX not in module.capabilities or not controls:

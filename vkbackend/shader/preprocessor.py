@@ -41,7 +41,7 @@ _SHOWN = 200
 
 @dataclass(frozen=True)
 class SourceFile:
-    """One file that a shader is made of.
+    """Source file of a shader.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ class SourceFile:
 
 @dataclass(frozen=True)
 class ShaderSource:
-    """A shader without includes.
+    """Preprocessed shader source, without includes.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ def expand(
 
     Returns
     -------
-    Source
+    ShaderSource
         The text, with a `#line` directive wherever the file or line jumps.
 
     Raises
@@ -145,7 +145,7 @@ def _check_unicode(name: str, text: str) -> None:
 
 
 class _Expander:
-    """The files of one shader, in the order of their numbers."""
+    """Include expander of one shader; files in the order of their numbers."""
 
     def __init__(self, folders: tuple[Path, ...]) -> None:
         self.folders = folders

@@ -37,7 +37,7 @@ _Ids = tuple[int | None, int | None, int | None]
 
 @dataclass(frozen=True)
 class Field:
-    """One scalar of a block.
+    """Field: one scalar of a block.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class Field:
 
 @dataclass(frozen=True)
 class BlockLayout:
-    """The scalars of a push-constant or argument block, in declaration order.
+    """Layout of a push-constant or argument block: scalars in declaration order.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ class BlockLayout:
 
 @dataclass(frozen=True)
 class StructArray:
-    """An array of structs, as many as the host likes, at the end of an argument block.
+    """Runtime-sized array of structs at the end of an argument block.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ class StructArray:
 
 @dataclass(frozen=True)
 class SpecConstant:
-    """One specialization constant.
+    """Specialization constant of a shader.
 
     Parameters
     ----------
@@ -141,7 +141,7 @@ class ShaderModule:
     push : BlockLayout or None
         The push-constant block.
     arguments : BlockLayout or None
-        What the kernel is called with: `push`, or the block behind its one address.
+        Arguments of the kernel: `push`, or the block behind its one address.
     indirect : bool
         Whether `arguments` lies in memory and `push` only holds its address.
     """
@@ -168,8 +168,8 @@ def read_module(words: bytes) -> ShaderModule:
 
     Returns
     -------
-    Module
-        What the host needs to know.
+    ShaderModule
+        Names, layouts and constants.
 
     Raises
     ------

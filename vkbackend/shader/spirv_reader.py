@@ -125,7 +125,7 @@ FORMATS = {
 
 
 class SpirvInstruction(NamedTuple):
-    """One instruction.
+    """SPIR-V instruction.
 
     Parameters
     ----------
@@ -173,7 +173,7 @@ def instructions(words: bytes) -> Iterator[SpirvInstruction]:
 
     Yields
     ------
-    Instruction
+    SpirvInstruction
         With its offset in words.
 
     Raises

@@ -1,7 +1,7 @@
-"""Sizes of variables in a SPIR-V module, with specialization constants applied.
+"""Variable sizes in a SPIR-V module, with specialization constants applied.
 
-Constants and types are declared before they are used, so one walk in the order of the
-module resolves all of them, however deep they are nested and whatever they hold.
+Constants and types are declared before they are used, so one pass in module order
+resolves all of them, at any nesting.
 """
 
 import operator
@@ -36,7 +36,7 @@ stays in proportion to the module."""
 
 
 class _IntegerType(NamedTuple):
-    """Of an integer, a truth value, or each part of a vector of them."""
+    """Type of an integer or bool, or of the components of a vector of them."""
 
     width: int
     is_signed: bool

@@ -1,8 +1,8 @@
 """Tensor-core attention of float16 and bfloat16: eligibility and launch parameters.
 
-The kernels rely on where the elements of matrices lie in a subgroup, which no standard
-says. So the first call for a dtype on a device runs a test against NumPy, and what
-fails it goes the way without matrix units.
+The kernels rely on the fragment layout of matrices in a subgroup, which no standard
+defines. So the first call for a dtype on a device runs a self-test against NumPy; a
+dtype that fails it takes the kernels without tensor cores.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ if TYPE_CHECKING:
     from ...tensor.tensor import Tensor
 
 LANES = 32
-"""Invocations of a subgroup of which the kernels know where elements lie."""
+"""Subgroup size of the fragment layout that the kernels rely on."""
 
 MOST_HEAD = 128
-"""Elements of a vector for which the kernels have registers."""
+"""Largest head size that the kernels have registers for."""
 
 EDGE = 16
-"""Rows and columns of a matrix; vectors have whole matrices."""
+"""Rows and columns of a cooperative matrix; head sizes are multiples of it."""
 
 WORD = 8
-"""Elements of 16 bytes, in which the kernels access memory."""
+"""Elements of a 16-byte load."""
 
 
 ATTENTION = "attention"
-"""The name of the test among those of `tensor_cores`."""
+"""Name of the self-test among those of `tensor_cores`."""
 
-# Of the test: heads, heads of the keys, queries, keys and elements of a vector; and the
+# Self-test: heads, heads of the keys, queries, keys and head size; and the
 # largest relative error (root mean square), three times what an NVIDIA H200 makes.
 _TEST = (2, 1, 150, 170, 64)
 _ERRORS = {float16: 1e-3, bfloat16: 8e-3}
@@ -60,16 +60,16 @@ on_device_removed(_trusted.clear)
 
 
 class AttentionTile(NamedTuple):
-    """Tile of an attention workgroup.
+    """Tile of an attention workgroup: block of one side, step over the other.
 
     Attributes
     ----------
     subgroups : int
-        Of a workgroup.
+        Subgroups per workgroup.
     stripes : int
-        Of 16 vectors, which a subgroup owns.
+        Stripes of 16 vectors per subgroup.
     span : int
-        Vectors of the other side in one step.
+        Vectors of the other side per step.
     """
 
     subgroups: int
@@ -82,7 +82,7 @@ KERNELS = {
     "attention/flash_dq": "attention/flash_coopmat_dq",
     "attention/flash_dkv": "attention/flash_coopmat_dkv",
 }
-"""Kernels without matrix units, and those that do the same with them."""
+"""Tensor-core kernels, by the kernel without tensor cores."""
 
 TILES = {
     "attention/flash": {
@@ -98,7 +98,7 @@ TILES = {
         MOST_HEAD: AttentionTile(8, 1, 32),
     },
 }
-"""By the kernel without matrix units and by the longest vector: the quickest of several
+"""By the kernel without tensor cores and the largest head size: the quickest of several
 on an NVIDIA H200 (driver 580.159.04, 2026-11-21)."""
 
 
@@ -110,15 +110,15 @@ def tensor_core_dispatch(
     v: StridedSpec,
     options: dict[str, int],
 ) -> Dispatch:
-    """Return the dispatch that does on matrix units what a kernel does without.
+    """Return the tensor-core dispatch in place of a kernel without tensor cores.
 
     Parameters
     ----------
     kernel : str
-        The one without.
+        The kernel without tensor cores.
     push : dict of str to Argument
         Its arguments.
-    q, k, v : Placed
+    q, k, v : StridedSpec
     options : dict of str to int
         Constants of both kernels.
     """
@@ -143,7 +143,7 @@ def tensor_core_dispatch(
 
 
 def fits(vectors: Sequence[StridedSpec], scale: float) -> bool:
-    """Return whether the kernels can compute with vectors, all of one size."""
+    """Return whether the kernels support the layout, head size and scale."""
     sizes = {x.shape[3] for x in vectors}
     head = max(sizes)
     equal = len(sizes) == 1 and head % EDGE == 0 and 0 < head <= MOST_HEAD
@@ -151,9 +151,9 @@ def fits(vectors: Sequence[StridedSpec], scale: float) -> bool:
 
 
 def uses_tensor_cores(q: Tensor, v: Tensor, scale: float) -> bool:
-    """Return whether a call is to run on matrix units, with vectors that `fits` asks.
+    """Return whether a call uses tensor cores; its vectors must satisfy `fits`.
 
-    Short ones are padded; where that doubles the work or more, it is not worth it.
+    Head sizes are padded; where padding doubles the work or more, it does not.
     """
     longest, shortest = max(q.shape[3], v.shape[3]), min(q.shape[3], v.shape[3])
     padded = ceil_div(longest, EDGE) * EDGE
@@ -166,14 +166,14 @@ def uses_tensor_cores(q: Tensor, v: Tensor, scale: float) -> bool:
 
 
 def is_16_byte_aligned(x: StridedSpec) -> bool:
-    """Return whether the vectors of a tensor lie in whole words of 16 bytes."""
+    """Return whether the vectors of a tensor are 16-byte aligned."""
     *outer, last = x.layout.strides
     outer = [stride for size, stride in zip(x.shape, outer) if size > 1]
     return last == 1 and not any(step % WORD for step in (x.layout.offset, *outer))
 
 
 def trusts_tensor_cores(device: Device, dtype: DType) -> bool:
-    """Return whether attention of a dtype runs on a device's matrix units."""
+    """Return whether attention of a dtype uses a device's tensor cores."""
     key = device, dtype
     found = _trusted.get(key)
     if found is None:
@@ -188,7 +188,7 @@ def trusts_tensor_cores(device: Device, dtype: DType) -> bool:
 
 
 def _holds(gpu: DeviceInfo) -> bool:
-    """Return whether a device has the subgroups and the memory of the kernels."""
+    """Return whether a device has the subgroups and shared memory of the kernels."""
     most = max(
         2 * max(tile.subgroups * tile.stripes * EDGE, 2 * tile.span) * (longest + WORD)
         + 2 * 4 * tile.span
@@ -210,7 +210,7 @@ def register_test_ops(
 
 
 def passes(device: GpuDevice, dtype: DType, mode: str = ATTENTION) -> bool:
-    """Return whether attention on matrix units, and its gradients, are right.
+    """Return whether tensor-core attention and its gradients pass the self-test.
 
     Parameters
     ----------
@@ -218,7 +218,7 @@ def passes(device: GpuDevice, dtype: DType, mode: str = ATTENTION) -> bool:
     dtype : DType
         float16 or bfloat16.
     mode : str
-        The name of the test.
+        Name of the self-test.
     """
     try:
         return all(error <= _ERRORS[dtype] for error in _errors(device, dtype))
@@ -227,7 +227,7 @@ def passes(device: GpuDevice, dtype: DType, mode: str = ATTENTION) -> bool:
 
 
 def _errors(device: GpuDevice, dtype: DType) -> Iterator[float]:
-    """Compute on the device; yield the relative errors of results."""
+    """Run the self-test on the device; yield the relative errors of results."""
     forward, *gradients = _test_ops
     heads, key_heads, queries, keys, head = _TEST
     random = np.random.default_rng(0)
@@ -246,7 +246,7 @@ def _errors(device: GpuDevice, dtype: DType) -> Iterator[float]:
 
 
 def _rounded(x: np.ndarray, dtype: DType) -> np.ndarray:
-    """Return numbers that the dtype has, in float64."""
+    """Return values rounded to the dtype, in float64."""
     return decode(encode(x, dtype), dtype).astype(np.float64)
 
 
@@ -256,7 +256,7 @@ def _compare(
     op: Primitive[..., Any],
     given: dict[str, np.ndarray],
 ) -> Generator[float, None, tuple[np.ndarray, ...]]:
-    """Yield the relative errors of an op's results; return what they should be."""
+    """Yield the relative errors of an op's results; return the reference values."""
     options = {"scale": given["q"].shape[3] ** -0.5, "causal": True}
     options |= {"dropout": 0.0, "tensor_cores": True}
     missing = {"mask": None, "seed": None}

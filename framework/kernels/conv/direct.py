@@ -1,9 +1,9 @@
 """Direct convolution kernels for groups with few channels, such as depthwise.
 
-A product of a few rows would leave most of each tile of the other kernels idle. Here an
-invocation computes one result, or one of a workgroup that share a filter's gradient,
-from loads alone, which the caches serve; that is as much work for each multiplication
-whatever the number of rows.
+An implicit GEMM of a few rows would leave most of each tile idle. Here an invocation
+computes one output element, or a workgroup reduces one element of a filter's gradient;
+operands are loaded without tiling and served by the caches, so that the cost of a
+multiplication does not depend on the number of rows.
 """
 
 from __future__ import annotations
@@ -19,35 +19,35 @@ from .problem import ConvCall, divisors
 WORKGROUP = 256
 
 MOST_ROWS = 8
-"""Channels of a group's result from which tiles are quicker."""
+"""Output channels per group from which tiled kernels are quicker."""
 
 MOST_TAPS = 64
-"""Sums that an invocation keeps for a filter's gradient."""
+"""Largest number of accumulators of an invocation for a filter's gradient."""
 
 WANTED_GROUPS = 1056
-"""Workgroups that keep a GPU busy while filters' gradients sum over all pixels."""
+"""Workgroups that occupy a GPU in wgrad, which reduces over all pixels."""
 
 MIN_SPLIT_DEPTH = 4096
-"""Pixels that are worth a workgroup."""
+"""Least pixels per workgroup of split wgrad."""
 
 MAX_SPLITS = 64
 
 
 def forward(call: ConvCall) -> Dispatch | None:
-    """Return the dispatch of a convolution that is quicker so, otherwise None."""
+    """Return the direct convolution where it is the quicker kernel, otherwise None."""
     bias = "bias" if call.bias else "weight"
     push: dict[str, Argument] = {"x": "x", "weight": "weight", "bias": bias}
     return _of_results(call, call.out, push, {"FOR_INPUT": 0})
 
 
 def input_vjp(call: ConvCall) -> Dispatch | None:
-    """Return the dispatch of its gradient by the images, or None."""
+    """Return the dispatch of the gradient by the images (dgrad), or None."""
     push: dict[str, Argument] = {"x": "grad_out", "weight": "weight", "bias": "weight"}
     return _of_results(call, call.x, push, {"FOR_INPUT": 1})
 
 
 def weight_vjp(call: ConvCall) -> list[Dispatch] | None:
-    """Return the dispatches of its gradient by the filters, or None."""
+    """Return the dispatches of the gradient by the filters (wgrad), or None."""
     weight, taps = call.weight, math.prod(call.window.kernel)
     filters = math.prod(weight.shape[:2])
     pixels = call.x.shape[0] * math.prod(call.output_size)
@@ -74,7 +74,7 @@ def weight_vjp(call: ConvCall) -> list[Dispatch] | None:
 
 
 def _is_few(call: ConvCall, channels: int) -> bool:
-    """Return whether the groups of a result are many, with few channels."""
+    """Return whether a convolution has many groups of few channels."""
     groups = call.how.groups
     return call.gpu.kind != "software" and 1 < groups and channels <= MOST_ROWS * groups
 
@@ -85,7 +85,7 @@ def _of_results(
     push: dict[str, Argument],
     constants: dict[str, int],
 ) -> Dispatch | None:
-    """Return the dispatch of images that are computed one by one, or None."""
+    """Return the direct dispatch, one invocation per output element, or None."""
     if not _is_few(call, out.shape[1]):
         return None
     push |= {"out_": "out", **call.sizes(), **divisors((out.shape[2], out.shape[3]))}

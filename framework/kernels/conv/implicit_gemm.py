@@ -1,15 +1,14 @@
-"""Implicit GEMM convolutions in NHWC: the right operand is read from images.
+"""Implicit GEMM convolutions in NHWC: the right operand is gathered from images.
 
-Images are copied with their channels last, padded with zeros, so that 16 bytes hold
-neighbouring channels of one pixel. The kernels of `gemm.select` then read each line of
-the operand where a window lies, and no image is written out as columns: see
-`glsl/conv/igemm_addressing.glsl`. The gradient by the filters sums over all pixels, in
-parts.
+Images are packed as NHWC, padded with zeros, so that 16 bytes hold neighbouring
+channels of one pixel. The kernels of `gemm.select` then gather each line of the operand
+by output pixel and filter tap, without im2col: see `glsl/conv/igemm_addressing.glsl`.
+The gradient by the filters (wgrad) has all pixels as K, with split-K.
 
-The gradient by the images of a convolution with stride s is one with stride 1 as well.
-Pixels whose coordinates, with the padding, leave the same rest when divided by s are a
-phase: each phase has its own every s-th tap, and all phases see the same windows of
-`grad`. So phases are rows of the product, side by side with channels.
+The gradient by the images (dgrad) of a convolution with stride s is decomposed into
+stride phases, each a convolution with stride 1. Pixels whose padded coordinates are
+congruent modulo s are a phase: each phase has every s-th filter tap, and all phases
+gather the same windows of `grad`. So phases are rows of the GEMM, beside channels.
 """
 
 from __future__ import annotations
@@ -36,41 +35,41 @@ from .pack import Copy, WindowGrid, channels_last, filter_sums, filters
 from .problem import ConvCall
 
 MAX_SPLITS = 128
-"""Parts of a depth: that of a gradient by filters is long, and its results are few."""
+"""Largest split-K count: wgrad has a large K and few results."""
 
 MOST_ELEMENTS = 1 << 31
-"""Elements of an operand that may be copied, which takes as much memory again."""
+"""Largest operand that is packed, in elements; packing takes its memory again."""
 
 MAX_GEOMETRIES = 256
-"""Different sizes of images and filters that kernels are compiled for in a process."""
+"""Most image and filter sizes that kernels are specialized for in a process."""
 
 COPIED_BYTES_PER_MICROSECOND = 1.4e6
-"""Of operands, by their size before the copy, on an NVIDIA H200."""
+"""Packing rate, by the size of unpacked operands, on an NVIDIA H200."""
 
 COPY_MICROSECONDS = 8.0
-"""Of the two kernels that copy operands, with their barriers."""
+"""Launch time of the two packing kernels, with their barriers."""
 
 IMAGES, FILTERS, PHASES = range(3)
-"""What the results of a product are; numbers of `conv/igemm_addressing.glsl`."""
+"""Result layouts of a GEMM; numbers of `conv/igemm_addressing.glsl`."""
 
 NCHW_BLOCK = 32
 NCHW_OPERATIONS_PER_MICROSECOND = (24e6, 11e6, 18e6)
-"""The kernels that copy nothing: edge of their tiles, and speed on an NVIDIA H200 by
-what the results are (driver 580.159.04, 2026-11-21)."""
+"""NCHW kernels, which pack nothing: tile edge, and rates on an NVIDIA H200 by result
+layout (driver 580.159.04, 2026-11-21)."""
 
 TENSOR_CORE_EFFICIENCY = {
     (128, 64): (0.7, 1.0),
     (64, 128): (0.7, 1.0),
     (64, 64): (0.5, 0.83, 1.0),
 }
-"""The shares of tiles on matrix units: fewer workgroups than of a plain product fit on
-a processor, for where windows lie takes registers."""
+"""Efficiency by occupancy of tensor-core tiles: fewer workgroups than of a plain GEMM
+fit on a multiprocessor, for the window addressing takes registers."""
 
 _geometries: set[tuple[object, ...]] = set()
 
 
 class _LeftOperand(NamedTuple):
-    """The left operand as it was copied: rows that are there, and vectors of a line."""
+    """Packed left operand: padded rows, and vectors of a line."""
 
     copy: Copy
     padded: int
@@ -82,20 +81,20 @@ class _ImplicitGemm(NamedTuple):
 
     Attributes
     ----------
-    call : Call
-    windows : Places
-        Of the right operand, which is read from images.
+    call : ConvCall
+    windows : WindowGrid
+        Of the right operand, which is gathered from images.
     source : str
-        What the op calls these.
+        The op's name for the images.
     rows : int
     out : TensorSpec
         The result.
     kind : int
-        What it is.
-    nchw_size : Sizes
-        Of the product as the kernels that copy nothing compute it.
+        Result layout, of `conv/igemm_addressing.glsl`.
+    nchw_size : GemmSize
+        Problem size of the NCHW kernels, which pack nothing.
     constants : mapping
-        More of `conv/igemm_addressing.glsl`.
+        Further constants of `conv/igemm_addressing.glsl`.
     """
 
     call: ConvCall
@@ -127,7 +126,7 @@ class _ImplicitGemm(NamedTuple):
 
     @property
     def side_by_side(self) -> int:
-        """Results of a row that lie side by side in memory."""
+        """Contiguous results of a row."""
         plane = math.prod(self.windows.grid)
         return {IMAGES: plane, FILTERS: self.sizes.n, PHASES: 1}[self.kind]
 
@@ -140,9 +139,9 @@ class _ImplicitGemm(NamedTuple):
 
 
 def forward(call: ConvCall, config: TileConfig | None = None) -> list[Dispatch] | None:
-    """Return the dispatches of a convolution that is quicker so, otherwise None.
+    """Return the implicit GEMM where it is the quicker kernel, otherwise None.
 
-    It is of one group. A `config` of None chooses.
+    The convolution has one group. A `config` of None takes the cost model's choice.
     """
     product = _forward_product(call)
     config = config or _best_config(product, call.weight.numel, splits=not call.bias)
@@ -167,7 +166,7 @@ def _forward_product(call: ConvCall) -> _ImplicitGemm:
 def input_vjp(
     call: ConvCall, config: TileConfig | None = None
 ) -> list[Dispatch] | None:
-    """Return the dispatches of its gradient by the images, or None."""
+    """Return the dispatches of the gradient by the images (dgrad), or None."""
     product = _input_product(call)
     if product is None:
         return None
@@ -179,7 +178,7 @@ def input_vjp(
 
 
 def input_vjp_configs(call: ConvCall) -> dict[str, TileConfig]:
-    """Return cuts that may be quickest for `input_vjp`, by name."""
+    """Return the tile configurations worth benchmarking for `input_vjp`, by name."""
     product = _input_product(call)
     return {} if product is None else _likely_configs(product)
 
@@ -209,9 +208,9 @@ def _input_product(call: ConvCall) -> _ImplicitGemm | None:
 
 
 def _phase_grid(call: ConvCall) -> WindowGrid | None:
-    """Return where the windows lie in `grad` that all phases of images see.
+    """Return the window grid over `grad` that all stride phases share.
 
-    None where both a stride and a dilation part what phases see.
+    None where stride and dilation together give phases different windows.
     """
     window, found = call.window, []
     for k in range(2):
@@ -237,7 +236,7 @@ def _phase_grid(call: ConvCall) -> WindowGrid | None:
 def weight_vjp(
     call: ConvCall, config: TileConfig | None = None
 ) -> list[Dispatch] | None:
-    """Return the dispatches of its gradient by the filters, or None."""
+    """Return the dispatches of the gradient by the filters (wgrad), or None."""
     product = _weight_product(call)
     config = config or _best_config(product, call.out.numel)
     if config is None:
@@ -252,7 +251,7 @@ def weight_vjp(
 
 
 def weight_vjp_configs(call: ConvCall) -> dict[str, TileConfig]:
-    """Return cuts that may be quickest for `weight_vjp`, by name."""
+    """Return the tile configurations worth benchmarking for `weight_vjp`, by name."""
     return _likely_configs(_weight_product(call))
 
 
@@ -279,9 +278,9 @@ def _window_grid(call: ConvCall) -> WindowGrid:
 def _best_config(
     product: _ImplicitGemm, left: int, *, splits: bool = True
 ) -> TileConfig | None:
-    """Return the quickest cut, or None where the kernels without copies are quicker.
+    """Return the quickest tile configuration, or None where NCHW kernels are quicker.
 
-    `left` is the size of the left operand; `splits` says whether the depth may be cut.
+    `left` is the size of the left operand; `splits` allows split-K.
     """
     times = _times(product, splits=splits)
     if not times or not _may_compile(product):
@@ -296,7 +295,7 @@ def _best_config(
 def _likely_configs(
     product: _ImplicitGemm, *, splits: bool = True
 ) -> dict[str, TileConfig]:
-    """Return the best cut into each tile, by name."""
+    """Return the best tile configuration of each tile, by name."""
     times = _times(product, splits=splits)
     slowest_first = sorted(times, key=lambda config: -times[config])
     best = {config.tile: config for config in slowest_first}
@@ -304,24 +303,24 @@ def _likely_configs(
 
 
 def _times(product: _ImplicitGemm, *, splits: bool) -> dict[TileConfig, float]:
-    """Return what cuts take by the model: none where there can be no product."""
+    """Return the modelled times of tile configurations; empty if none is eligible."""
     gpu, mode, sizes = product.call.gpu, product.mode, product.sizes
     wanted = (float16, bfloat16) if mode == TENSOR_CORES else (float32,)
     if gpu.kind == "software" or product.dtype not in wanted or 0 in sizes:
         return {}
-    # Of operands with the padding of the smallest tiles, which larger ones may double.
+    # Operands padded for the smallest tiles; larger tiles may double the padding.
     right = product.windows.pixels * product.channel_vectors * product.width
     results = max(sizes.m * sizes.n, product.out.numel)
     if max(right, sizes.m * sizes.k, results) >= MOST_ELEMENTS:
         return {}
     found = tile_configs(gpu, mode, sizes, MAX_SPLITS if splits else 1)
-    # Where the right operand lies is known for one step at a time.
+    # Addresses of the right operand are computed one K step ahead only.
     found = [config for config in found if config.tile.stages == 1]
     return {config: _microseconds(config, mode, sizes) for config in found}
 
 
 def _microseconds(config: TileConfig, mode: str, sizes: GemmSize) -> float:
-    """Return what the model of `gemm.tiles` says of the product's own kernel."""
+    """Return the time of the GEMM kernel by the cost model of `gemm.tiles`."""
     tile = config.tile
     if mode == TENSOR_CORES:
         tile = tile._replace(
@@ -331,7 +330,7 @@ def _microseconds(config: TileConfig, mode: str, sizes: GemmSize) -> float:
 
 
 def _nchw_microseconds(product: _ImplicitGemm) -> float:
-    """Return about what the kernels that copy nothing take."""
+    """Return the estimated time of the NCHW kernels, which pack nothing."""
     rows, columns, depth, _ = product.nchw_size
     tiles = ceil_div(rows, NCHW_BLOCK) * ceil_div(columns, NCHW_BLOCK)
     operations = 2 * tiles * NCHW_BLOCK**2 * depth
@@ -356,7 +355,7 @@ def _filters(
 def _dispatches(
     product: _ImplicitGemm, config: TileConfig, left: _LeftOperand, bias: bool = False
 ) -> list[Dispatch] | None:
-    """Return the copies, the product and, where it gives sums of parts, their sum."""
+    """Return the packing, the GEMM and, with split-K, the reduction of its slices."""
     tile, out, windows = config.tile, product.out, product.windows
     steps = _steps(product, config)
     split_steps = ceil_div(steps, config.splits)
@@ -429,7 +428,7 @@ def _defines(
 
 
 def _may_compile(product: _ImplicitGemm) -> bool:
-    """Return whether kernels are there for these sizes, or may be compiled for them."""
+    """Return whether a kernel specialized for these sizes exists or may be added."""
     windows = product.windows.constants(product.channel_vectors)
     key = (product.dtype, product.kind, product.rows, *windows.values())
     if key not in _geometries and len(_geometries) >= MAX_GEOMETRIES:

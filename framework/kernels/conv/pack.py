@@ -1,8 +1,8 @@
 """Operand packing of implicit GEMM: NCHW to NHWC, and filters.
 
-Images get their channels last, padded with zeros, so that 16 bytes hold neighbouring
-channels of one pixel; filters get lines of taps, each with all its channels. Gradients
-of filters come out of products in the same order, and get their own afterwards.
+Images become NHWC, padded with zeros, so that 16 bytes hold neighbouring channels of
+one pixel; filters become lines of taps, each with all its channels. The wgrad GEMM
+gives gradients of filters in that order too, and they are transposed afterwards.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from .problem import ConvCall, divisors
 from .window import Pair
 
 WORKGROUP = 256
-"""Invocations of the kernels that copy."""
+"""Workgroup size of the packing kernels."""
 
 MOST_SHARERS = 8
-"""Invocations that share a result whose parts are added."""
+"""Most invocations that share a result in the reduction of split-K slices."""
 
 TILE_VECTORS = 8
-"""Vectors of a pixel that neighbours store at most: a line of a cache."""
+"""Most vectors of a pixel that neighbours store: a cache line."""
 
 
 class WindowGrid(NamedTuple):
@@ -42,16 +42,15 @@ class WindowGrid(NamedTuple):
     ----------
     images, channels : int
     size : (int, int)
-        Of an image.
+        Image size.
     before : (int, int)
-        Padding at the top and at the left; of an image that is less from the start if
-        it is negative.
+        Padding at the top and at the left; a negative value crops the image.
     grid : (int, int)
-        Places of the window.
+        Output pixels.
     step : (int, int)
-        From one to the next.
+        Stride.
     taps, gap : (int, int)
-        How many the window has, and how far they are apart.
+        Filter size and dilation.
     """
 
     images: int
@@ -65,7 +64,7 @@ class WindowGrid(NamedTuple):
 
     @property
     def padded(self) -> Pair:
-        """The size of an image with all that windows cover, and no more."""
+        """Size of an image padded, or cropped, to the extent of all windows."""
         high, wide = (
             (grid - 1) * step + (taps - 1) * gap + 1
             for grid, step, taps, gap in zip(self.grid, self.step, self.taps, self.gap)
@@ -79,7 +78,7 @@ class WindowGrid(NamedTuple):
 
     @property
     def number(self) -> int:
-        """Places in all images."""
+        """Output pixels of all images."""
         return self.images * math.prod(self.grid)
 
     def constants(self, channel_vectors: int) -> dict[str, int]:
@@ -100,7 +99,7 @@ class WindowGrid(NamedTuple):
 
 
 class Copy(NamedTuple):
-    """Where a copy lies, and what makes it."""
+    """Packed operand: its scratch memory and the dispatch that writes it."""
 
     memory: Scratch
     dispatch: Dispatch
@@ -109,19 +108,19 @@ class Copy(NamedTuple):
 def channels_last(
     name: str, windows: WindowGrid, dtype: DType, vectors: int, least: int = 0
 ) -> Copy:
-    """Return a copy of images.
+    """Return images packed as NHWC.
 
     Parameters
     ----------
     name : str
-        What the op calls them.
-    windows : Places
-        Which part of them, and how it is padded.
+        The op's name for the images.
+    windows : WindowGrid
+        Extent and padding.
     dtype : DType
     vectors : int
-        Of channels, of each pixel.
+        Channel vectors per pixel.
     least : int, default 0
-        Pixels that are there at least; after the images they are zero.
+        Smallest number of pixels to allocate; those after the images are zero.
     """
     high, wide = windows.padded
     pixels = max(windows.pixels, least)
@@ -145,17 +144,17 @@ def channels_last(
 def filters(
     call: ConvCall, vectors: int, lines: int, line: int, *, for_input: bool
 ) -> Copy:
-    """Return a copy of filters, which the op calls `weight`.
+    """Return the packed filters, the op's `weight`.
 
     Parameters
     ----------
-    call : Call
+    call : ConvCall
     vectors : int
-        Of channels, of each tap.
+        Channel vectors per filter tap.
     lines, line : int
-        How many lines there are, and vectors of each, with padding.
+        Number of lines, and vectors of each, with padding.
     for_input : bool
-        Whether lines are those of the gradient by the images.
+        Whether to pack for the gradient by the images (dgrad).
     """
     memory = Scratch("filters", VECTOR_SIZE * lines * line)
     push: dict[str, Argument] = {
@@ -172,15 +171,15 @@ def filters(
 
 
 def filter_sums(sums: Scratch, out: TensorSpec, splits: int, vectors: int) -> Dispatch:
-    """Return what adds parts of a gradient of filters into the result of the op.
+    """Return the reduction of wgrad's split-K slices into the result of the op.
 
     Parameters
     ----------
-    sums : Scratch, shape (parts, rows, taps, channels), in what sums are kept in
+    sums : Scratch, shape (splits, rows, taps, channels), of accumulator dtype
     out : TensorSpec, shape (rows, channels, kernel_h, kernel_w)
     splits : int
     vectors : int
-        Of channels in `sums`, as many as in the images.
+        Channel vectors in `sums`, as many as in the images.
     """
     rows, channels, *kernel = out.shape
     taps, pitch = math.prod(kernel), vectors * VECTOR_SIZE // out.dtype.itemsize

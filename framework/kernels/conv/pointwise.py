@@ -1,8 +1,8 @@
 """Pointwise (1x1) convolutions: GEMM on NCHW images without a copy.
 
-Of each image the filters, one line for each channel, are multiplied with its channels,
-lines of pixels: a batch of products that share an operand. Nothing is copied where
-lines of pixels are whole vectors.
+A batched GEMM over images: the left operand, which all share, is the filters (one line
+per output channel), the right one an image's channels (lines of pixels). Nothing is
+packed where lines of pixels are whole vectors.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ LEAST_PIXELS = 128
 
 
 def forward(call: ConvCall) -> list[Dispatch] | None:
-    """Return the dispatches of a convolution that is such a product, otherwise None.
+    """Return the GEMM of a pointwise convolution, otherwise None.
 
-    It is of one group.
+    The convolution has one group.
     """
     rows, depth = call.weight.shape[:2]
     filters = _view(call.weight, (call.x.shape[0], rows, depth), (0, depth, 1))
@@ -40,7 +40,7 @@ def forward(call: ConvCall) -> list[Dispatch] | None:
 
 
 def input_vjp(call: ConvCall) -> list[Dispatch] | None:
-    """Return the dispatches of its gradient by the images, or None."""
+    """Return the dispatches of the gradient by the images (dgrad), or None."""
     if call.size != call.output_size:
         return None
     depth, rows = call.weight.shape[:2]
@@ -51,7 +51,7 @@ def input_vjp(call: ConvCall) -> list[Dispatch] | None:
 def _product(
     call: ConvCall, filters: StridedSpec, images: TensorSpec, source: str
 ) -> list[Dispatch] | None:
-    """Return the product of filters with images that the op calls `source`."""
+    """Return the GEMM of filters and the images that the op calls `source`."""
     pixels = math.prod(images.shape[2:])
     whole = pixels % (16 // images.dtype.itemsize) == 0 and pixels >= LEAST_PIXELS
     pixel = Window((1, 1), (1, 1), (0, 0), call.window.dilation)
@@ -60,7 +60,7 @@ def _product(
     shape = (*images.shape[:2], pixels)
     columns = _view(images, shape, Layout.contiguous(shape).strides)
     found = large_tile_gemm(call.gpu, filters, columns, call.how.mode)
-    # A copy of images may as well have its channels last; see `implicit_gemm`.
+    # Images that need packing are packed as NHWC instead: see `implicit_gemm`.
     if found is None or any(row.push.get("x") == BufferOffset("b", 0) for row in found):
         return None
     names = {"a": "weight", "b": source}
@@ -73,7 +73,7 @@ def _product(
 
 
 def _renamed(value: Argument, names: Mapping[str, str]) -> Argument:
-    """Return an argument by what the op, not `large_tile_gemm`, calls its inputs."""
+    """Return an argument with the names of `large_tile_gemm` mapped to the op's."""
     if isinstance(value, BufferOffset) and isinstance(value.memory, str):
         return BufferOffset(names.get(value.memory, value.memory), value.offset)
     return names.get(value, value) if isinstance(value, str) else value

@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 
 class Convolution(NamedTuple):
-    """How images of any size are convolved.
+    """Convolution parameters independent of the image size.
 
     Attributes
     ----------
     window : Window
     groups : int
     mode : str
-        What `tensor_cores.convolution_mode` says.
+        Convolution mode, of `tensor_cores.convolution_mode`.
     """
 
     window: Window
@@ -28,33 +28,33 @@ class Convolution(NamedTuple):
     mode: str
 
     def out(self, x: TensorSpec, weight: TensorSpec) -> TensorSpec:
-        """Return the result of images and filters."""
+        """Return the spec of the result from those of images and filters."""
         size = self.window.output(*x.shape[2:])
         return TensorSpec((x.shape[0], weight.shape[0], *size), x.dtype)
 
     def x(self, out: TensorSpec, weight: TensorSpec, size: Pair) -> TensorSpec:
-        """Return the images, of a size, that a result comes from."""
+        """Return the spec of images of a size, from those of result and filters."""
         channels = weight.shape[1] * self.groups
         return TensorSpec((out.shape[0], channels, *size), out.dtype)
 
     def weight(self, out: TensorSpec, x: TensorSpec) -> TensorSpec:
-        """Return the filters that make a result of images."""
+        """Return the spec of the filters, from those of result and images."""
         channels = x.shape[1] // self.groups
         return TensorSpec((out.shape[1], channels, *self.window.kernel), out.dtype)
 
 
 class ConvCall(NamedTuple):
-    """A convolution on a device, to be computed or differentiated.
+    """Convolution or gradient on a device: parameters and operand specs.
 
     Attributes
     ----------
     gpu : DeviceInfo
     how : Convolution
     x, weight, out : TensorSpec
-        Images, filters and result. A gradient takes that of `out`, and `x` or `weight`
-        is what it is of.
+        Images, filters and result. A gradient takes the cotangent of `out` and is by
+        `x` or `weight`.
     bias : bool, default False
-        Whether one is added to the result.
+        Whether a bias is added to the result.
     """
 
     gpu: DeviceInfo
@@ -66,12 +66,12 @@ class ConvCall(NamedTuple):
 
     @property
     def window(self) -> Window:
-        """How the filters move."""
+        """Window geometry of the filters."""
         return self.how.window
 
     @property
     def size(self) -> Pair:
-        """The size of an image."""
+        """Height and width of an image."""
         return self.x.shape[2], self.x.shape[3]
 
     @property
@@ -80,7 +80,7 @@ class ConvCall(NamedTuple):
         return self.out.shape[2], self.out.shape[3]
 
     def sizes(self) -> dict[str, int]:
-        """Return the sizes that kernels take which read images as they lie."""
+        """Return the size arguments of the NCHW kernels."""
         images = ("batch", "in_channels", "in_height", "in_width")
         results = ("out_channels", "out_height", "out_width")
         return {
@@ -91,6 +91,6 @@ class ConvCall(NamedTuple):
 
 
 def divisors(size: Pair) -> dict[str, int]:
-    """Return what kernels divide by the pixels of images, and by those of a line."""
+    """Return the magic divisors by the pixels of a plane and of a line."""
     names = ("plane_magic", "plane_shift", "width_magic", "width_shift")
     return dict(zip(names, (*divisor(size[0] * size[1]), *divisor(size[1]))))

@@ -22,9 +22,9 @@ class Window(NamedTuple):
     Attributes
     ----------
     padding : (int, int)
-        At both sides.
+        On both sides.
     extra : (int, int)
-        More padding at the bottom and at the right; less if it is negative.
+        Additional padding at the bottom and at the right, which may be negative.
     """
 
     kernel: Pair
@@ -35,7 +35,7 @@ class Window(NamedTuple):
 
     @property
     def reach(self) -> Pair:
-        """The size of the window with its gaps."""
+        """Extent of the dilated window."""
         reaches = (d * (k - 1) + 1 for d, k in zip(self.dilation, self.kernel))
         return tuple(reaches)  # type: ignore[return-value]  # of two
 
@@ -46,15 +46,15 @@ class Window(NamedTuple):
         return tuple(sizes)  # type: ignore[return-value]  # of two
 
     def room(self, height: int, width: int) -> Pair:
-        """Return how far a window can move in the padded image."""
+        """Return the distance a window can move in the padded image."""
         sides = zip((height, width), self.padding, self.extra, self.reach)
         rooms = (size + 2 * pad + extra - reach for size, pad, extra, reach in sides)
         return tuple(rooms)  # type: ignore[return-value]  # of two
 
     def rounded_up(self, height: int, width: int) -> Window:
-        """Return the window with padding for one more place where a part is left over.
+        """Return the window in ceil mode: padded at the end for a last partial step.
 
-        Not where that place would begin in the padding at the end.
+        No window is added that would begin in the padding at the end.
         """
         extra = [0, 0]
         for k, size in enumerate((height, width)):
@@ -81,7 +81,7 @@ class Window(NamedTuple):
         )  # fmt: skip
 
     def overlap_add(self, patches: np.ndarray, size: Pair) -> np.ndarray:
-        """Return images of a size: of each element, the sum over its patches."""
+        """Return images of a size (col2im): each element sums its patches."""
         out_h, out_w = patches.shape[2:4]
         padded = np.zeros((*patches.shape[:2], *self.padded(*size)), patches.dtype)
         for i in range(self.kernel[0]):
@@ -96,7 +96,7 @@ class Window(NamedTuple):
         return padded[:, :, top : top + size[0], left : left + size[1]]
 
     def padded(self, height: int, width: int) -> Pair:
-        """Return the size of an image with all that windows and padding cover."""
+        """Return the size of an image with its padding."""
         sides = zip((height, width), self.padding, self.extra)
         whole = (size + 2 * pad + max(extra, 0) for size, pad, extra in sides)
         return tuple(whole)  # type: ignore[return-value]  # of two
@@ -114,7 +114,7 @@ class Window(NamedTuple):
 def pair(name: str, value: int | Shape, least: int, dims: int = 2) -> Pair:
     """Return (height, width) of an argument given as one number or one per dimension.
 
-    Along a height that is not there it is `least`, which changes nothing.
+    A missing height becomes `least`, which has no effect.
 
     Raises
     ------

@@ -27,7 +27,7 @@ DTYPES = (float32, float16, bfloat16, int8)
 MOST_ROWS = 8
 
 SMALLEST = 1 << 16
-"""Elements of a matrix below which it is not worth a kernel of its own."""
+"""Elements of a matrix below which a GEMV kernel does not pay."""
 
 
 class _Shape(NamedTuple):
@@ -38,11 +38,11 @@ class _Shape(NamedTuple):
     workgroup : int
         Invocations.
     across : int
-        Groups of columns, one to a lane: vectors, or where the matrix lies along the
-        depth `columns` of them.
+        Groups of columns, one per lane: a vector, or `columns` columns where the
+        matrix is contiguous along K.
     columns : int
     steps : int
-        Vectors of the depth that a lane takes in a round.
+        K vectors per lane and loop iteration.
     """
 
     workgroup: int
@@ -55,13 +55,13 @@ WANTED_GROUPS = 256
 """Workgroups that keep enough loads in flight on an NVIDIA H200."""
 
 MIN_SPLIT_DEPTH = 256
-"""Least depth of a part, where the depth is cut to have so many."""
+"""Least K of a split-K slice."""
 
 
 def _shape(rows: int, width: int, along_k: bool) -> _Shape:
-    """Return the quickest on an NVIDIA H200 (driver 580.159.04, 2026-11-21).
+    """Return the quickest tile on an NVIDIA H200 (driver 580.159.04, 2026-11-21).
 
-    Sums of vectors of 16 columns by 512 invocations would take more shared memory than
+    Partial sums of 16 columns of 512 invocations would exceed the shared memory that
     every device has.
     """
     if not along_k:
@@ -97,10 +97,10 @@ def skinny_gemm(
 
 
 def _is_shifted(matrix: GemmOperand, width: int) -> bool:
-    """Return whether only where it starts keeps a matrix from being read in vectors.
+    """Return whether only its start offset prevents vector loads of a matrix.
 
-    It is packed then: where a tensor lies must not decide in which order sums are
-    taken. Those of integers are the same in any order.
+    It is packed then: the summation order must not depend on a tensor's offset.
+    Integer sums do not depend on the order.
     """
     x = matrix.x
     start = dataclasses.replace(x, layout=x.layout._replace(offset=0))

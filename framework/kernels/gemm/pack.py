@@ -1,9 +1,9 @@
 """Operand packing of large GEMMs: 16-byte vectors that need no bounds checks.
 
-The kernels in `glsl/matmul/` that are built for speed load whole vectors along an
-operand's contiguous dimension, whichever that is, and whole tiles. An operand that is
-not like that (odd sizes, other strides, less than a tile) is copied into scratch memory
-first, padded with zeros; that takes a few percent of the time of a large product.
+The large-tile kernels in `glsl/matmul/` load whole vectors along an operand's
+contiguous dimension, outer or K, and whole tiles. Any other operand (odd sizes, other
+strides, less than a tile) is packed into scratch memory first, padded with zeros; that
+takes a few percent of the time of a large GEMM.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ VECTOR_SIZE = 16
 WORKGROUP = 256
 
 PAIR_BLOCK = 32
-"""Elements of the depth between high and low parts of float32; see pack.comp."""
+"""Elements of K between the high and low halves of bf16x3; see pack.comp."""
 
 
 MAX_UNALIGNED_EXTENT = 1 << 29
-"""Elements between those that are read wherever they lie."""
+"""Largest extent of an unaligned operand, in elements."""
 
 
 class GemmOperand(NamedTuple):
@@ -42,10 +42,10 @@ class GemmOperand(NamedTuple):
     Attributes
     ----------
     name : str
-        What the op calls it.
+        The op's name for it.
     x : StridedSpec
     outer_dim, k_dim : int
-        Which of its dimensions is which.
+        Its outer dimension (m or n) and its K dimension.
     """
 
     name: str
@@ -60,26 +60,26 @@ class GemmOperand(NamedTuple):
 
     @property
     def along_k(self) -> bool:
-        """Whether neighbours in memory lie along the depth."""
+        """Whether the operand is contiguous along K."""
         strides = self.x.layout.strides
         return strides[self.k_dim] == 1 or strides[self.outer_dim] != 1
 
 
 class VectorOperand(NamedTuple):
-    """GEMM operand as vectors, the way a kernel loads it.
+    """GEMM operand as vectors, ready to be loaded by a kernel.
 
     Attributes
     ----------
     memory : str or Scratch
-        Where it is.
+        The operand in place, or its packed copy.
     along_k : bool
-        Whether lines run along the depth.
+        Whether lines run along K.
     line, batch : int
         Strides, in vectors.
     padded : int
-        Rows or columns that are there to be read.
+        Rows or columns, with padding.
     packing : tuple of Dispatch
-        What must run first.
+        Packing dispatches, which run first.
     """
 
     memory: str | Scratch
@@ -108,19 +108,19 @@ def vector_operand(
 
     Parameters
     ----------
-    side : Side
+    side : GemmOperand
     width : int
         Elements of a vector.
     block : int
         Rows or columns of a tile.
     depth : int
-        What the depth is padded to.
+        K after padding.
     split : bool, default False
-        Whether float32 becomes pairs of bfloat16.
+        Whether float32 is split into pairs of bfloat16 (bf16x3).
     along_k : bool, default False
-        Whether lines must run along the depth.
+        Whether lines must run along K.
     wide : bool, default False
-        Whether what is packed is read 16 bytes at a time where it lies side by side.
+        Whether packing uses 16-byte loads where the operand is contiguous.
     """
     turned = along_k and not side.along_k
     if not split and not turned and fits(side, width, block, depth):
@@ -132,7 +132,7 @@ def vector_operand(
 
 
 def fits(side: GemmOperand, width: int, block: int, depth: int) -> bool:
-    """Return whether an operand can be read where it is."""
+    """Return whether an operand can be loaded in place, without packing."""
     layout, along = side.x.layout, side.along_k
     inner, line = (
         (side.k_dim, side.outer_dim) if along else (side.outer_dim, side.k_dim)
@@ -151,8 +151,8 @@ def fits(side: GemmOperand, width: int, block: int, depth: int) -> bool:
 def unaligned_operand(side: GemmOperand) -> VectorOperand | None:
     """Return an unaligned operand in place, with strides in elements.
 
-    None where neither its outer dimension nor the depth lies side by side, or a kernel
-    cannot count what is between its elements.
+    None where neither its outer dimension nor K is contiguous, or a stride exceeds
+    the kernel's integers.
     """
     strides, along = side.x.layout.strides, side.along_k
     last = sum((size - 1) * step for size, step in zip(side.x.shape, strides))
@@ -174,7 +174,7 @@ def _packed(
     turned: bool,
     wide: bool,
 ) -> VectorOperand:
-    """Return an operand in scratch memory, one copy of what the batch repeats."""
+    """Return an operand packed in scratch memory, once where the batch repeats it."""
     layout, k = side.x.layout, side.x.shape[side.k_dim]
     along = side.along_k or turned
     batch = side.x.shape[0] if layout.strides[0] else 1

@@ -1,9 +1,9 @@
-"""Kernel selection of large GEMMs, and the launch parameters.
+"""Kernel selection and launch parameters of large GEMMs.
 
 float32 runs on `matmul/gemm_simt`; float16 and bfloat16 on tensor cores through
-`matmul/gemm_coopmat`, where the device has them and passed the test of `tensor_cores`;
-so does float32 as pairs of bfloat16, where the user accepts that. Products of int8 with
-sums in int32 run on either, along the depth of both operands.
+`matmul/gemm_coopmat`, where the device passed the self-test of `tensor_cores`; so does
+float32 emulated by bf16x3, where the user accepts that. int8 GEMMs with int32
+accumulation run on SIMT or tensor cores, both operands contiguous along K.
 """
 
 from __future__ import annotations
@@ -58,29 +58,29 @@ if TYPE_CHECKING:
     from vkbackend import DeviceInfo
 
 SMALLEST = 1 << 20
-"""Multiplications below which a product is not worth large tiles."""
+"""m * n * k below which large tiles do not pay."""
 
 PACKED_SMALLEST = 1 << 26
-"""Multiplications below which packing an operand takes longer than it saves."""
+"""m * n * k below which packing an operand takes longer than it saves."""
 
 PACKED_ON_TENSOR_CORES = 8
-"""How many times fewer they are on matrix units, where a product of 255 rows takes 8.2
-us and otherwise 11.6 (NVIDIA H200, driver 580.159.04, 2026-11-21)."""
+"""Factor by which that threshold is lower on tensor cores, where a GEMM of 255 rows
+takes 8.2 us packed and otherwise 11.6 (NVIDIA H200, driver 580.159.04, 2026-11-21)."""
 
 BF16X3_SMALLEST = 1 << 28
-"""Multiplications below which splitting float32 takes longer than it saves."""
+"""m * n * k below which splitting for bf16x3 takes longer than it saves."""
 
 LIKELY_CONFIGS = 8
-"""Cuts, of those that the model takes for the quickest, that are worth measuring."""
+"""Tile configurations to benchmark, the quickest by the cost model."""
 
 LIKELY_TAIL_SPLITS = 2
-"""How many of them may compute the last rows of tiles apart, which differ little."""
+"""Most of them with a split tail wave, which differ little."""
 
 RECURRING = 1 << 29
-"""Multiplications from which sizes are compiled into the kernel, worth 8 percent."""
+"""m * n * k from which a kernel is specialized for its sizes, worth 8 percent."""
 
 RECURRING_ON_TENSOR_CORES = 1 << 25
-"""The same on matrix units, where products of 640 rows took 6.7 us in place of 7.2, of
+"""The same on tensor cores, where GEMMs of 640 rows took 6.7 us in place of 7.2, of
 768 rows 9.7 in place of 10.7 (NVIDIA H200, driver 580.159.04, 2026-11-22)."""
 
 K_TAIL_MODES = (SIMT, TENSOR_CORES, FP16_ACCUMULATE, INT8_TENSOR_CORES)
@@ -94,37 +94,37 @@ UNALIGNED_MOST = 1 << 27
 each) even with several tiles per multiprocessor."""
 
 UNALIGNED_DEPTH = 1536
-"""Depth up to which they are where packing is worth it and no processor takes more than
-one: products of 511 rows took 7.5 us, after packing 10.0, those of 575 took 9.8 and
-11.2, of 703 took 11.1 and 12.6, of 767 in two tiles each 16.0 and 15.4; of 255 rows and
-a depth of 1025 10.6, packed and cut 14.1, with one of 2047 17.2 and 14.8 (NVIDIA H200,
+"""Largest K for unaligned loads where packing would pay, with at most one tile per
+multiprocessor: GEMMs of 511 rows took 7.5 us, after packing 10.0, those of 575 took 9.8
+and 11.2, of 703 took 11.1 and 12.6, of 767 in two tiles each 16.0 and 15.4; of 255 rows
+and K = 1025 10.6, packed with split-K 14.1, with K = 2047 17.2 and 14.8 (NVIDIA H200,
 driver 580.159.04, 2026-11-22)."""
 
 SIMT_UNALIGNED_MOST = 1 << 27
-"""Multiplications up to which those of float32 are, number by number: products of 255
-rows took 6.4 us, on the small kernels 12.3, those of 383 took 11.5 and 17.8, of 511
-took 14.1 and, packed, 16.8; of 513 23.1 and 22.5, of 767 40 and 39, of 1023 67 and 58
+"""Largest m * n * k for unaligned float32, loaded element by element: GEMMs of 255 rows
+took 6.4 us, on the small kernels 12.3, those of 383 took 11.5 and 17.8, of 511 took
+14.1 and, packed, 16.8; of 513 23.1 and 22.5, of 767 40 and 39, of 1023 67 and 58
 (NVIDIA H200, driver 580.159.04, 2026-11-22)."""
 
 SHALLOW = 112
-"""Depth below which the small kernels are quicker at float32 that would need packing,
-of `SHALLOW_SMALLEST` multiplications and more: 777x111x333 took 3.9 us there and 4.7 on
-large tiles, four of 65x65x2049 took 7.0 and 12.2, 2004x68x132 took 3.3 and 4.2, but
+"""K below which the small kernels are quicker at float32 that would need packing, with
+m * n * k of `SHALLOW_SMALLEST` and more: 777x111x333 took 3.9 us there and 4.7 on large
+tiles, four of 65x65x2049 took 7.0 and 12.2, 2004x68x132 took 3.3 and 4.2, but
 eight of 255x63x127 took 4.7 and 3.0 (NVIDIA H200, driver 580.159.04, 2026-11-22)."""
 
 SHALLOW_SMALLEST = 1 << 24
 
 UNORDERED = 4
-"""Workgroups for each processor up to which it does not matter which run at once."""
+"""Workgroups per multiprocessor up to which the order of tiles does not matter."""
 
 MAX_RECURRING = 64
-"""Different sizes that kernels are compiled for in a process; more use arguments."""
+"""Most sizes that kernels are specialized for in a process; more use arguments."""
 
 _recurring: set[tuple[int, ...]] = set()
 
 
 class _Gemm(NamedTuple):
-    """A GEMM with its mode and tile configuration."""
+    """GEMM with its operands, mode and tile configuration."""
 
     gpu: DeviceInfo
     a: GemmOperand
@@ -142,7 +142,7 @@ class _Gemm(NamedTuple):
 
     @property
     def out(self) -> TensorSpec:
-        """What is stored."""
+        """Spec of the stored result."""
         dtype = self.a.x.dtype
         shape = self.batch, self.a.outer, self.b.outer
         return TensorSpec(shape, int32 if dtype is int8 else dtype)
@@ -152,7 +152,7 @@ class _Gemm(NamedTuple):
         """K elements per pipeline step."""
         if self.mode == DP4A:
             return 4 * self.tile.k  # words of four
-        # Of a pair of bfloat16, high and low parts share a step.
+        # High and low halves of bf16x3 share a step.
         return self.tile.k // 2 if self.mode == BF16X3 else self.tile.k
 
     @property
@@ -198,7 +198,7 @@ class _Gemm(NamedTuple):
     def k_tail(self) -> bool:
         """Whether the kernel handles a K tail instead of padded operands."""
         k = self.a.x.shape[self.a.k_dim]
-        # The first step leaves out what is missing, so there must be another.
+        # The first step is the partial one, so there must be another.
         whole = k % self.k_step == 0
         if self.mode not in K_TAIL_MODES or whole or self.split_steps == 1:
             return False
@@ -206,7 +206,7 @@ class _Gemm(NamedTuple):
 
     @property
     def shallow(self) -> bool:
-        """Whether the small kernels are quicker, or packing worth it, all the same."""
+        """Whether K is too small for unaligned loads or a K tail to be the quickest."""
         k = self.a.x.shape[self.a.k_dim]
         if self.mode != SIMT or k >= SHALLOW:
             return False
@@ -222,7 +222,7 @@ class _Gemm(NamedTuple):
 
     @property
     def total(self) -> int:
-        """The depth as the kernel counts it: in words of int8, and pairs twice."""
+        """K in the kernel's units: words of four int8; bf16x3 halves count apart."""
         return self.depth if self.k_tail else self.steps * self.tile.k
 
 
@@ -243,7 +243,7 @@ def large_tile_gemm(
     mode : str
         A GEMM mode of `tiles`.
     config : TileConfig or None
-        One of `tiles.tile_configs`; None means the first of them.
+        One of `tiles.tile_configs`; None takes the first.
     """
     batch, m, k = a.shape
     n = b.shape[2]
@@ -313,7 +313,7 @@ def _unaligned_config(
 
 
 def _worthwhile(mode: str, multiplications: int) -> str:
-    """Return the mode, or PLAIN where splitting float32 takes longer than it saves."""
+    """Return the mode, or SIMT where splitting for bf16x3 costs more than it saves."""
     return SIMT if mode == BF16X3 and multiplications < BF16X3_SMALLEST else mode
 
 
@@ -403,10 +403,10 @@ def _dispatch(
 def _grid_mapping(gemm: _Gemm, tiles: tuple[int, int], splits: int) -> int:
     """Return the grid mapping of tiles, or 0 where the index is divided in the shader.
 
-    Divisions that find it come before the first loads: float32 of 128 rows took 4.4 us
-    with them and 3.9 without, on matrix units 383 rows 6.4 and 6.0, but 1280 rows in
-    tiles of 128x128 there 19.5 and 20.6 (NVIDIA H200, driver 580.159.04, 2026-11-22).
-    Then z is 1: nothing; 2: the part of the depth; 3: the batch.
+    Dividing the tile index delays the first loads: float32 of 128 rows took 4.4 us
+    with divisions and 3.9 without, on tensor cores 383 rows 6.4 and 6.0, but 1280 rows
+    in tiles of 128x128 there 19.5 and 20.6 (NVIDIA H200, driver 580.159.04,
+    2026-11-22). Grid z is 1: unused; 2: the split-K slice; 3: the batch.
     """
     batch, tile = gemm.batch, gemm.tile
     large = gemm.mode not in SIMT_MODES and tile.sub_m * tile.sub_n >= 64 * 64
@@ -422,10 +422,10 @@ def _l2_prefetches(
 ) -> int:
     """Return the L2 prefetches of the right operand per invocation.
 
-    Where a workgroup is alone on its processor nothing hides how long it waits for
-    memory: 1024x1024x1024 in float16 took 16.4 us when the right operand was in no
-    cache, 13.3 with these, and 11.7 in place of 11.3 when it was (NVIDIA H200, driver
-    580.159.04, 2026-11-22). What was packed is in the cache.
+    With one workgroup per multiprocessor nothing hides the memory latency:
+    1024x1024x1024 in float16 took 16.4 us with a cold right operand, 13.3 with
+    prefetches, and 11.7 in place of 11.3 with a warm one (NVIDIA H200, driver
+    580.159.04, 2026-11-22). Packed operands are in the L2 cache.
     """
     groups = grid[0] * grid[1] * grid[2]
     if groups > MULTIPROCESSORS or right.packing or gemm.batch > 1 or gemm.unaligned:
@@ -477,7 +477,7 @@ def split_constants(
     tile: Tile, mode: str, steps: int, split_steps: int
 ) -> dict[str, int]:
     """Return the specialization constants of split-K."""
-    left = steps % split_steps  # of the last part, if it is not as deep as the others
+    left = steps % split_steps  # of the last split-K slice, if it has fewer
     constants = {"UNEVEN_SPLITS": int(left != 0)}
     if mode in SIMT_MODES:
         unlike = split_steps % tile.slices != 0 or left % tile.slices != 0
@@ -486,7 +486,7 @@ def split_constants(
 
 
 def _size_constants(depth: int, a_stride: int, b_stride: int) -> dict[str, int]:
-    """Return sizes to compile into a kernel, or none when many have been."""
+    """Return sizes to specialize a kernel for, or none after many specializations."""
     key = (depth, a_stride, b_stride)
     if key not in _recurring and len(_recurring) >= MAX_RECURRING:
         return {}

@@ -1,8 +1,8 @@
 """Tiling of small and fallback GEMMs, for matrix products and convolutions alike.
 
-Every product exists twice in `glsl/`: with tiles in shared memory, for GPUs, and with
-tiles in the registers of one subgroup, whose lanes load different elements and pass
-them round. Software devices pay for loads and hardly for arithmetic, so the second is
+Each of these GEMMs exists twice in `glsl/`: with tiles in shared memory, for GPUs, and
+with tiles in the registers of one subgroup, whose lanes load different elements and
+broadcast them. Software devices are bound by loads, not arithmetic, so the second is
 4 to 10 times faster there (measured on lavapipe 22.3).
 """
 
@@ -21,22 +21,22 @@ if TYPE_CHECKING:
 
 
 ENOUGH_TILES = 64
-"""Tiles of 64 by 64 that keep a GPU busy; fewer leave units without work."""
+"""Tiles of 64 by 64 that fill a GPU; fewer leave multiprocessors idle."""
 
 SHARED_CONFIGS = ((64, 8, 2), (32, 16, 1), (16, 16, 1))
-"""Rows and columns, depth of a step, and quads of an invocation each way."""
+"""Rows and columns of a tile, K step, and vec4 of an invocation per dimension."""
 
 LARGE_SUBGROUP_CONFIG = (32, 8)
 SUBGROUP_CONFIGS = (
     *((rows, columns) for rows in (8, 16, 32) for columns in (2, 4)),
     LARGE_SUBGROUP_CONFIG,
 )
-"""Rows, and columns of each lane."""
+"""Rows of a tile, and columns per lane."""
 
 LARGE = 1 << 25
-"""Products from which the largest cut is worth compiling, which takes twice as long.
+"""m * n * k from which the largest tile is worth its compile time, twice the others'.
 
-It loads fewer elements for each product: lavapipe 22.3 took 7.6 ms instead of 8.8 for
+It loads fewer elements per multiply-add: lavapipe 22.3 took 7.6 ms instead of 8.8 for
 512 x 512 x 512, and 2.7 instead of 3.4 for a convolution of 3 x 3.
 """
 
@@ -47,13 +47,13 @@ class TiledGemm(NamedTuple):
     Attributes
     ----------
     m, n, k : int
-        Rows, columns and depth.
+        Rows, columns and K.
     dtype : DType
         Of the operands.
     a_along_k, b_along_k : bool
-        Whether neighbours in memory lie along the depth, for coalesced loads.
+        Whether the operand is contiguous along K, for coalesced loads.
     batch : int
-        How many there are of it.
+        Number of GEMMs.
     """
 
     m: int
@@ -66,7 +66,7 @@ class TiledGemm(NamedTuple):
 
 
 def uses_subgroup_tiles(gpu: DeviceInfo) -> bool:
-    """Return whether the variant for software devices is to be used."""
+    """Return whether to use the subgroup kernels, which suit software devices."""
     return gpu.kind == "software" and gpu.subgroup_shuffle
 
 
@@ -82,24 +82,24 @@ def tiled_gemm_dispatch(
     partial: bool = False,
     config: tuple[int, ...] | None = None,
 ) -> Dispatch:
-    """Return the dispatch of a product.
+    """Return the dispatch of a tiled GEMM.
 
     Parameters
     ----------
     gpu : DeviceInfo
         Where it runs.
     kernel : tuple of str
-        Shader with shared memory, shader by subgroup.
-    product : Product
-        Its sizes.
+        Shader with shared-memory tiles, shader with subgroup tiles.
+    product : TiledGemm
+        Problem size.
     batch : int
-        Products of these sizes, along z.
+        Number of GEMMs, along z.
     push, constants : mapping
         Arguments and constants of the kernel itself.
     depth : int or None
-        How much of `k` one invocation sums over, if not all.
+        Size of a split-K slice; None is all of `k`.
     partial : bool
-        Whether the result is a sum that another dispatch goes on with.
+        Whether the result is a partial sum that another dispatch reduces.
     config : tuple of int or None
         One of `small_tile_configs`; None chooses.
     """
@@ -116,7 +116,7 @@ def tiled_gemm_dispatch(
 
 
 def tile_count(gpu: DeviceInfo, product: TiledGemm) -> int:
-    """Return how many tiles a product is cut into."""
+    """Return the number of tiles of a GEMM."""
     config = _best_config(gpu, product)
     if uses_subgroup_tiles(gpu):
         return _tiles(product, _subgroup_tile(gpu, *config)[0])
@@ -124,14 +124,14 @@ def tile_count(gpu: DeviceInfo, product: TiledGemm) -> int:
 
 
 def small_tile_configs(gpu: DeviceInfo, dtype: DType) -> Sequence[tuple[int, ...]]:
-    """Return the ways to cut products of a dtype, for measuring to choose from."""
+    """Return the tile configurations of a dtype, as autotune candidates."""
     if uses_subgroup_tiles(gpu):
         return SUBGROUP_CONFIGS
     return SHARED_CONFIGS[_is_wide(dtype) :]
 
 
 def _is_wide(dtype: DType) -> bool:
-    """Whether the largest tile would not stay within 32 KiB of shared memory."""
+    """Return whether the largest tile would exceed 32 KiB of shared memory."""
     return acc_size(dtype) > 4
 
 

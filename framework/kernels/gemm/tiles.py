@@ -7,7 +7,7 @@ stores, at the tile's TFLOP/s. Below full occupancy only a fraction of that rate
 reached: `Tile.efficiency`. Split-K adds the bytes of the partial sums, written and read
 again, and the launch of the reduction; it must then be quicker by `SPLIT_MARGIN`.
 
-Rates and efficiencies are fitted to times of square products of 1024 to 8192 rows on an
+Rates and efficiencies are fitted to times of square GEMMs of 1024 to 8192 rows on an
 NVIDIA H200 (driver 580.159.04, 2026-11-21), with those of sizes in between; in float32
 from 256 rows on, of chains whose right operands are not in the cache. Those of
 int8 are estimates, and choices for other shapes were not timed.
@@ -55,52 +55,52 @@ PROLOGUE_DEPTH = {
 """Depth that would take as long as a workgroup's first loads and last stores."""
 
 UNALIGNED_ROWS_DEPTH = 64
-"""What that is more where 16-bit results leave in rows that are not of vectors, by less
-than 64 columns of a subgroup: 1023 rows in tiles of 128x64 took 18.9 us, in 64x128 17.8
-(NVIDIA H200, driver 580.159.04, 2026-11-22)."""
+"""Additional prologue K where rows of 16-bit results are not whole vectors and a
+subgroup stores fewer than 64 columns: 1023 rows in tiles of 128x64 took 18.9 us, in
+64x128 17.8 (NVIDIA H200, driver 580.159.04, 2026-11-22)."""
 
 COST_PER_PRODUCT = {BF16X3: 3.0, DP4A: 0.5, INT8_TENSOR_CORES: 0.5}
-"""Products at a tile's rate that one takes, if not 1; of int8 it is an estimate."""
+"""Cost of a multiply-add at a tile's rate, if not 1; an estimate for int8."""
 
 BYTES_PER_MICROSECOND = 4e6
-"""Of partial sums, written or read."""
+"""Bandwidth of partial sums, written or read."""
 
 LAUNCH_MICROSECONDS = 6.0
-"""Of the kernel that adds partial sums, after a barrier, beside matrix units."""
+"""Launch time of the split-K reduction, with its barrier, after tensor-core GEMMs."""
 
 SIMT_LAUNCH_MICROSECONDS = 4.0
-"""Of that kernel beside the others."""
+"""The same after SIMT GEMMs."""
 
 SIMT_TAIL_LAUNCH_MICROSECONDS = 2.5, 14.0
-"""Of a kernel for the last tiles beside that for the others: where a processor has room
-for one workgroup, of 1152 and 1536 rows 1.5 and 3.6; for more, of 1280, 1408 and 2048
-rows 15, 17 and 18 (NVIDIA H200, driver 580.159.04, 2026-11-22)."""
+"""Launch time of the tail wave's kernel: with an occupancy of one workgroup per
+multiprocessor, of 1152 and 1536 rows 1.5 and 3.6; of more, of 1280, 1408 and 2048 rows
+15, 17 and 18 (NVIDIA H200, driver 580.159.04, 2026-11-22)."""
 
 MIN_SPLIT_DEPTH = 512
-"""Least depth of a part, where the depth is cut for want of tiles."""
+"""Least K of a split-K slice."""
 
 SIMT_MIN_SPLIT_DEPTH = 192
-"""The same of `SIMT`, where 768 rows in parts of 256 took 31 us, and whole 39 to 61
+"""The same in mode `SIMT`, where 768 rows in slices of 256 took 31 us, whole 39 to 61
 (NVIDIA H200, driver 580.159.04, 2026-11-21)."""
 
 MIN_TAIL_SPLIT_DEPTH = 256
-"""Least depth of a part, where that of the last tiles is cut."""
+"""Least K of a split-K slice of the tail wave."""
 
 MAX_SPLITS = 8
 
 MAX_SIMT_SPLITS = 16
-"""Of 256x16384x256 in float32, 16 took 80 us and 8 took 153 (NVIDIA H200)."""
+"""Largest split-K count of `SIMT`: 256x16384x256 in float32 took 80 us with 16 and 153
+with 8 (NVIDIA H200)."""
 
 SPLIT_MARGIN = 1.05
-"""How much quicker parts must be than the whole depth, by a model that errs; of `SIMT`
-more was measured."""
+"""Least modelled speedup of split-K, for the model errs; more of `SIMT` was timed."""
 
 MAX_PARTIAL_BYTES = 256 << 20
-"""Most bytes of partial sums, where the depth is cut for want of tiles."""
+"""Most bytes of split-K partial sums."""
 
 MAX_BF16X3_DEPTH = 8192
-"""Greatest depth of a part of pairs: matrix units truncate as they sum, so the error
-grows with the depth, to 2.8e-5 here."""
+"""Largest K of a bf16x3 slice: tensor cores truncate as they accumulate, so the error
+grows with K, to 2.8e-5 here."""
 
 
 class Tile(NamedTuple):
@@ -109,9 +109,9 @@ class Tile(NamedTuple):
     Attributes
     ----------
     m, n, k : int
-        Rows, columns, and the depth of one step.
+        Rows, columns, and the K step.
     sub_m, sub_n : int
-        The part of a subgroup; in `matmul/gemm_simt` the quads of an invocation.
+        Subgroup tile; in `matmul/gemm_simt` the vec4 of an invocation, per dimension.
     tflops : float
         TFLOP/s at full occupancy.
     efficiency : tuple of float
@@ -144,14 +144,15 @@ class Tile(NamedTuple):
 class TileConfig(NamedTuple):
     """A tile configuration: the tile and its split-K count.
 
-    Splits are of equal depth but the last, which may have less. `wide` says that memory
-    is accessed 16 bytes at a time when operands are packed and, where rows are made of
-    those, when results leave matrix units; the device then rounds them to float16. On
-    matrix units that is the rule: products of 16-bit floats took 4 to 18 percent less,
-    those of int8 about as long (NVIDIA H200, driver 580.159.04, 2026-11-21).
+    Split-K slices are equal but the last, which may be shorter. `wide` selects 16-byte
+    accesses in packing and, where rows are whole vectors, in the tensor-core epilogue
+    store; the device then rounds to float16. On tensor cores that is the rule: GEMMs
+    of 16-bit floats took 4 to 18 percent less, those of int8 about as long (NVIDIA
+    H200, driver 580.159.04, 2026-11-21).
 
-    `tail_rows` is how many rows of tiles at the end are split along K, and no others:
-    the others fill the device, and these would leave most of it idle. 0 means all.
+    `tail_rows` is the number of tile rows at the end, the tail wave, that alone are
+    split along K: the others fill the device, and these would leave most of it idle.
+    0 splits all.
     """
 
     tile: Tile
@@ -183,7 +184,7 @@ class GemmSize(NamedTuple):
     batch: int = 1
 
     def tiles(self, tile: Tile) -> int:
-        """Return how many tiles there are."""
+        """Return the number of tiles."""
         return ceil_div(self.m, tile.m) * ceil_div(self.n, tile.n) * self.batch
 
 
@@ -207,11 +208,11 @@ UNALIGNED_TILES = (
     Tile(32, 64, 64, 16, 32, 228.0, (1.0,), unaligned=True),
     Tile(64, 64, 64, 32, 32, 228.0, (1.0,), unaligned=True),
 )
-"""For small operands that are read wherever they lie; see `select`, which chooses."""
+"""Tiles of small unaligned operands; see `select`, which chooses."""
 DEEP_TILE = Tile(64, 64, 128, 32, 32, 210.0, (0.595, 0.868, 1.0))
-"""Of few steps, where one workgroup a processor waits in each of them."""
+"""Tile with few K steps, for one workgroup per multiprocessor stalls in each."""
 SMALL_TILE = Tile(32, 64, 64, 16, 32, 121.0, (0.54, 0.83, 1.0), stages=2)
-"""Of small products: those of 256 rows took 4.3 us in place of 4.6, those of 512 took
+"""Tile of small GEMMs: those of 256 rows took 4.3 us in place of 4.6, those of 512 took
 5.6 in place of 6.3, but those of 640 took 8.2 in place of 7.2; with one stage 6.1
 (NVIDIA H200, driver 580.159.04, 2026-11-22). Of larger tiles two stages were slower."""
 FP16_ACCUMULATE_TILES = (Tile(256, 256, 32, 128, 64, 413.0, (1.0,)), *TENSOR_CORE_TILES)
@@ -231,12 +232,12 @@ def tile_configs(
     ----------
     gpu : DeviceInfo
     mode : str
-        How it is computed.
-    sizes : Sizes
+        GEMM mode.
+    sizes : GemmSize
     max_splits : int, optional
-        Parts that the depth may be cut into, where it need not be into more.
+        Largest split-K count, unless the size requires more.
     tail_split : bool, default False
-        Whether the last rows of tiles may be computed by another kernel.
+        Whether the tail wave may be a second launch with split-K.
     """
     if max_splits is None:
         max_splits = MAX_SIMT_SPLITS if mode in SIMT_MODES else MAX_SPLITS
@@ -263,7 +264,7 @@ def microseconds(config: TileConfig, mode: str, sizes: GemmSize) -> float:
     across = sizes.tiles(tile) // down
     depth, part = (_work(sizes, tile, mode, each) for each in (1, splits))
     if tail_rows:
-        # Processors take parts as they end others, as many as there is room for.
+        # Multiprocessors start slices as others end, up to their occupancy.
         groups = (down - tail_rows) * across
         whole = ceil_div(groups, MULTIPROCESSORS)
         room = len(tile.efficiency) - whole % len(tile.efficiency)
@@ -285,7 +286,7 @@ def microseconds(config: TileConfig, mode: str, sizes: GemmSize) -> float:
 
 
 def _work(sizes: GemmSize, tile: Tile, mode: str, splits: int) -> float:
-    """Return the operations of a workgroup, with those that would take its start."""
+    """Return the operations of a workgroup, its prologue counted as operations."""
     depth = (
         ceil_div(ceil_div(sizes.k, tile.k), splits)
         * tile.k
@@ -301,13 +302,14 @@ def _work(sizes: GemmSize, tile: Tile, mode: str, splits: int) -> float:
 
 
 def _waves(tile: Tile, groups: int, mode: str) -> float:
-    """Return how many workgroups would take as long, one by one, at the full rate.
+    """Return the waves: full-rate workgroups in sequence that take the same time.
 
-    Those of a first round are spread evenly, and without matrix units the others too,
-    for there one alone is nearly as quick. On matrix units a processor that ends its
-    own, at about one time, takes as many again, and half of the processors end first:
-    60 tiles of 128x128 beyond two for each took 1.8 times as long as one for each would
-    (NVIDIA H200, driver 580.159.04, 2026-11-22).
+    Workgroups of the first wave are spread evenly, and without tensor cores those of
+    later waves too, for one alone is nearly as quick there. On tensor cores a
+    multiprocessor whose workgroups end, all at about one time, takes as many again, and
+    half of the multiprocessors end first: 60 tiles of 128x128 beyond two per
+    multiprocessor took 1.8 times as long as one per multiprocessor would (NVIDIA H200,
+    driver 580.159.04, 2026-11-22).
     """
     most = len(tile.efficiency)
     rounds, rest = divmod(groups, MULTIPROCESSORS * most)
@@ -320,8 +322,8 @@ def _waves(tile: Tile, groups: int, mode: str) -> float:
 def _tail_split_configs(sizes: GemmSize, tile: Tile, most: int) -> list[TileConfig]:
     """Return split-K configurations of the tail wave, where full waves precede it.
 
-    That is one workgroup for each processor, or as many as it has room for: where
-    several are left, a processor that ends its own takes more than one.
+    Full waves have one workgroup per multiprocessor, or its full occupancy: where
+    several are left, a multiprocessor that ends its own takes more than one.
     """
     down, across = ceil_div(sizes.m, tile.m), ceil_div(sizes.n, tile.n)
     each = (down * across - 1) // MULTIPROCESSORS
@@ -369,7 +371,7 @@ def fits(gpu: DeviceInfo, tile: Tile, mode: str) -> bool:
         )
     width = vector_width(mode)
     sides = tile.m, tile.n
-    # The more roomy of the ways in which each operand may lie; int8 lies in one.
+    # The larger footprint of the two operand layouts; int8 has one layout.
     lines = sum(
         max(
             side * (tile.k + width),
@@ -397,12 +399,12 @@ def simt_threads(tile: Tile) -> int:
 
 
 def vector_width(mode: str) -> int:
-    """Return how many elements of an operand a vector of 16 bytes has."""
+    """Return the elements of a 16-byte operand vector."""
     return {SIMT: 4, DP4A: 16, INT8_TENSOR_CORES: 16}.get(mode, 8)
 
 
 def accumulates_in_float16(gpu: DeviceInfo) -> bool:
-    """Return whether a device has matrices of float16 sums."""
+    """Return whether a device has cooperative matrices with float16 accumulation."""
     return "shader_float16" in gpu.supported and any(
         (row.m, row.n, row.result) == (16, 16, "float16") and row.scope == "subgroup"
         for row in gpu.cooperative_matrix

@@ -1,4 +1,4 @@
-"""The kernels of attention, which keep no matrix of weights."""
+"""Flash attention kernels, forward and backward: no weight matrix in memory."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from ...tensor.tensor import Tensor
 
 MOST_HEAD = 256
-"""Elements of a vector for which the kernels have registers."""
+"""Largest head size that the kernels have registers for."""
 
 GPU_TILE = {"LOCAL_X": 128, "LANES": 32, "ROWS": 8, "TILE": 2, "STAGED": 1}
 """Four teams of eight rows, and 64 vectors of the other side."""
 
 
 class QuadTile(NamedTuple):
-    """What a workgroup computes where vectors are whole quads.
+    """Tile of a workgroup where head sizes are whole vec4.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ class QuadTile(NamedTuple):
 
     @property
     def shared_memory(self) -> int:
-        """Bytes of it at most."""
+        """Upper bound of its shared memory in bytes."""
         block, pitch = (
             self.invocations // self.lanes * self.rows,
             self.tile * self.lanes + 4,
@@ -61,16 +61,16 @@ class QuadTile(NamedTuple):
         return 4 * ((block + SLAB) * pitch + self.invocations + block)
 
     def constants(self) -> dict[str, int]:
-        """Return the specialization constants that say so."""
+        """Return the specialization constants of the tile."""
         names = ("LOCAL_X", "LANES", "ROWS", "TILE")
         return {**dict(zip(names, self)), "STAGED": 1}
 
 
 QUAD = 4
-"""Elements of vectors that are read together."""
+"""Elements of a vec4 load."""
 
 SLAB = 16
-"""Elements of vectors that are in shared memory at a time."""
+"""Elements of each vector staged in shared memory at a time."""
 
 QUAD_TILES = {
     "attention/flash": {128: QuadTile(64, 8, 8, 8)},
@@ -80,11 +80,11 @@ QUAD_TILES = {
     },
     "attention/flash_dkv": {64: QuadTile(128, 16, 8, 8)},
 }
-"""By the longest vector, the quickest of several on an NVIDIA H200 (driver 580.159.04,
-2026-11-21)."""
+"""By the largest head size, the quickest of several on an NVIDIA H200 (driver
+580.159.04, 2026-11-21)."""
 
 SMALL_QUAD_TILE = QuadTile(128, 16, 4, 4)
-"""For longer vectors, which leave few registers, and devices with little memory."""
+"""Tile of larger head sizes, which need registers, and of little shared memory."""
 
 SOFTWARE_ROWS = 8
 SOFTWARE_TILE = 4
@@ -100,8 +100,8 @@ _SAVED = {
 }
 
 
-# Everything that these ops take is (batch, heads, rows, columns), with columns side by
-# side except in the mask. `k` and `v` have one head for several of `q`; the mask is
+# Inputs of these ops are (batch, heads, rows, columns), with contiguous columns except
+# in the mask. `k` and `v` may have one head for several of `q`; the mask is
 # added to the scores; `seed` is two words that decide what `dropout` drops;
 # `tensor_cores` says whether the device's may be used.
 @primitive(
@@ -124,8 +124,8 @@ def flash_attention(
 ) -> tuple[Tensor, Tensor]:
     """Return softmax(q k^T * scale + mask) v, and logarithms of the sums within.
 
-    The first is (batch, rows, heads, columns): so what follows takes the heads of a row
-    side by side without a copy.
+    The first is (batch, rows, heads, columns), so that the next layer takes the heads
+    of a row without a copy.
     """
 
 
@@ -214,7 +214,7 @@ def _dispatch(
 ) -> Dispatch:
     """Return the dispatch of a kernel built on `attention/flash_body.glsl`.
 
-    With `tensor_cores` it is the one for matrix units, if that can compute the call.
+    With `tensor_cores` it is the tensor-core kernel, if that supports the call.
     """
     batch, heads, queries, head = q.shape
     key_heads, keys = k.shape[1:3]
@@ -234,7 +234,7 @@ def _dispatch(
     span = constants["TILE"] * constants["LANES"]
     by_keys = "grad_k" in push
     own, other = (keys, queries * heads // key_heads) if by_keys else (queries, keys)
-    # The loops of the kernels take elements two or four at a time.
+    # The loops of the kernels are unrolled by two or four elements.
     rounds = head + v.shape[3] + span if "grad" in push else (head + span) // 2 + span
     check_rounds(gpu, kernel, ceil_div(other, span) * rounds)
     constants |= {"HEAD": head, "VALUE_HEAD": v.shape[3]} | options
@@ -254,7 +254,7 @@ def _strides(kernel: str, name: str, x: StridedSpec | None) -> dict[str, int]:
 def _tile(
     gpu: DeviceInfo, kernel: str, vectors: Sequence[StridedSpec]
 ) -> tuple[dict[str, int], dict[str, str]]:
-    """Return the constants and macros that say what a workgroup computes."""
+    """Return the tile's constants and macros."""
     defines = dict(storage_defines(vectors[0].dtype))
     longest = max(x.shape[3] for x in vectors)
     if gpu.kind == "software":
@@ -269,13 +269,13 @@ def _tile(
 
 
 def is_vec4_aligned(x: StridedSpec) -> bool:
-    """Return whether the vectors of a tensor are whole quads of elements in memory."""
+    """Return whether the vectors of a tensor are whole, aligned vec4."""
     steps = (x.shape[3], x.layout.offset, *x.layout.strides[:3])
     return not any(step % QUAD for step in steps)
 
 
 def _quad_tile(gpu: DeviceInfo, kernel: str, head: int) -> QuadTile:
-    """Return what a workgroup computes, that there be registers and memory."""
+    """Return the workgroup tile, within the limits of registers and shared memory."""
     for most, tile in QUAD_TILES[kernel].items():
         if head <= most and tile.shared_memory <= gpu.max_shared_memory:
             return tile
@@ -283,7 +283,7 @@ def _quad_tile(gpu: DeviceInfo, kernel: str, head: int) -> QuadTile:
 
 
 def _heads_of(x: np.ndarray, q: np.ndarray) -> np.ndarray:
-    """Return keys or values with a head for each of the queries'."""
+    """Return keys or values with heads repeated to the number of query heads."""
     return np.repeat(x, q.shape[1] // x.shape[1], axis=1)
 
 
@@ -302,7 +302,7 @@ def _scores(
 
 
 def _kept(scores: np.ndarray, seed: np.ndarray | None, dropout: float) -> np.ndarray:
-    """Return the factors that dropout gives the weights."""
+    """Return the dropout factors of the weights."""
     if seed is None:
         return np.ones_like(scores)
     keys = scores.shape[3]

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _TABLE = (float32, float64)
 
 
-# The tables are not to be had in float64 on a device.
+# No device computes the tables in float64.
 @primitive(
     dtypes={"x": FLOAT, "cosine": _TABLE, "sine": _TABLE},
     device_dtypes={"x": SINGLE},
@@ -39,7 +39,7 @@ _TABLE = (float32, float64)
 def _rotate(
     x: Tensor, cosine: Tensor, sine: Tensor, interleaved: bool, inverse: bool
 ) -> Tensor:
-    """Turn pairs of `x` (batch, ..., length, size) by angles, or back.
+    """Rotate pairs of `x` (batch, ..., length, size) by angles, or back.
 
     `cosine` and `sine` are (1 or batch, length, size / 2) and get no gradient.
     """

@@ -1,4 +1,4 @@
-"""Attention."""
+"""Scaled dot-product attention: argument checks and choice of the kernel."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 LEAST_MATRIX = 1 << 14
 MOST_MATRIX = 1 << 23
-"""Weights of which software devices compute the matrix, as products are several times
-faster there than the kernels that avoid it (lavapipe 22.3: 14 and 2 GFLOP/s)."""
+"""Largest weight matrix that software devices compute in full, for GEMMs are several
+times faster there than flash attention (lavapipe 22.3: 14 and 2 GFLOP/s)."""
 
 NAME = "scaled_dot_product_attention"
 
@@ -125,7 +125,7 @@ def scaled_dot_product_attention(
 def _wants_matrix(
     q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropout: float
 ) -> bool:
-    """Return whether the matrix of weights is to be computed whole."""
+    """Return whether to compute the full weight matrix."""
     if 0 in (*q.shape, *k.shape, *v.shape) or max(q.shape[3], v.shape[3]) > MOST_HEAD:
         return True
     if mask is not None and mask.requires_grad:
@@ -133,7 +133,7 @@ def _wants_matrix(
     device = q.device
     if not isinstance(device, GpuDevice) or device.gpu.info.kind != "software":
         return False
-    # The host draws for dropout as the kernels do.
+    # The NumPy reference draws dropout as the kernels do.
     weights = q.numel() // q.shape[3] * k.shape[2]
     return not dropout and LEAST_MATRIX <= weights <= MOST_MATRIX
 
@@ -141,7 +141,7 @@ def _wants_matrix(
 def _heads(
     query: Tensor, key: Tensor, value: Tensor, shared: bool
 ) -> tuple[Tensor, Tensor, Tensor, Shape]:
-    """Return what is given as (batch, heads, rows, columns), and the batch's shape."""
+    """Return the inputs as (batch, heads, rows, columns), and the batch's shape."""
     given = (query, key, value)
     shapes = f"query is {query.shape}, key {key.shape}, value {value.shape}"
     fit = min(x.ndim for x in given) >= 2 and query.shape[-1] == key.shape[-1]
@@ -178,7 +178,7 @@ def _heads(
 
 
 def _scores_mask(mask: Tensor, q: Tensor, scores: Shape) -> Tensor:
-    """Return what is added to the scores as (batch, heads, queries, keys)."""
+    """Return the additive mask as (batch, heads, queries, keys)."""
     if broadcast_shapes(NAME, mask.shape, scores) != scores:
         raise ShapeError(
             f"{NAME}: attn_mask is {mask.shape}; it must broadcast to {scores}"
@@ -194,12 +194,12 @@ def _scores_mask(mask: Tensor, q: Tensor, scores: Shape) -> Tensor:
 
 
 def _side_by_side(x: Tensor) -> Tensor:
-    """Return the tensor with the columns of each row side by side."""
+    """Return the tensor with contiguous columns."""
     return x if x.layout.strides[-1] == 1 or x.shape[-1] == 1 else copy(x)
 
 
 def _padded_and_aligned(x: Tensor, width: int) -> Tensor:
-    """Return vectors as matrix units take them, with zeros up to a multiple of 16."""
+    """Return vectors zero-padded to a multiple of 16, for tensor cores."""
     missing = -(-width // EDGE) * EDGE - x.shape[3]
     if missing:
         return pad(x, (0, missing))
@@ -207,7 +207,7 @@ def _padded_and_aligned(x: Tensor, width: int) -> Tensor:
 
 
 def _vec4_aligned(*vectors: Tensor) -> Sequence[Tensor]:
-    """Return vectors, copied where only their start keeps them from whole quads.
+    """Return vectors, copied where only their offset prevents vec4 loads.
 
     Where a tensor lies must not decide which kernel sums, and so in which order.
     """

@@ -1,4 +1,4 @@
-"""Convolution over signals and images, and its transpose, as users call it."""
+"""Convolution over signals and images, and its transpose: the public functions."""
 
 from __future__ import annotations
 
@@ -273,7 +273,7 @@ def _transposed(
             f"{name}: output_padding is {added}; it must be below {limits}, the larger"
             " of stride and dilation"
         )
-    # The convolution back from the result must not see what was added.
+    # The gradient convolution must not see the output padding.
     window = window._replace(extra=(-added[0], -added[1]))
     size = _spread(window, pixels.shape[2:])
     if min(size) < 1:
@@ -289,7 +289,7 @@ def _transposed(
 
 
 def _spread(window: Window, size: Shape) -> Pair:
-    """Return the size of images of which a window has `size` places."""
+    """Return the size of images over which a window has `size` output pixels."""
     height, width = (
         (places - 1) * step + reach - 2 * pad - extra
         for places, step, reach, pad, extra in zip(

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from ...tensor.tensor import Tensor
 
-# The gradient of a filter sums over a whole batch but has few elements, so the batch is
-# cut into chunks until there are tiles for every core.
+# wgrad reduces over a whole batch but has few results, so K is split into chunks of the
+# batch until there are tiles for every core.
 SOFTWARE_TILES = 32
 GPU_TILES = 512
 MIN_CHUNK = 256
@@ -38,7 +38,7 @@ Found = Dispatch | Sequence[Dispatch]
 Candidates = dict[str, Callable[[], Found | None]]
 IMPLICIT_GEMM_NCHW, DIRECT = "implicit GEMM, NCHW", "direct"
 GEMM_NCHW, IMPLICIT_GEMM_NHWC = "GEMM, NCHW", "implicit GEMM, NHWC, "
-"""What measuring calls the ways to compute a convolution; see `kernels.conv`."""
+"""Names of the convolution candidates in the autotune cache; see `kernels.conv`."""
 
 
 @primitive(dtypes=FLOAT, typed="x", epilogue_dims=2)
@@ -130,7 +130,7 @@ def _nchw_candidates(
     tiles: Callable[[ConvCall], Found],
     direct: Callable[[ConvCall], Found | None],
 ) -> Candidates:
-    """Return the ways that copy nothing, by name."""
+    """Return the candidates without packing, by name."""
     candidates: Candidates = {IMPLICIT_GEMM_NCHW: functools.partial(tiles, call)}
     if call.how.groups > 1:
         candidates[DIRECT] = functools.partial(direct, call)
@@ -142,7 +142,7 @@ def _nhwc_candidates(
     product: Callable[[ConvCall, TileConfig], Found | None],
     tile_configs: Mapping[str, TileConfig],
 ) -> Candidates:
-    """Return the ways by a product of copies, by name."""
+    """Return the implicit GEMM candidates on packed operands, by name."""
     return {
         IMPLICIT_GEMM_NHWC + name: functools.partial(product, call, config)
         for name, config in tile_configs.items()
@@ -178,7 +178,7 @@ def _grouped(x: np.ndarray, groups: int) -> np.ndarray:
 def _conv2d_input_vjp(
     grad_out: Tensor, weight: Tensor, size: Pair, how: Convolution
 ) -> Tensor:
-    """Return the gradient of a convolution with respect to its images."""
+    """Return the gradient of a convolution with respect to its images (dgrad)."""
 
 
 @_conv2d_input_vjp.spec
@@ -268,7 +268,7 @@ def _conv2d_input_vjp_reference(
 
 @primitive(dtypes=FLOAT, typed="grad_out")
 def _conv2d_weight_vjp(grad_out: Tensor, x: Tensor, how: Convolution) -> Tensor:
-    """Return the gradient of a convolution with respect to its filters."""
+    """Return the gradient of a convolution with respect to its filters (wgrad)."""
 
 
 @_conv2d_weight_vjp.spec

@@ -1,4 +1,4 @@
-"""The windows of images as columns, and columns back into images."""
+"""im2col and col2im: windows of images as columns, and back."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @primitive(dtypes=FLOAT, typed="x")
 def _im2col(x: Tensor, window: Window) -> Tensor:
-    """Return (batch, channels, taps, places): the window at each place of images."""
+    """Return (batch, channels, taps, pixels): the window at each output pixel."""
 
 
 @_im2col.spec
@@ -69,7 +69,7 @@ def _im2col_reference(x: np.ndarray, window: Window) -> np.ndarray:
 
 @primitive(dtypes=FLOAT, typed="x")
 def _col2im(x: Tensor, size: Pair, window: Window) -> Tensor:
-    """Return images: each pixel is the sum of what lies over it in the windows."""
+    """Return images: each pixel is the sum of the window elements that cover it."""
 
 
 @_col2im.spec

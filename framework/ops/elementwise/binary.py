@@ -17,7 +17,7 @@ from .unary import flat, sign, trunc
 if TYPE_CHECKING:
     from ...tensor.tensor import Tensor
 
-# What `glsl/lib/math/arithmetic.glsl` divides with an exact remainder.
+# Dtypes that `glsl/lib/math/arithmetic.glsl` divides with an exact remainder.
 DIVIDED = (*INTEGER, *SINGLE)
 
 

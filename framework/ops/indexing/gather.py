@@ -242,7 +242,7 @@ def _put_kernel(
     chosen = _take_dispatch(
         source, winner, base, {"x": "source", "indices": last, "base": "base"}
     )
-    # An entry that is not there is -1, which must not count from the end.
+    # A missing entry is -1, which must not count from the end.
     unsigned = {**chosen.constants, "INDEX_SIGNED": 0}
     return [
         Dispatch(
@@ -277,7 +277,7 @@ def _put_vjp(
         zeros = fill_like(grad, source_spec.shape, 0, grad.dtype)
         grad_base = _put(grad, index, zeros)
     if needs[2]:
-        # Of entries that name one place only the last was written.
+        # Of duplicate indices only the last was written.
         entries = source_spec.shape[1]
         numbers = arange_like(grad, (1, entries, 1), 0, 1, int32)
         numbers = expand(numbers, source_spec.shape)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class Region(NamedTuple):
-    """A normalised index: its slices, and the dimensions of its arrays.
+    """Normalised index: its slices, and the dimensions of its arrays.
 
     Attributes
     ----------
@@ -179,7 +179,7 @@ class _Walk:
         self.shape.extend(sizes)
 
     def region(self) -> Region:
-        """Return what was found."""
+        """Return the region."""
         starts, steps, sizes = zip(*self.slices) if self.slices else ((), (), ())
         first = self.kinds.index(True) if True in self.kinds else 0
         last = len(self.kinds) - self.kinds[::-1].index(True) if any(self.kinds) else 0
@@ -210,7 +210,7 @@ def slice_of(x: Tensor, chosen: Region) -> Tensor:
 
 
 class Rows(NamedTuple):
-    """The arrays of an index as one index of rows.
+    """Row index made of the arrays of an index.
 
     Attributes
     ----------

@@ -33,7 +33,7 @@ IGNORED = -2
 
 
 def labels_in_words(labels: Tensor) -> Tensor:
-    """Return labels in a dtype of 4 or 8 bytes, which shaders read as words."""
+    """Return labels in a dtype of 4 or 8 bytes, for shaders read words."""
     small = labels.dtype in INTEGER and labels.dtype.itemsize < 4
     return cast(labels, int32) if small else labels
 

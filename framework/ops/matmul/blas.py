@@ -1,4 +1,4 @@
-"""Products of vectors and matrices, written with `matmul`."""
+"""Linear algebra on vectors and matrices, written with `matmul`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sums of products over named or chosen dimensions, as batches of matrix products."""
+"""Einsum and tensordot: contractions lowered to batched GEMM."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _TERM = re.compile(r"([a-zA-Z]*)(\.\.\.)?([a-zA-Z]*)")
 
 
 class _Named(NamedTuple):
-    """A tensor and a label for each of its dimensions.
+    """Einsum operand: a tensor and a label for each of its dimensions.
 
     Labels are letters; those of dimensions that an ellipsis stands for are negative
     numbers, counted from the last of them.
@@ -158,7 +158,7 @@ def _diagonal(named: _Named) -> _Named:
 
 
 def _summed(named: _Named, kept: set[str | int]) -> _Named:
-    """Return an operand summed over what nobody else names."""
+    """Return an operand summed over the labels that occur nowhere else."""
     x, labels = named
     dims = tuple(dim for dim, label in enumerate(labels) if label not in kept)
     if not dims:
@@ -183,7 +183,7 @@ def _arranged(named: _Named, labels: Iterable[str | int]) -> Tensor:
 def _contracted(
     a: _Named, b: _Named, kept: set[str | int], sizes: dict[str | int, int]
 ) -> _Named:
-    """Return the product of two operands, summed over what is not kept."""
+    """Return the contraction of two operands over the labels that are not kept."""
     a = _summed(a, kept | set(b.labels))
     b = _summed(b, kept | set(a.labels))
     shared = [label for label in a.labels if label in b.labels]

@@ -1,4 +1,4 @@
-"""Products of int8 with sums in int32, as quantized layers need."""
+"""int8 GEMM with int32 accumulation, for quantized layers."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def int_mm(a: Tensor, b: Tensor) -> Tensor:
 
 @primitive(dtypes=(int8,), strided=True, typed="a")
 def _int_mm(a: Tensor, b: Tensor, mode: str) -> Tensor:
-    """Return the product of each pair in two batches; `mode` as in `gemm.select`."""
+    """Return the batched int8 GEMM; `mode` as in `gemm.select`."""
 
 
 @_int_mm.spec
@@ -97,7 +97,7 @@ def int_mm_candidates(
 
 @_int_mm.reference
 def int_mm_reference(a: np.ndarray, b: np.ndarray, mode: str) -> np.ndarray:
-    # Sums of products of 14 bits are exact in float64, which is quick, and then wrap.
+    # Sums of 14-bit products are exact in float64, which is quick, and then wrap.
     exact = np.matmul(a.astype(np.float64), b.astype(np.float64))
     return exact.astype(np.int64).astype(np.int32)
 

@@ -1,4 +1,4 @@
-"""Matrix products."""
+"""Matrix multiplication: choice of the GEMM kernel, and gradients."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def bmm(a: Tensor, b: Tensor) -> Tensor:
 
 @primitive(dtypes=NUMERIC, strided=True, typed="a", epilogue_dims=1)
 def _bmm(a: Tensor, b: Tensor, mode: str) -> Tensor:
-    """Return the matrix product of each pair, with a `mode` of `gemm.select`."""
+    """Return the batched GEMM, with a `mode` of `gemm.select`."""
 
 
 @_bmm.spec
@@ -112,7 +112,7 @@ def fallback_gemm(
     dtype: DType,
     config: tuple[int, ...] | None = None,
 ) -> list[Dispatch]:
-    """Return the dispatches of a product of any sizes and strides.
+    """Return the dispatches of a GEMM of any sizes and strides.
 
     `dtype` is that of the result: that of the operands, or of their sums.
     """
@@ -154,7 +154,7 @@ def _bmm_part(
     *,
     sums: bool,
 ) -> Dispatch:
-    """Return the dispatch for a part of the batch and of the depth.
+    """Return the dispatch of a slice of the batch and of K.
 
     `sums` says that the result is not rounded to the dtype of the operands.
     """
@@ -251,7 +251,7 @@ def broadcast_product(
     *batch_a, m, k = a.shape
     n = b.shape[-1]
     if b.ndim == 2:
-        # One product over all rows, instead of a batch that repeats b.
+        # One GEMM over all rows, instead of a batch that repeats b.
         rows = reshape(a, (1, math.prod(a.shape[:-1]), k))
         return reshape(multiply(rows, reshape(b, (1, k, n))), (*batch_a, m, n))
     batch = broadcast_shapes(name, tuple(batch_a), b.shape[:-2])

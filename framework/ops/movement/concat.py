@@ -252,7 +252,7 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     parts = list(tensors)
     if not parts:
         raise ShapeError("cat: there are no tensors; at least one is needed")
-    # PyTorch skips tensors of shape (0,), whatever the other shapes.
+    # As in PyTorch, tensors of shape (0,) are skipped, whatever the other shapes.
     parts = [part for part in parts if part.shape != (0,)] or parts[:1]
     at = normalize_dim("cat", dim, parts[0].ndim)
     for part in parts:

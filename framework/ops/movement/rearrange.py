@@ -360,7 +360,7 @@ def repeat(x: Tensor, *repeats: int | Sequence[int]) -> Tensor:
 
 
 def tile(x: Tensor, *dims: int | Sequence[int]) -> Tensor:
-    """Return copies side by side; missing numbers in front mean 1, as in NumPy."""
+    """Return the tensor tiled; missing numbers in front mean 1, as in NumPy."""
     times = _numbers("tile: dims", dims)
     return repeat(x, (1,) * (x.ndim - len(times)) + times)
 

@@ -36,7 +36,7 @@ def _zero_padded(spec: TensorSpec, grad: Tensor, starts: Shape, steps: Shape) ->
 
 
 def _concatenate(spec: TensorSpec, parts: Sequence[GradSlice]) -> Tensor:
-    """Return the sum of parts: joined, where they are side by side and leave no gap."""
+    """Return the sum of parts: concatenated, where they are adjacent without a gap."""
     for dim in range(len(spec.shape)):
         ordered = sorted(parts, key=lambda part: part.starts[dim])
         if _tiles(spec.shape, ordered, dim):

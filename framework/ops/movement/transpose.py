@@ -1,4 +1,4 @@
-"""Copies of transposed views into row-major order, through shared memory."""
+"""Transpose copies: transposed views into row-major order, through shared memory."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from ...tensor.tensor import Tensor
 
 TILE = 64
-"""Elements of a side of the square that a workgroup copies."""
+"""Edge of the square tile of a workgroup."""
 
 LEAST = 16
-"""Elements of a side below which most of a square would be empty."""
+"""Edge below which most of a tile would be empty."""
 
 
 class Planes(NamedTuple):

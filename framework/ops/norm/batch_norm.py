@@ -161,7 +161,7 @@ def _batch_norm_train_vjp(
 def _differentiable_vjp(
     grad: Tensor, x: Tensor, weight: Tensor, eps: float
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the gradients by ops that have gradients themselves."""
+    """Return the gradients by differentiable ops, for double backward."""
     wide = as_dtype_of(x, statistic_dtype(x.dtype))
     apart = wide - average(wide, (0, 2), keepdim=True)
     inverse_std = rsqrt(average(square(apart), (0, 2), keepdim=True) + eps)
@@ -173,7 +173,7 @@ def _differentiable_vjp(
 
 
 def _channels(x: Tensor) -> Tensor:
-    """Return per-channel numbers so that they broadcast over the inner dimension."""
+    """Return per-channel values reshaped to broadcast over the inner dimension."""
     return reshape(x, (x.numel(), 1))
 
 

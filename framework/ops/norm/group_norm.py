@@ -1,4 +1,4 @@
-"""Normalisation of groups of channels within each sample."""
+"""Group norm and instance norm: normalisation within each sample."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _group_norm_vjp(
 def _differentiable_vjp(
     grad: Tensor, scaled: Tensor, x: Tensor, eps: float
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the gradients by ops that have gradients themselves."""
+    """Return the gradients by differentiable ops, for double backward."""
     wide = as_dtype_of(x, statistic_dtype(x.dtype))
     apart = wide - mean(wide, (2, 3), keepdim=True)
     inverse_std = rsqrt(mean(square(apart), (2, 3), keepdim=True) + eps)

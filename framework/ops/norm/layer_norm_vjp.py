@@ -40,7 +40,7 @@ STATISTIC = (float32, float64)
 PARTIAL_SUMS = 264
 """Workgroups of 1024 invocations in a grid-stride loop over rows: two per SM of 132.
 
-Fewer lower occupancy, more leave more partial column sums to add up.
+Fewer lower occupancy, more leave more partial column sums to reduce.
 """
 
 ROWS_IN_REGISTERS = 5

@@ -1,4 +1,4 @@
-"""Softmax, its logarithm, and the logarithm of sums of exponentials."""
+"""Softmax, log-softmax and log-sum-exp."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Filter tables of resampling: the taps of each result along a dimension.
 
-A rule answers with `Taps`. Its neighbours' taps move on with it, so the elements that
-one tap leads to lie side by side too, and the transpose, which is the gradient, is of
-the same form.
+A rule yields `Taps`. Taps of neighbouring results advance monotonically, so the results
+that use one element are adjacent too, and the transpose, which is the gradient, has the
+same form.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 
 class Taps(NamedTuple):
-    """The sums that make up a dimension.
+    """Resampling rule: the weighted sums that make up a dimension.
 
     Attributes
     ----------
@@ -78,7 +78,7 @@ def _keys(distances: np.ndarray, a: float) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Averages:
-    """Means, or sums, over a window that moves.
+    """Box filter: means, or sums, over a strided window.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ class Averages:
 
 @dataclass(frozen=True)
 class Shares:
-    """Means over parts that cover a dimension evenly and may overlap by one element."""
+    """Adaptive box filter: means over even parts, which may overlap by one element."""
 
     size: int
     out: int
@@ -127,7 +127,7 @@ class Shares:
 
 @dataclass(frozen=True)
 class Nearest:
-    """The nearest element.
+    """Nearest-neighbour interpolation.
 
     Parameters
     ----------
@@ -154,7 +154,7 @@ class Nearest:
 
 @dataclass(frozen=True)
 class Linear:
-    """A straight line between neighbours.
+    """Linear interpolation between neighbours.
 
     Parameters
     ----------
@@ -189,7 +189,7 @@ class Linear:
 
 @dataclass(frozen=True)
 class Cubic(Linear):
-    """A cubic convolution over four neighbours.
+    """Cubic convolution over four neighbours.
 
     Source: Keys, Cubic Convolution Interpolation for Digital Image Processing, 1981,
     with a = -3/4 as in PyTorch.
@@ -207,7 +207,7 @@ class Cubic(Linear):
 
 @dataclass(frozen=True)
 class Smoothed:
-    """A triangle, or a cubic convolution, as wide as a result is where it is wider.
+    """Antialiased triangle or cubic filter, widened by the scale when downsampling.
 
     Source: PyTorch's `antialias=True`, after Pillow's `resize`; the cubic is Keys's
     with a = -1/2.

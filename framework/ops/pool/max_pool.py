@@ -172,7 +172,7 @@ def _parts(
             f" {MOST_ELEMENTS}"
         )
     if height % out_h == 0 and width % out_w == 0:
-        # Parts of the same size are windows side by side.
+        # Parts of the same size are adjacent windows.
         part = (height // out_h, width // out_w)
         window = Window(part, part, (0, 0), (1, 1))
         return autocast_passthrough(_max_pool2d(pixels, window)[0], x, dims)

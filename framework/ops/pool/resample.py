@@ -1,4 +1,4 @@
-"""Weighted sums along one dimension: average pooling and interpolation."""
+"""Resampling along one dimension by filter tables: average pooling, interpolation."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ MOST_POSITIONS = 1 << 31
 
 
 class ValuesIndices(NamedTuple):
-    """Elements, and where they were along a dimension, as int32."""
+    """Extremes with indices: elements, and their int32 index along a dimension."""
 
     values: Tensor
     indices: Tensor
@@ -179,7 +179,7 @@ def _positions(
     greatest: bool,
     results: dict[str, Argument],
 ) -> list[Dispatch]:
-    """Return the dispatches that find extremes and where they are."""
+    """Return the dispatches of the extremes and their indices."""
     both = {"values": "out", "indices": "out", **results}
     constants = {"GREATEST": int(greatest), "VALUES": int("values" in results)}
     chosen = stateful("reduce/argminmax", x.dtype, 2, both, constants)

@@ -37,14 +37,14 @@ if TYPE_CHECKING:
     from ...tensor.tensor import Tensor
 
 CHUNK = 64
-"""Elements that one invocation adds up where rows are cut."""
+"""Elements per invocation where rows are split into chunks."""
 
 SOFTWARE_CHUNK = 4096
 """The same on software devices, which need few invocations."""
 
 
 class _Scan(NamedTuple):
-    """One scan, at any level.
+    """Scan at one level of the hierarchy.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class _Scan(NamedTuple):
     reverse: bool
 
     def memory(self, name: str, rows: int) -> Scratch:
-        """Return scratch memory for so many numbers of each row."""
+        """Return scratch memory for a number of values per row."""
         outer, _, inner = self.x.shape
         return Scratch(f"{name}{rows}", outer * rows * inner * acc_size(self.x.dtype))
 
@@ -100,8 +100,8 @@ def _scan_dispatches(
 ) -> list[Dispatch]:
     """Return the dispatches that scan (outer, count, inner) into "out".
 
-    Rows are cut into chunks; what each comes to is scanned likewise, and carried into
-    the chunk after it.
+    Rows are split into chunks; chunk totals are scanned likewise, and carried into the
+    next chunk.
     """
     need_countable("scan", x)
     outer, count, inner = x.shape

@@ -39,20 +39,20 @@ Dims = int | Sequence[int] | None
 
 
 def finish(out: Tensor, shape: Shape, dims: tuple[int, ...], keepdim: bool) -> Tensor:
-    """Return what a reduction of a tensor of `shape` gave, with or without `dims`."""
+    """Return the result of reducing a tensor of `shape`, with or without `dims`."""
     return reshape(out, (kept_shape if keepdim else dropped_shape)(shape, dims))
 
 
 def reduce_empty(
     x: Tensor, dims: tuple[int, ...], keepdim: bool, value: float, dtype: DType
 ) -> Tensor:
-    """Return what a tensor without elements is reduced to: `value`, if anything."""
+    """Return the reduction of an empty tensor: `value` everywhere."""
     out = empty_result(x, kept_shape(x.shape, dims), value, dtype)
     return finish(out, x.shape, dims, keepdim)
 
 
 def _need_growth(name: str, x: TensorSpec, dtype: DType) -> None:
-    """Check that the kernel accumulates `x` in `dtype`; ours to get right."""
+    """Assert that the kernel accumulates `x` in `dtype`."""
     wider = float32 if x.dtype.is_float else int64
     grows = dtype is wider and x.dtype.itemsize < wider.itemsize
     assert dtype is x.dtype or grows, f"{name}: no sum of {x.dtype} in {dtype}"
@@ -101,7 +101,7 @@ def _sum_reference(
 
 @primitive(dtypes=ANY, strided=True, typed="x", reduction="add")
 def _mapped_sum(x: Tensor, dims: tuple[int, ...], dtype: DType, mapping: str) -> Tensor:
-    """Return sums over `dims`, which stay with size 1, of what is made of elements.
+    """Return sums over `dims`, which stay with size 1, of mapped elements.
 
     `mapping` is one of `kernels.reduce.MAPS`: "abs", "square" or "nonzero". The norms,
     which use it, have gradients of their own.

@@ -78,7 +78,7 @@ def _sort_spec(
 
 
 def _stored(count: int, span: int, run: int) -> int:
-    """Return how many of `count` elements stay if each `span` keeps `run`."""
+    """Return the number of `count` elements that stay if each `span` keeps `run`."""
     return count // span * run + min(count % span, run)
 
 

@@ -115,7 +115,7 @@ def _ordered(rows: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _changes(values: Tensor) -> Tensor:
-    """Return where a column's element is not the one above it; its first never is."""
+    """Return a mask of elements that differ from the one above, or have none above."""
     count, width = values.shape
     first = fill_like(values, (min(count, 1), width), True, bool_)
     if count < 2:

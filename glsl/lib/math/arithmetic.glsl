@@ -1,4 +1,4 @@
-// Division with remainder, signs, bits and powers, for every type of shaders
+// Arithmetic of every type: division with remainder, signs, bits and powers
 
 #include "division.glsl"
 

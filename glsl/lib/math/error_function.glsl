@@ -1,4 +1,4 @@
-// The error function of float32 and what is made of it
+// Error function of float32, erfc, the normal distribution and gelu
 //
 // Polynomials are minimax fits; each says its largest error.
 
