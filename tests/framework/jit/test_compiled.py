@@ -6,13 +6,13 @@ import pytest
 
 import vkbackend
 import vkbackend.framework as fw
+from tests.memory_limit import room_for
 from vkbackend.framework import nn, optim
 from vkbackend.framework.base.device import GpuDevice
 from vkbackend.framework.base.errors import TraceError
 from vkbackend.framework.jit.compiled import CompiledTrace
 from vkbackend.framework.jit.signature import signature_of
 from vkbackend.framework.jit.tracer import Trace
-from vkbackend.memory import memory
 
 pytestmark = pytest.mark.core
 
@@ -150,9 +150,7 @@ def test_data_may_be_set_between_calls_only(gpu: GpuDevice) -> None:
 
 
 @pytest.mark.parametrize("first", [True, False])
-def test_a_step_without_memory_loses_nothing(
-    first: bool, gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_step_without_memory_loses_nothing(first: bool, gpu: GpuDevice) -> None:
     w = fw.ones((4, 4), device=gpu).requires_grad_()
 
     @fw.jit
@@ -169,10 +167,8 @@ def test_a_step_without_memory_loses_nothing(
         step(small)
     fw.eval()
     before = w.tolist()
-    with monkeypatch.context() as patch:
-        patch.setattr(memory.Memory, "available", lambda self, heap: 0)
-        with pytest.raises(MemoryError):
-            step(large)
+    with room_for(gpu.gpu, 0), pytest.raises(MemoryError):
+        step(large)
     assert w.tolist() == before
     assert w.grad is None or len(w.grad.tolist()) == 4
     step(small)

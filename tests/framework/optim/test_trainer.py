@@ -7,10 +7,10 @@ import pytest
 
 import vkbackend
 import vkbackend.framework as fw
+from tests.memory_limit import room_for
 from vkbackend.framework import nn, optim
 from vkbackend.framework.base.device import Device, GpuDevice
 from vkbackend.framework.optim.trainer import FRESH_CLOSURES
-from vkbackend.memory import memory
 
 
 def data(count: int = 5) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -166,9 +166,7 @@ def test_a_step_counts_if_the_device_makes_it(
 
 
 @pytest.mark.parametrize("use_jit", [False, True])
-def test_a_step_without_memory_does_not_count(
-    use_jit: bool, gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_step_without_memory_does_not_count(use_jit: bool, gpu: GpuDevice) -> None:
     model = nn.Linear(4, 3).to(gpu)
     trainer = optim.Trainer(optim.SGD(model.parameters(), lr=0.1), use_jit=use_jit)
 
@@ -177,10 +175,8 @@ def test_a_step_without_memory_does_not_count(
 
     small, large = fw.ones((2, 4), device=gpu), fw.ones((3_000_000, 4), device=gpu)
     fw.eval()
-    with monkeypatch.context() as patched:
-        patched.setattr(memory.Memory, "available", lambda self, heap: 0)
-        with pytest.raises(MemoryError):
-            trainer.train_step(loss, large)
+    with room_for(gpu.gpu, 0), pytest.raises(MemoryError):
+        trainer.train_step(loss, large)
     assert trainer.steps == 0
     mean = trainer.train_step(loss, small).item()
     assert (trainer.steps, trainer.epoch_avg_loss()) == (1, mean)
