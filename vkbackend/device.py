@@ -58,11 +58,13 @@ class Device:
         What was done on it, in running totals.
     at_close : list of callable
         Callbacks of layers above, called when it has been closed.
+    at_info_change : list of callable
+        Callbacks of layers above, called when `info` has been replaced, by a test.
     """
 
     def __init__(self, chosen: PhysicalDevice) -> None:
         self.physical = chosen
-        self.info: DeviceInfo = chosen.info
+        self._info: DeviceInfo = chosen.info
         self.logical = LogicalDevice(chosen)
         self.counters: Counters = self.logical.counters
         self._building = threading.RLock()
@@ -70,6 +72,7 @@ class Device:
         self._closed = ""
         self._complete = False
         self.at_close: list[Callable[[], object]] = []
+        self.at_info_change: list[Callable[[], object]] = []
         # From here on the exit of the process closes it, if nobody else does.
         _devices.append(self)
         try:
@@ -79,6 +82,17 @@ class Device:
             self.logical.close()
             _devices.remove(self)
             raise
+
+    @property
+    def info(self) -> DeviceInfo:
+        """What it can do."""
+        return self._info
+
+    @info.setter
+    def info(self, info: DeviceInfo) -> None:
+        self._info = info
+        for changed in self.at_info_change:
+            changed()
 
     def _open(self) -> None:
         """Create all that belongs to the device."""

@@ -164,7 +164,7 @@ def _tape(
     if not fits or grad.array.value.dtype is not output.array.value.dtype:
         return None
     tape = TapeSignature(grad)
-    tape.key += (id(device.gpu.info), autotune.generation(device.gpu), device.fusing)
+    tape.key.append(autotune.generation(device))
     root = output.grad_node
     assert root is not None
     return tape if tape.read(root, output.results) else None
@@ -215,5 +215,5 @@ def _record(
             return _UNCACHEABLE
         grads.append((at, found.layout))
     kinds = [node.kind for node in tape.nodes]
-    held = grad.layout, output.array.value.dtype, device.gpu.info, *kinds
+    held = grad.layout, output.array.value.dtype, *kinds
     return CachedBackward(recorded_nodes, tuple(grads), held)

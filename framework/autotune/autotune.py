@@ -20,12 +20,14 @@ import vkbackend
 from vkbackend import Verdict, Verdicts, config
 
 from ..base import trace_hooks
+from ..base.device import begin_generation
 from ..base.scoped_setting import ScopedSetting, SettingScope
 from ..ir.kernel_call import StridedSpec
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
 
+    from ..base.device import GpuDevice
     from ..ir.lazy_graph import Node
 
 VERSION = 3
@@ -61,8 +63,6 @@ class Settings:
         Whether tuning keys without a cached result are measured.
     budget, spent : float
         Seconds for measuring, and the seconds spent.
-    generation : int
-        Generation counter; a change invalidates cached plans.
     """
 
     def __init__(self) -> None:
@@ -71,7 +71,6 @@ class Settings:
         self.enabled = choice == "1"
         self.budget = BUDGET
         self.spent = 0.0
-        self.generation = 0
 
 
 class SearchSpace(NamedTuple):
@@ -172,11 +171,6 @@ def autotune(
     begin_generation()
 
 
-def begin_generation() -> None:
-    """Begin a generation: cached plans are invalid, as other kernels may be chosen."""
-    settings().generation += 1
-
-
 def measures(gpu: vkbackend.Device) -> bool:
     """Return whether benchmarks may run on a device now."""
     now = settings()
@@ -192,14 +186,14 @@ def _interrupted(gpu: vkbackend.Device) -> bool:
     )
 
 
-def generation(gpu: vkbackend.Device) -> int:
-    """Return the generation: cached plans of another one are invalid.
+def generation(device: GpuDevice) -> int:
+    """Return the generation of a device: cached plans of another one are invalid.
 
     While benchmarks have to wait it is negative, so that plans made meanwhile do not
     keep a tuning key from being measured later.
     """
-    now = settings()
-    return -1 - now.generation if now.enabled and _interrupted(gpu) else now.generation
+    waits = settings().enabled and _interrupted(device.gpu)
+    return -device.generation if waits else device.generation
 
 
 def verdicts(info: DeviceInfo) -> Verdicts:

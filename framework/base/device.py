@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 import threading
 import warnings
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING, Protocol
 
@@ -33,10 +35,13 @@ class Device:
         Whether ops run through Vulkan.
     lock : RLock
         Held where the content of tensors must not change.
+    generation : int
+        Generation of all caches for the device; an entry of another one is invalid.
     """
 
     name = "cpu"
     is_gpu = False
+    generation = 0
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
@@ -56,6 +61,21 @@ class Submission(Protocol):
         """Commit or roll back; idempotent, as an interrupt may cut it short."""
 
 
+class PlanCache(OrderedDict[object, "Plan"]):
+    """Cached plans by plan key; clearing it begins a generation."""
+
+    def clear(self) -> None:
+        """Drop the plans, and invalidate all caches that hold them."""
+        super().clear()
+        begin_generation()
+
+
+_generations = itertools.count(2, 2)
+# Signal handlers, too, may begin one.
+_generation_lock = threading.RLock()
+fork_safety.renew(sys.modules[__name__], "_generation_lock", threading.RLock)
+
+
 class GpuDevice(Device):
     """Vulkan device with its lazy graph and plan cache.
 
@@ -73,14 +93,10 @@ class GpuDevice(Device):
         Partial reads since the lazy graph was last submitted as a whole.
     left : int
         Nodes, the first of `pending`, that the last read left pending.
-    plans : OrderedDict
-        Cached plans by plan key.
     backward_cache : OrderedDict
         Cached backward passes by tape structure; see `autograd.backward_cache`.
     backward_misses : int
         Consecutive misses of the backward cache.
-    fusing : bool
-        Whether nodes may be fused.
     """
 
     is_gpu = True
@@ -94,10 +110,52 @@ class GpuDevice(Device):
         self.running: FrameType | None = None
         self.reads = 0
         self.left = 0
-        self.plans: OrderedDict[object, Plan] = OrderedDict()
+        self.generation = next(_generations)
+        self._plans: OrderedDict[object, Plan] = PlanCache()
         self.backward_cache: OrderedDict[object, object] = OrderedDict()
         self.backward_misses = 0
-        self.fusing = True
+
+    @property
+    def plans(self) -> OrderedDict[object, Plan]:
+        """Cached plans by plan key; assigning begins a generation."""
+        return self._plans
+
+    @plans.setter
+    def plans(self, plans: OrderedDict[object, Plan]) -> None:
+        known = isinstance(plans, PlanCache)
+        self._plans = plans if known else PlanCache(plans)
+        self.begin_generation()
+
+    @property
+    def fusing(self) -> bool:
+        """Whether nodes may be fused; fused and unfused are two generations.
+
+        Both last: entries that were cached within `unfused` are valid again within the
+        next `unfused`.
+        """
+        return not self.generation & 1
+
+    @fusing.setter
+    def fusing(self, fusing: bool) -> None:
+        with _generation_lock:
+            self.generation = self.generation & ~1 | (not fusing)
+
+    def begin_generation(self) -> None:
+        """Begin a generation: all cache entries for the device are invalid."""
+        with _generation_lock:
+            self.generation = next(_generations) | self.generation & 1
+
+    @contextmanager
+    def fresh_plan_cache(self) -> Iterator[None]:
+        """Empty the plan cache inside the block, and restore it afterwards.
+
+        That begins no generation: entries of the other caches stay valid.
+        """
+        plans, self._plans = self._plans, PlanCache()
+        try:
+            yield
+        finally:
+            self._plans = plans
 
     def begin(self) -> None:
         """Begin a submitting call: the caller, which sets `running` to None at last.
@@ -209,6 +267,12 @@ def opened_devices() -> list[GpuDevice]:
         return list(_opened.values())
 
 
+def begin_generation() -> None:
+    """Begin a generation on all devices in use; see `GpuDevice.begin_generation`."""
+    for device in list(_opened.values()):
+        device.begin_generation()
+
+
 def _wrap(gpu: vkbackend.Device) -> GpuDevice:
     with _lock:
         _forget_unusable()
@@ -218,6 +282,7 @@ def _wrap(gpu: vkbackend.Device) -> GpuDevice:
             if gpu.usable:
                 _opened[gpu] = found
                 gpu.at_close.append(_forget_unusable)
+                gpu.at_info_change.append(begin_generation)
         return found
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from vkbackend import fork_safety
 
@@ -56,41 +56,64 @@ class StreamWord(int):
     part: int
 
 
-class Listener(Protocol):
-    """Listener: the event handlers of a trace."""
+class TraceHooks:
+    """Event handlers of a trace; by default an event prevents a replay.
+
+    A subclass overrides the handlers of those events that it can replay.
+
+    Attributes
+    ----------
+    replayable : bool
+        Whether all events so far can be replayed.
+    """
+
+    replayable = True
 
     def on_node(self, device: GpuDevice, node: Node) -> None:
-        """Record a node."""
+        """Record a node; an override makes it pending."""
+        raise NotImplementedError
 
     def on_rebind(self, array: Array, before: Value) -> None:
         """Note that a storage has other content than `before`."""
+        self.replayable = False
 
     def on_copy(self, array: Array) -> None:
         """Note a new storage of the function that shares the content of another."""
+        self.replayable = False
 
     def on_draw(self, generator: Generator, words: tuple[int, int, int, int]) -> Any:
         """Return the words of a draw as `StreamWord`s."""
+        self.replayable = False
+        return words
 
     def changing(self, read: Callable[[], float]) -> float:
         """Return a dynamic argument, read before each replay."""
+        self.replayable = False
+        return read()
 
     def each_time(self, action: Callable[[], object]) -> None:
         """Note a host action that is repeated before each replay."""
+        self.replayable = False
 
     def once(self, reason: str) -> None:
         """Note an action that is done only once: the trace cannot be cached."""
+        self.replayable = False
 
     def called(self, owner: Any) -> None:
         """Note an object whose `_fingerprint()` guards the trace."""
+        self.replayable = False
 
     def on_grad_write(self, leaf: Any, cleared: bool) -> None:
         """Note that the gradient of a leaf is about to be dropped or accumulated."""
+        self.replayable = False
 
     def on_grad_read(self, leaf: Any) -> None:
         """Note that later ops may depend on the gradient of a leaf."""
+        self.replayable = False
 
     def refused(self, what: str) -> None:
         """Note an action that cannot be replayed, or raise `TraceError`."""
+        self.replayable = False
 
 
 _local = ScopedSetting(None)
@@ -104,7 +127,7 @@ _counting = threading.RLock()
 fork_safety.renew(sys.modules[__name__], "_counting", threading.RLock)
 
 
-def listener() -> Listener | None:
+def listener() -> TraceHooks | None:
     """Return the trace that runs in this thread."""
     return _local.top.value if running else None
 
@@ -112,7 +135,7 @@ def listener() -> Listener | None:
 class listening(SettingScope):  # noqa: N801 - used as a function
     """Send the events of this thread, within the block, to a trace, or to none."""
 
-    def __init__(self, trace: Listener | None) -> None:
+    def __init__(self, trace: TraceHooks | None) -> None:
         super().__init__(_local, trace)
 
     def on_enter(self, scope_frame: ScopeFrame) -> None:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -199,14 +198,10 @@ def fusion_report(
 @contextmanager
 def _fresh_plan_caches(devices: Sequence[GpuDevice]) -> Iterator[None]:
     """Empty the devices' plan caches inside the block, and restore them afterwards."""
-    kept = [(device, device.plans) for device in devices]
-    for device in devices:
-        device.plans = OrderedDict()
-    try:
+    with ExitStack() as stack:
+        for device in devices:
+            stack.enter_context(device.fresh_plan_cache())
         yield
-    finally:
-        for device, plans in kept:
-            device.plans = plans
 
 
 def _report(plans: Sequence[Plan]) -> FusionReport:

@@ -8,23 +8,36 @@ entry; the next ones find it by its key and take the fast path.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from ..eager.base_tensor import TensorCore, assembled
 from ..ir.lazy_graph import Array, CacheKey, Node, cache_key, lazy_array
 from ..scheduler.scheduler import append
 
 if TYPE_CHECKING:
-    from vkbackend import DeviceInfo
-
     from ..autograd.saved_tensors import TapeRecorder
-    from ..base.device import GpuDevice
+    from ..base.device import Device, GpuDevice
     from ..base.shape import Layout, TensorSpec
     from ..eager.node_recorder import RecordedCall
     from ..ir.lazy_graph import NodeSignature
 
 MOST_CACHED_CALLS = 4096
 """Cached calls per op; past it, the cache is cleared."""
+
+
+Entry = TypeVar("Entry")
+
+
+class CallCache(dict[CacheKey, Entry]):
+    """Cached calls of an op by their keys; looked up with `get`."""
+
+    __slots__ = ()
+
+    def add(self, key: CacheKey, entry: Entry) -> None:
+        """Cache a call; when there are too many, the others are dropped."""
+        if len(self) >= MOST_CACHED_CALLS:
+            self.clear()
+        self[key] = entry
 
 
 def call_key(args: Sequence[Any]) -> tuple[CacheKey, list[TensorCore]]:
@@ -52,6 +65,10 @@ class CachedCall(NamedTuple):
 
     Attributes
     ----------
+    device : Device
+        Where it runs.
+    generation : int
+        Generation of the device when it was cached.
     tape_recorder : TapeRecorder or None
         Recorder of its tape entry; None if the result has no gradient.
     specs : tuple of TensorSpec
@@ -63,6 +80,8 @@ class CachedCall(NamedTuple):
         be replayed.
     """
 
+    device: Device
+    generation: int
     tape_recorder: TapeRecorder | None
     specs: tuple[TensorSpec, ...]
     layouts: tuple[Layout, ...]
@@ -78,10 +97,12 @@ class CachedView(NamedTuple):
         Of the result.
     copied : bool
         Whether the elements are copied into row-major order first.
-    tape_recorder, specs, layouts
+    device, generation, tape_recorder, specs, layouts
         As in `CachedCall`.
     """
 
+    device: Device
+    generation: int
     layout: Layout
     copied: bool
     tape_recorder: TapeRecorder | None
@@ -96,19 +117,15 @@ class CachedNode(NamedTuple):
     ----------
     signature : NodeSignature
         Of the node.
-    device : GpuDevice
-        Where it runs.
-    info : DeviceInfo
-        Features and limits of the device.
     copied : tuple of int
         Tensors that are copied first, as the kernel does not support their layout.
-    tape_recorder, specs, layouts
+    device, generation, tape_recorder, specs, layouts
         As in `CachedCall`.
     """
 
-    signature: NodeSignature
     device: GpuDevice
-    info: DeviceInfo
+    generation: int
+    signature: NodeSignature
     copied: tuple[int, ...]
     tape_recorder: TapeRecorder | None
     specs: tuple[TensorSpec, ...]

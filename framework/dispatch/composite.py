@@ -13,7 +13,7 @@ from ..base.modes import autocast_disabled
 from ..eager.base_tensor import TensorCore
 from ..eager.node_recorder import LIBRARY_PREFIX, NodeRecorder, recorded_call_of
 from ..ir.lazy_graph import CacheKey
-from .call_cache import MOST_CACHED_CALLS, CachedCall, call_key
+from .call_cache import CachedCall, CallCache, call_key
 from .op import Op
 
 P = ParamSpec("P")
@@ -32,7 +32,7 @@ class Composite(Op[P, R]):
         outputs: Sequence[str],
     ) -> None:
         super().__init__(function, dtypes, outputs)
-        self.call_cache: dict[CacheKey, CachedCall] = {}
+        self.call_cache: CallCache[CachedCall] = CallCache()
         # Composites of users may not be pure functions of their arguments.
         self.own = function.__module__.startswith(LIBRARY_PREFIX)
 
@@ -47,7 +47,7 @@ class Composite(Op[P, R]):
             given = self._given(args, kwargs)
         key, tensors = call_key(given)
         cached = self.call_cache.get(key)
-        if cached is None:
+        if cached is None or cached.generation != cached.device.generation:
             return cast(R, self._slow_path(given, key))
         wants = tuple([each.requires_grad for each in tensors])
         answer = self._answer(cached, wants, given, tensors)
@@ -67,9 +67,7 @@ class Composite(Op[P, R]):
         device = tensors[0].device
         if self.own and not trace_hooks.running and isinstance(device, GpuDevice):
             recorded_call = cached.recorded_calls.get(wants, _UNSEEN)
-            if recorded_call is _UNSEEN or (
-                recorded_call is not None and not recorded_call.is_valid()
-            ):
+            if recorded_call is _UNSEEN:
                 recorder = NodeRecorder(device)
                 with trace_hooks.listening(recorder):
                     answer = self._plain(given)
@@ -89,14 +87,15 @@ class Composite(Op[P, R]):
         """Check a call and apply the op; cache the call under `key`."""
         bound = dict(zip(self.names, given))
         tensors = self._tensors(bound)
-        self._check(tensors)
+        device = self._check(tensors)
+        generation = device.generation
         answer = self._plain(given)
         outputs = answer if isinstance(answer, tuple) else (answer,)
         self._record(bound, tensors, outputs)
         if key:
-            if len(self.call_cache) >= MOST_CACHED_CALLS:
-                self.call_cache.clear()
-            self.call_cache[key] = CachedCall(
+            entry = CachedCall(
+                device,
+                generation,
                 self.tape_recorder(tuple(tensors))
                 if outputs[0].dtype.is_float
                 else None,
@@ -104,4 +103,5 @@ class Composite(Op[P, R]):
                 tuple(each.layout for each in tensors.values()),
                 {},
             )
+            self.call_cache.add(key, entry)
         return answer

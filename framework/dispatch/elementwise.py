@@ -20,8 +20,9 @@ from ..base.errors import DTypeError
 from ..base.shape import Layout, TensorSpec, broadcast_shapes
 from ..base.trace_hooks import Changing
 from ..eager.base_tensor import TensorCore, assembled
-from ..ir.lazy_graph import Node, NodeSignature, Operand, Value, lazy_array
+from ..ir.lazy_graph import CacheKey, Node, NodeSignature, Operand, Value, lazy_array
 from ..scheduler.scheduler import append
+from .call_cache import CallCache
 from .op import Op, need_feature, submit_node
 
 P = ParamSpec("P")
@@ -33,14 +34,16 @@ class CachedElementwise(NamedTuple):
 
     Attributes
     ----------
+    device : GpuDevice
+        Where it runs.
+    generation : int
+        Generation of the device when it was cached.
     signature : NodeSignature
         Of its node.
     compute : DType
         Dtype that scalars are converted to.
     plain : bool
         Whether they are floats for a float dtype, which need no conversion.
-    device : GpuDevice
-        Where it runs.
     tape_recorder : TapeRecorder or None
         Recorder of its tape entry; None if the result has no gradient.
     specs : tuple of TensorSpec
@@ -49,17 +52,14 @@ class CachedElementwise(NamedTuple):
         Of the tensors: they are in the key by identity and must outlive it.
     """
 
+    device: GpuDevice
+    generation: int
     signature: NodeSignature
     compute: DType
     plain: bool
-    device: GpuDevice
     tape_recorder: TapeRecorder | None
     specs: tuple[TensorSpec, ...]
     layouts: tuple[Layout, ...]
-
-
-MOST_CACHED_ELEMENTWISE = 4096
-"""Cached calls per op; past it, the cache is cleared."""
 
 
 class Elementwise(Op[P, R]):
@@ -85,7 +85,7 @@ class Elementwise(Op[P, R]):
         self.result = result
         self.operands = tuple(name for name in self.names if name != result)
 
-        self.call_cache: dict[tuple[object, ...], CachedElementwise] = {}
+        self.call_cache: CallCache[CachedElementwise] = CallCache()
 
     def forget(self) -> None:
         """Clear the call cache."""
@@ -96,6 +96,7 @@ class Elementwise(Op[P, R]):
         given = args
         if kwargs or modes.autocast_blocks or len(args) != len(self.names):
             given = self._given(args, kwargs)  # type: ignore[assignment]  # P.args
+        # Inlined `call_key`, with numbers by type; a tenth less host time.
         key: list[object] = []
         tensors: list[TensorCore] = []
         numbers: tuple[Any, ...] = ()
@@ -112,7 +113,7 @@ class Elementwise(Op[P, R]):
                 key.append(type(argument))
                 numbers += (argument,)
         cached = self.call_cache.get(tuple(key))
-        if cached is None:
+        if cached is None or cached.generation != cached.device.generation:
             return cast(R, self._slow_path(given, tuple(key)))
         signature = cached.signature
         if numbers and not cached.plain:
@@ -147,7 +148,7 @@ class Elementwise(Op[P, R]):
             tape_recorder.record(given, tensors, (out,), specs, cached)
         return cast(R, out)
 
-    def _slow_path(self, args: tuple[Any, ...], key: tuple[object, ...]) -> Any:
+    def _slow_path(self, args: tuple[Any, ...], key: CacheKey) -> Any:
         """Check a call and apply the op; on a device, cache the call under `key`."""
         bound = dict(zip(self.names, args))
         tensors = self._tensors(bound)
@@ -163,6 +164,7 @@ class Elementwise(Op[P, R]):
             out = self._on_host(tensors, numbers, compute, result)
             self._record(bound, tensors, (out,))
             return out
+        generation = device.generation
         for dtype in (compute, *(tensor.dtype for tensor in tensors.values())):
             need_feature(self.name, dtype, device)
         self._check_compute(compute, device)
@@ -180,18 +182,18 @@ class Elementwise(Op[P, R]):
             (out,) = submit_node(next(iter(tensors.values())), node)
         self._record(bound, tensors, (out,))
         if node.outputs[0].numel:
-            if len(self.call_cache) >= MOST_CACHED_ELEMENTWISE:
-                self.call_cache.clear()
-            self.call_cache[key] = CachedElementwise(
+            entry = CachedElementwise(
+                device,
+                generation,
                 node.signature,
                 compute,
                 compute.is_float
                 and all(type(bound[name]) is float for name in numbers),
-                device,
                 self.tape_recorder(tuple(tensors)) if result.is_float else None,
                 tuple(tensor.spec for tensor in tensors.values()),
                 tuple(tensor.layout for tensor in tensors.values()),
             )
+            self.call_cache.add(key, entry)
         return out
 
     def _checked(self, tensors: dict[str, Any], compute: DType) -> Device:

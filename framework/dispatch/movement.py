@@ -11,7 +11,7 @@ from ..base.dtype import DType
 from ..base.shape import Layout, interned
 from ..eager.base_tensor import TensorCore, assembled
 from ..ir.lazy_graph import CacheKey, lazy_copy
-from .call_cache import MOST_CACHED_CALLS, CachedView, call_key
+from .call_cache import CachedView, CallCache, call_key
 from .op import Op, contiguous_copy
 
 P = ParamSpec("P")
@@ -35,7 +35,7 @@ class Movement(Op[P, R]):
     ) -> None:
         super().__init__(function, dtypes)
         self.shares = shares
-        self.call_cache: dict[CacheKey, CachedView] = {}
+        self.call_cache: CallCache[CachedView] = CallCache()
 
     def forget(self) -> None:
         """Clear the call cache."""
@@ -48,7 +48,7 @@ class Movement(Op[P, R]):
             given = self._given(args, kwargs)
         key, tensors = call_key(given)
         cached = self.call_cache.get(key)
-        if cached is None:
+        if cached is None or cached.generation != cached.device.generation:
             return cast(R, self._slow_path(given, key))
         (tensor,) = tensors
         source = contiguous_copy(tensor.detach()) if cached.copied else tensor
@@ -69,16 +69,17 @@ class Movement(Op[P, R]):
         (out,) = self._apply(bound, tensors)
         self._record(bound, tensors, (out,))
         if key:
-            if len(self.call_cache) >= MOST_CACHED_CALLS:
-                self.call_cache.clear()
             (tensor,) = tensors.values()
-            self.call_cache[key] = CachedView(
+            view = CachedView(
+                out.device,
+                out.device.generation,
                 out.layout,
                 self.shares and out.array is not tensor.array,
                 self.tape_recorder(tuple(tensors)) if out.dtype.is_float else None,
                 (tensor.spec,),
                 (tensor.layout,),
             )
+            self.call_cache.add(key, view)
         return out
 
     def layout(self, rule: Rule) -> Rule:

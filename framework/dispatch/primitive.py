@@ -17,7 +17,7 @@ from ..base.shape import Layout, TensorSpec
 from ..eager.base_tensor import TensorCore
 from ..ir.kernel_call import SOFTWARE_ROUNDS, Dispatch, StridedSpec
 from ..ir.lazy_graph import CacheKey, Node, Operand
-from .call_cache import MOST_CACHED_CALLS, CachedNode, call_key
+from .call_cache import CachedNode, CallCache, call_key
 from .elementwise import taken_as
 from .op import Op, contiguous_copy, need_feature, submit_node
 
@@ -53,7 +53,7 @@ class Primitive(Op[P, R]):
         self.device_dtypes = device_dtypes
         self.strided = strided
         self.rules: dict[str, Callable[..., Any]] = {}
-        self.call_cache: dict[CacheKey, CachedNode] = {}
+        self.call_cache: CallCache[CachedNode] = CallCache()
 
     def forget(self) -> None:
         """Clear the call cache."""
@@ -66,7 +66,7 @@ class Primitive(Op[P, R]):
             given = self._given(args, kwargs)
         key, tensors = call_key(given)
         cached = self.call_cache.get(key)
-        if cached is None or cached.info is not cached.device.gpu.info:
+        if cached is None or cached.generation != cached.device.generation:
             outputs = self._slow_path(given, key)
         else:
             ready = tensors
@@ -139,6 +139,7 @@ class Primitive(Op[P, R]):
         key: CacheKey,
     ) -> tuple[TensorCore, ...]:
         """Record the node of a validated call."""
+        generation = device.generation
         self._check_device(tensors, device)
         if self.typed is not None:
             need_feature(self.name, tensors[self.typed].dtype, device, typed=True)
@@ -157,12 +158,10 @@ class Primitive(Op[P, R]):
                 self._check_rounds(node, device.gpu.info)
             outputs = submit_node(given[0], node)
         if key and any(value.numel for value in node.outputs):
-            if len(self.call_cache) >= MOST_CACHED_CALLS:
-                self.call_cache.clear()
-            self.call_cache[key] = CachedNode(
-                node.signature,
+            entry = CachedNode(
                 device,
-                device.gpu.info,
+                generation,
+                node.signature,
                 tuple(k for k, each in enumerate(given) if ready[k] is not each),
                 self.tape_recorder(tuple(tensors))
                 if wanted[0].dtype.is_float
@@ -170,6 +169,7 @@ class Primitive(Op[P, R]):
                 tuple(each.spec for each in given),
                 tuple(each.layout for each in given),
             )
+            self.call_cache.add(key, entry)
         return outputs
 
     def _check_rounds(self, node: Node, gpu: DeviceInfo) -> None:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from ..autotune import autotune
 from ..base.device import GpuDevice
 from ..base.shape import Layout
+from ..base.trace_hooks import TraceHooks
 from ..ir.lazy_graph import Array, Node, NodeSignature, Value, lazy_node
 from ..scheduler.scheduler import append_all
 from .base_tensor import TensorCore, assembled
@@ -54,8 +55,8 @@ def replay_nodes(
     return nodes
 
 
-class NodeRecorder:
-    """Recorder of the nodes that a call creates; a `trace_hooks.Listener`.
+class NodeRecorder(TraceHooks):
+    """Recorder of the nodes that a call creates.
 
     Attributes
     ----------
@@ -67,7 +68,6 @@ class NodeRecorder:
 
     def __init__(self, device: GpuDevice) -> None:
         self.nodes: list[Node] = []
-        self.replayable = True
         self._device = device
 
     def recorded_nodes(
@@ -97,46 +97,11 @@ class NodeRecorder:
         self.replayable = self.replayable and device is self._device
         append_all(device, [node])
 
-    def on_rebind(self, array: Array, before: Value) -> None:
-        """Note an in-place change, which a replay would not repeat."""
-        self.replayable = False
-
     def on_copy(self, array: Array) -> None:
         """Ignore it: the outputs name the value that the copy shares."""
 
-    def on_draw(self, generator: Any, words: tuple[int, int, int, int]) -> Any:
-        """Note a random draw, which differs each time."""
-        self.replayable = False
-        return words
-
-    def changing(self, read: Any) -> float:
-        """Note a dynamic number, which differs each time."""
-        self.replayable = False
-        number: float = read()
-        return number
-
-    def each_time(self, action: Any) -> None:
-        """Note a host action of each replay."""
-        self.replayable = False
-
-    def once(self, reason: str) -> None:
-        """Note an action that is not repeated."""
-        self.replayable = False
-
-    def called(self, owner: Any) -> None:
-        """Note a module call, which the library's own ops do not make."""
-        self.replayable = False
-
     def on_grad_write(self, leaf: Any, cleared: bool) -> None:
         """Ignore it: a backward pass accumulates into leaves."""
-
-    def on_grad_read(self, leaf: Any) -> None:
-        """Note a read of a gradient, which may differ next time."""
-        self.replayable = False
-
-    def refused(self, what: str) -> None:
-        """Note a read of a value, on which control flow may depend."""
-        self.replayable = False
 
 
 class RecordedCall(NamedTuple):
@@ -152,27 +117,12 @@ class RecordedCall(NamedTuple):
         Whether the call returns a tensor, not a tuple.
     device : GpuDevice
         Device of the call.
-    info : DeviceInfo
-        Features and limits of the device.
-    generation : int
-        See `autotune`.
-    fusing : bool
-        Whether fusion was enabled.
     """
 
     recorded_nodes: tuple[RecordedNode, ...]
     outputs: tuple[tuple[int, Layout], ...]
     single: bool
     device: GpuDevice
-    info: object
-    generation: int
-    fusing: bool
-
-    def is_valid(self) -> bool:
-        """Return whether the call would still create the same nodes."""
-        settings, device = autotune.settings(), self.device
-        same = self.generation == settings.generation and self.info is device.gpu.info
-        return same and self.fusing is device.fusing and not settings.enabled
 
     def replay(self, tensors: Sequence[TensorCore]) -> Any:
         """Replay the call on other tensors; return its outputs."""
@@ -194,7 +144,12 @@ def recorded_call_of(
     tensors: Sequence[TensorCore],
     answer: Any,
 ) -> RecordedCall | None:
-    """Return the recorded call; None if it cannot be replayed."""
+    """Return the recorded call; None if it cannot be replayed.
+
+    None while kernels are autotuned, too: the call may then depend on the results.
+    """
+    if autotune.settings().enabled:
+        return None
     arrays = {id(each.array) for each in tensors}
     numbers: dict[Value, int] = {}
     for each in tensors:
@@ -213,8 +168,5 @@ def recorded_call_of(
             return None
         arrays.add(id(each.array))
         outputs.append((at, each.layout))
-    info, generation = device.gpu.info, autotune.settings().generation
     single = not isinstance(answer, tuple)
-    return RecordedCall(
-        recorded_nodes, tuple(outputs), single, device, info, generation, device.fusing
-    )
+    return RecordedCall(recorded_nodes, tuple(outputs), single, device)

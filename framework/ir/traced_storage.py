@@ -20,7 +20,7 @@ class TracedState:
 
     Attributes
     ----------
-    trace : Listener
+    trace : TraceHooks
         Its `visible()` says whether the calling thread sees the trace's changes.
     kind : type
         Class of the array outside of the trace.

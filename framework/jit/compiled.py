@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import vkbackend
 
-from ..autotune import autotune
 from ..base.trace_hooks import Structure
 from ..eager.base_tensor import assembled
 from ..ir.lazy_graph import (
@@ -97,7 +96,7 @@ class CompiledTrace:
             },
         )
         # Compiling may autotune, which begins another generation.
-        self._generation = autotune.settings().generation
+        self._generation = self.device.generation
         memory = self._executable.memory
         self._result_specs = [
             (value.numel, value.dtype, memory[id(value)], each.layout)
@@ -176,7 +175,7 @@ class CompiledTrace:
             # A replay would not see its own mutation of an input.
             if type(tensor.array) is ReplayOwnedArray and self._writes(tensor.array):
                 return False
-        if self._generation != autotune.settings().generation:
+        if self._generation != self.device.generation:
             return False
         if self._structure_epoch != Structure.changes:
             if self._guards.structure_differs():

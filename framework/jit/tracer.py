@@ -14,7 +14,7 @@ from ..autograd.engine import no_grad
 from ..base.errors import TraceError
 from ..base.modes import isolated_cast_cache
 from ..base.shape import Layout, interned
-from ..base.trace_hooks import Changing, StreamWord, listening
+from ..base.trace_hooks import Changing, StreamWord, TraceHooks, listening
 from ..ir.lazy_graph import Array, Failed, Node, Value, pin
 from ..ir.traced_storage import TracedArray, isolate
 from ..scheduler.executor import buffer_of
@@ -36,7 +36,7 @@ ANY = object()
 Action = Callable[[], object]
 
 
-class Trace:
+class Trace(TraceHooks):
     """Trace of a function, recorded through `trace_hooks`.
 
     Until it ends, its writes to earlier storages are visible to its own thread alone.
@@ -98,7 +98,7 @@ class Trace:
         self._computed: set[int] = set()
         self._copies: WeakSet[Array] = WeakSet()
 
-    # Listener of `trace_hooks`
+    # Handlers of `trace_hooks`
 
     def on_node(self, device: GpuDevice, node: Node) -> None:
         """Record a node."""

@@ -17,7 +17,7 @@ from vkbackend import Verdict
 from vkbackend.errors import Error
 
 from ..autotune import autotune
-from ..base.device import Device, GpuDevice, on_device_removed
+from ..base.device import Device, GpuDevice, begin_generation, on_device_removed
 from ..base.dtype import DType, bfloat16, decode, encode, float16, float32, int8, int32
 from ..base.shape import Layout
 from ..eager.base_tensor import upload
@@ -99,7 +99,7 @@ def set_float32_matmul_precision(precision: str) -> None:
         )
     _settings["float32"] = precision
     _modes.clear()
-    autotune.begin_generation()
+    begin_generation()
 
 
 def get_float32_matmul_precision() -> str:
@@ -115,7 +115,7 @@ def allow_float16_accumulation(allowed: bool) -> None:
     """
     _settings["float16"] = bool(allowed)
     _modes.clear()
-    autotune.begin_generation()
+    begin_generation()
 
 
 def product_mode(device: Device, dtype: DType) -> str:

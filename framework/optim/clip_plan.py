@@ -79,11 +79,11 @@ class ClipPlan:
     ) -> None:
         self.bound = bound
         self._device, self._plan, self._plans = device, plan, device.plans
-        self._generation = autotune.generation(device.gpu)
+        self._generation = autotune.generation(device)
         self._layouts = list(map(_layout, grads))
         values = [each.array.value for each in grads]
         self._kinds = [(value.numel, value.dtype) for value in values]
-        if not recorder.fits or recorder.actions or recorder.owners:
+        if not recorder.replayable or recorder.actions or recorder.owners:
             raise NotRepeatable
         befores = {
             id(before): k
@@ -137,11 +137,12 @@ class ClipPlan:
         """Clip gradients and return their norm, or None if the plan does not fit."""
         device = self._device
         with device.lock:
-            if not device.fusing or device.plans is not self._plans:
+            # A fusion report must see the plan built.
+            if device.plans is not self._plans:
                 return None
             arrays = list(map(_array, grads))
             values = list(map(_value, arrays))
-            if self._generation != autotune.generation(device.gpu) or not self._fits(
+            if self._generation != autotune.generation(device) or not self._fits(
                 grads, arrays, values
             ):
                 return None

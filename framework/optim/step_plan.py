@@ -20,10 +20,11 @@ from typing import Any
 
 import vkbackend
 
+from ..autotune import autotune
 from ..base.device import GpuDevice
 from ..base.errors import TraceError
 from ..base.shape import Layout
-from ..base.trace_hooks import Changing
+from ..base.trace_hooks import Changing, TraceHooks
 from ..ir.lazy_graph import Array, Node, Value
 from ..scheduler.argument_table import ALIGNMENT, AddressTable
 from ..scheduler.dynamic_args import DynamicArguments
@@ -58,8 +59,8 @@ class NotRepeatable(Exception):
     """The recorded step cannot be repeated by a plan."""
 
 
-class StepRecorder:
-    """Recorder of a step on the slow path; see `trace_hooks.Listener`.
+class StepRecorder(TraceHooks):
+    """Recorder of a step on the slow path.
 
     Attributes
     ----------
@@ -71,8 +72,6 @@ class StepRecorder:
         Host actions and dynamic arguments, in order.
     owners : list
         Objects whose fingerprint is guarded.
-    fits : bool
-        Whether the whole step can be repeated.
     """
 
     def __init__(self, device: GpuDevice) -> None:
@@ -80,7 +79,6 @@ class StepRecorder:
         self.arrays: dict[int, tuple[Array, Value]] = {}
         self.actions: list[Changing | Callable[[], object]] = []
         self.owners: list[Any] = []
-        self.fits = True
         self._device = device
 
     def on_node(self, device: GpuDevice, node: Node) -> None:
@@ -88,20 +86,11 @@ class StepRecorder:
         with device.lock:
             device.pending.append(node)
         self.nodes.append(node)
-        self.fits = self.fits and device is self._device
+        self.replayable = self.replayable and device is self._device
 
     def on_rebind(self, array: Array, before: Value) -> None:
         """Record the mutation of a storage."""
         self.arrays.setdefault(id(array), (array, before))
-
-    def on_copy(self, array: Array) -> None:
-        """Reject a new storage, which steps do not make once their state is there."""
-        self.fits = False
-
-    def on_draw(self, generator: Any, words: tuple[int, int, int, int]) -> Any:
-        """Reject a random draw."""
-        self.fits = False
-        return words
 
     def changing(self, read: Callable[[], float]) -> float:
         """Return a dynamic argument, read before each step."""
@@ -114,24 +103,12 @@ class StepRecorder:
         """Record a host action that is repeated before each step."""
         self.actions.append(action)
 
-    def once(self, reason: str) -> None:
-        """Reject a one-time effect."""
-        self.fits = False
-
     def called(self, owner: Any) -> None:
         """Guard the fingerprint of an object."""
         self.owners.append(owner)
 
-    def on_grad_write(self, leaf: Any, cleared: bool) -> None:
-        """Reject the write of a gradient."""
-        self.fits = False
-
     def on_grad_read(self, leaf: Any) -> None:
         """Accept the read of a gradient."""
-
-    def refused(self, what: str) -> None:
-        """Reject what no replay can do; the slow path may do it."""
-        self.fits = False
 
 
 class StepPlan:
@@ -162,10 +139,11 @@ class StepPlan:
         plan: Plan,
         device: GpuDevice,
     ) -> None:
-        if not recorder.fits:
+        if not recorder.replayable:
             raise NotRepeatable
         self._device = device
         self._plans = device.plans
+        self._generation = autotune.generation(device)
         self._params = list(params)
         self._params_arrays = list(map(_array, params))
         self._params_layouts = list(map(_layout, params))
@@ -263,7 +241,10 @@ class StepPlan:
         """Run the step, or return False if the plan does not fit."""
         device = self._device
         with device.lock:
-            if not device.fusing or device.plans is not self._plans:
+            if self._generation != autotune.generation(device):
+                return False
+            # A fusion report must see the plan built.
+            if device.plans is not self._plans:
                 return False
             if not self._fits():
                 return False

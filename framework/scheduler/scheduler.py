@@ -483,7 +483,7 @@ def _plan_for(
     donated: Sequence[Value],
 ) -> Plan:
     plans = device.plans
-    key = device.fusing, autotune.generation(device.gpu), wiring
+    key = autotune.generation(device), wiring
     plan = plans.get(key)
     if plan is None:
         build = functools.partial(
@@ -497,7 +497,7 @@ def _plan_for(
         )
         plan = autotuned_plan(device.gpu, nodes, build)
         # A benchmark may have begun another generation.
-        key = device.fusing, autotune.generation(device.gpu), wiring
+        key = autotune.generation(device), wiring
         plans[key] = plan
         if len(plans) > KEPT_PLANS:
             plans.popitem(last=False)

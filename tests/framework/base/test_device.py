@@ -7,6 +7,7 @@ import os
 import threading
 import warnings
 import weakref
+from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -17,7 +18,14 @@ import vkbackend.framework as fw
 from tests.vkbackend.driver.test_instance import run_python
 from vkbackend import DeviceLost, NoVulkanError, config
 from vkbackend.framework import nn, optim
-from vkbackend.framework.base.device import CPU, Device, GpuDevice, opened_devices
+from vkbackend.framework.base.device import (
+    CPU,
+    Device,
+    GpuDevice,
+    begin_generation,
+    opened_devices,
+)
+from vkbackend.framework.scheduler.scheduler import unfused
 
 # `vkbackend.framework.base.device` as an attribute is the function.
 module = importlib.import_module("vkbackend.framework.base.device")
@@ -256,3 +264,55 @@ def test_a_fork_beside_a_busy_thread_is_refused_at_once(
 ) -> None:
     done = run_python(FORKS)
     assert (done.stdout, done.stderr, done.returncode) == ("0\n", "", 0)
+
+
+@pytest.mark.device
+def test_what_begins_a_generation(
+    gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    met = [gpu.generation]
+
+    def begun() -> bool:
+        met.append(gpu.generation)
+        return met[-1] not in met[:-1]
+
+    assert not begun()
+    with monkeypatch.context() as patch:
+        patch.setattr(gpu.gpu, "info", dataclasses.replace(gpu.gpu.info, kind="other"))
+        assert begun()
+    assert begun()
+    with monkeypatch.context() as patch:
+        patch.setattr(gpu, "plans", OrderedDict())
+        assert begun()
+    assert begun()
+    gpu.plans.clear()
+    assert begun()
+    begin_generation()
+    assert begun()
+    fw.autotune(False)
+    assert begun()
+
+
+@pytest.mark.device
+def test_a_generation_without_fusion_comes_again(gpu: GpuDevice) -> None:
+    fused = gpu.generation
+    with unfused(gpu):
+        apart = gpu.generation
+        assert apart != fused
+    assert gpu.generation == fused
+    with unfused(gpu):
+        assert gpu.generation == apart
+        begin_generation()
+        assert not gpu.fusing
+        assert gpu.generation not in (fused, apart)
+    assert gpu.fusing
+    assert gpu.generation not in (fused, apart)
+
+
+@pytest.mark.device
+def test_plans_that_are_built_anew_for_a_report(gpu: GpuDevice) -> None:
+    plans, generation = gpu.plans, gpu.generation
+    with gpu.fresh_plan_cache():
+        assert gpu.plans is not plans
+    assert gpu.plans is plans
+    assert gpu.generation == generation

@@ -131,3 +131,28 @@ def test_versions_count_replays() -> None:
     assert x.array.version == 5
     note.replays = 6
     assert x.array.version == 7
+
+
+@pytest.mark.parametrize(
+    ("event", "arguments", "answer"),
+    [
+        ("on_rebind", (None, None), None),
+        ("on_copy", (None,), None),
+        ("on_draw", (None, (1, 2, 3, 4)), (1, 2, 3, 4)),
+        ("changing", (lambda: 2.5,), 2.5),
+        ("each_time", (print,), None),
+        ("once", ("anything",), None),
+        ("called", (None,), None),
+        ("on_grad_write", (None, True), None),
+        ("on_grad_read", (None,), None),
+        ("refused", ("anything",), None),
+    ],
+)
+def test_what_is_not_overridden_rules_a_replay_out(
+    event: str, arguments: tuple[Any, ...], answer: object
+) -> None:
+    hooks = trace_hooks.TraceHooks()
+    assert hooks.replayable
+    assert getattr(hooks, event)(*arguments) == answer
+    assert not hooks.replayable
+    assert trace_hooks.TraceHooks().replayable

@@ -11,7 +11,11 @@ import vkbackend.framework as fw
 from vkbackend.framework import ops
 from vkbackend.framework.base.device import GpuDevice
 from vkbackend.framework.base.errors import DeviceMismatchError, DTypeError, ShapeError
-from vkbackend.framework.dispatch.call_cache import MOST_CACHED_CALLS, call_key
+from vkbackend.framework.dispatch.call_cache import (
+    MOST_CACHED_CALLS,
+    CallCache,
+    call_key,
+)
 from vkbackend.framework.dispatch.movement import Movement
 from vkbackend.framework.dispatch.op import REGISTRY
 from vkbackend.framework.dispatch.primitive import Primitive
@@ -171,7 +175,7 @@ def test_what_is_known_is_bounded(
     op = REGISTRY[name]
     assert isinstance(op, Movement | Primitive)
     monkeypatch.setattr(
-        op, "call_cache", {(k,): None for k in range(MOST_CACHED_CALLS)}
+        op, "call_cache", CallCache({(k,): None for k in range(MOST_CACHED_CALLS)})
     )
     x = fw.tensor(np.arange(4, dtype=np.float32).reshape(2, 2), device=gpu)
     for _ in range(2):

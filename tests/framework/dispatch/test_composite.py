@@ -64,7 +64,6 @@ def test_calls_on_other_values(place: Any, linear: Any) -> None:
         assert len(recorded_calls(linear)) == (turn >= 1)
     (recorded_call,) = recorded_calls(linear)
     assert isinstance(recorded_call, RecordedCall)
-    assert recorded_call.is_valid()
 
 
 def test_tensors_that_share_elements(place: Any, linear: Any) -> None:
@@ -87,9 +86,10 @@ def test_another_choice_of_kernels_is_found(place: Any, linear: Any) -> None:
     before = fw.get_float32_matmul_precision()
     try:
         fw.set_float32_matmul_precision("high")
-        assert not recorded_call.is_valid()
-        ops.linear(x, x.detach().exp())
-        assert recorded_calls(linear)[0].is_valid()
+        for _ in range(2):
+            ops.linear(x, x.detach().exp())
+        (other,) = recorded_calls(linear)
+        assert other is not recorded_call
     finally:
         fw.set_float32_matmul_precision(before)
 

@@ -10,8 +10,8 @@ from vkbackend.framework import ops
 from vkbackend.framework.base.device import Device, GpuDevice
 from vkbackend.framework.base.dtype import DType
 from vkbackend.framework.base.errors import DeviceMismatchError, DTypeError
+from vkbackend.framework.dispatch.call_cache import MOST_CACHED_CALLS, CallCache
 from vkbackend.framework.dispatch.elementwise import (
-    MOST_CACHED_ELEMENTWISE,
     Elementwise,
 )
 from vkbackend.framework.dispatch.op import REGISTRY
@@ -170,7 +170,7 @@ def test_shortcuts_are_bounded(gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch) 
     op = REGISTRY["add"]
     assert isinstance(op, Elementwise)
     monkeypatch.setattr(
-        op, "call_cache", {(k,): None for k in range(MOST_CACHED_ELEMENTWISE)}
+        op, "call_cache", CallCache({(k,): None for k in range(MOST_CACHED_CALLS)})
     )
     x = fw.ones(3, device=gpu)
     assert (x + x).tolist() == [2.0, 2.0, 2.0]
