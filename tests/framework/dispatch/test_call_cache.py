@@ -1,14 +1,21 @@
 """Calls that come again: short, and with the results of the first one."""
 
 import dataclasses
+import random
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
 import vkbackend.framework as fw
+from tests import program as running
+from tests.program import Program
+from tests.program_steps import programs
+from tests.reproducible import differing, run_program
+from tests.search import search
 from vkbackend.framework import ops
+from vkbackend.framework.autograd.backward_cache import CachedBackward
 from vkbackend.framework.base.device import GpuDevice
 from vkbackend.framework.base.errors import DeviceMismatchError, DTypeError, ShapeError
 from vkbackend.framework.dispatch.call_cache import (
@@ -206,3 +213,89 @@ def test_tensors_hold_no_tape_of_an_earlier_call(gpu: GpuDevice) -> None:
     for op in REGISTRY.values():
         for known in getattr(op, "call_cache", {}).values():
             assert not any(isinstance(each, TensorCore) for each in known)
+
+
+def clear_caches(gpu: GpuDevice) -> None:
+    """Drop all that is cached by calls, plans and backward passes."""
+    for op in REGISTRY.values():
+        if hasattr(op, "call_cache"):
+            op.call_cache.clear()
+    gpu.plans.clear()
+    gpu.backward_cache.clear()
+
+
+def spoil_caches(gpu: GpuDevice) -> None:
+    """Make all that is cached of no use: who takes it fails."""
+    for op in REGISTRY.values():
+        cache: dict[Any, Any] = getattr(op, "call_cache", {})
+        for key, cached in cache.items():
+            names = {"signature", "layout", "recorded_calls"} & {*cached._fields}
+            cache[key] = cached._replace(**dict.fromkeys(names))
+    for key in gpu.plans:
+        gpu.plans[key] = object()  # type: ignore[assignment]
+    for key, known in gpu.backward_cache.items():
+        if isinstance(known, CachedBackward):
+            gpu.backward_cache[key] = known._replace(recorded_nodes=None)  # type: ignore[arg-type]
+
+
+def run_with(
+    program: Program, gpu: GpuDevice, before: Callable[[int], None]
+) -> list[np.ndarray | None]:
+    """Run a program; `before` is called with the number of each step before it."""
+    numbers = iter(range(len(program.steps)))
+    usual = running.our_function
+
+    def our_function(name: str) -> Callable[..., Any]:
+        before(next(numbers))
+        return usual(name)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(running, "our_function", our_function)
+        return [*run_program(program, gpu, jitted=False)]
+
+
+def check_generations(program: Program, gpu: GpuDevice, begins: bool) -> None:
+    """Spoil caches at a random step, with or without beginning a generation."""
+    at = random.Random(program.seed).randrange(len(program.steps))
+
+    def spoil(number: int) -> None:
+        if number == at:
+            spoil_caches(gpu)
+            if begins:
+                gpu.begin_generation()
+
+    expected = run_with(program, gpu, lambda number: clear_caches(gpu))
+    try:
+        # The third backward pass over a tape is replayed.
+        for _ in range(3):
+            assert not differing(expected, run_with(program, gpu, lambda number: None))
+        found = run_with(program, gpu, spoil)
+    finally:
+        gpu.begin_generation()
+    assert not differing(expected, found), repr(program)
+
+
+def test_a_generation_that_begins_at_any_step_changes_no_result(
+    gpu: GpuDevice,
+) -> None:
+    search(
+        programs(),
+        lambda program: check_generations(program, gpu, begins=True),
+        20,
+        5,
+        shrink=False,
+    )
+
+
+def test_entries_of_this_generation_are_taken(gpu: GpuDevice) -> None:
+    """Without a new generation the programs above meet what was spoilt."""
+    with pytest.raises(AttributeError, match=r"'(NoneType|object)' object has no"):
+        search(
+            programs(),
+            lambda program: check_generations(program, gpu, begins=False),
+            20,
+            5,
+            shrink=False,
+        )
+    fw.eval()
+    clear_caches(gpu)
