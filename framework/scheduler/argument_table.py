@@ -36,5 +36,7 @@ class AddressTable:
         given = list(addresses)
         if given != self._last:
             found = np.array(given, np.uint64)
+            # While it is empty, an interrupt leaves no addresses that count as written.
+            self._last = []
             self._words[self._places] = found[self._numbers] + self._offsets
             self._last = given

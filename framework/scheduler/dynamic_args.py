@@ -143,9 +143,10 @@ def _writer(
         # Zeros are equal whatever their signs.
         if number != last or not number:
             dirty[0] = True
+            # While it is None, an interrupt leaves no number that counts as written.
+            last = None
             for view, at in targets:
                 view[at] = number
-            # Last, or an interrupt would mark an argument as written that is not.
             last = number
 
     return write

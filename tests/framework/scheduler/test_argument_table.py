@@ -1,6 +1,9 @@
 """Addresses among the arguments of many kernels."""
 
 import struct
+from typing import Any
+
+import pytest
 
 from vkbackend.framework.scheduler.argument_table import AddressTable
 
@@ -30,6 +33,28 @@ def test_what_is_not_written_again_is_what_stands_there() -> None:
     given[0] = 128
     addresses.write(given)
     assert struct.unpack("<2Q", content) == (0, 128)
+
+
+def test_an_interrupted_write_is_made_up_for() -> None:
+    """What stands there is unknown then: the addresses before are written again."""
+    content = bytearray(8)
+    addresses = AddressTable()
+    addresses.add(0, 0, 0)
+    addresses.fix(content)
+    addresses.write([64])
+    words = addresses._words
+
+    class Interrupting:
+        def __setitem__(self, places: Any, found: Any) -> None:
+            words[places] = found
+            raise KeyboardInterrupt
+
+    addresses._words = Interrupting()
+    with pytest.raises(KeyboardInterrupt):
+        addresses.write([128])
+    addresses._words = words
+    addresses.write([64])
+    assert struct.unpack("<Q", content) == (64,)
 
 
 def test_no_addresses_and_no_arguments() -> None:

@@ -1,6 +1,9 @@
 """Arguments that change."""
 
 import struct
+import sys
+from types import FrameType
+from typing import Any
 
 import pytest
 
@@ -68,6 +71,28 @@ def test_what_was_not_sent_is_remembered() -> None:
     words.write()
     words.write()
     assert words.changed
+
+
+def test_a_number_whose_write_was_interrupted_is_written_again() -> None:
+    words, content, number = DynamicArguments(), bytearray(4), changing([2.0, 3.0, 2.0])
+    words.add("kernel", ("float", 0), 0, number)
+    words.fix(content, [number], {})
+    words.write()
+
+    def interrupt(frame: FrameType, event: str, _: object) -> Any:
+        if event == "line" and struct.unpack("<f", content) == (3.0,):
+            raise KeyboardInterrupt
+        return interrupt
+
+    tracing = sys.gettrace()
+    sys.settrace(interrupt)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            words.write()
+    finally:
+        sys.settrace(tracing)
+    words.write()
+    assert struct.unpack("<f", content) == (2.0,)
 
 
 def test_actions_keep_their_order() -> None:
