@@ -11,10 +11,11 @@ import vkbackend
 
 from ..base.errors import TraceError
 from ..ir.lazy_graph import Array, Value
+from ..scheduler.bound_plan import BoundPlan
 from ..scheduler.dynamic_args import DynamicArguments
 from ..scheduler.executor import buffer_of
 from ..scheduler.kernel_search import autotuned_plan
-from ..scheduler.launch import Launch
+from ..scheduler.launch import ExecutionPlan, Launch
 from ..scheduler.memory_planner import (
     GRANULE,
     LiveRange,
@@ -283,12 +284,16 @@ class _TraceCompiler:
     def _record(
         self, plan: Plan, final_copies: list[tuple[int, vkbackend.Buffer, int]]
     ) -> None:
+        steps = tuple((launch, False) for launch in self.launches)
+        bound = BoundPlan(ExecutionPlan(steps), self.nodes)
+        bound.write([self._address(slot) for slot in range(plan.slots)])
         batch = self.gpu.batch()
-        for launch in self.launches:
+        for launch, command in zip(self.launches, bound.commands()):
+            assert command is not None
             batch.dispatch(
                 launch.pipeline,
                 launch.grid,
-                self._arguments(launch),
+                command[1],
                 [*launch.buffers, *[self._range(slot) for slot in launch.reads]],
                 [self._range(slot) for slot in launch.writes],
             )
@@ -296,21 +301,14 @@ class _TraceCompiler:
             batch.copy(self.buffers[slot], buffer, self.offsets.get(slot, 0), 0, size)
         recording = self.gpu.record(batch)
         self.result.recording = recording
-        for launch, start in zip(self.launches, recording.places):
-            for where, (node, at) in zip(launch.scalar_fields, launch.scalars):
-                number = self.nodes[node].scalars[at][1]
-                self.result.words.add(launch.pipeline.name, where, start, number)
+        bound.add_dynamic(self.result.words, self.nodes, recording.places)
         self.result.words.fix(recording.content, self.trace.actions, self.trace.draws)
 
-    def _arguments(self, launch: Launch) -> bytes:
-        return launch.pack(
-            *[
-                self.buffers[slot].address + self.offsets.get(slot, 0) + offset
-                for slot, offset in launch.addresses
-            ],
-            *launch.words,
-            *[self.nodes[node].scalars[at][1] for node, at in launch.scalars],
-        )
+    def _address(self, slot: int) -> int:
+        """Return the address of a slot; 0 if no kernel uses it."""
+        if slot not in self.buffers:
+            return 0
+        return self.buffers[slot].address + self.offsets.get(slot, 0)
 
     def _place_inputs(self) -> None:
         for value in self.trace.graph_inputs:

@@ -1,30 +1,27 @@
-"""Clipping plans: the kernels of a recorded clipping, run on other gradients.
+"""Clipping plans: the kernels of a recorded clipping; see `recorded_plan`.
 
-As a step of an optimizer, see `step_plan`, clipping is run on the slow path once and
-recorded. If it only updates unshared gradients in place and computes a norm, its
+Clipping has one if it only updates gradients in place and computes a norm: then its
 kernels run again on the next gradients of equal layouts, after those that compute them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from itertools import repeat
 from operator import attrgetter, is_
-from types import SimpleNamespace
-from typing import Any
 from weakref import WeakKeyDictionary
 
 import vkbackend
 
-from ..autotune import autotune
 from ..base import trace_hooks
 from ..base.device import GpuDevice, on_device_removed
 from ..ir.lazy_graph import Array, Value
+from ..scheduler.bound_plan import BoundPlan
 from ..scheduler.executor import buffer_of, memory_of
 from ..scheduler.plan import Plan
-from ..scheduler.scheduler import flush
 from ..tensor.tensor import Tensor
-from .step_plan import NotRepeatable, StepRecorder
+from .recorded_plan import CallRecorder, NotRepeatable, RecordedPlan, are_unshared
 
 _array = attrgetter("array")
 _layout = attrgetter("layout")
@@ -32,7 +29,6 @@ _device = attrgetter("device")
 _value = attrgetter("value")
 _dtype = attrgetter("dtype")
 _numel = attrgetter("numel")
-_external_refs = attrgetter("external_refs")
 _requires_grad = attrgetter("requires_grad")
 
 Clip = Callable[[Sequence[Tensor]], Tensor]
@@ -45,7 +41,7 @@ MAX_MISSES = 8
 """Cache misses in a row, after which no plan is made."""
 
 
-class ClipPlan:
+class ClipPlan(RecordedPlan):
     """Plan of a recorded clipping, ready to be run again.
 
     Parameters
@@ -56,7 +52,7 @@ class ClipPlan:
         The rest of the cache key.
     norm : Tensor
         Its result.
-    recorder : StepRecorder
+    recorder : CallRecorder
         The recorded call.
     plan : Plan
         Plan of its nodes alone.
@@ -73,17 +69,17 @@ class ClipPlan:
         grads: Sequence[Tensor],
         bound: object,
         norm: Tensor,
-        recorder: StepRecorder,
+        recorder: CallRecorder,
         plan: Plan,
         device: GpuDevice,
     ) -> None:
+        super().__init__(recorder, device)
         self.bound = bound
-        self._device, self._plan, self._plans = device, plan, device.plans
-        self._generation = autotune.generation(device)
+        self._plan = plan
         self._layouts = list(map(_layout, grads))
         values = [each.array.value for each in grads]
         self._kinds = [(value.numel, value.dtype) for value in values]
-        if not recorder.replayable or recorder.actions or recorder.owners:
+        if recorder.actions or recorder.owners:
             raise NotRepeatable
         befores = {
             id(before): k
@@ -101,12 +97,11 @@ class ClipPlan:
             raise NotRepeatable
         self._check_outputs(recorder, plan, befores, values, norm)
         self._layout, self._dtype = norm.layout, norm.dtype
-        # Of the nodes only the numbers, as the rest references memory.
-        self._nodes: list[Any] = [SimpleNamespace(numbers=n.numbers) for n in nodes]
+        self._kernels = BoundPlan(plan.execution_plan, nodes)
 
     def _check_outputs(
         self,
-        recorder: StepRecorder,
+        recorder: CallRecorder,
         plan: Plan,
         befores: dict[int, int],
         values: Sequence[Value],
@@ -137,25 +132,18 @@ class ClipPlan:
         """Clip gradients and return their norm, or None if the plan does not fit."""
         device = self._device
         with device.lock:
-            # A fusion report must see the plan built.
-            if device.plans is not self._plans:
-                return None
             arrays = list(map(_array, grads))
             values = list(map(_value, arrays))
-            if self._generation != autotune.generation(device) or not self._fits(
-                grads, arrays, values
-            ):
+            if not (self._is_current() and self._fits(grads, arrays, values)):
                 return None
             memory: list[tuple[vkbackend.Buffer, int]] = []
-            # Before, as saved tensors may be overwritten from here on.
-            for array in arrays:
-                array.version += 1
 
-            def add(batch: vkbackend.Batch) -> None:
-                # Again where a submission failed.
-                memory[:] = self._record(batch, values)
+            def record(batch: vkbackend.Batch) -> None:
+                buffers = [buffer_of(values[at]) for at in self._inputs]
+                memory[:] = memory_of(device.gpu, self._plan, buffers)
+                self._kernels.record(batch, memory)
 
-            flush(device, add)
+            self._submit(arrays, record)
             for k, slot in self._relocated:
                 arrays[k].replace(Value(*self._kinds[k], buffer=memory[slot][0]))
             norm = Array(Value(1, self._dtype, buffer=memory[self._norm][0]))
@@ -172,29 +160,9 @@ class ClipPlan:
             and all(map(is_, map(_device, grads), repeat(self._device)))
             and True not in list(map(_requires_grad, grads))
             and list(zip(map(_numel, values), map(_dtype, values))) == self._kinds
-            and all(map(is_, map(type, arrays), repeat(Array)))
-            and all(map(is_, map(type, values), repeat(Value)))
-            and list(map(_external_refs, values)) == [1] * count
+            and are_unshared(arrays, values)
             and len(set(map(id, arrays))) == count
         )
-
-    def _record(
-        self, batch: vkbackend.Batch, values: Sequence[Value]
-    ) -> list[tuple[vkbackend.Buffer, int]]:
-        """Record the kernels in a batch; return buffer and address of each slot."""
-        plan, gpu = self._plan, self._device.gpu
-        buffers = [buffer_of(values[at]) for at in self._inputs]
-        memory = memory_of(gpu, plan, buffers)
-        execution_plan = plan.execution_plan
-        batch.extend(
-            plan.bound_plan.commands([at for _, at in memory], self._nodes),
-            [
-                *execution_plan.buffers,
-                *[memory[slot][0] for slot in execution_plan.reads],
-            ],
-            [memory[slot][0] for slot in execution_plan.writes],
-        )
-        return memory
 
 
 class _PlanCache:
@@ -235,19 +203,11 @@ def cached_clip(grads: Sequence[Tensor], bound: object, clip: Clip) -> Tensor:
     known.misses += 1
     if known.misses > MAX_MISSES:
         return clip(grads)
-    flush(device)
-    recorder = StepRecorder(device)
-    with trace_hooks.listening(recorder):
-        norm = clip(grads)
-    with device.lock:
-        pending = device.pending
-        alone = len(pending) == len(recorder.nodes)
-        alone = alone and all(map(is_, pending, recorder.nodes))
-        plan = flush(device)
-        if plan is not None and alone:
-            try:
-                made = ClipPlan(grads, bound, norm, recorder, plan, device)
-            except NotRepeatable:
-                return norm
+    recorder = CallRecorder(device)
+    norm = recorder.run(lambda: clip(grads))
+    with device.lock, suppress(NotRepeatable):
+        plan = recorder.submit()
+        if plan is not None:
+            made = ClipPlan(grads, bound, norm, recorder, plan, device)
             known.ready = [made, *known.ready][:MAX_PLANS]
     return norm

@@ -16,12 +16,12 @@ from ..base.device import GpuDevice
 from ..eager.base_tensor import evaluate
 from ..ir.lazy_graph import Array, Failed
 from ..nn.parameter import zero_gradient
-from ..scheduler.scheduler import flush
 from ..tensor.inplace import transaction
 from ..tensor.tensor import Tensor
 from .found_inf import SKIPPED, revert_if, without_skipped
+from .recorded_plan import CallRecorder, NotRepeatable
 from .state_dict import CheckedState, StateSpec
-from .step_plan import NotRepeatable, StepPlan, StepRecorder
+from .step_plan import StepPlan
 
 Group = dict[str, Any]
 """Options of some parameters, and the list itself as "params"."""
@@ -369,16 +369,12 @@ class Optimizer:
 
     def _run_and_cache(self, device: GpuDevice) -> None:
         """Make a step on the slow path, and cache its plan if that can be repeated."""
-        flush(device)
-        recorder = StepRecorder(device)
-        with trace_hooks.listening(recorder):
-            changed = self._update_parameters()
+        recorder = CallRecorder(device)
+        changed = recorder.run(self._update_parameters)
         params = [each for group in self.param_groups for each in group["params"]]
         with device.lock, self._uncount_failures(changed):
-            alone = all(map(is_, device.pending, recorder.nodes))
-            alone = alone and len(device.pending) == len(recorder.nodes)
-            plan = flush(device)
-            if plan is not None and alone:
+            plan = recorder.submit()
+            if plan is not None:
                 with suppress(NotRepeatable):
                     kernels = StepPlan(params, recorder, plan, device)
                     self._cached_step = _CachedStep(self, kernels, recorder.owners)

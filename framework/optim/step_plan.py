@@ -1,37 +1,29 @@
-"""Step plans of optimizers: the kernels of a recorded step, run on other addresses.
+"""Step plans of optimizers: the kernels of a recorded step; see `recorded_plan`.
 
-One step is run on the slow path and recorded. If it only updates parameters and their
-state in place, the next steps run its kernels again: only the addresses of gradients
-and dynamic arguments such as the learning rate differ. No node is recorded again, so
-the host has little to do.
-
-The new values alias the old ones. That is allowed because the old ones are not
-referenced: no other storage has them, and pending nodes run before, in the same
-submission. For autograd each step is an in-place change, as ever.
+A step has one if it only updates parameters and their state in place: then only the
+addresses of gradients and dynamic arguments such as the learning rate differ.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import repeat
 from operator import attrgetter, is_
-from typing import Any
 
 import vkbackend
 
-from ..autotune import autotune
 from ..base.device import GpuDevice
 from ..base.errors import TraceError
 from ..base.shape import Layout
-from ..base.trace_hooks import Changing, TraceHooks
-from ..ir.lazy_graph import Array, Node, Value
-from ..scheduler.argument_table import ALIGNMENT, AddressTable
+from ..ir.lazy_graph import Value
+from ..scheduler.bound_plan import BoundPlan
 from ..scheduler.dynamic_args import DynamicArguments
 from ..scheduler.executor import buffer_of
+from ..scheduler.launch import Launch
 from ..scheduler.plan import Plan
-from ..scheduler.scheduler import flush
 from ..tensor.tensor import Tensor
+from .recorded_plan import CallRecorder, NotRepeatable, RecordedPlan, are_unshared
 
 _grad = attrgetter("own_grad")
 _array = attrgetter("array")
@@ -39,8 +31,10 @@ _layout = attrgetter("layout")
 _device = attrgetter("device")
 _value = attrgetter("value")
 _dtype = attrgetter("dtype")
-_external_refs = attrgetter("external_refs")
 _address = attrgetter("address")
+
+_OWN, _GRADS = 0, 1
+"""Address tables: of the values to be updated, and of the gradients."""
 
 
 def _layout_of_grad(parameter: Tensor) -> Layout | None:
@@ -55,70 +49,14 @@ def _sharing(values: Sequence[Value]) -> list[int]:
     return found if len(first) < len(values) else []
 
 
-class NotRepeatable(Exception):
-    """The recorded step cannot be repeated by a plan."""
-
-
-class StepRecorder(TraceHooks):
-    """Recorder of a step on the slow path.
-
-    Attributes
-    ----------
-    nodes : list of Node
-        Its nodes.
-    arrays : dict of int to (Array, Value)
-        Mutated storages, with their values on entry.
-    actions : list of Changing or callable
-        Host actions and dynamic arguments, in order.
-    owners : list
-        Objects whose fingerprint is guarded.
-    """
-
-    def __init__(self, device: GpuDevice) -> None:
-        self.nodes: list[Node] = []
-        self.arrays: dict[int, tuple[Array, Value]] = {}
-        self.actions: list[Changing | Callable[[], object]] = []
-        self.owners: list[Any] = []
-        self._device = device
-
-    def on_node(self, device: GpuDevice, node: Node) -> None:
-        """Record a node, and leave it pending."""
-        with device.lock:
-            device.pending.append(node)
-        self.nodes.append(node)
-        self.replayable = self.replayable and device is self._device
-
-    def on_rebind(self, array: Array, before: Value) -> None:
-        """Record the mutation of a storage."""
-        self.arrays.setdefault(id(array), (array, before))
-
-    def changing(self, read: Callable[[], float]) -> float:
-        """Return a dynamic argument, read before each step."""
-        number = Changing(read())
-        number.read = read
-        self.actions.append(number)
-        return number
-
-    def each_time(self, action: Callable[[], object]) -> None:
-        """Record a host action that is repeated before each step."""
-        self.actions.append(action)
-
-    def called(self, owner: Any) -> None:
-        """Guard the fingerprint of an object."""
-        self.owners.append(owner)
-
-    def on_grad_read(self, leaf: Any) -> None:
-        """Accept the read of a gradient."""
-
-
-class StepPlan:
+class StepPlan(RecordedPlan):
     """Plan of a recorded step, ready to be run again.
 
     Parameters
     ----------
     params : sequence of Tensor
         All parameters, with the gradients of the recorded step.
-    recorder : StepRecorder
+    recorder : CallRecorder
         The recorded step.
     plan : Plan
         Plan of the step's nodes alone.
@@ -135,15 +73,11 @@ class StepPlan:
     def __init__(
         self,
         params: Sequence[Tensor],
-        recorder: StepRecorder,
+        recorder: CallRecorder,
         plan: Plan,
         device: GpuDevice,
     ) -> None:
-        if not recorder.replayable:
-            raise NotRepeatable
-        self._device = device
-        self._plans = device.plans
-        self._generation = autotune.generation(device)
+        super().__init__(recorder, device)
         self._params = list(params)
         self._params_arrays = list(map(_array, params))
         self._params_layouts = list(map(_layout, params))
@@ -156,104 +90,57 @@ class StepPlan:
         if not self._ids.isdisjoint(id(each.array) for each in grads):
             raise NotRepeatable
         self._sharing = _sharing([each.array.value for each in grads])
-        self._steps = plan.execution_plan.steps
         self._held = plan.execution_plan.buffers
-        self._own_addresses, self._grad_addresses = AddressTable(), AddressTable()
-        self._words = DynamicArguments()
         self._written = False
         self._batch: vkbackend.Batch | None = None
         self._buffers: dict[vkbackend.Buffer, None] = {}
-        slots = self._slots(recorder, plan, [each.array.value for each in grads])
-        self._pack_arguments(recorder, slots)
+        sources = self._sources(recorder, plan, [each.array.value for each in grads])
+        self._bound = BoundPlan(plan.execution_plan, recorder.nodes, sources)
+        self._words = DynamicArguments()
+        self._bound.add_dynamic(self._words, recorder.nodes)
+        try:
+            self._words.fix(self._bound.content, recorder.actions, {})
+        except TraceError as error:
+            raise NotRepeatable from error
 
-    def _slots(
-        self, recorder: StepRecorder, plan: Plan, grads: Sequence[Value]
-    ) -> dict[int, tuple[AddressTable, int]]:
+    def _sources(
+        self, recorder: CallRecorder, plan: Plan, grads: Sequence[Value]
+    ) -> dict[int, tuple[int, int]]:
         """Return the address table and index of each slot: a storage or gradient."""
         befores = [before for _, before in recorder.arrays.values()]
-        known = {id(value): (self._own_addresses, k) for k, value in enumerate(befores)}
+        known = {id(value): (_OWN, k) for k, value in enumerate(befores)}
         for k, value in zip(self._sharing or range(len(grads)), grads):
-            if known.setdefault(id(value), (self._grad_addresses, k)) != (
-                self._grad_addresses,
-                k,
-            ):
+            if known.setdefault(id(value), (_GRADS, k)) != (_GRADS, k):
                 raise NotRepeatable
         if len(known) < len(befores):
             raise NotRepeatable
-        slots: dict[int, tuple[AddressTable, int]] = {}
+        sources: dict[int, tuple[int, int]] = {}
         for slot, node, at in plan.inputs:
             source = known.get(id(recorder.nodes[node].values[at]))
             if source is None:
                 raise NotRepeatable
-            slots[slot] = source
-        over = self._in_place_slots()
+            sources[slot] = source
+        launches = [launch for launch, _ in plan.execution_plan.steps]
+        over = _in_place_slots(launches)
         number = {id(value): k for k, value in enumerate(self._values)}
         for slot, node, at in plan.outputs:
-            own = (
-                self._own_addresses,
-                number.pop(id(recorder.nodes[node].outputs[at]), -1),
-            )
-            if own not in [slots.get(old) for old in over.get(slot, ())]:
+            own = _OWN, number.pop(id(recorder.nodes[node].outputs[at]), -1)
+            if own not in [sources.get(old) for old in over.get(slot, ())]:
                 raise NotRepeatable
-            slots[slot] = own
-        if number:
+            sources[slot] = own
+        used = {slot for launch in launches for slot, _ in launch.addresses}
+        if number or not used <= sources.keys():
             raise NotRepeatable
-        return slots
-
-    def _in_place_slots(self) -> dict[int, list[int]]:
-        """Return for each slot those that it may alias in place."""
-        launches = [launch for launch, _ in self._steps]
-        readers = Counter(slot for launch in launches for slot in launch.reads)
-        over: dict[int, list[int]] = {}
-        for launch in launches:
-            for old, new in launch.in_place:
-                if readers[old] == 1:
-                    over.setdefault(new, []).append(old)
-        return over
-
-    def _pack_arguments(
-        self, recorder: StepRecorder, slots: dict[int, tuple[AddressTable, int]]
-    ) -> None:
-        """Pack the arguments of all kernels into one block."""
-        self._content = bytearray()
-        self._argument_ranges: list[tuple[int, int]] = []
-        for launch, _ in self._steps:
-            start = len(self._content)
-            numbers = [recorder.nodes[node].numbers[at] for node, at in launch.scalars]
-            packed = launch.pack(*[0] * len(launch.addresses), *launch.words, *numbers)
-            self._argument_ranges.append((start, start + len(packed)))
-            self._content += packed + bytes(-len(packed) % ALIGNMENT)
-            for (slot, offset), (_, at) in zip(launch.addresses, launch.address_fields):
-                if slot not in slots:
-                    raise NotRepeatable
-                addresses, k = slots[slot]
-                addresses.add(start + at, k, offset)
-            for field, number in zip(launch.scalar_fields, numbers):
-                self._words.add(launch.pipeline.name, field, start, number)
-        self._own_addresses.fix(self._content)
-        self._grad_addresses.fix(self._content)
-        try:
-            self._words.fix(self._content, recorder.actions, {})
-        except TraceError as error:
-            raise NotRepeatable from error
+        return sources
 
     def run(self) -> bool:
         """Run the step, or return False if the plan does not fit."""
-        device = self._device
-        with device.lock:
-            if self._generation != autotune.generation(device):
+        with self._device.lock:
+            if not (self._is_current() and self._fits()):
                 return False
-            # A fusion report must see the plan built.
-            if device.plans is not self._plans:
-                return False
-            if not self._fits():
-                return False
-            # Before, as saved tensors may be overwritten from here on.
-            for array in self._arrays:
-                array.version += 1
             self._written, self._batch, self._words.marks = False, None, ()
             try:
-                flush(device, self._record)
+                self._submit(self._arrays, self._record)
             except BaseException:
                 # The second time in case that an interrupt ends the first.
                 try:
@@ -293,11 +180,7 @@ class StepPlan:
     def _owned_exclusively(self) -> bool:
         """Return whether the values to be updated are not shared."""
         values = list(map(_value, self._arrays))
-        if not (
-            all(map(is_, map(type, self._arrays), repeat(Array)))
-            and all(map(is_, map(type, values), repeat(Value)))
-            and list(map(_external_refs, values)) == [1] * len(values)
-        ):
+        if not are_unshared(self._arrays, values):
             return False
         if not all(map(is_, values, self._values)):
             for found, known in zip(values, self._values):
@@ -307,25 +190,27 @@ class StepPlan:
         return True
 
     def _record(self, batch: vkbackend.Batch) -> None:
-        """Record the kernels in a batch, after those that compute the gradients.
-
-        Again where a submission failed.
-        """
+        """Record the kernels in a batch, after those that compute the gradients."""
+        bound = self._bound
         if not self._buffers:
-            self._own_addresses.write(
-                [buffer_of(value).address for value in self._values]
-            )
-            self._buffers = dict.fromkeys(map(buffer_of, self._values))
+            buffers = list(map(buffer_of, self._values))
+            bound.write(list(map(_address, buffers)), _OWN)
+            self._buffers = dict.fromkeys(buffers)
         self._batch = batch
         grads = list(map(buffer_of, self._grads))
-        self._grad_addresses.write(list(map(_address, grads)))
+        bound.write(list(map(_address, grads)), _GRADS)
         if not self._written:
             self._words.write()
             self._written = True
-        commands: list[tuple[vkbackend.Pipeline, bytes, int, int, int] | None] = []
-        for (launch, barrier), (start, end) in zip(self._steps, self._argument_ranges):
-            if barrier:
-                commands.append(None)
-            packed = bytes(memoryview(self._content)[start:end])
-            commands.append((launch.pipeline, packed, *launch.grid))
-        batch.extend(commands, [*self._held, *grads], self._buffers)
+        batch.extend(bound.commands(), [*self._held, *grads], self._buffers)
+
+
+def _in_place_slots(launches: Sequence[Launch]) -> dict[int, list[int]]:
+    """Return for each slot those that it may alias in place."""
+    readers = Counter(slot for launch in launches for slot in launch.reads)
+    over: dict[int, list[int]] = {}
+    for launch in launches:
+        for old, new in launch.in_place:
+            if readers[old] == 1:
+                over.setdefault(new, []).append(old)
+    return over

@@ -13,7 +13,16 @@ from ..base.trace_hooks import Changing, StreamWord
 if TYPE_CHECKING:
     from ..base.philox import Generator
 
-_TYPES = {"float": "<f4", "double": "<f8", "int": "<i4", "uint": "<u4", "int64": "<i8"}
+FORMATS = {
+    "float": "f",
+    "double": "d",
+    "int": "i",
+    "uint": "I",
+    "int64": "q",
+    "uint64": "Q",
+}
+"""Format character of each kind of number, as the module `struct` has them."""
+
 _WORD = 0xFFFFFFFF
 _SHIFT = 32
 
@@ -117,9 +126,9 @@ class DynamicArguments:
 
 
 def _view(content: bytearray, kind: str) -> Any:
-    if kind not in _TYPES:
+    if kind not in FORMATS:
         raise TraceError(f"jit: a kernel takes a {kind} that changes from call to call")
-    dtype = np.dtype(_TYPES[kind])
+    dtype = np.dtype(f"<{FORMATS[kind]}")
     return np.frombuffer(content, dtype, len(content) // dtype.itemsize)
 
 

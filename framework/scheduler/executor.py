@@ -1,4 +1,4 @@
-"""Executor of plans: buffers for slots, packed arguments, one batch; and timing."""
+"""Executor of plans: buffers for slots, one batch; and timing."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ from typing import Any
 
 import vkbackend
 
-from ..ir.kernel_call import Grid
 from ..ir.lazy_graph import Failed, Node, Value
-from .argument_table import ALIGNMENT, AddressTable
-from .launch import ExecutionPlan, Launch
+from .bound_plan import BoundPlan
 from .plan import Plan
 
 
@@ -33,54 +31,6 @@ def buffer_of(value: Value) -> vkbackend.Buffer:
     return buffer
 
 
-Command = tuple[vkbackend.Pipeline, bytes, int, int, int]
-
-
-class BoundPlan:
-    """Bound plan: its commands, with every argument packed that does not change."""
-
-    def __init__(self, execution_plan: ExecutionPlan) -> None:
-        self._content = bytearray()
-        self._addresses = AddressTable()
-        # For each command, None for a barrier: kernel, argument start and end, grid.
-        self._commands: list[tuple[vkbackend.Pipeline, int, int, Grid] | None] = []
-        self._scalar_launches: list[tuple[int, Launch]] = []
-        for launch, barrier in execution_plan.steps:
-            if barrier:
-                self._commands.append(None)
-            start = end = len(self._content)
-            if launch.scalars:
-                self._scalar_launches.append((len(self._commands), launch))
-            else:
-                packed = launch.pack(*[0] * len(launch.addresses), *launch.words)
-                end = start + len(packed)
-                self._content += packed + bytes(-len(packed) % ALIGNMENT)
-                places = zip(launch.addresses, launch.address_fields)
-                for (slot, offset), (_, at) in places:
-                    self._addresses.add(start + at, slot, offset)
-            self._commands.append((launch.pipeline, start, end, launch.grid))
-        self._addresses.fix(self._content)
-
-    def commands(
-        self, address: Sequence[int], nodes: Sequence[Node]
-    ) -> list[Command | None]:
-        """Return the dispatches and barriers for nodes, with slots at addresses."""
-        self._addresses.write(address)
-        content = bytes(self._content)
-        commands: list[Command | None] = [
-            None if row is None else (row[0], content[row[1] : row[2]], *row[3])
-            for row in self._commands
-        ]
-        for place, launch in self._scalar_launches:
-            arguments = launch.pack(
-                *[address[slot] + offset for slot, offset in launch.addresses],
-                *launch.words,
-                *[nodes[node].numbers[at] for node, at in launch.scalars],
-            )
-            commands[place] = launch.pipeline, arguments, *launch.grid
-        return commands
-
-
 def plan_batch(gpu: vkbackend.Device, plan: Plan, nodes: Sequence[Node]) -> Any:
     """Return a batch of the launches of a plan for nodes of its key.
 
@@ -88,15 +38,11 @@ def plan_batch(gpu: vkbackend.Device, plan: Plan, nodes: Sequence[Node]) -> Any:
     """
     memory = memory_of(gpu, plan, _inputs(plan, nodes))
     if plan.bound_plan is None:
-        plan.bound_plan = BoundPlan(plan.execution_plan)
-    commands = plan.bound_plan.commands([at for _, at in memory], nodes)
-    execution_plan = plan.execution_plan
+        plan.bound_plan = BoundPlan(plan.execution_plan, nodes)
+    else:
+        plan.bound_plan.write_numbers(nodes)
     batch = gpu.batch()
-    batch.extend(
-        commands,
-        [*execution_plan.buffers, *[memory[slot][0] for slot in execution_plan.reads]],
-        [memory[slot][0] for slot in execution_plan.writes],
-    )
+    plan.bound_plan.record(batch, memory)
     for slot, node, at in plan.outputs:
         nodes[node].outputs[at].buffer = memory[slot][0]
     return batch

@@ -1,0 +1,155 @@
+"""Bound plans: packed arguments of an execution plan, run on other addresses."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+
+import vkbackend
+
+from ..ir.lazy_graph import Node
+from .argument_table import ALIGNMENT, AddressTable
+from .dynamic_args import FORMATS, DynamicArguments
+from .launch import ExecutionPlan, Launch
+
+Command = tuple[vkbackend.Pipeline, bytes, int, int, int]
+
+Memory = Sequence[tuple[vkbackend.Buffer, int]]
+"""Buffer of each slot, and the address in it."""
+
+_FORMS = {kind: struct.Struct(f"<{form}") for kind, form in FORMATS.items()}
+_UNFIT = (struct.error, TypeError, OverflowError)
+
+
+class BoundPlan:
+    """Bound plan: the arguments of an execution plan's launches, packed once.
+
+    What differs from run to run is written over: addresses, and numbers of nodes.
+
+    Parameters
+    ----------
+    execution_plan : ExecutionPlan
+        Its launches and barriers.
+    nodes : sequence of Node
+        Of the plan's key; their numbers are packed.
+    sources : mapping of int to (int, int), optional
+        Address table of each slot, and index in it. By default the slot is the index
+        in the only table.
+
+    Attributes
+    ----------
+    content : bytearray
+        The packed arguments of all launches.
+    """
+
+    def __init__(
+        self,
+        execution_plan: ExecutionPlan,
+        nodes: Sequence[Node],
+        sources: Mapping[int, tuple[int, int]] | None = None,
+    ) -> None:
+        self.content = bytearray()
+        self._plan = execution_plan
+        tables = 1 + max([table for table, _ in (sources or {}).values()], default=0)
+        self._tables = [AddressTable() for _ in range(tables)]
+        self._starts: list[int] = []
+        # For each command, None for a barrier: kernel, place of the arguments, grid.
+        self._commands: list[
+            tuple[vkbackend.Pipeline, slice, tuple[int, int, int]] | None
+        ] = []
+        # Launches with numbers: start of their arguments; form, place and source each.
+        self._numbers: list[
+            tuple[Launch, int, list[tuple[struct.Struct, int, int, int]]]
+        ] = []
+        for launch, barrier in execution_plan.steps:
+            if barrier:
+                self._commands.append(None)
+            self._add(launch, nodes, sources)
+        for table in self._tables:
+            table.fix(self.content)
+
+    def _add(
+        self,
+        launch: Launch,
+        nodes: Sequence[Node],
+        sources: Mapping[int, tuple[int, int]] | None,
+    ) -> None:
+        """Pack the arguments of a launch, behind the others."""
+        start, packed = len(self.content), _packed(launch, nodes)
+        self.content += packed + bytes(-len(packed) % ALIGNMENT)
+        self._starts.append(start)
+        arguments = slice(start, start + len(packed))
+        self._commands.append((launch.pipeline, arguments, launch.grid))
+        for (slot, offset), (_, at) in zip(launch.addresses, launch.address_fields):
+            table, index = (0, slot) if sources is None else sources[slot]
+            self._tables[table].add(start + at, index, offset)
+        if launch.scalars:
+            places = [
+                (_FORMS[kind], start + at, *source)
+                for (kind, at), source in zip(launch.scalar_fields, launch.scalars)
+            ]
+            self._numbers.append((launch, start, places))
+
+    def write(self, addresses: Sequence[int], table: int = 0) -> None:
+        """Write the addresses of a table, in order."""
+        self._tables[table].write(addresses)
+
+    def write_numbers(self, nodes: Sequence[Node]) -> None:
+        """Write the numbers of other nodes of the plan's key."""
+        content = self.content
+        for launch, start, places in self._numbers:
+            try:
+                for form, at, node, k in places:
+                    form.pack_into(content, at, nodes[node].numbers[k])
+            except _UNFIT:
+                # It rounds a float beyond the range, or says which number is wrong.
+                packed = _packed(launch, nodes)
+                for form, at, _, _ in places:
+                    found = packed[at - start : at - start + form.size]
+                    content[at : at + form.size] = found
+
+    def add_dynamic(
+        self,
+        arguments: DynamicArguments,
+        nodes: Sequence[Node],
+        starts: Sequence[int | None] | None = None,
+    ) -> None:
+        """Add the numbers of nodes that change from run to run to dynamic arguments.
+
+        Parameters
+        ----------
+        arguments : DynamicArguments
+        nodes : sequence of Node
+        starts : sequence of (int or None), optional
+            Where the arguments of each launch begin if not in `content`; None where
+            they cannot change.
+        """
+        launches = [launch for launch, _ in self._plan.steps]
+        for launch, start in zip(launches, self._starts if starts is None else starts):
+            for field, (node, k) in zip(launch.scalar_fields, launch.scalars):
+                number = nodes[node].numbers[k]
+                arguments.add(launch.pipeline.name, field, start, number)
+
+    def commands(self) -> list[Command | None]:
+        """Return the dispatches and barriers, for `Batch.extend`."""
+        content = bytes(self.content)
+        return [
+            None if row is None else (row[0], content[row[1]], *row[2])
+            for row in self._commands
+        ]
+
+    def record(self, batch: vkbackend.Batch, memory: Memory) -> None:
+        """Record the launches in a batch, with slots in memory."""
+        self.write([address for _, address in memory])
+        plan = self._plan
+        batch.extend(
+            self.commands(),
+            [*plan.buffers, *[memory[slot][0] for slot in plan.reads]],
+            [memory[slot][0] for slot in plan.writes],
+        )
+
+
+def _packed(launch: Launch, nodes: Sequence[Node]) -> bytes:
+    """Return the packed arguments of a launch, with zeros for addresses."""
+    numbers = [nodes[node].numbers[k] for node, k in launch.scalars]
+    return launch.pack(*[0] * len(launch.addresses), *launch.words, *numbers)
