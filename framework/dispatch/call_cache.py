@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from ..ir.lazy_graph import NodeSignature
 
 MOST_CACHED_CALLS = 4096
-"""Cached calls per op; past it, the cache is cleared."""
+"""Cached calls per op, or jitted function; past it, the cache is cleared."""
 
 
 Entry = TypeVar("Entry")
 
 
 class CallCache(dict[CacheKey, Entry]):
-    """Cached calls of an op by their keys; looked up with `get`."""
+    """Cached calls of an op, or jitted function, by key; looked up with `get`."""
 
     __slots__ = ()
 

@@ -10,6 +10,7 @@ import numpy as np
 from ..autograd.engine import is_grad_enabled
 from ..base.errors import TraceError
 from ..base.modes import autocast_dtype
+from ..ir.lazy_graph import CacheKey
 from ..tensor.tensor import Tensor
 from .attributes import is_standard
 from .pytree import PLAIN, SIMPLE, has_attributes, is_record, own_attributes, value_key
@@ -56,18 +57,19 @@ def signature_of(
     return call._replace(key=(is_grad_enabled(), autocast_dtype(), *keys))
 
 
-def fast_key(args: tuple[Any, ...]) -> object:
+def fast_key(args: tuple[Any, ...]) -> CacheKey:
     """Return the cache key of a call whose arguments all are graph inputs.
 
-    Layouts count by identity, so calls with equal signatures may differ here. None for
-    any other argument, or one tensor twice.
+    Layouts count by identity, so calls with equal signatures may differ here. It is
+    empty for any other argument, or one tensor twice.
     """
     if len(args) > 1 and len({*map(id, args)}) < len(args):
-        return None
+        return ()
+    # Inlined `call_key`; a thirtieth less host time for a small function.
     key: list[object] = [is_grad_enabled(), autocast_dtype()]
     for value in args:
         if type(value) is not Tensor or value.requires_grad or not value.is_gpu:
-            return None
+            return ()
         key += (id(value.layout), value.array.value.dtype, value.device)
     return tuple(key)
 

@@ -19,7 +19,9 @@ from ..base.device import opened_devices
 from ..base.errors import TraceError
 from ..base.shape import Layout
 from ..base.trace_hooks import listener
+from ..dispatch.call_cache import CallCache
 from ..eager.base_tensor import evaluate
+from ..ir.lazy_graph import CacheKey
 from ..tensor.tensor import Tensor
 from . import outputs
 from .callees import CalleeTracker
@@ -55,7 +57,8 @@ class Jitted(Generic[P, R]):
         self._max_traces = max_traces
         self._compiled: OrderedDict[object, CompiledTrace] = OrderedDict()
         self._policy = TracePolicy(max_traces)
-        self._fast_path: dict[object, tuple[CompiledTrace, object, list[Layout]]] = {}
+        self._fast_path: CallCache[tuple[CompiledTrace, object, list[Layout]]]
+        self._fast_path = CallCache()
         self._known: tuple[CalleeTracker | None, list[Any]] = None, []
         self._lock = threading.RLock()
         fork_safety.renew(self, "_lock", threading.RLock)
@@ -89,7 +92,7 @@ class Jitted(Generic[P, R]):
         if trace_hooks.running and listener() is not None:
             return self._function(*args, **kwargs)
         with self._lock:
-            fast = None if kwargs else fast_key(args)
+            fast = () if kwargs else fast_key(args)
             known = self._fast_path.get(fast)
             if known is not None:
                 # Cached as long as its trace, so its attempts are none.
@@ -111,7 +114,7 @@ class Jitted(Generic[P, R]):
         return cast(R, answer)
 
     def _slow_path(
-        self, fast: object, args: tuple[Any, ...], kwargs: dict[str, Any]
+        self, fast: CacheKey, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> object:
         """Look up or make the trace of a call by its whole signature.
 
@@ -125,10 +128,10 @@ class Jitted(Generic[P, R]):
         if compiled is not None:
             with compiled.device.lock:
                 if compiled.fits(call.inputs):
-                    if fast is not None:
+                    if fast:
                         # Layouts are kept: the fast key names them by identity.
                         layouts = [each.layout for each in call.inputs]
-                        self._fast_path[fast] = compiled, call.key, layouts
+                        self._fast_path.add(fast, (compiled, call.key, layouts))
                     self._compiled.move_to_end(call.key)
                     self._policy.replayed(call.key)
                     self.replays += 1

@@ -107,7 +107,7 @@ def test_which_arguments_are_one_tensor_counts(gpu: GpuDevice) -> None:
     assert key([x], {"a": x}) != key([x], {"a": y})
     assert key(x, y, x) != key(x, y, y)
     assert len(signature_of((x, y, x), {}).inputs) == 2
-    assert fast_key((x, x)) is None
+    assert fast_key((x, x)) == ()
 
 
 class Level(IntEnum):
@@ -184,9 +184,9 @@ def test_fields_of_records_are_inputs(gpu: GpuDevice) -> None:
 @pytest.mark.core
 def test_a_fast_key_is_of_inputs_alone(gpu: GpuDevice) -> None:
     x, y = fw.ones((2, 3), device=gpu), fw.zeros((2, 3), device=gpu)
-    assert fast_key((x, y)) == fast_key((y, x)) is not None
+    assert fast_key((x, y)) == fast_key((y, x)) != ()
     assert fast_key((x,)) != fast_key((x.T,))
     assert fast_key((x,)) != fast_key((x.half(),))
-    assert fast_key((x, 1)) is None
-    assert fast_key((x.requires_grad_(),)) is None
-    assert fast_key((fw.ones(2),)) is None
+    assert fast_key((x, 1)) == ()
+    assert fast_key((x.requires_grad_(),)) == ()
+    assert fast_key((fw.ones(2),)) == ()

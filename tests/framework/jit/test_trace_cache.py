@@ -18,6 +18,7 @@ from tests.training import OPTIMIZERS, Training, same, tensor
 from vkbackend.framework import nn, optim
 from vkbackend.framework.base.device import GpuDevice
 from vkbackend.framework.base.errors import ShapeError, TraceError
+from vkbackend.framework.dispatch import call_cache
 from vkbackend.framework.jit.compiled import CompiledTrace
 from vkbackend.framework.jit.trace_cache import MAX_TRACE_ATTEMPTS
 
@@ -130,6 +131,18 @@ def test_parts_of_one_tensor_share_a_trace(gpu: GpuDevice) -> None:
     found = [float(total(data[k : k + 2])) for k in range(0, 6, 2)]
     assert found == [28.0, 92.0, 156.0]
     assert total.traces == 1
+
+
+def test_layouts_without_number_do_not_fill_the_host(
+    gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(call_cache, "MOST_CACHED_CALLS", 4)
+    data = tensor(gpu, np.arange(12))
+    double = fw.jit(lambda x: x * 2)
+    for k in [*range(12), *range(12)]:
+        assert double(data[k]).item() == 2 * k
+        assert len(double._fast_path) <= 4
+    assert (double.traces, double.replays) == (1, 23)
 
 
 def test_what_changes_in_each_call_is_named(gpu: GpuDevice) -> None:
