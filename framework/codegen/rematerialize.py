@@ -99,7 +99,7 @@ def operations_of(
         reads = tuple(
             Read(
                 producer.get(id(value), -1 - id(value)),
-                value.numel * value.dtype.itemsize,
+                value.nbytes,
                 layout == Layout.contiguous(layout.shape),
             )
             for value, layout in node.inputs
@@ -107,7 +107,7 @@ def operations_of(
         operations[number] = Operation(
             node.layouts[0].shape if plain else None,
             plain and is_cheap(node.op.glsl),
-            sum(each.numel * each.dtype.itemsize for each in node.outputs),
+            sum(each.nbytes for each in node.outputs),
             any(id(value) in external for value in node.outputs),
             reads,
             bool(node.op.epilogue_dims),

@@ -56,6 +56,11 @@ class Value:
         self.buffer = buffer
         self.external_refs = 0
 
+    @property
+    def nbytes(self) -> int:
+        """Size of its elements in bytes."""
+        return self.numel * self.dtype.itemsize
+
 
 class Failed:
     """Poison value: replaces the memory of a value that could not be computed.

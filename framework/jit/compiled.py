@@ -236,11 +236,11 @@ class CompiledTrace:
                 continue
             old = found if inside else state.value
             if old.external_refs > int(inside) and old.buffer is state.buffer:
-                moved[old] = self.device.gpu.allocate(_size(old))
-                batch.copy(state.buffer, moved[old], 0, 0, _size(old))
+                moved[old] = self.device.gpu.allocate(old.nbytes)
+                batch.copy(state.buffer, moved[old], 0, 0, old.nbytes)
             if not inside:
                 source = moved.get(found) or buffer_of(found)
-                batch.copy(source, state.buffer, 0, 0, _size(found))
+                batch.copy(source, state.buffer, 0, 0, found.nbytes)
             new = Value(found.numel, found.dtype, buffer=state.buffer)
             changes.append((state, array, found, new))
         self.device.in_flight = _StateRestore(self, batch, moved, changes)
@@ -289,16 +289,7 @@ class CompiledTrace:
             tensor = inputs[k]
             layout, value = tensor.layout, tensor.array.value
             start = layout.offset * value.dtype.itemsize
-            source = buffer_of(value)
-            copies.append(
-                (
-                    source,
-                    start,
-                    target.buffer,
-                    target.offset,
-                    target.size,
-                )
-            )
+            copies.append((buffer_of(value), start, *target))
         # After the inputs: one of them may be a result of the last replay.
         moves: list[tuple[Value, vkbackend.Buffer]] = []
         for k, value in enumerate(self._last_results):
@@ -366,15 +357,15 @@ class CompiledTrace:
         """Move a referenced result of the last replay to memory of its own."""
         _, _, buffer, _ = self._result_specs[number]
         if value.buffer is buffer and value.numel:
-            fresh = self._recycled_buffer(_size(value))
-            copies.append((buffer, 0, fresh, 0, _size(value)))
+            fresh = self._recycled_buffer(value.nbytes)
+            copies.append((buffer, 0, fresh, 0, value.nbytes))
             moves.append((value, fresh))
 
     def _recycled_buffer(self, size: int) -> vkbackend.Buffer:
         """Return the buffer of an unreferenced earlier result, or a new one."""
         for k, value in enumerate(self._recyclable):
             # An observed value is read by another compiled trace.
-            if not value.external_refs and _size(value) == size and not value.observers:
+            if not value.external_refs and value.nbytes == size and not value.observers:
                 return buffer_of(self._recyclable.pop(k))
         if len(self._recyclable) > MAX_RECYCLED_BUFFERS:
             self._recyclable.clear()
@@ -468,7 +459,3 @@ class _ConstantObserver:
         compiled = self._compiled()
         if compiled is not None and not grew:
             compiled.lost()
-
-
-def _size(value: Value) -> int:
-    return value.numel * value.dtype.itemsize

@@ -142,15 +142,20 @@ class _TraceCompiler:
             self.nodes,
             lambda: build_plan(self.gpu, self.nodes, self.slots, state=self.state),
         )
+        for launch in plan.launches:
+            self.sizes.update(launch.allocate)
+        for value in self.trace.graph_inputs:
+            if id(value) in self.slots:
+                self.sizes[self.slots[id(value)]] = value.nbytes
         self.launches = self._ordered(plan.launches)
         if not self.launches:
             self.result.graph_inputs = [None] * len(self.trace.graph_inputs)
             self.result.words.fix(bytearray(), self.trace.actions, self.trace.draws)
             return self.result
         self._bind_external()
-        final_copies = self._place_state(plan)
+        final_copies = self._place_state()
         self._allocate_outputs(plan)
-        self._place_intermediates(plan, final_copies)
+        self._place_intermediates(final_copies)
         self._record(plan, final_copies)
         self._place_inputs()
         return self.result
@@ -167,16 +172,10 @@ class _TraceCompiler:
             # A new value may alias the old one, so readers of that come first.
             old = [replaced[slot] for slot in launch.writes if slot in replaced]
             accesses.append((launch.reads, (*launch.writes, *old)))
-        made = [dict(launch.allocate) for launch in launches]
-        sizes = {slot: size for each in made for slot, size in each.items()}
-        for value in self.trace.graph_inputs:
-            if id(value) in self.slots:
-                size = value.numel * value.dtype.itemsize
-                sizes[self.slots[id(value)]] = size
         loads = [math.prod(launch.grid) for launch in launches]
         light = [
             load <= MAX_LIGHT_WORKGROUPS
-            and sum(sizes.get(slot, 0) for slot in launch.reads)
+            and sum(self.sizes.get(slot, 0) for slot in launch.reads)
             <= MAX_LIGHT_INPUT_BYTES
             for load, launch in zip(loads, launches)
         ]
@@ -203,7 +202,7 @@ class _TraceCompiler:
                 self.buffers[slot] = buffer_of(value)
                 self.result.constants.append(value)
 
-    def _place_state(self, plan: Plan) -> list[tuple[int, vkbackend.Buffer, int]]:
+    def _place_state(self) -> list[tuple[int, vkbackend.Buffer, int]]:
         """Write new values of storages in place where no later read forbids it.
 
         Returns
@@ -216,12 +215,11 @@ class _TraceCompiler:
             after = array.value
             old, new = self.slots.get(id(before)), self.slots[id(after)]
             buffer = self.state[id(before)]
-            size = after.numel * after.dtype.itemsize
             self.result.memory[id(after)] = buffer
             if old is None or _may_overwrite(self.launches, old, new):
                 self.buffers[new] = buffer
             else:
-                final_copies.append((new, buffer, size))
+                final_copies.append((new, buffer, after.nbytes))
         return final_copies
 
     def _allocate_outputs(self, plan: Plan) -> None:
@@ -229,13 +227,12 @@ class _TraceCompiler:
         for slot, node, at in plan.outputs:
             value = self.nodes[node].outputs[at]
             if id(value) not in self.result.memory:
-                size = value.numel * value.dtype.itemsize
-                buffer = self.gpu.allocate(size, name="result of a replay")
+                buffer = self.gpu.allocate(value.nbytes, name="result of a replay")
                 self.buffers[slot] = self.result.memory[id(value)] = buffer
-                self.result.kept += aligned_size(size)
+                self.result.kept += aligned_size(value.nbytes)
 
     def _place_intermediates(
-        self, plan: Plan, final_copies: list[tuple[int, vkbackend.Buffer, int]]
+        self, final_copies: list[tuple[int, vkbackend.Buffer, int]]
     ) -> None:
         """Plan the rest by live ranges, in as few allocations as the driver allows.
 
@@ -246,12 +243,6 @@ class _TraceCompiler:
             [(launch.reads, launch.writes) for launch in launches]
         )
         end = intervals[-1] + 1
-        for launch in launches:
-            self.sizes.update(launch.allocate)
-        for value in self.trace.graph_inputs:
-            if id(value) in self.slots:
-                size = value.numel * value.dtype.itemsize
-                self.sizes[self.slots[id(value)]] = size
         live_ranges: dict[int, list[int]] = {}
         for launch, time in zip(launches, intervals):
             for slot in (*launch.reads, *launch.writes):
@@ -316,9 +307,8 @@ class _TraceCompiler:
             if slot is None or slot not in self.buffers:
                 self.result.graph_inputs.append(None)
                 continue
-            size = value.numel * value.dtype.itemsize
             place = self.buffers[slot], self.offsets.get(slot, 0)
-            self.result.graph_inputs.append(GraphInput(*place, size))
+            self.result.graph_inputs.append(GraphInput(*place, value.nbytes))
 
 
 def _may_overwrite(launches: list[Launch], old: int, new: int) -> bool:

@@ -132,7 +132,7 @@ def _size(search_space: SearchSpace) -> int:
     """Return the bytes that are read and written."""
     read = sum(count * value.dtype.itemsize for value, count in _inputs(search_space))
     return read + sum(
-        value.numel * value.dtype.itemsize
+        value.nbytes
         for node in search_space.nodes
         for value in node.outputs
         if id(value) in search_space.live_out

@@ -562,7 +562,7 @@ class _Builder:
         self.calls.append(call)
 
     def _memory(self, values: Sequence[Value]) -> list[tuple[int, int]]:
-        return [(self.slots[id(v)], v.numel * v.dtype.itemsize) for v in values]
+        return [(self.slots[id(value)], value.nbytes) for value in values]
 
     def _find_inputs(self, numbers: Sequence[int]) -> None:
         seen = set()
