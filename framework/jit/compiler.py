@@ -75,8 +75,8 @@ class Executable:
     ----------
     recording : Recording or None
         None if the trace has no launches.
-    words : Words
-        Dynamic arguments.
+    words : DynamicArguments
+        Its dynamic arguments.
     graph_inputs : list of GraphInput or None
         By input; None for one that no kernel reads.
     memory : dict of int to Buffer

@@ -16,7 +16,7 @@ from collections.abc import (
 )
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import vkbackend
 
@@ -46,6 +46,7 @@ from ..ir.kernel_call import (
     device_macros,
 )
 from ..ir.lazy_graph import Node, Value
+from .bound_plan import BoundPlan
 from .launch import (
     Address,
     ExecutionPlan,
@@ -108,8 +109,8 @@ class Plan:
         fusion was off.
     sources : dict of int to str
         GLSL of generated kernels, by their first node.
-    bound_plan : object
-        Packed arguments for the next run; see `executor`.
+    bound_plan : BoundPlan or None
+        Its packed arguments, once it has run.
     """
 
     slots: int
@@ -124,7 +125,7 @@ class Plan:
     summaries: list[NodeSummary] = field(default_factory=list)
     items: list[FusionNode] = field(default_factory=list)
     sources: dict[int, str] = field(default_factory=dict)
-    bound_plan: Any = None
+    bound_plan: BoundPlan | None = None
 
     def boundaries(self) -> list[tuple[int, int, str]]:
         """Return dependent pairs of kernel groups, and why each pair was not fused."""
