@@ -194,11 +194,11 @@ class StepPlan(RecordedPlan):
         bound = self._bound
         if not self._buffers:
             buffers = list(map(buffer_of, self._values))
-            bound.write(list(map(_address, buffers)), _OWN)
+            bound.write(map(_address, buffers), _OWN)
             self._buffers = dict.fromkeys(buffers)
         self._batch = batch
         grads = list(map(buffer_of, self._grads))
-        bound.write(list(map(_address, grads)), _GRADS)
+        bound.write(map(_address, grads), _GRADS)
         if not self._written:
             self._words.write()
             self._written = True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -31,7 +31,7 @@ class AddressTable:
         self._numbers = table[:, 1].astype(np.intp)
         self._offsets = table[:, 2]
 
-    def write(self, addresses: Sequence[int]) -> None:
+    def write(self, addresses: Iterable[int]) -> None:
         """Write the buffers' addresses, in order, if they changed since the last."""
         given = list(addresses)
         if given != self._last:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import vkbackend
 
@@ -53,9 +53,9 @@ class BoundPlan:
         tables = 1 + max([table for table, _ in (sources or {}).values()], default=0)
         self._tables = [AddressTable() for _ in range(tables)]
         self._starts: list[int] = []
-        # For each command, None for a barrier: kernel, place of the arguments, grid.
+        # Each command with the place of its arguments in the content.
         self._commands: list[
-            tuple[vkbackend.Pipeline, slice, tuple[int, int, int]] | None
+            tuple[vkbackend.Pipeline, slice, int, int, int] | None
         ] = []
         # Launches with numbers: start of their arguments; form, place and source each.
         self._numbers: list[
@@ -79,7 +79,7 @@ class BoundPlan:
         self.content += packed + bytes(-len(packed) % ALIGNMENT)
         self._starts.append(start)
         arguments = slice(start, start + len(packed))
-        self._commands.append((launch.pipeline, arguments, launch.grid))
+        self._commands.append((launch.pipeline, arguments, *launch.grid))
         for (slot, offset), (_, at) in zip(launch.addresses, launch.address_fields):
             table, index = (0, slot) if sources is None else sources[slot]
             self._tables[table].add(start + at, index, offset)
@@ -90,7 +90,7 @@ class BoundPlan:
             ]
             self._numbers.append((launch, start, places))
 
-    def write(self, addresses: Sequence[int], table: int = 0) -> None:
+    def write(self, addresses: Iterable[int], table: int = 0) -> None:
         """Write the addresses of a table, in order."""
         self._tables[table].write(addresses)
 
@@ -134,7 +134,7 @@ class BoundPlan:
         """Return the dispatches and barriers, for `Batch.extend`."""
         content = bytes(self.content)
         return [
-            None if row is None else (row[0], content[row[1]], *row[2])
+            row and (row[0], content[row[1]], row[2], row[3], row[4])
             for row in self._commands
         ]
 
