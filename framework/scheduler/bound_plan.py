@@ -5,10 +5,11 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 
+import numpy as np
+
 import vkbackend
 
 from ..ir.lazy_graph import Node
-from .argument_table import ALIGNMENT, AddressTable
 from .dynamic_args import FORMATS, DynamicArguments
 from .launch import ExecutionPlan, Launch
 
@@ -17,8 +18,43 @@ Command = tuple[vkbackend.Pipeline, bytes, int, int, int]
 Memory = Sequence[tuple[vkbackend.Buffer, int]]
 """Buffer of each slot, and the address in it."""
 
+_ALIGNMENT = 16
+"""Bytes to which the arguments of each launch are aligned."""
+
+_ADDRESS_SIZE = 8
+
 _FORMS = {kind: struct.Struct(f"<{form}") for kind, form in FORMATS.items()}
 _UNFIT = (struct.error, TypeError, OverflowError)
+
+
+class AddressTable:
+    """Positions of buffer addresses in packed arguments."""
+
+    def __init__(self) -> None:
+        self._rows: list[tuple[int, int, int]] = []
+        self._last: list[int] = []
+
+    def add(self, place: int, number: int, offset: int) -> None:
+        """Add a position: the buffer whose address stands there, and an offset."""
+        self._rows.append((place, number, offset))
+
+    def fix(self, content: bytearray) -> None:
+        """Set the packed arguments; no position is added afterwards."""
+        table = np.array(self._rows, np.uint64).reshape(-1, 3)
+        self._words = np.frombuffer(content, np.uint64, len(content) // _ADDRESS_SIZE)
+        self._places = table[:, 0].astype(np.intp) // _ADDRESS_SIZE
+        self._numbers = table[:, 1].astype(np.intp)
+        self._offsets = table[:, 2]
+
+    def write(self, addresses: Iterable[int]) -> None:
+        """Write the buffers' addresses, in order, if they changed since the last."""
+        given = list(addresses)
+        if given != self._last:
+            found = np.array(given, np.uint64)
+            # While it is empty, an interrupt leaves no addresses that count as written.
+            self._last = []
+            self._words[self._places] = found[self._numbers] + self._offsets
+            self._last = given
 
 
 class BoundPlan:
@@ -76,7 +112,7 @@ class BoundPlan:
     ) -> None:
         """Pack the arguments of a launch, behind the others."""
         start, packed = len(self.content), _packed(launch, nodes)
-        self.content += packed + bytes(-len(packed) % ALIGNMENT)
+        self.content += packed + bytes(-len(packed) % _ALIGNMENT)
         self._starts.append(start)
         arguments = slice(start, start + len(packed))
         self._commands.append((launch.pipeline, arguments, *launch.grid))
