@@ -75,7 +75,7 @@ class RowTile(NamedTuple):
 
 def uses_register_rows(gpu: DeviceInfo) -> bool:
     """Return whether a device gains from register-resident rows."""
-    return gpu.kind != "software" and gpu.subgroup_arithmetic
+    return gpu.target.limits_registers and gpu.subgroup_arithmetic
 
 
 def is_composed(x: Tensor) -> bool:
@@ -88,7 +88,7 @@ def is_composed(x: Tensor) -> bool:
         return False
     if x.numel() < LEAST_COMPOSED:
         return False
-    return device.gpu.info.kind == "software" and x.dtype in SINGLE
+    return device.gpu.info.target.prefers_composition and x.dtype in SINGLE
 
 
 def row_tile(

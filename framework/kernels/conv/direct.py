@@ -76,7 +76,9 @@ def weight_vjp(call: ConvCall) -> list[Dispatch] | None:
 def _is_few(call: ConvCall, channels: int) -> bool:
     """Return whether a convolution has many groups of few channels."""
     groups = call.how.groups
-    return call.gpu.kind != "software" and 1 < groups and channels <= MOST_ROWS * groups
+    return (
+        call.gpu.target.hides_latency and 1 < groups and channels <= MOST_ROWS * groups
+    )
 
 
 def _of_results(

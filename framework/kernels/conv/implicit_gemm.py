@@ -306,7 +306,7 @@ def _times(product: _ImplicitGemm, *, splits: bool) -> dict[TileConfig, float]:
     """Return the modelled times of tile configurations; empty if none is eligible."""
     gpu, mode, sizes = product.call.gpu, product.mode, product.sizes
     wanted = (float16, bfloat16) if mode == TENSOR_CORES else (float32,)
-    if gpu.kind == "software" or product.dtype not in wanted or 0 in sizes:
+    if not gpu.target.fast_shared_memory or 0 in sizes or product.dtype not in wanted:
         return {}
     # Operands padded for the smallest tiles; larger tiles may double the padding.
     right = product.windows.pixels * product.channel_vectors * product.width

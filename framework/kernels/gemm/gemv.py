@@ -87,7 +87,7 @@ def skinny_gemm(
     matrix = GemmOperand("a", a, 1, 2) if by_column else GemmOperand("b", b, 2, 1)
     width = VECTOR_SIZE // a.dtype.itemsize
     batch, _, k = a.shape
-    if gpu.kind == "software" or a.dtype not in DTYPES:
+    if not gpu.target.vec4_loads or a.dtype not in DTYPES:
         return None
     if min(m, n) > MOST_ROWS or batch > MAX_GROUPS or matrix.outer * k < SMALLEST:
         return None

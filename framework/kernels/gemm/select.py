@@ -248,7 +248,7 @@ def large_tile_gemm(
     batch, m, k = a.shape
     n = b.shape[2]
     mode = _worthwhile(mode, m * n * k)
-    if gpu.kind == "software" or (mode == SIMT and a.dtype is not float32):
+    if not gpu.target.fast_shared_memory or (mode == SIMT and a.dtype is not float32):
         return None
     least = 32 if mode in SIMT_MODES else 16
     if batch > MAX_GROUPS or min(m, n) <= least or m * n * k < SMALLEST:

@@ -66,8 +66,8 @@ class TiledGemm(NamedTuple):
 
 
 def uses_subgroup_tiles(gpu: DeviceInfo) -> bool:
-    """Return whether to use the subgroup kernels, which suit software devices."""
-    return gpu.kind == "software" and gpu.subgroup_shuffle
+    """Return whether to use the subgroup kernels, whose invocations share registers."""
+    return gpu.target.broadcasts_registers
 
 
 def tiled_gemm_dispatch(

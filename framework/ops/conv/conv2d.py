@@ -12,7 +12,7 @@ import numpy as np
 from ...base.dtype import FLOAT
 from ...base.shape import TensorSpec, ceil_div
 from ...dispatch.declare import primitive
-from ...ir.kernel_call import SOFTWARE_ROUNDS, Argument, Dispatch, Scratch, StridedSpec
+from ...ir.kernel_call import Argument, Dispatch, Scratch, StridedSpec, least_chunks
 from ...kernels.conv import direct as conv_direct
 from ...kernels.conv import implicit_gemm, pointwise
 from ...kernels.conv.problem import ConvCall, Convolution, divisors
@@ -326,11 +326,10 @@ def _conv2d_weight_vjp_tiles(call: ConvCall) -> list[Dispatch]:
     depth = call.x.shape[0] * math.prod(call.output_size)
     rows, columns = weight.shape[0] // groups, math.prod(weight.shape[1:])
     product = TiledGemm(rows, columns, depth, weight.dtype, b_along_k=True)
-    wanted = SOFTWARE_TILES if gpu.kind == "software" else GPU_TILES
+    wanted = GPU_TILES if gpu.target.hides_latency else SOFTWARE_TILES
     tiles = tile_count(gpu, product) * groups
     chunks = max(1, min(ceil_div(wanted, tiles), depth // MIN_CHUNK))
-    if gpu.kind == "software":
-        chunks = max(chunks, ceil_div(depth, SOFTWARE_ROUNDS))
+    chunks = max(chunks, least_chunks(gpu, depth))
     numel = weight.numel
     partial = Scratch("partial", acc_size(weight.dtype) * numel * chunks)
     push: dict[str, Argument] = {

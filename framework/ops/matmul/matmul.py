@@ -16,12 +16,12 @@ from ...dispatch.autocast_policy import autocast_low_precision
 from ...dispatch.declare import primitive
 from ...ir.kernel_call import (
     MAX_GROUPS,
-    SOFTWARE_ROUNDS,
     Argument,
     BufferOffset,
     Dispatch,
     Scratch,
     StridedSpec,
+    least_chunks,
 )
 from ...kernels.gemm.gemv import skinny_gemm
 from ...kernels.gemm.select import large_tile_gemm, likely_configs
@@ -118,7 +118,7 @@ def fallback_gemm(
     """
     batch, m, k = a.shape
     plane = m * b.shape[-1]
-    chunks = ceil_div(k, SOFTWARE_ROUNDS) if gpu.kind == "software" and k else 1
+    chunks = least_chunks(gpu, k)
     most = ceil_div(k, chunks)
     size = dtype.itemsize if chunks == 1 else acc_size(a.dtype)
     partial = Scratch("partial", size * batch * plane * chunks)
