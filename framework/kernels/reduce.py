@@ -29,6 +29,7 @@ from ..ir.kernel_call import (
     fold_grid,
     least_chunks,
 )
+from .gpu_model import model_of
 from .shader_types import acc_size, shuffle_defines, storage_defines
 
 if TYPE_CHECKING:
@@ -55,8 +56,6 @@ SOFTWARE_WORKGROUP = 64
 
 # A reduction with fewer workgroups than wanted is split into chunks, which a second
 # pass merges, as long as a chunk keeps enough elements to be worth a workgroup.
-WANTED_GROUPS = 528
-SOFTWARE_WANTED_GROUPS = 32
 MIN_CHUNK = 4096
 PASSED_AHEAD = 16
 """Most bytes before the partial states in `Passed` of `reduce/body.glsl`."""
@@ -238,8 +237,8 @@ def reduce_dispatches(
 
 def wanted_groups(gpu: DeviceInfo, outputs: int) -> int:
     """Return the target number of workgroups, which sets the chunk count."""
-    wanted = WANTED_GROUPS if outputs > 1 else 2 * WANTED_GROUPS
-    return wanted if gpu.target.hides_latency else SOFTWARE_WANTED_GROUPS
+    model = model_of(gpu)
+    return model.reduction_groups if outputs > 1 else model.full_reduction_groups
 
 
 def is_vec4_readable(

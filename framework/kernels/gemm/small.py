@@ -14,14 +14,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from ...base.dtype import DType
 from ...base.shape import ceil_div
 from ...ir.kernel_call import Argument, Dispatch, check_rounds, fold_grid
+from ..gpu_model import model_of
 from ..shader_types import acc_size, storage_defines
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
 
-
-ENOUGH_TILES = 64
-"""Tiles of 64 by 64 that fill a GPU; fewer leave multiprocessors idle."""
 
 SHARED_CONFIGS = ((64, 8, 2), (32, 16, 1), (16, 16, 1))
 """Rows and columns of a tile, K step, and vec4 of an invocation per dimension."""
@@ -147,7 +145,8 @@ def _best_config(gpu: DeviceInfo, product: TiledGemm) -> tuple[int, ...]:
             rows = 16 if product.m > 8 else 8
         return rows, 2 if product.n <= 2 * gpu.subgroup_size else 4
     large, middle, small = SHARED_CONFIGS
-    many = _tiles(product, (64, 64)) * product.batch >= ENOUGH_TILES
+    tiles = _tiles(product, (64, 64)) * product.batch
+    many = tiles >= model_of(gpu).small_gemm_tiles
     if product.m > 32 and product.n > 32 and many and not _is_wide(product.dtype):
         return large
     return small if product.m <= 16 and product.n <= 16 else middle
