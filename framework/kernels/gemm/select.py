@@ -205,14 +205,10 @@ def large_tile_gemm(
         return None
     if batch > MAX_GROUPS or min(m, n) <= costs.min_side or m * n * k < costs.smallest:
         return None
-    sizes = GemmSize(m, n, k, batch)
-    config = config or _unaligned_config(gpu, a, b, mode)
-    config = config or next(iter(tile_configs(gpu, mode, sizes, tail_split=True)), None)
+    config = config or next(iter(_ranked_configs(gpu, a, b, mode)), None)
     if config is None or config.splits * batch > MAX_GROUPS:
         return None
-    gemm = _Gemm(
-        gpu, GemmOperand("a", a, 1, 2), GemmOperand("b", b, 2, 1), mode, config
-    )
+    gemm = _Gemm(gpu, *_sides(a, b), mode, config)
     found = _dispatches(gemm)
     packs = found[0].kernel == "matmul/pack" and mode != BF16X3
     if not packs and not gemm.shallow:
@@ -223,46 +219,47 @@ def large_tile_gemm(
 def likely_configs(
     gpu: DeviceInfo, a: StridedSpec, b: StridedSpec, mode: str
 ) -> dict[str, TileConfig]:
-    """Return the tile configurations worth benchmarking, by name."""
-    batch, m, k = a.shape
-    n = b.shape[2]
-    mode = _worthwhile(gpu, mode, m * n * k)
-    found = tile_configs(gpu, mode, GemmSize(m, n, k, batch), tail_split=True)
+    """Return the tile configurations worth benchmarking by name, the quickest first."""
+    mode = _worthwhile(gpu, mode, math.prod(a.shape[1:]) * b.shape[2])
+    found = _ranked_configs(gpu, a, b, mode)
     more = [config for config in found if config.tail_rows][LIKELY_TAIL_SPLITS:]
     found = [config for config in found if config not in more]
     if mode == INT8_TENSOR_CORES:
         # Of int8 alone narrow stores were ever as quick.
         found[1:1] = [config._replace(wide=False) for config in found[:1]]
-    unaligned = _unaligned_config(gpu, a, b, mode)
-    found = [unaligned, *found] if unaligned else found
     return {config.name: config for config in found[:LIKELY_CONFIGS]}
 
 
-def _unaligned_config(
+def _ranked_configs(
     gpu: DeviceInfo, a: StridedSpec, b: StridedSpec, mode: str
-) -> TileConfig | None:
-    """Return the tile configuration of a GEMM with unaligned operands, or None."""
+) -> list[TileConfig]:
+    """Return the tile configurations of a GEMM, the quickest first.
+
+    That is one which reads unaligned operands in place, where packing them does not
+    pay; the others follow in the order of the cost model.
+    """
     sizes = GemmSize(a.shape[1], b.shape[2], a.shape[2], a.shape[0])
-    sides = GemmOperand("a", a, 1, 2), GemmOperand("b", b, 2, 1)
-    work = math.prod(a.shape) * sizes.n
+    work = math.prod(sizes)
     model = model_of(gpu)
     costs = model.gemm[mode]
+    found = in_place = tile_configs(gpu, mode, sizes, tail_split=True)
     small = work <= costs.unaligned_most
-    if not costs.unaligned_tiles:
-        found = tile_configs(gpu, mode, sizes, tail_split=True) if small else []
-        ways = (
-            config for config in found if _Gemm(gpu, *sides, mode, config).unaligned
-        )
-        return next(ways, None)
-    tiles = [tile for tile in costs.unaligned_tiles if runs(gpu, tile, mode)]
-    one_wave = [tile for tile in tiles if sizes.tiles(tile) <= model.multiprocessors]
-    if one_wave:
-        small = sizes.k <= costs.unaligned_depth
-    if not tiles or (work >= costs.packed_smallest and not small):
-        return None
-    config = TileConfig((one_wave or tiles)[0], 1, True)
-    gemm = _Gemm(gpu, *sides, mode, config)
-    return None if gemm.unaligned is None else config
+    if costs.unaligned_tiles:
+        tiles = [each for each in costs.unaligned_tiles if runs(gpu, each, mode)]
+        most = model.multiprocessors
+        one_wave = [each for each in tiles if sizes.tiles(each) <= most]
+        if one_wave:
+            small = sizes.k <= costs.unaligned_depth
+        small |= work < costs.packed_smallest
+        in_place = [TileConfig(each, 1, True) for each in (one_wave or tiles)[:1]]
+    for config in in_place if small else ():
+        if _Gemm(gpu, *_sides(a, b), mode, config).unaligned:
+            return [config, *found]
+    return found
+
+
+def _sides(a: StridedSpec, b: StridedSpec) -> tuple[GemmOperand, GemmOperand]:
+    return GemmOperand("a", a, 1, 2), GemmOperand("b", b, 2, 1)
 
 
 def _worthwhile(gpu: DeviceInfo, mode: str, multiplications: int) -> str:

@@ -19,8 +19,7 @@ from vkbackend.framework.base.dtype import DTYPES
 from vkbackend.framework.codegen import epilogue_fusion
 from vkbackend.framework.ir.kernel_call import Dispatch
 from vkbackend.framework.kernels import tensor_cores
-from vkbackend.framework.kernels.gemm import select, small, tiles
-from vkbackend.framework.ops.matmul import matmul
+from vkbackend.framework.kernels.gemm import candidates, select, small, tiles
 from vkbackend.framework.scheduler.plan import built_plans
 from vkbackend.framework.scheduler.scheduler import unfused
 
@@ -42,7 +41,7 @@ def kernel(
         discrete = dataclasses.replace(info, kind="discrete")
         return select.large_tile_gemm(discrete, *rest)
 
-    monkeypatch.setattr(matmul, "large_tile_gemm", large)
+    monkeypatch.setattr(candidates, "large_tile_gemm", large)
     change_costs(monkeypatch, smallest=1, packed_smallest=1)
     gpu.plans.clear()
     yield f"matmul/{request.param}"

@@ -12,8 +12,8 @@ import vkbackend.framework as fw
 from vkbackend import DeviceInfo
 from vkbackend.framework.base.device import Device, opened_devices
 from vkbackend.framework.ir.kernel_call import Dispatch
+from vkbackend.framework.kernels.gemm import candidates
 from vkbackend.framework.kernels.gpu_model import H200, MODELS
-from vkbackend.framework.ops.matmul import matmul
 
 MODES = tuple(H200.gemm)
 
@@ -31,7 +31,10 @@ SIZES = [
 
 
 def as_discrete(
-    monkeypatch: pytest.MonkeyPatch, name: str, rule: Rule, module: ModuleType = matmul
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    rule: Rule,
+    module: ModuleType = candidates,
 ) -> Iterator[list[str]]:
     """Let a module use a rule for discrete devices; yield the kernels it answers."""
     kernels: list[str] = []

@@ -20,7 +20,6 @@ from vkbackend.framework.base.dtype import float32
 from vkbackend.framework.base.shape import Layout
 from vkbackend.framework.ir.kernel_call import StridedSpec
 from vkbackend.framework.kernels.gemm.gemv import skinny_gemm
-from vkbackend.framework.ops.matmul import int_mm, matmul
 
 GemmSize = tuple[int, int, int, int]
 
@@ -73,9 +72,7 @@ def kernels(
 ) -> Iterator[list[str]]:
     skip_where_it_crashes(device.info)
     change_model(monkeypatch, gemv_smallest=1, gemv_min_split_depth=32)
-    for kernels in as_discrete(monkeypatch, "skinny_gemm", skinny_gemm):
-        monkeypatch.setattr(int_mm, "skinny_gemm", matmul.skinny_gemm)
-        yield kernels
+    yield from as_discrete(monkeypatch, "skinny_gemm", skinny_gemm)
 
 
 def mirrored(sizes: GemmSize, turned: str) -> str:

@@ -21,7 +21,7 @@ from vkbackend.framework.base.device import GpuDevice
 from vkbackend.framework.base.dtype import DTYPES, float16
 from vkbackend.framework.base.shape import Layout
 from vkbackend.framework.ir.kernel_call import Dispatch, Scratch, StridedSpec
-from vkbackend.framework.kernels.gemm import select
+from vkbackend.framework.kernels.gemm import candidates, select
 from vkbackend.framework.kernels.gemm.pack import (
     PAIR_BLOCK,
     GemmOperand,
@@ -35,7 +35,6 @@ from vkbackend.framework.kernels.gemm.tiles import (
     TileConfig,
 )
 from vkbackend.framework.kernels.gpu_model import SIMT_TILES
-from vkbackend.framework.ops.matmul import matmul
 
 
 def side(*shape: int, strides: tuple[int, ...] = (), offset: int = 0) -> GemmOperand:
@@ -241,7 +240,7 @@ def emulated(
         ]
         return found
 
-    monkeypatch.setattr(matmul, "large_tile_gemm", rule)
+    monkeypatch.setattr(candidates, "large_tile_gemm", rule)
     change_costs(monkeypatch, smallest=1, packed_smallest=1)
     gpu.plans.clear()
     yield found
@@ -386,7 +385,7 @@ def forced(gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch) -> Iterator[Force]:
             found[:] = dispatches
             return found
 
-        monkeypatch.setattr(matmul, "large_tile_gemm", rule)
+        monkeypatch.setattr(candidates, "large_tile_gemm", rule)
         gpu.plans.clear()
         return found
 

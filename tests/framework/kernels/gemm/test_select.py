@@ -29,7 +29,7 @@ from vkbackend.framework.ir.kernel_call import (
     Scratch,
     StridedSpec,
 )
-from vkbackend.framework.kernels.gemm import select
+from vkbackend.framework.kernels.gemm import candidates, select
 from vkbackend.framework.kernels.gemm.select import large_tile_gemm, likely_configs
 from vkbackend.framework.kernels.gemm.tiles import (
     BF16X3,
@@ -47,7 +47,6 @@ from vkbackend.framework.kernels.gpu_model import (
     TENSOR_CORE_TILES,
 )
 from vkbackend.framework.kernels.tensor_cores import offers, product_mode
-from vkbackend.framework.ops.matmul import matmul
 from vkbackend.shader import compiler
 
 SIDE = st.integers(17, 400)
@@ -327,7 +326,7 @@ def test_last_rows_in_parts(
     ):
         config = TileConfig(tile, splits, True, last)
         monkeypatch.setattr(
-            matmul,
+            candidates,
             "large_tile_gemm",
             lambda info, a, b, _, config=config: large_tile_gemm(
                 info, a, b, TENSOR_CORES, config
@@ -356,7 +355,7 @@ def test_last_rows_in_parts_without_units(
         found[:] = large_tile_gemm(info, a, b, SIMT, tile_configs[-1]) or ()
         return found
 
-    monkeypatch.setattr(matmul, "large_tile_gemm", rule)
+    monkeypatch.setattr(candidates, "large_tile_gemm", rule)
     while tile_configs:
         gpu.plans.clear()
         assert relative_error((a @ b).numpy(), want) < 1e-6
@@ -506,7 +505,7 @@ def test_cuts_on_matrix_units(
         for wide in (False, True):
             config = TileConfig(tile, splits, wide)
             monkeypatch.setattr(
-                matmul,
+                candidates,
                 "large_tile_gemm",
                 lambda info, a, b, _, config=config: large_tile_gemm(
                     info, a, b, mode, config

@@ -20,6 +20,7 @@ from vkbackend.framework.base.errors import GradError
 from vkbackend.framework.base.shape import Layout
 from vkbackend.framework.ir.kernel_call import Dispatch, StridedSpec
 from vkbackend.framework.kernels import tensor_cores
+from vkbackend.framework.kernels.gemm import candidates
 from vkbackend.framework.kernels.gemm.select import large_tile_gemm
 from vkbackend.framework.kernels.gemm.tiles import (
     DP4A,
@@ -106,7 +107,7 @@ def kernels(
     ) -> list[Dispatch] | None:
         return large_tile_gemm(gpu, a, b, mode, config)
 
-    yield from as_discrete(monkeypatch, "large_tile_gemm", rule, int_mm)
+    yield from as_discrete(monkeypatch, "large_tile_gemm", rule)
 
 
 @each_cut
@@ -260,7 +261,7 @@ def test_every_tile_of_matrix_units(
     ) -> list[Dispatch] | None:
         return large_tile_gemm(info, a, b, INT8_TENSOR_CORES, TileConfig(tile, splits))  # type: ignore[arg-type]
 
-    monkeypatch.setattr(int_mm, "large_tile_gemm", rule)
+    monkeypatch.setattr(candidates, "large_tile_gemm", rule)
     gpu.plans.clear()
     for m, n in itertools.product((256, 331), (384, 457)):
         a, b, want = operands(gpu, (2, m, n, 1000), "b")
