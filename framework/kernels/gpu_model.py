@@ -275,7 +275,7 @@ MODELS = {
     "other": H200,
     "software": SOFTWARE,
 }
-"""By device class; only "NVIDIA" and "software" were measured."""
+"""By device class; those of GEMMs and convolutions were measured on "NVIDIA" alone."""
 
 
 def device_class(gpu: DeviceInfo) -> str:
