@@ -166,10 +166,9 @@ def build_chosen_kernel(
     nodes: Sequence[Node], live_out: set[int], gpu: DeviceInfo, lanes: int = 0
 ) -> LoweredKernel:
     """Return the kernel of `build_kernel`, in the tuned variant if there is one."""
-    software = gpu.kind == "software"
-    wide = software and gpu.shader_int64
-    default = build_kernel(nodes, live_out, software=wide, lanes=lanes)
-    if software or dict(default.words)["quads"] < MIN_VEC4S:
+    target = gpu.target
+    default = build_kernel(nodes, live_out, target.uniform_loads, lanes=lanes)
+    if not target.vec4_loads or dict(default.words)["quads"] < MIN_VEC4S:
         return default
     found, own_variant = variants(gpu, default), default_variant(default)
     default = with_variant(default, own_variant)

@@ -101,7 +101,7 @@ def row_tile(gpu: DeviceInfo, rows: int, columns: int) -> RowTile:
     rows, columns : int
     """
     fours = ceil_div(columns, 4)
-    if gpu.kind == "software":
+    if not gpu.target.cheap_barriers:
         if rows >= SOFTWARE_ROWS or not subgroup_of(gpu):
             return RowTile(1, SOFTWARE_WORKGROUP, 0)
         return RowTile(gpu.subgroup_size, gpu.subgroup_size, 0)
@@ -180,7 +180,7 @@ def _profits_from_uniform_loads(space: RowSpace, gpu: DeviceInfo) -> bool:
     """
     lanes = subgroup_of(gpu)
     return (
-        gpu.kind == "software"
+        gpu.target.uniform_loads
         and lanes >= 4
         and space.columns % (4 * lanes) == 0
         and MIN_BLOCK_COLUMNS <= space.columns <= MAX_BLOCK_COLUMNS
@@ -210,7 +210,7 @@ def fuses_rows(gpu: DeviceInfo) -> bool:
     The compiler of SwiftShader, the software device without 64-bit integers, takes
     minutes for functions with branches that are called in a loop.
     """
-    return gpu.kind != "software" or gpu.shader_int64
+    return gpu.target.compiles_row_kernels
 
 
 def row_space(node: Node, gpu: DeviceInfo) -> RowSpace | None:
@@ -221,7 +221,7 @@ def row_space(node: Node, gpu: DeviceInfo) -> RowSpace | None:
     space = space_of(node)
     if space is None or not fuses_rows(gpu):
         return None
-    return space if fits_one_kernel(space, gpu.kind == "software") else None
+    return space if fits_one_kernel(space, not gpu.target.hides_latency) else None
 
 
 def fits_one_kernel(space: RowSpace, software: bool = False) -> bool:
@@ -248,7 +248,7 @@ class _RowwiseLowering(KernelOperands):
         self.live_out = live_out
         self.space = space
         self.tile = tile
-        self.software = gpu.kind == "software"
+        self.limits_registers = gpu.target.limits_registers
         self.subgroup = subgroup_of(gpu)
         self.steps: list[Instruction | Fold] = []
         self.per_row: list[bool] = []
@@ -302,8 +302,7 @@ class _RowwiseLowering(KernelOperands):
             outputs=tuple(Output(self.made[id(v)], v.dtype.name) for v in written),
         )
         registers = rounds * 4 * _registers(program)
-        # Software devices have no register limit.
-        if not self.software and registers > min(
+        if self.limits_registers and registers > min(
             MAX_REGISTERS, MAX_WORKGROUP_REGISTERS // self.tile.workgroup
         ):
             return program._replace(rounds=0, exact=False)

@@ -44,7 +44,7 @@ def row_tiles(gpu: DeviceInfo, rows: int, columns: int) -> dict[str, RowTile]:
     rows, columns : int
     """
     default = row_tile(gpu, rows, columns)
-    if gpu.kind == "software":
+    if not gpu.target.cheap_barriers:
         lanes = subgroup_of(gpu)
         # One invocation sums long rows less exactly than several do.
         alone = [RowTile(1, count, 0) for count in SOFTWARE_WORKGROUPS]

@@ -15,7 +15,7 @@ from ..base.dtype import DType
 from ..base.errors import ShapeError
 from ..base.shape import Layout, TensorSpec
 from ..eager.base_tensor import TensorCore
-from ..ir.kernel_call import SOFTWARE_ROUNDS, Dispatch, StridedSpec
+from ..ir.kernel_call import Dispatch, StridedSpec
 from ..ir.lazy_graph import CacheKey, Node, Operand
 from .call_cache import CachedNode, CallCache, call_key
 from .elementwise import taken_as
@@ -154,8 +154,11 @@ class Primitive(Op[P, R]):
                 tuple(spec.dtype for spec in wanted),
                 (("tensors", tuple(tensors)), *static.items()),
             )
-            if any(layout.numel > SOFTWARE_ROUNDS for _, layout in node.inputs):
-                self._check_rounds(node, device.gpu.info)
+            info = device.gpu.info
+            limit = info.target.loop_limit
+            if limit and any(layout.numel > limit for _, layout in node.inputs):
+                # Raises `ShapeError` now, not at the flush.
+                self.dispatches(info, self.input_specs(node), dict(node.params))
             outputs = submit_node(given[0], node)
         if key and any(value.numel for value in node.outputs):
             entry = CachedNode(
@@ -171,11 +174,6 @@ class Primitive(Op[P, R]):
             )
             self.call_cache.add(key, entry)
         return outputs
-
-    def _check_rounds(self, node: Node, gpu: DeviceInfo) -> None:
-        """Raise `ShapeError` now, not at the flush, for loops beyond the limit."""
-        if gpu.kind == "software":
-            self.dispatches(gpu, self.input_specs(node), dict(node.params))
 
     def _ready(self, tensor: Any) -> Any:
         """Return the tensor in a layout that the kernel supports, copied if needed."""

@@ -98,30 +98,29 @@ class Dispatch:
     defines: Mapping[str, str] = field(default_factory=dict)
 
 
-SOFTWARE_ROUNDS = 32768
-"""Loop iterations that a shader may make on a software device.
-
-Mesa before 23 ends loops after 65,535 rounds in all, silently.
-"""
-
-
 def device_macros(gpu: DeviceInfo) -> Mapping[str, str]:
     """Return the preprocessor macros of every kernel on a device.
 
     See `lib/float16.glsl`; software devices convert to float16 by as many integer
     operations themselves.
     """
-    hardware = gpu.kind != "software" and gpu.rounds_to_float16
-    return {"DEVICE_ROUNDING": "1"} if hardware else {}
+    return {"DEVICE_ROUNDING": "1"} if gpu.target.converts_to_float16 else {}
 
 
 def check_rounds(gpu: DeviceInfo, name: str, rounds: int) -> None:
-    """Raise `ShapeError` if a shader exceeds the loop limit of a software device."""
-    if gpu.kind == "software" and rounds > SOFTWARE_ROUNDS:
+    """Raise `ShapeError` if a shader exceeds the loop limit of a device."""
+    limit = gpu.target.loop_limit
+    if limit is not None and rounds > limit:
         raise ShapeError(
             f"{name}: one result would take {rounds} rounds of a loop; software devices"
-            f" are trusted with {SOFTWARE_ROUNDS}; use the cpu device for this size"
+            f" are trusted with {limit}; use the cpu device for this size"
         )
+
+
+def least_chunks(gpu: DeviceInfo, rounds: int) -> int:
+    """Return the chunks that a loop must be cut into for the limit of a device."""
+    limit = gpu.target.loop_limit
+    return 1 if limit is None else max(1, ceil_div(rounds, limit))
 
 
 def linear_grid(invocations: int, workgroup: int) -> Grid:

@@ -18,7 +18,6 @@ from ..base.dtype import (
 from ..base.errors import ShapeError
 from ..base.shape import Collapsed, Layout, Shape, TensorSpec, ceil_div, collapse
 from ..ir.kernel_call import (
-    SOFTWARE_ROUNDS,
     Argument,
     BufferOffset,
     Dispatch,
@@ -28,7 +27,9 @@ from ..ir.kernel_call import (
     check_rounds,
     divisor,
     fold_grid,
+    least_chunks,
 )
+from .gpu_model import model_of
 from .shader_types import acc_size, shuffle_defines, storage_defines
 
 if TYPE_CHECKING:
@@ -55,8 +56,6 @@ SOFTWARE_WORKGROUP = 64
 
 # A reduction with fewer workgroups than wanted is split into chunks, which a second
 # pass merges, as long as a chunk keeps enough elements to be worth a workgroup.
-WANTED_GROUPS = 528
-SOFTWARE_WANTED_GROUPS = 32
 MIN_CHUNK = 4096
 PASSED_AHEAD = 16
 """Most bytes before the partial states in `Passed` of `reduce/body.glsl`."""
@@ -149,10 +148,9 @@ def stateful(
 def sharing_workgroup(gpu: DeviceInfo) -> int:
     """Return the workgroup size of a reduction whose invocations share one result.
 
-    Barriers between subgroups are expensive on software devices (a tree of 64 costs
-    several times its loads, measured on lavapipe 22.3), so there it is one subgroup.
+    Where barriers between subgroups are expensive, it is one subgroup.
     """
-    return gpu.subgroup_size if gpu.kind == "software" else WORKGROUP
+    return WORKGROUP if gpu.target.cheap_barriers else gpu.subgroup_size
 
 
 def split_dims(layout: Layout, dims: tuple[int, ...]) -> tuple[Collapsed, Collapsed]:
@@ -195,8 +193,7 @@ def reduce_dispatches(
 ) -> list[Dispatch]:
     """Return the dispatches that reduce `x` over `dims`, one or two.
 
-    With vec4 loads one dispatch also merges the chunks of a single result: a second
-    one costs an NVIDIA H200 2 us, measured with 64 Mi floats.
+    With vec4 loads one dispatch also merges the chunks of a single result.
 
     Parameters
     ----------
@@ -215,11 +212,10 @@ def reduce_dispatches(
     outputs, count = math.prod(kept.shape), math.prod(reduced.shape)
     side = output_tile(gpu, kept, reduced)[1]
     groups = ceil_div(outputs, side)
-    share = count if gpu.kind == "software" else count * min(side, outputs)
+    share = count * min(side, outputs) if gpu.target.hides_latency else count
     wanted = wanted or wanted_groups(gpu, outputs)
     chunks = max(1, min(ceil_div(wanted, groups), share // MIN_CHUNK))
-    if gpu.kind == "software":
-        chunks = max(chunks, ceil_div(count, SOFTWARE_ROUNDS))
+    chunks = max(chunks, least_chunks(gpu, count))
     vec4_loads = is_vec4_readable(gpu, x, kept, reduced)
     if vec4_loads:
         reduction = _with_vec4_loads(reduction, apart=x.layout.offset % QUAD != 0)
@@ -239,8 +235,8 @@ def reduce_dispatches(
 
 def wanted_groups(gpu: DeviceInfo, outputs: int) -> int:
     """Return the target number of workgroups, which sets the chunk count."""
-    wanted = WANTED_GROUPS if outputs > 1 else 2 * WANTED_GROUPS
-    return SOFTWARE_WANTED_GROUPS if gpu.kind == "software" else wanted
+    model = model_of(gpu)
+    return model.reduction_groups if outputs > 1 else model.full_reduction_groups
 
 
 def is_vec4_readable(
@@ -251,7 +247,7 @@ def is_vec4_readable(
     Unaligned elements are too, with scalar loads: the summation order must not depend
     on a tensor's offset.
     """
-    if gpu.kind == "software" or x.dtype not in QUAD_DTYPES:
+    if not gpu.target.vec4_loads or x.dtype not in QUAD_DTYPES:
         return False
     steps = kept.strides[0] if math.prod(kept.shape) > 1 else ()
     one_run = reduced.strides == ((1,),) and reduced.shape[0] % QUAD == 0
@@ -313,7 +309,8 @@ def group_tile(
     The invocations of an output share its `count` elements; neighbours take adjacent
     elements, so that loads are coalesced.
     """
-    if gpu.kind == "software" and (outputs >= SOFTWARE_WORKGROUP or count < 8):
+    few = outputs < SOFTWARE_WORKGROUP and count >= 8
+    if not gpu.target.hides_latency and not few:
         return 1, SOFTWARE_WORKGROUP, int(side_by_side)
     size = sharing_workgroup(gpu)
     most = size // min(32, size, _power_of_two(outputs)) if side_by_side else size
@@ -331,7 +328,7 @@ def group_tiles(
     """
     usual, size = group_tile(gpu, rows, count, False), sharing_workgroup(gpu)
     tiles = [(size // rows, rows, 0) for rows in (1, 4, 8) if size % rows == 0]
-    if gpu.kind == "software":
+    if not gpu.target.cheap_barriers:
         tiles = [(1, SOFTWARE_WORKGROUP, 0), (size, 1, 0)]
     most = max(MOST_ALONE, ceil_div(count, usual[0]))
     return {

@@ -75,7 +75,7 @@ class RowTile(NamedTuple):
 
 def uses_register_rows(gpu: DeviceInfo) -> bool:
     """Return whether a device gains from register-resident rows."""
-    return gpu.kind != "software" and gpu.subgroup_arithmetic
+    return gpu.target.limits_registers and gpu.subgroup_arithmetic
 
 
 def is_composed(x: Tensor) -> bool:
@@ -88,7 +88,7 @@ def is_composed(x: Tensor) -> bool:
         return False
     if x.numel() < LEAST_COMPOSED:
         return False
-    return device.gpu.info.kind == "software" and x.dtype in SINGLE
+    return device.gpu.info.target.prefers_composition and x.dtype in SINGLE
 
 
 def row_tile(
@@ -144,8 +144,7 @@ def row_tile(
 def least_quads(dtype: DType, count: int, wide: int) -> int:
     """Return the target vec4 per invocation; `wide`, if of 4-byte elements.
 
-    2-byte elements need more loads in flight: of rows of 8192 float16, softmax on an
-    NVIDIA H200, driver 580.159.04, took 0.075 ms with 4, 0.069 with 16 (2026-11-21).
+    2-byte elements need more loads in flight.
     """
     if dtype.itemsize > 2:
         return wide

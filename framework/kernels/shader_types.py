@@ -47,9 +47,8 @@ def shuffle_defines(
         Invocations; subgroups must be full.
     """
     wide = "WIDE" in defines or defines.get("DTYPE", "").endswith("64")
-    hardware = gpu.kind != "software" and gpu.subgroup_shuffle
     full = workgroup % gpu.max_subgroup_size == 0
-    return {"SHUFFLES": "1"} if hardware and full and not wide else {}
+    return {"SHUFFLES": "1"} if gpu.target.fast_shuffles and full and not wide else {}
 
 
 def acc_size(dtype: DType) -> int:

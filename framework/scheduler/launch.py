@@ -166,9 +166,9 @@ def launches(gpu: vkbackend.Device, calls: Sequence[KernelCall]) -> list[Launch]
         In an order in which they may run.
     """
     most = (
-        SOFTWARE_MAX_WORKGROUPS
-        if gpu.info.kind == "software"
-        else MAX_HORIZONTAL_WORKGROUPS
+        MAX_HORIZONTAL_WORKGROUPS
+        if gpu.info.target.hides_latency
+        else SOFTWARE_MAX_WORKGROUPS
     )
     rows = []
     for call in calls:

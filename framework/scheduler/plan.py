@@ -231,7 +231,7 @@ class _Builder:
         self.state = state
         self.external = external
         self.donated = donated if state is None else state
-        self.wide_words = gpu.info.kind == "software" and gpu.info.shader_int64
+        self.wide_words = gpu.info.target.uniform_loads
         self.producer = {
             id(value): number
             for number, node in enumerate(nodes)

@@ -308,9 +308,11 @@ def _split_dependencies(
 def submit_early(device: GpuDevice) -> None:
     """Submit the lazy graph if it is long, where graphs are often cut anyway.
 
-    Not on software devices, which need the processor that the host needs.
+    Not on devices that share the processor with the host.
     """
-    if len(device.pending) >= EARLY_SUBMIT_NODES and device.gpu.info.kind != "software":
+    if len(device.pending) < EARLY_SUBMIT_NODES:
+        return
+    if not device.gpu.info.target.shares_processor:
         flush(device)
 
 

@@ -30,45 +30,7 @@
 #define ROUNDED
 #endif
 #include "matmul/epilogue_hook.glsl"
-#if DTYPE == DTYPE_FLOAT16
-#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
-#define ELEMENT float16_t
-#elif DTYPE == DTYPE_INT8
-#extension GL_EXT_shader_explicit_arithmetic_types_int8 : require
-#define ELEMENT int8_t
-#else
-#extension GL_EXT_bfloat16 : require
-#define ELEMENT bfloat16_t
-#ifdef BFLOAT16_BITS
-#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
-#endif
-#endif
-#ifdef FLOAT16_ACCUMULATE
-#define SUM float16_t
-#else
-#define SUM ACC
-#endif
-#define BF16X3 (DTYPE == DTYPE_FLOAT32)
-
-// With WIDE_STORES results are stored in vectors of 16 bytes, and rows must be whole
-// vectors. float16 is rounded before shared memory, if the device may round it.
-#if !defined(EPILOGUE) && !defined(BIAS)
-#if defined(WIDE_STORES)                                                               \
-    && (DTYPE != DTYPE_FLOAT16 || defined(ROUNDED) || defined(OUT_ACC))
-#define WIDE
-#endif
-// bfloat16, which no accumulator has, then passes as the bits of float16.
-#if defined(BFLOAT16_BITS) && DTYPE == DTYPE_BFLOAT16 && !defined(OUT_ACC)
-#define AS_BITS
-#endif
-#endif
-#if defined(ROUNDED) || defined(AS_BITS)
-#define STORED float16_t
-#define STORED_BYTES 2
-#else
-#define STORED ACC
-#define STORED_BYTES 4
-#endif
+#include "matmul/coopmat_types.glsl"
 
 layout(constant_id = 3) const uint BLOCK_M = 128;
 layout(constant_id = 4) const uint BLOCK_N = 128;
@@ -131,28 +93,7 @@ shared uvec4 tiles[PIPELINE_STAGES * TILES > STRIPS ? PIPELINE_STAGES * TILES : 
 layout(buffer_reference, std430, buffer_reference_align = 16) restrict readonly
     buffer Vectors { uvec4 at[]; };
 
-layout(push_constant, std430) uniform Push {
-    Vectors a;
-    Vectors b;
-    Out out_;
-    uint m;
-    uint n;
-    uint k;  // K of a split-K slice; the last has the rest of the total
-    uint total;
-    uint batches;
-    uint a_stride;
-    uint b_stride;
-    uint a_batch;
-    uint b_batch;
-    uint last_row;  // start of the last tiles
-    uint last_column;
-#ifdef BIAS
-    In bias;
-#endif
-#ifdef EPILOGUE
-    Epilogue epilogue;
-#endif
-} push;
+#include "matmul/arguments.glsl"
 #include "matmul/result_address.glsl"
 #ifdef IMPLICIT_GEMM
 shared uint places[BLOCK_K];  // of the lines of B loaded next, if lines are its K
@@ -161,32 +102,7 @@ shared uint places[BLOCK_K];  // of the lines of B loaded next, if lines are its
 #ifdef EMULATED
 #include "lib/coopmat_emulation.glsl"
 #else
-#extension GL_KHR_cooperative_matrix : require
-#extension GL_KHR_memory_scope_semantics : require
-#define A_FRAGMENT coopmat<ELEMENT, gl_ScopeSubgroup, EDGE, EDGE_K, gl_MatrixUseA>
-#define B_FRAGMENT coopmat<ELEMENT, gl_ScopeSubgroup, EDGE_K, EDGE, gl_MatrixUseB>
-#define C_FRAGMENT coopmat<SUM, gl_ScopeSubgroup, EDGE, EDGE, gl_MatrixUseAccumulator>
-#define STORED_FRAGMENT                                                                \
-    coopmat<STORED, gl_ScopeSubgroup, EDGE, EDGE, gl_MatrixUseAccumulator>
-#ifdef AS_BITS
-STORED_FRAGMENT stored(C_FRAGMENT sums) {
-    STORED_FRAGMENT bits;
-    [[unroll]] for (uint e = 0; e < sums.length(); e += 2) {
-        f16vec2 both = unpackFloat2x16(pack_bfloat16(sums[e], sums[e + 1]));
-        bits[e] = both.x;
-        bits[e + 1] = both.y;
-    }
-    return bits;
-}
-#else
-#define stored(sums) STORED_FRAGMENT(sums)
-#endif
-#define NO_SUMS C_FRAGMENT(SUM(0))
-#define BY_ROWS gl_CooperativeMatrixLayoutRowMajor
-#define BY_COLUMNS gl_CooperativeMatrixLayoutColumnMajor
-#define STRIP_BARRIER() subgroupBarrier()
-uint lane = gl_SubgroupInvocationID;
-uint subgroup = gl_SubgroupID;
+#include "matmul/coopmat_fragments.glsl"
 #endif
 
 A_FRAGMENT fragment_a(uint stage, uint m, uint k) {
@@ -211,40 +127,7 @@ B_FRAGMENT fragment_b(uint stage, uint k, uint n) {
 }
 
 #include "matmul/store_strips.glsl"
-
-// Converts an element offset from an unaligned address to the index of an aligned
-// vector; returns the bytes into it.
-uint whole(inout Vectors memory, inout uint at) {
-    uvec2 address = uvec2(memory);
-    uint skew = address.x % 16;
-    memory = Vectors(uvec2(address.x - skew, address.y));
-    int start = int(at) * 2 + int(skew);
-    at = uint(start >> 4);
-    return uint(start & 15);
-}
-
-// With UNALIGNED, the second vector of each load, and the merged value.
-#define AFTER(x) (x##_shift != 0 ? 1 : 0)
-#define FETCHED(x, i) (UNALIGNED != 0 ? ready_##x[i] : next_##x[i])
-#define READY(x, i) ready_##x[i] = shifted(next_##x[i], beyond_##x[i], x##_shift);
-// The K tail is in the first step, whose missing elements would lie before the operand.
-#define READ_FIRST(x, from)                                                            \
-    {                                                                                  \
-        next_##x[i] = x.at[max(int(from), 0)];                                         \
-        beyond_##x[i] = x.at[max(int(from) + AFTER(x), 0)];                            \
-    }
-#define ZERO_K_TAIL(x, along_k, at)                                                      \
-    {                                                                                  \
-        int out_ = int(skipped) - int(at);                                             \
-        int start = out_ <= 0 ? 0 : along_k != 0 ? out_ + int(x##_shift) / 2 : 16;     \
-        next_##x[i] = cleared(next_##x[i], start);                                     \
-        beyond_##x[i] = cleared(beyond_##x[i], start - 8);                             \
-    }
-
-// A vector of 16-bit elements, zeros before the one with number `start`.
-uvec4 cleared(uvec4 vector, int start) {
-    return vector & ~first_bits(uvec4(~0u), 16 * start);
-}
+#include "matmul/coopmat_unaligned.glsl"
 
 void main() {
     uint rows = push.m;

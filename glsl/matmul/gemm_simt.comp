@@ -94,61 +94,9 @@ layout(buffer_reference, std430, buffer_reference_align = 4) restrict readonly
 layout(buffer_reference, std430, buffer_reference_align = 16) restrict writeonly
     buffer OutVectors { VECTOR at[]; };
 
-layout(push_constant, std430) uniform Push {
-    Vectors a;
-    Vectors b;
-    Out out_;
-    uint m;
-    uint n;
-    uint k;  // K of a split-K slice; the last has the rest of the total
-    uint total;
-    uint batches;
-    uint a_stride;
-    uint b_stride;
-    uint a_batch;
-    uint b_batch;
-    uint last_row;  // start of the last tiles
-    uint last_column;
-#ifdef BIAS
-    In bias;
-#endif
-#ifdef EPILOGUE
-    Epilogue epilogue;
-#endif
-} push;
+#include "matmul/arguments.glsl"
 #include "matmul/result_address.glsl"
-
-// Line, and vector in it, of a load of this invocation within a tile. All of its
-// vectors have the same index in their lines, so that one index serves them all.
-uvec2 place(uint i, uint along_k, uint block) {
-    uint vectors = along_k != 0 ? BLOCK_K / 4 : block / 4;
-    uint number = gl_LocalInvocationIndex % THREADS;
-    return uvec2(number / vectors + i * (THREADS / vectors), number % vectors);
-}
-
-// With UNALIGNED neighbours read neighbours, so that a subgroup reads few lines at once:
-// where the first element that this invocation reads lies in a tile, and by how much
-// further the others, in lines and along them.
-uvec2 first_place(uint length) {
-    uint number = gl_LocalInvocationIndex % THREADS;
-    return uvec2(number / length, number % length);
-}
-
-uvec2 further(uint i, uint length) {
-    uint turns = max(length / THREADS, 1);  // that a line takes
-    return uvec2(i / turns * (THREADS * turns / length), i % turns * THREADS);
-}
-
-// K index, within its step, of the first element of a vector, and of such an element.
-uint line_depth(uint i, uint along_k, uint block) {
-    uvec2 at = place(i, along_k, block);
-    return along_k != 0 ? at.y * WIDTH : at.x;
-}
-
-uint depth_of(uint i, uint along_k, uint length) {
-    uvec2 from = first_place(length), more = further(i, length);
-    return along_k != 0 ? from.y + more.y : from.x + more.x;
-}
+#include "matmul/simt_places.glsl"
 
 // Registers of the step that comes to a stage of shared memory next; with
 // PREFETCH_DISTANCE 2 those of the step after it are being loaded as well.
@@ -157,15 +105,7 @@ uint depth_of(uint i, uint along_k, uint length) {
 // Whether an offset in a step lies before the start of K.
 #define IN_K_TAIL(step, place) (K_TAIL != 0 && (step) * BLOCK_K + (place) < skipped)
 
-// The elements that the first loads mask would lie before the operand and are not read.
-#define FETCH_EACH(side, stage, along_k, length, loads, first)                         \
-    [[unroll]] for (uint i = 0; i < 4 * (loads); ++i) {                                \
-        uvec2 more = further(i, length);                                               \
-        uint at = side##_from + step * side##_next + more.x * side##_stride + more.y;  \
-        bool out_ = first && IN_K_TAIL(step, depth_of(i, along_k, length));             \
-        NUMBER next = there ? Numbers(push.side).at[out_ ? 0 : at] : NUMBER(0);        \
-        next_##side[NEXT(stage)][i / 4][i % 4] = out_ ? NUMBER(0) : next;              \
-    }
+#include "matmul/simt_unaligned.glsl"
 
 #define FETCH(stage, number, first)                                                    \
     {                                                                                  \
@@ -197,14 +137,6 @@ uint depth_of(uint i, uint along_k, uint length) {
     ((2 * slice + (stage)) * A_TILE + (k) * A_PITCH + (vector))
 #define B_IN(stage, k, vector)                                                         \
     (B_START + (2 * slice + (stage)) * B_TILE + (k) * B_PITCH + (vector))
-
-#define STORE_STAGE_EACH(side, AT, stage, along_k, length, loads)                             \
-    [[unroll]] for (uint i = 0; i < 4 * (loads); ++i) {                                \
-        uvec2 from = first_place(length), more = further(i, length);                   \
-        uvec2 to = along_k != 0 ? from.yx : from, on = along_k != 0 ? more.yx : more;  \
-        tiles[AT(stage, to.x + on.x, to.y / 4 + on.y / 4)][to.y % 4] =                 \
-            next_##side[NEXT(stage)][i / 4][i % 4];                                    \
-    }
 
 #define STORE_STAGE(stage)                                                                    \
     if (UNALIGNED != 0) {                                                               \

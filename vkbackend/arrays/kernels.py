@@ -125,9 +125,9 @@ def matmul_run(info: DeviceInfo, m: int, k: int, n: int, half: bool) -> Run:
     vector = _VECTOR_BYTES // (2 if half else 4)
     is_aligned = n % vector == 0 and k % vector == 0
     is_skinny = m <= _MAX_GEMV_ROWS and is_aligned and k * n >= _MIN_GEMV_ELEMENTS
-    if is_skinny and info.kind != "software":
+    if is_skinny and info.target.vec4_loads:
         return _gemv_run(m, k, n, vector, half)
-    if info.kind == "software" and info.subgroup_shuffle:
+    if info.target.broadcasts_registers:
         # Subgroup tiles broadcast elements: a software device is bound by loads.
         kernel, lanes = "matmul/gemm_subgroup", info.subgroup_size
         rows = 32 if m > 32 else 8

@@ -254,7 +254,7 @@ class ArrayQueue:
 
     def check_rounds(self, where: str, name: str, size: int, most: int) -> None:
         """Raise `ArgumentError` where a software device would loop too often."""
-        if self.device.info.kind == "software" and size > most:
+        if self.device.info.target.loop_limit is not None and size > most:
             raise ArgumentError(
                 f"{where}: {name} is too large for a software device: {size}; at most"
                 f" {most}"

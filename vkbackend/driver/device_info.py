@@ -1,6 +1,9 @@
 """Device properties and limits: immutable records."""
 
 from dataclasses import dataclass, field
+from functools import cached_property
+
+from .target import Target, target_of
 
 
 @dataclass(frozen=True)
@@ -92,6 +95,11 @@ class DeviceInfo:
     flexible_matrix: tuple[FlexibleMatrix, ...] = ()
     rounds_to_float16: bool = False
     subgroup_operations: int = 0
+
+    @cached_property
+    def target(self) -> Target:
+        """What pays on the device."""
+        return target_of(self)
 
     @property
     def shader_int64(self) -> bool:

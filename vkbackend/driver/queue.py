@@ -170,7 +170,7 @@ class Queue:
         self.completed = 0
         self.at_close: list[Callable[[], None]] = []
         self._logical = logical
-        self._polls = logical.info.kind != "software"
+        self._polls = not logical.info.target.shares_processor
         self._functions = logical.functions
         handle = ctypes.c_void_p()
         wanted = runtime.make(vk.VkDeviceQueueInfo2, queueFamilyIndex=family)

@@ -98,8 +98,7 @@ TILES = {
         MOST_HEAD: AttentionTile(8, 1, 32),
     },
 }
-"""By the kernel without tensor cores and the largest head size: the quickest of several
-on an NVIDIA H200 (driver 580.159.04, 2026-11-21)."""
+"""By the kernel without tensor cores and the largest head size."""
 
 
 def tensor_core_dispatch(

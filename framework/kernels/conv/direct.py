@@ -12,6 +12,7 @@ import math
 
 from ...base.shape import TensorSpec, ceil_div
 from ...ir.kernel_call import Argument, Dispatch, Scratch, fold_grid, linear_grid
+from ..gpu_model import model_of
 from ..reduce import sum_rows
 from ..shader_types import acc_size, storage_defines
 from .problem import ConvCall, divisors
@@ -23,9 +24,6 @@ MOST_ROWS = 8
 
 MOST_TAPS = 64
 """Largest number of accumulators of an invocation for a filter's gradient."""
-
-WANTED_GROUPS = 1056
-"""Workgroups that occupy a GPU in wgrad, which reduces over all pixels."""
 
 MIN_SPLIT_DEPTH = 4096
 """Least pixels per workgroup of split wgrad."""
@@ -54,9 +52,8 @@ def weight_vjp(call: ConvCall) -> list[Dispatch] | None:
     few = _is_few(call, weight.shape[0]) and taps <= MOST_TAPS
     if not few or filters * pixels == 0:
         return None
-    splits = min(
-        ceil_div(WANTED_GROUPS, filters), pixels // MIN_SPLIT_DEPTH, MAX_SPLITS
-    )
+    wanted = ceil_div(model_of(call.gpu).depthwise_wgrad_groups, filters)
+    splits = min(wanted, pixels // MIN_SPLIT_DEPTH, MAX_SPLITS)
     share = ceil_div(pixels, max(1, splits))
     splits = ceil_div(pixels, share)
     partial = Scratch("partial", acc_size(weight.dtype) * weight.numel * splits)
@@ -76,7 +73,9 @@ def weight_vjp(call: ConvCall) -> list[Dispatch] | None:
 def _is_few(call: ConvCall, channels: int) -> bool:
     """Return whether a convolution has many groups of few channels."""
     groups = call.how.groups
-    return call.gpu.kind != "software" and 1 < groups and channels <= MOST_ROWS * groups
+    return (
+        call.gpu.target.hides_latency and 1 < groups and channels <= MOST_ROWS * groups
+    )
 
 
 def _of_results(

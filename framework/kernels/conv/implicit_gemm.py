@@ -19,16 +19,11 @@ from typing import NamedTuple
 from ...base.dtype import DType, bfloat16, float16, float32
 from ...base.shape import TensorSpec, ceil_div
 from ...ir.kernel_call import MAX_GROUPS, Argument, Dispatch, Scratch, fold_grid
+from ..gemm.cost_model import microseconds, tile_configs
 from ..gemm.pack import VECTOR_SIZE
 from ..gemm.select import split_constants, tile_constants
-from ..gemm.tiles import (
-    SIMT,
-    TENSOR_CORES,
-    GemmSize,
-    TileConfig,
-    microseconds,
-    tile_configs,
-)
+from ..gemm.tiles import SIMT, TENSOR_CORES, GemmSize, Tile, TileConfig
+from ..gpu_model import model_of
 from ..reduce import sum_rows
 from ..shader_types import storage_defines
 from .pack import Copy, WindowGrid, channels_last, filter_sums, filters
@@ -43,27 +38,11 @@ MOST_ELEMENTS = 1 << 31
 MAX_GEOMETRIES = 256
 """Most image and filter sizes that kernels are specialized for in a process."""
 
-COPIED_BYTES_PER_MICROSECOND = 1.4e6
-"""Packing rate, by the size of unpacked operands, on an NVIDIA H200."""
-
-COPY_MICROSECONDS = 8.0
-"""Launch time of the two packing kernels, with their barriers."""
-
 IMAGES, FILTERS, PHASES = range(3)
 """Result layouts of a GEMM; numbers of `conv/igemm_addressing.glsl`."""
 
 NCHW_BLOCK = 32
-NCHW_OPERATIONS_PER_MICROSECOND = (24e6, 11e6, 18e6)
-"""NCHW kernels, which pack nothing: tile edge, and rates on an NVIDIA H200 by result
-layout (driver 580.159.04, 2026-11-21)."""
-
-TENSOR_CORE_EFFICIENCY = {
-    (128, 64): (0.7, 1.0),
-    (64, 128): (0.7, 1.0),
-    (64, 64): (0.5, 0.83, 1.0),
-}
-"""Efficiency by occupancy of tensor-core tiles: fewer workgroups than of a plain GEMM
-fit on a multiprocessor, for the window addressing takes registers."""
+"""Tile edge of the NCHW kernels, which pack nothing."""
 
 _geometries: set[tuple[object, ...]] = set()
 
@@ -282,51 +261,53 @@ def _best_config(
 
     `left` is the size of the left operand; `splits` allows split-K.
     """
-    times = _times(product, splits=splits)
-    if not times or not _may_compile(product):
+    model = model_of(product.call.gpu)
+    ranked = _ranked_configs(product, splits=splits)
+    if not ranked or not _may_compile(product):
         return None
-    config = min(times, key=lambda config: times[config])
+    config, time = ranked[0]
     elements = left + product.windows.pixels * product.windows.channels
-    copied = elements * product.dtype.itemsize / COPIED_BYTES_PER_MICROSECOND
-    time = times[config] + copied + COPY_MICROSECONDS
+    copied = elements * product.dtype.itemsize / model.copied_bytes_per_microsecond
+    time = time + copied + model.copy_microseconds
     return config if time < _nchw_microseconds(product) else None
 
 
 def _likely_configs(
     product: _ImplicitGemm, *, splits: bool = True
 ) -> dict[str, TileConfig]:
-    """Return the best tile configuration of each tile, by name."""
-    times = _times(product, splits=splits)
-    slowest_first = sorted(times, key=lambda config: -times[config])
-    best = {config.tile: config for config in slowest_first}
+    """Return the best configuration of each tile by name, the quickest first."""
+    best: dict[Tile, TileConfig] = {}
+    for config, _ in _ranked_configs(product, splits=splits):
+        best.setdefault(config.tile, config)
     return {config.name: config for config in best.values()}
 
 
-def _times(product: _ImplicitGemm, *, splits: bool) -> dict[TileConfig, float]:
-    """Return the modelled times of tile configurations; empty if none is eligible."""
+def _ranked_configs(
+    product: _ImplicitGemm, *, splits: bool
+) -> list[tuple[TileConfig, float]]:
+    """Return tile configurations with modelled times, the quickest first.
+
+    Empty if the kernel does not take the convolution.
+    """
     gpu, mode, sizes = product.call.gpu, product.mode, product.sizes
     wanted = (float16, bfloat16) if mode == TENSOR_CORES else (float32,)
-    if gpu.kind == "software" or product.dtype not in wanted or 0 in sizes:
-        return {}
+    if not gpu.target.fast_shared_memory or 0 in sizes or product.dtype not in wanted:
+        return []
     # Operands padded for the smallest tiles; larger tiles may double the padding.
     right = product.windows.pixels * product.channel_vectors * product.width
     results = max(sizes.m * sizes.n, product.out.numel)
     if max(right, sizes.m * sizes.k, results) >= MOST_ELEMENTS:
-        return {}
-    found = tile_configs(gpu, mode, sizes, MAX_SPLITS if splits else 1)
-    # Addresses of the right operand are computed one K step ahead only.
-    found = [config for config in found if config.tile.stages == 1]
-    return {config: _microseconds(config, mode, sizes) for config in found}
-
-
-def _microseconds(config: TileConfig, mode: str, sizes: GemmSize) -> float:
-    """Return the time of the GEMM kernel by the cost model of `gemm.tiles`."""
-    tile = config.tile
-    if mode == TENSOR_CORES:
-        tile = tile._replace(
-            efficiency=TENSOR_CORE_EFFICIENCY.get((tile.m, tile.n), tile.efficiency)
-        )
-    return microseconds(config._replace(tile=tile), mode, sizes)
+        return []
+    model, found = model_of(gpu), []
+    efficiency = model.gathered_efficiency if mode == TENSOR_CORES else {}
+    for config in tile_configs(gpu, mode, sizes, MAX_SPLITS if splits else 1):
+        tile = config.tile
+        rate = efficiency.get((tile.m, tile.n), tile.efficiency)
+        gathered = config._replace(tile=tile._replace(efficiency=rate))
+        # Addresses of the right operand are computed one K step ahead only.
+        if tile.stages == 1:
+            found.append((config, microseconds(model, gathered, mode, sizes)))
+    return sorted(found, key=lambda each: each[1])
 
 
 def _nchw_microseconds(product: _ImplicitGemm) -> float:
@@ -334,7 +315,8 @@ def _nchw_microseconds(product: _ImplicitGemm) -> float:
     rows, columns, depth, _ = product.nchw_size
     tiles = ceil_div(rows, NCHW_BLOCK) * ceil_div(columns, NCHW_BLOCK)
     operations = 2 * tiles * NCHW_BLOCK**2 * depth
-    return operations / NCHW_OPERATIONS_PER_MICROSECOND[product.kind]
+    rates = model_of(product.call.gpu).nchw_operations_per_microsecond
+    return operations / rates[product.kind]
 
 
 def _steps(product: _ImplicitGemm, config: TileConfig) -> int:

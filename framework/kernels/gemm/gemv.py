@@ -15,6 +15,7 @@ from ...ir.kernel_call import (
     StridedSpec,
     fold_grid,
 )
+from ..gpu_model import model_of
 from ..reduce import sum_rows
 from ..shader_types import storage_defines
 from .pack import VECTOR_SIZE, GemmOperand, fits, vector_operand
@@ -23,11 +24,6 @@ if TYPE_CHECKING:
     from vkbackend import DeviceInfo
 
 DTYPES = (float32, float16, bfloat16, int8)
-
-MOST_ROWS = 8
-
-SMALLEST = 1 << 16
-"""Elements of a matrix below which a GEMV kernel does not pay."""
 
 
 class _Shape(NamedTuple):
@@ -51,15 +47,8 @@ class _Shape(NamedTuple):
     steps: int
 
 
-WANTED_GROUPS = 256
-"""Workgroups that keep enough loads in flight on an NVIDIA H200."""
-
-MIN_SPLIT_DEPTH = 256
-"""Least K of a split-K slice."""
-
-
 def _shape(rows: int, width: int, along_k: bool) -> _Shape:
-    """Return the quickest tile on an NVIDIA H200 (driver 580.159.04, 2026-11-21).
+    """Return the quickest tile.
 
     Partial sums of 16 columns of 512 invocations would exceed the shared memory that
     every device has.
@@ -83,13 +72,15 @@ def skinny_gemm(
         Of the result: that of the operands, or of their sums.
     """
     m, n = a.shape[1], b.shape[2]
-    by_column = m > MOST_ROWS
+    model = model_of(gpu)
+    by_column = m > model.gemv_most_rows
     matrix = GemmOperand("a", a, 1, 2) if by_column else GemmOperand("b", b, 2, 1)
     width = VECTOR_SIZE // a.dtype.itemsize
     batch, _, k = a.shape
-    if gpu.kind == "software" or a.dtype not in DTYPES:
+    if not gpu.target.vec4_loads or a.dtype not in DTYPES:
         return None
-    if min(m, n) > MOST_ROWS or batch > MAX_GROUPS or matrix.outer * k < SMALLEST:
+    small = matrix.outer * k < model.gemv_smallest
+    if min(m, n) > model.gemv_most_rows or batch > MAX_GROUPS or small:
         return None
     if k % width or not (fits(matrix, width, 1, k) or _is_shifted(matrix, width)):
         return None
@@ -119,7 +110,7 @@ def _dispatches(
     shape = _shape(rows, width, matrix.along_k)
     columns = shape.across * (shape.columns if matrix.along_k else width)
     groups = ceil_div(matrix.outer, columns)
-    splits = _split_counts(groups * batch, k, width)
+    splits = _split_counts(gpu, groups * batch, k, width)
     out: str | Scratch = "out"
     if splits > 1:
         out = Scratch("partial", 4 * splits * batch * m * n)
@@ -153,13 +144,13 @@ def _dispatches(
     return found
 
 
-def _split_counts(groups: int, k: int, width: int) -> int:
+def _split_counts(gpu: DeviceInfo, groups: int, k: int, width: int) -> int:
     """Return the split-K count, into equal slices of whole vectors."""
-    splits = 1
+    model, splits = model_of(gpu), 1
     while (
-        groups * splits * 2 <= WANTED_GROUPS
+        groups * splits * 2 <= model.gemv_groups
         and k % (2 * splits * width) == 0
-        and k // (2 * splits) >= MIN_SPLIT_DEPTH
+        and k // (2 * splits) >= model.gemv_min_split_depth
         and groups * splits * 2 <= MAX_GROUPS
     ):
         splits *= 2

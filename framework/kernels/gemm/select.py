@@ -23,8 +23,10 @@ from ...ir.kernel_call import (
     StridedSpec,
     fold_grid,
 )
+from ..gpu_model import ModeModel, model_of
 from ..reduce import sum_rows
 from ..shader_types import storage_defines
+from .cost_model import tile_configs
 from .pack import (
     VECTOR_SIZE,
     GemmOperand,
@@ -38,18 +40,15 @@ from .tiles import (
     DP4A,
     FP16_ACCUMULATE,
     INT8_TENSOR_CORES,
-    MULTIPROCESSORS,
     SIMT,
     SIMT_MODES,
     TENSOR_CORES,
-    UNALIGNED_TILES,
     GemmSize,
     Tile,
     TileConfig,
     accumulates_in_float16,
     int8_matrix_depth,
     simt_threads,
-    tile_configs,
     vector_width,
 )
 from .tiles import fits as runs
@@ -57,65 +56,14 @@ from .tiles import fits as runs
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
 
-SMALLEST = 1 << 20
-"""m * n * k below which large tiles do not pay."""
-
-PACKED_SMALLEST = 1 << 26
-"""m * n * k below which packing an operand takes longer than it saves."""
-
-PACKED_ON_TENSOR_CORES = 8
-"""Factor by which that threshold is lower on tensor cores, where a GEMM of 255 rows
-takes 8.2 us packed and otherwise 11.6 (NVIDIA H200, driver 580.159.04, 2026-11-21)."""
-
-BF16X3_SMALLEST = 1 << 28
-"""m * n * k below which splitting for bf16x3 takes longer than it saves."""
-
 LIKELY_CONFIGS = 8
 """Tile configurations to benchmark, the quickest by the cost model."""
 
 LIKELY_TAIL_SPLITS = 2
 """Most of them with a split tail wave, which differ little."""
 
-RECURRING = 1 << 29
-"""m * n * k from which a kernel is specialized for its sizes, worth 8 percent."""
-
-RECURRING_ON_TENSOR_CORES = 1 << 25
-"""The same on tensor cores, where GEMMs of 640 rows took 6.7 us in place of 7.2, of
-768 rows 9.7 in place of 10.7 (NVIDIA H200, driver 580.159.04, 2026-11-22)."""
-
 K_TAIL_MODES = (SIMT, TENSOR_CORES, FP16_ACCUMULATE, INT8_TENSOR_CORES)
 """Modes whose kernel handles a K tail of whole vectors."""
-
-MAX_L2_PREFETCHES = 16
-"""L2 prefetches of an invocation, of 32 bytes each."""
-
-UNALIGNED_MOST = 1 << 27
-"""Largest m * n * k for which unaligned operands are loaded directly (two vector loads
-each) even with several tiles per multiprocessor."""
-
-UNALIGNED_DEPTH = 1536
-"""Largest K for unaligned loads where packing would pay, with at most one tile per
-multiprocessor: GEMMs of 511 rows took 7.5 us, after packing 10.0, those of 575 took 9.8
-and 11.2, of 703 took 11.1 and 12.6, of 767 in two tiles each 16.0 and 15.4; of 255 rows
-and K = 1025 10.6, packed with split-K 14.1, with K = 2047 17.2 and 14.8 (NVIDIA H200,
-driver 580.159.04, 2026-11-22)."""
-
-SIMT_UNALIGNED_MOST = 1 << 27
-"""Largest m * n * k for unaligned float32, loaded element by element: GEMMs of 255 rows
-took 6.4 us, on the small kernels 12.3, those of 383 took 11.5 and 17.8, of 511 took
-14.1 and, packed, 16.8; of 513 23.1 and 22.5, of 767 40 and 39, of 1023 67 and 58
-(NVIDIA H200, driver 580.159.04, 2026-11-22)."""
-
-SHALLOW = 112
-"""K below which the small kernels are quicker at float32 that would need packing, with
-m * n * k of `SHALLOW_SMALLEST` and more: 777x111x333 took 3.9 us there and 4.7 on large
-tiles, four of 65x65x2049 took 7.0 and 12.2, 2004x68x132 took 3.3 and 4.2, but
-eight of 255x63x127 took 4.7 and 3.0 (NVIDIA H200, driver 580.159.04, 2026-11-22)."""
-
-SHALLOW_SMALLEST = 1 << 24
-
-UNORDERED = 4
-"""Workgroups per multiprocessor up to which the order of tiles does not matter."""
 
 MAX_RECURRING = 64
 """Most sizes that kernels are specialized for in a process; more use arguments."""
@@ -135,6 +83,10 @@ class _Gemm(NamedTuple):
     @property
     def tile(self) -> Tile:
         return self.config.tile
+
+    @property
+    def costs(self) -> ModeModel:
+        return model_of(self.gpu).gemm[self.mode]
 
     @property
     def batch(self) -> int:
@@ -191,7 +143,7 @@ class _Gemm(NamedTuple):
         """Whether the kernel supports unaligned operands."""
         if self.mode == SIMT:
             work = self.a.outer * self.b.outer * self.a.x.shape[self.a.k_dim]
-            return work * self.batch <= SIMT_UNALIGNED_MOST
+            return work * self.batch <= self.costs.unaligned_most
         return self.tile.unaligned and self.mode in (TENSOR_CORES, FP16_ACCUMULATE)
 
     @property
@@ -208,11 +160,11 @@ class _Gemm(NamedTuple):
     def shallow(self) -> bool:
         """Whether K is too small for unaligned loads or a K tail to be the quickest."""
         k = self.a.x.shape[self.a.k_dim]
-        if self.mode != SIMT or k >= SHALLOW:
+        if k >= self.costs.shallow:
             return False
         work = self.batch * self.a.outer * self.b.outer * k
         whole = self.unaligned is None and not self.k_tail
-        return not whole and work >= SHALLOW_SMALLEST
+        return not whole and work >= self.costs.shallow_smallest
 
     @property
     def depth(self) -> int:
@@ -247,74 +199,72 @@ def large_tile_gemm(
     """
     batch, m, k = a.shape
     n = b.shape[2]
-    mode = _worthwhile(mode, m * n * k)
-    if gpu.kind == "software" or (mode == SIMT and a.dtype is not float32):
+    mode = _worthwhile(gpu, mode, m * n * k)
+    costs = model_of(gpu).gemm[mode]
+    if not gpu.target.fast_shared_memory or (mode == SIMT and a.dtype is not float32):
         return None
-    least = 32 if mode in SIMT_MODES else 16
-    if batch > MAX_GROUPS or min(m, n) <= least or m * n * k < SMALLEST:
+    if batch > MAX_GROUPS or min(m, n) <= costs.min_side or m * n * k < costs.smallest:
         return None
-    sizes = GemmSize(m, n, k, batch)
-    config = config or _unaligned_config(gpu, a, b, mode)
-    config = config or next(iter(tile_configs(gpu, mode, sizes, tail_split=True)), None)
+    config = config or next(iter(_ranked_configs(gpu, a, b, mode)), None)
     if config is None or config.splits * batch > MAX_GROUPS:
         return None
-    gemm = _Gemm(
-        gpu, GemmOperand("a", a, 1, 2), GemmOperand("b", b, 2, 1), mode, config
-    )
+    gemm = _Gemm(gpu, *_sides(a, b), mode, config)
     found = _dispatches(gemm)
     packs = found[0].kernel == "matmul/pack" and mode != BF16X3
     if not packs and not gemm.shallow:
         return found
-    least = PACKED_SMALLEST // (1 if mode in SIMT_MODES else PACKED_ON_TENSOR_CORES)
-    return found if batch * m * n * k >= least else None
+    return found if batch * m * n * k >= costs.packed_smallest else None
 
 
 def likely_configs(
     gpu: DeviceInfo, a: StridedSpec, b: StridedSpec, mode: str
 ) -> dict[str, TileConfig]:
-    """Return the tile configurations worth benchmarking, by name."""
-    batch, m, k = a.shape
-    n = b.shape[2]
-    mode = _worthwhile(mode, m * n * k)
-    found = tile_configs(gpu, mode, GemmSize(m, n, k, batch), tail_split=True)
+    """Return the tile configurations worth benchmarking by name, the quickest first."""
+    mode = _worthwhile(gpu, mode, math.prod(a.shape[1:]) * b.shape[2])
+    found = _ranked_configs(gpu, a, b, mode)
     more = [config for config in found if config.tail_rows][LIKELY_TAIL_SPLITS:]
     found = [config for config in found if config not in more]
     if mode == INT8_TENSOR_CORES:
         # Of int8 alone narrow stores were ever as quick.
         found[1:1] = [config._replace(wide=False) for config in found[:1]]
-    unaligned = _unaligned_config(gpu, a, b, mode)
-    found = [unaligned, *found] if unaligned else found
     return {config.name: config for config in found[:LIKELY_CONFIGS]}
 
 
-def _unaligned_config(
+def _ranked_configs(
     gpu: DeviceInfo, a: StridedSpec, b: StridedSpec, mode: str
-) -> TileConfig | None:
-    """Return the tile configuration of a GEMM with unaligned operands, or None."""
+) -> list[TileConfig]:
+    """Return the tile configurations of a GEMM, the quickest first.
+
+    That is one which reads unaligned operands in place, where packing them does not
+    pay; the others follow in the order of the cost model.
+    """
     sizes = GemmSize(a.shape[1], b.shape[2], a.shape[2], a.shape[0])
-    sides = GemmOperand("a", a, 1, 2), GemmOperand("b", b, 2, 1)
-    work = math.prod(a.shape) * sizes.n
-    if mode == SIMT:
-        small = work <= SIMT_UNALIGNED_MOST
-        found = tile_configs(gpu, mode, sizes, tail_split=True) if small else []
-        ways = (
-            config for config in found if _Gemm(gpu, *sides, mode, config).unaligned
-        )
-        return next(ways, None)
-    tiles = [tile for tile in UNALIGNED_TILES if runs(gpu, tile, TENSOR_CORES)]
-    one_wave = [tile for tile in tiles if sizes.tiles(tile) <= MULTIPROCESSORS]
-    worth_packing = work * PACKED_ON_TENSOR_CORES >= PACKED_SMALLEST
-    small = work <= UNALIGNED_MOST if not one_wave else sizes.k <= UNALIGNED_DEPTH
-    if not tiles or (worth_packing and not small):
-        return None
-    config = TileConfig((one_wave or tiles)[0], 1, True)
-    gemm = _Gemm(gpu, *sides, mode, config)
-    return None if gemm.unaligned is None else config
+    work = math.prod(sizes)
+    model = model_of(gpu)
+    costs = model.gemm[mode]
+    found = in_place = tile_configs(gpu, mode, sizes, tail_split=True)
+    small = work <= costs.unaligned_most
+    if costs.unaligned_tiles:
+        tiles = [each for each in costs.unaligned_tiles if runs(gpu, each, mode)]
+        most = model.multiprocessors
+        one_wave = [each for each in tiles if sizes.tiles(each) <= most]
+        if one_wave:
+            small = sizes.k <= costs.unaligned_depth
+        small |= work < costs.packed_smallest
+        in_place = [TileConfig(each, 1, True) for each in (one_wave or tiles)[:1]]
+    for config in in_place if small else ():
+        if _Gemm(gpu, *_sides(a, b), mode, config).unaligned:
+            return [config, *found]
+    return found
 
 
-def _worthwhile(mode: str, multiplications: int) -> str:
+def _sides(a: StridedSpec, b: StridedSpec) -> tuple[GemmOperand, GemmOperand]:
+    return GemmOperand("a", a, 1, 2), GemmOperand("b", b, 2, 1)
+
+
+def _worthwhile(gpu: DeviceInfo, mode: str, multiplications: int) -> str:
     """Return the mode, or SIMT where splitting for bf16x3 costs more than it saves."""
-    return SIMT if mode == BF16X3 and multiplications < BF16X3_SMALLEST else mode
+    return SIMT if multiplications < model_of(gpu).gemm[mode].simt_below else mode
 
 
 def _dispatches(gemm: _Gemm) -> list[Dispatch]:
@@ -393,8 +343,7 @@ def _dispatch(
         constants["DIRECT_STORE"] = int(
             left.padded == bottom and right.padded == n and n % 4 == 0
         )
-    least = RECURRING if mode in SIMT_MODES else RECURRING_ON_TENSOR_CORES
-    if m * n * gemm.depth * batch >= least:
+    if m * n * gemm.depth * batch >= gemm.costs.specialized_smallest:
         constants |= _size_constants(depth, left.line, right.line)
     kernel = "matmul/gemm_simt" if mode in SIMT_MODES else "matmul/gemm_coopmat"
     return Dispatch(kernel, grid, push, constants, _defines(gemm, splits))
@@ -403,14 +352,13 @@ def _dispatch(
 def _grid_mapping(gemm: _Gemm, tiles: tuple[int, int], splits: int) -> int:
     """Return the grid mapping of tiles, or 0 where the index is divided in the shader.
 
-    Dividing the tile index delays the first loads: float32 of 128 rows took 4.4 us
-    with divisions and 3.9 without, on tensor cores 383 rows 6.4 and 6.0, but 1280 rows
-    in tiles of 128x128 there 19.5 and 20.6 (NVIDIA H200, driver 580.159.04,
-    2026-11-22). Grid z is 1: unused; 2: the split-K slice; 3: the batch.
+    Dividing the tile index delays the first loads. Grid z is 1: unused; 2: the split-K
+    slice; 3: the batch.
     """
-    batch, tile = gemm.batch, gemm.tile
+    batch, tile, model = gemm.batch, gemm.tile, model_of(gemm.gpu)
     large = gemm.mode not in SIMT_MODES and tile.sub_m * tile.sub_n >= 64 * 64
-    many = tiles[0] * tiles[1] * batch * splits > UNORDERED * MULTIPROCESSORS
+    groups = tiles[0] * tiles[1] * batch * splits
+    many = groups > model.unordered_waves * model.multiprocessors
     many |= max(tiles) > MAX_GROUPS
     if large or many or min(batch, splits) > 1:
         return 0
@@ -422,17 +370,20 @@ def _l2_prefetches(
 ) -> int:
     """Return the L2 prefetches of the right operand per invocation.
 
-    With one workgroup per multiprocessor nothing hides the memory latency:
-    1024x1024x1024 in float16 took 16.4 us with a cold right operand, 13.3 with
-    prefetches, and 11.7 in place of 11.3 with a warm one (NVIDIA H200, driver
-    580.159.04, 2026-11-22). Packed operands are in the L2 cache.
+    With one workgroup per multiprocessor nothing hides the memory latency. Packed
+    operands are in the L2 cache.
     """
-    groups = grid[0] * grid[1] * grid[2]
-    if groups > MULTIPROCESSORS or right.packing or gemm.batch > 1 or gemm.unaligned:
+    model, groups = model_of(gemm.gpu), math.prod(grid)
+    if (
+        groups > model.multiprocessors
+        or right.packing
+        or gemm.batch > 1
+        or gemm.unaligned
+    ):
         return 0
     size = gemm.b.outer * gemm.total * gemm.b.x.dtype.itemsize
     prefetches = ceil_div(size, 32 * groups * constants["LOCAL_X"])
-    return prefetches if prefetches <= MAX_L2_PREFETCHES else 0
+    return prefetches if prefetches <= model.max_l2_prefetches else 0
 
 
 def _defines(gemm: _Gemm, splits: int) -> dict[str, str]:

@@ -3,7 +3,7 @@
 Each of these GEMMs exists twice in `glsl/`: with tiles in shared memory, for GPUs, and
 with tiles in the registers of one subgroup, whose lanes load different elements and
 broadcast them. Software devices are bound by loads, not arithmetic, so the second is
-4 to 10 times faster there (measured on lavapipe 22.3).
+several times faster there.
 """
 
 from __future__ import annotations
@@ -14,14 +14,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from ...base.dtype import DType
 from ...base.shape import ceil_div
 from ...ir.kernel_call import Argument, Dispatch, check_rounds, fold_grid
+from ..gpu_model import model_of
 from ..shader_types import acc_size, storage_defines
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
 
-
-ENOUGH_TILES = 64
-"""Tiles of 64 by 64 that fill a GPU; fewer leave multiprocessors idle."""
 
 SHARED_CONFIGS = ((64, 8, 2), (32, 16, 1), (16, 16, 1))
 """Rows and columns of a tile, K step, and vec4 of an invocation per dimension."""
@@ -36,8 +34,7 @@ SUBGROUP_CONFIGS = (
 LARGE = 1 << 25
 """m * n * k from which the largest tile is worth its compile time, twice the others'.
 
-It loads fewer elements per multiply-add: lavapipe 22.3 took 7.6 ms instead of 8.8 for
-512 x 512 x 512, and 2.7 instead of 3.4 for a convolution of 3 x 3.
+It loads fewer elements per multiply-add.
 """
 
 
@@ -66,8 +63,8 @@ class TiledGemm(NamedTuple):
 
 
 def uses_subgroup_tiles(gpu: DeviceInfo) -> bool:
-    """Return whether to use the subgroup kernels, which suit software devices."""
-    return gpu.kind == "software" and gpu.subgroup_shuffle
+    """Return whether to use the subgroup kernels, whose invocations share registers."""
+    return gpu.target.broadcasts_registers
 
 
 def tiled_gemm_dispatch(
@@ -147,7 +144,8 @@ def _best_config(gpu: DeviceInfo, product: TiledGemm) -> tuple[int, ...]:
             rows = 16 if product.m > 8 else 8
         return rows, 2 if product.n <= 2 * gpu.subgroup_size else 4
     large, middle, small = SHARED_CONFIGS
-    many = _tiles(product, (64, 64)) * product.batch >= ENOUGH_TILES
+    tiles = _tiles(product, (64, 64)) * product.batch
+    many = tiles >= model_of(gpu).small_gemm_tiles
     if product.m > 32 and product.n > 32 and many and not _is_wide(product.dtype):
         return large
     return small if product.m <= 16 and product.n <= 16 else middle

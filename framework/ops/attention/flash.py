@@ -257,7 +257,7 @@ def _tile(
     """Return the tile's constants and macros."""
     defines = dict(storage_defines(vectors[0].dtype))
     longest = max(x.shape[3] for x in vectors)
-    if gpu.kind == "software":
+    if not gpu.target.fast_shared_memory:
         size = gpu.subgroup_size
         rows = SOFTWARE_ROWS if vectors[0].shape[3] <= 64 else SOFTWARE_ROWS // 2
         found = {"LOCAL_X": size, "LANES": size, "TILE": SOFTWARE_TILE, "STAGED": 0}

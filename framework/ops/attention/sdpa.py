@@ -131,7 +131,9 @@ def _wants_matrix(
     if mask is not None and mask.requires_grad:
         return True
     device = q.device
-    if not isinstance(device, GpuDevice) or device.gpu.info.kind != "software":
+    if not isinstance(device, GpuDevice):
+        return False
+    if not device.gpu.info.target.prefers_composition:
         return False
     # The NumPy reference draws dropout as the kernels do.
     weights = q.numel() // q.shape[3] * k.shape[2]
@@ -215,7 +217,8 @@ def _vec4_aligned(*vectors: Tensor) -> Sequence[Tensor]:
     starts = [
         StridedSpec(x.shape, x.dtype, x.layout._replace(offset=0)) for x in vectors
     ]
-    software = not isinstance(device, GpuDevice) or device.gpu.info.kind == "software"
-    if software or not all(map(is_vec4_aligned, starts)):
+    if not isinstance(device, GpuDevice) or not device.gpu.info.target.vec4_loads:
+        return vectors
+    if not all(map(is_vec4_aligned, starts)):
         return vectors
     return [copy(x) if x.layout.offset % QUAD else x for x in vectors]

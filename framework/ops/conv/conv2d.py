@@ -12,13 +12,14 @@ import numpy as np
 from ...base.dtype import FLOAT
 from ...base.shape import TensorSpec, ceil_div
 from ...dispatch.declare import primitive
-from ...ir.kernel_call import SOFTWARE_ROUNDS, Argument, Dispatch, Scratch, StridedSpec
+from ...ir.kernel_call import Argument, Dispatch, Scratch, StridedSpec, least_chunks
 from ...kernels.conv import direct as conv_direct
 from ...kernels.conv import implicit_gemm, pointwise
 from ...kernels.conv.problem import ConvCall, Convolution, divisors
 from ...kernels.conv.window import Pair
 from ...kernels.gemm.small import TiledGemm, tile_count, tiled_gemm_dispatch
 from ...kernels.gemm.tiles import TileConfig
+from ...kernels.gpu_model import model_of
 from ...kernels.reduce import sum_rows
 from ...kernels.shader_types import acc_size, check_same_dtype
 from ..reduce.sum import sum
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
 
 # wgrad reduces over a whole batch but has few results, so K is split into chunks of the
 # batch until there are tiles for every core.
-SOFTWARE_TILES = 32
-GPU_TILES = 512
 MIN_CHUNK = 256
 
 Found = Dispatch | Sequence[Dispatch]
@@ -326,11 +325,9 @@ def _conv2d_weight_vjp_tiles(call: ConvCall) -> list[Dispatch]:
     depth = call.x.shape[0] * math.prod(call.output_size)
     rows, columns = weight.shape[0] // groups, math.prod(weight.shape[1:])
     product = TiledGemm(rows, columns, depth, weight.dtype, b_along_k=True)
-    wanted = SOFTWARE_TILES if gpu.kind == "software" else GPU_TILES
     tiles = tile_count(gpu, product) * groups
-    chunks = max(1, min(ceil_div(wanted, tiles), depth // MIN_CHUNK))
-    if gpu.kind == "software":
-        chunks = max(chunks, ceil_div(depth, SOFTWARE_ROUNDS))
+    chunks = max(1, min(ceil_div(model_of(gpu).wgrad_tiles, tiles), depth // MIN_CHUNK))
+    chunks = max(chunks, least_chunks(gpu, depth))
     numel = weight.numel
     partial = Scratch("partial", acc_size(weight.dtype) * numel * chunks)
     push: dict[str, Argument] = {

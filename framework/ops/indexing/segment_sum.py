@@ -128,7 +128,7 @@ def sorted_segment_sum_kernel(
 ) -> list[Dispatch]:
     outer, entries, inner = source.shape
     size = source.dtype.itemsize
-    chunk = SOFTWARE_CHUNK if gpu.kind == "software" else CHUNK
+    chunk = CHUNK if gpu.target.hides_latency else SOFTWARE_CHUNK
     steps = [_zeros(outer * count * inner * size // 4)]
     if not source.numel:
         return steps

@@ -64,7 +64,7 @@ def loss_dispatch(
         return Dispatch("loss/cross_entropy_registers", grid, push, constants, defines)
     most = sharing_workgroup(gpu)
     group = min(1 << max(0, (columns // 8).bit_length() - 1), most)
-    size = most if group > 1 or gpu.kind != "software" else SOFTWARE_WORKGROUP
+    size = most if group > 1 or gpu.target.hides_latency else SOFTWARE_WORKGROUP
     constants = {"LOCAL_X": size, "GROUP": group, **words}
     grid = linear_grid(rows * group, size)
     return Dispatch("loss/cross_entropy", grid, push, constants, defines)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,10 +11,9 @@ from ...base.errors import ShapeError
 from ...base.shape import TensorSpec
 from ...dispatch.declare import primitive
 from ...ir.kernel_call import Dispatch, StridedSpec
-from ...kernels.gemm.gemv import skinny_gemm
-from ...kernels.gemm.select import large_tile_gemm, likely_configs
+from ...kernels.gemm.candidates import Candidates, gemm_candidates, gemm_dispatches
 from ...kernels.tensor_cores import integer_mode, register_test_op
-from .matmul import broadcast_product, fallback_gemm
+from .matmul import broadcast_product
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
@@ -79,20 +76,14 @@ def int_mm_spec(a: TensorSpec, b: TensorSpec, mode: str) -> TensorSpec:
 def int_mm_kernel(
     gpu: DeviceInfo, a: StridedSpec, b: StridedSpec, mode: str
 ) -> list[Dispatch]:
-    found = skinny_gemm(gpu, a, b, int32) or large_tile_gemm(gpu, a, b, mode)
-    return found or fallback_gemm(gpu, a, b, int32)
+    return gemm_dispatches(gpu, a, b, mode, int32)
 
 
 @_int_mm.candidates
 def int_mm_candidates(
     gpu: DeviceInfo, a: StridedSpec, b: StridedSpec, mode: str
-) -> dict[str, Callable[[], list[Dispatch] | None]]:
-    candidates: dict[str, Callable[[], list[Dispatch] | None]] = {
-        config_name: functools.partial(large_tile_gemm, gpu, a, b, mode, config)
-        for config_name, config in likely_configs(gpu, a, b, mode).items()
-    }
-    candidates["GEMV"] = lambda: skinny_gemm(gpu, a, b, int32)
-    return candidates | {"fallback GEMM": lambda: fallback_gemm(gpu, a, b, int32)}
+) -> Candidates:
+    return gemm_candidates(gpu, a, b, mode, int32)
 
 
 @_int_mm.reference

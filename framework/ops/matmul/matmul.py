@@ -2,32 +2,20 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...base.dtype import NUMERIC, DType, bfloat16, float16, float32
+from ...base.dtype import NUMERIC, bfloat16, float16, float32
 from ...base.errors import ShapeError
-from ...base.shape import TensorSpec, broadcast_shapes, ceil_div
+from ...base.shape import TensorSpec, broadcast_shapes
 from ...dispatch.autocast_policy import autocast_low_precision
 from ...dispatch.declare import primitive
-from ...ir.kernel_call import (
-    MAX_GROUPS,
-    SOFTWARE_ROUNDS,
-    Argument,
-    BufferOffset,
-    Dispatch,
-    Scratch,
-    StridedSpec,
-)
-from ...kernels.gemm.gemv import skinny_gemm
-from ...kernels.gemm.select import large_tile_gemm, likely_configs
-from ...kernels.gemm.small import TiledGemm, small_tile_configs, tiled_gemm_dispatch
-from ...kernels.reduce import sum_rows
-from ...kernels.shader_types import acc_size, check_same_dtype
+from ...ir.kernel_call import Dispatch, StridedSpec
+from ...kernels.gemm.candidates import Candidates, gemm_candidates, gemm_dispatches
+from ...kernels.shader_types import check_same_dtype
 from ...kernels.tensor_cores import product_mode, register_test_op
 from ..view import expand, reshape, transpose
 
@@ -86,103 +74,14 @@ def bmm_spec(a: TensorSpec, b: TensorSpec, mode: str) -> TensorSpec:
 def bmm_kernel(
     gpu: DeviceInfo, a: StridedSpec, b: StridedSpec, mode: str
 ) -> list[Dispatch]:
-    found = skinny_gemm(gpu, a, b, a.dtype) or large_tile_gemm(gpu, a, b, mode)
-    return found or fallback_gemm(gpu, a, b, a.dtype)
+    return gemm_dispatches(gpu, a, b, mode, a.dtype)
 
 
 @_bmm.candidates
 def bmm_candidates(
     gpu: DeviceInfo, a: StridedSpec, b: StridedSpec, mode: str
-) -> dict[str, Callable[[], list[Dispatch] | None]]:
-    candidates: dict[str, Callable[[], list[Dispatch] | None]] = {
-        "GEMV": lambda: skinny_gemm(gpu, a, b, a.dtype),
-    }
-    for name, config in likely_configs(gpu, a, b, mode).items():
-        candidates[name] = functools.partial(large_tile_gemm, gpu, a, b, mode, config)
-    for small in small_tile_configs(gpu, a.dtype):
-        name = f"fallback GEMM, tiles of {'x'.join(map(str, small))}"
-        candidates[name] = functools.partial(fallback_gemm, gpu, a, b, a.dtype, small)
-    return candidates
-
-
-def fallback_gemm(
-    gpu: DeviceInfo,
-    a: StridedSpec,
-    b: StridedSpec,
-    dtype: DType,
-    config: tuple[int, ...] | None = None,
-) -> list[Dispatch]:
-    """Return the dispatches of a GEMM of any sizes and strides.
-
-    `dtype` is that of the result: that of the operands, or of their sums.
-    """
-    batch, m, k = a.shape
-    plane = m * b.shape[-1]
-    chunks = ceil_div(k, SOFTWARE_ROUNDS) if gpu.kind == "software" and k else 1
-    most = ceil_div(k, chunks)
-    size = dtype.itemsize if chunks == 1 else acc_size(a.dtype)
-    partial = Scratch("partial", size * batch * plane * chunks)
-    target: str | Scratch = "out" if chunks == 1 else partial
-    parts = [
-        _bmm_part(
-            gpu,
-            a,
-            b,
-            range(first, min(batch, first + MAX_GROUPS)),
-            range(chunk * most, min(k, (chunk + 1) * most)),
-            BufferOffset(target, size * plane * (chunk * batch + first)),
-            config,
-            sums=chunks > 1 or dtype is not a.dtype,
-        )
-        for chunk in range(chunks)
-        for first in range(0, batch, MAX_GROUPS)
-    ]
-    if chunks == 1:
-        return parts
-    out = TensorSpec((batch, m, b.shape[-1]), dtype)
-    return [*parts, sum_rows(gpu, partial, out, chunks, batch * plane)]
-
-
-def _bmm_part(
-    gpu: DeviceInfo,
-    a: StridedSpec,
-    b: StridedSpec,
-    batch: range,
-    depth: range,
-    out: BufferOffset,
-    config: tuple[int, ...] | None,
-    *,
-    sums: bool,
-) -> Dispatch:
-    """Return the dispatch of a slice of the batch and of K.
-
-    `sums` says that the result is not rounded to the dtype of the operands.
-    """
-    m, n = a.shape[1], b.shape[2]
-    a_batch, a_row, a_column = a.layout.strides
-    b_batch, b_row, b_column = b.layout.strides
-    size = a.dtype.itemsize
-    push: dict[str, Argument] = {
-        "a": BufferOffset("a", size * (a_batch * batch.start + a_column * depth.start)),
-        "b": BufferOffset("b", size * (b_batch * batch.start + b_row * depth.start)),
-        "out_": out,
-    }
-    push |= {"m": m, "n": n, "k": len(depth), "a_row": a_row, "a_column": a_column}
-    push |= {"b_row": b_row, "b_column": b_column}
-    push |= {"a_batch": a_batch, "b_batch": b_batch}
-    product = TiledGemm(
-        m,
-        n,
-        len(depth),
-        a.dtype,
-        a_along_k=a_column == 1 and a_row != 1,
-        b_along_k=b_row == 1 and b_column != 1,
-        batch=len(batch),
-    )
-    kernel = ("matmul/gemm_tiled", "matmul/gemm_subgroup")
-    return tiled_gemm_dispatch(
-        gpu, kernel, product, len(batch), push, {}, partial=sums, config=config
-    )
+) -> Candidates:
+    return gemm_candidates(gpu, a, b, mode, a.dtype)
 
 
 @_bmm.vjp

@@ -71,7 +71,7 @@ def planes_of(layout: Layout) -> Planes | None:
 
 def reads_lines(gpu: DeviceInfo) -> bool:
     """Return whether a device coalesces neighbouring loads."""
-    return gpu.kind != "software"
+    return gpu.target.coalesces_loads
 
 
 @primitive(dtypes=ANY, strided=True, typed="x")

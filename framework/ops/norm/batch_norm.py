@@ -68,7 +68,7 @@ def _per_channel(
     magic, shift = divisor(inner)
     push |= {"batch": batch, "channels": channels, "inner": inner}
     push |= {"inner_magic": magic, "inner_shift": shift}
-    size = gpu.subgroup_size if gpu.kind == "software" else CHANNEL_WORKGROUP
+    size = CHANNEL_WORKGROUP if gpu.target.cheap_barriers else gpu.subgroup_size
     check_rounds(gpu, "batch_norm", ceil_div(batch * inner, size))
     defines = storage_defines(x.dtype)
     return Dispatch(kernel, fold_grid(channels), push, {"LOCAL_X": size}, defines)

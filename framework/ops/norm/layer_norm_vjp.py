@@ -77,7 +77,7 @@ def per_row(
     rounds = ceil_div(count, group)
     check_rounds(gpu, kernel, 2 * rounds)
     registers = 0
-    if gpu.kind != "software" and rounds <= MAX_REGISTERS:
+    if gpu.target.limits_registers and rounds <= MAX_REGISTERS:
         registers = 1 << (rounds - 1).bit_length()
     constants |= {
         "LOCAL_X": group * per_workgroup,
@@ -180,9 +180,9 @@ def layer_norm_dgamma_kernel(
 ) -> list[Dispatch]:
     rows, count = x.shape
     need_countable("norm/layer_norm_dgamma", x)
-    software = gpu.kind == "software"
-    local = SOFTWARE_WORKGROUP if software else WORKGROUP
-    max_invocations = SOFTWARE_COLUMN_INVOCATIONS if software else COLUMN_INVOCATIONS
+    many = gpu.target.hides_latency
+    local = WORKGROUP if many else SOFTWARE_WORKGROUP
+    max_invocations = COLUMN_INVOCATIONS if many else SOFTWARE_COLUMN_INVOCATIONS
     chunk = min(max(ceil_div(x.numel, max_invocations), LEAST_CHUNK), MOST_CHUNK)
     push: dict[str, Argument] = {"grad": "incoming", "x": "x", "mean": "mean"}
     push |= {"inverse_std": "inverse_std", "count": count, "chunk": chunk}

@@ -128,7 +128,7 @@ def _loop_dispatch(
     rounds = ceil_div(count, group)
     check_rounds(gpu, kernel, 2 * rounds)
     registers = 0
-    if gpu.kind != "software" and rounds <= MAX_REGISTERS:
+    if gpu.target.limits_registers and rounds <= MAX_REGISTERS:
         registers = max(4, 1 << (rounds - 1).bit_length())
     constants = {
         "LOCAL_X": group * per_workgroup,

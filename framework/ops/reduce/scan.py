@@ -13,7 +13,6 @@ from ...base.validation import as_int
 from ...dispatch.autocast_policy import autocast_float32
 from ...dispatch.declare import primitive
 from ...ir.kernel_call import (
-    SOFTWARE_ROUNDS,
     Argument,
     Dispatch,
     Scratch,
@@ -84,8 +83,7 @@ class _Scan(NamedTuple):
         push["carry"] = source if carry is None else carry
         push |= {"outer": outer, "count": rows, "inner": inner}
         push |= {"chunks": chunks, "chunk_size": self.size}
-        software = self.gpu.kind == "software"
-        workgroup = SOFTWARE_WORKGROUP if software else WORKGROUP
+        workgroup = WORKGROUP if self.gpu.target.hides_latency else SOFTWARE_WORKGROUP
         constants = {"LOCAL_X": workgroup, "TOTALS": int(totals)}
         constants |= {"HAS_CARRY": int(carry is not None), "PRODUCT": int(self.product)}
         constants |= {"REVERSE": int(self.reverse and level == 0)}
@@ -106,9 +104,9 @@ def _scan_dispatches(
     need_countable("scan", x)
     outer, count, inner = x.shape
     size = CHUNK
-    if gpu.kind == "software":
+    if gpu.target.loop_limit is not None:
         enough = outer * inner >= SOFTWARE_WORKGROUP
-        size = SOFTWARE_ROUNDS if enough else SOFTWARE_CHUNK
+        size = gpu.target.loop_limit if enough else SOFTWARE_CHUNK
     scan = _Scan(gpu, x, size, product, reverse)
     levels: list[tuple[str | Scratch, int]] = [("x", count)]
     steps: list[Dispatch] = []

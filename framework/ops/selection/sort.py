@@ -54,7 +54,7 @@ MOST_PLACES = 1 << 31
 
 def workgroup_and_grid(gpu: DeviceInfo, invocations: int) -> tuple[int, Grid]:
     """Return workgroup size and grid of a kernel without shared memory."""
-    size = SOFTWARE_WORKGROUP if gpu.kind == "software" else WORKGROUP
+    size = WORKGROUP if gpu.target.hides_latency else SOFTWARE_WORKGROUP
     return size, linear_grid(invocations, size)
 
 
@@ -88,7 +88,7 @@ def _sort_kernel(
 ) -> list[Dispatch]:
     need_countable("sort", x)
     outer, count, inner = x.shape
-    span = SOFTWARE_BLOCK if gpu.kind == "software" else BLOCK
+    span = BLOCK if gpu.target.hides_latency else SOFTWARE_BLOCK
     run, lines = min(span, most), outer * inner
     kept = _stored(count, span, run)
     sizes = {"outer": outer, "count": count, "inner": inner}

@@ -4,6 +4,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from tests.framework.codegen.graphs import apply, memory, result
+from vkbackend.driver.target import target_of
 from vkbackend.framework.base.dtype import DType, float16, float32, int64, uint8
 from vkbackend.framework.base.shape import Layout
 from vkbackend.framework.codegen.ir.row_program import RowProgram
@@ -12,25 +13,26 @@ from vkbackend.framework.codegen.lower_rowwise import build_rows
 from vkbackend.framework.dispatch.op import REGISTRY
 from vkbackend.framework.ir.lazy_graph import Node, Operand
 
-GPU: Any = SimpleNamespace(
-    kind="discrete",
-    subgroup_size=32,
-    min_subgroup_size=32,
-    max_subgroup_size=32,
-    subgroup_shuffle=True,
-    shader_int64=True,
-    max_workgroup_invocations=1024,
-)
+
+def device_info(kind: str, subgroup_size: int, shader_int64: bool = True) -> Any:
+    """Return what code generation reads of a `DeviceInfo`."""
+    info: Any = SimpleNamespace(
+        kind=kind,
+        subgroup_size=subgroup_size,
+        min_subgroup_size=subgroup_size,
+        max_subgroup_size=subgroup_size,
+        subgroup_shuffle=True,
+        rounds_to_float16=True,
+        shader_int64=shader_int64,
+        max_workgroup_invocations=1024,
+    )
+    info.target = target_of(info)
+    return info
+
+
+GPU = device_info("discrete", 32)
 UNLIKE: Any = SimpleNamespace(**vars(GPU) | {"max_subgroup_size": 64})
-SOFTWARE: Any = SimpleNamespace(
-    kind="software",
-    subgroup_size=8,
-    min_subgroup_size=8,
-    max_subgroup_size=8,
-    subgroup_shuffle=True,
-    shader_int64=True,
-    max_workgroup_invocations=1024,
-)
+SOFTWARE = device_info("software", 8)
 
 
 def reduce(

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import vkbackend.framework as fw
+from tests.framework.ops.large import change_costs
 from tests.hardware import skip_where_it_crashes
 from vkbackend import DeviceInfo
 from vkbackend.framework import nn
@@ -18,8 +19,7 @@ from vkbackend.framework.base.dtype import DTYPES
 from vkbackend.framework.codegen import epilogue_fusion
 from vkbackend.framework.ir.kernel_call import Dispatch
 from vkbackend.framework.kernels import tensor_cores
-from vkbackend.framework.kernels.gemm import select, small, tiles
-from vkbackend.framework.ops.matmul import matmul
+from vkbackend.framework.kernels.gemm import candidates, select, small, tiles
 from vkbackend.framework.scheduler.plan import built_plans
 from vkbackend.framework.scheduler.scheduler import unfused
 
@@ -41,9 +41,8 @@ def kernel(
         discrete = dataclasses.replace(info, kind="discrete")
         return select.large_tile_gemm(discrete, *rest)
 
-    monkeypatch.setattr(matmul, "large_tile_gemm", large)
-    monkeypatch.setattr(select, "SMALLEST", 1)
-    monkeypatch.setattr(select, "PACKED_SMALLEST", 1)
+    monkeypatch.setattr(candidates, "large_tile_gemm", large)
+    change_costs(monkeypatch, smallest=1, packed_smallest=1)
     gpu.plans.clear()
     yield f"matmul/{request.param}"
     gpu.plans.clear()
@@ -301,8 +300,7 @@ def units(
         monkeypatch.setattr(tensor_cores, name, dict(getattr(tensor_cores, name)))
     fw.set_float32_matmul_precision("high" if request.param == "pairs" else "highest")
     tensor_cores.allow_float16_accumulation(request.param == "half_sums")
-    for name in ("SMALLEST", "PACKED_SMALLEST", "BF16X3_SMALLEST"):
-        monkeypatch.setattr(select, name, 1)
+    change_costs(monkeypatch, smallest=1, packed_smallest=1, simt_below=0)
     found = dtype or request.param
     if not tensor_cores.product_mode(gpu, DTYPES[found]):
         pytest.skip("the device has no such matrix units")

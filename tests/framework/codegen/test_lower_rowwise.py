@@ -1,9 +1,9 @@
 """Reductions with the work around them: programs, tiles, and what kernels compute."""
 
+import dataclasses
 import functools
 import math
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,14 @@ import vkbackend.framework as fw
 from tests.compare import TOLERANCES
 from tests.framework.codegen import rows
 from tests.framework.codegen.graphs import apply, memory, result
-from tests.framework.codegen.rows import GPU, SOFTWARE, kernel, program, reduce
+from tests.framework.codegen.rows import (
+    GPU,
+    SOFTWARE,
+    device_info,
+    kernel,
+    program,
+    reduce,
+)
 from vkbackend.framework import ops
 from vkbackend.framework.base.device import GpuDevice
 from vkbackend.framework.base.dtype import float32, float64
@@ -117,7 +124,7 @@ def test_long_rows_need_company(gpu: Any, shape: tuple[int, int], fits: bool) ->
 
 
 def test_no_rows_where_compilers_are_slow() -> None:
-    slow = SimpleNamespace(**vars(SOFTWARE) | {"shader_int64": False})
+    slow = device_info("software", 8, shader_int64=False)
     assert row_space(reduce("sum", memory((64, 64))), slow) is None
 
 
@@ -419,12 +426,12 @@ def test_a_layout_of_rows_and_columns() -> None:
     assert dict(kernel([node], GPU).words)["p0_row0"] == 28
 
 
-def like_gpu(gpu: GpuDevice, shuffling: bool) -> Any:
+def like_gpu(gpu: GpuDevice, shuffling: bool) -> vkbackend.DeviceInfo:
     """Return what a device says of itself, but that it is no software one."""
     info = gpu.gpu.info
-    return SimpleNamespace(
+    return dataclasses.replace(
+        info,
         kind="discrete",
-        subgroup_size=info.subgroup_size,
         min_subgroup_size=info.subgroup_size,
         max_subgroup_size=info.subgroup_size,
         subgroup_shuffle=shuffling and info.subgroup_shuffle,

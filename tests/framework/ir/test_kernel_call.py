@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import vkbackend
+from vkbackend.driver.target import LOOP_LIMIT
 from vkbackend.framework.base.errors import ShapeError
 from vkbackend.framework.ir.kernel_call import (
     MAX_GROUPS,
-    SOFTWARE_ROUNDS,
     check_rounds,
     device_macros,
     divisor,
@@ -50,10 +50,10 @@ def test_divisor_is_exact(value: int, size: int) -> None:
 @pytest.mark.core
 def test_long_loops_are_for_real_devices(device: vkbackend.Device) -> None:
     software = dataclasses.replace(device.info, kind="software")
-    check_rounds(software, "sum", SOFTWARE_ROUNDS)
+    check_rounds(software, "sum", LOOP_LIMIT)
     check_rounds(dataclasses.replace(device.info, kind="discrete"), "sum", 1 << 20)
     with pytest.raises(ShapeError) as raised:
-        check_rounds(software, "sum", SOFTWARE_ROUNDS + 1)
+        check_rounds(software, "sum", LOOP_LIMIT + 1)
     assert str(raised.value) == (
         "sum: one result would take 32769 rounds of a loop; software devices are"
         " trusted with 32768; use the cpu device for this size"

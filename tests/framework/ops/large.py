@@ -1,7 +1,7 @@
 """Products on kernels for fast devices, run wherever the tests run."""
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import ModuleType
 from typing import Any
 
@@ -12,7 +12,10 @@ import vkbackend.framework as fw
 from vkbackend import DeviceInfo
 from vkbackend.framework.base.device import Device, opened_devices
 from vkbackend.framework.ir.kernel_call import Dispatch
-from vkbackend.framework.ops.matmul import matmul
+from vkbackend.framework.kernels.gemm import candidates
+from vkbackend.framework.kernels.gpu_model import H200, MODELS
+
+MODES = tuple(H200.gemm)
 
 Rule = Callable[..., list[Dispatch] | None]
 
@@ -28,7 +31,10 @@ SIZES = [
 
 
 def as_discrete(
-    monkeypatch: pytest.MonkeyPatch, name: str, rule: Rule, module: ModuleType = matmul
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    rule: Rule,
+    module: ModuleType = candidates,
 ) -> Iterator[list[str]]:
     """Let a module use a rule for discrete devices; yield the kernels it answers."""
     kernels: list[str] = []
@@ -42,6 +48,22 @@ def as_discrete(
     forget_plans()
     yield kernels
     forget_plans()
+
+
+def change_model(monkeypatch: pytest.MonkeyPatch, **figures: object) -> None:
+    """Change figures in all models."""
+    for name, model in MODELS.items():
+        monkeypatch.setitem(MODELS, name, dataclasses.replace(model, **figures))  # type: ignore[arg-type]
+
+
+def change_costs(
+    monkeypatch: pytest.MonkeyPatch, modes: Iterable[str] = MODES, **figures: object
+) -> None:
+    """Change costs and thresholds of large GEMMs in all models."""
+    for name, model in MODELS.items():
+        gemm = dict(model.gemm)
+        gemm |= {mode: dataclasses.replace(gemm[mode], **figures) for mode in modes}  # type: ignore[arg-type]
+        monkeypatch.setitem(MODELS, name, dataclasses.replace(model, gemm=gemm))
 
 
 def forget_plans() -> None:

@@ -21,7 +21,7 @@ from tests.framework.ops.convolutions import (
     name_of,
     on_any_device,
 )
-from tests.framework.ops.large import forget_plans, relative_error
+from tests.framework.ops.large import change_model, forget_plans, relative_error
 from tests.hardware import skip_where_it_crashes
 from vkbackend.framework import ops
 from vkbackend.framework.base.device import GpuDevice
@@ -37,15 +37,13 @@ from vkbackend.framework.ir.kernel_call import Dispatch, Scratch
 from vkbackend.framework.kernels.conv import implicit_gemm
 from vkbackend.framework.kernels.conv.problem import ConvCall
 from vkbackend.framework.kernels.conv.window import Window
+from vkbackend.framework.kernels.gemm.cost_model import tile_configs
 from vkbackend.framework.kernels.gemm.tiles import (
-    MULTIPROCESSORS,
-    SIMT_TILES,
-    TENSOR_CORE_TILES,
     TENSOR_CORES,
     GemmSize,
     TileConfig,
-    tile_configs,
 )
+from vkbackend.framework.kernels.gpu_model import H200, SIMT_TILES, TENSOR_CORE_TILES
 from vkbackend.framework.kernels.tensor_cores import convolution_mode
 from vkbackend.shader import compiler
 
@@ -80,7 +78,7 @@ def taken(
 ) -> Iterator[dict[str, list[str]]]:
     """Let convolutions be products on any device; yield their kernels, by pass."""
     skip_where_it_crashes(device.info)
-    monkeypatch.setattr(implicit_gemm, "NCHW_OPERATIONS_PER_MICROSECOND", (1e-9,) * 3)
+    change_model(monkeypatch, nchw_operations_per_microsecond=(1e-9,) * 3)
     yield from on_any_device(monkeypatch, implicit_gemm, *PASSES)
 
 
@@ -184,7 +182,7 @@ def test_no_load_leaves_the_copies(
 ) -> None:
     assume(min(window.output(*size)) >= 1)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(implicit_gemm, "NCHW_OPERATIONS_PER_MICROSECOND", (1e-9,) * 3)
+        change_model(patch, nchw_operations_per_microsecond=(1e-9,) * 3)
         patch.setattr(implicit_gemm, "_geometries", set())
         x = (images, channels, *size)
         found = dispatched(name, call_of(discrete, x, filters, window, dtype))
@@ -236,7 +234,7 @@ def test_large_convolutions_fill_a_device(
         found = dispatched(name, call_of(discrete, x, filters, window, dtype))
         assert found is not None
         product = next(row for row in found if row.kernel.startswith("matmul/"))
-        assert math.prod(product.grid) >= 0.7 * MULTIPROCESSORS
+        assert math.prod(product.grid) >= 0.7 * H200.multiprocessors
 
 
 def test_what_is_left_to_other_kernels(

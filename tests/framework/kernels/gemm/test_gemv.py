@@ -8,15 +8,18 @@ import pytest
 
 import vkbackend
 import vkbackend.framework as fw
-from tests.framework.ops.large import as_discrete, operands, relative_error
+from tests.framework.ops.large import (
+    as_discrete,
+    change_model,
+    operands,
+    relative_error,
+)
 from tests.hardware import skip_where_it_crashes
 from vkbackend.framework.base.device import Device
 from vkbackend.framework.base.dtype import float32
 from vkbackend.framework.base.shape import Layout
 from vkbackend.framework.ir.kernel_call import StridedSpec
-from vkbackend.framework.kernels.gemm import gemv as module
 from vkbackend.framework.kernels.gemm.gemv import skinny_gemm
-from vkbackend.framework.ops.matmul import int_mm, matmul
 
 GemmSize = tuple[int, int, int, int]
 
@@ -68,11 +71,8 @@ def kernels(
     device: vkbackend.Device, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[list[str]]:
     skip_where_it_crashes(device.info)
-    monkeypatch.setattr(module, "SMALLEST", 1)
-    monkeypatch.setattr(module, "MIN_SPLIT_DEPTH", 32)
-    for kernels in as_discrete(monkeypatch, "skinny_gemm", skinny_gemm):
-        monkeypatch.setattr(int_mm, "skinny_gemm", matmul.skinny_gemm)
-        yield kernels
+    change_model(monkeypatch, gemv_smallest=1, gemv_min_split_depth=32)
+    yield from as_discrete(monkeypatch, "skinny_gemm", skinny_gemm)
 
 
 def mirrored(sizes: GemmSize, turned: str) -> str:

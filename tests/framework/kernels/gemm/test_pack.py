@@ -8,7 +8,12 @@ import numpy as np
 import pytest
 
 import vkbackend.framework as fw
-from tests.framework.ops.large import operands, relative_error
+from tests.framework.ops.large import (
+    change_costs,
+    change_model,
+    operands,
+    relative_error,
+)
 from tests.hardware import skip_where_it_crashes
 from tests.kernel_run import division, linear, run
 from vkbackend import Device, DeviceInfo
@@ -16,7 +21,7 @@ from vkbackend.framework.base.device import GpuDevice
 from vkbackend.framework.base.dtype import DTYPES, float16
 from vkbackend.framework.base.shape import Layout
 from vkbackend.framework.ir.kernel_call import Dispatch, Scratch, StridedSpec
-from vkbackend.framework.kernels.gemm import select
+from vkbackend.framework.kernels.gemm import candidates, select
 from vkbackend.framework.kernels.gemm.pack import (
     PAIR_BLOCK,
     GemmOperand,
@@ -25,12 +30,11 @@ from vkbackend.framework.kernels.gemm.pack import (
 from vkbackend.framework.kernels.gemm.select import large_tile_gemm
 from vkbackend.framework.kernels.gemm.tiles import (
     SIMT,
-    SIMT_TILES,
     TENSOR_CORES,
     Tile,
     TileConfig,
 )
-from vkbackend.framework.ops.matmul import matmul
+from vkbackend.framework.kernels.gpu_model import SIMT_TILES
 
 
 def side(*shape: int, strides: tuple[int, ...] = (), offset: int = 0) -> GemmOperand:
@@ -236,9 +240,8 @@ def emulated(
         ]
         return found
 
-    monkeypatch.setattr(matmul, "large_tile_gemm", rule)
-    monkeypatch.setattr(select, "SMALLEST", 1)
-    monkeypatch.setattr(select, "PACKED_SMALLEST", 1)
+    monkeypatch.setattr(candidates, "large_tile_gemm", rule)
+    change_costs(monkeypatch, smallest=1, packed_smallest=1)
     gpu.plans.clear()
     yield found
     fw.eval()
@@ -301,7 +304,7 @@ def test_larger_tiles_of_sizes_that_are_not_of_vectors(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Where there are more of the smaller ones than processors."""
-    monkeypatch.setattr(select, "MULTIPROCESSORS", 8)
+    change_model(monkeypatch, multiprocessors=8)
     a, b, want = operands(gpu, ODD_SIZES["odd"], turned, "float16")
     assert relative_error((a @ b).numpy(), want) < 3e-4
     (product,) = emulated
@@ -352,7 +355,8 @@ def test_steps_in_two_stages(
     monkeypatch.setattr(
         select, "tile_configs", lambda *_, **__: [TileConfig(tile, splits, True)]
     )
-    monkeypatch.setattr(select, "UNALIGNED_TILES", [tile._replace(unaligned=True)])
+    unaligned = (tile._replace(unaligned=True),)
+    change_costs(monkeypatch, (TENSOR_CORES,), unaligned_tiles=unaligned)
     a, b, want = operands(gpu, sizes, turned, "float16")
     assert relative_error((a @ b).numpy(), want) < 3e-4
     product = next(each for each in emulated if each.kernel == "matmul/gemm_coopmat")
@@ -367,7 +371,7 @@ Force = Callable[[TileConfig | None], list[Dispatch]]
 def forced(gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch) -> Iterator[Force]:
     """Let float32 products be cut in one way; what is called yields the dispatches."""
     skip_where_it_crashes(gpu.gpu.info)
-    monkeypatch.setattr(select, "SMALLEST", 1)
+    change_costs(monkeypatch, smallest=1)
 
     def force(config: TileConfig | None) -> list[Dispatch]:
         found: list[Dispatch] = []
@@ -381,7 +385,7 @@ def forced(gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch) -> Iterator[Force]:
             found[:] = dispatches
             return found
 
-        monkeypatch.setattr(matmul, "large_tile_gemm", rule)
+        monkeypatch.setattr(candidates, "large_tile_gemm", rule)
         gpu.plans.clear()
         return found
 
@@ -500,6 +504,6 @@ def test_which_products_read_numbers_one_by_one(
     assert first(255, 127, 63) == "gemm_simt each"
     assert first(1001, 1101, 15) == "none"
     assert first(1001, 1101, 63) == "gemm_simt each"
-    monkeypatch.setattr(select, "SIMT_UNALIGNED_MOST", 0)
+    change_costs(monkeypatch, (SIMT,), unaligned_most=0)
     assert first(255, 255, 255) == "none"
     assert first(511, 511, 511) == "pack vectors"

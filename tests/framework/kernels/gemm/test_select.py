@@ -12,7 +12,13 @@ from hypothesis import strategies as st
 
 import vkbackend
 import vkbackend.framework as fw
-from tests.framework.ops.large import SIZES, as_discrete, operands, relative_error
+from tests.framework.ops.large import (
+    SIZES,
+    as_discrete,
+    change_costs,
+    operands,
+    relative_error,
+)
 from tests.hardware import skip_where_it_crashes
 from vkbackend.framework.base.device import Device, GpuDevice
 from vkbackend.framework.base.dtype import DTYPES, DType, float16, float32, float64
@@ -23,22 +29,24 @@ from vkbackend.framework.ir.kernel_call import (
     Scratch,
     StridedSpec,
 )
-from vkbackend.framework.kernels.gemm import select
+from vkbackend.framework.kernels.gemm import candidates, select
 from vkbackend.framework.kernels.gemm.select import large_tile_gemm, likely_configs
 from vkbackend.framework.kernels.gemm.tiles import (
     BF16X3,
     FP16_ACCUMULATE,
-    FP16_ACCUMULATE_TILES,
     SIMT,
-    SIMT_TILES,
-    TENSOR_CORE_TILES,
     TENSOR_CORES,
     Tile,
     TileConfig,
     fits,
 )
+from vkbackend.framework.kernels.gpu_model import (
+    FP16_ACCUMULATE_TILES,
+    H200,
+    SIMT_TILES,
+    TENSOR_CORE_TILES,
+)
 from vkbackend.framework.kernels.tensor_cores import offers, product_mode
-from vkbackend.framework.ops.matmul import matmul
 from vkbackend.shader import compiler
 
 SIDE = st.integers(17, 400)
@@ -105,10 +113,9 @@ def kernels(
     skip_where_it_crashes(device.info)
     if not fits(device.info, config.tile, SIMT):
         pytest.skip(f"the tile needs more shared memory than {device.info.name} has")
-    monkeypatch.setattr(select, "SMALLEST", 1)
-    monkeypatch.setattr(select, "PACKED_SMALLEST", 1)
+    change_costs(monkeypatch, smallest=1, packed_smallest=1)
     # What is read wherever it lies is in test_pack.py.
-    monkeypatch.setattr(select, "SIMT_UNALIGNED_MOST", 0)
+    change_costs(monkeypatch, (SIMT,), unaligned_most=0)
 
     def rule(
         gpu: vkbackend.DeviceInfo, a: StridedSpec, b: StridedSpec, mode: str
@@ -161,7 +168,7 @@ def test_views_and_repeated_batches(
 def test_sizes_compiled_in_are_right_and_few(
     gpu: Device, kernels: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(select, "RECURRING", 1)
+    change_costs(monkeypatch, specialized_smallest=1)
     monkeypatch.setattr(select, "MAX_RECURRING", len(select._recurring) + 1)
     for k in (64, 80):
         a, b, want = operands(gpu, (1, 128, 64, k), "", "float32")
@@ -226,10 +233,10 @@ def test_tiles_on_matrix_units_stay_inside(
     dtype = float32 if mode == BF16X3 else float16
     a, b = placed(dtype, 2, m, k, turned_a), placed(dtype, 2, k, n, turned_b)
     found = large_tile_gemm(discrete, a, b, mode)
-    if mode == BF16X3 and m * n * k < select.BF16X3_SMALLEST:
+    if mode == BF16X3 and m * n * k < H200.gemm[mode].simt_below:
         return
     if found is None:
-        assert 2 * m * n * k < select.PACKED_SMALLEST
+        assert 2 * m * n * k < H200.gemm[SIMT].packed_smallest
         return
     product = dispatch_of(found, "matmul/gemm_coopmat")
     constants, push = product.constants, product.push
@@ -319,7 +326,7 @@ def test_last_rows_in_parts(
     ):
         config = TileConfig(tile, splits, True, last)
         monkeypatch.setattr(
-            matmul,
+            candidates,
             "large_tile_gemm",
             lambda info, a, b, _, config=config: large_tile_gemm(
                 info, a, b, TENSOR_CORES, config
@@ -335,8 +342,7 @@ def test_last_rows_in_parts_without_units(
     gpu: GpuDevice, turned: str, n: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     skip_where_it_crashes(gpu.gpu.info)
-    monkeypatch.setattr(select, "SMALLEST", 1)
-    monkeypatch.setattr(select, "PACKED_SMALLEST", 1)
+    change_costs(monkeypatch, smallest=1, packed_smallest=1)
     a, b, want = operands(gpu, (1, 150, n, 400), turned, "float32")
     info = dataclasses.replace(gpu.gpu.info, kind="discrete")
     tile_configs = [
@@ -349,7 +355,7 @@ def test_last_rows_in_parts_without_units(
         found[:] = large_tile_gemm(info, a, b, SIMT, tile_configs[-1]) or ()
         return found
 
-    monkeypatch.setattr(matmul, "large_tile_gemm", rule)
+    monkeypatch.setattr(candidates, "large_tile_gemm", rule)
     while tile_configs:
         gpu.plans.clear()
         assert relative_error((a @ b).numpy(), want) < 1e-6
@@ -491,9 +497,7 @@ def test_cuts_on_matrix_units(
     if not offers(gpu.gpu.info, DTYPES[dtype], mode):
         pytest.skip("the device has no such matrix units")
     product_mode(gpu, DTYPES[dtype])  # tried before its kernels are others
-    monkeypatch.setattr(select, "SMALLEST", 1)
-    monkeypatch.setattr(select, "PACKED_SMALLEST", 1)
-    monkeypatch.setattr(select, "BF16X3_SMALLEST", 1)
+    change_costs(monkeypatch, smallest=1, packed_smallest=1, simt_below=0)
     bound = {"float32": 4e-5, "float16": 3e-4, "bfloat16": 2.4e-3}[dtype]
     for sizes in ((1, 512, 384, 448), (2, 331, 460, 600), (2, 300, 264, 1001)):
         a, b, want = operands(gpu, sizes, "b", dtype)
@@ -501,7 +505,7 @@ def test_cuts_on_matrix_units(
         for wide in (False, True):
             config = TileConfig(tile, splits, wide)
             monkeypatch.setattr(
-                matmul,
+                candidates,
                 "large_tile_gemm",
                 lambda info, a, b, _, config=config: large_tile_gemm(
                     info, a, b, mode, config

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import vkbackend
+from vkbackend.driver.target import LOOP_LIMIT
 from vkbackend.framework.base.dtype import float32, float64
 from vkbackend.framework.base.errors import ShapeError
-from vkbackend.framework.ir.kernel_call import SOFTWARE_ROUNDS
 from vkbackend.framework.kernels.gemm.small import (
     TiledGemm,
     small_tile_configs,
@@ -99,7 +99,7 @@ def test_few_tiles_are_smaller(discrete: vkbackend.DeviceInfo) -> None:
 def test_too_deep_for_a_software_device(
     software: vkbackend.DeviceInfo, discrete: vkbackend.DeviceInfo
 ) -> None:
-    product = TiledGemm(1, 1, SOFTWARE_ROUNDS + 1, float32)
+    product = TiledGemm(1, 1, LOOP_LIMIT + 1, float32)
     tiled_gemm_dispatch(discrete, NAMES, product, 1, {}, {})
     tiled_gemm_dispatch(software, NAMES, product, 1, {}, {}, depth=100)
     with pytest.raises(

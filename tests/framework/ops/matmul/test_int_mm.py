@@ -10,7 +10,7 @@ import torch
 
 import vkbackend
 import vkbackend.framework as fw
-from tests.framework.ops.large import as_discrete
+from tests.framework.ops.large import as_discrete, change_costs
 from tests.hardware import as_hardware, skip_where_it_crashes
 from vkbackend import DeviceInfo
 from vkbackend.driver.device_info import MatrixShape
@@ -20,15 +20,14 @@ from vkbackend.framework.base.errors import GradError
 from vkbackend.framework.base.shape import Layout
 from vkbackend.framework.ir.kernel_call import Dispatch, StridedSpec
 from vkbackend.framework.kernels import tensor_cores
-from vkbackend.framework.kernels.gemm import select
+from vkbackend.framework.kernels.gemm import candidates
 from vkbackend.framework.kernels.gemm.select import large_tile_gemm
 from vkbackend.framework.kernels.gemm.tiles import (
     DP4A,
     INT8_TENSOR_CORES,
-    INT8_TILES,
-    SIMT_TILES,
     TileConfig,
 )
+from vkbackend.framework.kernels.gpu_model import INT8_TILES, SIMT_TILES
 from vkbackend.framework.ops.matmul import int_mm
 from vkbackend.shader import compiler
 
@@ -100,8 +99,7 @@ def kernels(
 ) -> Iterator[list[str]]:
     """Let products run as words of four on tiles for discrete devices."""
     skip_where_it_crashes(device.info)
-    monkeypatch.setattr(select, "SMALLEST", 1)
-    monkeypatch.setattr(select, "PACKED_SMALLEST", 1)
+    change_costs(monkeypatch, smallest=1, packed_smallest=1)
     monkeypatch.setattr(int_mm, "integer_mode", lambda _: DP4A)
 
     def rule(
@@ -109,7 +107,7 @@ def kernels(
     ) -> list[Dispatch] | None:
         return large_tile_gemm(gpu, a, b, mode, config)
 
-    yield from as_discrete(monkeypatch, "large_tile_gemm", rule, int_mm)
+    yield from as_discrete(monkeypatch, "large_tile_gemm", rule)
 
 
 @each_cut
@@ -241,8 +239,7 @@ def test_hardware(
     ):
         pytest.skip("the device multiplies no matrices of int8")
     monkeypatch.setattr(int_mm, "integer_mode", lambda _: mode)
-    monkeypatch.setattr(select, "SMALLEST", 1)
-    monkeypatch.setattr(select, "PACKED_SMALLEST", 1)
+    change_costs(monkeypatch, smallest=1, packed_smallest=1)
     gpu.plans.clear()
     a, b, want = operands(gpu, sizes, turned)
     np.testing.assert_array_equal(fw.int_mm(a, b).numpy(), want)
@@ -264,7 +261,7 @@ def test_every_tile_of_matrix_units(
     ) -> list[Dispatch] | None:
         return large_tile_gemm(info, a, b, INT8_TENSOR_CORES, TileConfig(tile, splits))  # type: ignore[arg-type]
 
-    monkeypatch.setattr(int_mm, "large_tile_gemm", rule)
+    monkeypatch.setattr(candidates, "large_tile_gemm", rule)
     gpu.plans.clear()
     for m, n in itertools.product((256, 331), (384, 457)):
         a, b, want = operands(gpu, (2, m, n, 1000), "b")

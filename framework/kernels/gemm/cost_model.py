@@ -1,0 +1,158 @@
+"""Cost model that ranks the tile configurations of a GEMM; its figures: `gpu_model`.
+
+A workgroup computes one tile over one slice of K; workgroups are spread over the
+multiprocessors, and the busiest of these determines the time: the multiply-adds of its
+workgroups, each with `prologue_depth` more of K for the first loads and the last
+stores, at the tile's TFLOP/s. Below full occupancy only a fraction of that rate is
+reached: `Tile.efficiency`. Split-K adds the bytes of the partial sums, written and read
+again, and the launch of the reduction; it must then be quicker by `split_margin`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...base.shape import ceil_div
+from ..gpu_model import GpuModel, ModeModel, model_of
+from .tiles import (
+    SIMT,
+    SIMT_MODES,
+    WIDE_STORE_MODES,
+    GemmSize,
+    Tile,
+    TileConfig,
+    fits,
+)
+
+if TYPE_CHECKING:
+    from vkbackend import DeviceInfo
+
+MAX_PARTIAL_BYTES = 256 << 20
+"""Most bytes of split-K partial sums."""
+
+
+def tile_configs(
+    gpu: DeviceInfo,
+    mode: str,
+    sizes: GemmSize,
+    max_splits: int | None = None,
+    tail_split: bool = False,
+) -> list[TileConfig]:
+    """Return the tile configurations a device can run, the quickest by the model first.
+
+    Parameters
+    ----------
+    gpu : DeviceInfo
+    mode : str
+        GEMM mode.
+    sizes : GemmSize
+    max_splits : int, optional
+        Largest split-K count, unless the size requires more.
+    tail_split : bool, default False
+        Whether the tail wave may be a second launch with split-K.
+    """
+    model = model_of(gpu)
+    costs = model.gemm[mode]
+    if max_splits is None:
+        max_splits = costs.max_splits
+    tiles = [tile for tile in costs.tiles if fits(gpu, tile, mode)]
+    splits = _split_counts(sizes, costs, max_splits)
+    found = [
+        TileConfig(tile, each, mode in WIDE_STORE_MODES)
+        for tile in tiles
+        for each in splits
+    ]
+    if tail_split and mode in (*WIDE_STORE_MODES, SIMT) and splits[0] == 1:
+        found += [
+            config._replace(wide=mode in WIDE_STORE_MODES)
+            for tile in tiles
+            for config in _tail_split_configs(model, sizes, tile, max_splits)
+        ]
+    return sorted(found, key=lambda config: microseconds(model, config, mode, sizes))
+
+
+def microseconds(
+    model: GpuModel, config: TileConfig, mode: str, sizes: GemmSize
+) -> float:
+    """Return the modelled time, without that of packing operands."""
+    tile, splits, _, tail_rows = config
+    costs, multiprocessors = model.gemm[mode], model.multiprocessors
+    down = ceil_div(sizes.m, tile.m)
+    across = sizes.tiles(tile) // down
+    depth, part = (_work(sizes, tile, costs, each) for each in (1, splits))
+    if tail_rows:
+        # Multiprocessors start slices as others end, up to their occupancy.
+        groups = (down - tail_rows) * across
+        whole = ceil_div(groups, multiprocessors)
+        room = len(tile.efficiency) - whole % len(tile.efficiency)
+        rounds = ceil_div(tail_rows * across * splits, multiprocessors * room)
+        beside = whole * depth + rounds * room * part
+        work = max(_waves(model, tile, groups, mode) * depth, beside)
+    else:
+        work = _waves(model, tile, down * across * splits, mode) * part
+    time = work * multiprocessors / (tile.tflops * 1e6)
+    if splits > 1:
+        rows = tail_rows * tile.m if tail_rows else sizes.m
+        sums = splits * sizes.batch * rows * sizes.n
+        time += costs.split_launch_microseconds
+        time += 2 * 4 * sums / model.partial_bytes_per_microsecond
+        if tail_rows:
+            time += costs.tail_launch_microseconds[len(tile.efficiency) > 1]
+        time *= costs.split_margin
+    return time
+
+
+def _work(sizes: GemmSize, tile: Tile, costs: ModeModel, splits: int) -> float:
+    """Return the operations of a workgroup, its prologue counted as operations."""
+    steps = ceil_div(ceil_div(sizes.k, tile.k), splits)
+    depth = steps * tile.k * costs.cost_per_product + costs.prologue_depth
+    if sizes.n % 8 and tile.sub_n < 64:
+        depth += costs.odd_rows_depth
+    return 2 * tile.m * tile.n * depth
+
+
+def _waves(model: GpuModel, tile: Tile, groups: int, mode: str) -> float:
+    """Return the waves: full-rate workgroups in sequence that take the same time.
+
+    Workgroups of the first wave are spread evenly, and without tensor cores those of
+    later waves too, for one alone is nearly as quick there. On tensor cores a
+    multiprocessor whose workgroups end, all at about one time, takes as many again, and
+    half of the multiprocessors end first.
+    """
+    most = len(tile.efficiency)
+    rounds, rest = divmod(groups, model.multiprocessors * most)
+    spread = not rounds or mode in SIMT_MODES
+    rest = rest if spread else 2 * rest * most
+    each = min(most, ceil_div(rest, model.multiprocessors))
+    return rounds * most + (each / tile.efficiency[each - 1] if each else 0)
+
+
+def _tail_split_configs(
+    model: GpuModel, sizes: GemmSize, tile: Tile, most: int
+) -> list[TileConfig]:
+    """Return split-K configurations of the tail wave, where full waves precede it.
+
+    Full waves have one workgroup per multiprocessor, or its full occupancy: where
+    several are left, a multiprocessor that ends its own takes more than one.
+    """
+    down, across = ceil_div(sizes.m, tile.m), ceil_div(sizes.n, tile.n)
+    each = (down * across - 1) // model.multiprocessors
+    if each > 1:
+        each -= each % len(tile.efficiency)
+    whole = each * model.multiprocessors // across
+    if whole == down - 1 and sizes.m % tile.m:
+        whole -= 1  # less than a tile would be left
+    if whole < 1 or sizes.batch > 1:
+        return []
+    most = min(most, model.max_tail_splits, sizes.k // model.min_tail_split_depth)
+    return [
+        TileConfig(tile, splits, True, down - whole) for splits in range(2, most + 1)
+    ]
+
+
+def _split_counts(sizes: GemmSize, costs: ModeModel, most: int) -> range:
+    """Return the split-K counts to consider."""
+    least = ceil_div(sizes.k, costs.max_slice_depth) if costs.max_slice_depth else 1
+    in_memory = MAX_PARTIAL_BYTES // max(1, 4 * sizes.batch * sizes.m * sizes.n)
+    most = min(most, sizes.k // costs.min_split_depth, in_memory)
+    return range(least, max(least, most) + 1)

@@ -1,0 +1,90 @@
+"""What pays on a device: the target that kernels are chosen for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .device_info import DeviceInfo
+
+LOOP_LIMIT = 32768
+"""Loop iterations that a shader may make on a software device.
+
+Mesa before 23 ends loops after 65,535 rounds in all, silently.
+"""
+
+
+@dataclass(frozen=True)
+class Target:
+    """What pays on a device.
+
+    Attributes
+    ----------
+    hides_latency : bool
+        Many invocations hide the latency of loads; otherwise few that loop are quicker.
+    cheap_barriers : bool
+        A barrier between the subgroups of a workgroup costs no more than its loads.
+    fast_shared_memory : bool
+        Operands are worth staging in shared memory.
+    coalesces_loads : bool
+        Neighbouring loads of a subgroup are one transaction.
+    vec4_loads : bool
+        Loads of four elements by one invocation pay.
+    uniform_loads : bool
+        Loads at an address that is the same in all invocations are vector loads, and
+        generated element-wise kernels loop over several of them.
+    limits_registers : bool
+        An invocation has few registers, which rows may be held in.
+    broadcasts_registers : bool
+        Subgroup broadcasts are as quick as registers, quicker than loads.
+    fast_shuffles : bool
+        Subgroup shuffles are quicker than shared memory.
+    converts_to_float16 : bool
+        Conversion to float16, rounding to the nearest, is one instruction.
+    compiles_row_kernels : bool
+        Functions with branches that are called in a loop compile in seconds;
+        SwiftShader, a software device without 64-bit integers, takes minutes.
+    prefers_composition : bool
+        Ops that fuse into generated kernels are quicker than hand-written row kernels.
+    shares_processor : bool
+        The device runs on the processor that the host needs.
+    loop_limit : int or None
+        Loop iterations that a shader may make.
+    """
+
+    hides_latency: bool
+    cheap_barriers: bool
+    fast_shared_memory: bool
+    coalesces_loads: bool
+    vec4_loads: bool
+    uniform_loads: bool
+    limits_registers: bool
+    broadcasts_registers: bool
+    fast_shuffles: bool
+    converts_to_float16: bool
+    compiles_row_kernels: bool
+    prefers_composition: bool
+    shares_processor: bool
+    loop_limit: int | None
+
+
+def target_of(info: DeviceInfo) -> Target:
+    """Return the target that a device is."""
+    software = info.kind == "software"
+    return Target(
+        hides_latency=not software,
+        cheap_barriers=not software,
+        fast_shared_memory=not software,
+        coalesces_loads=not software,
+        vec4_loads=not software,
+        uniform_loads=software and info.shader_int64,
+        limits_registers=not software,
+        broadcasts_registers=software and info.subgroup_shuffle,
+        fast_shuffles=not software and info.subgroup_shuffle,
+        converts_to_float16=not software and info.rounds_to_float16,
+        compiles_row_kernels=not software or info.shader_int64,
+        prefers_composition=software,
+        shares_processor=software,
+        loop_limit=LOOP_LIMIT if software else None,
+    )
