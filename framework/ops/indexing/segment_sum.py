@@ -11,6 +11,7 @@ from ...base.errors import ShapeError
 from ...base.shape import TensorSpec, ceil_div
 from ...dispatch.declare import primitive
 from ...ir.kernel_call import Argument, Dispatch, Scratch, StridedSpec, linear_grid
+from ...kernels.sort import sort_dispatches
 from ..movement.slice import WORKGROUP
 
 if TYPE_CHECKING:
@@ -21,14 +22,6 @@ if TYPE_CHECKING:
 CHUNK = 16
 SOFTWARE_CHUNK = 64
 """Entries per invocation and pass; the next pass adds up its carries."""
-
-MERGE_WAYS = 8
-"""Runs per merge pass for up to `MAX_WAY_KEYS` keys: such kernels are latency-bound, by
-each step of a search and by one another. Of 8192 keys two passes took 12 us each, and
-the gradient of an embedding with them 147 us, with five passes of two runs each 149
-(NVIDIA H200, driver 580.159.04, 2026-11-22)."""
-
-MAX_WAY_KEYS = 1 << 16
 
 REMAP_DIMS = 6
 """Dimensions of the shader `copy/remap`."""
@@ -58,27 +51,8 @@ def _argsort_keys_spec(keys: TensorSpec) -> TensorSpec:
 
 @_argsort_keys.kernel
 def _argsort_keys_kernel(gpu: DeviceInfo, keys: StridedSpec) -> list[Dispatch]:
-    count, run = keys.numel, WORKGROUP
-    grid = linear_grid(count, WORKGROUP)
-    areas = [Scratch(name, 8 * count) for name in ("pairs", "merged")]
-
-    merge_ways = MERGE_WAYS if count <= MAX_WAY_KEYS else 2
-
-    def step(kernel: str, push: dict[str, Argument], last: bool) -> Dispatch:
-        constants = {"LOCAL_X": WORKGROUP, "LAST": int(last)}
-        if kernel == "sort/merge_keys":
-            constants["WAYS"] = merge_ways
-        push = {**push, "places": "out", "count": count}
-        return Dispatch(kernel, grid, push, constants)
-
-    first: dict[str, Argument] = {"keys": "keys", "pairs": areas[0]}
-    steps = [step("sort/rank_block_keys", first, run >= count)]
-    while run < count:
-        push: dict[str, Argument] = {"pairs": areas[0], "merged": areas[1], "run": run}
-        run *= merge_ways
-        steps.append(step("sort/merge_keys", push, run >= count))
-        areas.reverse()
-    return steps
+    rows = TensorSpec((1, keys.numel, 1), uint32)
+    return sort_dispatches(gpu, rows, keys.numel, False, "keys", {"order": "out"})
 
 
 @_argsort_keys.reference

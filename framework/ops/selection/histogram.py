@@ -13,6 +13,7 @@ from ...base.validation import as_int
 from ...dispatch.declare import primitive
 from ...ir.kernel_call import Argument, Dispatch, StridedSpec
 from ...kernels.reduce import need_countable
+from ...kernels.sort import workgroup_and_grid
 from ..elementwise.cast import cast
 from ..elementwise.compare import eq, logical_and, maximum, minimum, where
 from ..elementwise.unary import floor
@@ -21,7 +22,6 @@ from ..reduce.common import as_dtype_of, whole_dtype
 from ..reduce.minmax import amax, amin
 from ..source import fill_like
 from ..view import flatten
-from .sort import workgroup_and_grid
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
