@@ -273,90 +273,102 @@ class LayerNormGradCall(NamedTuple):
     centred: bool
     weight: StridedSpec | None = None
 
-    def _arguments(self) -> tuple[dict[str, Argument], dict[str, int]]:
-        """Return what the kernels of rows have in common: arguments and constants."""
-        push: dict[str, Argument] = {"grad": "incoming", "x": "x", "out_": "out"}
-        push |= {"weight": "weight" if self.weight else "x"}
-        push |= {"mean": "mean", "inverse_std": "inverse_std"}
-        constants = {"HAS_WEIGHT": int(self.weight is not None)}
-        return push, constants | {"CENTRED": int(self.centred)}
 
-    def dx(self) -> Dispatch:
-        """Return the dispatch of the gradient by `x`."""
-        return _looped_rows(self.gpu, "norm/layer_norm_dx", self.x, *self._arguments())
+def _grad_arguments(
+    call: LayerNormGradCall,
+) -> tuple[dict[str, Argument], dict[str, int]]:
+    """Return what the kernels of rows have in common: arguments and constants."""
+    push: dict[str, Argument] = {"grad": "incoming", "x": "x", "out_": "out"}
+    push |= {"weight": "weight" if call.weight else "x"}
+    push |= {"mean": "mean", "inverse_std": "inverse_std"}
+    constants = {"HAS_WEIGHT": int(call.weight is not None)}
+    return push, constants | {"CENTRED": int(call.centred)}
 
-    def dgamma(self) -> list[Dispatch]:
-        """Return the dispatches of the column sums, over chunks of rows."""
-        gpu, x, (rows, count) = self.gpu, self.x, self.x.shape
-        need_countable("norm/layer_norm_dgamma", x)
-        software = gpu.kind == "software"
-        local = SOFTWARE_WORKGROUP if software else WORKGROUP
-        most = SOFTWARE_COLUMN_INVOCATIONS if software else COLUMN_INVOCATIONS
-        chunk = min(max(ceil_div(x.numel, most), LEAST_CHUNK), MOST_CHUNK)
-        push: dict[str, Argument] = {"grad": "incoming", "x": "x", "mean": "mean"}
-        push |= {"inverse_std": "inverse_std", "count": count, "chunk": chunk}
-        targets: tuple[Argument, Argument] = ("mean", "mean")
-        passes: list[Dispatch] = []
-        while True:
-            chunks = max(1, ceil_div(rows, chunk))
-            push |= {"partial_products": targets[0], "partial_sums": targets[1]}
-            size = chunks * count * statistic_dtype(x.dtype).itemsize
-            targets = (Scratch("products", size), Scratch("sums", size))
-            if chunks == 1:
-                targets = ("products", "sums")
-            push |= {"rows": rows, "products": targets[0], "sums": targets[1]}
-            constants = {"LOCAL_X": local, "FIRST": int(not passes)}
-            constants |= {"CENTRED": int(self.centred)}
-            grid, defines = linear_grid(chunks * count, local), storage_defines(x.dtype)
-            kernel = "norm/layer_norm_dgamma"
-            passes.append(Dispatch(kernel, grid, dict(push), constants, defines))
-            if chunks == 1:
-                return passes
-            rows = chunks
 
-    def dx_dgamma(self) -> list[Dispatch]:
-        """Return the dispatches of all gradients, in a single pass if that serves."""
-        # Registers hold two inputs of a row, and the weights and two sums of its
-        # columns.
-        count = self.x.shape[1]
-        tile = row_tile(self.gpu, self.x.dtype, count, ROWS_IN_REGISTERS, 1)
-        if tile is None or not _sums_columns(tile):
-            return self._two_pass()
-        return self._single_pass(tile, PARTIAL_SUMS)
+def layer_norm_dx_dispatch(call: LayerNormGradCall) -> Dispatch:
+    """Return the dispatch of the gradient by `x`."""
+    return _looped_rows(call.gpu, "norm/layer_norm_dx", call.x, *_grad_arguments(call))
 
-    def candidates(self) -> dict[str, Callable[[], list[Dispatch]]]:
-        """Return the search space beside `dx_dgamma`: candidates by name."""
-        count = self.x.shape[1]
-        tiles = row_tiles(self.gpu, self.x.dtype, count, ROWS_IN_REGISTERS)
-        return {"rows and columns apart": self._two_pass} | {
-            f"{name}, {workgroups} take turns": functools.partial(
-                self._single_pass, tile, workgroups
-            )
-            for name, tile in tiles.items()
-            if _sums_columns(tile)
-            for workgroups in (PARTIAL_SUMS // 2, PARTIAL_SUMS, 2 * PARTIAL_SUMS)
-        }
 
-    def _two_pass(self) -> list[Dispatch]:
-        """Return the dispatches of separate kernels, which read the inputs twice."""
-        return [self.dx(), *self.dgamma()]
+def layer_norm_dgamma_dispatches(call: LayerNormGradCall) -> list[Dispatch]:
+    """Return the dispatches of the column sums, over chunks of rows."""
+    gpu, x, (rows, count) = call.gpu, call.x, call.x.shape
+    need_countable("norm/layer_norm_dgamma", x)
+    software = gpu.kind == "software"
+    local = SOFTWARE_WORKGROUP if software else WORKGROUP
+    most = SOFTWARE_COLUMN_INVOCATIONS if software else COLUMN_INVOCATIONS
+    chunk = min(max(ceil_div(x.numel, most), LEAST_CHUNK), MOST_CHUNK)
+    push: dict[str, Argument] = {"grad": "incoming", "x": "x", "mean": "mean"}
+    push |= {"inverse_std": "inverse_std", "count": count, "chunk": chunk}
+    targets: tuple[Argument, Argument] = ("mean", "mean")
+    passes: list[Dispatch] = []
+    while True:
+        chunks = max(1, ceil_div(rows, chunk))
+        push |= {"partial_products": targets[0], "partial_sums": targets[1]}
+        size = chunks * count * statistic_dtype(x.dtype).itemsize
+        targets = (Scratch("products", size), Scratch("sums", size))
+        if chunks == 1:
+            targets = ("products", "sums")
+        push |= {"rows": rows, "products": targets[0], "sums": targets[1]}
+        constants = {"LOCAL_X": local, "FIRST": int(not passes)}
+        constants |= {"CENTRED": int(call.centred)}
+        grid, defines = linear_grid(chunks * count, local), storage_defines(x.dtype)
+        kernel = "norm/layer_norm_dgamma"
+        passes.append(Dispatch(kernel, grid, dict(push), constants, defines))
+        if chunks == 1:
+            return passes
+        rows = chunks
 
-    def _single_pass(self, tile: RowTile, max_workgroups: int) -> list[Dispatch]:
-        """Return the dispatches of one kernel and the sums of its `PARTIAL_SUMS`."""
-        gpu, (rows, count) = self.gpu, self.x.shape
-        workgroups = max(1, min(rows // 4, max_workgroups * (LARGEST // tile.group)))
-        areas = [Scratch(name, workgroups * count * 4) for name in ("products", "sums")]
-        push, constants = self._arguments()
-        push |= {area.name: area for area in areas}
-        kernel = "norm/layer_norm_vjp_registers"
-        first = _register_rows(kernel, self.x, push, constants, tile)
-        return [
-            replace(first, grid=(workgroups, 1, 1)),
-            *(
-                sum_rows(gpu, area, self.mean, workgroups, count, area.name)
-                for area in areas
-            ),
-        ]
+
+def layer_norm_dx_dgamma_dispatches(call: LayerNormGradCall) -> list[Dispatch]:
+    """Return the dispatches of all gradients, in a single pass if that serves."""
+    # Registers hold two inputs of a row, and the weights and two sums of its columns.
+    count = call.x.shape[1]
+    tile = row_tile(call.gpu, call.x.dtype, count, ROWS_IN_REGISTERS, 1)
+    if tile is None or not _sums_columns(tile):
+        return _two_pass(call)
+    return _single_pass(call, tile, PARTIAL_SUMS)
+
+
+def layer_norm_grad_candidates(
+    call: LayerNormGradCall,
+) -> Mapping[str, Callable[[], list[Dispatch]]]:
+    """Return the search space beside `layer_norm_dx_dgamma_dispatches`, by name."""
+    count = call.x.shape[1]
+    tiles = row_tiles(call.gpu, call.x.dtype, count, ROWS_IN_REGISTERS)
+    return {"rows and columns apart": functools.partial(_two_pass, call)} | {
+        f"{name}, {workgroups} take turns": functools.partial(
+            _single_pass, call, tile, workgroups
+        )
+        for name, tile in tiles.items()
+        if _sums_columns(tile)
+        for workgroups in (PARTIAL_SUMS // 2, PARTIAL_SUMS, 2 * PARTIAL_SUMS)
+    }
+
+
+def _two_pass(call: LayerNormGradCall) -> list[Dispatch]:
+    """Return the dispatches of separate kernels, which read the inputs twice."""
+    return [layer_norm_dx_dispatch(call), *layer_norm_dgamma_dispatches(call)]
+
+
+def _single_pass(
+    call: LayerNormGradCall, tile: RowTile, max_workgroups: int
+) -> list[Dispatch]:
+    """Return the dispatches of one kernel and the sums of its `PARTIAL_SUMS`."""
+    gpu, (rows, count) = call.gpu, call.x.shape
+    workgroups = max(1, min(rows // 4, max_workgroups * (LARGEST // tile.group)))
+    areas = [Scratch(name, workgroups * count * 4) for name in ("products", "sums")]
+    push, constants = _grad_arguments(call)
+    push |= {area.name: area for area in areas}
+    kernel = "norm/layer_norm_vjp_registers"
+    first = _register_rows(kernel, call.x, push, constants, tile)
+    return [
+        replace(first, grid=(workgroups, 1, 1)),
+        *(
+            sum_rows(gpu, area, call.mean, workgroups, count, area.name)
+            for area in areas
+        ),
+    ]
 
 
 def _sums_columns(tile: RowTile) -> bool:

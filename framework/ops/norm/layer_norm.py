@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +16,15 @@ from ...base.validation import as_int_or_ints
 from ...dispatch.autocast_policy import autocast_float32
 from ...dispatch.declare import composite, primitive
 from ...ir.kernel_call import Dispatch
-from ...kernels.norm import Candidates, LayerNormCall, LayerNormGradCall
+from ...kernels.norm import (
+    Candidates,
+    LayerNormCall,
+    LayerNormGradCall,
+    layer_norm_dgamma_dispatches,
+    layer_norm_dx_dgamma_dispatches,
+    layer_norm_dx_dispatch,
+    layer_norm_grad_candidates,
+)
 from ...kernels.rowwise import is_composed
 from ...kernels.shader_types import check_float, statistic_dtype
 from ..elementwise.unary import rsqrt, square
@@ -172,7 +180,7 @@ def layer_norm_dx_spec(x: TensorSpec, **_: object) -> TensorSpec:
 
 @layer_norm_dx.kernel
 def layer_norm_dx_kernel(gpu: DeviceInfo, **call: Any) -> Dispatch:
-    return LayerNormGradCall(gpu, **call).dx()
+    return layer_norm_dx_dispatch(LayerNormGradCall(gpu, **call))
 
 
 @layer_norm_dx.reference
@@ -207,7 +215,7 @@ def layer_norm_dgamma_spec(x: TensorSpec, **_: object) -> tuple[TensorSpec, Tens
 
 @layer_norm_dgamma.kernel
 def layer_norm_dgamma_kernel(gpu: DeviceInfo, **call: Any) -> list[Dispatch]:
-    return LayerNormGradCall(gpu, **call).dgamma()
+    return layer_norm_dgamma_dispatches(LayerNormGradCall(gpu, **call))
 
 
 @layer_norm_dgamma.reference
@@ -248,14 +256,14 @@ def layer_norm_dx_dgamma_spec(
 
 @layer_norm_dx_dgamma.kernel
 def layer_norm_dx_dgamma_kernel(gpu: DeviceInfo, **call: Any) -> list[Dispatch]:
-    return LayerNormGradCall(gpu, **call).dx_dgamma()
+    return layer_norm_dx_dgamma_dispatches(LayerNormGradCall(gpu, **call))
 
 
 @layer_norm_dx_dgamma.candidates
 def layer_norm_dx_dgamma_candidates(
     gpu: DeviceInfo, **call: Any
-) -> dict[str, Callable[[], list[Dispatch]]]:
-    return LayerNormGradCall(gpu, **call).candidates()
+) -> Mapping[str, Callable[[], list[Dispatch]]]:
+    return layer_norm_grad_candidates(LayerNormGradCall(gpu, **call))
 
 
 @layer_norm_dx_dgamma.reference
