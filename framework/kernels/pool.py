@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ..base.shape import Shape, ceil_div
-from ..ir.kernel_call import Argument, Dispatch, StridedSpec, check_rounds, linear_grid
+from ..ir.kernel_call import Argument, Dispatch, StridedSpec, check_rounds
 from .conv.window import Pair, Window
-from .reduce import WORKGROUP
+from .linear import linear_dispatch
 from .shader_types import storage_defines
 
 if TYPE_CHECKING:
@@ -68,6 +68,6 @@ def _dispatch(
     names = ("planes", "in_height", "in_width", "out_height", "out_width")
     planes = sizes[0] * sizes[1]
     push = {**memory, **dict(zip(names, (planes, *sizes[2:])))}
-    constants = {"LOCAL_X": WORKGROUP, **(window.constants() if window else {})}
-    grid = linear_grid(planes * result[0] * result[1], WORKGROUP)
-    return Dispatch(kernel, grid, push, constants, storage_defines(x.dtype))
+    constants = window.constants() if window else {}
+    count, defines = planes * result[0] * result[1], storage_defines(x.dtype)
+    return linear_dispatch(kernel, count, push, constants, defines)

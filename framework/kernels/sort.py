@@ -10,11 +10,9 @@ from ..ir.kernel_call import (
     Argument,
     BufferOffset,
     Dispatch,
-    Grid,
     Scratch,
-    linear_grid,
 )
-from .reduce import SOFTWARE_WORKGROUP, WORKGROUP
+from .linear import linear_dispatch, linear_workgroup
 from .shader_types import storage_defines
 
 if TYPE_CHECKING:
@@ -34,12 +32,6 @@ MAX_WAY_KEYS = 1 << 16
 
 MAX_PLACES = 1 << 31
 """Size of a dimension up to which int32 indices suffice."""
-
-
-def workgroup_and_grid(gpu: DeviceInfo, invocations: int) -> tuple[int, Grid]:
-    """Return workgroup size and grid of a kernel without shared memory."""
-    size = SOFTWARE_WORKGROUP if gpu.kind == "software" else WORKGROUP
-    return size, linear_grid(invocations, size)
 
 
 def sort_dispatches(
@@ -84,11 +76,11 @@ def sort_dispatches(
         out: dict[str, Argument] = {"values": area, "order": BufferOffset(area, at)}
         out |= results if span >= count else {}
         out |= {"outer": outer, "count": count, "inner": inner, **push}
-        size, grid = workgroup_and_grid(gpu, invocations)
-        constants = {"LOCAL_X": size, "DESCENDING": int(descending)}
+        constants = {"DESCENDING": int(descending)}
         constants |= {"WAYS": ways} if kernel == "sort/merge" else {}
-        defines = storage_defines(x.dtype)
-        steps.append(Dispatch(kernel, grid, out, constants, defines))
+        size, defines = linear_workgroup(gpu), storage_defines(x.dtype)
+        step = linear_dispatch(kernel, invocations, out, constants, defines, size)
+        steps.append(step)
 
     push: dict[str, Argument] = {"x": source, "block": span, "run": run, "kept": kept}
     add("sort/rank_block", x.numel, push)

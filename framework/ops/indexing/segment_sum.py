@@ -8,23 +8,16 @@ import numpy as np
 
 from ...base.dtype import DType, float32, float64, int32, int64, uint32, uint64
 from ...base.errors import ShapeError
-from ...base.shape import TensorSpec, ceil_div
+from ...base.shape import TensorSpec
 from ...dispatch.declare import primitive
-from ...ir.kernel_call import Argument, Dispatch, Scratch, StridedSpec, linear_grid
+from ...ir.kernel_call import Dispatch, StridedSpec
+from ...kernels.scan import segment_sum_dispatches
 from ...kernels.sort import sort_dispatches
-from ..movement.slice import WORKGROUP
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
 
     from ...tensor.tensor import Tensor
-
-CHUNK = 16
-SOFTWARE_CHUNK = 64
-"""Entries per invocation and pass; the next pass adds up its carries."""
-
-REMAP_DIMS = 6
-"""Dimensions of the shader `copy/remap`."""
 
 SUM_DTYPES = (float32, float64, int32, int64, uint32, uint64)
 """Accumulation dtypes."""
@@ -85,52 +78,16 @@ def sorted_segment_sum(
 
 
 @sorted_segment_sum.spec
-def sorted_segment_sum_spec(
-    rows: TensorSpec, order: TensorSpec, source: TensorSpec, count: int
-) -> TensorSpec:
-    outer, _, inner = source.shape
+def sorted_segment_sum_spec(source: TensorSpec, count: int, **_: object) -> TensorSpec:
+    outer, _entries, inner = source.shape
     return TensorSpec((outer, count, inner), source.dtype)
 
 
 @sorted_segment_sum.kernel
 def sorted_segment_sum_kernel(
-    gpu: DeviceInfo,
-    rows: StridedSpec,
-    order: StridedSpec,
-    source: StridedSpec,
-    count: int,
+    gpu: DeviceInfo, source: StridedSpec, count: int, **_: object
 ) -> list[Dispatch]:
-    outer, entries, inner = source.shape
-    size = source.dtype.itemsize
-    chunk = SOFTWARE_CHUNK if gpu.kind == "software" else CHUNK
-    steps = [_zeros(outer * count * inner * size // 4)]
-    if not source.numel:
-        return steps
-    read: dict[str, Argument] = {"source": "source", "rows": "rows", "order": "order"}
-    while True:
-        chunks = ceil_div(entries, chunk)
-        # The carries of different passes differ in size, which falls.
-        carry = Scratch("carry", 2 * chunks * outer * inner * size)
-        carry_rows = Scratch("carry_rows", 2 * chunks * 4)
-        push = read | {"out_": "out", "carry": carry, "carry_rows": carry_rows}
-        push |= {"chunks": chunks, "entries": entries, "outer": outer, "inner": inner}
-        push |= {"rows_out": count}
-        constants = {"LOCAL_X": WORKGROUP, "CHUNK": chunk, "LAST": int(chunks == 1)}
-        constants |= {"FIRST": int(len(steps) == 1)}
-        grid = linear_grid(chunks * outer * inner, WORKGROUP)
-        defines = {"T": source.dtype.glsl}
-        steps.append(Dispatch("index/segment_sum", grid, push, constants, defines))
-        if chunks == 1:
-            return steps
-        entries = 2 * chunks
-        read = {"source": carry, "rows": carry_rows, "order": carry_rows}
-
-
-def _zeros(words: int) -> Dispatch:
-    """Return the dispatch that zero-fills the result."""
-    push: dict[str, Argument] = {"out_": "out", "words": "out", "count": words}
-    grid = linear_grid(ceil_div(words, 4), WORKGROUP)
-    return Dispatch("copy/fill_zero", grid, push, {"LOCAL_X": WORKGROUP})
+    return segment_sum_dispatches(gpu, source, count)
 
 
 @sorted_segment_sum.reference

@@ -18,9 +18,10 @@ from ...base.shape import Shape, TensorSpec, normalize_dim
 from ...base.validation import as_int
 from ...dispatch.declare import composite, primitive
 from ...ir.kernel_call import Argument, Dispatch, StridedSpec
+from ...kernels.linear import linear_dispatch, linear_workgroup
 from ...kernels.reduce import need_countable
 from ...kernels.shader_types import storage_defines
-from ...kernels.sort import MAX_PLACES, sort_dispatches, workgroup_and_grid
+from ...kernels.sort import MAX_PLACES, sort_dispatches
 from ..elementwise.cast import cast
 from ..elementwise.compare import eq, logical_and, logical_or, ne, where
 from ..elementwise.unary import lazy_copy
@@ -297,10 +298,14 @@ def _searchsorted_kernel(
     push: dict[str, Argument] = {"sorted_": "sorted_sequence", "values": "values"}
     push |= {"out_": "out", "numel": values.numel, "count": count}
     push["entries"] = values.shape[1]
-    size, grid = workgroup_and_grid(gpu, values.numel)
-    constants = {"LOCAL_X": size, "RIGHT": int(right), "SHARED": int(rows == 1)}
-    defines = storage_defines(values.dtype)
-    return Dispatch("sort/searchsorted", grid, push, constants, defines)
+    return linear_dispatch(
+        "sort/searchsorted",
+        values.numel,
+        push,
+        {"RIGHT": int(right), "SHARED": int(rows == 1)},
+        storage_defines(values.dtype),
+        linear_workgroup(gpu),
+    )
 
 
 @_searchsorted.reference
