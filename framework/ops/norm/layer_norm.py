@@ -268,15 +268,10 @@ def layer_norm_dx_dgamma_candidates(
 
 @layer_norm_dx_dgamma.reference
 def layer_norm_dx_dgamma_reference(
-    incoming: np.ndarray,
-    x: np.ndarray,
-    weight: np.ndarray | None,
-    mean: np.ndarray,
-    inverse_std: np.ndarray,
-    centred: bool,
+    weight: np.ndarray | None, **call: Any
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    grad = layer_norm_dx_reference(incoming, x, weight, mean, inverse_std, centred)
-    return grad, *layer_norm_dgamma_reference(incoming, x, mean, inverse_std, centred)
+    grad = layer_norm_dx_reference(weight=weight, **call)
+    return grad, *layer_norm_dgamma_reference(**call)
 
 
 def _normalize_last_dims(
