@@ -6,12 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ..base.shape import TensorSpec, ceil_div
-from ..ir.kernel_call import (
-    Argument,
-    BufferOffset,
-    Dispatch,
-    Scratch,
-)
+from ..ir.kernel_call import Argument, BufferOffset, Dispatch, Scratch
 from .linear import linear_dispatch, linear_workgroup
 from .shader_types import storage_defines
 
