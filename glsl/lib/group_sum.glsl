@@ -5,28 +5,22 @@
 
 shared ACC tree[gl_WorkGroupSize.x];
 
-ACC tree_sum(ACC value) {
+ACC over_tree(ACC value, bool greatest) {
     uint at = gl_LocalInvocationIndex;
     tree[at] = value;
     for (uint half_size = GROUP / 2; half_size > 0; half_size /= 2) {
         barrier();
-        if (at % GROUP < half_size) tree[at] += tree[at + half_size];
+        if (at % GROUP < half_size) {
+            ACC other = tree[at + half_size];
+            tree[at] = greatest ? max(tree[at], other) : tree[at] + other;
+        }
     }
     barrier();
-    ACC total = tree[at - at % GROUP];
+    ACC result = tree[at - at % GROUP];
     barrier();
-    return total;
+    return result;
 }
 
-ACC tree_max(ACC value) {
-    uint at = gl_LocalInvocationIndex;
-    tree[at] = value;
-    for (uint half_size = GROUP / 2; half_size > 0; half_size /= 2) {
-        barrier();
-        if (at % GROUP < half_size) tree[at] = max(tree[at], tree[at + half_size]);
-    }
-    barrier();
-    ACC greatest = tree[at - at % GROUP];
-    barrier();
-    return greatest;
-}
+ACC tree_sum(ACC value) { return over_tree(value, false); }
+
+ACC tree_max(ACC value) { return over_tree(value, true); }

@@ -72,26 +72,17 @@ void store_row_quad(QuadsOut out_, Row row, uint j, uint quad, vec4 value) {
 shared vec2 row_shared[2][256];
 
 // The sums over a row; `bank` is not that of the call before.
-vec2 group_sum(vec2 value, uint bank) {
-    value = subgroupAdd(value);
-    uint subgroups = row_subgroups();
-    if (subgroups == 1u) return value;
-    if (subgroupElect()) row_shared[bank][gl_SubgroupID] = value;
-    barrier();
-    vec2 total = vec2(0);
-    for (uint i = gl_SubgroupInvocationID; i < subgroups; i += gl_SubgroupSize)
-        total += row_shared[bank][row_slot() * subgroups + i];
-    return subgroupAdd(total);
-}
-
-float group_sum(float value, uint bank) {
-    value = subgroupAdd(value);
-    uint subgroups = row_subgroups();
-    if (subgroups == 1u) return value;
-    if (subgroupElect()) row_shared[bank][gl_SubgroupID].x = value;
-    barrier();
-    float total = 0.0;
-    for (uint i = gl_SubgroupInvocationID; i < subgroups; i += gl_SubgroupSize)
-        total += row_shared[bank][row_slot() * subgroups + i].x;
-    return subgroupAdd(total);
-}
+#define DECLARE_GROUP_SUM(TYPE, LANES)                                                 \
+    TYPE group_sum(TYPE value, uint bank) {                                            \
+        value = subgroupAdd(value);                                                    \
+        uint subgroups = row_subgroups();                                              \
+        if (subgroups == 1u) return value;                                             \
+        if (subgroupElect()) row_shared[bank][gl_SubgroupID].LANES = value;            \
+        barrier();                                                                     \
+        TYPE total = TYPE(0);                                                          \
+        for (uint i = gl_SubgroupInvocationID; i < subgroups; i += gl_SubgroupSize)    \
+            total += row_shared[bank][row_slot() * subgroups + i].LANES;               \
+        return subgroupAdd(total);                                                     \
+    }
+DECLARE_GROUP_SUM(float, x)
+DECLARE_GROUP_SUM(vec2, xy)

@@ -1,26 +1,27 @@
-// Merge pass over pairs of sorted runs: every element ranks itself in the other run
+// Merge pass over sorted runs: every element ranks itself in the WAYS - 1 runs beside it
 // grid    one invocation per place of (outer, kept, inner), linear
-// in      x (outer, count, inner) T; order (outer, kept, inner) int32: places along the
-//         dimension, sorted in runs of `run`
-// out     merged (outer, merged_kept, inner) int32, in runs of `merged_run`, which may
-//         cut them short; if LAST, values, same shape, of T
-// consts  DESCENDING; LAST: there is one pair
+// in      runs (outer, kept, inner) T, sorted in runs of `run`; places, same shape,
+//         int32: where they were along the dimension
+// out     values, order (outer, merged_kept, inner), likewise in runs of `merged_run`,
+//         which may cut them short
+// consts  DESCENDING; WAYS: runs that become one
 // source  merging by rank; the left run's of equal elements come first
 #version 460
 #extension GL_EXT_buffer_reference : require
+#extension GL_EXT_control_flow_attributes : require
 #include "lib/dtype.glsl"
 #include "lib/index.glsl"
 #include "sort/compare.glsl"
 #include "lib/index_buffers.glsl"
 
 layout(constant_id = 3) const uint DESCENDING = 0;
-layout(constant_id = 4) const uint LAST = 0;
+layout(constant_id = 4) const uint WAYS = 2;
 
 layout(push_constant, std430) uniform Push {
-    In x;
-    IntIn order;
-    IntOut merged;
+    In runs;
+    IntIn places;
     Out values;
+    IntOut order;
     uint outer;
     uint count;
     uint inner;
@@ -32,39 +33,39 @@ layout(push_constant, std430) uniform Push {
 
 void main() {
     uint invocation = linear_invocation();
-    In x = push.x;
-    IntIn order = push.order;
-    IntOut merged = push.merged;
-    Out values = push.values;
-    uint count = push.count, inner = push.inner, kept = push.kept, run = push.run;
-    uint merged_kept = push.merged_kept, merged_run = push.merged_run;
+    In runs = push.runs;
+    uint inner = push.inner, kept = push.kept, run = push.run;
     if (invocation >= push.outer * kept * inner) return;
     uint line = invocation / inner;
     uint outer = line / kept;
     uint own = line - outer * kept;
     uint column = invocation - line * inner;
-    uint row = outer * count * inner + column, runs = outer * kept * inner + column;
+    uint base = outer * kept * inner + column;
 
-    uint number = own / run;
-    bool left = number % 2 == 0;
-    int place = order.at[invocation];
-    ACC mine = load(x, row + uint(place) * inner);
-    uint other = min((left ? number + 1 : number - 1) * run, kept);
-    uint low = 0, high = min(run, kept - other);
-    while (low < high) {
-        uint middle = (low + high) / 2;
-        uint its_place = uint(order.at[runs + (other + middle) * inner]);
-        ACC its = load(x, row + its_place * inner);
-        bool earlier = left
-            ? comes_before(its, mine, DESCENDING != 0)
-            : !comes_before(mine, its, DESCENDING != 0);
-        if (earlier) low = middle + 1;
-        else high = middle;
+    uint number = own / run, group = number / WAYS, own_way = number % WAYS;
+    ACC mine = load(runs, invocation);
+    // Rank in each run by binary search; all runs at once, so that their loads overlap.
+    uint before[WAYS - 1], start[WAYS - 1], size[WAYS - 1];
+    [[unroll]] for (uint other = 0; other < WAYS - 1; ++other) {
+        uint way = other + (other < own_way ? 0 : 1);
+        start[other] = min((group * WAYS + way) * run, kept);
+        size[other] = min(run, kept - start[other]);
+        before[other] = 0;
     }
-    uint rank = own - number * run + low;
-    if (rank >= merged_run) return;
-    uint target = number / 2 * merged_run + rank;
-    target = (outer * merged_kept + target) * inner + column;
-    merged.at[target] = place;
-    if (LAST != 0) store(values, target, mine);
+    for (uint step_ = 1u << findMSB(run); step_ > 0; step_ /= 2) {
+        [[unroll]] for (uint other = 0; other < WAYS - 1; ++other) {
+            uint probe = before[other] + step_;
+            uint at = min(start[other] + probe, kept) - 1;
+            ACC its = load(runs, base + at * inner);
+            bool first = goes_first(its, other < own_way, mine, DESCENDING != 0);
+            if (first && probe <= size[other]) before[other] = probe;
+        }
+    }
+    uint rank = own - number * run;
+    [[unroll]] for (uint other = 0; other < WAYS - 1; ++other) rank += before[other];
+    if (rank >= push.merged_run) return;
+    uint target = group * push.merged_run + rank;
+    target = (outer * push.merged_kept + target) * inner + column;
+    push.order.at[target] = push.places.at[invocation];
+    store(push.values, target, mine);
 }

@@ -2,8 +2,8 @@
 // grid    one invocation per element of (outer, count, inner), linear
 // in      x (outer, count, inner) T
 // out     order (outer, kept, inner) int32: places along the dimension, of each block
-//         the first `run`; if LAST, values, same shape, of T
-// consts  DESCENDING; LAST: there is one block
+//         the first `run`; values, same shape, of T
+// consts  DESCENDING
 // source  rank sort; equal elements keep their order
 #version 460
 #extension GL_EXT_buffer_reference : require
@@ -13,7 +13,6 @@
 #include "lib/index_buffers.glsl"
 
 layout(constant_id = 3) const uint DESCENDING = 0;
-layout(constant_id = 4) const uint LAST = 0;
 
 layout(push_constant, std430) uniform Push {
     In x;
@@ -47,12 +46,10 @@ void main() {
     uint rank = 0;
     for (uint other = begin; other < end; ++other) {
         ACC its = load(x, base + other * inner);
-        bool earlier = comes_before(its, mine, DESCENDING != 0)
-            || (other < own && !comes_before(mine, its, DESCENDING != 0));
-        rank += earlier ? 1 : 0;
+        rank += goes_first(its, other < own, mine, DESCENDING != 0) ? 1 : 0;
     }
     if (rank >= run) return;
     uint place = (outer * kept + number * run + rank) * inner + column;
     order.at[place] = int(own);
-    if (LAST != 0) store(values, place, mine);
+    store(values, place, mine);
 }

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,12 +10,12 @@ from ...autograd.engine import is_grad_enabled
 from ...base.dtype import FLOAT, SINGLE, float32, float64, uint32
 from ...base.errors import GradError
 from ...base.philox import philox
-from ...base.shape import TensorSpec, ceil_div
+from ...base.shape import TensorSpec
 from ...dispatch.declare import primitive
-from ...ir.kernel_call import Argument, Dispatch, StridedSpec, check_rounds, fold_grid
-from ...kernels.attention.coopmat import fits, register_test_ops, tensor_core_dispatch
-from ...kernels.reduce import need_countable
-from ...kernels.shader_types import statistic_dtype, storage_defines
+from ...ir.kernel_call import Argument, Dispatch
+from ...kernels.attention.coopmat import register_test_ops
+from ...kernels.attention.flash import AttentionCall, flash_dispatch
+from ...kernels.shader_types import statistic_dtype
 from ..elementwise.unary import copy
 from ..reduce.common import as_dtype_of
 from ..reduce.sum import sum
@@ -27,69 +26,6 @@ if TYPE_CHECKING:
     from vkbackend import DeviceInfo
 
     from ...tensor.tensor import Tensor
-
-MOST_HEAD = 256
-"""Largest head size that the kernels have registers for."""
-
-GPU_TILE = {"LOCAL_X": 128, "LANES": 32, "ROWS": 8, "TILE": 2, "STAGED": 1}
-"""Four teams of eight rows, and 64 vectors of the other side."""
-
-
-class QuadTile(NamedTuple):
-    """Tile of a workgroup where head sizes are whole vec4.
-
-    Attributes
-    ----------
-    invocations, lanes : int
-        Of a workgroup, and of a team.
-    rows, tile : int
-        Own vectors of a team, and those of the other side of an invocation.
-    """
-
-    invocations: int
-    lanes: int
-    rows: int
-    tile: int
-
-    @property
-    def shared_memory(self) -> int:
-        """Upper bound of its shared memory in bytes."""
-        block, pitch = (
-            self.invocations // self.lanes * self.rows,
-            self.tile * self.lanes + 4,
-        )
-        return 4 * ((block + SLAB) * pitch + self.invocations + block)
-
-    def constants(self) -> dict[str, int]:
-        """Return the specialization constants of the tile."""
-        names = ("LOCAL_X", "LANES", "ROWS", "TILE")
-        return {**dict(zip(names, self)), "STAGED": 1}
-
-
-QUAD = 4
-"""Elements of a vec4 load."""
-
-SLAB = 16
-"""Elements of each vector staged in shared memory at a time."""
-
-QUAD_TILES = {
-    "attention/flash": {128: QuadTile(64, 8, 8, 8)},
-    "attention/flash_dq": {
-        64: QuadTile(64, 8, 8, 8),
-        128: QuadTile(128, 16, 8, 8),
-    },
-    "attention/flash_dkv": {64: QuadTile(128, 16, 8, 8)},
-}
-"""By the largest head size, the quickest of several on an NVIDIA H200 (driver
-580.159.04, 2026-11-21)."""
-
-SMALL_QUAD_TILE = QuadTile(128, 16, 4, 4)
-"""Tile of larger head sizes, which need registers, and of little shared memory."""
-
-SOFTWARE_ROWS = 8
-SOFTWARE_TILE = 4
-"""One subgroup is one team: barriers between subgroups are dear there. Of long vectors
-it takes half the rows, for the driver compiles a line for each sum."""
 
 _INPUTS = {"q": FLOAT, "k": FLOAT, "v": FLOAT, "mask": FLOAT, "seed": (uint32,)}
 _DEVICE_INPUTS = {name: SINGLE for name in ("q", "k", "v", "mask")}
@@ -180,106 +116,9 @@ def _in_order(x: Tensor) -> Tensor:
 
 
 @flash_attention.kernel
-def flash_attention_kernel(
-    gpu: DeviceInfo,
-    q: StridedSpec,
-    k: StridedSpec,
-    v: StridedSpec,
-    mask: StridedSpec | None,
-    seed: StridedSpec | None,
-    scale: float,
-    causal: bool,
-    dropout: float,
-    tensor_cores: bool,
-) -> Dispatch:
+def flash_attention_kernel(gpu: DeviceInfo, **call: Any) -> Dispatch:
     own: dict[str, Argument] = {"out_": "out", "logsumexp": "logsumexp"}
-    rest = (mask, seed, scale, causal, dropout, tensor_cores)
-    return _dispatch(gpu, "attention/flash", own, None, q, k, v, *rest)
-
-
-def _dispatch(
-    gpu: DeviceInfo,
-    kernel: str,
-    push: dict[str, Argument],
-    incoming: StridedSpec | None,
-    q: StridedSpec,
-    k: StridedSpec,
-    v: StridedSpec,
-    mask: StridedSpec | None,
-    seed: StridedSpec | None,
-    scale: float,
-    causal: bool,
-    dropout: float,
-    tensor_cores: bool,
-) -> Dispatch:
-    """Return the dispatch of a kernel built on `attention/flash_body.glsl`.
-
-    With `tensor_cores` it is the tensor-core kernel, if that supports the call.
-    """
-    batch, heads, queries, head = q.shape
-    key_heads, keys = k.shape[1:3]
-    push |= {"q": "q", "k": "k", "v": "v", "mask": "mask" if mask else "q"}
-    push |= {"seed": "seed" if seed else "q", "batch": batch, "heads": heads}
-    push |= {"group": heads // key_heads, "queries": queries, "keys": keys}
-    push |= {"scale": scale, "dropout": dropout}
-    for name, x in (("q", q), ("k", k), ("v", v), ("mask", mask)):
-        push |= _strides(kernel, name, x)
-    options = {"CAUSAL": int(causal), "HAS_MASK": int(mask is not None)}
-    options["DROPOUT"] = int(seed is not None)
-    vectors = [q, k, v] if incoming is None else [q, k, v, incoming]
-    if tensor_cores and fits(vectors, scale):
-        return tensor_core_dispatch(kernel, push, q, k, v, options)
-    constants, defines = _tile(gpu, kernel, vectors)
-    block = constants["ROWS"] * constants["LOCAL_X"] // constants["LANES"]
-    span = constants["TILE"] * constants["LANES"]
-    by_keys = "grad_k" in push
-    own, other = (keys, queries * heads // key_heads) if by_keys else (queries, keys)
-    # The loops of the kernels are unrolled by two or four elements.
-    rounds = head + v.shape[3] + span if "grad" in push else (head + span) // 2 + span
-    check_rounds(gpu, kernel, ceil_div(other, span) * rounds)
-    constants |= {"HEAD": head, "VALUE_HEAD": v.shape[3]} | options
-    groups = ceil_div(own, block) * batch * (key_heads if by_keys else heads)
-    return Dispatch(kernel, fold_grid(groups), push, constants, defines)
-
-
-def _strides(kernel: str, name: str, x: StridedSpec | None) -> dict[str, int]:
-    """Return the strides of a tensor as arguments; vectors are contiguous."""
-    if x is not None:
-        need_countable(kernel, x)
-    strides = (0,) * 4 if x is None else x.layout.strides
-    labels = ("batch", "head", "row", "column")[: 4 if name == "mask" else 3]
-    return {f"{name}_{label}": stride for label, stride in zip(labels, strides)}
-
-
-def _tile(
-    gpu: DeviceInfo, kernel: str, vectors: Sequence[StridedSpec]
-) -> tuple[dict[str, int], dict[str, str]]:
-    """Return the tile's constants and macros."""
-    defines = dict(storage_defines(vectors[0].dtype))
-    longest = max(x.shape[3] for x in vectors)
-    if not gpu.target.fast_shared_memory:
-        size = gpu.subgroup_size
-        rows = SOFTWARE_ROWS if vectors[0].shape[3] <= 64 else SOFTWARE_ROWS // 2
-        found = {"LOCAL_X": size, "LANES": size, "TILE": SOFTWARE_TILE, "STAGED": 0}
-        return found | {"ROWS": min(size, rows)}, defines
-    if all(map(is_vec4_aligned, vectors)):
-        tile = _quad_tile(gpu, kernel, longest)
-        return tile.constants(), defines | {"QUADS": "1"}
-    return dict(GPU_TILE), defines
-
-
-def is_vec4_aligned(x: StridedSpec) -> bool:
-    """Return whether the vectors of a tensor are whole, aligned vec4."""
-    steps = (x.shape[3], x.layout.offset, *x.layout.strides[:3])
-    return not any(step % QUAD for step in steps)
-
-
-def _quad_tile(gpu: DeviceInfo, kernel: str, head: int) -> QuadTile:
-    """Return the workgroup tile, within the limits of registers and shared memory."""
-    for most, tile in QUAD_TILES[kernel].items():
-        if head <= most and tile.shared_memory <= gpu.max_shared_memory:
-            return tile
-    return SMALL_QUAD_TILE
+    return flash_dispatch("attention/flash", own, AttentionCall(gpu, **call))
 
 
 def _heads_of(x: np.ndarray, q: np.ndarray) -> np.ndarray:
@@ -370,16 +209,10 @@ def flash_query_grad_spec(q: TensorSpec, **_: object) -> TensorSpec:
 
 
 @flash_query_grad.kernel
-def flash_query_grad_kernel(
-    gpu: DeviceInfo,
-    incoming: StridedSpec,
-    logsumexp: StridedSpec,
-    delta: StridedSpec,
-    **rest: Any,
-) -> Dispatch:
+def flash_query_grad_kernel(gpu: DeviceInfo, **call: Any) -> Dispatch:
     own: dict[str, Argument] = {"grad": "incoming", "out_": "out"}
     own |= {"logsumexp": "logsumexp", "delta": "delta"}
-    return _dispatch(gpu, "attention/flash_dq", own, incoming, **rest)
+    return flash_dispatch("attention/flash_dq", own, AttentionCall(gpu, **call))
 
 
 def _score_grads(
@@ -440,16 +273,10 @@ def flash_key_grad_spec(
 
 
 @flash_key_grad.kernel
-def flash_key_grad_kernel(
-    gpu: DeviceInfo,
-    incoming: StridedSpec,
-    logsumexp: StridedSpec,
-    delta: StridedSpec,
-    **rest: Any,
-) -> Dispatch:
+def flash_key_grad_kernel(gpu: DeviceInfo, **call: Any) -> Dispatch:
     own: dict[str, Argument] = {"grad": "incoming", "grad_k": "grad_k"}
     own |= {"grad_v": "grad_v", "logsumexp": "logsumexp", "delta": "delta"}
-    return _dispatch(gpu, "attention/flash_dkv", own, incoming, **rest)
+    return flash_dispatch("attention/flash_dkv", own, AttentionCall(gpu, **call))
 
 
 @flash_key_grad.reference

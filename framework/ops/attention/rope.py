@@ -13,8 +13,9 @@ from ...base.shape import TensorSpec
 from ...base.validation import as_int
 from ...dispatch.declare import primitive
 from ...eager.base_tensor import TensorCore
-from ...ir.kernel_call import Argument, Dispatch, StridedSpec, divisor, linear_grid
-from ...kernels.reduce import WORKGROUP, need_countable
+from ...ir.kernel_call import Argument, Dispatch, StridedSpec, divisor
+from ...kernels.linear import linear_dispatch
+from ...kernels.reduce import need_countable
 from ...kernels.shader_types import statistic_dtype, storage_defines
 from ..elementwise.exponential import exp2
 from ..elementwise.trigonometric import cos, sin
@@ -68,10 +69,9 @@ def _rotate_kernel(
     push |= {"table_rows": length}
     for name, size in (("pairs", pairs), ("span", span), ("rows", length)):
         push[f"{name}_magic"], push[f"{name}_shift"] = divisor(size)
-    constants = {"LOCAL_X": WORKGROUP, "INTERLEAVED": int(interleaved)}
-    constants |= {"INVERSE": int(inverse)}
-    grid = linear_grid(rows * pairs, WORKGROUP)
-    return Dispatch("attention/rope", grid, push, constants, storage_defines(x.dtype))
+    constants = {"INTERLEAVED": int(interleaved), "INVERSE": int(inverse)}
+    defines = storage_defines(x.dtype)
+    return linear_dispatch("attention/rope", rows * pairs, push, constants, defines)
 
 
 @_rotate.vjp

@@ -14,6 +14,7 @@ from ...base.shape import Shape, broadcast_shapes
 from ...dispatch.autocast_policy import autocast_low_precision
 from ...ir.kernel_call import StridedSpec
 from ...kernels.attention.coopmat import EDGE, is_16_byte_aligned, uses_tensor_cores
+from ...kernels.attention.flash import MOST_HEAD, QUAD, is_vec4_aligned
 from ..elementwise.compare import where
 from ..elementwise.unary import copy
 from ..movement.rearrange import pad
@@ -22,7 +23,7 @@ from ..reduce.common import as_dtype_of, in_storage
 from ..source import random_bits_like
 from ..view import expand, reshape, transpose
 from .composed import composed_attention
-from .flash import MOST_HEAD, QUAD, flash_attention, is_vec4_aligned
+from .flash import flash_attention
 
 if TYPE_CHECKING:
     from ...tensor.tensor import Tensor

@@ -11,9 +11,9 @@ from ...base.dtype import FLOAT
 from ...base.errors import ShapeError
 from ...base.shape import Shape, TensorSpec
 from ...dispatch.declare import primitive
-from ...ir.kernel_call import Dispatch, StridedSpec, check_rounds, linear_grid
+from ...ir.kernel_call import Argument, Dispatch, StridedSpec, check_rounds
 from ...kernels.conv.window import Pair, Window, pair
-from ...kernels.reduce import WORKGROUP
+from ...kernels.linear import linear_dispatch
 from ...kernels.shader_types import storage_defines
 from ..images import check_fit, check_images, images
 from ..view import reshape
@@ -47,13 +47,9 @@ def _dispatch(
     batch, channels, *size = image
     names = ("planes", "in_height", "in_width", "out_height", "out_width")
     sizes = (batch * channels, *size, *window.output(*size))
-    return Dispatch(
-        kernel,
-        linear_grid(count, WORKGROUP),
-        {"x": "x", "out_": "out", **dict(zip(names, sizes))},
-        {"LOCAL_X": WORKGROUP, **window.constants()},
-        storage_defines(x.dtype),
-    )
+    push: dict[str, Argument] = {"x": "x", "out_": "out", **dict(zip(names, sizes))}
+    defines = storage_defines(x.dtype)
+    return linear_dispatch(kernel, count, push, window.constants(), defines)
 
 
 @_im2col.vjp

@@ -10,9 +10,9 @@ from ...base.dtype import FLOAT, INTEGER, int32
 from ...base.errors import DTypeError, ShapeError
 from ...base.shape import TensorSpec
 from ...dispatch.declare import composite, primitive
-from ...ir.kernel_call import Dispatch, StridedSpec, linear_grid
+from ...ir.kernel_call import Dispatch, StridedSpec
+from ...kernels.linear import linear_dispatch
 from ..elementwise.compare import eq, where
-from ..movement.slice import WORKGROUP
 from ..source import fill_like
 from ..view import flatten, reshape, unsqueeze
 from .gather import INDEX, index_constants, readable_index, segment_sum, take_rows
@@ -38,10 +38,8 @@ def _row_indices_kernel(gpu: DeviceInfo, index: StridedSpec, rows: int) -> Dispa
     push: dict[str, int | str] = {"indices": "index", "out_": "out"}
     push |= {"count": index.numel, "entries": index.numel, "inner": 1, "rows": rows}
     # Read as unsigned, negative numbers do not count from the end.
-    constants = {"LOCAL_X": WORKGROUP, **index_constants(index), "INDEX_SIGNED": 0}
-    return Dispatch(
-        "index/flat_offset", linear_grid(index.numel, WORKGROUP), push, constants
-    )
+    constants = index_constants(index) | {"INDEX_SIGNED": 0}
+    return linear_dispatch("index/flat_offset", index.numel, push, constants)
 
 
 @_row_indices.reference

@@ -17,12 +17,12 @@ from ...base.dtype import ANY, INTEGER, NUMERIC, encode, int32, int64, uint32, u
 from ...base.errors import DTypeError, ShapeError
 from ...base.shape import TensorSpec
 from ...dispatch.declare import composite, primitive
-from ...ir.kernel_call import Argument, Dispatch, Scratch, StridedSpec, linear_grid
+from ...ir.kernel_call import Argument, Dispatch, Scratch, StridedSpec
+from ...kernels.linear import linear_dispatch, word_dispatch, words_of
 from ..elementwise.binary import add
 from ..elementwise.cast import cast
 from ..elementwise.compare import eq, where
 from ..elementwise.unary import lazy_copy
-from ..movement.slice import WORKGROUP, words_of
 from ..source import arange_like, fill_like
 from ..view import expand, flatten, reshape
 from .segment_sum import argsort_keys, sorted_segment_sum, sum_dtype
@@ -111,10 +111,8 @@ def _flat_offsets_kernel(gpu: DeviceInfo, index: StridedSpec, rows: int) -> Disp
     _, entries, inner = index.shape
     push: dict[str, int | str] = {"indices": "index", "out_": "out"}
     push |= {"count": index.numel, "rows": rows, "entries": entries, "inner": inner}
-    constants = {"LOCAL_X": WORKGROUP, **index_constants(index)}
-    return Dispatch(
-        "index/flat_offset", linear_grid(index.numel, WORKGROUP), push, constants
-    )
+    constants = index_constants(index)
+    return linear_dispatch("index/flat_offset", index.numel, push, constants)
 
 
 @_flat_offsets.reference
@@ -154,12 +152,9 @@ def _take_dispatch(
     words_of("take", x)
     if x.shape[1] >= 1 << 31:
         raise ShapeError(f"take: {x.shape[1]} rows are more than an int32 counts")
-    constants = {"LOCAL_X": WORKGROUP, "SIZE": x.dtype.itemsize}
-    constants |= {"EACH": int(index.ndim == 3), "HAS_BASE": int(has_base)}
-    grid = linear_grid(words_of("take", out), WORKGROUP)
-    return Dispatch(
-        "index/gather", grid, push | sizes | fill, constants | index_constants(index)
-    )
+    constants = {"EACH": int(index.ndim == 3), "HAS_BASE": int(has_base)}
+    constants |= index_constants(index)
+    return word_dispatch("index/gather", "take", out, push | sizes | fill, constants)
 
 
 @_take.kernel
@@ -234,7 +229,6 @@ def _put_kernel(
     entries, targets = source.shape[1], outer * rows * inner
     places = Scratch("places", index.numel * 4)
     last = Scratch("last", targets * 4)
-    constants = {"LOCAL_X": WORKGROUP}
     push: dict[str, Argument] = {"entries": entries, "inner": inner}
     numbered = push | {"indices": "index", "out_": places, "rows": rows}
     marked = push | {"places": places, "out_": last}
@@ -245,23 +239,17 @@ def _put_kernel(
     # A missing entry is -1, which must not count from the end.
     unsigned = {**chosen.constants, "INDEX_SIGNED": 0}
     return [
-        Dispatch(
+        linear_dispatch(
             "index/flat_offset",
-            linear_grid(index.numel, WORKGROUP),
+            index.numel,
             numbered | {"count": index.numel},
-            constants | index_constants(index),
+            index_constants(index),
         ),
-        Dispatch(
-            "index/last_writer",
-            linear_grid(targets, WORKGROUP),
-            marked | {"count": targets},
-            constants | {"CLEAR": 1},
-        ),
-        Dispatch(
-            "index/last_writer",
-            linear_grid(index.numel, WORKGROUP),
-            marked | {"count": index.numel},
-            constants | {"CLEAR": 0},
+        *(
+            linear_dispatch(
+                "index/last_writer", count, marked | {"count": count}, {"CLEAR": clear}
+            )
+            for clear, count in ((1, targets), (0, index.numel))
         ),
         Dispatch(chosen.kernel, chosen.grid, chosen.push, unsigned),
     ]

@@ -8,17 +8,18 @@ import numpy as np
 
 from ...base.dtype import BOOL, bool_, int32
 from ...base.errors import DTypeError, ShapeError
-from ...base.shape import TensorSpec, broadcast_shapes, ceil_div, contiguous_strides
+from ...base.shape import TensorSpec, broadcast_shapes, contiguous_strides
 from ...base.validation import as_int
 from ...dispatch.declare import primitive
 from ...dispatch.elementwise import number
 from ...eager.base_tensor import TensorCore
-from ...ir.kernel_call import Argument, Dispatch, Scratch, StridedSpec, linear_grid
+from ...ir.kernel_call import Dispatch, StridedSpec
+from ...kernels.scan import nonzero_dispatches
 from ..elementwise.binary import floor_divide, remainder
 from ..elementwise.cast import cast
 from ..elementwise.compare import ne, where
 from ..movement.concat import stack
-from ..movement.slice import WORKGROUP, narrow
+from ..movement.slice import narrow
 from ..source import band_like, fill_like
 from ..view import expand, flatten, reshape
 from .gather import take_rows
@@ -27,9 +28,6 @@ if TYPE_CHECKING:
     from vkbackend import DeviceInfo
 
     from ...tensor.tensor import Tensor
-
-CHUNK = 64
-"""Elements counted per invocation: the shader's 16 words."""
 
 
 @primitive(dtypes=BOOL, outputs=("places", "total"))
@@ -51,19 +49,7 @@ def _nonzero_spec(mask: TensorSpec) -> tuple[TensorSpec, TensorSpec]:
 
 @_nonzero.kernel
 def _nonzero_kernel(gpu: DeviceInfo, mask: StridedSpec) -> list[Dispatch]:
-    chunks = ceil_div(mask.numel, CHUNK)
-    push: dict[str, Argument] = {"mask": "mask", "places": "places", "total": "total"}
-    push |= {"starts": Scratch("starts", 4 * chunks), "count": mask.numel}
-    every = linear_grid(chunks, WORKGROUP)
-    return [
-        Dispatch(
-            "index/nonzero",
-            (1, 1, 1) if number == 1 else every,
-            push,
-            {"LOCAL_X": WORKGROUP, "PASS": number},
-        )
-        for number in range(3)
-    ]
+    return nonzero_dispatches(mask)
 
 
 @_nonzero.reference

@@ -8,30 +8,16 @@ import numpy as np
 
 from ...base.dtype import DType, float32, float64, int32, int64, uint32, uint64
 from ...base.errors import ShapeError
-from ...base.shape import TensorSpec, ceil_div
+from ...base.shape import TensorSpec
 from ...dispatch.declare import primitive
-from ...ir.kernel_call import Argument, Dispatch, Scratch, StridedSpec, linear_grid
-from ..movement.slice import WORKGROUP
+from ...ir.kernel_call import Dispatch, StridedSpec
+from ...kernels.scan import segment_sum_dispatches
+from ...kernels.sort import sort_dispatches
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
 
     from ...tensor.tensor import Tensor
-
-CHUNK = 16
-SOFTWARE_CHUNK = 64
-"""Entries per invocation and pass; the next pass adds up its carries."""
-
-MERGE_WAYS = 8
-"""Runs per merge pass for up to `MAX_WAY_KEYS` keys: such kernels are latency-bound, by
-each step of a search and by one another. Of 8192 keys two passes took 12 us each, and
-the gradient of an embedding with them 147 us, with five passes of two runs each 149
-(NVIDIA H200, driver 580.159.04, 2026-11-22)."""
-
-MAX_WAY_KEYS = 1 << 16
-
-REMAP_DIMS = 6
-"""Dimensions of the shader `copy/remap`."""
 
 SUM_DTYPES = (float32, float64, int32, int64, uint32, uint64)
 """Accumulation dtypes."""
@@ -58,27 +44,8 @@ def _argsort_keys_spec(keys: TensorSpec) -> TensorSpec:
 
 @_argsort_keys.kernel
 def _argsort_keys_kernel(gpu: DeviceInfo, keys: StridedSpec) -> list[Dispatch]:
-    count, run = keys.numel, WORKGROUP
-    grid = linear_grid(count, WORKGROUP)
-    areas = [Scratch(name, 8 * count) for name in ("pairs", "merged")]
-
-    merge_ways = MERGE_WAYS if count <= MAX_WAY_KEYS else 2
-
-    def step(kernel: str, push: dict[str, Argument], last: bool) -> Dispatch:
-        constants = {"LOCAL_X": WORKGROUP, "LAST": int(last)}
-        if kernel == "sort/merge_keys":
-            constants["WAYS"] = merge_ways
-        push = {**push, "places": "out", "count": count}
-        return Dispatch(kernel, grid, push, constants)
-
-    first: dict[str, Argument] = {"keys": "keys", "pairs": areas[0]}
-    steps = [step("sort/rank_block_keys", first, run >= count)]
-    while run < count:
-        push: dict[str, Argument] = {"pairs": areas[0], "merged": areas[1], "run": run}
-        run *= merge_ways
-        steps.append(step("sort/merge_keys", push, run >= count))
-        areas.reverse()
-    return steps
+    rows = TensorSpec((1, keys.numel, 1), uint32)
+    return sort_dispatches(gpu, rows, keys.numel, False, "keys", {"order": "out"})
 
 
 @_argsort_keys.reference
@@ -111,52 +78,16 @@ def sorted_segment_sum(
 
 
 @sorted_segment_sum.spec
-def sorted_segment_sum_spec(
-    rows: TensorSpec, order: TensorSpec, source: TensorSpec, count: int
-) -> TensorSpec:
-    outer, _, inner = source.shape
+def sorted_segment_sum_spec(source: TensorSpec, count: int, **_: object) -> TensorSpec:
+    outer, _entries, inner = source.shape
     return TensorSpec((outer, count, inner), source.dtype)
 
 
 @sorted_segment_sum.kernel
 def sorted_segment_sum_kernel(
-    gpu: DeviceInfo,
-    rows: StridedSpec,
-    order: StridedSpec,
-    source: StridedSpec,
-    count: int,
+    gpu: DeviceInfo, source: StridedSpec, count: int, **_: object
 ) -> list[Dispatch]:
-    outer, entries, inner = source.shape
-    size = source.dtype.itemsize
-    chunk = CHUNK if gpu.target.hides_latency else SOFTWARE_CHUNK
-    steps = [_zeros(outer * count * inner * size // 4)]
-    if not source.numel:
-        return steps
-    read: dict[str, Argument] = {"source": "source", "rows": "rows", "order": "order"}
-    while True:
-        chunks = ceil_div(entries, chunk)
-        # The carries of different passes differ in size, which falls.
-        carry = Scratch("carry", 2 * chunks * outer * inner * size)
-        carry_rows = Scratch("carry_rows", 2 * chunks * 4)
-        push = read | {"out_": "out", "carry": carry, "carry_rows": carry_rows}
-        push |= {"chunks": chunks, "entries": entries, "outer": outer, "inner": inner}
-        push |= {"rows_out": count}
-        constants = {"LOCAL_X": WORKGROUP, "CHUNK": chunk, "LAST": int(chunks == 1)}
-        constants |= {"FIRST": int(len(steps) == 1)}
-        grid = linear_grid(chunks * outer * inner, WORKGROUP)
-        defines = {"T": source.dtype.glsl}
-        steps.append(Dispatch("index/segment_sum", grid, push, constants, defines))
-        if chunks == 1:
-            return steps
-        entries = 2 * chunks
-        read = {"source": carry, "rows": carry_rows, "order": carry_rows}
-
-
-def _zeros(words: int) -> Dispatch:
-    """Return the dispatch that zero-fills the result."""
-    push: dict[str, Argument] = {"out_": "out", "words": "out", "count": words}
-    grid = linear_grid(ceil_div(words, 4), WORKGROUP)
-    return Dispatch("copy/fill_zero", grid, push, {"LOCAL_X": WORKGROUP})
+    return segment_sum_dispatches(gpu, source, count)
 
 
 @sorted_segment_sum.reference

@@ -13,6 +13,7 @@ from ...base.shape import TensorSpec
 from ...dispatch.autocast_policy import autocast_float32
 from ...dispatch.declare import primitive
 from ...ir.kernel_call import Dispatch, StridedSpec
+from ...kernels.cross_entropy import grad_dispatch, loss_dispatch
 from ...kernels.shader_types import statistic_dtype
 from ..elementwise.compare import where
 from ..indexing.gather import INDEX
@@ -22,9 +23,7 @@ from ..view import permute, reshape, unsqueeze
 from .cross_entropy_fused import (
     cross_entropy_with_grad,
     differentiable_vjp,
-    grad_dispatch,
     is_grad_fused,
-    loss_dispatch,
 )
 from .elementwise import check_reduction
 from .nll import check_labels, labels_in_words, nll_losses, per_class

@@ -11,12 +11,12 @@ from ...base.errors import DTypeError, ShapeError
 from ...base.shape import TensorSpec
 from ...dispatch.autocast_policy import autocast_float32
 from ...dispatch.declare import primitive
-from ...ir.kernel_call import Dispatch, StridedSpec, linear_grid
+from ...ir.kernel_call import Dispatch, StridedSpec
+from ...kernels.linear import linear_dispatch
 from ...kernels.shader_types import statistic_dtype
 from ..elementwise.cast import cast
 from ..elementwise.compare import eq, ne, where
 from ..indexing.gather import INDEX
-from ..movement.slice import WORKGROUP
 from ..reduce.sum import sum
 from ..source import arange_like
 from ..view import reshape, unsqueeze
@@ -74,9 +74,8 @@ def class_indices_kernel(
 ) -> Dispatch:
     push: dict[str, int | str] = {"labels": "labels", "out_": "out"}
     push |= {"count": labels.numel, "classes": classes, "ignore_index": ignore_index}
-    constants = {"LOCAL_X": WORKGROUP, "LABEL_WORDS": labels.dtype.itemsize // 4}
-    grid = linear_grid(labels.numel, WORKGROUP)
-    return Dispatch("loss/check_labels", grid, push, constants)
+    constants = {"LABEL_WORDS": labels.dtype.itemsize // 4}
+    return linear_dispatch("loss/check_labels", labels.numel, push, constants)
 
 
 @class_indices.reference

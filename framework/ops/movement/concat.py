@@ -14,12 +14,13 @@ from ...base.dtype import ANY, promote
 from ...base.errors import DTypeError, ShapeError
 from ...base.shape import Layout, TensorSpec, collapse, normalize_dim
 from ...dispatch.declare import primitive
-from ...ir.kernel_call import Dispatch, StridedSpec, linear_grid
+from ...ir.kernel_call import Dispatch, StridedSpec
 from ...kernels.gemm.pack import VECTOR_SIZE
+from ...kernels.linear import linear_dispatch, word_dispatch
 from ..elementwise.cast import cast
 from ..elementwise.unary import copy
 from ..view import expand, reshape, unsqueeze
-from .slice import WORKGROUP, narrow, words_of
+from .slice import narrow
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
@@ -77,10 +78,9 @@ def _concat_kernel(
     for k in range(MAX_INPUTS):
         push[f"part{k}"] = f"part{k if k < len(parts) else 0}"
         push[f"end[{k}]"] = ends[k] if k < len(parts) else ends[-1]
-    words = words_of("cat", TensorSpec((count,), part0.dtype))
-    constants = {"LOCAL_X": WORKGROUP, "SIZE": part0.dtype.itemsize}
-    constants |= {"PARTS_JOINED": len(parts)}
-    return Dispatch("copy/concat", linear_grid(words, WORKGROUP), push, constants)
+    out = TensorSpec((count,), part0.dtype)
+    constants = {"PARTS_JOINED": len(parts)}
+    return word_dispatch("copy/concat", "cat", out, push, constants)
 
 
 @_concat.vjp
@@ -168,14 +168,12 @@ def _concat_strided_kernel(
     for k, (size, stride) in enumerate(around):
         push |= {f"size[{k}]": size, f"stride[{k}]": stride}
     push["size[2]"] = ends[-1]
-    constants = {"LOCAL_X": WORKGROUP, "SIZE": out.dtype.itemsize}
-    constants |= {"PARTS_JOINED": len(parts)}
-    words = words_of("cat", out)
+    constants, kernel = {"PARTS_JOINED": len(parts)}, "copy/concat_strided"
+    scalar = word_dispatch(kernel, "cat", out, push, constants)
     if width == 1:
-        grid = linear_grid(words, WORKGROUP)
-        return Dispatch("copy/concat_strided", grid, push, constants)
-    grid = linear_grid(out.numel // width, WORKGROUP)
-    return Dispatch("copy/concat_strided", grid, push, constants, {"VECTORS": "1"})
+        return scalar
+    constants["SIZE"], vectors = out.dtype.itemsize, out.numel // width
+    return linear_dispatch(kernel, vectors, push, constants, {"VECTORS": "1"})
 
 
 def _is_vectorizable(

@@ -13,17 +13,20 @@ from ...base.shape import Shape, TensorSpec, normalize_dim, normalize_dims
 from ...base.validation import as_int, as_int_or_ints, as_ints, as_shape, check_numel
 from ...dispatch.declare import primitive
 from ...dispatch.elementwise import number
-from ...ir.kernel_call import Dispatch, StridedSpec, linear_grid
+from ...ir.kernel_call import Dispatch, StridedSpec
+from ...kernels.linear import word_dispatch, words_of
 from ..elementwise.binary import add
 from ..elementwise.unary import lazy_copy, unshared
-from ..indexing.segment_sum import REMAP_DIMS
 from ..view import expand, flatten, reshape, transpose
-from .slice import WORKGROUP, narrow, words_of
+from .slice import narrow
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
 
     from ...tensor.tensor import Tensor
+
+REMAP_DIMS = 6
+"""Dimensions of the shader `copy/remap`."""
 
 MODES = ("constant", "circular", "reflect", "replicate", "flip")
 """Boundary modes, in the order of the shader's constants."""
@@ -93,11 +96,8 @@ def _remap_kernel(
             f"out_size[{dim}]": each.size,
             f"start[{dim}]": each.start,
         }
-    constants = {"LOCAL_X": WORKGROUP, "SIZE": x.dtype.itemsize}
-    constants |= {"MODE": MODES.index(mode)}
-    grid = linear_grid(words_of("remap", out), WORKGROUP)
     words_of("remap", x)
-    return Dispatch("copy/remap", grid, push, constants)
+    return word_dispatch("copy/remap", "remap", out, push, {"MODE": MODES.index(mode)})
 
 
 @_remap.vjp

@@ -22,7 +22,8 @@ from ...base.shape import (
 from ...base.validation import as_int, as_int_or_ints
 from ...dispatch.declare import movement, primitive
 from ...eager.base_tensor import strided
-from ...ir.kernel_call import Dispatch, StridedSpec, linear_grid
+from ...ir.kernel_call import Dispatch, StridedSpec
+from ...kernels.linear import word_dispatch
 from ..source import fill_like
 from ..view import reshape
 
@@ -32,27 +33,7 @@ if TYPE_CHECKING:
     from ...tensor.tensor import Tensor
 
 SCATTER_DIMS = 6
-WORKGROUP = 256
-MOST_WORDS = 1 << 32
-"""Upper bound of 32-bit words and elements: kernels index them in 32 bits."""
-
-
-def words_of(name: str, spec: TensorSpec) -> int:
-    """Return how many 32-bit words hold a tensor.
-
-    Raises
-    ------
-    ShapeError
-        If a kernel cannot count its words or elements in 32 bits.
-    """
-    words = ceil_div(spec.numel * spec.dtype.itemsize, 4)
-    if max(words, spec.numel) >= MOST_WORDS:
-        raise ShapeError(
-            f"{name}: shape {spec.shape} has {spec.numel} elements of"
-            f" {spec.dtype.itemsize} bytes; devices take less than {MOST_WORDS}"
-            " elements and 32-bit words"
-        )
-    return words
+"""Dimensions of the shader `copy/slice_update`."""
 
 
 @movement(dtypes=ANY)
@@ -148,9 +129,7 @@ def strided_scatter_kernel(
     push |= {"count": base.numel, "offset": layout.offset}
     for k, (size, stride, step) in enumerate(dims):
         push |= {f"size[{k}]": size, f"stride[{k}]": stride, f"step[{k}]": step}
-    grid = linear_grid(words_of("strided_scatter", base), WORKGROUP)
-    constants = {"LOCAL_X": WORKGROUP, "SIZE": base.dtype.itemsize}
-    return Dispatch("copy/slice_update", grid, push, constants)
+    return word_dispatch("copy/slice_update", "strided_scatter", base, push)
 
 
 @strided_scatter.vjp

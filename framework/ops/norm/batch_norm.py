@@ -9,11 +9,12 @@ import numpy as np
 from ...autograd.engine import is_grad_enabled
 from ...base.dtype import FLOAT, float32, float64
 from ...base.errors import ShapeError
-from ...base.shape import TensorSpec, ceil_div
+from ...base.shape import TensorSpec
 from ...dispatch.autocast_policy import autocast_float32
 from ...dispatch.declare import composite, primitive
-from ...ir.kernel_call import Dispatch, StridedSpec, check_rounds, divisor, fold_grid
-from ...kernels.shader_types import check_float, statistic_dtype, storage_defines
+from ...ir.kernel_call import Dispatch, StridedSpec
+from ...kernels.norm import channel_dispatch
+from ...kernels.shader_types import check_float, statistic_dtype
 from ..elementwise.compare import clamp_min
 from ..elementwise.unary import rsqrt, square
 from ..reduce.common import as_dtype_of
@@ -27,10 +28,6 @@ if TYPE_CHECKING:
     from vkbackend import DeviceInfo
 
     from ...tensor.tensor import Tensor
-
-
-CHANNEL_WORKGROUP = 1024
-"""Invocations that share a channel on a GPU: channels are few, so many of them."""
 
 
 @primitive(dtypes=FLOAT, outputs=("mean", "variance"), typed="x")
@@ -56,22 +53,8 @@ def batch_norm_moments_spec(x: TensorSpec) -> tuple[TensorSpec, TensorSpec]:
 
 @batch_norm_moments.kernel
 def batch_norm_moments_kernel(gpu: DeviceInfo, x: StridedSpec) -> Dispatch:
-    push: dict[str, int | str] = {"x": "x", "mean": "mean", "variance": "variance"}
-    return _per_channel(gpu, "norm/batch_norm_stats", x, push)
-
-
-def _per_channel(
-    gpu: DeviceInfo, kernel: str, x: StridedSpec, push: dict[str, int | str]
-) -> Dispatch:
-    """Return a dispatch with one workgroup per channel."""
-    batch, channels, inner = x.shape
-    magic, shift = divisor(inner)
-    push |= {"batch": batch, "channels": channels, "inner": inner}
-    push |= {"inner_magic": magic, "inner_shift": shift}
-    size = CHANNEL_WORKGROUP if gpu.target.cheap_barriers else gpu.subgroup_size
-    check_rounds(gpu, "batch_norm", ceil_div(batch * inner, size))
-    defines = storage_defines(x.dtype)
-    return Dispatch(kernel, fold_grid(channels), push, {"LOCAL_X": size}, defines)
+    names = "x", "mean", "variance"
+    return channel_dispatch(gpu, "norm/batch_norm_stats", x, names)
 
 
 @batch_norm_moments.reference
@@ -100,23 +83,15 @@ def batch_norm_sums(
 
 @batch_norm_sums.spec
 def batch_norm_sums_spec(
-    grad_out: TensorSpec, x: TensorSpec, mean: TensorSpec, inverse_std: TensorSpec
+    mean: TensorSpec, **_: object
 ) -> tuple[TensorSpec, TensorSpec]:
     return mean, mean
 
 
 @batch_norm_sums.kernel
-def batch_norm_sums_kernel(
-    gpu: DeviceInfo,
-    grad_out: StridedSpec,
-    x: StridedSpec,
-    mean: StridedSpec,
-    inverse_std: StridedSpec,
-) -> Dispatch:
-    push: dict[str, int | str] = {"grad": "grad_out"}
-    names = ("x", "mean", "inverse_std", "sum_grad", "sum_grad_normalized")
-    push.update({name: name for name in names})
-    return _per_channel(gpu, "norm/batch_norm_vjp", x, push)
+def batch_norm_sums_kernel(gpu: DeviceInfo, x: StridedSpec, **_: object) -> Dispatch:
+    names = "x", "mean", "inverse_std", "sum_grad", "sum_grad_normalized"
+    return channel_dispatch(gpu, "norm/batch_norm_vjp", x, names, grad="grad_out")
 
 
 @batch_norm_sums.reference

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,44 +15,33 @@ from ...base.shape import TensorSpec
 from ...base.validation import as_int_or_ints
 from ...dispatch.autocast_policy import autocast_float32
 from ...dispatch.declare import composite, primitive
-from ...ir.kernel_call import Argument, Dispatch, StridedSpec
-from ...kernels.reduce import group_tiles, need_countable
-from ...kernels.rowwise import (
-    SMALLEST_WORKGROUP,
-    RowTile,
-    is_composed,
-    least_quads,
-    row_tile,
-    row_tiles,
+from ...ir.kernel_call import Dispatch
+from ...kernels.norm import (
+    Candidates,
+    LayerNormCall,
+    LayerNormGradCall,
+    layer_norm_dgamma_dispatches,
+    layer_norm_dx_dgamma_dispatches,
+    layer_norm_dx_dispatch,
+    layer_norm_grad_candidates,
 )
-from ...kernels.shader_types import check_float, statistic_dtype, storage_defines
+from ...kernels.rowwise import is_composed
+from ...kernels.shader_types import check_float, statistic_dtype
 from ..elementwise.unary import rsqrt, square
 from ..reduce.common import as_dtype_of, in_storage
 from ..reduce.sum import mean, sum
 from ..source import fill_like
 from ..view import reshape
-from .layer_norm_vjp import (
-    STATISTIC,
-    layer_norm_dgamma,
-    layer_norm_dx,
-    layer_norm_dx_dgamma,
-    per_row,
-)
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
 
     from ...tensor.tensor import Tensor
 
+STATISTIC = (float32, float64)
+
 EPSILON = {float32: 2.0**-23, float64: 2.0**-52}
 """Distance of 1 from the next larger number, by the dtype of statistics."""
-
-WORKGROUP = 512
-"""Workgroup size for register-resident rows of 4-byte elements.
-
-Of rows of 4096, RMS norm on an NVIDIA H200, driver 580.159.04, took 0.133 ms in
-workgroups of 256 and 0.131 in these (2026-11-21).
-"""
 
 
 @primitive(
@@ -72,88 +60,20 @@ def _layer_norm(
 
 @_layer_norm.spec
 def _layer_norm_spec(
-    x: TensorSpec,
-    weight: TensorSpec | None,
-    bias: TensorSpec | None,
-    eps: float,
-    centred: bool,
+    x: TensorSpec, **_: object
 ) -> tuple[TensorSpec, TensorSpec, TensorSpec]:
     rows = TensorSpec(x.shape[:1], statistic_dtype(x.dtype))
     return x, rows, rows
 
 
 @_layer_norm.kernel
-def _layer_norm_kernel(
-    gpu: DeviceInfo,
-    x: StridedSpec,
-    weight: StridedSpec | None,
-    bias: StridedSpec | None,
-    eps: float,
-    centred: bool,
-) -> Dispatch:
-    least = least_quads(x.dtype, x.shape[1], 4)
-    tile = row_tile(
-        gpu, x.dtype, x.shape[1], least=least, workgroup=_least_workgroup(x)
-    )
-    return _layer_norm_dispatch(gpu, x, weight, bias, eps, centred, tile)
-
-
-def _least_workgroup(x: TensorSpec) -> int:
-    """Return the least workgroup size for register-resident rows."""
-    # Rows with a tail within a vec4, or within a round of loads, need more registers.
-    whole = x.dtype.itemsize > 2 and x.shape[1] % 256 == 0
-    return WORKGROUP if whole else SMALLEST_WORKGROUP
+def _layer_norm_kernel(gpu: DeviceInfo, **call: Any) -> Dispatch:
+    return LayerNormCall(gpu, **call).dispatch()
 
 
 @_layer_norm.candidates
-def _layer_norm_candidates(
-    gpu: DeviceInfo,
-    x: StridedSpec,
-    weight: StridedSpec | None,
-    bias: StridedSpec | None,
-    eps: float,
-    centred: bool,
-) -> dict[str, Callable[[], Dispatch]]:
-    arguments = gpu, x, weight, bias, eps, centred
-    candidates: dict[str, Callable[[], Dispatch]] = {
-        name: functools.partial(_layer_norm_dispatch, *arguments, tile)
-        for name, tile in row_tiles(
-            gpu, x.dtype, x.shape[1], workgroup=_least_workgroup(x)
-        ).items()
-    }
-    for name, groups in group_tiles(gpu, *x.shape).items():
-        candidates[name] = functools.partial(
-            _layer_norm_dispatch, *arguments, None, groups
-        )
-    return candidates
-
-
-def _layer_norm_dispatch(
-    gpu: DeviceInfo,
-    x: StridedSpec,
-    weight: StridedSpec | None,
-    bias: StridedSpec | None,
-    eps: float,
-    centred: bool,
-    tile: RowTile | None,
-    groups: tuple[int, int, int] | None = None,
-) -> Dispatch:
-    """Return the dispatch for register-resident rows, or else looped ones."""
-    push: dict[str, Argument] = {"x": "x", "out_": "out", "eps": eps}
-    push |= {"mean": "mean", "inverse_std": "inverse_std"}
-    push |= {"weight": "weight" if weight else "x", "bias": "bias" if bias else "x"}
-    constants = {"HAS_WEIGHT": int(weight is not None)}
-    constants |= {"HAS_BIAS": int(bias is not None), "CENTRED": int(centred)}
-    if tile is None:
-        return per_row(gpu, "norm/layer_norm", x, push, constants, groups)
-    need_countable("norm/layer_norm_registers", x)
-    return Dispatch(
-        "norm/layer_norm_registers",
-        tile.grid(x.shape[0]),
-        push | {"rows": x.shape[0], "count": x.shape[1]},
-        {**tile.constants, **constants},
-        storage_defines(x.dtype),
-    )
+def _layer_norm_candidates(gpu: DeviceInfo, **call: Any) -> Candidates:
+    return LayerNormCall(gpu, **call).candidates()
 
 
 @composite(
@@ -235,6 +155,123 @@ def _layer_norm_reference(
     out = centred_x * inverse_std
     out = out if weight is None else out * weight
     return out if bias is None else out + bias, row_mean, inverse_std
+
+
+# Of the gradients, of which `incoming` is that of the result.
+_GIVEN = {"incoming": FLOAT, "x": FLOAT, "mean": STATISTIC, "inverse_std": STATISTIC}
+
+
+@primitive(dtypes=_GIVEN | {"weight": STATISTIC}, typed="x")
+def layer_norm_dx(
+    incoming: Tensor,
+    x: Tensor,
+    weight: Tensor | None,
+    mean: Tensor,
+    inverse_std: Tensor,
+    centred: bool,
+) -> Tensor:
+    """Return dx, the gradient of `_layer_norm` by `x`."""
+
+
+@layer_norm_dx.spec
+def layer_norm_dx_spec(x: TensorSpec, **_: object) -> TensorSpec:
+    return x
+
+
+@layer_norm_dx.kernel
+def layer_norm_dx_kernel(gpu: DeviceInfo, **call: Any) -> Dispatch:
+    return layer_norm_dx_dispatch(LayerNormGradCall(gpu, **call))
+
+
+@layer_norm_dx.reference
+def layer_norm_dx_reference(
+    incoming: np.ndarray,
+    x: np.ndarray,
+    weight: np.ndarray | None,
+    mean: np.ndarray,
+    inverse_std: np.ndarray,
+    centred: bool,
+) -> np.ndarray:
+    y = (x - mean[:, None]) * inverse_std[:, None]
+    h = incoming if weight is None else incoming * weight
+    inner = h - y * np.mean(h * y, axis=1, keepdims=True)
+    if centred:
+        inner = inner - h.mean(axis=1, keepdims=True)
+    return inner * inverse_std[:, None]
+
+
+@primitive(dtypes=_GIVEN, outputs=("products", "sums"), typed="x")
+def layer_norm_dgamma(
+    incoming: Tensor, x: Tensor, mean: Tensor, inverse_std: Tensor, centred: bool
+) -> tuple[Tensor, Tensor]:
+    """Return dgamma and dbeta: column sums of grad * normalised `x`, and of grad."""
+
+
+@layer_norm_dgamma.spec
+def layer_norm_dgamma_spec(x: TensorSpec, **_: object) -> tuple[TensorSpec, TensorSpec]:
+    columns = TensorSpec(x.shape[1:], statistic_dtype(x.dtype))
+    return columns, columns
+
+
+@layer_norm_dgamma.kernel
+def layer_norm_dgamma_kernel(gpu: DeviceInfo, **call: Any) -> list[Dispatch]:
+    return layer_norm_dgamma_dispatches(LayerNormGradCall(gpu, **call))
+
+
+@layer_norm_dgamma.reference
+def layer_norm_dgamma_reference(
+    incoming: np.ndarray,
+    x: np.ndarray,
+    mean: np.ndarray,
+    inverse_std: np.ndarray,
+    centred: bool,
+) -> tuple[np.ndarray, np.ndarray]:
+    y = (x - mean[:, None]) * inverse_std[:, None]
+    return (incoming * y).sum(axis=0), incoming.sum(axis=0)
+
+
+@primitive(
+    dtypes=_GIVEN | {"weight": STATISTIC},
+    outputs=("out", "products", "sums"),
+    typed="x",
+)
+def layer_norm_dx_dgamma(
+    incoming: Tensor,
+    x: Tensor,
+    weight: Tensor | None,
+    mean: Tensor,
+    inverse_std: Tensor,
+    centred: bool,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return dx, dgamma and dbeta in a single pass over the inputs."""
+
+
+@layer_norm_dx_dgamma.spec
+def layer_norm_dx_dgamma_spec(
+    x: TensorSpec, **_: object
+) -> tuple[TensorSpec, TensorSpec, TensorSpec]:
+    columns = TensorSpec(x.shape[1:], statistic_dtype(x.dtype))
+    return x, columns, columns
+
+
+@layer_norm_dx_dgamma.kernel
+def layer_norm_dx_dgamma_kernel(gpu: DeviceInfo, **call: Any) -> list[Dispatch]:
+    return layer_norm_dx_dgamma_dispatches(LayerNormGradCall(gpu, **call))
+
+
+@layer_norm_dx_dgamma.candidates
+def layer_norm_dx_dgamma_candidates(
+    gpu: DeviceInfo, **call: Any
+) -> Mapping[str, Callable[[], list[Dispatch]]]:
+    return layer_norm_grad_candidates(LayerNormGradCall(gpu, **call))
+
+
+@layer_norm_dx_dgamma.reference
+def layer_norm_dx_dgamma_reference(
+    weight: np.ndarray | None, **call: Any
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    grad = layer_norm_dx_reference(weight=weight, **call)
+    return grad, *layer_norm_dgamma_reference(**call)
 
 
 def _normalize_last_dims(

@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...base.dtype import FLOAT, SINGLE, DTypeLike, as_dtype
-from ...base.shape import TensorSpec, ceil_div, normalize_dim, normalize_dims
+from ...base.shape import TensorSpec, normalize_dim, normalize_dims
 from ...dispatch.autocast_policy import autocast_float32
 from ...dispatch.declare import composite, primitive
-from ...ir.kernel_call import Argument, Dispatch, StridedSpec, check_rounds, fold_grid
-from ...kernels.reduce import (
-    group_tile,
-    group_tiles,
-    kept_shape,
-    need_countable,
-    reduce_dispatches,
-    stateful,
-)
-from ...kernels.rowwise import RowTile, is_composed, least_quads, row_tile, row_tiles
-from ...kernels.shader_types import check_float, statistic_dtype, storage_defines
+from ...ir.kernel_call import Dispatch, StridedSpec
+from ...kernels.norm import Candidates, softmax_call, softmax_grad_call
+from ...kernels.reduce import kept_shape, reduce_dispatches, stateful
+from ...kernels.rowwise import is_composed
+from ...kernels.shader_types import check_float, statistic_dtype
 from ..elementwise.compare import where
 from ..elementwise.exponential import exp, log
 from ..indexing.gather import rows_of
@@ -36,109 +28,6 @@ if TYPE_CHECKING:
     from vkbackend import DeviceInfo
 
     from ...tensor.tensor import Tensor
-
-Candidates = dict[str, Callable[[], Dispatch]]
-
-_REGISTER_KERNELS = {
-    "norm/softmax": "norm/softmax_registers",
-    "norm/softmax_vjp": "norm/softmax_vjp_registers",
-}
-"""Variants for register-resident rows, by the kernel that loops over rows."""
-
-MAX_REGISTERS = 16
-"""Elements of a row per invocation, up to which they stay in registers."""
-
-
-def _rows_dispatch(
-    gpu: DeviceInfo,
-    kernel: str,
-    push: dict[str, Argument],
-    x: StridedSpec,
-    logarithm: bool,
-    inputs: int,
-) -> Dispatch:
-    """Return the dispatch of a kernel over the rows of (outer, count, inner).
-
-    `inputs` is the number of rows read for each row written.
-    """
-    outer, count, inner = x.shape
-    least = least_quads(x.dtype, count, 2) if inputs == 1 else 2
-    tile = row_tile(gpu, x.dtype, count, inputs, least) if inner == 1 else None
-    if tile is not None:
-        return _register_dispatch(kernel, push, x, logarithm, tile)
-    groups = group_tile(gpu, outer * inner, count, inner > 1)
-    return _loop_dispatch(gpu, kernel, push, x, logarithm, groups)
-
-
-def _rows_candidates(
-    gpu: DeviceInfo,
-    kernel: str,
-    push: dict[str, Argument],
-    x: StridedSpec,
-    logarithm: bool,
-    inputs: int,
-) -> Candidates:
-    """Return the search space beside `_rows_dispatch`: candidates by name."""
-    rows, count, inner = x.shape
-    if inner > 1:
-        return {}
-    candidates: Candidates = {
-        name: functools.partial(_register_dispatch, kernel, push, x, logarithm, tile)
-        for name, tile in row_tiles(gpu, x.dtype, count, inputs).items()
-    }
-    for name, groups in group_tiles(gpu, rows, count).items():
-        candidates[name] = functools.partial(
-            _loop_dispatch, gpu, kernel, push, x, logarithm, groups
-        )
-    return candidates
-
-
-def _register_dispatch(
-    kernel: str,
-    push: dict[str, Argument],
-    x: StridedSpec,
-    logarithm: bool,
-    tile: RowTile,
-) -> Dispatch:
-    """Return the dispatch of the kernel for register-resident rows."""
-    need_countable(kernel, x)
-    rows, count, _ = x.shape
-    return Dispatch(
-        _REGISTER_KERNELS[kernel],
-        tile.grid(rows),
-        push | {"rows": rows, "count": count},
-        {**tile.constants, "LOGARITHM": int(logarithm)},
-        storage_defines(x.dtype),
-    )
-
-
-def _loop_dispatch(
-    gpu: DeviceInfo,
-    kernel: str,
-    push: dict[str, Argument],
-    x: StridedSpec,
-    logarithm: bool,
-    groups: tuple[int, int, int],
-) -> Dispatch:
-    """Return the dispatch of the kernel that loops over rows in strides of a group."""
-    need_countable(kernel, x)
-    outer, count, inner = x.shape
-    rows = outer * inner
-    group, per_workgroup, side_by_side = groups
-    rounds = ceil_div(count, group)
-    check_rounds(gpu, kernel, 2 * rounds)
-    registers = 0
-    if gpu.target.limits_registers and rounds <= MAX_REGISTERS:
-        registers = max(4, 1 << (rounds - 1).bit_length())
-    constants = {
-        "LOCAL_X": group * per_workgroup,
-        "GROUP": group,
-        "REGISTERS": registers,
-    }
-    constants |= {"OUTPUTS_FAST": side_by_side, "LOGARITHM": int(logarithm)}
-    sizes: dict[str, Argument] = {"rows": rows, "count": count, "inner": inner}
-    grid = fold_grid(ceil_div(rows, per_workgroup))
-    return Dispatch(kernel, grid, push | sizes, constants, storage_defines(x.dtype))
 
 
 # GLSL has no exponential of doubles.
@@ -154,14 +43,12 @@ def _softmax_spec(x: TensorSpec, logarithm: bool) -> TensorSpec:
 
 @_softmax.kernel
 def _softmax_kernel(gpu: DeviceInfo, x: StridedSpec, logarithm: bool) -> Dispatch:
-    push: dict[str, Argument] = {"x": "x", "out_": "out"}
-    return _rows_dispatch(gpu, "norm/softmax", push, x, logarithm, 1)
+    return softmax_call(gpu, x, logarithm).dispatch()
 
 
 @_softmax.candidates
 def _softmax_candidates(gpu: DeviceInfo, x: StridedSpec, logarithm: bool) -> Candidates:
-    push: dict[str, Argument] = {"x": "x", "out_": "out"}
-    return _rows_candidates(gpu, "norm/softmax", push, x, logarithm, 1)
+    return softmax_call(gpu, x, logarithm).candidates()
 
 
 @_softmax.vjp
@@ -215,16 +102,14 @@ def _softmax_grad_spec(
 def _softmax_grad_kernel(
     gpu: DeviceInfo, incoming: StridedSpec, y: StridedSpec, logarithm: bool
 ) -> Dispatch:
-    push: dict[str, Argument] = {"grad": "incoming", "y": "y", "out_": "out"}
-    return _rows_dispatch(gpu, "norm/softmax_vjp", push, y, logarithm, 2)
+    return softmax_grad_call(gpu, incoming, y, logarithm).dispatch()
 
 
 @_softmax_grad.candidates
 def _softmax_grad_candidates(
     gpu: DeviceInfo, incoming: StridedSpec, y: StridedSpec, logarithm: bool
 ) -> Candidates:
-    push: dict[str, Argument] = {"grad": "incoming", "y": "y", "out_": "out"}
-    return _rows_candidates(gpu, "norm/softmax_vjp", push, y, logarithm, 2)
+    return softmax_grad_call(gpu, incoming, y, logarithm).candidates()
 
 
 @_softmax_grad.vjp

@@ -14,11 +14,13 @@ from ..images import (
     output_size,
     pooling_window,
 )
-from .adaptive_max_pool import MOST_ELEMENTS, _adaptive_max_pool2d
-from .max_pool2d import _max_pool2d
+from .max_pool2d import _adaptive_max_pool2d, _max_pool2d
 
 if TYPE_CHECKING:
     from ...tensor.tensor import Tensor
+
+MOST_ELEMENTS = 1 << 16
+"""Along a dimension: the shader of parts multiplies two such numbers in 32 bits."""
 
 
 def max_pool1d(

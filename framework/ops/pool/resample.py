@@ -12,8 +12,8 @@ from ...base.dtype import FLOAT, float32, float64
 from ...base.errors import ShapeError
 from ...base.shape import TensorSpec
 from ...dispatch.declare import primitive
-from ...ir.kernel_call import Dispatch, StridedSpec, check_rounds, divisor, linear_grid
-from ...kernels.reduce import WORKGROUP
+from ...ir.kernel_call import Dispatch, StridedSpec, check_rounds, divisor
+from ...kernels.linear import linear_dispatch
 from ...kernels.shader_types import check_float, statistic_dtype, storage_defines
 from ..view import reshape
 from .filter_weights import Rule
@@ -55,13 +55,8 @@ def _resample_kernel(
     push["width"] = width
     for name, by in (("inner", inner), ("out", out_size)):
         push[f"{name}_magic"], push[f"{name}_shift"] = divisor(by)
-    return Dispatch(
-        "resample/resample",
-        linear_grid(count, WORKGROUP),
-        push,
-        {"LOCAL_X": WORKGROUP},
-        storage_defines(x.dtype),
-    )
+    defines = storage_defines(x.dtype)
+    return linear_dispatch("resample/resample", count, push, defines=defines)
 
 
 @_resample.vjp

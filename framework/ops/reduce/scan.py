@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...base.dtype import NUMERIC, DType, DTypeLike, as_dtype, bool_, int32
 from ...base.errors import ShapeError
-from ...base.shape import TensorSpec, ceil_div, normalize_dim
+from ...base.shape import TensorSpec, normalize_dim
 from ...base.validation import as_int
 from ...dispatch.autocast_policy import autocast_float32
 from ...dispatch.declare import primitive
 from ...ir.kernel_call import (
-    Argument,
     Dispatch,
-    Scratch,
     StridedSpec,
-    linear_grid,
 )
-from ...kernels.reduce import SOFTWARE_WORKGROUP, WORKGROUP, need_countable
-from ...kernels.shader_types import acc_size, storage_defines
+from ...kernels.scan import scan_dispatches
 from ..elementwise.binary import sub
 from ..elementwise.cast import cast
 from ..elementwise.compare import eq, logical_and, logical_xor, where
@@ -34,95 +30,6 @@ if TYPE_CHECKING:
     from vkbackend import DeviceInfo
 
     from ...tensor.tensor import Tensor
-
-CHUNK = 64
-"""Elements per invocation where rows are split into chunks."""
-
-SOFTWARE_CHUNK = 4096
-"""The same on software devices, which need few invocations."""
-
-
-class _Scan(NamedTuple):
-    """Scan at one level of the hierarchy.
-
-    Attributes
-    ----------
-    gpu : DeviceInfo
-    x : StridedSpec
-        (outer, count, inner).
-    size : int
-        Elements of a chunk.
-    product, reverse : bool
-        Products instead of sums; from the end to the front.
-    """
-
-    gpu: DeviceInfo
-    x: StridedSpec
-    size: int
-    product: bool
-    reverse: bool
-
-    def memory(self, name: str, rows: int) -> Scratch:
-        """Return scratch memory for a number of values per row."""
-        outer, _, inner = self.x.shape
-        return Scratch(f"{name}{rows}", outer * rows * inner * acc_size(self.x.dtype))
-
-    def dispatch(
-        self,
-        level: int,
-        rows: int,
-        source: str | Scratch,
-        target: str | Scratch,
-        carry: str | Scratch | None = None,
-        totals: bool = False,
-    ) -> Dispatch:
-        """Return one dispatch over `rows` of a level; only the lowest is reversed."""
-        outer, _, inner = self.x.shape
-        chunks = ceil_div(rows, self.size)
-        push: dict[str, Argument] = {"x": source, "out_": target}
-        push["carry"] = source if carry is None else carry
-        push |= {"outer": outer, "count": rows, "inner": inner}
-        push |= {"chunks": chunks, "chunk_size": self.size}
-        workgroup = WORKGROUP if self.gpu.target.hides_latency else SOFTWARE_WORKGROUP
-        constants = {"LOCAL_X": workgroup, "TOTALS": int(totals)}
-        constants |= {"HAS_CARRY": int(carry is not None), "PRODUCT": int(self.product)}
-        constants |= {"REVERSE": int(self.reverse and level == 0)}
-        inside = level > 0
-        defines = storage_defines(self.x.dtype, in_acc=inside, out_acc=inside or totals)
-        grid = linear_grid(outer * chunks * inner, workgroup)
-        return Dispatch("scan/scan", grid, push, constants, defines)
-
-
-def _scan_dispatches(
-    gpu: DeviceInfo, x: StridedSpec, product: bool, reverse: bool
-) -> list[Dispatch]:
-    """Return the dispatches that scan (outer, count, inner) into "out".
-
-    Rows are split into chunks; chunk totals are scanned likewise, and carried into the
-    next chunk.
-    """
-    need_countable("scan", x)
-    outer, count, inner = x.shape
-    size = CHUNK
-    if gpu.target.loop_limit is not None:
-        enough = outer * inner >= SOFTWARE_WORKGROUP
-        size = gpu.target.loop_limit if enough else SOFTWARE_CHUNK
-    scan = _Scan(gpu, x, size, product, reverse)
-    levels: list[tuple[str | Scratch, int]] = [("x", count)]
-    steps: list[Dispatch] = []
-    while levels[-1][1] > size:
-        source, rows = levels[-1]
-        chunks = ceil_div(rows, size)
-        totals = scan.memory("totals", chunks)
-        steps.append(scan.dispatch(len(levels) - 1, rows, source, totals, totals=True))
-        levels.append((totals, chunks))
-    carry: str | Scratch | None = None
-    for level in reversed(range(len(levels))):
-        source, rows = levels[level]
-        target = scan.memory("scanned", rows) if level else "out"
-        steps.append(scan.dispatch(level, rows, source, target, carry))
-        carry = target
-    return steps
 
 
 def _scanned(x: np.ndarray, scan: np.ufunc, reverse: bool) -> np.ndarray:
@@ -144,7 +51,7 @@ def _cumsum_spec(x: TensorSpec, reverse: bool) -> TensorSpec:
 
 @_cumsum.kernel
 def _cumsum_kernel(gpu: DeviceInfo, x: StridedSpec, reverse: bool) -> list[Dispatch]:
-    return _scan_dispatches(gpu, x, product=False, reverse=reverse)
+    return scan_dispatches(gpu, x, product=False, reverse=reverse)
 
 
 @_cumsum.vjp
@@ -169,7 +76,7 @@ def _cumprod_spec(x: TensorSpec, reverse: bool) -> TensorSpec:
 
 @_cumprod.kernel
 def _cumprod_kernel(gpu: DeviceInfo, x: StridedSpec, reverse: bool) -> list[Dispatch]:
-    return _scan_dispatches(gpu, x, product=True, reverse=reverse)
+    return scan_dispatches(gpu, x, product=True, reverse=reverse)
 
 
 @_cumprod.vjp

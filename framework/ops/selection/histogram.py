@@ -12,6 +12,7 @@ from ...base.shape import TensorSpec
 from ...base.validation import as_int
 from ...dispatch.declare import primitive
 from ...ir.kernel_call import Argument, Dispatch, StridedSpec
+from ...kernels.linear import linear_dispatch, linear_workgroup
 from ...kernels.reduce import need_countable
 from ..elementwise.cast import cast
 from ..elementwise.compare import eq, logical_and, maximum, minimum, where
@@ -21,7 +22,6 @@ from ..reduce.common import as_dtype_of, whole_dtype
 from ..reduce.minmax import amax, amin
 from ..source import fill_like
 from ..view import flatten
-from .sort import workgroup_and_grid
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
@@ -46,11 +46,12 @@ def _bincount_kernel(
     need_countable("bincount", numbers)
     push: dict[str, Argument] = {"numbers": "numbers", "out_": "out"}
     push |= {"numel": numbers.numel, "size": size}
-    steps = []
+    steps, workgroup = [], linear_workgroup(gpu)
     for step, invocations in enumerate((size, numbers.numel)):
-        workgroup, grid = workgroup_and_grid(gpu, invocations)
-        constants = {"LOCAL_X": workgroup, "PASS": step}
-        steps.append(Dispatch("sort/bincount", grid, push, constants))
+        kernel, constants = "sort/bincount", {"PASS": step}
+        steps.append(
+            linear_dispatch(kernel, invocations, push, constants, workgroup=workgroup)
+        )
     return steps
 
 

@@ -17,16 +17,11 @@ from ...base.errors import ShapeError
 from ...base.shape import Shape, TensorSpec, normalize_dim
 from ...base.validation import as_int
 from ...dispatch.declare import composite, primitive
-from ...ir.kernel_call import (
-    Argument,
-    Dispatch,
-    Grid,
-    Scratch,
-    StridedSpec,
-    linear_grid,
-)
-from ...kernels.reduce import SOFTWARE_WORKGROUP, WORKGROUP, need_countable
+from ...ir.kernel_call import Argument, Dispatch, StridedSpec
+from ...kernels.linear import linear_dispatch, linear_workgroup
+from ...kernels.reduce import need_countable
 from ...kernels.shader_types import storage_defines
+from ...kernels.sort import MAX_PLACES, sort_dispatches
 from ..elementwise.cast import cast
 from ..elementwise.compare import eq, logical_and, logical_or, ne, where
 from ..elementwise.unary import lazy_copy
@@ -44,19 +39,6 @@ if TYPE_CHECKING:
 
     from ...tensor.tensor import Tensor
 
-BLOCK = 256
-SOFTWARE_BLOCK = 32
-"""Elements per block of the rank sort, which compares all pairs."""
-
-MOST_PLACES = 1 << 31
-"""Size of a dimension up to which int32 indices suffice."""
-
-
-def workgroup_and_grid(gpu: DeviceInfo, invocations: int) -> tuple[int, Grid]:
-    """Return workgroup size and grid of a kernel without shared memory."""
-    size = WORKGROUP if gpu.target.hides_latency else SOFTWARE_WORKGROUP
-    return size, linear_grid(invocations, size)
-
 
 @primitive(dtypes=ANY, outputs=("values", "indices"), typed="x")
 def _sort(x: Tensor, descending: bool, most: int) -> tuple[Tensor, Tensor]:
@@ -68,18 +50,13 @@ def _sort_spec(
     x: TensorSpec, descending: bool, most: int
 ) -> tuple[TensorSpec, TensorSpec]:
     outer, count, inner = x.shape
-    if count > MOST_PLACES:
+    if count > MAX_PLACES:
         raise ShapeError(
             f"sort: the dimension has size {count}; places are int32 and tell at most"
-            f" {MOST_PLACES} apart"
+            f" {MAX_PLACES} apart"
         )
     shape = outer, min(count, most), inner
     return TensorSpec(shape, x.dtype), TensorSpec(shape, int32)
-
-
-def _stored(count: int, span: int, run: int) -> int:
-    """Return the number of `count` elements that stay if each `span` keeps `run`."""
-    return count // span * run + min(count % span, run)
 
 
 @_sort.kernel
@@ -87,35 +64,8 @@ def _sort_kernel(
     gpu: DeviceInfo, x: StridedSpec, descending: bool, most: int
 ) -> list[Dispatch]:
     need_countable("sort", x)
-    outer, count, inner = x.shape
-    span = BLOCK if gpu.target.hides_latency else SOFTWARE_BLOCK
-    run, lines = min(span, most), outer * inner
-    kept = _stored(count, span, run)
-    sizes = {"outer": outer, "count": count, "inner": inner}
-    defines = storage_defines(x.dtype)
-    areas = [Scratch(name, 4 * lines * kept) for name in ("order", "merged")]
-    steps: list[Dispatch] = []
-
-    def add(kernel: str, invocations: int, push: dict[str, Argument]) -> None:
-        size, grid = workgroup_and_grid(gpu, invocations)
-        constants = {"LOCAL_X": size, "DESCENDING": int(descending)}
-        constants["LAST"] = int(span >= count)
-        push = {"x": "x", "values": "values", **sizes, **push}
-        steps.append(Dispatch(kernel, grid, push, constants, defines))
-
-    def target() -> str | Scratch:
-        return "indices" if span >= count else areas[len(steps) % 2]
-
-    first: dict[str, Argument] = {"order": target(), "block": span}
-    add("sort/rank_block", x.numel, first | {"run": run, "kept": kept})
-    while span < count:
-        push: dict[str, Argument] = {"order": areas[(len(steps) - 1) % 2]}
-        push |= {"kept": kept, "run": run}
-        before, span, run = kept, 2 * span, min(2 * run, most)
-        kept = _stored(count, span, run)
-        push |= {"merged": target(), "merged_kept": kept, "merged_run": run}
-        add("sort/merge", lines * before, push)
-    return steps
+    results = {"values": "values", "order": "indices"}
+    return sort_dispatches(gpu, x, most, descending, "x", results)
 
 
 @_sort.vjp
@@ -348,10 +298,14 @@ def _searchsorted_kernel(
     push: dict[str, Argument] = {"sorted_": "sorted_sequence", "values": "values"}
     push |= {"out_": "out", "numel": values.numel, "count": count}
     push["entries"] = values.shape[1]
-    size, grid = workgroup_and_grid(gpu, values.numel)
-    constants = {"LOCAL_X": size, "RIGHT": int(right), "SHARED": int(rows == 1)}
-    defines = storage_defines(values.dtype)
-    return Dispatch("sort/searchsorted", grid, push, constants, defines)
+    return linear_dispatch(
+        "sort/searchsorted",
+        values.numel,
+        push,
+        {"RIGHT": int(right), "SHARED": int(rows == 1)},
+        storage_defines(values.dtype),
+        linear_workgroup(gpu),
+    )
 
 
 @_searchsorted.reference

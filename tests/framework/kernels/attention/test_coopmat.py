@@ -18,7 +18,7 @@ from vkbackend.framework.base.device import GpuDevice
 from vkbackend.framework.base.dtype import DType, bfloat16, float16, float32
 from vkbackend.framework.base.shape import Layout
 from vkbackend.framework.ir.kernel_call import StridedSpec
-from vkbackend.framework.kernels.attention import coopmat
+from vkbackend.framework.kernels.attention import coopmat, flash
 from vkbackend.framework.kernels.attention.coopmat import (
     KERNELS,
     TILES,
@@ -27,7 +27,7 @@ from vkbackend.framework.kernels.attention.coopmat import (
     tensor_core_dispatch,
     trusts_tensor_cores,
 )
-from vkbackend.framework.ops.attention import flash, sdpa
+from vkbackend.framework.ops.attention import sdpa
 from vkbackend.shader import compiler
 
 # Roundings of factors and results.

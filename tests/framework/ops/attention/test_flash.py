@@ -12,11 +12,12 @@ import torch.nn.functional as F  # noqa: N812 - its own documentation's name
 import vkbackend.framework as fw
 from tests.compare import assert_close
 from tests.framework.ops.twin import draw
-from vkbackend import DeviceInfo
 from vkbackend.framework import ops
 from vkbackend.framework.autograd.engine import backward
 from vkbackend.framework.base.device import Device, GpuDevice
 from vkbackend.framework.base.errors import GradError
+from vkbackend.framework.ir.kernel_call import Dispatch
+from vkbackend.framework.kernels.attention.flash import AttentionCall
 from vkbackend.framework.ops.attention import flash, sdpa
 
 SHAPES = {
@@ -32,12 +33,13 @@ OPTIONS: dict[str, dict[str, Any]] = {"plain": {}, "causal": {"is_causal": True}
 @pytest.fixture
 def as_on_gpu(gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch) -> Iterator[GpuDevice]:
     """Return the device, which attention takes for a discrete one."""
-    chosen = flash._dispatch
+    chosen = flash.flash_dispatch
 
-    def dispatch(info: DeviceInfo, *args: Any, **options: Any) -> Any:
-        return chosen(dataclasses.replace(info, kind="discrete"), *args, **options)
+    def dispatch(kernel: str, own: Any, call: AttentionCall) -> Dispatch:
+        info = dataclasses.replace(call.gpu, kind="discrete")
+        return chosen(kernel, own, call._replace(gpu=info))
 
-    monkeypatch.setattr(flash, "_dispatch", dispatch)
+    monkeypatch.setattr(flash, "flash_dispatch", dispatch)
     monkeypatch.setattr(sdpa, "_wants_matrix", never)
     gpu.plans.clear()
     yield gpu
@@ -141,19 +143,6 @@ def test_heads_of_a_row_come_side_by_side(
 
 def never(*_: Any) -> bool:
     return False
-
-
-@pytest.mark.parametrize("kernel", flash.QUAD_TILES)
-def test_tiles_fit_into_shared_memory(kernel: str, discrete: DeviceInfo) -> None:
-    # As much as every device has (Vulkan 1.0, limits table).
-    small = dataclasses.replace(discrete, max_shared_memory=16384)
-    choose, least = flash._quad_tile, flash.SMALL_QUAD_TILE
-    for head in (4, 64, 128, 256):
-        assert choose(small, kernel, head) == least
-        assert choose(discrete, kernel, head).shared_memory <= 49152
-    assert least.shared_memory <= 16384
-    assert choose(discrete, kernel, 64) != least
-    assert choose(discrete, kernel, 256) == least
 
 
 def test_second_gradient_with_dropout_is_refused(

@@ -9,10 +9,8 @@ import vkbackend.framework as fw
 from tests.framework.ops.agree import Row, agree
 from vkbackend.framework import ops
 from vkbackend.framework.base.device import Device
-from vkbackend.framework.base.dtype import float32
 from vkbackend.framework.base.errors import DTypeError, ShapeError
-from vkbackend.framework.base.shape import Layout, TensorSpec
-from vkbackend.framework.ops.movement.slice import words_of
+from vkbackend.framework.base.shape import Layout
 
 ROWS = {
     "narrow": Row(
@@ -122,14 +120,6 @@ def test_place_in_too_many_dimensions() -> None:
     assert str(raised.value) == (
         "strided_scatter: the region has 7 dimensions; at most 6 are possible"
     )
-
-
-def test_words_are_counted_in_32_bits() -> None:
-    assert words_of("copy", TensorSpec((3, 5), float32)) == 15
-    with pytest.raises(
-        ShapeError, match=r"^copy: shape \(65536, 65536\) has 4294967296"
-    ):
-        words_of("copy", TensorSpec((1 << 16, 1 << 16), float32))
 
 
 EMPTY: dict[str, Callable[[fw.Tensor], fw.Tensor]] = {

@@ -5,10 +5,7 @@ import pytest
 
 import vkbackend.framework as fw
 from vkbackend.framework.base.device import GpuDevice
-from vkbackend.framework.base.shape import Layout
-from vkbackend.framework.dispatch.op import REGISTRY
 from vkbackend.framework.ops.movement import transpose
-from vkbackend.framework.ops.movement.transpose import planes_of
 
 
 @pytest.fixture
@@ -55,33 +52,8 @@ def test_images_with_channels_last(lines: GpuDevice) -> None:
     np.testing.assert_array_equal(found.numpy(), data.transpose(0, 2, 3, 1))
 
 
-def test_which_layouts_are_transposed() -> None:
-    def transposed_of(shape: tuple[int, ...], order: tuple[int, ...]) -> bool:
-        planes = planes_of(Layout.contiguous(shape).permute(order))
-        return planes is not None and planes.is_transposed
-
-    assert transposed_of((20, 30), (1, 0))
-    assert transposed_of((2, 20, 30), (0, 2, 1))
-    assert transposed_of((2, 20, 5, 6), (0, 2, 3, 1))
-    assert not transposed_of((20, 30), (0, 1))
-    assert not transposed_of((20, 15), (1, 0)), "hardly any rows"
-    assert not transposed_of((2, 20, 30), (1, 0, 2)), "rows stay whole"
-    assert not transposed_of((2, 3, 20, 30), (1, 0, 3, 2)), "too many dimensions"
-
-
 def test_gradient(lines: GpuDevice) -> None:
     x = fw.zeros((20, 30), device=lines, requires_grad=True)
     weight = np.arange(600, dtype=np.float32).reshape(30, 20)
     x.T.contiguous().backward(fw.tensor(weight, device=lines))
     np.testing.assert_array_equal(x.grad.numpy(), weight.T)
-
-
-def test_more_tiles_than_a_grid_is_wide(gpu: GpuDevice) -> None:
-    x = fw.zeros((1, 64), device=gpu).expand(64 * 70_000, 64).T
-    layout = planes_of(x.layout)
-    assert layout is not None
-    kernel = REGISTRY["transposed_copy"].rules["kernel"]
-    placed = transpose.StridedSpec(x.shape, x.dtype, x.layout)
-    grid = kernel(gpu.gpu.info, placed).grid
-    assert grid[1] == 2
-    assert grid[0] * grid[1] >= 70_000

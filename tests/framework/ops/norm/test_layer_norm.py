@@ -12,8 +12,8 @@ from tests.compare import assert_close
 from tests.framework.ops.twin import as_in_torch, draw
 from vkbackend.framework import ops
 from vkbackend.framework.base.device import GpuDevice
+from vkbackend.framework.kernels import norm
 from vkbackend.framework.kernels.rowwise import RowTile
-from vkbackend.framework.ops.norm import layer_norm
 
 Make = Callable[..., fw.Tensor]
 
@@ -131,7 +131,7 @@ def test_rows_of_any_length_take_one_barrier(
     ragged, full = shape[1] % 4 != 0, shape[1] == 256
     ends = 2 if ragged else int(not full)
     tile = RowTile(64, 1, per_workgroup, ends)
-    monkeypatch.setattr(layer_norm, "row_tile", lambda *_, **__: tile)
+    monkeypatch.setattr(norm, "row_tile", lambda *_, **__: tile)
     # Far from 0, where squares of the elements would cancel.
     data = np.random.default_rng(0).normal(300, 1, shape).astype(np.float32)
     weight, bias = data[0] / 300, data[1] / 300

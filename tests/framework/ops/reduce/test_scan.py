@@ -1,23 +1,17 @@
 """Running sums and products: chunks and carries, both ways, dtypes, zeros."""
 
-import dataclasses
 from collections.abc import Callable
 
 import numpy as np
 import pytest
 import torch
 
-import vkbackend
 import vkbackend.framework as fw
 from tests.compare import assert_close
 from tests.framework.ops.twin import as_in_torch
 from vkbackend.framework import ops
-from vkbackend.framework.base.dtype import float32
-from vkbackend.framework.base.shape import Layout
 from vkbackend.framework.dispatch.op import REGISTRY
-from vkbackend.framework.ir.kernel_call import StridedSpec
 from vkbackend.framework.ops.reduce.common import whole_dtype
-from vkbackend.framework.ops.reduce.scan import CHUNK
 
 Make = Callable[..., fw.Tensor]
 
@@ -61,23 +55,6 @@ def test_gradient_of_products_with_zeros(make: Make) -> None:
     x = make([2.0, 0.0, 3.0, 0.0, 5.0], grad=True)
     ops.cumprod(x, 0).sum().backward()
     assert x.grad.tolist() == [1, 8, 0, 0, 0]
-
-
-@pytest.mark.core
-def test_levels_on_a_gpu(device: vkbackend.Device) -> None:
-    info = dataclasses.replace(device.info, kind="discrete")
-    shape = (1, CHUNK**2 + 1, 1)
-    x = StridedSpec(shape, float32, Layout.contiguous(shape))
-    steps = REGISTRY["cumsum"].dispatches(info, {"x": x}, {"reverse": True})
-    assert [step.push["count"] for step in steps] == [
-        CHUNK**2 + 1,
-        CHUNK + 1,
-        2,
-        65,
-        4097,
-    ]
-    assert [step.constants["REVERSE"] for step in steps] == [1, 0, 0, 0, 1]
-    assert steps[2].push["out_"] == steps[3].push["carry"]
 
 
 @pytest.mark.parametrize(("n", "dim"), [(0, 0), (1, -1), (2, 1), (9, 0)])

@@ -1,7 +1,5 @@
 """Sorting: order of equals and NaN, long rows, parts of the order, searching."""
 
-import dataclasses
-from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +10,7 @@ import torch
 import vkbackend.framework as fw
 from tests.compare import assert_close
 from vkbackend.framework import ops
-from vkbackend.framework.base.device import Device, GpuDevice
+from vkbackend.framework.base.device import Device
 from vkbackend.framework.base.errors import ShapeError
 
 Make = Callable[..., fw.Tensor]
@@ -49,23 +47,6 @@ def test_sizes(shape: tuple[int, ...], dim: int, descending: bool, make: Make) -
     # Few different numbers, so that the order of equal ones shows.
     data = np.random.default_rng(0).integers(-99, 99, shape).astype(np.float32)
     check(make(data), data, dim, descending)
-
-
-@pytest.mark.core
-@pytest.mark.parametrize("count", [5, 256, 257, 3001])
-def test_blocks_of_a_gpu(
-    count: int, gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    info = dataclasses.replace(gpu.gpu.info, kind="discrete")
-    monkeypatch.setattr(gpu.gpu, "info", info)
-    monkeypatch.setattr(gpu, "plans", OrderedDict())
-    data = np.random.default_rng(0).integers(-99, 99, (2, count)).astype(np.int32)
-    x = fw.tensor(data, device=gpu)
-    check(x, data, 1, descending=False)
-    best = ops.topk(x, min(count, 300), 1)
-    wanted = torch_sort(data, 1, descending=True)
-    assert_close(best.values, wanted.values[:, :300].numpy())
-    assert_close(best.indices, wanted.indices[:, :300].int().numpy())
 
 
 @pytest.mark.parametrize("k", [0, 1, 3, 40, 1000])

@@ -9,7 +9,7 @@ import vkbackend.framework as fw
 from tests.compare import assert_close
 from tests.framework.ops.twin import draw
 from vkbackend.framework.base.device import GpuDevice
-from vkbackend.framework.ops.norm.layer_norm_vjp import (
+from vkbackend.framework.ops.norm.layer_norm import (
     layer_norm_dgamma,
     layer_norm_dx,
     layer_norm_dx_dgamma,

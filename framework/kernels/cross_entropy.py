@@ -1,0 +1,71 @@
+"""Cross entropy over rows of logits: launch parameters."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..ir.kernel_call import Argument, Dispatch, StridedSpec, divisor, linear_grid
+from .linear import linear_dispatch
+from .reduce import SOFTWARE_WORKGROUP, need_countable, sharing_workgroup
+from .rowwise import row_tile
+from .shader_types import storage_defines
+
+if TYPE_CHECKING:
+    from vkbackend import DeviceInfo
+
+
+def loss_dispatch(
+    gpu: DeviceInfo,
+    logits: StridedSpec,
+    labels: StridedSpec,
+    options: tuple[int, float],
+) -> Dispatch:
+    """Return the loss dispatch, for register-resident rows if they fit.
+
+    `options` are the label that is ignored, and the smoothing.
+    """
+    need_countable("loss/cross_entropy", logits)
+    rows, columns = logits.shape
+    push: dict[str, Argument] = {"logits": "logits", "labels": "labels"}
+    push |= {"loss": "losses", "counts": "counts"}
+    push |= {"greatest": "greatest", "log_total": "log_total"}
+    push |= {"rows": rows, "columns": columns}
+    push |= {"ignore_index": options[0], "label_smoothing": options[1]}
+    words = {"LABEL_WORDS": labels.dtype.itemsize // 4}
+    defines = storage_defines(logits.dtype)
+    tile = row_tile(gpu, logits.dtype, columns)
+    if tile is not None:
+        # Without a gradient nothing is read or written there.
+        push |= {"share": "logits", "out_": "losses"}
+        constants = {**tile.constants, **words, "SMOOTHED": int(options[1] != 0)}
+        grid = tile.grid(rows)
+        return Dispatch("loss/cross_entropy_registers", grid, push, constants, defines)
+    most = sharing_workgroup(gpu)
+    group = min(1 << max(0, (columns // 8).bit_length() - 1), most)
+    size = most if group > 1 or gpu.target.hides_latency else SOFTWARE_WORKGROUP
+    constants = {"LOCAL_X": size, "GROUP": group, **words}
+    grid = linear_grid(rows * group, size)
+    return Dispatch("loss/cross_entropy", grid, push, constants, defines)
+
+
+def grad_dispatch(
+    logits: StridedSpec,
+    labels: StridedSpec,
+    grad: str,
+    options: tuple[int, float],
+    shared: bool = False,
+) -> Dispatch:
+    """Return the dispatch of dlogits from the gradients of the row losses.
+
+    With `shared`, `grad` is one scalar for all rows.
+    """
+    rows, columns = logits.shape
+    magic, shift = divisor(columns)
+    push: dict[str, Argument] = {"grad": grad, "out_": "out"}
+    push |= {name: name for name in ("logits", "labels", "greatest", "log_total")}
+    push |= {"rows": rows, "columns": columns}
+    push |= {"columns_magic": magic, "columns_shift": shift}
+    push |= {"ignore_index": options[0], "label_smoothing": options[1]}
+    constants = {"LABEL_WORDS": labels.dtype.itemsize // 4, "SHARED": int(shared)}
+    kernel, defines = "loss/cross_entropy_vjp", storage_defines(logits.dtype)
+    return linear_dispatch(kernel, logits.numel, push, constants, defines)

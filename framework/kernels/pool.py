@@ -1,0 +1,73 @@
+"""Max pooling over images, by windows or by parts: launch parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from ..base.shape import Shape, ceil_div
+from ..ir.kernel_call import Argument, Dispatch, StridedSpec, check_rounds
+from .conv.window import Pair, Window
+from .linear import linear_dispatch
+from .shader_types import storage_defines
+
+if TYPE_CHECKING:
+    from vkbackend import DeviceInfo
+
+
+def max_pool2d_dispatch(
+    gpu: DeviceInfo, x: StridedSpec, size: Pair, window: Window | None
+) -> Dispatch:
+    """Return the dispatch of max pooling of (batch, channels, height, width).
+
+    Parameters
+    ----------
+    gpu : DeviceInfo
+    x : StridedSpec
+    size : (int, int)
+        Height and width of the result.
+    window : Window or None
+        None divides images into as many parts as the result has elements.
+    """
+    kernel = "pool/max_pool2d" if window else "pool/adaptive_max_pool2d"
+    if window is None:
+        _check_parts(gpu, x.shape[2:], size)
+    push: dict[str, Argument] = {"x": "x", "out_": "out", "indices": "indices"}
+    return _dispatch(kernel, x, push, (*x.shape, *size), window, size)
+
+
+def max_pool2d_grad_dispatch(
+    gpu: DeviceInfo, grad_out: StridedSpec, size: Pair, window: Window | None
+) -> Dispatch:
+    """Return the dispatch of its gradient; `size` is that of the images."""
+    kernel = "pool/max_pool2d_vjp" if window else "pool/adaptive_max_pool2d_vjp"
+    batch, channels, *out = grad_out.shape
+    if window is None:
+        _check_parts(gpu, out, size)
+    push: dict[str, Argument] = {"grad": "grad_out", "indices": "indices"}
+    push["out_"] = "out"
+    sizes = (batch, channels, *size, *out)
+    return _dispatch(kernel, grad_out, push, sizes, window, size)
+
+
+def _check_parts(gpu: DeviceInfo, given: Shape | list[int], wanted: Pair) -> None:
+    """Raise `ShapeError` if parts are larger than a software device may take."""
+    rounds = [ceil_div(old, new) + 1 for old, new in zip(given, wanted)]
+    check_rounds(gpu, "adaptive_max_pool2d", rounds[0] * rounds[1])
+
+
+def _dispatch(
+    kernel: str,
+    x: StridedSpec,
+    memory: Mapping[str, Argument],
+    sizes: Shape,
+    window: Window | None,
+    result: Pair,
+) -> Dispatch:
+    """Return a dispatch; `sizes` are batch, channels, image and pooled image."""
+    names = ("planes", "in_height", "in_width", "out_height", "out_width")
+    planes = sizes[0] * sizes[1]
+    push = {**memory, **dict(zip(names, (planes, *sizes[2:])))}
+    constants = window.constants() if window else {}
+    count, defines = planes * result[0] * result[1], storage_defines(x.dtype)
+    return linear_dispatch(kernel, count, push, constants, defines)

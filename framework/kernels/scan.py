@@ -1,0 +1,161 @@
+"""Scans, segment sums and stream compaction: passes over chunks of a row."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..base.shape import ceil_div
+from ..ir.kernel_call import Argument, Dispatch, Scratch, StridedSpec
+from .linear import linear_dispatch, linear_workgroup
+from .reduce import SOFTWARE_WORKGROUP, need_countable
+from .shader_types import acc_size, storage_defines
+
+if TYPE_CHECKING:
+    from vkbackend import DeviceInfo
+
+CHUNK = 64
+"""Elements per invocation where rows are split into chunks."""
+
+SOFTWARE_CHUNK = 4096
+"""The same on software devices, which need few invocations."""
+
+SEGMENT_CHUNK = 16
+SOFTWARE_SEGMENT_CHUNK = 64
+"""Entries per invocation and pass of a segment sum; the next adds up its carries."""
+
+NONZERO_CHUNK = 64
+"""Elements counted per invocation: the 16 words of `index/nonzero`."""
+
+
+class ScanCall(NamedTuple):
+    """Scan at one level of the hierarchy.
+
+    Attributes
+    ----------
+    gpu : DeviceInfo
+    x : StridedSpec
+        (outer, count, inner).
+    size : int
+        Elements of a chunk.
+    product, reverse : bool
+        Products instead of sums; from the end to the front.
+    """
+
+    gpu: DeviceInfo
+    x: StridedSpec
+    size: int
+    product: bool
+    reverse: bool
+
+    def memory(self, name: str, rows: int) -> Scratch:
+        """Return scratch memory for a number of values per row."""
+        outer, _, inner = self.x.shape
+        return Scratch(f"{name}{rows}", outer * rows * inner * acc_size(self.x.dtype))
+
+    def dispatch(
+        self,
+        level: int,
+        rows: int,
+        source: str | Scratch,
+        target: str | Scratch,
+        carry: str | Scratch | None = None,
+        totals: bool = False,
+    ) -> Dispatch:
+        """Return one dispatch over `rows` of a level; only the lowest is reversed."""
+        outer, _, inner = self.x.shape
+        chunks = ceil_div(rows, self.size)
+        push: dict[str, Argument] = {"x": source, "out_": target}
+        push["carry"] = source if carry is None else carry
+        push |= {"outer": outer, "count": rows, "inner": inner}
+        push |= {"chunks": chunks, "chunk_size": self.size}
+        constants = {"TOTALS": int(totals)}
+        constants |= {"HAS_CARRY": int(carry is not None), "PRODUCT": int(self.product)}
+        constants |= {"REVERSE": int(self.reverse and level == 0)}
+        inside = level > 0
+        defines = storage_defines(self.x.dtype, in_acc=inside, out_acc=inside or totals)
+        columns, workgroup = outer * chunks * inner, linear_workgroup(self.gpu)
+        return linear_dispatch(
+            "scan/scan", columns, push, constants, defines, workgroup
+        )
+
+
+def scan_dispatches(
+    gpu: DeviceInfo, x: StridedSpec, product: bool, reverse: bool
+) -> list[Dispatch]:
+    """Return the dispatches that scan (outer, count, inner) into "out".
+
+    Rows are split into chunks; chunk totals are scanned likewise, and carried into the
+    next chunk.
+    """
+    need_countable("scan", x)
+    outer, count, inner = x.shape
+    size = CHUNK
+    if gpu.target.loop_limit is not None:
+        enough = outer * inner >= SOFTWARE_WORKGROUP
+        size = gpu.target.loop_limit if enough else SOFTWARE_CHUNK
+    scan = ScanCall(gpu, x, size, product, reverse)
+    levels: list[tuple[str | Scratch, int]] = [("x", count)]
+    steps: list[Dispatch] = []
+    while levels[-1][1] > size:
+        source, rows = levels[-1]
+        chunks = ceil_div(rows, size)
+        totals = scan.memory("totals", chunks)
+        steps.append(scan.dispatch(len(levels) - 1, rows, source, totals, totals=True))
+        levels.append((totals, chunks))
+    carry: str | Scratch | None = None
+    for level in reversed(range(len(levels))):
+        source, rows = levels[level]
+        target = scan.memory("scanned", rows) if level else "out"
+        steps.append(scan.dispatch(level, rows, source, target, carry))
+        carry = target
+    return steps
+
+
+def segment_sum_dispatches(
+    gpu: DeviceInfo, source: StridedSpec, count: int
+) -> list[Dispatch]:
+    """Return the dispatches that add up (outer, entries, inner) by sorted segments.
+
+    `count` is the number of segments; those without entries are 0.
+    """
+    outer, entries, inner = source.shape
+    size = source.dtype.itemsize
+    chunk = SEGMENT_CHUNK if gpu.target.hides_latency else SOFTWARE_SEGMENT_CHUNK
+    steps = [_zeros(outer * count * inner * size // 4)]
+    if not source.numel:
+        return steps
+    read: dict[str, Argument] = {"source": "source", "rows": "rows", "order": "order"}
+    while True:
+        chunks = ceil_div(entries, chunk)
+        # The carries of different passes differ in size, which falls.
+        carry = Scratch("carry", 2 * chunks * outer * inner * size)
+        carry_rows = Scratch("carry_rows", 2 * chunks * 4)
+        push = read | {"out_": "out", "carry": carry, "carry_rows": carry_rows}
+        push |= {"chunks": chunks, "entries": entries, "outer": outer, "inner": inner}
+        push |= {"rows_out": count}
+        constants = {"CHUNK": chunk, "LAST": int(chunks == 1)}
+        constants |= {"FIRST": int(len(steps) == 1)}
+        kernel, defines = "index/segment_sum", {"T": source.dtype.glsl}
+        columns = chunks * outer * inner
+        steps.append(linear_dispatch(kernel, columns, push, constants, defines))
+        if chunks == 1:
+            return steps
+        entries = 2 * chunks
+        read = {"source": carry, "rows": carry_rows, "order": carry_rows}
+
+
+def _zeros(words: int) -> Dispatch:
+    """Return the dispatch that zero-fills the result."""
+    push: dict[str, Argument] = {"out_": "out", "words": "out", "count": words}
+    return linear_dispatch("copy/fill_zero", ceil_div(words, 4), push)
+
+
+def nonzero_dispatches(mask: StridedSpec) -> list[Dispatch]:
+    """Return the dispatches that list true elements: count, add up, write."""
+    chunks = ceil_div(mask.numel, NONZERO_CHUNK)
+    push: dict[str, Argument] = {"mask": "mask", "places": "places", "total": "total"}
+    push |= {"starts": Scratch("starts", 4 * chunks), "count": mask.numel}
+    return [
+        linear_dispatch("index/nonzero", invocations, push, {"PASS": number})
+        for number, invocations in enumerate((chunks, 1, chunks))
+    ]

@@ -1,0 +1,88 @@
+"""Transpose copies through shared memory: eligible layouts and launch parameters."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..base.shape import Layout, ceil_div, collapse
+from ..ir.kernel_call import MAX_GROUPS, Argument, Dispatch, StridedSpec, fold_grid
+from .reduce import MOST_ELEMENTS, WORKGROUP
+from .shader_types import storage_defines
+
+if TYPE_CHECKING:
+    from vkbackend import DeviceInfo
+
+TILE = 64
+"""Edge of the square tile of a workgroup."""
+
+LEAST = 16
+"""Edge below which most of a tile would be empty."""
+
+
+class Planes(NamedTuple):
+    """Strides of a batched transpose: a layout collapsed to three dimensions.
+
+    Attributes
+    ----------
+    planes, rows, columns : int
+        Sizes of the result, row-major.
+    batch, step, line : int
+        Elements from one plane, row and column to the next.
+    """
+
+    planes: int
+    rows: int
+    columns: int
+    batch: int
+    step: int
+    line: int
+
+    @property
+    def is_transposed(self) -> bool:
+        """Whether rows are the contiguous dimension and a tile would be well filled."""
+        return self.step == 1 < self.line and min(self.rows, self.columns) >= LEAST
+
+    @property
+    def is_of_pairs(self) -> bool:
+        """Whether loads and stores can be vectorised over pairs of elements."""
+        apart = self.rows, self.columns, self.line, self.batch
+        return self.step == 1 and all(each % 2 == 0 for each in apart)
+
+
+def planes_of(layout: Layout) -> Planes | None:
+    """Return a layout collapsed to planes; None beyond three dimensions or 32 bits."""
+    sizes, (strides,) = collapse(layout.shape, [layout.strides])
+    missing = 3 - len(sizes)
+    sizes, strides = (1,) * missing + sizes, (0,) * missing + strides
+    reach = 1 + sum((size - 1) * step for size, step in zip(sizes, strides))
+    if missing < 0 or sizes[0] > MAX_GROUPS or max(reach, layout.numel) > MOST_ELEMENTS:
+        return None
+    return Planes(*sizes, *strides)
+
+
+def reads_lines(gpu: DeviceInfo) -> bool:
+    """Return whether a device coalesces neighbouring loads."""
+    return gpu.target.coalesces_loads
+
+
+def transpose_dispatch(gpu: DeviceInfo, x: StridedSpec) -> Dispatch:
+    """Return the dispatch that copies a transposed view into row-major order."""
+    planes = planes_of(x.layout)
+    assert planes is not None, f"transposed_copy: {x.layout} has no planes"
+    push: dict[str, Argument] = {"x": "x", "out_": "out"}
+    push |= {"rows": planes.rows, "columns": planes.columns}
+    push |= {"line": planes.line, "batch": planes.batch}
+    size = min(WORKGROUP, gpu.max_workgroup_invocations)
+    if x.dtype.itemsize == 2 and planes.is_of_pairs and x.layout.offset % 2 == 0:
+        tiles = ceil_div(planes.rows, 2 * TILE) * ceil_div(planes.columns, TILE)
+        grid = fold_grid(tiles, planes.planes)
+        return Dispatch("copy/transpose_16bit", grid, push, {"LOCAL_X": size})
+    push["step"] = planes.step
+    tiles = ceil_div(planes.rows, TILE) * ceil_div(planes.columns, TILE)
+    return Dispatch(
+        "copy/transpose",
+        fold_grid(tiles, planes.planes),
+        push,
+        {"LOCAL_X": size},
+        storage_defines(x.dtype),
+    )
