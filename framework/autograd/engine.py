@@ -286,6 +286,32 @@ def _sorted_nodes(outputs: Sequence[TensorCore]) -> list[GradNode]:
     return [found[key] for key in sorted(found, reverse=True)]
 
 
+class _Overwritten:
+    """Placeholder of a saved tensor that was changed in place; any use is an error.
+
+    A rule may save more than it uses for the gradients that are required: `x * 2` does
+    not use `x`.
+    """
+
+    __slots__ = ("_message",)
+
+    def __init__(self, message: str) -> None:
+        self._message = message
+
+    def __getattr__(self, name: str) -> Any:
+        raise GradError(self._message)
+
+    def _refuse(self, *_: object) -> Any:
+        raise GradError(self._message)
+
+    # What `isinstance` asks, and operators, which Python looks up in the class.
+    __class__ = property(_refuse)  # type: ignore[assignment]  # of any class
+    __add__ = __sub__ = __mul__ = __truediv__ = __pow__ = __matmul__ = _refuse
+    __lt__ = __le__ = __gt__ = __ge__ = __neg__ = __getitem__ = _refuse
+    __eq__ = __ne__ = _refuse
+    __hash__ = None  # type: ignore[assignment]  # nothing keeps it
+
+
 class _BackwardPass:
     """State of a backward pass: accumulated gradients by node output."""
 
@@ -354,11 +380,12 @@ class _BackwardPass:
     def _restore(self, node: GradNode, name: str, saved: Saved) -> TensorCore:
         """Return a saved tensor, back on the tape when the pass is recorded."""
         if saved.array.version != saved.version:
-            raise GradError(
+            overwritten: Any = _Overwritten(
                 f"backward: `{name}`, which {node.name} saved, was changed in place:"
                 f" version {saved.array.version}, saved at {saved.version};"
                 " change a copy instead"
             )
+            return overwritten  # type: ignore[no-any-return]  # in its place
         tensor: TensorCore = saved.tensor()
         if not self.create_graph or saved.edge == -1:
             return tensor

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeVar, cast
 
 from ..autograd.engine import is_grad_enabled, no_grad
+from ..autograd.views import register_view
 from ..base import modes
 from ..base.dtype import DType
 from ..base.shape import Layout, interned
@@ -54,12 +55,12 @@ class Movement(Op[P, R]):
         source = contiguous_copy(tensor.detach()) if cached.copied else tensor
         array = source.array if self.shares else lazy_copy(source.array)
         out = assembled(tensor.results, array, cached.layout, tensor.device)
-        if (
-            tensor.requires_grad
-            and cached.tape_recorder is not None
-            and is_grad_enabled()
-        ):
-            cached.tape_recorder.record(given, tensors, (out,), cached.specs, cached)
+        if cached.tape_recorder is not None and is_grad_enabled():
+            if tensor.requires_grad:
+                recorder = cached.tape_recorder
+                recorder.record(given, tensors, (out,), cached.specs, cached)
+            if array is tensor.array:
+                register_view(tensor, out)
         return cast(R, out)
 
     def _slow_path(self, given: tuple[Any, ...], key: CacheKey) -> TensorCore:
@@ -68,8 +69,10 @@ class Movement(Op[P, R]):
         tensors = self._tensors(bound)
         (out,) = self._apply(bound, tensors)
         self._record(bound, tensors, (out,))
+        (tensor,) = tensors.values()
+        if out.array is tensor.array and out.dtype.is_float and is_grad_enabled():
+            register_view(tensor, out)
         if key:
-            (tensor,) = tensors.values()
             view = CachedView(
                 out.device,
                 out.device.generation,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
@@ -50,6 +51,9 @@ class TensorCore:
         Internal: the tape entry whose output `grad_index` this is.
     hooks : list of callable
         Internal: called with the gradient once it has been computed.
+    views : list of weakref.ref or None
+        Internal: this tensor and those that share its storage on the tape, a list that
+        they have in common; None without another one.
     """
 
     __slots__ = (
@@ -62,6 +66,7 @@ class TensorCore:
         "layout",
         "own_grad",
         "requires_grad",
+        "views",
     )
 
     array: Array
@@ -72,6 +77,7 @@ class TensorCore:
     grad_node: GradNode | None
     grad_index: int
     hooks: list[Callable[[Any], Any]] | None
+    views: list[weakref.ref[Any]] | None
 
     results: ClassVar[type[Any]]
     """Class of the results of ops on tensors of this class: itself."""
@@ -211,6 +217,7 @@ class TensorCore:
             " place with copy_"
         )
         trace_hooks.structure_changed()
+        self.views = None
         self.array, self.layout, self.device = other.array, other.layout, other.device
 
     def alias(self: Self) -> Self:
@@ -344,6 +351,7 @@ def assembled(kind: type[Self], array: Array, layout: Layout, device: Device) ->
     tensor.grad_node = None
     tensor.grad_index = 0
     tensor.hooks = None
+    tensor.views = None
     return tensor
 
 

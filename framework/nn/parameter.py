@@ -35,7 +35,7 @@ class Parameter(Tensor):
 
     def __init__(self, data: Tensor, requires_grad: bool = True) -> None:
         self.array, self.layout, self.device = data.array, data.layout, data.device
-        self.own_grad = self.grad_node = self.hooks = None
+        self.own_grad = self.grad_node = self.hooks = self.views = None
         self.grad_index = 0
         self.requires_grad_(requires_grad)
 

@@ -14,37 +14,25 @@ import numpy as np
 
 from .. import ops
 from ..autograd.engine import is_grad_enabled, no_grad
+from ..autograd.views import check_overwrite
 from ..base.dtype import can_cast, float32
-from ..base.errors import DTypeError, GradError, ShapeError
+from ..base.errors import DTypeError, ShapeError
 from ..base.modes import autocast_disabled
 from ..base.philox import Generator
 from ..base.shape import Layout, broadcast_shapes
 from ..eager.base_tensor import TensorCore, operand
 from ..ir.lazy_graph import Array
 from ..ops.indexing import getitem
+from .overwrite import record_overwrite
 
 if TYPE_CHECKING:
     from .tensor import Tensor
 
 
-def detached_target(x: Tensor) -> Tensor:
-    """Return the detached tensor, as operand of an in-place change of it.
-
-    Raises
-    ------
-    GradError
-        If gradients are being recorded and the tensor requires one.
-    """
-    if is_grad_enabled() and x.requires_grad:
-        raise GradError(
-            "in place: the tensor requires a gradient, and a change in place is not"
-            " recorded; change it under no_grad(), or write x = x + y"
-        )
-    return x.detach()
-
-
 def assign(x: Tensor, source: Tensor | float) -> Tensor:
     """Replace the elements of `x`, which may be a view, and return it.
+
+    Recorded on the tape if either requires a gradient, for `x` and all its views.
 
     Parameters
     ----------
@@ -56,33 +44,57 @@ def assign(x: Tensor, source: Tensor | float) -> Tensor:
     Raises
     ------
     GradError
-        If gradients are being recorded and either tensor requires one.
+        If gradients are being recorded and `x`, or a tensor that it is a view of, is a
+        leaf that requires one.
     ShapeError
         If `source` does not broadcast to the shape of `x`, or elements of `x` share
         memory with each other.
     """
-    detached_target(x)
-    _need_no_grad(source)
+    if isinstance(source, TensorCore):
+        if source.array is x.array and source.layout == x.layout:
+            return x  # as x[index] += 1 ends
+        recorded = _is_recorded(x, source)
+        return _replace(x, source.to(x.device).to(x.dtype), recorded, made=False)
+    recorded = _is_recorded(x)
     with no_grad():
-        if isinstance(source, TensorCore):
-            new = source.to(x.device).to(x.dtype)
-        else:
-            new = ops.fill_like(x, x.shape, source, x.dtype)
-        if broadcast_shapes("in place", x.shape, new.shape) != x.shape:
-            raise ShapeError(
-                f"in place: the result has shape {new.shape};"
-                f" it does not fit into {x.shape}"
-            )
+        new = ops.fill_like(x, x.shape, source, x.dtype)
+    return _replace(x, new, recorded, made=False)
+
+
+def _is_recorded(x: Tensor, *others: object) -> bool:
+    """Return whether a change of `x` is to be recorded; check that it may be."""
+    if not is_grad_enabled():
+        return False
+    found = any(
+        isinstance(each, TensorCore) and each.requires_grad for each in (x, *others)
+    )
+    if found:
+        check_overwrite(x)
+    return found
+
+
+def _replace(x: Tensor, new: Tensor, recorded: bool, *, made: bool) -> Tensor:
+    """Replace the elements of `x`, on the tape if so; see `record_overwrite`."""
+    if broadcast_shapes("in place", x.shape, new.shape) != x.shape:
+        raise ShapeError(
+            f"in place: the result has shape {new.shape};"
+            f" it does not fit into {x.shape}"
+        )
+    if new.shape != x.shape:
+        new = ops.expand(new, x.shape)
+    with no_grad():
         if x.numel():
             # Or what another thread writes elsewhere in the storage would be lost.
             with x.device.lock:
-                new_array = _storage(x, ops.expand(new, x.shape)).array
+                new_array = _storage(x, new).array
                 value = new_array.value
                 x.array.rebind(value)
                 # What it is taken from may have been changed, and that been dropped.
                 while value is not new_array.value:
                     value = new_array.value
                     x.array.rebind(value)
+    if recorded:
+        record_overwrite(x, new, made=made)
     return x
 
 
@@ -133,24 +145,19 @@ def change(
     GradError, ShapeError
         As `assign`.
     """
-    others = (operand(x, y) if isinstance(y, np.ndarray) else y for y in operands)
+    others = [operand(x, y) if isinstance(y, np.ndarray) else y for y in operands]
+    recorded = _is_recorded(x, *others, *options.values())
     with x.device.lock:
+        # Of a storage of its own, which the tape may save: `x` itself is overwritten.
+        target = x.alias() if recorded else x.detach()
         with autocast_disabled():
-            new = op(detached_target(x), *others, **options)
+            new = op(target, *others, **options)
         if not can_cast(new.dtype, x.dtype):
             raise DTypeError(
                 f"in place: the result is {new.dtype.name}, which {x.dtype.name} does"
                 " not hold; write x = f(x), or cast the tensor first"
             )
-        return assign(x, new)
-
-
-def _need_no_grad(source: Tensor | float) -> None:
-    if isinstance(source, TensorCore) and is_grad_enabled() and source.requires_grad:
-        raise GradError(
-            "in place: the new elements require a gradient, and a change in place is"
-            " not recorded; detach them, or write x = x + y"
-        )
+        return _replace(x, new.to(x.dtype), recorded, made=new is not target)
 
 
 def _storage(x: Tensor, new: Tensor) -> Tensor:
@@ -179,18 +186,18 @@ def set_item(x: Tensor, index: object, value: Tensor | float) -> None:
         As `assign`.
     """
     chosen = getitem.region(index, x.shape)
-    view = getitem.slice_of(detached_target(x), chosen)
+    recorded = _is_recorded(x, value)
+    view = getitem.slice_of(x if recorded else x.detach(), chosen)
     if not chosen.arrays and not chosen.flips:
         assign(view, value)
         return
-    _need_no_grad(value)
-    with no_grad():
-        if isinstance(value, TensorCore):
-            new = value.to(x.device).to(x.dtype)
-        else:
-            new = ops.fill_like(x, (), value, x.dtype)
-        with x.device.lock:
-            assign(view, getitem.updated(view, chosen, new))
+    if isinstance(value, TensorCore):
+        new = value.to(x.device).to(x.dtype)
+    else:
+        new = ops.fill_like(x.detach(), (), value, x.dtype)
+    with x.device.lock:
+        before = view.alias() if recorded else view
+        _replace(view, getitem.updated(before, chosen, new), recorded, made=True)
 
 
 def fill_uniform(

@@ -151,15 +151,17 @@ def test_views_of_nothing(make: Make) -> None:
 def test_leaf_that_requires_a_gradient(make: Make) -> None:
     x = make(DATA, grad=True)
     text = (
-        "in place: the tensor requires a gradient, and a change in place is not"
-        " recorded; change it under no_grad(), or write x = x + y"
+        "in place: the tensor is a leaf that requires a gradient, and of shape (3, 4);"
+        " change it under no_grad(), or write x = x + y"
     )
     for change, _ in CHANGES.values():
         with pytest.raises(GradError) as raised:
             change(x)
         assert str(raised.value) == text
-    with pytest.raises(GradError, match="the tensor requires a gradient"):
+    with pytest.raises(GradError, match="the tensor is a leaf"):
         x[0] = 1
+    with pytest.raises(GradError, match="the tensor is a view of a leaf"):
+        x[0].add_(1)
     assert_close(x, DATA)
     with fw.no_grad():
         x.add_(1)
@@ -172,14 +174,29 @@ def test_leaf_that_requires_a_gradient(make: Make) -> None:
 def test_source_that_requires_a_gradient(way: str, make: Make) -> None:
     x, y = make(DATA), make(DATA, grad=True)
     index = (0,) if way == "__setitem__" else ()
-    with pytest.raises(GradError) as raised:
-        getattr(x, way)(*index, y[index])
-    assert str(raised.value) == (
-        "in place: the new elements require a gradient, and a change in place is not"
-        " recorded; detach them, or write x = x + y"
-    )
-    assert_close(x, DATA)
-    x.copy_(y.detach())
+    getattr(x, way)(*index, y[index])
+    assert x.requires_grad
+    x.sum().backward()
+    wanted = np.ones_like(DATA)
+    if index:
+        wanted[1:] = 0
+    assert_close(y.grad, wanted)
+
+
+def test_overwritten_saved_tensor(make: Make) -> None:
+    y = make(DATA, grad=True).exp()
+    y += 1
+    with pytest.raises(GradError, match="`out`, which exp saved, was changed in place"):
+        y.sum().backward()
+
+
+def test_saved_tensor_that_the_gradient_does_not_need(make: Make) -> None:
+    x = make(DATA, grad=True)
+    y = x + 1
+    z = y * 2
+    y.zero_()
+    z.sum().backward()
+    assert_close(x.grad, np.full_like(DATA, 2))
 
 
 def test_many_changes_before_a_read(make: Make) -> None:

@@ -1,0 +1,48 @@
+"""Views of a storage on the tape: which tensors an in-place change reaches.
+
+Tensors that share the storage off the tape (`detach`, `data`, views made under
+`no_grad`) see the elements change and stay off the tape, as in PyTorch.
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import TYPE_CHECKING
+
+from ..base.errors import GradError
+
+if TYPE_CHECKING:
+    from ..eager.base_tensor import TensorCore
+
+FIRST_PRUNING = 16
+"""Views of a storage from which on those that are gone are sorted out."""
+
+
+def register_view(base: TensorCore, view: TensorCore) -> None:
+    """Note that a tensor is a view of another one, whose changes on the tape it has."""
+    views = base.views
+    if views is None:
+        base.views = view.views = [weakref.ref(base), weakref.ref(view)]
+        return
+    view.views = views
+    views.append(weakref.ref(view))
+    count = len(views)
+    if count >= FIRST_PRUNING and not count & (count - 1):
+        views[:] = [each for each in views if each() is not None]
+
+
+def sharing_tensors(tensor: TensorCore) -> list[TensorCore]:
+    """Return a tensor and all others that share its storage on the tape."""
+    found = [each() for each in tensor.views or ()]
+    return [each for each in found if each is not None] or [tensor]
+
+
+def check_overwrite(tensor: TensorCore) -> None:
+    """Raise `GradError` if a recorded change would overwrite a leaf with a gradient."""
+    for each in sharing_tensors(tensor):
+        if each.requires_grad and each.grad_node is None:
+            what = "the tensor is" if each is tensor else "the tensor is a view of"
+            raise GradError(
+                f"in place: {what} a leaf that requires a gradient, and of shape"
+                f" {each.shape}; change it under no_grad(), or write x = x + y"
+            )

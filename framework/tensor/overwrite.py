@@ -1,0 +1,90 @@
+"""Tape of in-place changes: what the tensors that share a storage depend on after one.
+
+A change through one tensor gives all its storage's views other elements, so their tape
+entries change too: a view's elements are what they were before, but for those that the
+change replaced. Each view gets an entry with two edges, to what it was and to the new
+elements; nothing is computed for it until the backward pass.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING
+
+from .. import ops
+from ..autograd.engine import Edge, GradNode, edge_of
+from ..autograd.views import sharing_tensors
+from ..base.shape import Layout
+from ..ops.movement.slice import restrided
+
+if TYPE_CHECKING:
+    from .tensor import Tensor
+
+
+def record_overwrite(tensor: Tensor, new: Tensor, *, made: bool) -> None:
+    """Record that `new` has replaced the elements of a tensor.
+
+    Parameters
+    ----------
+    tensor : Tensor
+        The tensor, whose storage holds the new elements.
+    new : Tensor
+        The new elements, of the same shape and dtype.
+    made : bool
+        Whether the change itself made `new`, so that its tape entry can be the
+        tensor's own.
+    """
+    edge = edge_of(new)
+    numel = tensor.array.value.numel
+    # First all entries, then all assignments, as each entry refers to what was before.
+    entries: list[tuple[Tensor, GradNode, int]] = []
+    for each in sharing_tensors(tensor):
+        if edge is None and not each.requires_grad:
+            continue
+        if each is tensor and made and new.grad_node is not None:
+            entries.append((each, new.grad_node, new.grad_index))
+            continue
+        rule = overwrite_rule(each.layout, tensor.layout, numel)
+        edges: tuple[Edge | None, ...] = (edge_of(each), edge)
+        node = GradNode("in place", rule, edges, (each.spec, new.spec), {}, rule)
+        entries.append((each, node, 0))
+    for each, node, index in entries:
+        each.requires_grad = True
+        each.grad_node, each.grad_index = node, index
+
+
+@functools.lru_cache(maxsize=4096)
+def overwrite_rule(view: Layout, changed: Layout, numel: int) -> OverwriteRule:
+    """Return the rule of these layouts; the same one each time while it is cached."""
+    return OverwriteRule(view, changed, numel)
+
+
+class OverwriteRule:
+    """Gradient rule of a view after another one of its storage was overwritten.
+
+    Parameters
+    ----------
+    view, changed : Layout
+        Of the view, and of the tensor that was overwritten.
+    numel : int
+        Elements of the storage.
+    """
+
+    def __init__(self, view: Layout, changed: Layout, numel: int) -> None:
+        self._view, self._changed, self._numel = view, changed, numel
+
+    def __call__(self, grad: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the gradients of the view before the change, and of what replaced it.
+
+        Where the view had an element that was replaced, the first is zero.
+        """
+        if self._view == self._changed:
+            return grad.new_zeros(grad.shape), grad
+        if self._view.numel == self._numel and self._view.is_contiguous:
+            flat = grad.reshape(self._numel)
+        else:
+            flat = grad.new_zeros(self._numel)
+            flat = ops.strided_scatter(flat, grad, self._view)
+        zeros = grad.new_zeros(self._changed.shape)
+        kept = ops.strided_scatter(flat, zeros, self._changed)
+        return restrided(kept, self._view), restrided(flat, self._changed)
