@@ -30,7 +30,11 @@ SMALL = Program(
 
 
 @pytest.mark.parametrize(
-    "part", [pytest.param(0, marks=pytest.mark.core), *range(1, PARTS)]
+    "part",
+    [
+        pytest.param(part, marks=pytest.mark.wide if part else pytest.mark.core)
+        for part in range(PARTS)
+    ],
 )
 def test_device_host_and_torch_agree(part: int, device: vkbackend.Device) -> None:
     devices = [CPU, fw.device(device.info.name)]

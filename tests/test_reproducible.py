@@ -26,7 +26,13 @@ def test_chains_have_one_result(name: str, gpu: GpuDevice) -> None:
     assert check_ways(lambda jitted: chain.run(gpu, jitted)) == []
 
 
-@pytest.mark.parametrize("name", ["vit", "lstm", "mobile"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "vit",
+        *(pytest.param(name, marks=pytest.mark.wide) for name in ("lstm", "mobile")),
+    ],
+)
 def test_trainings_have_one_result(name: str, gpu: GpuDevice) -> None:
     size = Size(large=False, dtype="float32")
     assert check_ways(lambda jitted: train(name, size, 2, gpu, jitted)) == []

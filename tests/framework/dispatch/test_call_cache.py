@@ -275,13 +275,14 @@ def check_generations(program: Program, gpu: GpuDevice, begins: bool) -> None:
     assert not differing(expected, found), repr(program)
 
 
+@pytest.mark.parametrize("count", [5, pytest.param(20, marks=pytest.mark.wide)])
 def test_a_generation_that_begins_at_any_step_changes_no_result(
-    gpu: GpuDevice,
+    count: int, gpu: GpuDevice
 ) -> None:
     search(
         programs(),
         lambda program: check_generations(program, gpu, begins=True),
-        20,
+        count,
         5,
         shrink=False,
     )

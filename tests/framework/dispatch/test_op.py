@@ -1,13 +1,14 @@
 """Every op of the table: results, layouts, dtypes, gradients and refusals.
 
 Every sample is tried in float32, and the first one in every dtype and layout; of these
-software devices take two layouts of each dtype.
+software devices take two layouts of each dtype. Kernels of element-wise ops load and
+broadcast alike: on a device the gate tries most of them in one layout and one shape.
 """
 
 import functools
 import math
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,9 @@ STEPPED = ("float16", "int8", "int32", "int64", "bool")
 # Element-wise ops compute in these as in others; how they are loaded and stored is the
 # same for all ops, the others of which software runs.
 TWINS = ("bfloat16", "uint8", "uint16", "int16", "uint64")
+# For each number of tensors an element-wise op that the gate tries in every layout and
+# sample: one generator reads and broadcasts the operands of all.
+EXEMPLARY = ("exp", "add", "where", "adam_step_capturable")
 # Results are rounded from float32, so that none is exact in another order.
 ROUNDED = ("float16", "bfloat16")
 PRIMES = {3, 5, 7, 11, 13, 29, 37, 113, 1031}
@@ -140,37 +144,65 @@ def parts(answer: Any) -> list[Any]:
     return list(answer) if isinstance(answer, tuple) else [answer]
 
 
-def core(name: str, dtype: DType, layout: str) -> bool:
-    """Return whether other drivers have to run an op in a dtype and a layout."""
+def repeats(name: str, sample: Sample) -> bool:
+    """Return whether only the shapes of an element-wise op differ from its first's."""
+    first = CASES[name].samples[0]
+    if sample is first or not REGISTRY[name].is_elementwise or name in EXEMPLARY:
+        return False
+    limits = ({draw[1:] for draw in each.draws} for each in (first, sample))
+    return sample.keywords == first.keywords and len({*map(frozenset, limits)}) == 1
+
+
+def tier(name: str, sample: Sample, dtype: DType, layout: str) -> str:
+    """Return the marker of a call on the device, or nothing for what the gate runs."""
+    elementwise = REGISTRY[name].is_elementwise
+    if dtype.name != "float32":
+        steps = layout == "stepped" and dtype.name in STEPPED
+        # A software device takes minutes for kernels of them all.
+        if (elementwise and dtype.name in TWINS) or not (
+            steps or layout == "contiguous"
+        ):
+            return "gpu"
+    strided = layout != "contiguous" and elementwise and name not in EXEMPLARY
+    if strided or repeats(name, sample):
+        return "wide"
+    if sample is not CASES[name].samples[0]:
+        return ""
     if dtype.itemsize == 4:
-        return layout in ("contiguous", "stepped")
-    everywhere = REGISTRY[name].is_elementwise and dtype.feature is None
-    return everywhere and layout == "contiguous"
+        return "core" if layout in ("contiguous", "stepped") else ""
+    everywhere = elementwise and dtype.feature is None and layout == "contiguous"
+    return "core" if everywhere else ""
 
 
-def combinations(*, device: bool) -> Iterator[Any]:
-    """Yield (op, sample, dtype, layout) for the host or for the device."""
+def host_calls() -> Iterator[Any]:
+    """Yield (op, sample, dtype, layouts) for the host."""
     for name, case in CASES.items():
-        for dtype in taken_on_device(name) if device else accepted(name):
-            few = dtype.name != "float32"
-            for number, sample in enumerate(case.samples[:1] if few else case.samples):
-                for layout in LAYOUTS[:1] if number else LAYOUTS:
-                    steps = layout == "stepped" and dtype.name in STEPPED
-                    seldom = few and not steps and layout != "contiguous"
-                    seldom |= REGISTRY[name].is_elementwise and dtype.name in TWINS
-                    everywhere = number == 0 and core(name, dtype, layout)
-                    marks = [pytest.mark.core] if everywhere else []
-                    yield pytest.param(
-                        name,
-                        sample,
-                        dtype,
-                        layout,
-                        id=f"{name}-{number}-{dtype.name}-{layout}",
-                        # A software device takes minutes for kernels of them all.
-                        marks=([pytest.mark.gpu] if seldom else marks)
-                        if device
-                        else [],
-                    )
+        for dtype in accepted(name):
+            for number, sample, layouts in tried(case, dtype):
+                label = f"{name}-{number}-{dtype.name}"
+                yield pytest.param(name, sample, dtype, layouts, id=label)
+
+
+def device_calls() -> Iterator[Any]:
+    """Yield (op, sample, dtype, layouts) for the device, by the tier of a layout."""
+    for name, case in CASES.items():
+        for dtype in taken_on_device(name):
+            for number, sample, layouts in tried(case, dtype):
+                tiers: dict[str, list[str]] = {}
+                for layout in layouts:
+                    marker = tier(name, sample, dtype, layout)
+                    tiers.setdefault(marker, []).append(layout)
+                for marker, some in tiers.items():
+                    marks = [getattr(pytest.mark, marker)] if marker else []
+                    label = f"{name}-{number}-{dtype.name}-{'-'.join(some)}"
+                    yield pytest.param(name, sample, dtype, some, id=label, marks=marks)
+
+
+def tried(case: Case, dtype: DType) -> Iterator[tuple[int, Sample, Sequence[str]]]:
+    """Yield the number of a sample, the sample, and its layouts."""
+    samples = case.samples if dtype.name == "float32" else case.samples[:1]
+    for number, sample in enumerate(samples):
+        yield number, sample, LAYOUTS[:1] if number else LAYOUTS
 
 
 def test_every_op_has_a_row() -> None:
@@ -187,28 +219,32 @@ def test_every_row_has_awkward_sizes(name: str) -> None:
     assert not sizes.isdisjoint(PRIMES)
 
 
-@pytest.mark.parametrize(
-    ("name", "sample", "dtype", "layout"), list(combinations(device=False))
-)
-def test_on_host(name: str, sample: Sample, dtype: DType, layout: str) -> None:
-    check(CASES[name], sample, dtype.name, layout, CPU)
-
-
-@pytest.mark.parametrize(
-    ("name", "sample", "dtype", "layout"), list(combinations(device=True))
-)
-def test_on_device(
-    name: str, sample: Sample, dtype: DType, layout: str, gpu: GpuDevice
+@pytest.mark.parametrize(("name", "sample", "dtype", "layouts"), list(host_calls()))
+def test_on_host(
+    name: str, sample: Sample, dtype: DType, layouts: Sequence[str]
 ) -> None:
-    check(CASES[name], sample, dtype.name, layout, gpu)
+    for layout in layouts:
+        check(CASES[name], sample, dtype.name, layout, CPU)
 
 
-def differentiable(first: str = "") -> Iterator[Any]:
-    """Yield (op, sample) with a gradient; an op's first one has the marker `first`."""
+@pytest.mark.parametrize(("name", "sample", "dtype", "layouts"), list(device_calls()))
+def test_on_device(
+    name: str, sample: Sample, dtype: DType, layouts: Sequence[str], gpu: GpuDevice
+) -> None:
+    for layout in layouts:
+        check(CASES[name], sample, dtype.name, layout, gpu)
+
+
+def differentiable(*, device: bool = False) -> Iterator[Any]:
+    """Yield (op, sample) with a gradient; on devices an op's first one is of `core`."""
     for name, case in CASES.items():
         for number, sample in enumerate(case.samples):
             if case.gradient and not sample.is_empty:
-                marks = [getattr(pytest.mark, first)] if first and not number else []
+                marks = []
+                if device and not number:
+                    marks = [pytest.mark.core]
+                elif device and repeats(name, sample):
+                    marks = [pytest.mark.wide]
                 yield pytest.param(name, sample, id=f"{name}-{number}", marks=marks)
 
 
@@ -252,7 +288,7 @@ def test_gradient_is_as_in_torch(name: str, sample: Sample) -> None:
         assert_close(found, wanted, scale=case.scale)
 
 
-@pytest.mark.parametrize(("name", "sample"), list(differentiable(first="core")))
+@pytest.mark.parametrize(("name", "sample"), list(differentiable(device=True)))
 def test_gradient_on_device(name: str, sample: Sample, gpu: GpuDevice) -> None:
     case = CASES[name]
     on_device = leaves(sample, "float32", gpu)

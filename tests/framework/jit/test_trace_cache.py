@@ -1,5 +1,7 @@
 """Steps under `jit` beside the same steps without it: the same to the last bit."""
 
+# Longer than most: signatures, threads and methods meet in one cache of traces.
+
 import copy
 import pickle
 import threading

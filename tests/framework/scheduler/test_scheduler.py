@@ -1,5 +1,7 @@
 """Flushing: cached schedules, quiet loops, errors that leave everything usable."""
 
+# Longer than most: a flush is one transaction, whatever ends it.
+
 import dataclasses
 import sys
 from collections.abc import Callable, Iterator, Sequence

@@ -8,7 +8,7 @@ from vkbackend.tools.spirv.lint_rules import RULES
 from vkbackend.tools.spirv.target import Target
 
 from .shaders import compiled, main_of
-from .variants import library
+from .variants import Shaders, each_library, library
 
 FAULT = (
     "float s = 0; for (uint k = 0; k < push.n; ++k) s += push.x.at[i * push.m + k];"
@@ -17,25 +17,28 @@ FAULT = (
 
 
 @functools.cache
-def library_findings() -> tuple[tuple[Target, list[Diagnostic]], ...]:
-    """Return what lint finds in each variant of each shader of the library."""
-    return tuple((target, diagnostics(target)) for target in library())
+def findings(shaders: Shaders) -> tuple[tuple[Target, list[Diagnostic]], ...]:
+    """Return what lint finds in each of some shaders."""
+    return tuple((target, diagnostics(target)) for target in shaders())
 
 
-def test_library_is_clean_or_has_reasons() -> None:
+@each_library
+def test_library_is_clean_or_has_reasons(shaders: Shaders) -> None:
     unexcused = [
         f"{target.name}: {row.where}: {row.message} [{row.rule}]"
-        for target, found in library_findings()
+        for target, found in findings(shaders)
         for row in found
         if not row.reason
     ]
     assert unexcused == []
 
 
+# A reason may be that of one dtype.
+@pytest.mark.wide
 @pytest.mark.checkout
 def test_every_reason_of_the_library_is_needed() -> None:
     given: dict[tuple[str, str], bool] = {}
-    for target, found in library_findings():
+    for target, found in findings(library):
         assert target.source is not None
         needed = {row.rule for row in found}
         for file in target.source.files:

@@ -13,7 +13,7 @@ from . import modules
 from .generated import fused
 from .listing import Listing, known, listing, needs_spirv_dis
 from .shaders import SHARED, compiled, main_of
-from .variants import library
+from .variants import Shaders, each_library
 
 SIZES = {"uint": 4, "int": 4, "float": 4, "address": 8}
 MOST_LINES = 1_600_000
@@ -64,8 +64,9 @@ def check_buffers(found: Any, theirs: Listing) -> None:
 
 
 @needs_spirv_dis
-def test_library_agrees_with_spirv_dis() -> None:
-    for target in filter(lambda row: known(row.words), library()):
+@each_library
+def test_library_agrees_with_spirv_dis(shaders: Shaders) -> None:
+    for target in filter(lambda row: known(row.words), shaders()):
         check(target.words, target.name)
 
 
@@ -112,8 +113,11 @@ def test_no_entry_function() -> None:
         analyse(words)
 
 
-def test_the_largest_shader_is_inspected_at_little_cost(tmp_path: Any) -> None:
-    largest = max((target.words for target in library()), key=len)
+@each_library
+def test_the_largest_shader_is_inspected_at_little_cost(
+    shaders: Shaders, tmp_path: Any
+) -> None:
+    largest = max((target.words for target in shaders()), key=len)
     path = tmp_path / "largest.spv"
     path.write_bytes(largest)
     program = (

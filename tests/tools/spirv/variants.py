@@ -2,7 +2,9 @@
 
 import functools
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+
+import pytest
 
 from vkbackend.errors import ShaderError
 from vkbackend.shader.compiler import glsl_folder, load_kernel_source
@@ -10,6 +12,7 @@ from vkbackend.shader.preprocessor import expand
 from vkbackend.tools.spirv.cli import kernels
 from vkbackend.tools.spirv.target import Target, dtypes, find
 
+Shaders = Callable[[], tuple[Target, ...]]
 ALIKE = (
     ("float32",),
     ("float16", "bfloat16"),
@@ -47,6 +50,12 @@ def once() -> tuple[Target, ...]:
         in_turn = (_first(name, row) for row in rows[first:] + rows[:first])
         found += next(filter(None, in_turn))
     return tuple(found)
+
+
+each_library = pytest.mark.parametrize(
+    "shaders", [once, pytest.param(library, marks=pytest.mark.wide)]
+)
+"""The gate takes each kernel once; further dtypes repeat most of its operations."""
 
 
 def _rows(name: str) -> list[list[str]]:

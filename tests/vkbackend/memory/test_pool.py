@@ -1,5 +1,7 @@
 """The pool's logic on a memory and queues that are only pretended."""
 
+# Longer than most: all interrupts are tried on one pretended memory.
+
 import gc
 import sys
 from collections import deque

@@ -63,6 +63,8 @@ CONVOLUTIONS: list[Convolved] = [
     ((2, 3, 6, 5), (3, 3, 2, 4), {"padding": "same"}),
 ]
 CORE = [CONVOLUTIONS[k] for k in (1, 2, 7)]
+# Other sizes of windows, strides and gaps that rows before have.
+SIZES_ALONE = [CONVOLUTIONS[k] for k in (5, 6)]
 # Larger tiles differ from these in numbers only, and compile for 10 s on lavapipe.
 CONFIGS = [
     TileConfig(SIMT_TILES[2], 2),
@@ -82,6 +84,12 @@ def taken(
     yield from on_any_device(monkeypatch, implicit_gemm, *PASSES)
 
 
+def marks_of(row: Convolved, bias: bool) -> list[pytest.MarkDecorator]:
+    if row in SIZES_ALONE:
+        return [pytest.mark.wide]
+    return [pytest.mark.core] if bias and row in CORE else []
+
+
 def count(taken: dict[str, list[str]], kernel: str) -> int:
     """Return how often a kernel was run."""
     return sum(kernels.count(kernel) for kernels in taken.values())
@@ -95,7 +103,7 @@ def count(taken: dict[str, list[str]], kernel: str) -> int:
             *row,
             bias,
             id=name_of(row) + ("-bias" if bias else ""),
-            marks=[pytest.mark.core] if bias and row in CORE else [],
+            marks=marks_of(row, bias),
         )
         for number, row in enumerate(CONVOLUTIONS)
         for bias in ([False, True] if number == 1 else [row in CORE])

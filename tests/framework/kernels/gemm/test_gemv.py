@@ -99,7 +99,10 @@ def check(
 
 
 @pytest.mark.core
-@pytest.mark.parametrize("turned", ["", "a", "b", "ab"])
+@pytest.mark.parametrize(
+    "turned",
+    ["", "ab", *(pytest.param(each, marks=pytest.mark.wide) for each in ("a", "b"))],
+)
 def test_against_numpy(gpu: Device, kernels: list[str], turned: str) -> None:
     check(gpu, kernels, SIZES, turned, "float32", 1e-6)
 

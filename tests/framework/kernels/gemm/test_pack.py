@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -296,7 +297,10 @@ def test_sizes_that_are_not_of_vectors(
     assert (product.constants["L2_PREFETCHES"] > 0) == touches
 
 
-@pytest.mark.parametrize("turned", ["", "a", "b", "ab"])
+@pytest.mark.parametrize(
+    "turned",
+    ["", *(pytest.param(each, marks=pytest.mark.wide) for each in ("a", "b")), "ab"],
+)
 def test_larger_tiles_of_sizes_that_are_not_of_vectors(
     gpu: GpuDevice,
     emulated: list[Dispatch],
@@ -419,16 +423,18 @@ CONFIGS += [TileConfig(SIMT_TILES[3], 2, tail_rows=2)]
 FEW = {CONFIGS[1], CONFIGS[3], CONFIGS[7], CONFIGS[8], CONFIGS[9], CONFIGS[-1]}
 
 
+def marks_of(config: TileConfig, turned: str) -> Any:
+    """Return where a product runs; a larger tile turned repeats the smallest."""
+    if config not in FEW or (turned in ("a", "b") and config != CONFIGS[3]):
+        return pytest.mark.gpu
+    larger = config.tile.m * config.tile.n > 1024
+    return pytest.mark.wide if larger and turned else ()
+
+
 @pytest.mark.parametrize(
     ("config", "turned"),
     [
-        pytest.param(
-            config,
-            turned,
-            marks=()
-            if config in FEW and (turned in ("", "ab") or config == CONFIGS[3])
-            else pytest.mark.gpu,
-        )
+        pytest.param(config, turned, marks=marks_of(config, turned))
         for config, turned in itertools.product(CONFIGS, ("", "a", "b", "ab"))
     ],
     ids=lambda value: getattr(value, "name", value),

@@ -85,6 +85,9 @@ def products() -> list[Any]:
         two = config in QUICK and (sizes, turned) in TWO
         if two or config == WHOLE or (config == SLICES and turned in ("", "ab")):
             marks = (pytest.mark.core,) if (config, sizes) in CORE else ()
+            # A larger tile turned repeats a smaller one for more numbers.
+            if not marks and turned and config.tile.m * config.tile.n > 1024:
+                marks = (pytest.mark.wide,)
         else:
             marks = (pytest.mark.gpu,)
         found.append(pytest.param(config, sizes, turned, marks=marks))
