@@ -305,7 +305,7 @@ class _Overwritten:
         raise GradError(self._message)
 
     # What `isinstance` asks, and operators, which Python looks up in the class.
-    __class__ = property(_refuse)  # type: ignore[assignment]  # of any class
+    __class__ = property(_refuse)
     __add__ = __sub__ = __mul__ = __truediv__ = __pow__ = __matmul__ = _refuse
     __lt__ = __le__ = __gt__ = __ge__ = __neg__ = __getitem__ = _refuse
     __eq__ = __ne__ = _refuse

@@ -15,9 +15,10 @@ from .. import ops
 from ..autograd.engine import Edge, GradNode, edge_of
 from ..autograd.views import sharing_tensors
 from ..base.shape import Layout
-from ..ops.movement.slice import restrided
+from ..ops.movement.slice import as_strided
 
 if TYPE_CHECKING:
+    from ..eager.base_tensor import TensorCore
     from .tensor import Tensor
 
 
@@ -37,7 +38,7 @@ def record_overwrite(tensor: Tensor, new: Tensor, *, made: bool) -> None:
     edge = edge_of(new)
     numel = tensor.array.value.numel
     # First all entries, then all assignments, as each entry refers to what was before.
-    entries: list[tuple[Tensor, GradNode, int]] = []
+    entries: list[tuple[TensorCore, GradNode, int]] = []
     for each in sharing_tensors(tensor):
         if edge is None and not each.requires_grad:
             continue
@@ -87,4 +88,4 @@ class OverwriteRule:
             flat = ops.strided_scatter(flat, grad, self._view)
         zeros = grad.new_zeros(self._changed.shape)
         kept = ops.strided_scatter(flat, zeros, self._changed)
-        return restrided(kept, self._view), restrided(flat, self._changed)
+        return as_strided(kept, self._view), as_strided(flat, self._changed)

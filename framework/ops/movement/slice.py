@@ -137,7 +137,7 @@ def strided_scatter_vjp(
     grad: Tensor, source_spec: TensorSpec, layout: Layout
 ) -> tuple[Tensor, Tensor]:
     zeros = fill_like(grad, source_spec.shape, 0, source_spec.dtype)
-    return strided_scatter(grad, zeros, layout), restrided(grad, layout)
+    return strided_scatter(grad, zeros, layout), as_strided(grad, layout)
 
 
 @strided_scatter.reference
@@ -150,19 +150,19 @@ def strided_scatter_reference(
 
 
 @movement(dtypes=ANY)
-def restrided(x: Tensor, layout: Layout) -> Tensor:
+def as_strided(x: Tensor, layout: Layout) -> Tensor:
     """Return a view of the row-major elements of `x` by a layout of their own."""
 
 
-@restrided.layout
-def _restrided_layout(own: Layout, layout: Layout) -> Layout | None:
+@as_strided.layout
+def _as_strided_layout(own: Layout, layout: Layout) -> Layout | None:
     if not own.is_contiguous:
         return None
     return layout._replace(offset=layout.offset + own.offset)
 
 
-@restrided.vjp
-def _restrided_vjp(grad: Tensor, x_spec: TensorSpec, layout: Layout) -> Tensor:
+@as_strided.vjp
+def _as_strided_vjp(grad: Tensor, x_spec: TensorSpec, layout: Layout) -> Tensor:
     return strided_scatter(fill_like(grad, x_spec.shape, 0, x_spec.dtype), grad, layout)
 
 
