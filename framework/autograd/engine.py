@@ -32,12 +32,13 @@ _sequence = itertools.count()
 _tuple: Any = tuple.__new__
 
 
-_mode = ScopedSetting(True)
+grad_mode = ScopedSetting(True)
+"""Whether ops are recorded; read where a call of `is_grad_enabled` costs too much."""
 
 
 def is_grad_enabled() -> bool:
     """Return whether ops are recorded for `backward` in this thread."""
-    enabled: bool = _mode.top.value
+    enabled: bool = grad_mode.top.value
     return enabled
 
 
@@ -64,13 +65,13 @@ class set_grad_enabled(SettingScope):  # noqa: N801 - PyTorch's name
     """
 
     def __init__(self, enabled: bool) -> None:
-        super().__init__(_mode, bool(enabled))
-        scope_frame = _mode.top
+        super().__init__(grad_mode, bool(enabled))
+        scope_frame = grad_mode.top
         self._called: tuple[ScopeFrame, bool] | None = (scope_frame, scope_frame.value)
         scope_frame.value = bool(enabled)
 
     def _recreate_cm(self) -> Any:
-        return SettingScope(_mode, self._value)
+        return SettingScope(grad_mode, self._value)
 
     def _take_back(self) -> None:
         """Restore the enclosing setting, as this is a block or a decorator."""
@@ -101,12 +102,12 @@ def no_grad() -> Any:
     ...     is_grad_enabled()
     False
     """
-    return SettingScope(_mode, False)
+    return SettingScope(grad_mode, False)
 
 
 def enable_grad() -> Any:
     """Return a context in which ops are recorded, also inside `no_grad`."""
-    return SettingScope(_mode, True)
+    return SettingScope(grad_mode, True)
 
 
 class Saved(NamedTuple):
@@ -246,7 +247,7 @@ def backward(
             )
         _check_seed(output, grad)
         backward_pass.add(edge, grad)
-    with SettingScope(_mode, create_graph), autocast_disabled():
+    with SettingScope(grad_mode, create_graph), autocast_disabled():
         for node in _sorted_nodes(outputs):
             backward_pass.visit(node)
         return backward_pass.results()

@@ -6,28 +6,32 @@ Tensors that share the storage off the tape (`detach`, `data`, views made under
 
 from __future__ import annotations
 
-import weakref
 from typing import TYPE_CHECKING
+from weakref import ref
 
 from ..base.errors import GradError
 
 if TYPE_CHECKING:
     from ..eager.base_tensor import TensorCore
 
-FIRST_PRUNING = 16
-"""Views of a storage from which on those that are gone are sorted out."""
+FIRST_PRUNING = 32
+"""Views of a storage from which on those that are gone are sorted out; a power of 2."""
 
 
 def register_view(base: TensorCore, view: TensorCore) -> None:
     """Note that a tensor is a view of another one, whose changes on the tape it has."""
     views = base.views
     if views is None:
-        base.views = view.views = [weakref.ref(base), weakref.ref(view)]
-        return
+        base.views = views = [ref(base)]
+    else:
+        prune(views)
     view.views = views
-    views.append(weakref.ref(view))
-    count = len(views)
-    if count >= FIRST_PRUNING and not count & (count - 1):
+    views.append(ref(view))
+
+
+def prune(views: list[ref[TensorCore]]) -> None:
+    """Sort out the views that are gone, each time that their number has doubled."""
+    if len(views) >= FIRST_PRUNING and not len(views) & (len(views) - 1):
         views[:] = [each for each in views if each() is not None]
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeVar, cast
+from weakref import ref
 
-from ..autograd.engine import is_grad_enabled, no_grad
-from ..autograd.views import register_view
+from ..autograd.engine import grad_mode, is_grad_enabled, no_grad
+from ..autograd.views import prune, register_view
 from ..base import modes
 from ..base.dtype import DType
 from ..base.shape import Layout, interned
@@ -55,12 +56,19 @@ class Movement(Op[P, R]):
         source = contiguous_copy(tensor.detach()) if cached.copied else tensor
         array = source.array if self.shares else lazy_copy(source.array)
         out = assembled(tensor.results, array, cached.layout, tensor.device)
-        if cached.tape_recorder is not None and is_grad_enabled():
+        recorder = cached.tape_recorder
+        if recorder is not None and grad_mode.top.value:
             if tensor.requires_grad:
-                recorder = cached.tape_recorder
                 recorder.record(given, tensors, (out,), cached.specs, cached)
-            if array is tensor.array:
-                register_view(tensor, out)
+            if self.shares and not cached.copied:
+                # Inlines `register_view`, as views are many.
+                views = tensor.views
+                if views is None:
+                    tensor.views = views = [ref(tensor)]
+                elif not len(views) & 31:
+                    prune(views)
+                out.views = views
+                views.append(ref(out))
         return cast(R, out)
 
     def _slow_path(self, given: tuple[Any, ...], key: CacheKey) -> TensorCore:
