@@ -17,13 +17,13 @@ from ..ir.program import (
     GENERATED,
     MAX_PUSH,
     Access,
+    Fold,
     Instruction,
-    Program,
+    KernelProgram,
     Reference,
-    field_size,
+    fields_size,
     push_fields,
 )
-from ..ir.row_program import Fold, RowProgram
 from .packing import (
     ALIGNMENT,
     LANES,
@@ -37,8 +37,6 @@ from .packing import (
     unpack,
 )
 
-AnyProgram = Program | RowProgram
-
 PACK_WORDS = (
     "uint64_t pack_words(uvec2 w) { return packUint2x32(w); }",
     "u64vec2 pack_words(uvec4 w) {"
@@ -48,24 +46,20 @@ PACK_WORDS = (
 _INT64 = "GL_EXT_shader_explicit_arithmetic_types_int64"
 
 
-def emit(
-    program: Program, wide: bool = False, rounds: int = 1, horizontal: bool = False
-) -> str:
+def emit(program: KernelProgram, wide: bool = False, horizontal: bool = False) -> str:
     """Return the compute shader of a program.
 
     Parameters
     ----------
-    program : Program
+    program : KernelProgram
         The fused program.
     wide : bool, default False
         Move memory in 64-bit words. Software drivers spend their time per word, so it
         halves the cost there; it needs 64-bit integers.
-    rounds : int, default 1
-        Vectors of four elements per invocation, contiguous in memory.
     horizontal : bool, default False
         Horizontal fusion: several sets of arguments at once; see `ir.horizontal`.
     """
-    main = _main(program, wide, rounds, horizontal)
+    main = _main(program, wide, horizontal)
     body = "\n".join(f"    {line}" for line in main)
     return "\n".join(
         [
@@ -85,7 +79,7 @@ def emit(
     )
 
 
-def extensions(program: AnyProgram, wide: bool) -> list[str]:
+def extensions(program: KernelProgram, wide: bool) -> list[str]:
     """Enable the types' extensions; `lib/` guards functions by the same macros."""
     types = _types(program)
     integers = bool(types & {"int64_t", "uint64_t"})
@@ -96,7 +90,7 @@ def extensions(program: AnyProgram, wide: bool) -> list[str]:
     ]
 
 
-def _types(program: AnyProgram) -> set[str]:
+def _types(program: KernelProgram) -> set[str]:
     """Return every GLSL type that the program computes with."""
     dtypes = {access.dtype for access in program.accesses}
     for step in program.instructions:
@@ -104,7 +98,7 @@ def _types(program: AnyProgram) -> set[str]:
     return {DTYPES[name].glsl for name in dtypes}
 
 
-def includes(program: AnyProgram) -> list[str]:
+def includes(program: KernelProgram) -> list[str]:
     """Include the library files of expressions, conversions and sources."""
     words = {word for step in program.instructions for word in _WORD.findall(step.glsl)}
     files = {file for name, file in _library() if name in words}
@@ -142,7 +136,7 @@ def interface(
     members = [f"    {kinds.get(name, kind)} {name};" for name, kind in fields]
     if horizontal:
         block = horizontal_block(members)
-    elif sum(field_size(kind) for _, kind in fields) <= MAX_PUSH:
+    elif fields_size(fields) <= MAX_PUSH:
         block = ["layout(push_constant, std430) uniform Push {", *members, "} args;"]
     else:
         block = [
@@ -155,12 +149,12 @@ def interface(
     return [*map(buffer_type, sorted(set(kinds.values()))), *block]
 
 
-def buffer_types(program: Program, wide: bool) -> dict[str, str]:
+def buffer_types(program: KernelProgram, wide: bool) -> dict[str, str]:
     """Return the buffer type of each operand that is in memory, by argument name."""
     kinds = {}
     for k, access in enumerate(program.accesses):
         words = "uint"
-        if access.kind in ("linear", "row"):
+        if access.kind in ("linear", "vec4"):
             words = VEC4_WORDS[DTYPES[access.dtype].itemsize][0]
         if access.kind not in GENERATED:
             kinds[f"in{k}"] = f"In_{WIDE.get(words, words) if wide else words}"
@@ -180,7 +174,7 @@ def buffer_type(name: str) -> str:
     )
 
 
-def functions(program: AnyProgram) -> list[str]:
+def functions(program: KernelProgram) -> list[str]:
     """Return one GLSL function per distinct expression.
 
     In row programs they round results of 2-byte floats; elsewhere `compute` does at
@@ -194,18 +188,20 @@ def functions(program: AnyProgram) -> list[str]:
             for taken, word in zip(step.types, step.names)
         )
         value = _wrapped(step)
-        if isinstance(program, RowProgram) and step.result in ROUNDED:
+        if program.group and step.result in ROUNDED:
             value = f"round_{step.result}({value})"
         lines.append(f"{kind} {name}({parameters}) {{ return {value}; }}")
     return lines
 
 
-def function_names(program: AnyProgram) -> dict[Instruction, str]:
+def function_names(program: KernelProgram) -> dict[Instruction, str]:
     """Return the function of each expression, by the instruction without arguments."""
     names: dict[Instruction, str] = {}
     for step in program.instructions:
         if not isinstance(step, Fold):
-            names.setdefault(step._replace(arguments=()), f"f{len(names)}")
+            names.setdefault(
+                step._replace(arguments=(), per_row=False), f"f{len(names)}"
+            )
     return names
 
 
@@ -227,7 +223,7 @@ def _narrowed(value: str, dtype: DType) -> str:
     return f"bitfieldExtract({value}, 0, {8 * dtype.itemsize})"
 
 
-def compute(program: Program) -> list[str]:
+def compute(program: KernelProgram) -> list[str]:
     """Return the function from one element of each input to one of each output.
 
     Outputs of 2-byte floats are not rounded here but where they are stored, two at a
@@ -249,7 +245,8 @@ def compute(program: Program) -> list[str]:
             for kind, reference in zip(step.types, step.arguments)
         )
         kind = DTYPES[step.result].glsl
-        function = names[step._replace(arguments=())]
+        assert isinstance(step, Instruction)
+        function = names[step._replace(arguments=(), per_row=False)]
         if step.result in ROUNDED:
             lines.append(f"    {kind} u{number} = {function}({arguments});")
             lines.append(f"    {kind} v{number} = round_{step.result}(u{number});")
@@ -261,7 +258,7 @@ def compute(program: Program) -> list[str]:
     return [*lines, "}"]
 
 
-def _arguments(program: AnyProgram) -> list[tuple[DType, DType, bool]]:
+def _arguments(program: KernelProgram) -> list[tuple[DType, DType, bool]]:
     """Return the dtypes each argument is converted between, and if it is computed."""
     return [
         (_source(program, reference), DTYPES[kind], reference.source == "op")
@@ -271,7 +268,7 @@ def _arguments(program: AnyProgram) -> list[tuple[DType, DType, bool]]:
     ]
 
 
-def _source(program: AnyProgram, reference: Reference) -> DType:
+def _source(program: KernelProgram, reference: Reference) -> DType:
     if reference.source == "in":
         return DTYPES[program.accesses[reference.number].dtype]
     return DTYPES[program.instructions[reference.number].result]
@@ -312,7 +309,7 @@ def _is_counted(source: DType, target: DType) -> bool:
 
 
 def argument(
-    program: AnyProgram, target: DType, reference: Reference, kept: bool = False
+    program: KernelProgram, target: DType, reference: Reference, kept: bool = False
 ) -> str:
     """Return one argument of an instruction, converted to its parameter's dtype.
 
@@ -343,7 +340,7 @@ def _integer(dtype: DType, value: int) -> str:
     return f"{dtype.glsl}({value & (1 << bits) - 1}{suffix})"
 
 
-def declarations(program: Program, wide: bool, horizontal: bool) -> list[str]:
+def declarations(program: KernelProgram, wide: bool, horizontal: bool) -> list[str]:
     """Declare the arguments, before any branch.
 
     Within one, some drivers load them once per invocation.
@@ -357,7 +354,8 @@ def declarations(program: Program, wide: bool, horizontal: bool) -> list[str]:
     ]
 
 
-def _main(program: Program, wide: bool, rounds: int, horizontal: bool) -> list[str]:
+def _main(program: KernelProgram, wide: bool, horizontal: bool) -> list[str]:
+    rounds = program.rounds
     lines = declarations(program, wide, horizontal)
     number = INVOCATION if horizontal else "linear_invocation()"
     fixed = [k for k, access in enumerate(program.accesses) if access.kind == "scalar"]
@@ -379,7 +377,7 @@ def _main(program: Program, wide: bool, rounds: int, horizontal: bool) -> list[s
     ]
 
 
-def vec4_lines(program: Program, wide: bool, loads: Iterable[int]) -> list[str]:
+def vec4_lines(program: KernelProgram, wide: bool, loads: Iterable[int]) -> list[str]:
     """Load, compute and store the four elements of vector `i`."""
     lines = offsets(program)
     for k in loads:
@@ -390,7 +388,7 @@ def vec4_lines(program: Program, wide: bool, loads: Iterable[int]) -> list[str]:
     return lines
 
 
-def compute_vec4(program: Program) -> list[str]:
+def compute_vec4(program: KernelProgram) -> list[str]:
     """Compute y{k}_0 to y{k}_3 from four loaded elements."""
     lines = []
     scalars = [f"s{k}" for k in range(len(program.scalars))]
@@ -404,15 +402,15 @@ def compute_vec4(program: Program) -> list[str]:
     return lines
 
 
-def offsets(program: Program) -> list[str]:
+def offsets(program: KernelProgram) -> list[str]:
     """Compute each pattern's element offset, of the first or each of four elements."""
     if not program.patterns:
         return []
     lines = []
-    for lane in LANES[:1] if program.whole_quads else LANES:
-        first = "4u * i" if program.whole_quads else f"min(4u * i + {lane}u, last)"
+    for lane in LANES[:1] if program.vec4 else LANES:
+        first = "4u * i" if program.vec4 else f"min(4u * i + {lane}u, last)"
         lines.append(f"uint e{lane} = {first};")
-        for dim in range(program.rank - 1, 0, -1):
+        for dim in range(program.column_rank - 1, 0, -1):
             lines += [
                 f"uint q{lane}_{dim} = divide(e{lane}, magic{dim}, shift{dim});",
                 f"uint c{lane}_{dim} = e{lane} - q{lane}_{dim} * size{dim};",
@@ -423,25 +421,25 @@ def offsets(program: Program) -> list[str]:
             terms = [f"p{k}_offset"] if pattern.offset else []
             terms += [
                 f"c{lane}_{dim}" + (f" * p{k}_{dim}" if step == "s" else "")
-                for dim, step in enumerate(pattern.steps)
+                for dim, step in enumerate(pattern.columns)
                 if step != "0"
             ]
             lines.append(f"uint o{k}_{lane} = {' + '.join(terms) or '0u'};")
-        if program.whole_quads:
+        if program.vec4:
             lines += [
-                f"uint o{k}_{other} = o{k}_0{_step(k, pattern, other)};"
+                f"uint o{k}_{other} = o{k}_0{_step(k, pattern.columns, other)};"
                 for k, pattern in enumerate(program.patterns)
                 for other in LANES[1:]
             ]
     return lines
 
 
-def _step(k: int, pattern: tuple[tuple[str, ...], bool], lane: int) -> str:
+def _step(k: int, steps: tuple[str, ...], lane: int) -> str:
     """Return the offset of `lane` relative to the first of four elements."""
-    last = pattern[0][-1]
+    last = steps[-1]
     if last == "0":
         return ""
-    return f" + {lane}u" + (f" * p{k}_{len(pattern[0]) - 1}" if last == "s" else "")
+    return f" + {lane}u" + (f" * p{k}_{len(steps) - 1}" if last == "s" else "")
 
 
 def load(k: int, access: Access, wide: bool) -> list[str]:
@@ -449,7 +447,7 @@ def load(k: int, access: Access, wide: bool) -> list[str]:
     dtype = DTYPES[access.dtype]
     if access.kind in GENERATED:
         return _made(k, access)
-    if access.kind in ("linear", "row"):
+    if access.kind in ("linear", "vec4"):
         return load_words(k, access, wide) + unpack_words(k, access)
     if access.kind == "gather":
         return [

@@ -11,7 +11,7 @@ from __future__ import annotations
 from importlib import resources
 
 from ...base.dtype import DTYPES
-from ..ir.program import Program, field_size, push_fields
+from ..ir.program import KernelProgram, field_size, push_fields
 from .elementwise import (
     buffer_type,
     buffer_types,
@@ -30,7 +30,7 @@ def takes_epilogue(kernel: str) -> bool:
     return HOOK in _source(kernel)
 
 
-def with_epilogue(kernel: str, program: Program) -> str:
+def with_epilogue(kernel: str, program: KernelProgram) -> str:
     """Return the GLSL of a hand-written kernel with a fused epilogue.
 
     Its arguments are those of the kernel, and those of `epilogue_fields` as members of
@@ -39,12 +39,12 @@ def with_epilogue(kernel: str, program: Program) -> str:
     return _source(kernel).replace(HOOK, _epilogue(program))
 
 
-def epilogue_fields(program: Program) -> tuple[tuple[str, str], ...]:
+def epilogue_fields(program: KernelProgram) -> tuple[tuple[str, str], ...]:
     """Return (name, GLSL type) of each argument of an epilogue."""
     return tuple(field for field in push_fields(program) if field[0] != "quads")
 
 
-def epilogue_size(program: Program) -> int:
+def epilogue_size(program: KernelProgram) -> int:
     """Return the bytes of an epilogue's arguments, a multiple of an address."""
     size = sum(field_size(kind) for _, kind in epilogue_fields(program))
     return (size + 7) // 8 * 8
@@ -55,7 +55,7 @@ def _source(kernel: str) -> str:
     return path.read_text("utf-8")
 
 
-def _epilogue(program: Program) -> str:
+def _epilogue(program: KernelProgram) -> str:
     fields, kinds = epilogue_fields(program), buffer_types(program, wide=False)
     members = [f"    {kinds.get(name, kind)} {name};" for name, kind in fields]
     (product,) = {row.dtype for row in program.accesses if row.kind == "product"}

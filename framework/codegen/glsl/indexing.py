@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from ..ir.row_program import RowPattern, RowProgram
+from ..ir.program import KernelProgram, Pattern
 from .packing import LANES
 
 
-def row_offsets(program: RowProgram) -> list[str]:
+def row_offsets(program: KernelProgram) -> list[str]:
     """Compute the offset of each pattern's row: b{k}."""
     if not program.patterns:
         return []
-    lines = _divided("row", program.row_rank, "known", "r")
+    lines = _divided("row_", program.row_rank, "known", "r")
     for k, pattern in enumerate(program.patterns):
         terms = [f"p{k}_offset"] if pattern.offset else []
         terms += _terms(k, "row", pattern.rows, "r")
@@ -18,17 +18,17 @@ def row_offsets(program: RowProgram) -> list[str]:
     return lines
 
 
-def column_offsets(program: RowProgram, used: set[int]) -> list[str]:
+def column_offsets(program: KernelProgram, used: set[int]) -> list[str]:
     """Compute the offsets of four elements of each pattern: o{k}_0 to o{k}_3."""
     if not used:
         return []
     lines = []
     for lane in LANES[:1] if program.vec4 else LANES:
         number = "4u * column" if program.vec4 else f"column_{lane}"
-        lines += _divided("column", program.column_rank, number, "c", str(lane))
+        lines += _divided("", program.column_rank, number, "c", str(lane))
         for k in sorted(used):
             steps = program.patterns[k].columns
-            terms = [f"b{k}", *_terms(k, "column", steps, f"c{lane}")]
+            terms = [f"b{k}", *_terms(k, "", steps, f"c{lane}")]
             lines.append(f"uint o{k}_{lane} = {' + '.join(terms)};")
     if program.vec4:
         lines += [
@@ -39,12 +39,12 @@ def column_offsets(program: RowProgram, used: set[int]) -> list[str]:
     return lines
 
 
-def _next(k: int, pattern: RowPattern, lane: int) -> str:
+def _next(k: int, pattern: Pattern, lane: int) -> str:
     """Return the offset of `lane` relative to the first of four elements."""
     last = pattern.columns[-1]
     if last == "0":
         return ""
-    stride = f" * p{k}_column{len(pattern.columns) - 1}" if last == "s" else ""
+    stride = f" * p{k}_{len(pattern.columns) - 1}" if last == "s" else ""
     return f" + {lane}u{stride}"
 
 
@@ -55,10 +55,10 @@ def _divided(
     rest = f"{names}{suffix}_rest"
     lines = [f"uint {rest} = {number};"]
     for dim in range(rank - 1, 0, -1):
-        size = f"{side}_size{dim}"
+        size = f"{side}size{dim}"
         quotient = f"{names}{suffix}_q{dim}"
         lines += [
-            f"uint {quotient} = divide({rest}, {side}_magic{dim}, {side}_shift{dim});",
+            f"uint {quotient} = divide({rest}, {side}magic{dim}, {side}shift{dim});",
             f"uint {names}{suffix}_{dim} = {rest} - {quotient} * {size};",
             f"{rest} = {quotient};",
         ]

@@ -15,21 +15,13 @@ vectors with the index of the workgroup that handles it.
 from __future__ import annotations
 
 from ...base.dtype import DTYPES
+from ..ir.program import DIGITS
 from .packing import ALIGNMENT, LANES, XYZW, decode, encode
 
 UNIFORM_LOAD_EXTENSIONS = (
     "GL_KHR_shader_subgroup_basic",
     "GL_KHR_shader_subgroup_shuffle",
 )
-
-DIGITS = 8
-MAX_UNIFORM = DIGITS**DIGITS
-"""Values of a digit, of which there are as many; limit of uniform indices."""
-
-DIGIT_FIELD = (f"digit[{DIGITS}]", "uint")
-DIGIT_BYTES = 4 * DIGITS
-DIGIT_WORDS = [(f"digit[{value}]", value) for value in range(DIGITS)]
-"""Field of the push block, its size, and the arguments that fill it."""
 
 _BITS = DIGITS.bit_length() - 1
 _UNIFORM = " | ".join(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..ir.program import Program, push_fields
+from ..ir.program import KernelProgram, push_fields
 from .elementwise import (
     PACK_WORDS,
     buffer_types,
@@ -16,7 +16,6 @@ from .elementwise import (
     vec4_lines,
 )
 from .lavapipe import (
-    DIGIT_FIELD,
     UNIFORM_LOAD_EXTENSIONS,
     load_vectors,
     store_vectors,
@@ -24,7 +23,7 @@ from .lavapipe import (
 )
 
 
-def emit_uniform_loads(program: Program, lanes: int, rounds: int) -> str:
+def emit_uniform_loads(program: KernelProgram) -> str:
     """Return the compute shader of a program, for a software device.
 
     Elements have four bytes. Those past the last whole block are one workgroup's, which
@@ -32,13 +31,10 @@ def emit_uniform_loads(program: Program, lanes: int, rounds: int) -> str:
 
     Parameters
     ----------
-    program : Program
+    program : KernelProgram
         The fused program; its operands are contiguous, or scalars.
-    lanes : int
-        Invocations of a subgroup, and of a workgroup.
-    rounds : int
-        Vectors of four elements per invocation.
     """
+    lanes, rounds = program.lanes, program.rounds
     return "\n".join(
         [
             "#version 460",
@@ -46,9 +42,7 @@ def emit_uniform_loads(program: Program, lanes: int, rounds: int) -> str:
             *(f"#extension {name} : require" for name in UNIFORM_LOAD_EXTENSIONS),
             *extensions(program, wide=True),
             *includes(program),
-            *interface(
-                [*push_fields(program), DIGIT_FIELD], buffer_types(program, wide=True)
-            ),
+            *interface(push_fields(program), buffer_types(program, wide=True)),
             *PACK_WORDS,
             *uniform_load_functions(lanes, 4 * rounds),
             *functions(program),
@@ -61,11 +55,11 @@ def emit_uniform_loads(program: Program, lanes: int, rounds: int) -> str:
     )
 
 
-def _main(program: Program, lanes: int, rounds: int) -> list[str]:
+def _main(program: KernelProgram, lanes: int, rounds: int) -> list[str]:
     kinds = buffer_types(program, wide=True)
     lines = [
         f"{kinds.get(name, kind)} {name} = args.{name};"
-        for name, kind in push_fields(program)
+        for name, kind in push_fields(program._replace(lanes=0))
     ]
     linear = [k for k, access in enumerate(program.accesses) if access.kind == "linear"]
     for k, access in enumerate(program.accesses):
@@ -96,7 +90,7 @@ def _main(program: Program, lanes: int, rounds: int) -> list[str]:
     ]
 
 
-def _round(program: Program, lanes: int, number: int, rounds: int) -> list[str]:
+def _round(program: KernelProgram, lanes: int, number: int, rounds: int) -> list[str]:
     """Load, compute and store four elements per lane."""
     lines = []
     for k, access in enumerate(program.accesses):

@@ -11,16 +11,8 @@ import re
 from collections.abc import Iterable
 
 from ...base.dtype import DTYPES
-from ..ir.program import GENERATED, Program, Reference
-from ..ir.row_program import (
-    Fold,
-    Pass,
-    Passes,
-    RowProgram,
-    identity,
-    passes,
-    row_fields,
-)
+from ..ir.passes import Pass, Passes, passes
+from ..ir.program import GENERATED, Fold, KernelProgram, Reference, push_fields
 from .elementwise import (
     PACK_WORDS,
     argument,
@@ -34,11 +26,12 @@ from .elementwise import (
 from .group_reduce import (
     folding,
     folds_in_block_order,
+    identity,
     place_in_workgroup,
     uses_subgroups,
 )
 from .indexing import column_offsets, row_offsets
-from .lavapipe import DIGIT_FIELD, uniform_load_functions
+from .lavapipe import uniform_load_functions
 from .lavapipe_elementwise import emit_uniform_loads
 from .lavapipe_rowwise import uniform_load_operands, unrolled_rounds
 from .packing import (
@@ -56,36 +49,30 @@ from .wide import emit_unrolled
 
 
 def emit_any(
-    program: Program | RowProgram,
-    wide: bool = False,
-    rounds: int = 1,
-    lanes: int = 0,
-    horizontal: bool = False,
+    program: KernelProgram, wide: bool = False, horizontal: bool = False
 ) -> str:
     """Return the compute shader of an element-wise or row program."""
-    if isinstance(program, RowProgram):
-        return emit_rows(program, wide, lanes)
+    if program.group:
+        return emit_rows(program, wide)
     if program.pairs:
         return emit_unrolled(program, horizontal)
-    if lanes:
-        return emit_uniform_loads(program, lanes, rounds)
-    return emit(program, wide, rounds, horizontal)
+    if program.lanes:
+        return emit_uniform_loads(program)
+    return emit(program, wide, horizontal)
 
 
-def emit_rows(program: RowProgram, wide: bool = False, lanes: int = 0) -> str:
+def emit_rows(program: KernelProgram, wide: bool = False) -> str:
     """Return the compute shader of a row program.
 
     Parameters
     ----------
-    program : RowProgram
+    program : KernelProgram
         The fused program.
     wide : bool, default False
         Move memory in 64-bit words; see `elementwise.emit`.
-    lanes : int, default 0
-        Invocations of a workgroup with uniform vector loads, see `lavapipe`.
     """
+    lanes = program.lanes
     schedule = passes(program, keep=program.rounds > 0)
-    fields = [*row_fields(program), *([DIGIT_FIELD] if lanes else [])]
     return "\n".join(
         [
             "#version 460",
@@ -94,7 +81,7 @@ def emit_rows(program: RowProgram, wide: bool = False, lanes: int = 0) -> str:
             *_row_extensions(program, lanes),
             *includes(program),
             f"const uint GROUP = {program.group}u;",
-            *interface(fields, _buffer_types(program, wide)),
+            *interface(push_fields(program), _buffer_types(program, wide)),
             *(PACK_WORDS if wide else ()),
             *(uniform_load_functions(lanes, 4 * program.rounds) if lanes else ()),
             *functions(program),
@@ -109,12 +96,12 @@ def emit_rows(program: RowProgram, wide: bool = False, lanes: int = 0) -> str:
     )
 
 
-def _row_extensions(program: RowProgram, lanes: int) -> list[str]:
+def _row_extensions(program: KernelProgram, lanes: int) -> list[str]:
     names = {1: "GL_EXT_shader_8bit_storage", 2: "GL_EXT_shader_16bit_storage"}
     alone = {
         DTYPES[output.dtype].itemsize
         for output in program.outputs
-        if not program.vec4 or program.per_row[output.instruction]
+        if not program.vec4 or program.is_per_row(output)
     }
     needed = [names[size] for size in sorted(alone & names.keys())]
     if program.rounds > 1 and not lanes:
@@ -124,12 +111,12 @@ def _row_extensions(program: RowProgram, lanes: int) -> list[str]:
     return [f"#extension {name} : require" for name in needed]
 
 
-def _buffer_types(program: RowProgram, wide: bool) -> dict[str, str]:
+def _buffer_types(program: KernelProgram, wide: bool) -> dict[str, str]:
     """Return the buffer type of each operand that is in memory, by argument name."""
     kinds = {}
     for k, access in enumerate(program.accesses):
         words = "uint"
-        if access.kind == "quad" or (access.kind == "linear" and program.vec4):
+        if access.kind == "vec4" or (access.kind == "linear" and program.vec4):
             words = VEC4_WORDS[DTYPES[access.dtype].itemsize][0]
             words = WIDE.get(words, words) if wide else words
         if access.kind not in GENERATED:
@@ -137,21 +124,21 @@ def _buffer_types(program: RowProgram, wide: bool) -> dict[str, str]:
     for k, output in enumerate(program.outputs):
         size = DTYPES[output.dtype].itemsize
         words = SINGLE_WORD[size]
-        if program.vec4 and not program.per_row[output.instruction]:
+        if program.vec4 and not program.is_per_row(output):
             words = VEC4_WORDS[size][0]
             words = WIDE.get(words, words) if wide else words
         kinds[f"out{k}"] = f"Out_{words}"
     return kinds
 
 
-def _type(program: RowProgram, reference: Reference) -> str:
+def _type(program: KernelProgram, reference: Reference) -> str:
     source, number = reference
     if source == "in":
         return DTYPES[program.accesses[number].dtype].glsl
     return DTYPES[program.instructions[number].result].glsl
 
 
-def _globals(program: RowProgram) -> list[str]:
+def _globals(program: KernelProgram) -> list[str]:
     """Declare the variables that are uniform over a row."""
     lines = [f"{kind} s{k};" for k, kind in enumerate(program.scalars)]
     lines += [f"{kind} factor{k};" for k, kind in enumerate(program.factors)]
@@ -159,12 +146,12 @@ def _globals(program: RowProgram) -> list[str]:
         if access.per_row:
             lines.append(f"{DTYPES[access.dtype].glsl} x{k};")
     for n, step in enumerate(program.instructions):
-        if program.per_row[n]:
+        if step.per_row:
             lines.append(f"{DTYPES[step.result].glsl} v{n};")
     return lines
 
 
-def _step(program: RowProgram, number: int) -> str:
+def _step(program: KernelProgram, number: int) -> str:
     """Return the call that computes an instruction."""
     step = program.instructions[number]
     assert not isinstance(step, Fold)
@@ -172,7 +159,7 @@ def _step(program: RowProgram, number: int) -> str:
         argument(program, DTYPES[kind], reference, step.glsl == "x")
         for kind, reference in zip(step.types, step.arguments)
     )
-    name = function_names(program)[step._replace(arguments=())]
+    name = function_names(program)[step._replace(arguments=(), per_row=False)]
     return f"v{number} = {name}({arguments});"
 
 
@@ -183,7 +170,7 @@ def _name(reference: Reference) -> str:
 class _Signature:
     """Signature of a pass function: parameters and results by name and type."""
 
-    def __init__(self, program: RowProgram, schedule: Passes, number: int) -> None:
+    def __init__(self, program: KernelProgram, schedule: Passes, number: int) -> None:
         walk = schedule.passes[number]
         loads = [Reference("in", k) for k in walk.loads]
         self.takes = {_name(key): _type(program, key) for key in (*loads, *walk.kept)}
@@ -203,7 +190,7 @@ class _Signature:
                 self.answers[f"h{key.number}"] = (_type(program, key), _name(key))
 
 
-def _pass_functions(program: RowProgram, schedule: Passes) -> list[str]:
+def _pass_functions(program: KernelProgram, schedule: Passes) -> list[str]:
     """Return the per-element function of each pass."""
     lines = []
     for number, walk in enumerate(schedule.passes):
@@ -222,12 +209,14 @@ def _pass_functions(program: RowProgram, schedule: Passes) -> list[str]:
     return lines
 
 
-def _main(program: RowProgram, schedule: Passes, wide: bool, lanes: int) -> list[str]:
+def _main(
+    program: KernelProgram, schedule: Passes, wide: bool, lanes: int
+) -> list[str]:
     kinds = _buffer_types(program, wide)
     globals_ = {f"s{k}" for k in range(len(program.scalars))}
     globals_ |= {f"factor{k}" for k in range(len(program.factors))}
     lines = []
-    for name, kind in row_fields(program):
+    for name, kind in push_fields(program._replace(lanes=0)):
         declared = "" if name in globals_ else f"{kinds.get(name, kind)} "
         lines.append(f"{declared}{name} = args.{name};")
     known = "min(row, rows - 1u)"
@@ -252,7 +241,7 @@ def _main(program: RowProgram, schedule: Passes, wide: bool, lanes: int) -> list
     return lines
 
 
-def _row_steps(program: RowProgram, numbers: Iterable[int]) -> list[str]:
+def _row_steps(program: KernelProgram, numbers: Iterable[int]) -> list[str]:
     """Compute per-row instructions, and store those that are outputs."""
     lines = []
     for n in numbers:
@@ -275,15 +264,15 @@ def _row_steps(program: RowProgram, numbers: Iterable[int]) -> list[str]:
     return lines
 
 
-def _one(program: RowProgram, k: int, number: str, place: str) -> str:
+def _one(program: KernelProgram, k: int, number: str, place: str) -> str:
     """Return one element of an access: the `number`-th of a draw, or by its place."""
     access = program.accesses[k]
     if access.kind in GENERATED:
         return f"{_draw(program, k, f'({number} >> 2)')}[{number} & 3u]"
-    return element(access.dtype, k, "0u" if access.kind == "single" else place)
+    return element(access.dtype, k, "0u" if access.kind == "scalar" else place)
 
 
-def _draw(program: RowProgram, k: int, number: str) -> str:
+def _draw(program: KernelProgram, k: int, number: str) -> str:
     """Return four generated elements, without memory."""
     access = program.accesses[k]
     made = re.sub(r"\bi\b", number, GENERATED[access.kind])
@@ -295,7 +284,7 @@ def _draw(program: RowProgram, k: int, number: str) -> str:
 
 
 def _pass(
-    program: RowProgram, schedule: Passes, number: int, wide: bool, lanes: int
+    program: KernelProgram, schedule: Passes, number: int, wide: bool, lanes: int
 ) -> list[str]:
     """Iterate over the row once, then compute the per-row instructions after it."""
     walk = schedule.passes[number]
@@ -316,7 +305,7 @@ def _pass(
     return lines + _row_steps(program, walk.after)
 
 
-def _loop(program: RowProgram) -> str:
+def _loop(program: KernelProgram) -> str:
     if program.rounds == 1:
         return "{ const uint round_ = 0u;"
     if program.rounds:
@@ -329,7 +318,7 @@ def _loop(program: RowProgram) -> str:
     return f"for (uint round_ = 0u, rounds = {rounds}; round_ < rounds; ++round_) {{"
 
 
-def _place(program: RowProgram) -> list[str]:
+def _place(program: KernelProgram) -> list[str]:
     """Compute the columns of four elements, and whether they are in the row."""
     if program.vec4:
         lines = ["uint column = round_ * GROUP + part;"]
@@ -350,18 +339,18 @@ def _place(program: RowProgram) -> list[str]:
     return lines
 
 
-def _load(program: RowProgram, walk: Pass, wide: bool) -> list[str]:
+def _load(program: KernelProgram, walk: Pass, wide: bool) -> list[str]:
     """Load four elements of each operand of a pass."""
     used = {
         program.accesses[k].pattern
         for k in walk.loads
-        if program.accesses[k].kind in ("quad", "gather")
+        if program.accesses[k].kind in ("vec4", "gather")
     }
     lines = column_offsets(program, used)
     for k in walk.loads:
         access = program.accesses[k]
         kind = DTYPES[access.dtype].glsl
-        if access.kind == "quad" or (access.kind == "linear" and program.vec4):
+        if access.kind == "vec4" or (access.kind == "linear" and program.vec4):
             place = "i" if access.kind == "linear" else f"(o{access.pattern}_0 >> 2)"
             lines += load_vec4(k, DTYPES[access.dtype].itemsize, place, wide)
             values = [unpack(access.dtype, k, lane) for lane in LANES]
@@ -384,7 +373,7 @@ def _load(program: RowProgram, walk: Pass, wide: bool) -> list[str]:
     return lines
 
 
-def _apply(program: RowProgram, schedule: Passes, number: int) -> list[str]:
+def _apply(program: KernelProgram, schedule: Passes, number: int) -> list[str]:
     """Compute a pass for each of four elements; fold, and keep values in registers."""
     walk = schedule.passes[number]
     signature = _Signature(program, schedule, number)
@@ -416,14 +405,14 @@ def _apply(program: RowProgram, schedule: Passes, number: int) -> list[str]:
     return lines
 
 
-def _inside(program: RowProgram, lane: int) -> str:
+def _inside(program: KernelProgram, lane: int) -> str:
     """Return the condition that an element is in the row; nothing if it always is."""
     if program.exact:
         return ""
     return "inside" if program.vec4 else f"inside_{lane}"
 
 
-def _store(program: RowProgram, walk: Pass, wide: bool) -> list[str]:
+def _store(program: KernelProgram, walk: Pass, wide: bool) -> list[str]:
     """Store four elements of each output of a pass."""
     lines = []
     if program.vec4:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from ...base.dtype import DTYPES
 from ..ir.horizontal import INVOCATION
-from ..ir.program import Program, push_fields
+from ..ir.program import KernelProgram, push_fields
 from .elementwise import (
     buffer_types,
     compute,
@@ -37,7 +37,7 @@ GROUPS = {"apart": 2, "four": 4, "joined": 2}
 """Vectors of four elements per invocation."""
 
 
-def _places(program: Program) -> list[str]:
+def _places(program: KernelProgram) -> list[str]:
     """Return the index of each vector, and the in-range index that is loaded."""
     count = GROUPS[program.pairs]
     if program.pairs == "joined":
@@ -58,17 +58,17 @@ def _places(program: Program) -> list[str]:
     return lines
 
 
-def _groups(program: Program) -> list[tuple[int, str]]:
+def _groups(program: KernelProgram) -> list[tuple[int, str]]:
     """Return each vector's index, and the index that is loaded."""
     return [(k, f"j_{k}" if k else "i_0") for k in range(GROUPS[program.pairs])]
 
 
-def emit_unrolled(program: Program, horizontal: bool = False) -> str:
+def emit_unrolled(program: KernelProgram, horizontal: bool = False) -> str:
     """Return the compute shader of a program with `pairs`.
 
     Parameters
     ----------
-    program : Program
+    program : KernelProgram
         The fused program. If `pairs` is "joined", contiguous operands of narrow
         elements begin at multiples of eight elements.
     horizontal : bool, default False
@@ -96,7 +96,7 @@ def emit_unrolled(program: Program, horizontal: bool = False) -> str:
     )
 
 
-def _joined(program: Program) -> list[tuple[str, int, int]]:
+def _joined(program: KernelProgram) -> list[tuple[str, int, int]]:
     """Return accesses of eight elements: "in" or "out", number, element size."""
     if program.pairs != "joined":
         return []
@@ -112,7 +112,7 @@ def _joined(program: Program) -> list[tuple[str, int, int]]:
     return [each for each in moved if each[2] in VEC8_WORDS]
 
 
-def _main(program: Program, horizontal: bool) -> list[str]:
+def _main(program: KernelProgram, horizontal: bool) -> list[str]:
     joined = _joined(program)
     whole = {k: size for side, k, size in joined if side == "in"}
     written = {k for side, k, _ in joined if side == "out"}
@@ -146,16 +146,16 @@ def _held(name: str, k: int, size: int, groups: int) -> list[str]:
     return [f"{words} {', '.join(declared)};"]
 
 
-def _by_groups(program: Program, whole: dict[int, int]) -> list[int]:
+def _by_groups(program: KernelProgram, whole: dict[int, int]) -> list[int]:
     """Return the operands that are loaded four elements at a time."""
     return [
         k
         for k, access in enumerate(program.accesses)
-        if access.kind in ("linear", "row") and k not in whole
+        if access.kind in ("linear", "vec4") and k not in whole
     ]
 
 
-def _read(program: Program, whole: dict[int, int]) -> list[str]:
+def _read(program: KernelProgram, whole: dict[int, int]) -> list[str]:
     """Load the contiguous operands, before anything is computed."""
     grouped, groups = _by_groups(program, whole), _groups(program)
     lines = []
@@ -185,11 +185,11 @@ def _read(program: Program, whole: dict[int, int]) -> list[str]:
     return lines
 
 
-def _computed(program: Program, group: int) -> list[str]:
+def _computed(program: KernelProgram, group: int) -> list[str]:
     """Compute the words of one vector's results."""
     lines = offsets(program)
     for k, access in enumerate(program.accesses):
-        if access.kind in ("linear", "row"):
+        if access.kind in ("linear", "vec4"):
             words, count = VEC4_WORDS[DTYPES[access.dtype].itemsize]
             for part in range(count):
                 lines.append(f"{words} w{k}_{part} = h{k}_{part}_{group};")

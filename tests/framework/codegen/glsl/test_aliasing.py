@@ -15,7 +15,7 @@ from vkbackend.framework.codegen.glsl.aliasing import (
     results_over_operands,
 )
 from vkbackend.framework.codegen.glsl.elementwise import emit
-from vkbackend.framework.codegen.lower_elementwise import build_kernel
+from vkbackend.framework.codegen.lower import build_kernel
 
 
 @pytest.mark.device

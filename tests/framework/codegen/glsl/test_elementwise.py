@@ -24,8 +24,8 @@ from vkbackend.framework.base.dtype import (
 from vkbackend.framework.base.shape import Layout
 from vkbackend.framework.codegen.glsl.elementwise import emit
 from vkbackend.framework.codegen.ir import program as expr
-from vkbackend.framework.codegen.ir.program import Program, push_fields
-from vkbackend.framework.codegen.lower_elementwise import build_kernel
+from vkbackend.framework.codegen.ir.program import KernelProgram, push_fields
+from vkbackend.framework.codegen.lower import build_kernel
 from vkbackend.framework.ir.lazy_graph import Node
 from vkbackend.shader import compiler, reflection
 
@@ -105,16 +105,16 @@ GRAPHS = {
 """Graphs by the name of their file, and how many of the last values are wanted."""
 
 
-def program_of(name: str) -> Program:
+def program_of(name: str) -> KernelProgram:
     graph, wanted = GRAPHS[name]
     nodes = graph()
     ids = {id(node.outputs[0]) for node in nodes[-wanted:]}
     return build_kernel(nodes, ids).program
 
 
-def written(program: Program) -> str:
+def written(program: KernelProgram) -> str:
     """Return a program as Python writes it, one entry a line."""
-    lines = ["Program("]
+    lines = ["KernelProgram("]
     for name, value in zip(program._fields, program):
         if isinstance(value, tuple) and value:
             entries = [f"        {entry!r}," for entry in value]
@@ -149,7 +149,7 @@ def test_shader(name: str) -> None:
 @pytest.mark.parametrize(("moved_in_64_bits", "rounds"), [(False, 1), (True, 4)])
 @pytest.mark.parametrize("name", GRAPHS)
 def test_shader_is_valid(name: str, moved_in_64_bits: bool, rounds: int) -> None:
-    source = emit(program_of(name), moved_in_64_bits, rounds)
+    source = emit(program_of(name)._replace(rounds=rounds), moved_in_64_bits)
     words = compiler.compile_glsl(source, name=f"fused/{name}")
     assert compiler.validate_spirv(words) is None
 
@@ -167,7 +167,8 @@ def test_siblings_take_rows(name: str) -> None:
 
 
 def test_several_groups_of_four_read_a_scalar_once() -> None:
-    before, loop, after = emit(program_of("broadcast"), rounds=4).partition("for (")
+    program = program_of("broadcast")._replace(rounds=4)
+    before, loop, after = emit(program).partition("for (")
     assert loop
     assert "float x3_0 = uintBitsToFloat(in3.at[0u]);" in before
     assert "in3.at" not in after

@@ -30,5 +30,5 @@ def test_neighbours_share_their_coordinates() -> None:
 def test_others_are_found_one_by_one() -> None:
     lines = column_offsets(program(rows.odd(), GPU), {0})
     assert [line for line in lines if line.startswith("uint o0")] == [
-        f"uint o0_{lane} = b0 + c{lane}_0 * p0_column0;" for lane in range(4)
+        f"uint o0_{lane} = b0 + c{lane}_0 * p0_0;" for lane in range(4)
     ]

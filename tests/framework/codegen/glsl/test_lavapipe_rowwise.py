@@ -11,13 +11,13 @@ from tests.framework.codegen.rows import SOFTWARE, kernel
 from vkbackend.framework import ops
 from vkbackend.framework.base.device import GpuDevice
 from vkbackend.framework.base.dtype import float16, float32
-from vkbackend.framework.codegen import lower_rowwise
+from vkbackend.framework.codegen import rowwise_kernel
 from vkbackend.framework.codegen.glsl.rowwise import emit_any
-from vkbackend.framework.codegen.lower_elementwise import (
+from vkbackend.framework.codegen.lower import (
     MIN_UNIFORM_LOAD_ELEMENTS,
     LoweredKernel,
 )
-from vkbackend.framework.codegen.lower_rowwise import MAX_BLOCK_COLUMNS, build_rows
+from vkbackend.framework.codegen.rowwise_kernel import MAX_BLOCK_COLUMNS, build_rows
 from vkbackend.framework.graph.compute_graph import Node
 from vkbackend.shader import compiler
 
@@ -29,7 +29,7 @@ def built(nodes: list[Node], lanes: int = 8, wanted: int = 1) -> LoweredKernel:
 
 def test_large_rows_of_whole_vectors_are_blocks() -> None:
     made = built(rows.softmax(1024, 1024))
-    assert (made.lanes, made.workgroup, made.grid) == (8, 32, (256, 1, 1))
+    assert (made.program.lanes, made.workgroup, made.grid) == (8, 32, (256, 1, 1))
     assert made.program.rounds == 1024 // (4 * 8)
     assert made.program.exact
     assert dict(made.words)["digit[5]"] == 5
@@ -51,7 +51,7 @@ def test_other_rows_are_walked_as_before(
 ) -> None:
     nodes = rows.softmax(count, columns, dtype)
     made, before = built(nodes), kernel(nodes, SOFTWARE)
-    assert (made.lanes, made.program) == (0, before.program)
+    assert (made.program.lanes, made.program) == (0, before.program)
     assert made.words == before.words
 
 
@@ -59,7 +59,7 @@ def test_other_rows_are_walked_as_before(
 def test_shader_is_valid_and_has_no_loop(lanes: int) -> None:
     nodes = rows.softmax(1024, 128)
     made = built(nodes, lanes, wanted=3)
-    source = emit_any(made.program, True, lanes=made.lanes)
+    source = emit_any(made.program, True)
     assert compiler.validate_spirv(compiler.compile_glsl(source, name="rows")) is None
     main = source[source.index("void main()") :]
     assert "pick(" in main
@@ -69,7 +69,7 @@ def test_shader_is_valid_and_has_no_loop(lanes: int) -> None:
 @pytest.fixture
 def blocks(gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch) -> Iterator[GpuDevice]:
     """Return the device, with few rows in blocks too."""
-    monkeypatch.setattr(lower_rowwise, "MIN_UNIFORM_LOAD_ELEMENTS", 4096)
+    monkeypatch.setattr(rowwise_kernel, "MIN_UNIFORM_LOAD_ELEMENTS", 4096)
     gpu.plans.clear()
     yield gpu
     fw.eval()

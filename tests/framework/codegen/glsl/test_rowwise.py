@@ -14,7 +14,6 @@ from tests.framework.codegen import rows
 from tests.framework.codegen.rows import GPU, SOFTWARE, program
 from vkbackend.framework.base.dtype import float16
 from vkbackend.framework.codegen.glsl.rowwise import emit_any, emit_rows
-from vkbackend.framework.codegen.ir.row_program import RowProgram
 from vkbackend.shader import compiler
 
 FOLDER = Path(__file__).resolve().parents[3] / "data" / "rows"
@@ -63,7 +62,6 @@ def regenerate() -> None:
     """Write every golden file."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     for name, each in PROGRAMS.items():
-        assert isinstance(each, RowProgram)
         (FOLDER / f"{name}.txt").write_text(emit_rows(each), encoding="utf-8")
 
 
