@@ -14,7 +14,7 @@ from ..autotune import autotune
 from ..base.dtype import DTYPES
 from ..base.shape import ceil_div
 from ..ir.kernel_call import StridedSpec, linear_grid
-from .glsl.elementwise import includes
+from .glsl.expression import includes
 from .glsl.wide import GROUPS, VEC8_WORDS
 from .ir.program import KernelProgram
 from .lower import WORKGROUP, LoweredKernel, build_kernel, operands_of

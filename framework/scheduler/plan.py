@@ -30,7 +30,7 @@ from ..codegen.glsl.aliasing import (
     in_place_pairs,
     results_over_operands,
 )
-from ..codegen.glsl.rowwise import emit_any
+from ..codegen.glsl.kernel import emit
 from ..codegen.lower import LoweredKernel
 from ..codegen.partitioner import SWITCHED_OFF, FusionNode, boundaries, group
 from ..codegen.rematerialize import operations_of, rematerialised
@@ -408,7 +408,7 @@ class _Builder:
         def pipeline(horizontal: bool) -> vkbackend.Pipeline:
             text = source
             if horizontal:
-                text = emit_any(program, wide_words, horizontal=True)
+                text = emit(program, wide_words, horizontal=True)
                 text = results_over_operands(text) if in_place else text
             return gpu.pipeline(
                 title,
@@ -438,7 +438,7 @@ class _Builder:
 
     def _source(self, kernel: LoweredKernel, changes: bool, in_place: bool) -> str:
         """Return the kernel's GLSL, with indirect arguments and aliasing as needed."""
-        source = emit_any(kernel.program, self.wide_words)
+        source = emit(kernel.program, self.wide_words)
         source = arguments_in_memory(source) if changes else source
         return results_over_operands(source) if in_place else source
 

@@ -11,16 +11,13 @@ from __future__ import annotations
 from importlib import resources
 
 from ...base.dtype import DTYPES
-from ..ir.program import KernelProgram, field_size, push_fields
-from .elementwise import (
-    buffer_type,
-    buffer_types,
-    compute,
-    extensions,
-    functions,
-    includes,
-    vec4_lines,
-)
+from ...base.shape import ceil_div
+from ..ir.passes import passes
+from ..ir.program import KernelProgram, fields_size, push_fields
+from .element_function import ElementFunction
+from .elementwise import vec4_lines
+from .expression import function_names, functions, includes
+from .interface import buffer_type, buffer_types, extensions
 
 HOOK = '#include "matmul/epilogue_hook.glsl"'
 
@@ -46,8 +43,7 @@ def epilogue_fields(program: KernelProgram) -> tuple[tuple[str, str], ...]:
 
 def epilogue_size(program: KernelProgram) -> int:
     """Return the bytes of an epilogue's arguments, a multiple of an address."""
-    size = sum(field_size(kind) for _, kind in epilogue_fields(program))
-    return (size + 7) // 8 * 8
+    return ceil_div(fields_size(epilogue_fields(program)), 8) * 8
 
 
 def _source(kernel: str) -> str:
@@ -66,6 +62,8 @@ def _epilogue(program: KernelProgram) -> str:
         f"    product.{part} = from_{dtype}(to_{dtype}(product.{part}));"
         for part in ("xyzw" if needed else "")
     ]
+    names = function_names(program)
+    function = ElementFunction(program, passes(program, keep=False), 0, names)
     loads = range(len(program.accesses))
     lines = [
         "#define EPILOGUE",
@@ -74,15 +72,15 @@ def _epilogue(program: KernelProgram) -> str:
         *needed,
         *map(buffer_type, sorted(set(kinds.values()))),
         *("struct Epilogue {", *members, "};"),
-        *functions(program),
-        *compute(program),
+        *functions(program, names),
+        *function.definition(),
         "void epilogue(Epilogue args, uint i, vec4 product) {",
         *(["#ifndef ROUNDED", *rounded, "#endif"] if rounded else []),
         *(
             f"    {kinds.get(name, kind)} {name} = args.{name};"
             for name, kind in fields
         ),
-        *(f"    {line}" for line in vec4_lines(program, False, loads)),
+        *(f"    {line}" for line in vec4_lines(function, False, loads)),
         "}",
     ]
     return "\n".join(lines)

@@ -36,6 +36,11 @@ COMBINE = {
 The two conditions exclude each other; `||` would be a branch between loads.
 """
 
+SUBGROUP_EXTENSIONS = (
+    "GL_KHR_shader_subgroup_basic",
+    "GL_KHR_shader_subgroup_shuffle",
+)
+
 SHUFFLED = ("float", "int", "uint")
 """Types that every device can shuffle within a subgroup."""
 

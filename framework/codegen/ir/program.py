@@ -185,6 +185,15 @@ class KernelProgram(NamedTuple):
     exact: bool = False
     block_order: bool = False
 
+    @property
+    def vectors(self) -> bool:
+        """Whether contiguous elements are loaded and stored four at a time."""
+        return self.vec4 or not self.group
+
+    def is_vector(self, access: Access) -> bool:
+        """Whether an operand's four elements are loaded at once."""
+        return access.kind == "vec4" or (access.kind == "linear" and self.vectors)
+
     def is_per_row(self, output: Output) -> bool:
         """Whether an output has one value per row."""
         return self.instructions[output.instruction].per_row

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import vkbackend
-from vkbackend.framework.codegen.glsl.elementwise import interface
+from vkbackend.framework.codegen.glsl.group_reduce import SUBGROUP_EXTENSIONS
+from vkbackend.framework.codegen.glsl.interface import interface
 from vkbackend.framework.codegen.glsl.lavapipe import (
-    UNIFORM_LOAD_EXTENSIONS,
     load_vectors,
     store_vectors,
     uniform_load_functions,
@@ -39,7 +39,7 @@ def kernel(lanes: int, lines: list[str]) -> str:
             "#version 460",
             "#extension GL_EXT_buffer_reference : require",
             "#extension GL_EXT_shader_explicit_arithmetic_types_int64 : require",
-            *(f"#extension {name} : require" for name in UNIFORM_LOAD_EXTENSIONS),
+            *(f"#extension {name} : require" for name in SUBGROUP_EXTENSIONS),
             *interface(fields, kinds),
             *uniform_load_functions(lanes, VECTORS),
             f"layout(local_size_x = {lanes}) in;",

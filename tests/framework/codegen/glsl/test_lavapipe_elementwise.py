@@ -11,7 +11,7 @@ from vkbackend.framework.base.device import GpuDevice
 from vkbackend.framework.base.dtype import float16, float32
 from vkbackend.framework.base.shape import Layout
 from vkbackend.framework.codegen import lower
-from vkbackend.framework.codegen.glsl.rowwise import emit_any
+from vkbackend.framework.codegen.glsl.kernel import emit
 from vkbackend.framework.codegen.lower import (
     MIN_UNIFORM_LOAD_ELEMENTS,
     LoweredKernel,
@@ -78,7 +78,7 @@ def test_arguments_must_fit_beside_the_digits() -> None:
 @pytest.mark.parametrize("lanes", [4, 8, 16])
 def test_shader_is_valid_and_loads_before_it_branches(lanes: int) -> None:
     made = built(chain(), lanes, wanted=2)
-    source = emit_any(made.program, True)
+    source = emit(made.program, True)
     assert compiler.validate_spirv(compiler.compile_glsl(source, name="blocks")) is None
     main = source[source.index("void main()") :]
     depth = 0
