@@ -40,6 +40,8 @@ def emit(program: KernelProgram, wide: bool = False, horizontal: bool = False) -
         Horizontal fusion: several sets of arguments at once; see `ir.horizontal`.
         The program is element-wise, without uniform vector loads.
     """
+    # Unrolled kernels are those of GPUs, which move 32-bit words.
+    wide = wide and not program.pairs
     schedule, names = passes(program, keep=program.rounds > 0), function_names(program)
     walks = [
         ElementFunction(program, schedule, number, names)
