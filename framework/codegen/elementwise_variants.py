@@ -14,10 +14,10 @@ from ..autotune import autotune
 from ..base.dtype import DTYPES
 from ..base.shape import ceil_div
 from ..ir.kernel_call import StridedSpec, linear_grid
-from .glsl.elementwise import includes
+from .glsl.expression import includes
 from .glsl.wide import GROUPS, VEC8_WORDS
-from .ir.program import Program
-from .lower_elementwise import WORKGROUP, KernelOperands, LoweredKernel, build_kernel
+from .ir.program import KernelProgram
+from .lower import WORKGROUP, LoweredKernel, build_kernel, operands_of
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
@@ -37,7 +37,7 @@ class Variant(NamedTuple):
     Attributes
     ----------
     pairs : str
-        See `Program`.
+        See `KernelProgram`.
     workgroup : int
         Invocations per workgroup.
     """
@@ -82,11 +82,11 @@ def variants(gpu: DeviceInfo, kernel: LoweredKernel) -> dict[str, Variant]:
     ----------
     gpu : DeviceInfo
     kernel : LoweredKernel
-        Its program is a `Program`.
+        Its program is a `KernelProgram`.
     """
     most = min(gpu.max_workgroup_invocations, gpu.max_workgroup_size[0])
     forms = {"": "4 elements together", "apart": "8 elements apart"}
-    if all(DTYPES[each.dtype].itemsize == 2 for each in _program(kernel).outputs):
+    if all(DTYPES[each.dtype].itemsize == 2 for each in kernel.program.outputs):
         forms["four"] = "16 elements apart"
     if _joins(kernel):
         forms["joined"] = "8 elements joined"
@@ -98,14 +98,9 @@ def variants(gpu: DeviceInfo, kernel: LoweredKernel) -> dict[str, Variant]:
     }
 
 
-def _program(kernel: LoweredKernel) -> Program:
-    assert isinstance(kernel.program, Program)
-    return kernel.program
-
-
 def _joins(kernel: LoweredKernel) -> bool:
     """Whether eight narrow elements can be loaded at once, at aligned addresses."""
-    program = _program(kernel)
+    program = kernel.program
     offsets = {name: offset for name, _, offset in kernel.inputs}
     read = [
         (DTYPES[access.dtype].itemsize, offsets[f"in{k}"])
@@ -122,7 +117,7 @@ def _joins(kernel: LoweredKernel) -> bool:
 
 def with_variant(kernel: LoweredKernel, variant: Variant) -> LoweredKernel:
     """Return a kernel for a GPU in another variant."""
-    program = _program(kernel)
+    program = kernel.program
     vec4s = int(dict(kernel.words)["quads"])
     each = GROUPS.get(variant.pairs, 1)
     return kernel._replace(
@@ -134,7 +129,7 @@ def with_variant(kernel: LoweredKernel, variant: Variant) -> LoweredKernel:
 
 def default_variant(kernel: LoweredKernel) -> Variant:
     """Return the variant of a kernel for a GPU without a tuning result."""
-    program = _program(kernel)
+    program = kernel.program
     sizes = {DTYPES[output.dtype].itemsize for output in program.outputs}
     moved = sizes | {
         DTYPES[access.dtype].itemsize
@@ -155,7 +150,7 @@ def default_variant(kernel: LoweredKernel) -> Variant:
     )
 
 
-def _is_brief(program: Program) -> bool:
+def _is_brief(program: KernelProgram) -> bool:
     """Whether a program takes few instructions per element."""
     calls = any("lib/math/" in line for line in includes(program))
     first, *more = program.instructions
@@ -178,7 +173,7 @@ def build_chosen_kernel(
         "+".join(node.op.name for node in nodes),
         {
             f"in{k}": StridedSpec(layout.shape, value.dtype, layout)
-            for k, (value, layout) in enumerate(KernelOperands(nodes).operands.values())
+            for k, (value, layout) in enumerate(operands_of(nodes).values())
         },
         {"outputs": [value.dtype.name for value in results]},
     )

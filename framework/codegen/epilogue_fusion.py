@@ -18,14 +18,11 @@ from ..base.trace_hooks import Changing, StreamWord
 from ..ir.kernel_call import BufferOffset, Dispatch
 from ..ir.lazy_graph import Node, Value
 from .glsl.epilogue import epilogue_size, takes_epilogue, with_epilogue
-from .ir.program import Program
-from .lower_elementwise import LoweredKernel, build_kernel
+from .ir.program import MAX_PUSH
+from .lower import LoweredKernel, build_kernel
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
-
-MAX_PUSH = 128
-"""Bytes of push constants that every device has (Vulkan 1.0 limits table)."""
 
 Answer = Callable[[Node], Sequence[Dispatch]]
 
@@ -211,7 +208,6 @@ def _fuse_epilogue(
         return None
     members = [nodes[number] for number in kernel_group]
     kernel = build_kernel(members, live_out, product=node.outputs[0])
-    assert isinstance(kernel.program, Program)
     # Dynamic arguments cannot be push constants of a recording.
     changing = Changing | StreamWord
     numbers = [members[member].numbers[at] for member, at in kernel.scalars]

@@ -9,8 +9,8 @@ from ..autotune import autotune
 from ..base.dtype import float32
 from ..base.shape import Layout
 from ..ir.kernel_call import StridedSpec
-from .lower_elementwise import LoweredKernel
-from .lower_rowwise import (
+from .lower import LoweredKernel
+from .rowwise_kernel import (
     RowTile,
     build_rows,
     most_group,
@@ -70,7 +70,7 @@ def build_chosen_rows(
     space = space_of_all(nodes)
     variants = row_tiles(gpu, space.rows, space.columns)
     own = UNIFORM_LOADS
-    if not default.lanes:
+    if not default.program.lanes:
         tile = row_tile(gpu, space.rows, space.columns)
         own = next((name for name, each in variants.items() if each == tile), "")
     others = [name for name in variants if name != own]

@@ -30,12 +30,11 @@ from ..codegen.glsl.aliasing import (
     in_place_pairs,
     results_over_operands,
 )
-from ..codegen.glsl.rowwise import emit_any
-from ..codegen.ir.program import Program
-from ..codegen.lower_elementwise import LoweredKernel
-from ..codegen.lower_rowwise import row_space, subgroup_of
+from ..codegen.glsl.kernel import emit
+from ..codegen.lower import LoweredKernel
 from ..codegen.partitioner import SWITCHED_OFF, FusionNode, boundaries, group
 from ..codegen.rematerialize import operations_of, rematerialised
+from ..codegen.rowwise_kernel import row_space, subgroup_of
 from ..codegen.rowwise_variants import build_chosen_rows
 from ..ir.kernel_call import (
     BufferOffset,
@@ -404,14 +403,13 @@ class _Builder:
             self.wide_words,
             device_macros(self.gpu.info),
         )
-        program, rounds = kernel.program, kernel.rounds
+        program = kernel.program
         title, constants = f"fused/{kernel.name}", {"LOCAL_X": kernel.workgroup}
 
         def pipeline(horizontal: bool) -> vkbackend.Pipeline:
             text = source
             if horizontal:
-                assert isinstance(program, Program)
-                text = emit_any(program, wide_words, rounds, horizontal=True)
+                text = emit(program, wide_words, horizontal=True)
                 text = results_over_operands(text) if in_place else text
             return gpu.pipeline(
                 title,
@@ -435,13 +433,13 @@ class _Builder:
             allocate=self._memory([value for _, value in kernel.outputs]),
             in_place=in_place,
             program=(program, kernel.workgroup, bool(in_place))
-            if isinstance(program, Program) and not kernel.lanes
+            if not program.group and not program.lanes
             else None,
         )
 
     def _source(self, kernel: LoweredKernel, changes: bool, in_place: bool) -> str:
         """Return the kernel's GLSL, with indirect arguments and aliasing as needed."""
-        source = emit_any(kernel.program, self.wide_words, kernel.rounds, kernel.lanes)
+        source = emit(kernel.program, self.wide_words)
         source = arguments_in_memory(source) if changes else source
         return results_over_operands(source) if in_place else source
 

@@ -16,11 +16,9 @@ import re
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from ..ir.row_program import RowProgram
-
 if TYPE_CHECKING:
     from ...ir.lazy_graph import Value
-    from ..lower_elementwise import LoweredKernel
+    from ..lower import LoweredKernel
 
 _PUSHED = re.compile(
     r"layout\(push_constant, std430\) uniform Push \{\n(?P<members>[^}]*)\} args;"
@@ -53,7 +51,7 @@ def in_place_pairs(
     donated : collection of int
         The `id` of dead inputs.
     """
-    if isinstance(kernel.program, RowProgram):
+    if kernel.program.group:
         return ()  # elements of a row are read again by later passes
     plain: dict[int, Value] = {}
     moved = set()

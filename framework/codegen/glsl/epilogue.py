@@ -11,16 +11,13 @@ from __future__ import annotations
 from importlib import resources
 
 from ...base.dtype import DTYPES
-from ..ir.program import Program, field_size, push_fields
-from .elementwise import (
-    buffer_type,
-    buffer_types,
-    compute,
-    extensions,
-    functions,
-    includes,
-    vec4_lines,
-)
+from ...base.shape import ceil_div
+from ..ir.passes import passes
+from ..ir.program import KernelProgram, fields_size, push_fields
+from .element_function import ElementFunction
+from .elementwise import vec4_lines
+from .expression import function_names, functions, includes
+from .interface import buffer_type, buffer_types, extensions
 
 HOOK = '#include "matmul/epilogue_hook.glsl"'
 
@@ -30,7 +27,7 @@ def takes_epilogue(kernel: str) -> bool:
     return HOOK in _source(kernel)
 
 
-def with_epilogue(kernel: str, program: Program) -> str:
+def with_epilogue(kernel: str, program: KernelProgram) -> str:
     """Return the GLSL of a hand-written kernel with a fused epilogue.
 
     Its arguments are those of the kernel, and those of `epilogue_fields` as members of
@@ -39,15 +36,14 @@ def with_epilogue(kernel: str, program: Program) -> str:
     return _source(kernel).replace(HOOK, _epilogue(program))
 
 
-def epilogue_fields(program: Program) -> tuple[tuple[str, str], ...]:
+def epilogue_fields(program: KernelProgram) -> tuple[tuple[str, str], ...]:
     """Return (name, GLSL type) of each argument of an epilogue."""
     return tuple(field for field in push_fields(program) if field[0] != "quads")
 
 
-def epilogue_size(program: Program) -> int:
+def epilogue_size(program: KernelProgram) -> int:
     """Return the bytes of an epilogue's arguments, a multiple of an address."""
-    size = sum(field_size(kind) for _, kind in epilogue_fields(program))
-    return (size + 7) // 8 * 8
+    return ceil_div(fields_size(epilogue_fields(program)), 8) * 8
 
 
 def _source(kernel: str) -> str:
@@ -55,7 +51,7 @@ def _source(kernel: str) -> str:
     return path.read_text("utf-8")
 
 
-def _epilogue(program: Program) -> str:
+def _epilogue(program: KernelProgram) -> str:
     fields, kinds = epilogue_fields(program), buffer_types(program, wide=False)
     members = [f"    {kinds.get(name, kind)} {name};" for name, kind in fields]
     (product,) = {row.dtype for row in program.accesses if row.kind == "product"}
@@ -66,6 +62,8 @@ def _epilogue(program: Program) -> str:
         f"    product.{part} = from_{dtype}(to_{dtype}(product.{part}));"
         for part in ("xyzw" if needed else "")
     ]
+    names = function_names(program)
+    function = ElementFunction(program, passes(program, keep=False), 0, names)
     loads = range(len(program.accesses))
     lines = [
         "#define EPILOGUE",
@@ -74,15 +72,15 @@ def _epilogue(program: Program) -> str:
         *needed,
         *map(buffer_type, sorted(set(kinds.values()))),
         *("struct Epilogue {", *members, "};"),
-        *functions(program),
-        *compute(program),
+        *functions(program, names),
+        *function.definition(),
         "void epilogue(Epilogue args, uint i, vec4 product) {",
         *(["#ifndef ROUNDED", *rounded, "#endif"] if rounded else []),
         *(
             f"    {kinds.get(name, kind)} {name} = args.{name};"
             for name, kind in fields
         ),
-        *(f"    {line}" for line in vec4_lines(program, False, loads)),
+        *(f"    {line}" for line in vec4_lines(function, False, loads)),
         "}",
     ]
     return "\n".join(lines)

@@ -5,13 +5,55 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...base.dtype import DTYPES
-from ..ir.row_program import COMBINE, Fold, RowProgram
+from ..ir.program import Fold, KernelProgram
+
+LEAST = {
+    "float": "uintBitsToFloat(0xff800000u)",
+    "double": "packDouble2x32(uvec2(0u, 0xfff00000u))",
+    "int": "int(0x80000000u)",
+    "uint": "0u",
+    "int64_t": "int64_t(0x8000000000000000ul)",
+    "uint64_t": "0ul",
+}
+GREATEST = {
+    "float": "uintBitsToFloat(0x7f800000u)",
+    "double": "packDouble2x32(uvec2(0u, 0x7ff00000u))",
+    "int": "0x7fffffff",
+    "uint": "0xffffffffu",
+    "int64_t": "int64_t(0x7ffffffffffffffful)",
+    "uint64_t": "0xfffffffffffffffful",
+}
+"""Smallest and largest number of each GLSL type."""
+
+COMBINE = {
+    "add": "old + new",
+    "mul": "old * new",
+    "max": "(new > old) != (new != new) ? new : old",
+    "min": "(new < old) != (new != new) ? new : old",
+}
+"""Combining expression of each fold; NaN is both greatest and least, as in NumPy.
+
+The two conditions exclude each other; `||` would be a branch between loads.
+"""
+
+SUBGROUP_EXTENSIONS = (
+    "GL_KHR_shader_subgroup_basic",
+    "GL_KHR_shader_subgroup_shuffle",
+)
 
 SHUFFLED = ("float", "int", "uint")
 """Types that every device can shuffle within a subgroup."""
 
 
-def folding(program: RowProgram) -> list[str]:
+def identity(combine: str, glsl: str) -> str:
+    """Return the identity element of a fold."""
+    ends = {"max": LEAST, "min": GREATEST}
+    return (
+        ends[combine][glsl] if combine in ends else f"{glsl}({int(combine == 'mul')})"
+    )
+
+
+def folding(program: KernelProgram) -> list[str]:
     """Declare `combine_how` of two values, and `group_n` for each fold of a program.
 
     Every invocation of a workgroup must call the latter, each once.
@@ -50,19 +92,19 @@ def _combined(how: str, kind: str) -> str:
     return f"new == old ? uintBitsToFloat({bits}) : {COMBINE[how]}"
 
 
-def uses_subgroups(program: RowProgram) -> bool:
+def uses_subgroups(program: KernelProgram) -> bool:
     """Whether a fold of the program uses subgroup shuffles."""
     return any(_shuffles(program, fold) for _, fold in _folds(program))
 
 
-def place_in_workgroup(program: RowProgram) -> str:
+def place_in_workgroup(program: KernelProgram) -> str:
     """Return an invocation index in which those of a subgroup are contiguous."""
     if uses_subgroups(program):
         return "gl_SubgroupID * gl_SubgroupSize + gl_SubgroupInvocationID"
     return "gl_LocalInvocationIndex"
 
 
-def _folds(program: RowProgram) -> Iterator[tuple[int, Fold]]:
+def _folds(program: KernelProgram) -> Iterator[tuple[int, Fold]]:
     for number, step in enumerate(program.instructions):
         if isinstance(step, Fold):
             yield number, step
@@ -72,16 +114,16 @@ def _type(fold: Fold) -> str:
     return DTYPES[fold.result].glsl
 
 
-def _shuffles(program: RowProgram, fold: Fold) -> bool:
+def _shuffles(program: KernelProgram, fold: Fold) -> bool:
     return program.subgroup > 0 and program.group > 1 and _type(fold) in SHUFFLED
 
 
-def folds_in_block_order(program: RowProgram, fold: Fold) -> bool:
+def folds_in_block_order(program: KernelProgram, fold: Fold) -> bool:
     """Whether `group_n` takes four values, in the order of uniform vector loads."""
     return program.block_order and _shuffles(program, fold)
 
 
-def _over_vectors(program: RowProgram, number: int, fold: Fold) -> list[str]:
+def _over_vectors(program: KernelProgram, number: int, fold: Fold) -> list[str]:
     """Fold four values of each invocation as if they had been loaded as vectors.
 
     A subgroup has loaded four vectors: invocation `part` has elements 4 * part to
@@ -104,7 +146,7 @@ def _over_vectors(program: RowProgram, number: int, fold: Fold) -> list[str]:
     ]
 
 
-def _over_memory(program: RowProgram, number: int, fold: Fold) -> list[str]:
+def _over_memory(program: KernelProgram, number: int, fold: Fold) -> list[str]:
     """Fold in a tree; a barrier at the end frees shared memory for the next fold."""
     kind = _type(fold)
     other = f"shared_{kind}[at + half_size]"
@@ -127,7 +169,7 @@ def _over_memory(program: RowProgram, number: int, fold: Fold) -> list[str]:
     ]
 
 
-def _over_subgroups(program: RowProgram, number: int, fold: Fold) -> list[str]:
+def _over_subgroups(program: KernelProgram, number: int, fold: Fold) -> list[str]:
     """Fold within subgroups, then across them through shared memory of its own."""
     kind, size = _type(fold), program.subgroup
     inner = min(program.group, size)

@@ -1,73 +1,83 @@
-"""Address arithmetic in GLSL: element offsets of the operands of a row program."""
+"""Address arithmetic in GLSL: element offsets of operands from their coordinates."""
 
 from __future__ import annotations
 
-from ..ir.row_program import RowPattern, RowProgram
+from collections.abc import Iterable, Sequence
+
+from ..ir.program import KernelProgram, Pattern, stride_names
 from .packing import LANES
 
 
-def row_offsets(program: RowProgram) -> list[str]:
+def row_offsets(program: KernelProgram) -> list[str]:
     """Compute the offset of each pattern's row: b{k}."""
     if not program.patterns:
         return []
-    lines = _divided("row", program.row_rank, "known", "r")
+    lines = _coordinates("row_", program.row_rank, "known", "r")
     for k, pattern in enumerate(program.patterns):
         terms = [f"p{k}_offset"] if pattern.offset else []
-        terms += _terms(k, "row", pattern.rows, "r")
+        terms += _terms(stride_names(k, pattern)[: program.row_rank], "r")
         lines.append(f"uint b{k} = {' + '.join(terms) or '0u'};")
     return lines
 
 
-def column_offsets(program: RowProgram, used: set[int]) -> list[str]:
-    """Compute the offsets of four elements of each pattern: o{k}_0 to o{k}_3."""
-    if not used:
+def element_offsets(
+    program: KernelProgram, used: Iterable[int], indices: Sequence[str]
+) -> list[str]:
+    """Compute the offsets of four elements of some patterns: o{k}_0 to o{k}_3.
+
+    Parameters
+    ----------
+    program : KernelProgram
+    used : iterable of int
+        The patterns.
+    indices : sequence of str
+        Index of each element; of the first alone where the program is `vec4`.
+    """
+    patterns = [(k, program.patterns[k]) for k in sorted(used)]
+    if not patterns:
         return []
     lines = []
-    for lane in LANES[:1] if program.vec4 else LANES:
-        number = "4u * column" if program.vec4 else f"column_{lane}"
-        lines += _divided("column", program.column_rank, number, "c", str(lane))
-        for k in sorted(used):
-            steps = program.patterns[k].columns
-            terms = [f"b{k}", *_terms(k, "column", steps, f"c{lane}")]
-            lines.append(f"uint o{k}_{lane} = {' + '.join(terms)};")
+    for lane, index in enumerate(indices):
+        lines += _coordinates("", program.column_rank, index, f"c{lane}")
+        for k, pattern in patterns:
+            terms = [f"p{k}_offset"] if pattern.offset else []
+            terms = [f"b{k}"] if program.group else terms
+            terms += _terms(stride_names(k, pattern)[program.row_rank :], f"c{lane}")
+            lines.append(f"uint o{k}_{lane} = {' + '.join(terms) or '0u'};")
     if program.vec4:
         lines += [
-            f"uint o{k}_{lane} = o{k}_0{_next(k, program.patterns[k], lane)};"
-            for k in sorted(used)
+            f"uint o{k}_{lane} = o{k}_0{_next(k, pattern, lane)};"
+            for k, pattern in patterns
             for lane in LANES[1:]
         ]
     return lines
 
 
-def _next(k: int, pattern: RowPattern, lane: int) -> str:
+def _next(k: int, pattern: Pattern, lane: int) -> str:
     """Return the offset of `lane` relative to the first of four elements."""
-    last = pattern.columns[-1]
-    if last == "0":
+    name, step = stride_names(k, pattern)[-1]
+    if step == "0":
         return ""
-    stride = f" * p{k}_column{len(pattern.columns) - 1}" if last == "s" else ""
-    return f" + {lane}u{stride}"
+    return f" + {lane}u" + (f" * {name}" if step == "s" else "")
 
 
-def _divided(
-    side: str, rank: int, number: str, names: str, suffix: str = ""
-) -> list[str]:
+def _coordinates(side: str, rank: int, index: str, names: str) -> list[str]:
     """Split a linear index into coordinates of one side of the iteration space."""
-    rest = f"{names}{suffix}_rest"
-    lines = [f"uint {rest} = {number};"]
+    rest = f"{names}_rest"
+    lines = [f"uint {rest} = {index};"]
     for dim in range(rank - 1, 0, -1):
-        size = f"{side}_size{dim}"
-        quotient = f"{names}{suffix}_q{dim}"
+        quotient = f"{names}_q{dim}"
         lines += [
-            f"uint {quotient} = divide({rest}, {side}_magic{dim}, {side}_shift{dim});",
-            f"uint {names}{suffix}_{dim} = {rest} - {quotient} * {size};",
+            f"uint {quotient} = divide({rest}, {side}magic{dim}, {side}shift{dim});",
+            f"uint {names}_{dim} = {rest} - {quotient} * {side}size{dim};",
             f"{rest} = {quotient};",
         ]
-    return [*lines, f"uint {names}{suffix}_0 = {rest};"]
+    return [*lines, f"uint {names}_0 = {rest};"]
 
 
-def _terms(k: int, side: str, steps: tuple[str, ...], names: str) -> list[str]:
+def _terms(strides: Sequence[tuple[str, str]], names: str) -> list[str]:
     return [
-        f"{names}_{dim}" + (f" * p{k}_{side}{dim}" if step == "s" else "")
-        for dim, step in enumerate(steps)
+        f"{names}_{dim}" + (f" * {name}" if step == "s" else "")
+        for dim, (name, step) in enumerate(strides)
         if step != "0"
     ]

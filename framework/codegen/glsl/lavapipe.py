@@ -15,21 +15,8 @@ vectors with the index of the workgroup that handles it.
 from __future__ import annotations
 
 from ...base.dtype import DTYPES
+from ..ir.program import DIGITS, KernelProgram
 from .packing import ALIGNMENT, LANES, XYZW, decode, encode
-
-UNIFORM_LOAD_EXTENSIONS = (
-    "GL_KHR_shader_subgroup_basic",
-    "GL_KHR_shader_subgroup_shuffle",
-)
-
-DIGITS = 8
-MAX_UNIFORM = DIGITS**DIGITS
-"""Values of a digit, of which there are as many; limit of uniform indices."""
-
-DIGIT_FIELD = (f"digit[{DIGITS}]", "uint")
-DIGIT_BYTES = 4 * DIGITS
-DIGIT_WORDS = [(f"digit[{value}]", value) for value in range(DIGITS)]
-"""Field of the push block, its size, and the arguments that fill it."""
 
 _BITS = DIGITS.bit_length() - 1
 _UNIFORM = " | ".join(
@@ -73,6 +60,20 @@ def uniform_load_functions(lanes: int, vectors: int) -> list[str]:
         "    return packUint2x32(uvec2(lower ? low_first : high_first,",
         "                              lower ? low_second : high_second));",
         "}",
+    ]
+
+
+def uniform_load_operands(program: KernelProgram) -> list[str]:
+    """Declare per-element operands as blocks, and results as words."""
+    lines = [
+        f"Blocks blocks{k} = Blocks(in{k});"
+        for k, access in enumerate(program.accesses)
+        if not access.per_row
+    ]
+    return lines + [
+        f"Words words{k} = Words(out{k});"
+        for k, output in enumerate(program.outputs)
+        if not program.is_per_row(output)
     ]
 
 

@@ -1,109 +1,54 @@
-"""GLSL of a fused element-wise program with uniform vector loads: see `lavapipe`."""
+"""GLSL of an element-wise kernel with uniform vector loads: see `lavapipe`."""
 
 from __future__ import annotations
 
-from ..ir.program import Program, push_fields
-from .elementwise import (
-    PACK_WORDS,
-    buffer_types,
-    compute,
-    compute_vec4,
-    extensions,
-    functions,
-    includes,
-    interface,
-    load,
-    vec4_lines,
-)
-from .lavapipe import (
-    DIGIT_FIELD,
-    UNIFORM_LOAD_EXTENSIONS,
-    load_vectors,
-    store_vectors,
-    uniform_load_functions,
-)
+from .element_function import ElementFunction
+from .elementwise import load_scalars, varying, vec4_lines
+from .interface import declarations
+from .lavapipe import load_vectors, store_vectors, uniform_load_operands
 
 
-def emit_uniform_loads(program: Program, lanes: int, rounds: int) -> str:
-    """Return the compute shader of a program, for a software device.
+def uniform_load_main(function: ElementFunction) -> list[str]:
+    """Return the main function; its operands are contiguous, or scalars.
 
-    Elements have four bytes. Those past the last whole block are one workgroup's, which
-    gathers each four of them.
-
-    Parameters
-    ----------
-    program : Program
-        The fused program; its operands are contiguous, or scalars.
-    lanes : int
-        Invocations of a subgroup, and of a workgroup.
-    rounds : int
-        Vectors of four elements per invocation.
+    Elements past the last whole block are one workgroup's, which gathers each four of
+    them.
     """
-    return "\n".join(
-        [
-            "#version 460",
-            "#extension GL_EXT_buffer_reference : require",
-            *(f"#extension {name} : require" for name in UNIFORM_LOAD_EXTENSIONS),
-            *extensions(program, wide=True),
-            *includes(program),
-            *interface(
-                [*push_fields(program), DIGIT_FIELD], buffer_types(program, wide=True)
-            ),
-            *PACK_WORDS,
-            *uniform_load_functions(lanes, 4 * rounds),
-            *functions(program),
-            *compute(program),
-            "void main() {",
-            *(f"    {line}" for line in _main(program, lanes, rounds)),
-            "}",
-            "",
-        ]
-    )
-
-
-def _main(program: Program, lanes: int, rounds: int) -> list[str]:
-    kinds = buffer_types(program, wide=True)
+    program = function.program
+    lanes, elements = program.lanes, program.lanes * program.rounds
     lines = [
-        f"{kinds.get(name, kind)} {name} = args.{name};"
-        for name, kind in push_fields(program)
-    ]
-    linear = [k for k, access in enumerate(program.accesses) if access.kind == "linear"]
-    for k, access in enumerate(program.accesses):
-        lines += (
-            [f"Blocks blocks{k} = Blocks(in{k});"]
-            if k in linear
-            else load(k, access, wide=True)
-        )
-    for k in range(len(program.outputs)):
-        lines.append(f"Words words{k} = Words(out{k});")
-    lines += [
-        f"uint number = linear_workgroup(), whole = quads / {lanes * rounds}u;",
+        *declarations(program, wide=True),
+        *load_scalars(program, wide=True),
+        *uniform_load_operands(program),
+        f"uint number = linear_workgroup(), whole = quads / {elements}u;",
         "bool inside = number < whole;",
         # The last workgroup may load a block of another, but stores nothing of it.
         "uint block = told(min(number, whole - 1u));",
     ]
-    for number in range(rounds):
-        body = _round(program, lanes, number, rounds)
+    for number in range(program.rounds):
+        body = _round(function, number)
         lines += ["{", *(f"    {line}" for line in body), "}"]
+    rest = vec4_lines(function, True, varying(program))
     return [
         *lines,
         "if (!inside) {",
-        f"    uint i = whole * {lanes * rounds}u + gl_SubgroupInvocationID;",
+        f"    uint i = whole * {elements}u + gl_SubgroupInvocationID;",
         f"    for (; i < quads; i += {lanes}u) {{",
-        *(f"        {line}" for line in vec4_lines(program, True, linear)),
+        *(f"        {line}" for line in rest),
         "    }",
         "}",
     ]
 
 
-def _round(program: Program, lanes: int, number: int, rounds: int) -> list[str]:
+def _round(function: ElementFunction, number: int) -> list[str]:
     """Load, compute and store four elements per lane."""
+    program = function.program
+    lanes, rounds = program.lanes, program.rounds
     lines = []
-    for k, access in enumerate(program.accesses):
-        if access.kind == "linear":
-            block = f"blocks{k}.at[block]"
-            lines += load_vectors(k, access.dtype, block, 4 * number, lanes)
-    lines += compute_vec4(program)
+    for k in varying(program):
+        dtype = program.accesses[k].dtype
+        lines += load_vectors(k, dtype, f"blocks{k}.at[block]", 4 * number, lanes)
+    lines += function.calls()
     lines.append("if (inside) {")
     first = f"number * {2 * lanes * rounds}u + {2 * lanes * number}u"
     for k, output in enumerate(program.outputs):

@@ -1,4 +1,4 @@
-"""GLSL of a fused element-wise program with several vectors per invocation.
+"""GLSL of an element-wise kernel with several vectors per invocation.
 
 That is two vectors of four, "apart" by the workgroup size in vectors, so that
 neighbouring invocations still access neighbouring memory; "four" such vectors; or two
@@ -11,21 +11,11 @@ from __future__ import annotations
 
 from ...base.dtype import DTYPES
 from ..ir.horizontal import INVOCATION
-from ..ir.program import Program, push_fields
-from .elementwise import (
-    buffer_types,
-    compute,
-    compute_vec4,
-    declarations,
-    extensions,
-    functions,
-    includes,
-    interface,
-    load,
-    load_words,
-    offsets,
-    unpack_words,
-)
+from ..ir.program import KernelProgram
+from .element_function import ElementFunction
+from .elementwise import load_scalars, varying, vec4_offsets
+from .interface import declarations
+from .operand import load, load_words, unpack_words
 from .packing import VEC4_WORDS, vec4_words
 
 VEC8_WORDS = {1: "uvec2", 2: "uvec4"}
@@ -37,7 +27,7 @@ GROUPS = {"apart": 2, "four": 4, "joined": 2}
 """Vectors of four elements per invocation."""
 
 
-def _places(program: Program) -> list[str]:
+def _places(program: KernelProgram) -> list[str]:
     """Return the index of each vector, and the in-range index that is loaded."""
     count = GROUPS[program.pairs]
     if program.pairs == "joined":
@@ -58,45 +48,20 @@ def _places(program: Program) -> list[str]:
     return lines
 
 
-def _groups(program: Program) -> list[tuple[int, str]]:
+def _groups(program: KernelProgram) -> list[tuple[int, str]]:
     """Return each vector's index, and the index that is loaded."""
     return [(k, f"j_{k}" if k else "i_0") for k in range(GROUPS[program.pairs])]
 
 
-def emit_unrolled(program: Program, horizontal: bool = False) -> str:
-    """Return the compute shader of a program with `pairs`.
-
-    Parameters
-    ----------
-    program : Program
-        The fused program. If `pairs` is "joined", contiguous operands of narrow
-        elements begin at multiples of eight elements.
-    horizontal : bool, default False
-        Horizontal fusion: several sets of arguments at once; see `ir.horizontal`.
-    """
-    kinds = buffer_types(program, wide=False)
-    pairs = {
+def vec8_types(program: KernelProgram) -> dict[str, str]:
+    """Return the types of buffers that are accessed eight elements at a time."""
+    return {
         f"pair_{side}{k}": f"{side.capitalize()}_{VEC8_WORDS[size]}"
         for side, k, size in _joined(program)
     }
-    return "\n".join(
-        [
-            "#version 460",
-            "#extension GL_EXT_buffer_reference : require",
-            *extensions(program, wide=False),
-            *includes(program),
-            *interface(push_fields(program), kinds | pairs, horizontal),
-            *functions(program),
-            *compute(program),
-            "void main() {",
-            *(f"    {line}" for line in _main(program, horizontal)),
-            "}",
-            "",
-        ]
-    )
 
 
-def _joined(program: Program) -> list[tuple[str, int, int]]:
+def _joined(program: KernelProgram) -> list[tuple[str, int, int]]:
     """Return accesses of eight elements: "in" or "out", number, element size."""
     if program.pairs != "joined":
         return []
@@ -112,15 +77,15 @@ def _joined(program: Program) -> list[tuple[str, int, int]]:
     return [each for each in moved if each[2] in VEC8_WORDS]
 
 
-def _main(program: Program, horizontal: bool) -> list[str]:
+def unrolled_main(function: ElementFunction, horizontal: bool) -> list[str]:
+    """Return the main function of a program with `pairs`."""
+    program = function.program
     joined = _joined(program)
     whole = {k: size for side, k, size in joined if side == "in"}
     written = {k for side, k, _ in joined if side == "out"}
-    lines = declarations(program, False, horizontal)
-    for k, access in enumerate(program.accesses):
-        if access.kind == "scalar":
-            lines += load(k, access, wide=False)
-    lines += [
+    lines = [
+        *declarations(program, False, horizontal),
+        *load_scalars(program, wide=False),
         f"uint number = {INVOCATION if horizontal else 'linear_invocation()'};",
         *_places(program),
         *_read(program, whole),
@@ -129,7 +94,7 @@ def _main(program: Program, horizontal: bool) -> list[str]:
     for k, output in enumerate(program.outputs):
         lines += _held("t", k, DTYPES[output.dtype].itemsize, len(groups))
     for group, place in groups:
-        body = _computed(program, group)
+        body = _computed(function, group)
         lines += [f"{{ uint i = {place};", *(f"    {line}" for line in body), "}"]
     for k, output in enumerate(program.outputs):
         size = DTYPES[output.dtype].itemsize
@@ -146,16 +111,16 @@ def _held(name: str, k: int, size: int, groups: int) -> list[str]:
     return [f"{words} {', '.join(declared)};"]
 
 
-def _by_groups(program: Program, whole: dict[int, int]) -> list[int]:
+def _by_groups(program: KernelProgram, whole: dict[int, int]) -> list[int]:
     """Return the operands that are loaded four elements at a time."""
     return [
         k
         for k, access in enumerate(program.accesses)
-        if access.kind in ("linear", "row") and k not in whole
+        if program.is_vector(access) and k not in whole
     ]
 
 
-def _read(program: Program, whole: dict[int, int]) -> list[str]:
+def _read(program: KernelProgram, whole: dict[int, int]) -> list[str]:
     """Load the contiguous operands, before anything is computed."""
     grouped, groups = _by_groups(program, whole), _groups(program)
     lines = []
@@ -175,7 +140,7 @@ def _read(program: Program, whole: dict[int, int]) -> list[str]:
         lines += ["if (has_1) {", *(f"    {line}" for line in first), "} else {"]
         lines += [*(f"    {line}" for line in second), "}"]
     for group, place in groups if grouped else ():
-        body = offsets(program)
+        body = vec4_offsets(program)
         for k in grouped:
             access = program.accesses[k]
             body += load_words(k, access, wide=False)
@@ -185,18 +150,20 @@ def _read(program: Program, whole: dict[int, int]) -> list[str]:
     return lines
 
 
-def _computed(program: Program, group: int) -> list[str]:
+def _computed(function: ElementFunction, group: int) -> list[str]:
     """Compute the words of one vector's results."""
-    lines = offsets(program)
-    for k, access in enumerate(program.accesses):
-        if access.kind in ("linear", "row"):
+    program = function.program
+    lines = vec4_offsets(program)
+    for k in varying(program):
+        access = program.accesses[k]
+        if program.is_vector(access):
             words, count = VEC4_WORDS[DTYPES[access.dtype].itemsize]
             for part in range(count):
                 lines.append(f"{words} w{k}_{part} = h{k}_{part}_{group};")
             lines += unpack_words(k, access)
-        elif access.kind != "scalar":
-            lines += load(k, access, wide=False)
-    lines += compute_vec4(program)
+        else:
+            lines += load(program, k, wide=False)
+    lines += function.calls()
     for k, output in enumerate(program.outputs):
         for part, words in enumerate(vec4_words(k, output.dtype)):
             lines.append(f"t{k}_{part}_{group} = {words};")

@@ -136,3 +136,20 @@ def split_of(shape: Shape, dims: tuple[int, ...]) -> int | None:
 def is_row_shape(shape: Shape, whole: Shape, split: int) -> bool:
     """Whether a shape has one element for each row of `whole`."""
     return shape[:split] == whole[:split] and math.prod(shape[split:]) == 1
+
+
+class RowSpace(NamedTuple):
+    """Row space: the shape of elements, and the leading dimensions that are rows."""
+
+    shape: Shape
+    split: int
+
+    @property
+    def rows(self) -> int:
+        """Number of rows."""
+        return math.prod(self.shape[: self.split])
+
+    @property
+    def columns(self) -> int:
+        """Elements per row."""
+        return math.prod(self.shape[self.split :])

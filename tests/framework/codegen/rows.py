@@ -7,9 +7,9 @@ from tests.framework.codegen.graphs import apply, memory, result
 from vkbackend.driver.target import target_of
 from vkbackend.framework.base.dtype import DType, float16, float32, int64, uint8
 from vkbackend.framework.base.shape import Layout
-from vkbackend.framework.codegen.ir.row_program import RowProgram
-from vkbackend.framework.codegen.lower_elementwise import LoweredKernel
-from vkbackend.framework.codegen.lower_rowwise import build_rows
+from vkbackend.framework.codegen.ir.program import KernelProgram
+from vkbackend.framework.codegen.lower import LoweredKernel
+from vkbackend.framework.codegen.rowwise_kernel import build_rows
 from vkbackend.framework.dispatch.op import REGISTRY
 from vkbackend.framework.ir.lazy_graph import Node, Operand
 
@@ -118,8 +118,6 @@ def kernel(nodes: list[Node], gpu: Any, wanted: int = 1) -> LoweredKernel:
     return build_rows(nodes, {id(node.outputs[0]) for node in nodes[-wanted:]}, gpu)
 
 
-def program(nodes: list[Node], gpu: Any, wanted: int = 1) -> RowProgram:
+def program(nodes: list[Node], gpu: Any, wanted: int = 1) -> KernelProgram:
     """Return the program of the same kernel."""
-    made = kernel(nodes, gpu, wanted).program
-    assert isinstance(made, RowProgram)
-    return made
+    return kernel(nodes, gpu, wanted).program

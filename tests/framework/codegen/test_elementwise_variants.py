@@ -29,7 +29,7 @@ from vkbackend.framework.codegen.elementwise_variants import (
     with_variant,
 )
 from vkbackend.framework.codegen.glsl.wide import GROUPS
-from vkbackend.framework.codegen.lower_elementwise import build_kernel
+from vkbackend.framework.codegen.lower import build_kernel
 from vkbackend.framework.scheduler import kernel_search, plan
 
 pytestmark = pytest.mark.device

@@ -11,7 +11,7 @@ import vkbackend.framework as fw
 from tests.hardware import skip_where_it_crashes
 from vkbackend.framework.autotune import autotune
 from vkbackend.framework.base.device import GpuDevice
-from vkbackend.framework.codegen.lower_rowwise import (
+from vkbackend.framework.codegen.rowwise_kernel import (
     RowTile,
     build_rows,
     fuses_rows,

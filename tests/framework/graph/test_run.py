@@ -9,7 +9,7 @@ import vkbackend.framework as fw
 from tests.framework.graph.analyzed import Case, cases
 from vkbackend.framework.base.device import Device, GpuDevice
 from vkbackend.framework.base.errors import GraphError
-from vkbackend.framework.codegen.lower_rowwise import fuses_rows
+from vkbackend.framework.codegen.rowwise_kernel import fuses_rows
 from vkbackend.framework.graph.analyzer import (
     FusedKernel,
     FusionAnalyzer,

@@ -10,8 +10,8 @@ import vkbackend.framework as fw
 from tests.compare import assert_close
 from vkbackend.framework import ops
 from vkbackend.framework.base.device import GpuDevice
-from vkbackend.framework.codegen.lower_elementwise import WORKGROUP
-from vkbackend.framework.codegen.lower_rowwise import fuses_rows
+from vkbackend.framework.codegen.lower import WORKGROUP
+from vkbackend.framework.codegen.rowwise_kernel import fuses_rows
 
 pytestmark = pytest.mark.core
 

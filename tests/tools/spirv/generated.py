@@ -7,8 +7,8 @@ from importlib import import_module
 from tests.framework.codegen.graphs import apply, memory, result
 from vkbackend.framework.base.dtype import DTYPES, float32, int32
 from vkbackend.framework.base.shape import Layout
-from vkbackend.framework.codegen.glsl.elementwise import emit
-from vkbackend.framework.codegen.lower_elementwise import build_kernel
+from vkbackend.framework.codegen.glsl.kernel import emit
+from vkbackend.framework.codegen.lower import build_kernel
 from vkbackend.framework.dispatch.op import REGISTRY
 from vkbackend.framework.ir.lazy_graph import Node, Operand
 from vkbackend.shader.compiler import compile_glsl

@@ -5,7 +5,7 @@ import re
 import pytest
 
 import vkbackend
-from tests.framework.codegen.glsl.test_elementwise import program_of
+from tests.framework.codegen.glsl.test_kernel import program_of
 from tests.framework.codegen.graphs import apply, memory
 from vkbackend.framework.base.dtype import float16, float32
 from vkbackend.framework.base.shape import Layout
@@ -14,8 +14,8 @@ from vkbackend.framework.codegen.glsl.aliasing import (
     in_place_pairs,
     results_over_operands,
 )
-from vkbackend.framework.codegen.glsl.elementwise import emit
-from vkbackend.framework.codegen.lower_elementwise import build_kernel
+from vkbackend.framework.codegen.glsl.kernel import emit
+from vkbackend.framework.codegen.lower import build_kernel
 
 
 @pytest.mark.device

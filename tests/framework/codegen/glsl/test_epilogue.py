@@ -9,9 +9,9 @@ from vkbackend.framework.codegen.glsl.epilogue import (
 from vkbackend.framework.codegen.ir.program import (
     Access,
     Instruction,
+    KernelProgram,
     Output,
     Pattern,
-    Program,
     Reference,
 )
 from vkbackend.shader import compiler
@@ -24,16 +24,18 @@ KERNELS = (
 )
 
 
-def program(dtype: str) -> Program:
+def program(dtype: str) -> KernelProgram:
     """Return relu(product + bias) of rows, rounded to a dtype."""
     kind = (dtype, dtype)
     bias = Reference("in", 0), Reference("in", 1)
-    return Program(
-        rank=2,
-        whole_quads=True,
-        patterns=(Pattern(("0", "1"), False),),
-        accesses=(Access("product", dtype), Access("row", dtype, 0)),
+    return KernelProgram(
+        row_rank=0,
+        column_rank=2,
+        vec4=True,
+        patterns=(Pattern((), ("0", "1"), False),),
+        accesses=(Access("product", dtype), Access("vec4", dtype, 0)),
         scalars=("float",),
+        factors=(),
         instructions=(
             Instruction("a + b", ("a", "b"), kind, bias, dtype),
             Instruction(

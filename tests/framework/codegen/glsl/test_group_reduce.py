@@ -1,10 +1,13 @@
 """How a group of invocations folds what each of them has; run in `test_row_build`."""
 
+import pytest
+
 from tests.framework.codegen import rows
 from tests.framework.codegen.rows import GPU, SOFTWARE, UNLIKE, program
 from vkbackend.framework.base.dtype import float64
 from vkbackend.framework.codegen.glsl.group_reduce import (
     folding,
+    identity,
     place_in_workgroup,
     uses_subgroups,
 )
@@ -41,3 +44,16 @@ def test_one_invocation_has_its_row_alone() -> None:
         "float combine_add",
         "float combine_max",
     ]
+
+
+@pytest.mark.parametrize(
+    ("combine", "glsl", "value"),
+    [
+        ("add", "float", "float(0)"),
+        ("mul", "int64_t", "int64_t(1)"),
+        ("max", "float", "uintBitsToFloat(0xff800000u)"),
+        ("min", "uint", "0xffffffffu"),
+    ],
+)
+def test_fold_of_nothing(combine: str, glsl: str, value: str) -> None:
+    assert identity(combine, glsl) == value

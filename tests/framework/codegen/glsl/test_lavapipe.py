@@ -4,19 +4,21 @@ import numpy as np
 import pytest
 
 import vkbackend
-from vkbackend.framework.codegen.glsl.elementwise import interface
+from vkbackend.framework.codegen.glsl.group_reduce import SUBGROUP_EXTENSIONS
+from vkbackend.framework.codegen.glsl.interface import interface
 from vkbackend.framework.codegen.glsl.lavapipe import (
-    DIGIT_BYTES,
-    DIGIT_FIELD,
-    DIGIT_WORDS,
-    DIGITS,
-    MAX_UNIFORM,
-    UNIFORM_LOAD_EXTENSIONS,
     load_vectors,
     store_vectors,
     uniform_load_functions,
 )
-from vkbackend.framework.codegen.lower_rowwise import subgroup_of
+from vkbackend.framework.codegen.ir.program import (
+    DIGIT_FIELD,
+    DIGIT_WORDS,
+    DIGITS,
+    MAX_UNIFORM,
+    fields_size,
+)
+from vkbackend.framework.codegen.rowwise_kernel import subgroup_of
 
 VECTORS = 4
 
@@ -25,7 +27,7 @@ def test_digits_are_a_power_of_two_so_that_they_are_bits_of_the_number() -> None
     assert 1 << DIGITS.bit_length() - 1 == DIGITS
     assert MAX_UNIFORM == 1 << 24
     assert [value for _, value in DIGIT_WORDS] == list(range(DIGITS))
-    assert len(DIGIT_WORDS) * 4 == DIGIT_BYTES
+    assert len(DIGIT_WORDS) * 4 == fields_size([DIGIT_FIELD])
 
 
 def kernel(lanes: int, lines: list[str]) -> str:
@@ -37,7 +39,7 @@ def kernel(lanes: int, lines: list[str]) -> str:
             "#version 460",
             "#extension GL_EXT_buffer_reference : require",
             "#extension GL_EXT_shader_explicit_arithmetic_types_int64 : require",
-            *(f"#extension {name} : require" for name in UNIFORM_LOAD_EXTENSIONS),
+            *(f"#extension {name} : require" for name in SUBGROUP_EXTENSIONS),
             *interface(fields, kinds),
             *uniform_load_functions(lanes, VECTORS),
             f"layout(local_size_x = {lanes}) in;",

@@ -10,9 +10,9 @@ from tests.framework.codegen.graphs import apply, memory, result
 from vkbackend.framework.base.device import GpuDevice
 from vkbackend.framework.base.dtype import float16, float32
 from vkbackend.framework.base.shape import Layout
-from vkbackend.framework.codegen import lower_elementwise
-from vkbackend.framework.codegen.glsl.rowwise import emit_any
-from vkbackend.framework.codegen.lower_elementwise import (
+from vkbackend.framework.codegen import lower
+from vkbackend.framework.codegen.glsl.kernel import emit
+from vkbackend.framework.codegen.lower import (
     MIN_UNIFORM_LOAD_ELEMENTS,
     LoweredKernel,
     build_kernel,
@@ -36,19 +36,19 @@ def built(nodes: list[Node], lanes: int = 8, wanted: int = 1) -> LoweredKernel:
 
 def test_large_kernels_of_software_devices_read_blocks() -> None:
     made = built(chain())
-    assert (made.lanes, made.workgroup, made.rounds) == (
+    assert (made.program.lanes, made.workgroup, made.program.rounds) == (
         8,
         8,
-        lower_elementwise.BLOCK_ROUNDS,
+        lower.BLOCK_ROUNDS,
     )
     assert made.grid == (
-        MIN_UNIFORM_LOAD_ELEMENTS // (4 * 8 * lower_elementwise.BLOCK_ROUNDS),
+        MIN_UNIFORM_LOAD_ELEMENTS // (4 * 8 * lower.BLOCK_ROUNDS),
         1,
         1,
     )
     assert dict(made.words)["digit[7]"] == 7
-    assert built(chain(), lanes=0).lanes == 0
-    assert built(chain((MIN_UNIFORM_LOAD_ELEMENTS - 4,))).lanes == 0
+    assert built(chain(), lanes=0).program.lanes == 0
+    assert built(chain((MIN_UNIFORM_LOAD_ELEMENTS - 4,))).program.lanes == 0
 
 
 @pytest.mark.parametrize(
@@ -63,13 +63,13 @@ def test_large_kernels_of_software_devices_read_blocks() -> None:
 )
 def test_operands_that_are_no_blocks_are_read_as_before(nodes: list[Node]) -> None:
     made = built(nodes)
-    assert (made.lanes, made.rounds) == (0, lower_elementwise.SOFTWARE_ROUNDS)
+    assert (made.program.lanes, made.program.rounds) == (0, lower.SOFTWARE_ROUNDS)
     assert "digit[7]" not in dict(made.words)
 
 
 def test_arguments_must_fit_beside_the_digits() -> None:
     nodes = [apply("add", memory(SHAPE), memory(SHAPE))]
-    while built(nodes).lanes:
+    while built(nodes).program.lanes:
         nodes.append(apply("add", result(nodes[-1]), memory(SHAPE)))
     # Addresses, and the number of fours: 96 bytes.
     assert len(nodes) == 10
@@ -78,7 +78,7 @@ def test_arguments_must_fit_beside_the_digits() -> None:
 @pytest.mark.parametrize("lanes", [4, 8, 16])
 def test_shader_is_valid_and_loads_before_it_branches(lanes: int) -> None:
     made = built(chain(), lanes, wanted=2)
-    source = emit_any(made.program, True, made.rounds, made.lanes)
+    source = emit(made.program, True)
     assert compiler.validate_spirv(compiler.compile_glsl(source, name="blocks")) is None
     main = source[source.index("void main()") :]
     depth = 0
@@ -90,7 +90,7 @@ def test_shader_is_valid_and_loads_before_it_branches(lanes: int) -> None:
 @pytest.fixture
 def blocks(gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch) -> Iterator[GpuDevice]:
     """Return the device, with small kernels in blocks too."""
-    monkeypatch.setattr(lower_elementwise, "MIN_UNIFORM_LOAD_ELEMENTS", 4096)
+    monkeypatch.setattr(lower, "MIN_UNIFORM_LOAD_ELEMENTS", 4096)
     gpu.plans.clear()
     yield gpu
     fw.eval()

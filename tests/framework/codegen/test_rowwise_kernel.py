@@ -29,12 +29,12 @@ from vkbackend.framework.base.device import GpuDevice
 from vkbackend.framework.base.dtype import float32, float64
 from vkbackend.framework.base.errors import ShapeError
 from vkbackend.framework.base.shape import Layout
-from vkbackend.framework.codegen.ir.row_program import Fold, RowAccess
-from vkbackend.framework.codegen.lower_rowwise import (
+from vkbackend.framework.codegen.ir.program import Access, Fold
+from vkbackend.framework.codegen.ir.reductions import RowSpace
+from vkbackend.framework.codegen.rowwise_kernel import (
     ENOUGH_ROWS,
     MOST_COLUMNS,
     SMALL,
-    RowSpace,
     RowTile,
     build_rows,
     fuses_rows,
@@ -51,11 +51,12 @@ def test_softmax() -> None:
     assert built.words == [("rows", 64), ("columns", 256)]
     made = program(rows.softmax(), GPU)
     assert (made.group, made.rounds, made.exact, made.vec4) == (128, 2, True, True)
-    assert made.accesses == (RowAccess("linear", "float32", False),)
+    assert made.accesses == (Access("linear", "float32"),)
     assert [isinstance(step, Fold) for step in made.instructions] == [
         True, False, False, True, False,
     ]  # fmt: skip
-    assert made.per_row == (True, False, False, True, False)
+    per_row = [step.per_row for step in made.instructions]
+    assert per_row == [True, False, False, True, False]
 
 
 def test_exponentials_of_rows_are_those_of_elements() -> None:
@@ -76,7 +77,7 @@ def test_how_operands_are_read() -> None:
     accesses = {
         access.kind: access for access in program(rows.normalised(), GPU).accesses
     }
-    assert accesses["quad"] == RowAccess("quad", "float32", False, 0)
+    assert accesses["vec4"] == Access("vec4", "float32", 0)
     node = rows.odd()
     assert not program(node, GPU).vec4
 

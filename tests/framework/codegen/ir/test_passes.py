@@ -1,15 +1,10 @@
-"""How a program over rows is divided into passes, and what it is called with."""
+"""How a program over rows is divided into passes."""
 
-import pytest
-
+from tests.framework.codegen.graphs import apply, memory, result
 from tests.framework.codegen.rows import GPU, SOFTWARE, normalised, program, softmax
+from vkbackend.framework.codegen.ir.passes import Pass, passes
 from vkbackend.framework.codegen.ir.program import Reference
-from vkbackend.framework.codegen.ir.row_program import (
-    Pass,
-    identity,
-    passes,
-    row_fields,
-)
+from vkbackend.framework.codegen.lower import build_kernel
 
 X, POWER = Reference("in", 0), Reference("op", 2)
 
@@ -46,27 +41,10 @@ def test_an_element_that_is_wanted_is_written_as_soon_as_it_is_known() -> None:
     assert [walk.outputs for walk in schedule.passes] == [(), (0,), (2,)]
 
 
-def test_arguments() -> None:
-    assert row_fields(program(softmax(), GPU)) == (
-        ("in0", ""),
-        ("out0", ""),
-        ("rows", "uint"),
-        ("columns", "uint"),
+def test_an_element_wise_program_has_one_pass() -> None:
+    total = apply("add", memory((7, 11)), memory((11,)))
+    nodes = [total, apply("relu", result(total))]
+    built = build_kernel(nodes, {id(node.outputs[0]) for node in nodes})
+    assert passes(built.program, keep=False).passes == (
+        Pass(loads=(0, 1), kept=(), steps=(0, 1), folds=(), outputs=(0, 1), after=()),
     )
-    names = [name for name, _ in row_fields(program(normalised(), GPU))]
-    assert names == [
-        "in0", "in1", "out0", "s0", "factor0", "rows", "columns",
-    ]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("combine", "glsl", "value"),
-    [
-        ("add", "float", "float(0)"),
-        ("mul", "int64_t", "int64_t(1)"),
-        ("max", "float", "uintBitsToFloat(0xff800000u)"),
-        ("min", "uint", "0xffffffffu"),
-    ],
-)
-def test_fold_of_nothing(combine: str, glsl: str, value: str) -> None:
-    assert identity(combine, glsl) == value

@@ -1,0 +1,180 @@
+"""Expressions in GLSL: functions, arguments, and the library that they need."""
+
+from __future__ import annotations
+
+import functools
+import re
+from importlib import resources
+
+from ...base.dtype import DTYPES, DType
+from ..ir.program import GENERATED, Fold, Instruction, KernelProgram, Reference
+from .packing import ROUNDED
+
+
+def includes(program: KernelProgram) -> list[str]:
+    """Include the library files of expressions, conversions and sources."""
+    words = {word for step in program.instructions for word in _WORD.findall(step.glsl)}
+    files = {file for name, file in _library() if name in words}
+    dtypes = {output.dtype for output in program.outputs}
+    dtypes |= {step.result for step in program.instructions}
+    dtypes |= {to.name for given, to, _ in _conversions(program) if _rounds(given, to)}
+    files |= dtypes & ROUNDED
+    files |= {"saturate"} if any(map(_is_called, _conversions(program))) else set()
+    made = {access.kind for access in program.accesses} & set(GENERATED)
+    files |= {"philox"} if made - {"index", "product"} else set()
+    return [f'#include "lib/{file}.glsl"' for file in ("index", *sorted(files))]
+
+
+_WORD = re.compile(r"\w+")
+_DEFINITION = re.compile(r"^ *(?:float|double|bool|T) (\w+)\(", re.MULTILINE)
+
+
+@functools.cache
+def _library() -> frozenset[tuple[str, str]]:
+    """Return library functions for expressions, and their files under `glsl/lib/`."""
+    folder = resources.files("vkbackend.glsl") / "lib" / "math"
+    return frozenset(
+        (name, f"math/{file.name.removesuffix('.glsl')}")
+        for file in folder.iterdir()
+        for name in _DEFINITION.findall(file.read_text("utf-8"))
+    )
+
+
+def functions(program: KernelProgram, names: list[str]) -> list[str]:
+    """Return one GLSL function per distinct expression, of `function_names`.
+
+    In row programs they round results of 2-byte floats; elsewhere each use does.
+    """
+    first: dict[str, Instruction] = {}
+    for step, name in zip(program.instructions, names):
+        if not isinstance(step, Fold):
+            first.setdefault(name, step)
+    lines = []
+    for name, step in first.items():
+        kind = DTYPES[step.result].glsl
+        parameters = ", ".join(
+            f"{DTYPES[taken].glsl} {word}"
+            for taken, word in zip(step.types, step.names)
+        )
+        value = _wrapped(step)
+        if program.group and step.result in ROUNDED:
+            value = f"round_{step.result}({value})"
+        lines.append(f"{kind} {name}({parameters}) {{ return {value}; }}")
+    return lines
+
+
+def function_names(program: KernelProgram) -> list[str]:
+    """Return the function of each instruction; equal expressions share one."""
+    names: dict[tuple[object, ...], str] = {}
+    return [
+        ""
+        if isinstance(step, Fold)
+        else names.setdefault(
+            (step.glsl, step.names, step.types, step.result), f"f{len(names)}"
+        )
+        for step in program.instructions
+    ]
+
+
+def call(program: KernelProgram, number: int, name: str) -> str:
+    """Return the value of an instruction: the call of its function."""
+    step = program.instructions[number]
+    arguments = ", ".join(
+        argument(program, DTYPES[kind], reference, step.glsl == "x")
+        for kind, reference in zip(step.types, step.arguments)
+    )
+    return f"{name}({arguments})"
+
+
+def _wrapped(step: Instruction) -> str:
+    """Return the expression; integers narrower than a word wrap as in memory.
+
+    So a value is the same whether another node reads it fused or unfused.
+    """
+    dtype = DTYPES[step.result]
+    expression = f"{dtype.glsl}({step.glsl})"
+    return _narrowed(expression, dtype) if _is_narrow(dtype) else expression
+
+
+def _is_narrow(dtype: DType) -> bool:
+    return dtype.kind in ("int", "uint") and dtype.itemsize < 4
+
+
+def _narrowed(value: str, dtype: DType) -> str:
+    return f"bitfieldExtract({value}, 0, {8 * dtype.itemsize})"
+
+
+def _conversions(program: KernelProgram) -> list[tuple[DType, DType, bool]]:
+    """Return the dtypes each argument is converted between, and if it is computed."""
+    return [
+        (program.dtype_of(reference), DTYPES[kind], reference.source == "op")
+        for step in program.instructions
+        for kind, reference in zip(step.types, step.arguments)
+        if reference.source in ("in", "op")
+    ]
+
+
+def _is_called(conversion: tuple[DType, DType, bool]) -> bool:
+    """Whether a conversion calls a function of `lib/saturate.glsl`."""
+    source, target, made = conversion
+    return (
+        _saturates(source, target)
+        or _widens(source, target)
+        or (made and _is_counted(source, target))
+    )
+
+
+def _saturates(source: DType, target: DType) -> bool:
+    return source.is_float and target.kind in ("int", "uint")
+
+
+def _rounds(source: DType, target: DType) -> bool:
+    """Whether an integer may have more bits than a 2-byte float's mantissa."""
+    wide = source.kind in ("int", "uint") and source.itemsize > 1
+    return wide and target.name in ROUNDED
+
+
+def _overflows(source: DType, target: DType) -> bool:
+    """Whether an integer may overflow a narrow type: a zero-dimensional operand."""
+    (low, high), (least, most) = source.limits, target.limits
+    return _is_narrow(target) and not least <= low <= high <= most
+
+
+def _widens(source: DType, target: DType) -> bool:
+    return source.glsl == "int" and target.glsl in ("int64_t", "uint64_t")
+
+
+def _is_counted(source: DType, target: DType) -> bool:
+    return not source.is_float and target.is_float
+
+
+def argument(
+    program: KernelProgram, target: DType, reference: Reference, kept: bool = False
+) -> str:
+    """Return one argument of an instruction, converted to its parameter's dtype.
+
+    Integers out of range wrap, unless they are `kept` for a result that wraps itself.
+    """
+    source, number = reference
+    if source in ("scalar", "factor"):
+        return f"{target.glsl}({'s' if source == 'scalar' else 'factor'}{number})"
+    value = f"x{number}" if source == "in" else f"v{number}"
+    given = program.dtype_of(reference)
+    if _saturates(given, target):
+        low, high = (_integer(target, limit) for limit in target.limits)
+        return f"saturate({value}, {low}, {high})"
+    if _widens(given, target):
+        value = f"widened({value})"
+    elif source == "op" and _is_counted(given, target):
+        value = f"unknown({value})"
+    value = f"{target.glsl}({value})"
+    if _overflows(given, target) and not kept:
+        return _narrowed(value, target)
+    return f"round_{target.name}({value})" if _rounds(given, target) else value
+
+
+def _integer(dtype: DType, value: int) -> str:
+    """Return an integer constant of a dtype's GLSL type."""
+    bits = 64 if dtype.itemsize == 8 else 32
+    suffix = "ul" if bits == 64 else "u"
+    return f"{dtype.glsl}({value & (1 << bits) - 1}{suffix})"

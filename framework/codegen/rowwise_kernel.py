@@ -1,0 +1,229 @@
+"""Row kernels: which reductions are rows, and which invocations compute a row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..base.shape import ceil_div
+from ..ir.kernel_call import fold_grid
+from .ir.passes import kept_registers
+from .ir.program import MAX_UNIFORM, KernelProgram
+from .ir.reductions import RowSpace, split_of
+from .lower import (
+    MIN_UNIFORM_LOAD_ELEMENTS,
+    LoweredKernel,
+    Lowering,
+    fits_uniform_loads,
+)
+
+if TYPE_CHECKING:
+    from vkbackend import DeviceInfo
+
+    from ..ir.lazy_graph import Node
+
+WORKGROUP = 128
+SOFTWARE_WORKGROUP = 8
+"""Invocations per workgroup, unless one row takes more."""
+
+SOFTWARE_ROWS = 32
+"""Rows from which a software device uses one invocation per row, the quickest."""
+
+MOST_GROUP = 1024
+COMFORTABLE_GROUP = 512
+"""Most invocations of a GPU per row, if they can hold the row in registers.
+
+With 1024 fewer workgroups are resident: softmax 8192 x 8192 on an NVIDIA H200, driver
+580.159.04, took 0.1460 ms with them and 0.1327 with 512 (2026-11-21).
+"""
+
+WANTED_ROUNDS = 2
+MOST_ROUNDS = 8
+"""Most vectors of four elements that an invocation of a GPU holds in registers."""
+
+SMALL = 32768
+"""Elements up to which a fused reduction is used, however few rows there are."""
+
+ENOUGH_ROWS = 64
+MOST_COLUMNS = 65536
+SOFTWARE_COLUMNS = 8192
+"""Longest rows within the loop limit of software devices: `ir.kernel_call`."""
+
+BLOCKS_TOGETHER = 4
+"""Rows per workgroup with uniform vector loads: it costs 0.1 us to start one."""
+
+MIN_BLOCK_COLUMNS = 128
+MAX_BLOCK_COLUMNS = 1024
+"""Longest rows with uniform vector loads; longer ones compile for long."""
+
+MAX_REGISTERS = 96
+MAX_WORKGROUP_REGISTERS = 40960
+"""32-bit registers for elements, per invocation and per workgroup."""
+
+
+class RowTile(NamedTuple):
+    """Row tile: invocations per row, invocations per workgroup, and rounds."""
+
+    group: int
+    workgroup: int
+    rounds: int
+
+
+def row_tile(gpu: DeviceInfo, rows: int, columns: int) -> RowTile:
+    """Return the row tile of a device.
+
+    Parameters
+    ----------
+    gpu : DeviceInfo
+    rows, columns : int
+    """
+    fours = ceil_div(columns, 4)
+    if not gpu.target.cheap_barriers:
+        if rows >= SOFTWARE_ROWS or not subgroup_of(gpu):
+            return RowTile(1, SOFTWARE_WORKGROUP, 0)
+        return RowTile(gpu.subgroup_size, gpu.subgroup_size, 0)
+    desired = max(ceil_div(fours, WANTED_ROUNDS), min(fours, 32))
+    group = min(most_group(gpu), 1 << (desired - 1).bit_length())
+    if fours <= MOST_ROUNDS * COMFORTABLE_GROUP:
+        group = min(group, COMFORTABLE_GROUP)
+    return tile_of(gpu, group, columns)
+
+
+def most_group(gpu: DeviceInfo) -> int:
+    """Return the most invocations of a GPU per row."""
+    most = min(MOST_GROUP, gpu.max_workgroup_invocations)
+    return min(most, gpu.subgroup_size**2) if subgroup_of(gpu) else most
+
+
+def tile_of(gpu: DeviceInfo, group: int, columns: int) -> RowTile:
+    """Return the tile of `group` invocations, in registers if the row fits."""
+    rounds = ceil_div(ceil_div(columns, 4), group)
+    workgroup = max(group, min(most_group(gpu), WORKGROUP))
+    return RowTile(group, workgroup, 0 if rounds > MOST_ROUNDS else rounds)
+
+
+def subgroup_of(gpu: DeviceInfo) -> int:
+    """Return the subgroup size if it is uniform and shuffles are supported, else 0."""
+    alike = gpu.min_subgroup_size == gpu.max_subgroup_size == gpu.subgroup_size
+    return gpu.subgroup_size if gpu.subgroup_shuffle and alike else 0
+
+
+def build_rows(
+    nodes: Sequence[Node],
+    live_out: set[int],
+    gpu: DeviceInfo,
+    lanes: int = 0,
+    tile: RowTile | None = None,
+) -> LoweredKernel:
+    """Return the kernel that runs `nodes` and writes the values in `live_out`.
+
+    Parameters
+    ----------
+    nodes : sequence of Node
+        Reductions over the same rows, and element-wise nodes of their elements or of
+        their results, in order.
+    live_out : set of int
+        `id` of each live-out value.
+    gpu : DeviceInfo
+        Device of the plan.
+    lanes : int, default 0
+        Subgroup size of a software device for uniform vector loads, see
+        `glsl.lavapipe`; 0 disables them.
+    tile : RowTile or None
+        Row tile, without uniform vector loads; None chooses.
+    """
+    space = space_of_all(nodes)
+    lowering = Lowering(nodes, live_out, space)
+    block_order = tile is None and _profits_from_uniform_loads(space, gpu)
+    if block_order:
+        group = subgroup_of(gpu)
+        tile = RowTile(group, BLOCKS_TOGETHER * group, space.columns // (4 * group))
+        program = _tiled(lowering, tile, gpu)._replace(lanes=lanes)
+        if not lanes or not fits_uniform_loads(program):
+            # Uniform loads depend on what is fused; the summation order must not.
+            tile = tile._replace(rounds=0)
+            program = _tiled(lowering, tile, gpu)._replace(block_order=True)
+    else:
+        tile = tile or row_tile(gpu, space.rows, space.columns)
+        program = _tiled(lowering, tile, gpu)
+    grid = fold_grid(ceil_div(space.rows, tile.workgroup // tile.group))
+    return lowering.kernel(program, grid, tile.workgroup)
+
+
+def _tiled(lowering: Lowering, tile: RowTile, gpu: DeviceInfo) -> KernelProgram:
+    """Return the program of a row tile, in a loop if it takes too many registers."""
+    (group, workgroup, rounds), columns = tile, lowering.space.columns
+    whole = 4 * group * rounds if rounds else 4 * group if group == 1 else 0
+    program = lowering.program._replace(
+        rounds=rounds,
+        group=group,
+        subgroup=subgroup_of(gpu),
+        neighbours=columns % 4 == 0,
+        exact=whole > 0 and columns % whole == 0,
+    )
+    # Software devices have no register limit.
+    if not rounds or not gpu.target.limits_registers:
+        return program
+    most = min(MAX_REGISTERS, MAX_WORKGROUP_REGISTERS // workgroup)
+    if 4 * rounds * kept_registers(program) <= most:
+        return program
+    return program._replace(rounds=0, exact=False)
+
+
+def _profits_from_uniform_loads(space: RowSpace, gpu: DeviceInfo) -> bool:
+    """Whether rows are whole vectors of a software device, within the length limits.
+
+    Shorter ones gain nothing, longer ones compile for long.
+    """
+    lanes = subgroup_of(gpu)
+    return (
+        gpu.target.uniform_loads
+        and lanes >= 4
+        and space.columns % (4 * lanes) == 0
+        and MIN_BLOCK_COLUMNS <= space.columns <= MAX_BLOCK_COLUMNS
+        and space.rows * space.columns >= MIN_UNIFORM_LOAD_ELEMENTS
+        and space.rows <= MAX_UNIFORM
+    )
+
+
+def space_of(node: Node) -> RowSpace | None:
+    """Return the row space of a reduction, if it reduces rows."""
+    if node.op.reduction is None:
+        return None
+    shape, dims = node.inputs[0].layout.shape, dict(node.params)["dims"]
+    assert isinstance(dims, tuple)
+    split = split_of(shape, dims)
+    return None if split is None else RowSpace(shape, split)
+
+
+def space_of_all(nodes: Sequence[Node]) -> RowSpace:
+    """Return the common row space of the reductions in one kernel."""
+    return next(space for space in map(space_of, nodes) if space)
+
+
+def fuses_rows(gpu: DeviceInfo) -> bool:
+    """Return whether a device has generated row kernels.
+
+    The compiler of SwiftShader, the software device without 64-bit integers, takes
+    minutes for functions with branches that are called in a loop.
+    """
+    return gpu.target.compiles_row_kernels
+
+
+def row_space(node: Node, gpu: DeviceInfo) -> RowSpace | None:
+    """Return the row space of a reduction to fuse into one kernel; else None.
+
+    Long rows are fused only if there are enough of them to occupy the device.
+    """
+    space = space_of(node)
+    if space is None or not fuses_rows(gpu):
+        return None
+    return space if fits_one_kernel(space, not gpu.target.hides_latency) else None
+
+
+def fits_one_kernel(space: RowSpace, software: bool = False) -> bool:
+    """Whether one kernel should reduce these rows; see `row_space`."""
+    rows, columns = space.rows, space.columns
+    most = SOFTWARE_COLUMNS if software else MOST_COLUMNS
+    enough = SOFTWARE_ROWS if software else ENOUGH_ROWS
+    return columns <= most and (rows >= enough or rows * columns <= SMALL)
