@@ -17,8 +17,8 @@ from tests.compare import assert_close
 from vkbackend.framework import ops
 from vkbackend.framework.base.device import Device, GpuDevice
 from vkbackend.framework.ir import kernel_call
-from vkbackend.framework.kernels.gemm import select
-from vkbackend.framework.ops.matmul import matmul
+from vkbackend.framework.kernels import transpose
+from vkbackend.framework.kernels.gemm import candidates, gemv, select
 
 FEW = 2
 SEED = 7
@@ -111,7 +111,7 @@ def folding(
     assert isinstance(gpu, GpuDevice)
     gpu.plans.clear()
     monkeypatch.setattr(kernel_call, "MAX_GROUPS", FEW)
-    for module in (select, matmul):
+    for module in (select, gemv, candidates, transpose):
         monkeypatch.setattr(module, "MAX_GROUPS", FEW)
     yield gpu
     fw.eval()
