@@ -1,5 +1,6 @@
 """Optimizers, learning-rate schedulers, gradient clipping."""
 
+from . import lr_scheduler
 from .adam import Adam, AdamW
 from .clip_grad import clip_grad_norm_
 from .grad_scaler import GradScaler
@@ -19,4 +20,5 @@ __all__ = [
     "StepLR",
     "Trainer",
     "clip_grad_norm_",
+    "lr_scheduler",
 ]
