@@ -140,14 +140,30 @@ class _EpochAdvance:
     def __call__(self) -> None:
         self._scheduler._advance()
 
-    def mark(self) -> tuple[int, Rates]:
-        """Return the epoch and its learning rates."""
-        return self._scheduler.last_epoch, self._scheduler.get_last_lr()
+    def mark(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        """Return what a step changes: of schedulers, and of groups but parameters."""
+        groups = self._scheduler.optimizer.param_groups
+        return [dict(vars(each)) for each in self._schedulers()], [
+            {name: value for name, value in group.items() if name != "params"}
+            for group in groups
+        ]
 
-    def take_back(self, mark: tuple[int, Rates]) -> None:
-        """Set the learning rates of an earlier epoch again."""
-        self._scheduler.last_epoch, rates = mark
-        self._scheduler._set(rates)
+    def take_back(
+        self, mark: tuple[list[dict[str, Any]], list[dict[str, Any]]]
+    ) -> None:
+        """Restore schedulers and groups as they were at an earlier mark."""
+        schedulers, groups = mark
+        for each, before in zip(self._schedulers(), schedulers):
+            vars(each).update(before)
+        for group, options in zip(self._scheduler.optimizer.param_groups, groups):
+            group.update(options)
+
+    def _schedulers(self) -> list[LRScheduler]:
+        """Return the scheduler, and those that it is made of, at any depth."""
+        found = [self._scheduler]
+        for each in found:
+            found += getattr(each, "schedulers", [])
+        return found
 
 
 def _are_rates(values: object) -> bool:

@@ -1,5 +1,7 @@
 """Several schedules in turn and together."""
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -9,6 +11,7 @@ from tests.framework.optim.lr_scheduler.schedules import (
     torch_optimizer,
 )
 from vkbackend.framework.optim import lr_scheduler
+from vkbackend.framework.optim.lr_scheduler.scheduler import _EpochAdvance
 
 
 @pytest.mark.parametrize("name", ["SequentialLR", "ChainedScheduler"])
@@ -34,3 +37,24 @@ def test_several_schedules_are_pytorchs(name: str) -> None:
         theirs.optimizer.step()
         ours.step()
         theirs.step()
+
+
+def test_a_step_that_is_rolled_back_leaves_no_trace() -> None:
+    own = optimizer()
+    members = [
+        lr_scheduler.CyclicLR(own, 0.01, 0.2, step_size_up=4),
+        lr_scheduler.ExponentialLR(own, 0.9),
+    ]
+    scheduler = lr_scheduler.ChainedScheduler(members)
+    advance = _EpochAdvance(scheduler)
+    scheduler.step()
+
+    def state() -> list[Any]:
+        groups = [(group["lr"], group["momentum"]) for group in own.param_groups]
+        return [*groups, *[each.last_epoch for each in (scheduler, *members)]]
+
+    before, mark = state(), advance.mark()
+    advance()
+    assert all(now != then for now, then in zip(state(), before))
+    advance.take_back(mark)
+    assert state() == before
