@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from . import data as data, graph as graph, nn as nn, ops as ops, optim as optim
+from . import (
+    data as data,
+    graph as graph,
+    nn as nn,
+    ops as ops,
+    optim as optim,
+    utils as utils,
+)
 from .autograd.engine import (
     enable_grad as enable_grad,
     is_grad_enabled as is_grad_enabled,
