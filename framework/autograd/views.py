@@ -48,5 +48,5 @@ def check_overwrite(tensor: TensorCore) -> None:
             what = "the tensor is" if each is tensor else "the tensor is a view of"
             raise GradError(
                 f"in place: {what} a leaf that requires a gradient, and of shape"
-                f" {each.shape}; change it under no_grad(), or write x = x + y"
+                f" {tuple(each.shape)}; change it under no_grad(), or write x = x + y"
             )

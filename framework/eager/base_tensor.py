@@ -13,10 +13,10 @@ import vkbackend
 
 from ..base import trace_hooks
 from ..base.device import Device, GpuDevice, opened_devices
-from ..base.device import device as get_device
-from ..base.dtype import DType, DTypeLike, as_dtype, decode, encode, float32
+from ..base.device import find_device as get_device
+from ..base.dtype import DType, DTypeLike, as_dtype, decode, default_dtype, encode
 from ..base.errors import DTypeError, GradError, ShapeError
-from ..base.shape import Layout, Shape, TensorSpec, spec_of
+from ..base.shape import Layout, Size, TensorSpec, size_of, spec_of
 from ..base.size_limits import check_value
 from ..ir.lazy_graph import Array, Value
 from ..scheduler.executor import buffer_of
@@ -129,9 +129,9 @@ class TensorCore:
         self.own_grad = grad
 
     @property
-    def shape(self) -> Shape:
+    def shape(self) -> Size:
         """Sizes of the dimensions."""
-        return self.layout.shape
+        return size_of(self.layout.shape)
 
     @property
     def dtype(self) -> DType:
@@ -220,6 +220,22 @@ class TensorCore:
         self.views = None
         self.array, self.layout, self.device = other.array, other.layout, other.device
 
+    def detach_(self: Self) -> Self:
+        """Take this tensor off the tape, and return it.
+
+        Raises
+        ------
+        GradError
+            If it is a view on the tape.
+        """
+        if self.grad_node is not None and self.views is not None:
+            raise GradError(
+                "detach_: the tensor is a view on the tape; use detach() instead"
+            )
+        self.grad_node, self.grad_index, self.hooks = None, 0, None
+        self.requires_grad = False
+        return self
+
     def alias(self: Self) -> Self:
         """Return the same elements and tape entry; in-place changes are not shared."""
         array = Array.sharing(self.array)
@@ -255,10 +271,11 @@ class TensorCore:
         assert isinstance(flat, np.ndarray)
         return decode(strided(flat, self.layout), self.dtype)
 
-    def numpy(self) -> np.ndarray:
+    def numpy(self, *, force: bool = False) -> np.ndarray:
         """Return a copy of the elements; submits their dependencies and waits for them.
 
-        Other lazy nodes stay pending, unless many reads have left some.
+        Other lazy nodes stay pending, unless many reads have left some. Tensors on a
+        device, or on the tape, are read without `force`, which has no effect.
 
         Returns
         -------
@@ -269,7 +286,8 @@ class TensorCore:
         if not isinstance(self.device, GpuDevice):
             return self.host_view().copy()
         trace_hooks.refuse(
-            f"a tensor of shape {self.shape} on {self.device} is read on the host,"
+            f"a tensor of shape {tuple(self.shape)} on {self.device} is read on the"
+            " host,"
             " which a replay cannot do; return it and read it outside, or choose with"
             " where() instead of a Python branch"
         )
@@ -327,7 +345,8 @@ class TensorCore:
         """
         if self.layout.numel != 1:
             raise ShapeError(
-                f"item: the tensor has shape {self.shape}; it must have one element"
+                f"item: the tensor has shape {tuple(self.shape)}; it must have one"
+                " element"
             )
         number: float | int | bool = self.numpy().item()
         return number
@@ -366,15 +385,27 @@ def _unpickled(
 
 
 def host_array(data: Any, dtype: DTypeLike | None) -> tuple[np.ndarray, DType]:
-    """Return `data` as a NumPy array, and its dtype; Python floats become float32."""
+    """Return `data` as a NumPy array, and its dtype.
+
+    Python floats have the default dtype.
+    """
     if isinstance(data, TensorCore):
         return data.detach().numpy(), data.dtype if dtype is None else as_dtype(dtype)
     array = np.asarray(data)
-    if dtype is None and not isinstance(data, np.ndarray | np.generic):
-        dtype = float32 if array.dtype == np.float64 else None
+    if dtype is None and array.dtype == np.float64 and _is_of_numbers(data):
+        dtype = default_dtype()
     kind = as_dtype(array.dtype if dtype is None else dtype)
     _check_elements(array, kind, isinstance(data, int | list | tuple))
     return array, kind
+
+
+def _is_of_numbers(data: Any) -> bool:
+    """Return whether data are Python's numbers, in sequences of any depth."""
+    while isinstance(data, list | tuple) and data:
+        data = data[0]
+    if isinstance(data, TensorCore):
+        return data.dtype.itemsize < 8
+    return not isinstance(data, np.ndarray | np.generic)
 
 
 def _check_elements(array: np.ndarray, dtype: DType, plain: bool) -> None:

@@ -70,7 +70,7 @@ class NormBase(Module):
         """Raise `ShapeError` if the layer does not accept the shape."""
         if x.ndim not in self.shapes or x.shape[1] != self.num_features:
             raise ShapeError(
-                f"{type(self).__name__}: x is {x.shape};"
+                f"{type(self).__name__}: x is {tuple(x.shape)};"
                 f" it must be {self.expected.format(self.num_features)}"
             )
 

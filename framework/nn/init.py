@@ -138,7 +138,7 @@ def fans(name: str, tensor: Tensor) -> tuple[int, int]:
     """
     if tensor.ndim < 2:
         raise ShapeError(
-            f"{name}: the tensor is {tensor.shape}; it must be (out, in, ...)"
+            f"{name}: the tensor is {tuple(tensor.shape)}; it must be (out, in, ...)"
         )
     out_size, in_size, *kernel = tensor.shape
     field = math.prod(kernel)

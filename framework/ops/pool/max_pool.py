@@ -170,7 +170,8 @@ def _parts(
     out_h, out_w = output_size(name, wanted, pixels, dims)
     if not 0 < min(height, width) <= max(height, width, out_h, out_w) <= MOST_ELEMENTS:
         raise ShapeError(
-            f"{name}: x is {x.shape}, output_size {wanted}; sizes must be from 1 to"
+            f"{name}: x is {tuple(x.shape)}, output_size {wanted}; sizes must be from"
+            " 1 to"
             f" {MOST_ELEMENTS}"
         )
     if height % out_h == 0 and width % out_w == 0:
