@@ -1,25 +1,23 @@
-"""The functions behind the layers."""
+"""Products and convolutions under PyTorch's signatures, and the names there are."""
 
 import numpy as np
 import pytest
 import torch
 
-import vkbackend.framework as fw
-from tests.compare import assert_close
+from tests.framework.nn.functional.beside import beside, drawn
 from vkbackend.framework import ops
 from vkbackend.framework.base.device import Device
 from vkbackend.framework.nn import functional
 
 
 @pytest.mark.parametrize("bias", [True, False])
-def test_linear(bias: bool, place: Device, rng: np.random.Generator) -> None:
-    x, weight, shift = (
-        rng.normal(size=size).astype(np.float32) for size in ((3, 7), (5, 7), 5)
-    )
-    arrays = (x, weight, shift) if bias else (x, weight)
-    expected = torch.nn.functional.linear(*map(torch.tensor, arrays))
-    found = functional.linear(*(fw.tensor(array, device=place) for array in arrays))
-    assert_close(found, expected.numpy())
+def test_linear(bias: bool, place: Device) -> None:
+    beside("linear", place, drawn(3, 7), drawn(5, 7), drawn(5) if bias else None)
+
+
+def test_channels_last_of_all(place: Device) -> None:
+    x, weight, bias = drawn(9, 2, 3), drawn(3, 3, 4), drawn(4)
+    beside("conv_tbc", place, x, weight, bias, pad=1)
 
 
 # What PyTorch has no function for.
@@ -29,7 +27,8 @@ OWN = {"rope", "swiglu"}
 @pytest.mark.parametrize("name", functional.__all__)
 def test_names_are_pytorchs(name: str) -> None:
     assert (name in OWN) != hasattr(torch.nn.functional, name)
-    assert callable(getattr(functional, name))
+    ours = getattr(functional, name)
+    assert callable(ours) or ours == getattr(torch.nn.functional, name)
 
 
 def test_whatever_pytorch_has_there() -> None:
@@ -38,11 +37,9 @@ def test_whatever_pytorch_has_there() -> None:
     assert both - {"unfold"} <= set(functional.__all__)
 
 
-def test_patches(place: Device, rng: np.random.Generator) -> None:
-    x = rng.normal(size=(2, 3, 5, 7)).astype(np.float32)
-    patches = torch.nn.functional.unfold(torch.tensor(x), 3, padding=1, stride=2)
-    found = functional.unfold(fw.tensor(x, device=place), 3, padding=1, stride=2)
-    assert_close(found, patches.numpy())
-    image = torch.nn.functional.fold(patches, (5, 7), 3, padding=1, stride=2)
-    back = functional.fold(found, (5, 7), 3, padding=1, stride=2)
-    assert_close(back, image.numpy())
+def test_patches(place: Device) -> None:
+    beside("unfold", place, drawn(2, 3, 5, 7), 3, padding=1, stride=2)
+    patches = torch.nn.functional.unfold(
+        torch.tensor(drawn(2, 3, 5, 7)), 3, padding=1, stride=2
+    )
+    beside("fold", place, np.asarray(patches), (5, 7), 3, padding=1, stride=2)
