@@ -9,15 +9,13 @@ from . import (
     nn as nn,
     ops as ops,
     optim as optim,
+    utils as utils,
 )
 from .autograd.anomaly_mode import (
     is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled,
     is_anomaly_enabled as is_anomaly_enabled,
 )
 from .autograd.grad_mode import (
-    utils as utils,
-)
-from .autograd.engine import (
     enable_grad as enable_grad,
     inference_mode as inference_mode,
     is_grad_enabled as is_grad_enabled,
