@@ -251,8 +251,7 @@ class _BackwardPass:
         if type(node) is GradNode:
             answers = self._apply(node, grads[0])
         else:
-            node.selective = self.wanted is not None
-            answers = node.apply(*grads)
+            answers = node.apply(*grads, selective=self.wanted is not None)
         if hooks is not None and hooks.after:
             answers = tuple(
                 [

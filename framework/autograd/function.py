@@ -106,6 +106,7 @@ class FunctionNode(FunctionCtx, GradNode):
         self._dirty: tuple[Any, ...] = ()
         self._without_gradient: tuple[Any, ...] = ()
         self._materialize = True
+        self.selective = False
         self._outputs: list[TensorSpec | None] = []
 
     @property
@@ -233,8 +234,12 @@ class FunctionNode(FunctionCtx, GradNode):
 
     # The backward pass
 
-    def _gradients(self, *grads: Any) -> tuple[Any, ...]:
-        """Return the gradients of the arguments, by the user's rule."""
+    def _gradients(self, *grads: Any, selective: bool) -> tuple[Any, ...]:
+        """Return the gradients of the arguments, by the user's rule.
+
+        `selective` says whether the pass is for the gradients of some tensors only.
+        """
+        self.selective = selective
         if self._materialize:
             grads = self._materialized(grads)
         answers = self._rule()(self, *grads)

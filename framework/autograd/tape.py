@@ -93,9 +93,6 @@ class GradNode:
         "specs",
     )
 
-    selective: bool
-    """Whether the pass is for some inputs only; set on nodes of `Function`."""
-
     def __init__(
         self,
         name: str,
