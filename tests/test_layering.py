@@ -45,6 +45,7 @@ ORDER = {
         nn
         optim
         io data
+        utils
         __init__
         examples
     """,
