@@ -6,6 +6,7 @@ from . import (
     amp as amp,
     backends as backends,
     cuda as cuda,
+    autograd as autograd,
     data as data,
     graph as graph,
     mps as mps,
@@ -17,9 +18,15 @@ from . import (
     version as version,
     xpu as xpu,
 )
-from .autograd.engine import (
+from .autograd.anomaly_mode import (
+    is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled,
+    is_anomaly_enabled as is_anomaly_enabled,
+)
+from .autograd.grad_mode import (
     enable_grad as enable_grad,
+    inference_mode as inference_mode,
     is_grad_enabled as is_grad_enabled,
+    is_inference_mode_enabled as is_inference_mode_enabled,
     no_grad as no_grad,
     set_grad_enabled as set_grad_enabled,
 )

@@ -97,7 +97,7 @@ class autocast(SettingScope):  # noqa: N801 - PyTorch's name
     ) -> None:
         if isinstance(device_type, DType) or device_type in DTYPES:
             enabled = dtype if isinstance(dtype, bool) else enabled
-            dtype = as_dtype(device_type)  # type: ignore[arg-type]  # one, as was tested
+            dtype = as_dtype(device_type)
         elif dtype is None:
             dtype = bfloat16 if str(device_type) == "cpu" else float16
         wanted = as_dtype(dtype)  # type: ignore[arg-type]  # it refuses a bool

@@ -94,7 +94,7 @@ def text_of(x: Tensor) -> str:
         body = _lines(shown, x.layout.shape, _Format(shown), len(prefix))
     notes += [] if plain else [f"dtype={x.dtype}"]
     if x.grad_node is not None:
-        notes.append(f"grad_fn=<{_grad_fn_name(x)}>")
+        notes.append(f"grad_fn=<{x.grad_node.name()}>")
     elif x.requires_grad:
         notes.append("requires_grad=True")
     text = prefix + body
@@ -108,14 +108,6 @@ def text_of(x: Tensor) -> str:
             text += ", " + note
             last += len(note) + 2
     return text + ")"
-
-
-def _grad_fn_name(x: Any) -> str:
-    found = getattr(x, "grad_fn", None)
-    if found is None:
-        return f"{x.grad_node.name}"
-    name = getattr(found, "name", None)
-    return str(name() if callable(name) else type(found).__name__)
 
 
 def _is_summarised(shape: tuple[int, ...]) -> bool:
