@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from . import (
+    autograd as autograd,
     data as data,
     graph as graph,
     nn as nn,
@@ -10,9 +11,15 @@ from . import (
     optim as optim,
     utils as utils,
 )
-from .autograd.engine import (
+from .autograd.anomaly_mode import (
+    is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled,
+    is_anomaly_enabled as is_anomaly_enabled,
+)
+from .autograd.grad_mode import (
     enable_grad as enable_grad,
+    inference_mode as inference_mode,
     is_grad_enabled as is_grad_enabled,
+    is_inference_mode_enabled as is_inference_mode_enabled,
     no_grad as no_grad,
     set_grad_enabled as set_grad_enabled,
 )

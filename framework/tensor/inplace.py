@@ -66,7 +66,7 @@ def _is_recorded(x: Tensor, *others: object) -> bool:
     if not is_grad_enabled():
         return False
     found = any(
-        isinstance(each, TensorCore) and each.requires_grad for each in (x, *others)
+        isinstance(each, TensorCore) and each.needs_grad for each in (x, *others)
     )
     if found:
         check_overwrite(x)

@@ -59,7 +59,7 @@ def is_grad_fused(logits: Tensor, labels: Tensor) -> bool:
         return False
     if logits.ndim < 2 or logits.numel() == 0:
         return False
-    needs_grad = is_grad_enabled() and logits.requires_grad
+    needs_grad = is_grad_enabled() and logits.needs_grad
     return (
         needs_grad
         and row_tile(device.gpu.info, logits.dtype, logits.shape[1]) is not None
