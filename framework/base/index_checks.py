@@ -10,15 +10,11 @@ from __future__ import annotations
 
 import sys
 import threading
-from typing import TYPE_CHECKING
 
+import vkbackend
 from vkbackend import fork_safety
-from vkbackend.memory.status_record import STATUS_SLOTS
 
 from .errors import IndexRangeError
-
-if TYPE_CHECKING:
-    import vkbackend
 
 UNCHECKED = ""
 """Site of indices that are in range, or were checked before."""
@@ -114,5 +110,5 @@ def raise_recorded(gpu: vkbackend.Device, record: vkbackend.StatusRecord) -> Non
 _MOST = (1 << 31) - 1
 """Absolute value to which kernels clamp the index that they report."""
 
-_LAST_SLOT = STATUS_SLOTS - 1
+_LAST_SLOT = vkbackend.StatusRecord.SLOTS - 1
 """Slot that all further sites share."""

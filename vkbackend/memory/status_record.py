@@ -4,12 +4,9 @@ It lies in memory that the host sees through its caches, so that looking at it a
 wait costs no transfer. A kernel writes to it only when something is wrong.
 """
 
+from typing import ClassVar
+
 from .memory import Memory, MemoryUsage
-
-STATUS_SLOTS = 4096
-"""32-bit words of a record. The first one is for what the host does not look at."""
-
-_SIZE = 4 * STATUS_SLOTS
 
 
 class StatusRecord:
@@ -19,13 +16,18 @@ class StatusRecord:
     ----------
     address : int
         Device address of its words.
+    SLOTS : int
+        32-bit words. The first one is for what the host does not look at.
     """
+
+    SLOTS: ClassVar[int] = 4096
 
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
-        self._block = memory.allocate(_SIZE, MemoryUsage.READBACK, "status record")
+        self._size = 4 * self.SLOTS
+        self._block = memory.allocate(self._size, MemoryUsage.READBACK, "status record")
         assert self._block.mapped is not None
-        self._bytes = self._block.mapped[:_SIZE]
+        self._bytes = self._block.mapped[: self._size]
         self._watched = self._bytes[:0]
         self.address = self._block.address
         self.clear()
@@ -49,10 +51,10 @@ class StatusRecord:
 
     def clear(self) -> None:
         """Set all words to zero; nothing that writes them may be running."""
-        self._bytes[:] = bytes(_SIZE)
+        self._bytes[:] = bytes(self._size)
 
     def close(self) -> None:
         """Free the memory, if the device is idle; all words read as zero then."""
-        self._bytes = memoryview(bytearray(_SIZE))
+        self._bytes = memoryview(bytearray(self._size))
         self._watched = self._bytes[:0]
         self._memory.free(self._block)

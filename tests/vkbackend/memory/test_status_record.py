@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import vkbackend
-from vkbackend.memory.status_record import STATUS_SLOTS, StatusRecord
+from vkbackend.memory.status_record import StatusRecord
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def test_only_watched_slots_count(record: StatusRecord) -> None:
     for watched, expected in ((0, False), (2, False), (3, True), (1, True)):
         record.watch(watched)
         assert record.is_set() is expected
-    assert record.words() == [7, 0, 0, 7] + [0] * (STATUS_SLOTS - 4)
+    assert record.words() == [7, 0, 0, 7] + [0] * (StatusRecord.SLOTS - 4)
     record.clear()
     assert not record.is_set()
     assert not any(record.words())
