@@ -128,6 +128,10 @@ from .base.numbers import (
 from .base.shape import Size as Size
 from .version import __version__ as __version__
 from .base.device import device as device, devices as devices
+from .base.device import (
+    set_index_checks as set_index_checks,
+)
+from .base.index_checks import is_index_checks_enabled as is_index_checks_enabled
 from .base.dtype import (
     DType as DType,
     bfloat16 as bfloat16,
