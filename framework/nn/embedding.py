@@ -111,7 +111,7 @@ class Embedding(_Table):
     Examples
     --------
     >>> nn.Embedding(10, 3)(fw.tensor([[1, 2, 4, 5]])).shape
-    (1, 4, 3)
+    torch.Size([1, 4, 3])
     """
 
     def __init__(

@@ -61,7 +61,7 @@ def einsum(equation: str, *operands: Tensor) -> Tensor:
     --------
     >>> from vkbackend.framework import ones
     >>> einsum("bik,bkj->bij", ones(2, 3, 4), ones(2, 4, 5)).shape
-    (2, 3, 5)
+    torch.Size([2, 3, 5])
     """
     inputs, output = _parsed(equation, operands)
     sizes = _sizes(equation, inputs)
