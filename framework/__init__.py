@@ -43,7 +43,12 @@ from .tensor.factories import (
     zeros as zeros,
     zeros_like as zeros_like,
 )
-from .base.device import device as device, devices as devices
+from .base.device import (
+    device as device,
+    devices as devices,
+    set_index_checks as set_index_checks,
+)
+from .base.index_checks import is_index_checks_enabled as is_index_checks_enabled
 from .base.dtype import (
     bfloat16 as bfloat16,
     bool_ as bool_,
