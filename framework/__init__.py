@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from . import data as data, graph as graph, nn as nn, ops as ops, optim as optim
+from . import (
+    data as data,
+    distributions as distributions,
+    graph as graph,
+    nn as nn,
+    ops as ops,
+    optim as optim,
+)
 from .autograd.engine import (
     enable_grad as enable_grad,
     is_grad_enabled as is_grad_enabled,
@@ -97,6 +104,7 @@ from .ops import (
     diag_embed as diag_embed,
     diagonal as diagonal,
     diff as diff,
+    digamma as digamma,
     div as div,
     dot as dot,
     einsum as einsum,
@@ -104,6 +112,7 @@ from .ops import (
     equal as equal,
     erf as erf,
     erfc as erfc,
+    erfinv as erfinv,
     exp as exp,
     exp2 as exp2,
     expm1 as expm1,
@@ -119,6 +128,9 @@ from .ops import (
     histc as histc,
     hstack as hstack,
     hypot as hypot,
+    i0 as i0,
+    igamma as igamma,
+    igammac as igammac,
     index_add as index_add,
     index_copy as index_copy,
     index_fill as index_fill,
@@ -132,10 +144,11 @@ from .ops import (
     kthvalue as kthvalue,
     le as le,
     lerp as lerp,
+    lgamma as lgamma,
     log as log,
+    log10 as log10,
     log1p as log1p,
     log2 as log2,
-    log10 as log10,
     log_softmax as log_softmax,
     logaddexp as logaddexp,
     logical_and as logical_and,
@@ -170,6 +183,8 @@ from .ops import (
     norm as norm,
     outer as outer,
     permute as permute,
+    poisson as poisson,
+    polygamma as polygamma,
     pow as pow,
     prod as prod,
     put as put,
@@ -226,6 +241,7 @@ from .ops import (
     vdot as vdot,
     vstack as vstack,
     where as where,
+    xlogy as xlogy,
 )
 from .kernels.tensor_cores import (
     allow_float16_accumulation as allow_float16_accumulation,
