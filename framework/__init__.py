@@ -5,14 +5,25 @@ from __future__ import annotations
 from . import (
     data as data,
     distributions as distributions,
+    autograd as autograd,
+    data as data,
     graph as graph,
     nn as nn,
     ops as ops,
     optim as optim,
 )
 from .autograd.engine import (
+    utils as utils,
+)
+from .autograd.anomaly_mode import (
+    is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled,
+    is_anomaly_enabled as is_anomaly_enabled,
+)
+from .autograd.grad_mode import (
     enable_grad as enable_grad,
+    inference_mode as inference_mode,
     is_grad_enabled as is_grad_enabled,
+    is_inference_mode_enabled as is_inference_mode_enabled,
     no_grad as no_grad,
     set_grad_enabled as set_grad_enabled,
 )
@@ -36,7 +47,12 @@ from .tensor.factories import (
     zeros as zeros,
     zeros_like as zeros_like,
 )
-from .base.device import device as device, devices as devices
+from .base.device import (
+    device as device,
+    devices as devices,
+    set_index_checks as set_index_checks,
+)
+from .base.index_checks import is_index_checks_enabled as is_index_checks_enabled
 from .base.dtype import (
     bfloat16 as bfloat16,
     bool_ as bool_,

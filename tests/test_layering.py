@@ -46,6 +46,7 @@ ORDER = {
         nn
         optim
         io data
+        utils
         __init__
         examples
     """,

@@ -78,6 +78,7 @@ from .conv.conv import (
     conv_transpose1d as conv_transpose1d,
     conv_transpose2d as conv_transpose2d,
 )
+from .conv.conv3d import conv3d as conv3d, conv_transpose3d as conv_transpose3d
 from .source import (
     band_like as band_like,
     fill_like as fill_like,
@@ -170,10 +171,21 @@ from .indexing.masked import (
 )
 from .pool.max_pool import (
     adaptive_max_pool1d as adaptive_max_pool1d,
+    adaptive_max_pool1d_with_indices as adaptive_max_pool1d_with_indices,
     adaptive_max_pool2d as adaptive_max_pool2d,
+    adaptive_max_pool2d_with_indices as adaptive_max_pool2d_with_indices,
     max_pool1d as max_pool1d,
+    max_pool1d_with_indices as max_pool1d_with_indices,
     max_pool2d as max_pool2d,
     max_pool2d_with_indices as max_pool2d_with_indices,
+)
+from .pool.pool3d import (
+    adaptive_avg_pool3d as adaptive_avg_pool3d,
+    adaptive_max_pool3d as adaptive_max_pool3d,
+    adaptive_max_pool3d_with_indices as adaptive_max_pool3d_with_indices,
+    avg_pool3d as avg_pool3d,
+    max_pool3d as max_pool3d,
+    max_pool3d_with_indices as max_pool3d_with_indices,
 )
 from .reduce.variance import (
     cosine_similarity as cosine_similarity,
