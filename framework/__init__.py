@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from . import (
-    data as data,
     distributions as distributions,
     autograd as autograd,
     data as data,
