@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from . import (
-    distributions as distributions,
     autograd as autograd,
     data as data,
+    distributions as distributions,
     graph as graph,
     nn as nn,
     ops as ops,
     optim as optim,
-)
-from .autograd.engine import (
     utils as utils,
 )
 from .autograd.anomaly_mode import (
@@ -161,9 +159,9 @@ from .ops import (
     lerp as lerp,
     lgamma as lgamma,
     log as log,
-    log10 as log10,
     log1p as log1p,
     log2 as log2,
+    log10 as log10,
     log_softmax as log_softmax,
     logaddexp as logaddexp,
     logical_and as logical_and,

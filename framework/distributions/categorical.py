@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 
 from .. import ops
-from ..autograd.engine import no_grad
+from ..autograd.grad_mode import no_grad
 from ..base.dtype import int64
 from ..base.shape import broadcast_shapes
 from ..tensor.tensor import Tensor

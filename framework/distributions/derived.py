@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from .. import ops
-from ..autograd.engine import no_grad
+from ..autograd.grad_mode import no_grad
 from ..tensor.tensor import Tensor
 from . import constraints
 from .categorical import Categorical

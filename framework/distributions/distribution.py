@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from .. import ops
-from ..autograd.engine import enable_grad, no_grad
+from ..autograd.grad_mode import enable_grad, no_grad
 from ..base import trace_hooks
 from ..base.dtype import DType, float32
 from ..base.shape import Shape, broadcast_shapes

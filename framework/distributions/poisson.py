@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from .. import ops
-from ..autograd.engine import no_grad
+from ..autograd.grad_mode import no_grad
 from ..tensor.tensor import Tensor
 from . import constraints
 from .distribution import ExponentialFamily, Number, broadcast_all

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 
 from .. import ops
-from ..autograd.engine import no_grad
+from ..autograd.grad_mode import no_grad
 from ..tensor.tensor import Tensor
 from . import constraints
 from .distribution import LOG_2_PI, Distribution, Number, broadcast_all, filled
