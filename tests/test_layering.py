@@ -42,6 +42,7 @@ ORDER = {
         tensor
         debug graph
         jit
+        distributions
         nn
         optim
         io data
