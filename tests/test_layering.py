@@ -43,6 +43,7 @@ ORDER = {
         autograd/functional
         debug graph
         jit
+        distributions
         nn
         optim
         io data

@@ -202,15 +202,17 @@ def wrapped(value: int, bits: int) -> int:
     return (value + (1 << bits - 1)) % (1 << bits) - (1 << bits - 1)
 
 
-def philox(counters: np.ndarray, key: tuple[int, int]) -> np.ndarray:
+def philox(
+    counters: np.ndarray, key: tuple[int | np.ndarray, int | np.ndarray]
+) -> np.ndarray:
     """Return Philox4x32-10 blocks.
 
     Parameters
     ----------
     counters : numpy.ndarray, shape (n, 4), uint32
         One counter per block.
-    key : tuple of int
-        Two 32-bit words.
+    key : tuple of int or numpy.ndarray, shape (n,), uint32
+        Two 32-bit words, for all blocks or for each.
 
     Returns
     -------
