@@ -60,9 +60,18 @@ class _Callbacks(threading.local):
 _callbacks = _Callbacks()
 
 
-def queue_callback(callback: Callable[[], object]) -> None:
-    """Call a function at the end of the backward pass that runs in this thread."""
+def queue_callback(callback: Callable[[], object]) -> bool:
+    """Call a function at the end of the backward pass that runs in this thread.
+
+    Returns
+    -------
+    bool
+        Whether it was not yet to be called then.
+    """
+    if callback in _callbacks.queue:
+        return False
     _callbacks.queue.append(callback)
+    return True
 
 
 check_gradients: list[Callable[[GradNode, tuple[Any, ...]], object]] = []
@@ -110,13 +119,17 @@ def backward(
             )
         _check_seed(output, grad)
         backward_pass.add(edge, grad)
-    with SettingScope(grad_mode, create_graph), autocast_disabled():
-        for node in backward_pass.needed(_sorted_nodes(outputs)):
-            backward_pass.visit(node)
-        results = backward_pass.results()
-        while _callbacks.queue:
-            _callbacks.queue.pop(0)()
-        return results
+    try:
+        with SettingScope(grad_mode, create_graph), autocast_disabled():
+            for node in backward_pass.needed(_sorted_nodes(outputs)):
+                backward_pass.visit(node)
+            results = backward_pass.results()
+            while _callbacks.queue:
+                _callbacks.queue.pop(0)()
+            return results
+    except BaseException:
+        _callbacks.queue.clear()
+        raise
 
 
 def _check_seed(output: TensorCore, grad: TensorCore) -> None:

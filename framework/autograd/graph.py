@@ -94,25 +94,27 @@ def register_multi_grad_hook(
 
     def hook_at(at: int) -> Callable[[Any], None]:
         def hook(grad: Any) -> None:
-            found = local.__dict__.setdefault("found", {})
-            if not found:
+            if queue_callback(ended):
+                local.found = {}
                 if mode == "any":
                     fn(grad)
-                queue_callback(ended)
-            found[at] = grad
+            local.found[at] = grad
 
         return hook
 
     def ended() -> None:
-        found = local.__dict__.pop("found")
+        found, local.found = local.found, {}
         if mode == "all":
             fn([found.get(at) for at in range(len(tensors))])
 
     own: OrderedDict[int, Any] = OrderedDict()
     handles = [register_hook(each, hook_at(at)) for at, each in enumerate(tensors)]
-    together = RemovableHandle(
-        own, on_remove=lambda: [each.remove() for each in handles]
-    )
+
+    def removed() -> None:
+        for each in handles:
+            each.remove()
+
+    together = RemovableHandle(own, on_remove=removed)
     own[together.id] = handles
     # The handle holds what it refers to weakly.
     together.hooks = own  # type: ignore[attr-defined]
