@@ -40,6 +40,7 @@ ORDER = {
         kernels
         ops
         tensor
+        autograd/functional
         debug graph
         jit
         distributions
