@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, overload
 
 import numpy as np
 
-from ...base.dtype import ANY, bool_, int32
+from ...base.dtype import ANY, bool_, int32, uint8
 from ...base.errors import ShapeError
 from ...base.shape import TensorSpec, normalize_dim, normalize_dims
 from ...dispatch.declare import primitive
@@ -148,12 +148,17 @@ def amin(x: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
 
 def any(x: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
     """Return whether an element over dimensions is not 0, as bool; NaN is not 0."""
-    return _holds("any", _amax, x, dim, keepdim, False)
+    return as_bytes(x, _holds("any", _amax, x, dim, keepdim, False))
 
 
 def all(x: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
     """Return whether every element over dimensions is not 0, as bool; NaN is not 0."""
-    return _holds("all", _amin, x, dim, keepdim, True)
+    return as_bytes(x, _holds("all", _amin, x, dim, keepdim, True))
+
+
+def as_bytes(x: Tensor, truth: Tensor) -> Tensor:
+    """Return truth values as PyTorch has them: of bytes they are bytes."""
+    return cast(truth, uint8) if x.dtype is uint8 else truth
 
 
 def _holds(
