@@ -169,6 +169,20 @@ class Tensor(
         return id(self)
 
     def __array__(self, dtype: Any = None, copy: Bool | None = None) -> np.ndarray:
+        """Return the elements as a NumPy array, which is a copy.
+
+        Raises
+        ------
+        ValueError
+            If `copy` is False: NumPy must not change elements that tensors share, and
+            those of a device are not in its memory.
+        """
+        if copy is False:
+            raise ValueError(
+                f"__array__: copy is False, and the elements of a tensor on"
+                f" {self.device} are copied for NumPy; let copy be None, or use"
+                " np.from_dlpack for a host tensor"
+            )
         array = self.detach().numpy()
         return array if dtype is None else array.astype(dtype)
 

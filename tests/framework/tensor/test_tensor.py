@@ -10,7 +10,7 @@ import torch
 import vkbackend.framework as fw
 from tests.compare import assert_close
 from vkbackend.framework import ops
-from vkbackend.framework.base.device import GpuDevice
+from vkbackend.framework.base.device import Device, GpuDevice
 from vkbackend.framework.base.errors import DeviceMismatchError, DTypeError, ShapeError
 
 Make = Callable[..., fw.Tensor]
@@ -294,3 +294,10 @@ def test_repr(make: Make) -> None:
     grad = repr(make([1.5], grad=True))
     assert grad == f"tensor([1.5]{device}, requires_grad=True)"
     assert repr(make(np.int8(3))) == f"tensor(3, int8{device})"
+
+
+def test_numpy_gets_a_copy(place: Device) -> None:
+    x = fw.tensor([1.0, 2.0], device=place)
+    assert np.asarray(x, np.int64).tolist() == np.asarray(x, copy=True).tolist()
+    with pytest.raises(ValueError, match="^__array__: copy is False, and the elements"):
+        np.asarray(x, copy=False)
