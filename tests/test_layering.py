@@ -48,6 +48,7 @@ ORDER = {
         optim
         io data
         utils
+        amp backends cuda mps random runtime version xpu
         __init__
         examples
     """,
