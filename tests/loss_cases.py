@@ -11,7 +11,7 @@ import vkbackend.framework as fw
 from tests.case import Bad, Case, Draw, Sample, sample
 from tests.norm_cases import statistic
 from vkbackend.framework import ops
-from vkbackend.framework.base.errors import DTypeError, ShapeError
+from vkbackend.framework.base.errors import DTypeError, IndexRangeError, ShapeError
 from vkbackend.framework.dispatch.op import REGISTRY
 
 
@@ -198,8 +198,8 @@ LOSSES = {
             ),
             Bad(
                 lambda ones: ops.cross_entropy(ones(4, 3), ones(4, dtype="int32") * 3),
-                ShapeError,
-                "labels: 3 is out of range: there are 3 classes, and -100 is ignored",
+                IndexRangeError,
+                "cross_entropy: label 3 is out of range: there are 3 classes",
             ),
             Bad(
                 lambda ones: ops.cross_entropy(
@@ -259,7 +259,7 @@ LOSSES = {
     ),
     "class_indices": Case(
         lambda x, classes, ignored: REGISTRY["class_indices"](
-            fw.full_like(x, classes - 1), classes, ignored
+            fw.full_like(x, classes - 1), classes, ignored, ""
         ),
         (
             sample((13,), classes=2, ignored=-100),
@@ -285,8 +285,8 @@ LOSSES = {
             ),
             Bad(
                 lambda ones: ops.nll_loss(ones(2, 1), ones(2, dtype="int64")),
-                ShapeError,
-                "labels: 1 is out of range: there are 1 classes, and -100 is ignored",
+                IndexRangeError,
+                "nll_loss: label 1 is out of range: there are 1 classes",
             ),
         ),
     ),

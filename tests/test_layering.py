@@ -40,12 +40,15 @@ ORDER = {
         kernels
         ops
         tensor
+        autograd/functional
         debug graph
         jit
+        distributions
         nn
         optim
         io data
         utils
+        amp backends cuda mps random runtime version xpu
         __init__
         examples
     """,

@@ -88,8 +88,7 @@ class ModuleConversion(ModuleState):
 
     def type(self: Self, dst_type: DTypeLike) -> Self:
         """Cast all parameters and buffers, in place; return self."""
-        dtype = as_dtype(dst_type)
-        return self._apply(lambda tensor: tensor.to(dtype=dtype))
+        return self._apply(lambda tensor: tensor.type(dst_type))
 
     def float(self: Self) -> Self:
         """Cast what is of a float dtype to float32, in place; return self."""

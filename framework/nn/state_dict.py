@@ -12,7 +12,7 @@ from ..base import trace_hooks
 from ..base.dtype import can_cast
 from ..base.errors import DTypeError, StateError
 from ..eager.base_tensor import evaluate
-from ..tensor.factories import tensor
+from ..tensor.from_data import tensor
 from ..tensor.inplace import restorer, transaction
 from ..tensor.tensor import Tensor
 from .parameter import Parameter

@@ -101,7 +101,16 @@ from .random.dropout import (
 )
 from .matmul.einsum import einsum as einsum, tensordot as tensordot
 from .indexing.embedding import embedding as embedding
-from .elementwise.special import erf as erf, erfc as erfc
+from .elementwise.bessel import i0 as i0, i0e as i0e, i1 as i1, i1e as i1e
+from .elementwise.gamma import (
+    digamma as digamma,
+    igamma as igamma,
+    igammac as igammac,
+    lgamma as lgamma,
+    polygamma as polygamma,
+    zeta as zeta,
+)
+from .elementwise.special import erf as erf, erfc as erfc, erfinv as erfinv
 from .elementwise.exponential import (
     exp as exp,
     exp2 as exp2,
@@ -111,6 +120,7 @@ from .elementwise.exponential import (
     log2 as log2,
     log10 as log10,
     log_sigmoid as log_sigmoid,
+    xlogy as xlogy,
     logaddexp as logaddexp,
     pow as pow,
     sigmoid as sigmoid,
@@ -211,6 +221,11 @@ from .matmul.blas import (
     mv as mv,
     outer as outer,
     vdot as vdot,
+)
+from .random.rejection import (
+    draw_gamma as draw_gamma,
+    gamma_draw_slope as gamma_draw_slope,
+    poisson as poisson,
 )
 from .random.distributions import (
     bernoulli as bernoulli,

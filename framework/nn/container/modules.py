@@ -120,7 +120,7 @@ class Sequential(_Numbered):
     --------
     >>> model = nn.Sequential(nn.Linear(4, 3), nn.ReLU())
     >>> model(fw.zeros((2, 4))).shape
-    (2, 3)
+    torch.Size([2, 3])
     >>> model
     Sequential(
       (0): Linear(in_features=4, out_features=3, bias=True)
@@ -244,7 +244,7 @@ class ModuleDict(Module):
     --------
     >>> heads = nn.ModuleDict({"a": nn.Linear(2, 1), "b": nn.Linear(2, 3)})
     >>> heads["b"](fw.zeros((1, 2))).shape
-    (1, 3)
+    torch.Size([1, 3])
     """
 
     def __init__(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...base.dtype import FLOAT, INTEGER, SINGLE
+from ...base.errors import DomainError
 from ...base.shape import broadcast_shapes
 from ...dispatch.autocast_policy import autocast_float32, autocast_passthrough
 from ...dispatch.declare import elementwise
@@ -156,18 +157,28 @@ def _power(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return np.where(y < 0, inverse, np.power(x, np.maximum(y, 0)))
 
 
+def _refuse_negative(name: str, y: object) -> None:
+    """Raise `DomainError` if integers are raised to a negative number."""
+    if type(y) is int and y < 0:
+        raise DomainError(
+            f"{name}: integers are raised to {y}; y must be at least 0, or x of floats"
+        )
+
+
 @autocast_float32
 @elementwise(
     glsl="power(x, y)",
     reference=_power,
     dtypes=(*INTEGER, *FLOAT),
     device_dtypes=(*INTEGER, *SINGLE),
+    refuse_integers=_refuse_negative,
 )
 def pow(x: Tensor | float, y: Tensor | float) -> Tensor:
     """Return `x` raised to `y`.
 
     Of floats, a negative base needs a whole exponent, else the result is NaN. Integers
-    wrap; a negative exponent gives 0, unless the base is 1 or -1.
+    wrap; a negative exponent in a tensor gives 0, unless the base is 1 or -1, and a
+    negative number a DomainError, as in PyTorch.
     """
 
 
@@ -203,3 +214,30 @@ def logaddexp(x: Tensor, y: Tensor) -> Tensor:
     broadcast_shapes("logaddexp", x.shape, y.shape)
     apart = where(eq(x, y), 0.0, x - y)
     return maximum(x, y) + log1p(exp(-abs(apart)))
+
+
+def _host_xlogy(x: np.ndarray, other: np.ndarray) -> np.ndarray:
+    zero = (x == 0) & ~np.isnan(other)
+    return np.where(zero, x.dtype.type(0), x * np.log(np.where(zero, 1, other)))
+
+
+@elementwise(
+    glsl="x == 0 && other == other ? 0 : x * precise_log(other)",
+    reference=_host_xlogy,
+    dtypes=FLOAT,
+    device_dtypes=SINGLE,
+    fractional=True,
+)
+def xlogy(x: Tensor, other: Tensor) -> Tensor:
+    """Return `x` times the logarithm of `other`; 0 where `x` is 0, unless NaN."""
+
+
+@xlogy.vjp
+def xlogy_vjp(
+    grad: Tensor, x: Tensor, other: Tensor, needs: tuple[bool, bool]
+) -> tuple[Tensor | None, Tensor | None]:
+    flat_there = logical_and(eq(x, 0), other <= 0)
+    return (
+        grad * where(flat_there, 0.0, log(other)) if needs[0] else None,
+        grad * (x / other) if needs[1] else None,
+    )
