@@ -5,6 +5,7 @@ from __future__ import annotations
 from . import (
     autograd as autograd,
     data as data,
+    func as func,
     distributions as distributions,
     graph as graph,
     nn as nn,
