@@ -49,6 +49,7 @@ ORDER = {
         optim
         io data
         utils
+        amp backends cuda mps random runtime version xpu
         __init__
         examples
     """,
