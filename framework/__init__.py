@@ -8,6 +8,7 @@ from . import (
     cuda as cuda,
     autograd as autograd,
     data as data,
+    func as func,
     distributions as distributions,
     graph as graph,
     mps as mps,

@@ -22,6 +22,7 @@ from ..base.trace_hooks import Changing
 from ..eager.base_tensor import TensorCore, assembled
 from ..ir.lazy_graph import CacheKey, Node, NodeSignature, Operand, Value, lazy_array
 from ..scheduler.scheduler import append
+from . import batching
 from .call_cache import CallCache
 from .op import Op, need_feature, submit_node
 
@@ -155,6 +156,10 @@ class Elementwise(Op[P, R]):
     def _slow_path(self, args: tuple[Any, ...], key: CacheKey) -> Any:
         """Check a call and apply the op; on a device, cache the call under `key`."""
         bound = dict(zip(self.names, args))
+        if batching.depth:
+            answer = batching.batched_call(self, bound)
+            if answer is not NotImplemented:
+                return answer
         tensors = self._tensors(bound)
         compute, result = self._result_dtypes(bound, tensors)
         device = self._checked(tensors, compute)
