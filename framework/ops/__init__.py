@@ -1,5 +1,8 @@
 """Every operation, by family; `REGISTRY` lists what is declared."""
 
+from types import FunctionType as _Function
+
+from ..dispatch.keywords import takes_keywords as _takes_keywords
 from ..dispatch.op import REGISTRY as REGISTRY
 from .movement import slice_vjp  # noqa: F401  # declares the gradient rule of slices
 from .activation import (
@@ -307,3 +310,11 @@ NAMES = tuple(
     )
 )
 """Public functions of this module, beside `REGISTRY`."""
+
+globals().update(
+    {
+        name: _takes_keywords(globals()[name])
+        for name in NAMES
+        if isinstance(globals()[name], _Function)
+    }
+)
