@@ -40,8 +40,10 @@ ORDER = {
         kernels
         ops
         tensor
+        autograd/functional
         debug graph
         jit
+        distributions
         nn
         optim
         io data

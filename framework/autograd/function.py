@@ -11,10 +11,9 @@ from ..base.errors import GradError
 from ..base.scoped_setting import SettingScope
 from ..base.shape import TensorSpec
 from ..eager.base_tensor import TensorCore, assembled
-from . import tape
 from .grad_mode import grad_mode, is_grad_enabled
 from .gradient_hooks import move_kept_gradient
-from .tape import Edge, GradNode, edge_of
+from .tape import Edge, GradNode, edge_of, next_sequence
 from .views import check_overwrite, sharing_tensors
 
 
@@ -107,6 +106,7 @@ class FunctionNode(FunctionCtx, GradNode):
         self._dirty: tuple[Any, ...] = ()
         self._without_gradient: tuple[Any, ...] = ()
         self._materialize = True
+        self.selective = False
         self._outputs: list[TensorSpec | None] = []
 
     @property
@@ -174,7 +174,7 @@ class FunctionNode(FunctionCtx, GradNode):
         single = not isinstance(answer, tuple)
         outputs = [answer] if single else [*answer]
         taped = is_grad_enabled() and True in self.needs_input_grad
-        self.sequence = next(tape._sequence)
+        self.sequence = next_sequence()
         dirty = {id(each) for each in self._dirty}
         inputs = {id(each) for each in args}
         fixed = {id(each) for each in self._without_gradient}
@@ -234,8 +234,12 @@ class FunctionNode(FunctionCtx, GradNode):
 
     # The backward pass
 
-    def _gradients(self, *grads: Any) -> tuple[Any, ...]:
-        """Return the gradients of the arguments, by the user's rule."""
+    def _gradients(self, *grads: Any, selective: bool) -> tuple[Any, ...]:
+        """Return the gradients of the arguments, by the user's rule.
+
+        `selective` says whether the pass is for the gradients of some tensors only.
+        """
+        self.selective = selective
         if self._materialize:
             grads = self._materialized(grads)
         answers = self._rule()(self, *grads)

@@ -29,6 +29,11 @@ _sequence: Iterator[int] = itertools.count()
 _tuple: Any = tuple.__new__
 
 
+def next_sequence() -> int:
+    """Return a number above those of all nodes so far, and below all later ones."""
+    return next(_sequence)
+
+
 class Saved(NamedTuple):
     """Saved tensor: held for the gradient rule, without its tape entry.
 

@@ -341,6 +341,12 @@ class TensorCore:
         numpy.ndarray
             Same shape and dtype; shares no memory with the tensor. bfloat16, which
             NumPy does not have, as float32.
+
+        Raises
+        ------
+        IndexRangeError
+            If an index of any work that the device has done since the last read was
+            out of range; see `set_index_checks`.
         """
         if not isinstance(self.device, GpuDevice):
             return self.host_view().copy()
@@ -377,6 +383,7 @@ class TensorCore:
                 device.settle()
                 if value.buffer is buffer:
                     break
+        device.check_indices()
         flat = np.frombuffer(data, self.dtype.storage)
         return decode(strided(flat, Layout(shape, strides)), self.dtype)
 
