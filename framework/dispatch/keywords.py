@@ -12,6 +12,8 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
+from ..eager.base_tensor import TensorCore
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 ALSO = {"axis": "dim", "keepdims": "keepdim"}
@@ -86,16 +88,51 @@ def takes_keywords(function: Function) -> Function:
     signature = inspect.signature(function)
     names = renamed(function.__name__, signature.parameters)
     takes_out = "out" in signature.parameters
+    tensors = [
+        (at, name)
+        for at, (name, each) in enumerate(signature.parameters.items())
+        if str(each.annotation) == "Tensor"
+    ]
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        if not kwargs:
-            return function(*args)
-        if "out" in kwargs and not takes_out:
-            return into(call, args, kwargs)
-        return function(*args, **translated(names, kwargs, function.__name__))
+        try:
+            if not kwargs:
+                return function(*args)
+            if "out" in kwargs and not takes_out:
+                return into(call, args, kwargs)
+            kwargs = translated(names, kwargs, function.__name__)
+            return function(*args, **kwargs)
+        except AttributeError:
+            need_tensors(function.__name__, tensors, args, kwargs)
+            raise
 
     return call  # type: ignore[return-value]  # takes what the function does, and more
+
+
+def need_tensors(
+    name: str,
+    parameters: Iterable[tuple[int, str]],
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+) -> None:
+    """Raise `TypeError` if an argument that must be a tensor is none.
+
+    Parameters
+    ----------
+    name : str
+        The function's.
+    parameters : iterable of (int, str)
+        Places and names of the tensors.
+    args, kwargs
+        The call's.
+    """
+    for at, parameter in parameters:
+        value = args[at] if at < len(args) else kwargs.get(parameter)
+        if not isinstance(value, TensorCore):
+            raise TypeError(
+                f"{name}: {parameter} is a {type(value).__name__}; it must be a tensor"
+            ) from None
 
 
 def into(

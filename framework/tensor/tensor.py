@@ -44,8 +44,10 @@ from ..eager.base_tensor import TensorCore, host_array, operand
 from ..scheduler.scheduler import submit_early
 from .inplace import set_item
 from .methods import (
+    AliasMethods,
     BinaryMethods,
     ChoiceMethods,
+    DerivedMethods,
     FillMethods,
     InPlaceBinaryMethods,
     InPlaceUnaryMethods,
@@ -53,6 +55,7 @@ from .methods import (
     Operators,
     ProductMethods,
     ReductionMethods,
+    ShapeInPlaceMethods,
     UnaryMethods,
 )
 
@@ -73,6 +76,9 @@ class Tensor(
     InPlaceUnaryMethods,
     InPlaceBinaryMethods,
     FillMethods,
+    DerivedMethods,
+    ShapeInPlaceMethods,
+    AliasMethods,
     TensorCore,
 ):
     """An array with a device, a dtype and a place on the autograd tape.

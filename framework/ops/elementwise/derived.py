@@ -9,7 +9,7 @@ import numpy as np
 
 from ...base.dtype import INTEGER, bool_, float32, float64, int32
 from ...base.errors import DTypeError, ShapeError
-from ...base.validation import as_int
+from ...base.validation import as_int, as_number
 from ...dispatch.declare import elementwise
 from ...eager.base_tensor import TensorCore
 from .binary import add, div, mul, sub
@@ -17,12 +17,13 @@ from .cast import cast
 from .compare import (
     clamp,
     eq,
+    ge,
+    gt,
     isinf,
     isnan,
-    logical_and,
+    le,
+    logical_or,
     lt,
-    maximum,
-    minimum,
     where,
 )
 from .exponential import exp2, log, log2, pow
@@ -98,30 +99,29 @@ def rsub(input: Tensor, other: Tensor | float, *, alpha: float = 1) -> Tensor:
     return sub(other, input if alpha == 1 else mul(input, alpha))
 
 
-def _without_nan(input: Tensor, other: Tensor | float, choose: object) -> Tensor:
-    if not isinstance(other, TensorCore):
-        found: Tensor = choose(input, other)  # type: ignore[operator]
-        return where(isnan(input), other, found) if input.dtype.is_float else found
-    found = choose(input, other)  # type: ignore[operator]
-    if not found.dtype.is_float:
-        return found
-    return where(isnan(input), other, where(isnan(other), input, found))
+def _is_nan(x: Tensor | float) -> Tensor | bool:
+    return isnan(x) if isinstance(x, TensorCore) else x != x
 
 
 def fmax(input: Tensor, other: Tensor | float) -> Tensor:
     """Return the larger of two elements; of a number and NaN the number."""
-    return _without_nan(input, other, maximum)
+    return where(logical_or(ge(input, other), _is_nan(other)), input, other)
 
 
 def fmin(input: Tensor, other: Tensor | float) -> Tensor:
     """Return the smaller of two elements; of a number and NaN the number."""
-    return _without_nan(input, other, minimum)
+    return where(logical_or(le(input, other), _is_nan(other)), input, other)
 
 
 def float_power(input: Tensor | float, exponent: Tensor | float) -> Tensor:
-    """Return powers computed in float64, as which the result is."""
+    """Return powers computed in float64, as which the result is.
+
+    Devices without powers of float64 refuse it.
+    """
     pair = (
-        cast(each, float64) if isinstance(each, TensorCore) else float(each)
+        cast(each, float64)
+        if isinstance(each, TensorCore)
+        else float(as_number("float_power: operand", each))
         for each in (input, exponent)
     )
     return pow(*pair)
@@ -140,14 +140,14 @@ def heaviside(input: Tensor, values: Tensor) -> Tensor:
             f"heaviside: input is {input.dtype.name}, values {values.dtype.name}; they"
             " must be the same"
         )
-    above = cast(lt(0, input), input.dtype)
+    above = cast(gt(input, 0), input.dtype)
     found = where(eq(input, 0), values, above)
     return where(isnan(input), input, found) if input.dtype.is_float else found
 
 
 def ldexp(input: Tensor, other: Tensor) -> Tensor:
     """Return input * 2^other; integers as float32."""
-    power = exp2(_fractional(other) if isinstance(other, TensorCore) else other)
+    power = exp2(_fractional(other))
     return mul(input, power)
 
 
@@ -209,6 +209,7 @@ def logit(input: Tensor, eps: float | None = None) -> Tensor:
     """
     x = _fractional(input)
     if eps is not None:
+        eps = as_number("logit: eps", eps)
         x = clamp(x, eps, 1.0 - eps)
     return log(div(x, sub(1.0, x)))
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ...base.dtype import bool_
 from ...base.errors import DTypeError, ShapeError
 from ...base.shape import broadcast_shapes, normalize_dim
 from ...base.validation import as_int
 from ...dispatch.autocast_policy import autocast_low_precision
 from ..elementwise.binary import mul, sub
+from ..elementwise.cast import cast
 from ..movement.concat import cat
 from ..movement.rearrange import roll
 from ..reduce.scan import cumprod
@@ -142,12 +144,8 @@ def matrix_power(input: Tensor, n: int) -> Tensor:
             " least 0"
         )
     if n == 0:
-        rows = input.shape[-1]
-        eye = band_like(
-            input, input.shape, max(rows, 1), max(rows, 1), 0, 0, input.dtype
-        )
-        made: Tensor = eye
-        return made
+        rows = max(input.shape[-1], 1)
+        return cast(band_like(input, input.shape, rows, rows, 0, 0, bool_), input.dtype)
     result, power = None, input
     while n:
         if n & 1:

@@ -5,35 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ...base.dtype import ANY
 from ...base.errors import ShapeError
-from ...base.shape import Layout, Shape, TensorSpec, normalize_dim
+from ...base.shape import Layout, Shape, normalize_dim
 from ...base.validation import as_int, as_ints
-from ...dispatch.declare import movement
 from ..elementwise.cast import cast
 from ..matmul.diagonal import diag_embed, diagonal
-from ..source import fill_like
 from ..view import expand, flatten, reshape
 from .slice import _slice, select, strided_scatter
+from .slice import as_strided as strided_view
 
 if TYPE_CHECKING:
     from ...tensor.tensor import Tensor
-
-
-@movement(dtypes=ANY)
-def _restrided(x: Tensor, layout: Layout) -> Tensor:
-    """Return a view of the storage of `x` by a layout of its own."""
-
-
-@_restrided.layout
-def _restrided_layout(own: Layout, layout: Layout) -> Layout:
-    return layout
-
-
-@_restrided.vjp
-def _restrided_vjp(grad: Tensor, x_spec: TensorSpec, layout: Layout) -> Tensor:
-    zeros = fill_like(grad, x_spec.shape, 0, x_spec.dtype)
-    return strided_scatter(zeros, grad, layout)
 
 
 def strided_layout(
@@ -94,7 +76,11 @@ def as_strided(
             f"as_strided: x of shape {input.shape} is a part of its storage and"
             " requires a gradient; call x.contiguous() first"
         )
-    return _restrided(input, layout)
+    if not whole:
+        return input.view_of(layout)
+    shift = layout.offset - input.layout.offset
+    view: Tensor = strided_view(input, layout._replace(offset=shift))
+    return view
 
 
 def as_strided_scatter(

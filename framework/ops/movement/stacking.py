@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ...base.errors import ShapeError
 from ...base.shape import broadcast_shapes
@@ -23,8 +23,13 @@ Parts = int | Sequence[int]
 def _each(function: Callable[[Tensor], Tensor], tensors: tuple[Any, ...]) -> Any:
     """Apply a function to one tensor, or to several or a sequence of them."""
     if len(tensors) == 1 and isinstance(tensors[0], TensorCore):
-        return function(tensors[0])
+        return function(cast("Tensor", tensors[0]))
     given = tensors[0] if len(tensors) == 1 else tensors
+    if not isinstance(given, tuple | list):
+        raise TypeError(
+            f"atleast: a {type(given).__name__} was given; it must be a tensor or a"
+            " sequence of tensors"
+        )
     return tuple(function(each) for each in given)
 
 
@@ -38,17 +43,17 @@ def _planes(x: Tensor) -> Tensor:
 
 def atleast_1d(*tensors: Tensor | Sequence[Tensor]) -> Tensor | tuple[Tensor, ...]:
     """Return views of tensors with at least one dimension."""
-    return _each(lambda x: x if x.ndim else reshape(x, (1,)), tensors)  # type: ignore[no-any-return]
+    return _each(lambda x: x if x.ndim else reshape(x, (1,)), tensors)
 
 
 def atleast_2d(*tensors: Tensor | Sequence[Tensor]) -> Tensor | tuple[Tensor, ...]:
     """Return views of tensors with at least two dimensions, added in front."""
-    return _each(_rows, tensors)  # type: ignore[no-any-return]
+    return _each(_rows, tensors)
 
 
 def atleast_3d(*tensors: Tensor | Sequence[Tensor]) -> Tensor | tuple[Tensor, ...]:
     """Return views of tensors with at least three dimensions; see `atleast_2d`."""
-    return _each(_planes, tensors)  # type: ignore[no-any-return]
+    return _each(_planes, tensors)
 
 
 def dstack(tensors: Sequence[Tensor]) -> Tensor:

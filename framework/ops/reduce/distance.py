@@ -7,20 +7,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...base.dtype import FLOAT
 from ...base.errors import ShapeError
 from ...base.shape import broadcast_shapes, normalize_dim
-from ...dispatch.declare import composite
 from ..elementwise.binary import sub
-from ..elementwise.compare import clamp_min, eq, where
-from ..elementwise.unary import abs, sqrt
+from ..elementwise.compare import clamp_min, where
+from ..elementwise.unary import abs
 from ..indexing.scatter import index_select
 from ..matmul.matmul import matmul
 from ..source import fill_like
 from ..view import expand, transpose, unsqueeze
 from .minmax import amax
 from .sum import sum
-from .variance import _need_float, norm
+from .variance import _need_float, _std, norm
 
 if TYPE_CHECKING:
     from ...tensor.tensor import Tensor
@@ -38,18 +36,6 @@ COMPUTE_MODES = (
 def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
     """Return the p-norm of the difference of two tensors, which broadcast."""
     return norm(sub(input, other), p)
-
-
-@composite(dtypes=FLOAT)
-def _root(x: Tensor) -> Tensor:
-    """Return square roots, with a gradient of 0 at 0."""
-    return sqrt(x)
-
-
-@_root.vjp
-def _root_vjp(grad: Tensor, out: Tensor) -> Tensor:
-    flat = eq(out, 0.0)
-    return where(flat, 0.0, grad * 0.5 / where(flat, 1.0, out))
 
 
 def cdist(
@@ -103,7 +89,7 @@ def cdist(
     if p == 2 and multiplied:
         squares = unsqueeze(sum(x1 * x1, -1), -1) + unsqueeze(sum(x2 * x2, -1), -2)
         product = matmul(x1, transpose(x2, -2, -1))
-        return _root(clamp_min(squares - product * 2.0, 0.0))
+        return _std(clamp_min(squares - product * 2.0, 0.0))
     return _norms(sub(unsqueeze(x1, -2), unsqueeze(x2, -3)), p)
 
 

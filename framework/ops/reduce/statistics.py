@@ -6,19 +6,17 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from ...base.dtype import NUMERIC, int32
+from ...base.dtype import int32
 from ...base.errors import ShapeError
 from ...base.shape import normalize_dim
-from ...dispatch.declare import composite
 from ..elementwise.binary import add, mul, sub
 from ..elementwise.cast import cast
-from ..elementwise.compare import clamp, eq, ge, gt, isnan, le, logical_or, where
+from ..elementwise.compare import clamp, eq, ge, isnan, le, logical_or, where
 from ..elementwise.exponential import exp, log
-from ..elementwise.unary import lazy_copy, sqrt
+from ..elementwise.unary import abs, lazy_copy, sqrt
 from ..indexing.scatter import gather
 from ..matmul.matmul import matmul
 from ..movement.concat import cat
-from ..movement.rearrange import flip
 from ..movement.slice import narrow
 from ..source import arange_like, fill_like
 from ..view import expand, reshape, transpose, unsqueeze
@@ -238,41 +236,25 @@ def cummin(input: Tensor, dim: int) -> ValuesIndices:
     return _running("cummin", input, dim, le)
 
 
-@composite(dtypes=NUMERIC)
-def _logcumsumexp(x: Tensor, dim: int) -> Tensor:
-    """Return the logarithms of running sums of exponentials."""
-    most = cummax(x, dim).values
-    size, step = x.shape[dim], 1
-    shift = where(eq(most, -math.inf), 0.0, most)
-    shift = where(eq(shift, math.inf), 0.0, shift)
-    total, base = exp(sub(x, shift)), shift
-    while step < size:
-        rest = size - step
-        later, earlier = narrow(total, dim, step, rest), narrow(total, dim, 0, rest)
-        new, old = narrow(base, dim, step, rest), narrow(base, dim, 0, rest)
-        joined = add(later, mul(earlier, exp(sub(old, new))))
-        total = cat([narrow(total, dim, 0, step), joined], dim)
-        step *= 2
-    return add(log(total), base)
-
-
-@_logcumsumexp.vjp
-def _logcumsumexp_vjp(grad: Tensor, x: Tensor, out: Tensor, dim: int) -> Tensor:
-    """Each element gets its share of every sum that it is in, in logarithms."""
-
-    def share(part: Tensor) -> Tensor:
-        kept = gt(part, 0.0)
-        size = where(kept, log(where(kept, part, 1.0)), -math.inf)
-        behind = flip(_logcumsumexp(flip(sub(size, out), dim), dim), dim)
-        return exp(add(behind, x))
-
-    return sub(share(grad), share(-grad))
-
-
 def logcumsumexp(input: Tensor, dim: int) -> Tensor:
     """Return log(cumsum(exp(input))) along a dimension, without overflow."""
     _need_float("logcumsumexp", input)
     at = normalize_dim("logcumsumexp", dim, input.ndim or 1)
     if input.ndim == 0 or input.numel() == 0:
         return lazy_copy(input)
-    return _logcumsumexp(input, at)
+    most = cummax(input.detach(), at).values
+    base = where(eq(abs(most), math.inf), 0.0, most)
+    total = exp(sub(input, base))
+    size, step = input.shape[at], 1
+    # By distances that double; each sum is over exp(its base).
+    while step < size:
+        rest = size - step
+        (later, earlier), (new, old) = (
+            (narrow(each, at, step, rest), narrow(each, at, 0, rest))
+            for each in (total, base)
+        )
+        joined = add(later, mul(earlier, exp(sub(old, new))))
+        total = cat([narrow(total, at, 0, step), joined], at)
+        step *= 2
+    none = eq(total, 0.0)
+    return where(none, -math.inf, add(log(where(none, 1.0, total)), base))

@@ -75,13 +75,15 @@ def isin(
                 "isin: elements and test_elements are both numbers; one must be a"
                 " tensor"
             )
-        elements = fill_like(test_elements, (), elements, test_elements.dtype)
-    if not isinstance(test_elements, TensorCore):
-        found = eq(elements, test_elements)
-    elif test_elements.numel() == 0 or elements.numel() == 0:
-        found = fill_like(elements, elements.shape, False, bool_)
+        whole: Tensor = fill_like(test_elements, (), elements, test_elements.dtype)
     else:
-        found = _among(elements, flatten(test_elements))
+        whole = elements
+    if not isinstance(test_elements, TensorCore):
+        found = eq(whole, test_elements)
+    elif test_elements.numel() == 0 or whole.numel() == 0:
+        found = fill_like(whole, whole.shape, False, bool_)
+    else:
+        found = _among(whole, flatten(test_elements))
     return logical_not(found) if invert else found
 
 

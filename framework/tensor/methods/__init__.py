@@ -1,5 +1,7 @@
 """The methods of tensors, by family: one line for each, with the op behind it."""
 
+from .aliases import AliasMethods
+from .derived import DerivedMethods
 from .elementwise import UnaryMethods
 from .fill import FillMethods
 from .indexing import ChoiceMethods
@@ -10,10 +12,13 @@ from .operators import Operators
 from .product import ProductMethods
 from .reduction import ReductionMethods
 from .several import BinaryMethods
+from .shape_in_place import ShapeInPlaceMethods
 
 __all__ = [
+    "AliasMethods",
     "BinaryMethods",
     "ChoiceMethods",
+    "DerivedMethods",
     "FillMethods",
     "InPlaceBinaryMethods",
     "InPlaceUnaryMethods",
@@ -21,5 +26,6 @@ __all__ = [
     "Operators",
     "ProductMethods",
     "ReductionMethods",
+    "ShapeInPlaceMethods",
     "UnaryMethods",
 ]

@@ -186,7 +186,7 @@ bool is_infinite(double x) {
         x = magnitude(x);                                                              \
         y = magnitude(y);                                                              \
         while (y != T(0)) {                                                            \
-            T rest = truncated_remainder(x, y);                                        \
+            T rest = magnitude(truncated_remainder(x, y));                             \
             x = y;                                                                     \
             y = rest;                                                                  \
         }                                                                              \
