@@ -46,7 +46,7 @@ def relayout(
     view = op(x.view_of(x.layout) if not x.needs_grad else _twin(x), *given, **options)
     if view.array is not x.array:
         raise ShapeError(f"{name}_: shape {x.shape} has no such view; see {name}")
-    return become(x, view)
+    return take_over(x, view)
 
 
 def _twin(x: Tensor) -> Tensor:
@@ -56,7 +56,7 @@ def _twin(x: Tensor) -> Tensor:
     return twin
 
 
-def become(x: Tensor, other: Tensor) -> Tensor:
+def take_over(x: Tensor, other: Tensor) -> Tensor:
     """Give a tensor the storage, layout and tape entry of another one; return it."""
     trace_hooks.refuse(
         "a tensor's own shape or storage is changed, which a replay does not repeat;"
@@ -94,10 +94,10 @@ def resize(x: Tensor, *size: Any) -> Tensor:
     layout = Layout(shape, contiguous_strides(shape), x.layout.offset)
     missing = layout.offset + layout.numel - x.array.value.numel
     if missing <= 0:
-        return become(x, x.view_of(layout))
+        return take_over(x, x.view_of(layout))
     whole = x.view_of(Layout.contiguous((x.array.value.numel,)))
     more = ops.fill_like(x, (missing,), 0, x.dtype)
-    return become(x, ops.cat([whole, more]).view_of(layout))
+    return take_over(x, ops.cat([whole, more]).view_of(layout))
 
 
 def set_storage(
@@ -135,4 +135,4 @@ def set_storage(
         sizes = sizes_of("set_", size)
         steps = contiguous_strides(sizes) if stride is None else stride
         source = ops.as_strided(source, sizes, steps, storage_offset)
-    return become(x, source)
+    return take_over(x, source)

@@ -17,7 +17,7 @@ from .slice import tensor_split
 if TYPE_CHECKING:
     from ...tensor.tensor import Tensor
 
-Parts = int | Sequence[int]
+Sections = int | Sequence[int]
 
 
 def _each(function: Callable[[Tensor], Tensor], tensors: tuple[Any, ...]) -> Any:
@@ -68,7 +68,7 @@ def column_stack(tensors: Sequence[Tensor]) -> Tensor:
     )
 
 
-def _split(name: str, x: Tensor, parts: Parts, dim: int) -> tuple[Tensor, ...]:
+def _split(name: str, x: Tensor, parts: Sections, dim: int) -> tuple[Tensor, ...]:
     if x.ndim <= dim:
         raise ShapeError(
             f"{name}: x is {x.shape}; it must have at least {dim + 1} dimensions"
@@ -81,7 +81,7 @@ def _split(name: str, x: Tensor, parts: Parts, dim: int) -> tuple[Tensor, ...]:
     return tensor_split(x, parts, dim)
 
 
-def hsplit(input: Tensor, indices_or_sections: Parts) -> tuple[Tensor, ...]:
+def hsplit(input: Tensor, indices_or_sections: Sections) -> tuple[Tensor, ...]:
     """Return views of equal parts along the second dimension, of a vector the first.
 
     Raises
@@ -94,7 +94,7 @@ def hsplit(input: Tensor, indices_or_sections: Parts) -> tuple[Tensor, ...]:
     return _split("hsplit", input, indices_or_sections, min(1, input.ndim - 1))
 
 
-def vsplit(input: Tensor, indices_or_sections: Parts) -> tuple[Tensor, ...]:
+def vsplit(input: Tensor, indices_or_sections: Sections) -> tuple[Tensor, ...]:
     """Return views of equal parts along the first of two dimensions; as `hsplit`."""
     if input.ndim < 2:
         raise ShapeError(
@@ -103,7 +103,7 @@ def vsplit(input: Tensor, indices_or_sections: Parts) -> tuple[Tensor, ...]:
     return _split("vsplit", input, indices_or_sections, 0)
 
 
-def dsplit(input: Tensor, indices_or_sections: Parts) -> tuple[Tensor, ...]:
+def dsplit(input: Tensor, indices_or_sections: Sections) -> tuple[Tensor, ...]:
     """Return views of equal parts along the third dimension; as `hsplit`."""
     return _split("dsplit", input, indices_or_sections, 2)
 
