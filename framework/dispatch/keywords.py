@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from ..eager.base_tensor import TensorCore
 
@@ -83,27 +83,51 @@ def translated(
     return found
 
 
-def takes_keywords(function: Function) -> Function:
-    """Return a function that also takes PyTorch's keywords."""
-    signature = inspect.signature(function)
-    names = renamed(function.__name__, signature.parameters)
-    takes_out = "out" in signature.parameters
+class Parameters(NamedTuple):
+    """What is known of a function's parameters.
+
+    Attributes
+    ----------
+    names : mapping of str to str
+        Our name by PyTorch's.
+    tensors : list of (int, str)
+        Places and names of those that must be tensors.
+    takes_out : bool
+        Whether it has a parameter `out` itself.
+    """
+
+    names: Mapping[str, str]
+    tensors: list[tuple[int, str]]
+    takes_out: bool
+
+
+@functools.cache
+def parameters_of(function: Callable[..., Any]) -> Parameters:
+    """Return a function's parameters; looked at when a call needs it, not on import."""
+    found = inspect.signature(function).parameters
     tensors = [
         (at, name)
-        for at, (name, each) in enumerate(signature.parameters.items())
+        for at, (name, each) in enumerate(found.items())
         if str(each.annotation) == "Tensor"
     ]
+    return Parameters(renamed(function.__name__, found), tensors, "out" in found)
+
+
+def takes_keywords(function: Function) -> Function:
+    """Return a function that also takes PyTorch's keywords."""
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         try:
             if not kwargs:
                 return function(*args)
-            if "out" in kwargs and not takes_out:
+            parameters = parameters_of(function)
+            if "out" in kwargs and not parameters.takes_out:
                 return into(call, args, kwargs)
-            kwargs = translated(names, kwargs, function.__name__)
+            kwargs = translated(parameters.names, kwargs, function.__name__)
             return function(*args, **kwargs)
         except AttributeError:
+            tensors = parameters_of(function).tensors
             need_tensors(function.__name__, tensors, args, kwargs)
             raise
 
