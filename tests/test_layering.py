@@ -45,9 +45,11 @@ ORDER = {
         jit
         distributions
         nn
+        func
         optim
         io data
         utils
+        amp backends cuda mps random runtime version xpu
         __init__
         examples
     """,

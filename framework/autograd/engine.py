@@ -136,8 +136,8 @@ def _check_seed(output: TensorCore, grad: TensorCore) -> None:
     """Refuse a gradient that is not of its output's shape, dtype and device."""
     if grad.shape != output.shape:
         raise ShapeError(
-            f"backward: grad has shape {grad.shape};"
-            f" it must have the tensor's shape {output.shape}"
+            f"backward: grad has shape {tuple(grad.shape)};"
+            f" it must have the tensor's shape {tuple(output.shape)}"
         )
     if grad.dtype is not output.dtype:
         raise DTypeError(

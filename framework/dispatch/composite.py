@@ -13,6 +13,7 @@ from ..base.modes import autocast_disabled
 from ..eager.base_tensor import TensorCore
 from ..eager.node_recorder import LIBRARY_PREFIX, NodeRecorder, recorded_call_of
 from ..ir.lazy_graph import CacheKey
+from . import batching
 from .call_cache import CachedCall, CallCache, call_key
 from .op import Op
 
@@ -86,6 +87,10 @@ class Composite(Op[P, R]):
     def _slow_path(self, given: tuple[Any, ...], key: CacheKey) -> Any:
         """Check a call and apply the op; cache the call under `key`."""
         bound = dict(zip(self.names, given))
+        if batching.depth:
+            answer = batching.batched_call(self, bound)
+            if answer is not NotImplemented:
+                return answer
         tensors = self._tensors(bound)
         device = self._check(tensors)
         generation = device.generation

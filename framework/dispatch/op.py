@@ -28,6 +28,7 @@ from ..eager.base_tensor import TensorCore
 from ..ir.kernel_call import Dispatch, StridedSpec
 from ..ir.lazy_graph import Array, Node, Value
 from ..scheduler.scheduler import append
+from . import batching
 from .autocast_policy import Policy, autocast_arguments
 
 if TYPE_CHECKING:
@@ -153,6 +154,10 @@ class Op(Generic[P, R]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Apply the op."""
         bound = dict(zip(self.names, self._given(args, kwargs)))
+        if batching.depth:
+            answer = batching.batched_call(self, bound)
+            if answer is not NotImplemented:
+                return cast(R, answer)
         tensors = self._tensors(bound)
         outputs = self._apply(bound, tensors)
         self._record(bound, tensors, outputs)

@@ -1,0 +1,34 @@
+"""Transforms of functions: gradients, Jacobians, batches; modules as functions.
+
+They nest: `vmap(grad(f))` is the gradient for each element of a batch.
+"""
+
+from . import batching_rules as _batching_rules
+from .functional_call import functional_call, stack_module_state
+from .transforms import (
+    grad,
+    grad_and_value,
+    hessian,
+    jacfwd,
+    jacrev,
+    jvp,
+    linearize,
+    vjp,
+)
+from .vmap import vmap
+
+_batching_rules.install()
+
+__all__ = [
+    "functional_call",
+    "grad",
+    "grad_and_value",
+    "hessian",
+    "jacfwd",
+    "jacrev",
+    "jvp",
+    "linearize",
+    "stack_module_state",
+    "vjp",
+    "vmap",
+]
