@@ -75,9 +75,11 @@ def _places(module: Module) -> dict[str, tuple[Module, str]]:
     """Return the owner and attribute of each parameter and buffer, by name."""
     found = {}
     for path, owner in module.named_modules():
-        names = [name for name, _ in owner._own_parameters()]
-        names += [name for name, *_ in owner._own_buffers()]
-        for name in names:
+        own: dict[str, object] = dict(
+            owner.named_parameters(recurse=False, remove_duplicate=False)
+        )
+        own.update(owner.named_buffers(recurse=False, remove_duplicate=False))
+        for name in own:
             found[f"{path}.{name}" if path else name] = owner, name
     return found
 
