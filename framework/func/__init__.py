@@ -3,6 +3,7 @@
 They nest: `vmap(grad(f))` is the gradient for each element of a batch.
 """
 
+from . import batched_function as _batched_function
 from . import batching_rules as _batching_rules
 from .functional_call import functional_call, stack_module_state
 from .transforms import (
@@ -17,6 +18,7 @@ from .transforms import (
 )
 from .vmap import vmap
 
+_batched_function.install()
 _batching_rules.install()
 
 __all__ = [
