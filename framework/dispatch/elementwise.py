@@ -22,7 +22,9 @@ from ..base.trace_hooks import Changing
 from ..eager.base_tensor import TensorCore, assembled
 from ..ir.lazy_graph import CacheKey, Node, NodeSignature, Operand, Value, lazy_array
 from ..scheduler.scheduler import append
+from . import batching
 from .call_cache import CallCache
+from .keywords import into
 from .op import Op, need_feature, submit_node
 
 P = ParamSpec("P")
@@ -97,6 +99,8 @@ class Elementwise(Op[P, R]):
         """Apply the op, on the fast path if the call is cached."""
         given = args
         if kwargs or modes.autocast_blocks or len(args) != len(self.names):
+            if "out" in kwargs:
+                return cast(R, into(self, args, kwargs))
             given = self._given(args, kwargs)  # type: ignore[assignment]  # P.args
         # Inlined `call_key`, with numbers by type; a tenth less host time.
         key: list[object] = []
@@ -155,6 +159,10 @@ class Elementwise(Op[P, R]):
     def _slow_path(self, args: tuple[Any, ...], key: CacheKey) -> Any:
         """Check a call and apply the op; on a device, cache the call under `key`."""
         bound = dict(zip(self.names, args))
+        if batching.depth:
+            answer = batching.batched_call(self, bound)
+            if answer is not NotImplemented:
+                return answer
         tensors = self._tensors(bound)
         compute, result = self._result_dtypes(bound, tensors)
         device = self._checked(tensors, compute)
