@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING as _TYPE_CHECKING, Any as _Any
+
 from . import (
     amp as amp,
     backends as backends,
@@ -444,10 +446,21 @@ from .base.philox import (
     set_rng_state as set_rng_state,
 )
 from .io.safetensors import load as load, save as save
+from .tensor.functions import FUNCTIONS as _FUNCTIONS
 from .tensor.tensor import Tensor as Tensor
 from .autotune.autotune import autotune as autotune
 
 eval = _evaluate
+
+globals().update(
+    (name, each) for name, each in _FUNCTIONS.items() if name not in globals()
+)
+
+if _TYPE_CHECKING:
+
+    def __getattr__(name: str) -> _Any:
+        """Return one of the functions that only their table names."""
+
 
 # PyTorch's names of dtypes; three hide Python's own here.
 dtype = DType
