@@ -11,6 +11,7 @@ from ..base.errors import GradError
 from ..base.scoped_setting import SettingScope
 from ..base.shape import TensorSpec
 from ..eager.base_tensor import TensorCore, assembled
+from .batched import rules_for
 from .grad_mode import grad_mode, is_grad_enabled
 from .gradient_hooks import move_kept_gradient
 from .tape import Edge, GradNode, edge_of, next_sequence
@@ -390,6 +391,14 @@ class Function:
         """Return the directional derivative; not used, see `fw.func.jvp`."""
         raise NotImplementedError("Function.jvp: a subclass may override it")
 
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[Any, ...], *args: Any) -> Any:
+        """Return the results of a batch, and their batch dimensions; may be overridden.
+
+        Without it, `forward` and `backward` run on batched tensors.
+        """
+        raise NotImplementedError("Function.vmap: a subclass may override it")
+
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
         """Return the result of `forward`, which `backward` differentiates.
@@ -407,6 +416,9 @@ class Function:
             bound = inspect.signature(cls.forward).bind(*args, **kwargs)
             bound.apply_defaults()
             args = bound.args
+        rules = rules_for(*args)
+        if rules is not None:
+            return rules.apply(cls, args, kwargs)
         ctx = cls._node_class(args)
         with SettingScope(grad_mode, False):
             if apart:

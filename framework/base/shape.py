@@ -236,6 +236,16 @@ def normalize_dims(
     return tuple(dims)
 
 
+def reduced_dims(
+    name: str, dim: int | Sequence[int] | None, ndim: int
+) -> tuple[int, ...]:
+    """Return the dimensions of a reduction, as `normalize_dims`.
+
+    None are all of them, as in PyTorch's sums and extremes.
+    """
+    return normalize_dims(name, dim, ndim) or tuple(range(ndim))
+
+
 class Collapsed(NamedTuple):
     """Collapsed iteration space: as few dimensions as its operands allow."""
 

@@ -41,13 +41,13 @@ def embedding(
         Without effect: gradients are dense.
     """
     if max_norm is not None:
-        _renormalize(input, weight, max_norm, norm_type)
+        renormalize(input, weight, max_norm, norm_type)
     if scale_grad_by_freq and weight.requires_grad:
         weight = _by_frequency(input, weight)
     return ops.embedding(input, weight, padding_idx)
 
 
-def _renormalize(input: Tensor, weight: Tensor, most: float, p: float) -> None:
+def renormalize(input: Tensor, weight: Tensor, most: float, p: float) -> None:
     """Scale the rows that `input` names, where they are longer than `most`."""
     with no_grad():
         rows = weight.detach()
@@ -123,7 +123,7 @@ def embedding_bag(
     """
     _check_bags(input, weight, offsets, mode, per_sample_weights)
     if max_norm is not None:
-        _renormalize(input, weight, max_norm, norm_type)
+        renormalize(input, weight, max_norm, norm_type)
     if scale_grad_by_freq and weight.requires_grad:
         weight = _by_frequency(input, weight)
     count = input.numel()

@@ -107,7 +107,9 @@ def _entry(entry: Any) -> Any:
         raise DTypeError(f"index: an array is {name}; it must be of integers or bools")
     if entry is None or entry is Ellipsis or isinstance(entry, slice):
         return entry
-    if isinstance(entry, bool | np.bool_) or not hasattr(entry, "__index__"):
+    if isinstance(entry, bool | np.bool_):
+        return np.asarray(entry)
+    if not hasattr(entry, "__index__"):
         raise ShapeError(
             f"index: {entry!r} cannot index; ints, slices, None, Ellipsis and arrays of"
             " integers or bools can"
