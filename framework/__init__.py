@@ -27,6 +27,7 @@ from .autograd.anomaly_mode import (
     is_anomaly_enabled as is_anomaly_enabled,
 )
 from .autograd import functional as _functional  # noqa: F401 - it is there then
+from .func.vmap import vmap as vmap
 from .autograd.grad_mode import (
     enable_grad as enable_grad,
     inference_mode as inference_mode,
