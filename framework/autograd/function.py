@@ -322,7 +322,7 @@ record_overwrite: list[Callable[..., None]] = []
 """Recorder of changes in place of tensors with views, which is above this package."""
 
 
-class Function:
+class Function(FunctionCtx):
     """Base of functions with a gradient rule of their own.
 
     A subclass has static methods: `forward(ctx, *args)`, or `forward(*args)` and
