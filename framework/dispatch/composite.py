@@ -15,6 +15,7 @@ from ..eager.node_recorder import LIBRARY_PREFIX, NodeRecorder, recorded_call_of
 from ..ir.lazy_graph import CacheKey
 from . import batching
 from .call_cache import CachedCall, CallCache, call_key
+from .keywords import into
 from .op import Op
 
 P = ParamSpec("P")
@@ -45,6 +46,8 @@ class Composite(Op[P, R]):
         """Apply the op, on the fast path if the call is cached."""
         given: tuple[Any, ...] = args
         if kwargs or modes.autocast_blocks or len(args) != len(self.names):
+            if "out" in kwargs:
+                return cast(R, into(self, args, kwargs))
             given = self._given(args, kwargs)
         key, tensors = call_key(given)
         cached = self.call_cache.get(key)

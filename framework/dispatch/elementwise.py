@@ -24,6 +24,7 @@ from ..ir.lazy_graph import CacheKey, Node, NodeSignature, Operand, Value, lazy_
 from ..scheduler.scheduler import append
 from . import batching
 from .call_cache import CallCache
+from .keywords import into
 from .op import Op, need_feature, submit_node
 
 P = ParamSpec("P")
@@ -98,6 +99,8 @@ class Elementwise(Op[P, R]):
         """Apply the op, on the fast path if the call is cached."""
         given = args
         if kwargs or modes.autocast_blocks or len(args) != len(self.names):
+            if "out" in kwargs:
+                return cast(R, into(self, args, kwargs))
             given = self._given(args, kwargs)  # type: ignore[assignment]  # P.args
         # Inlined `call_key`, with numbers by type; a tenth less host time.
         key: list[object] = []

@@ -50,14 +50,14 @@ def active_levels() -> tuple[BatchLevel, ...]:
 
 
 class batching_level(SettingScope):  # noqa: N801 - used as a function
-    """Block in which tensors may be batched along one more level."""
+    """Block in which tensors may be batched along more levels."""
 
-    def __init__(self, level: BatchLevel) -> None:
-        super().__init__(_levels, level)
+    def __init__(self, *levels: BatchLevel) -> None:
+        super().__init__(_levels, levels)
 
     def value(self, outer: tuple[BatchLevel, ...]) -> tuple[BatchLevel, ...]:
         """Return the levels inside."""
-        return (*outer, self._value)
+        return (*outer, *[each for each in self._value if each not in outer])
 
     def on_enter(self, scope_frame: ScopeFrame) -> None:
         """Count the level."""
@@ -98,6 +98,13 @@ class BatchedTensor(Tensor):
 
     numpy = item = tolist = host_view = __bool__ = __float__ = __int__ = _refuse
     __index__ = __array__ = __dlpack__ = _refuse
+
+    def backward(self, *_: object, **__: object) -> None:
+        """Refuse: gradients of batched tensors are asked for, not accumulated."""
+        raise GradError(
+            "vmap: backward is called on a batched tensor, whose leaves have no"
+            " gradient of their own; use fw.func.grad, or backward outside of vmap"
+        )
 
     def view_of(self, layout: Layout) -> Any:
         """Return the same elements off the tape; other layouts have no batch."""
