@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -178,7 +178,15 @@ def scatter_along(
     return strided_scatter(x, out, Layout.contiguous(x.shape)._replace(shape=sizes))
 
 
-def scatter(x: Tensor, dim: int, index: Tensor, src: Tensor | float) -> Tensor:
+def scatter(
+    x: Tensor,
+    dim: int,
+    index: Tensor,
+    src: Tensor | float | None = None,
+    *,
+    value: float | None = None,
+    reduce: str | None = None,
+) -> Tensor:
     """Return `x` with elements replaced: those of `src` at their index along `dim`.
 
     Parameters
@@ -189,6 +197,10 @@ def scatter(x: Tensor, dim: int, index: Tensor, src: Tensor | float) -> Tensor:
         As many dimensions as `x`, none larger than those of `src`, or than those of
         `x` except `dim`. Where several name one place, the last along `dim` wins.
     src : Tensor of the dtype of `x`, or number
+    value : number
+        In place of `src`.
+    reduce : "add", "multiply" or None
+        Combine the elements with those of `x` instead; see `scatter_reduce`.
 
     Raises
     ------
@@ -200,11 +212,32 @@ def scatter(x: Tensor, dim: int, index: Tensor, src: Tensor | float) -> Tensor:
     DTypeError
         If the dtypes differ.
     """
+    src = value if src is None else src
+    if src is None:
+        raise TypeError("scatter: src and value are both missing; give one of them")
+    if reduce is not None:
+        return _combined(x, dim, index, src, reduce)
     if isinstance(src, TensorCore):
         return scatter_along("scatter", x, dim, index, src, put_rows)
     value = number("scatter", x.dtype, src)
     filled = fill_like(x, index.shape, value, x.dtype)
     return scatter_along("scatter", x, dim, index, filled, put_rows)
+
+
+def _combined(
+    x: Tensor, dim: int, index: Tensor, src: Tensor | float, reduce: str
+) -> Tensor:
+    from .scatter_reduce import scatter_reduce
+
+    modes = {"add": "sum", "multiply": "prod"}
+    if reduce not in modes:
+        raise ShapeError(
+            f'scatter: reduce is {reduce!r}; it must be "add" or "multiply"'
+        )
+    source: Any = src
+    if not isinstance(src, TensorCore):
+        source = fill_like(x, index.shape, number("scatter", x.dtype, src), x.dtype)
+    return scatter_reduce(x, dim, index, source, modes[reduce])
 
 
 @autocast_promote
@@ -278,11 +311,14 @@ def index_copy(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     return _scatter_slices("index_copy", x, dim, index, source, put_rows)
 
 
-def index_fill(x: Tensor, dim: int, index: Tensor, value: float) -> Tensor:
+def index_fill(x: Tensor, dim: int, index: Tensor, value: Tensor | float) -> Tensor:
     """Return `x` with the slices along `dim` that the indices name set to `value`."""
     at = normalize_dim("index_fill", dim, x.ndim)
     sizes = (*x.shape[:at], index.numel(), *x.shape[at + 1 :])
-    filled = fill_like(x, sizes, value, x.dtype)
+    if isinstance(value, TensorCore):
+        filled = expand(cast(reshape(value, ()), x.dtype), sizes)
+    else:
+        filled = fill_like(x, sizes, value, x.dtype)
     return _scatter_slices("index_fill", x, at, flatten(index), filled, put_rows)
 
 
@@ -345,7 +381,11 @@ def _unfold_vjp(
 
 
 def repeat_interleave(
-    x: Tensor, repeats: int | Tensor, dim: int | None = None
+    x: Tensor,
+    repeats: int | Tensor | None = None,
+    dim: int | None = None,
+    *,
+    output_size: int | None = None,
 ) -> Tensor:
     """Return the tensor with each element several times in a row along `dim`.
 
@@ -355,14 +395,20 @@ def repeat_interleave(
     repeats : int or Tensor of integers, shape (n,)
         How often, for all or for each place along `dim`. A tensor decides the shape of
         the result, so it is read by the host, which waits for it.
+        None takes `x` as the numbers, and repeats the places themselves.
     dim : int or None
         None takes the flat tensor.
+    output_size : int or None
+        Size of the result, which must be right; nothing is saved by giving it.
 
     Raises
     ------
     ShapeError
-        If a number is below 0, or there is not one for each place.
+        If a number is below 0, there is not one for each place, or `output_size` is
+        another.
     """
+    if repeats is None:
+        x, repeats = arange_like(x, (x.numel(),), 0, 1, x.dtype), x
     if dim is None:
         x, dim = flatten(x), 0
     at = normalize_dim("repeat_interleave", dim, x.ndim)
@@ -381,6 +427,11 @@ def repeat_interleave(
         wide = expand(unsqueeze(x, at + 1), sizes)
         return unshared(flatten(wide, at, at + 1), x)
     places = np.repeat(np.arange(x.shape[at], dtype=np.int32), numbers)
+    if output_size is not None and output_size != len(places):
+        raise ShapeError(
+            f"repeat_interleave: output_size is {output_size}; the result has"
+            f" {len(places)} places"
+        )
     return index_select(x, at, type(x).from_host(places, x.device))
 
 

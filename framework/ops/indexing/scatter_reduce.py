@@ -20,7 +20,7 @@ from ..movement.concat import cat
 from ..movement.slice import narrow
 from ..reduce.common import as_dtype_of
 from ..source import fill_like
-from ..view import flatten, reshape
+from ..view import expand, flatten, reshape
 from .gather import flat_offsets, put_rows, take_rows
 from .scatter import gather, scatter, scatter_add, scatter_along
 from .segment_sum import argsort_keys, sum_dtype
@@ -98,6 +98,50 @@ def scatter_reduce(
     if x.dtype in INTEGER:
         return as_dtype_of(floor_divide(total, cast(counts, x.dtype)), x.dtype)
     return as_dtype_of(div(total, counts), x.dtype)
+
+
+INDEX_MODES = ("prod", "mean", "amax", "amin")
+
+
+def index_reduce(
+    x: Tensor,
+    dim: int,
+    index: Tensor,
+    source: Tensor,
+    reduce: str,
+    *,
+    include_self: bool = True,
+) -> Tensor:
+    """Return `x` with slices of `source` combined at one index per slice.
+
+    Parameters
+    ----------
+    x : Tensor
+    dim : int
+    index : Tensor, shape (n,), any integer dtype
+    source : Tensor of the dtype of `x`
+        Of the shape of `x`, but n in dimension `dim`.
+    reduce : str
+        "prod", "mean", "amax" or "amin"; see `scatter_reduce`.
+    include_self : bool, default True
+        Whether the slice of `x` counts too.
+
+    Raises
+    ------
+    ShapeError
+        If the shapes do not fit, or `reduce` is another.
+    """
+    at = normalize_dim("index_reduce", dim, x.ndim)
+    wanted = (*x.shape[:at], index.numel(), *x.shape[at + 1 :])
+    if reduce not in INDEX_MODES or index.ndim != 1 or source.shape != wanted:
+        raise ShapeError(
+            f"index_reduce: reduce is {reduce!r}, index {tuple(index.shape)}, source"
+            f" {tuple(source.shape)}; reduce must be one of {INDEX_MODES}, index"
+            f" have one dimension, and source be {wanted}"
+        )
+    along = (-1,) + (1,) * (x.ndim - 1 - at)
+    places = expand(reshape(index, along), wanted)
+    return scatter_reduce(x, at, places, source, reduce, include_self=include_self)
 
 
 def _counts(x: Tensor, dim: int, index: Tensor, include_self: bool) -> Tensor:
