@@ -27,10 +27,12 @@ from .autograd.anomaly_mode import (
     is_anomaly_enabled as is_anomaly_enabled,
 )
 from .autograd import functional as _functional  # noqa: F401 - it is there then
+from .func.vmap import vmap as vmap
 from .autograd.grad_mode import (
     enable_grad as enable_grad,
     inference_mode as inference_mode,
     is_grad_enabled as is_grad_enabled,
+    is_inference as is_inference,
     is_inference_mode_enabled as is_inference_mode_enabled,
     no_grad as no_grad,
     set_grad_enabled as set_grad_enabled,

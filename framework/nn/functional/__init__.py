@@ -105,6 +105,9 @@ from .margin import (
     triplet_margin_loss,
     triplet_margin_with_distance_loss,
 )
+from .multi_head_attention import (
+    multi_head_attention_forward,
+)
 from .norm import (
     batch_norm,
     group_norm,
@@ -247,6 +250,7 @@ __all__ = [
     "max_unpool3d",
     "mish",
     "mse_loss",
+    "multi_head_attention_forward",
     "multi_margin_loss",
     "multilabel_margin_loss",
     "multilabel_soft_margin_loss",
