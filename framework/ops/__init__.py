@@ -277,13 +277,13 @@ from .indexing.scatter import (
     index_select as index_select,
     one_hot as one_hot,
     repeat_interleave as repeat_interleave,
-    scatter as scatter,
     scatter_add as scatter_add,
     take_along_dim as take_along_dim,
     unfold as unfold,
 )
 from .indexing.scatter_reduce import (
     index_reduce as index_reduce,
+    scatter as scatter,
     scatter_reduce as scatter_reduce,
 )
 from .norm.softmax import (

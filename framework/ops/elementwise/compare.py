@@ -101,23 +101,6 @@ def where(condition: Tensor, x: Tensor | float, y: Tensor | float) -> Tensor:
     """Return elements of `x` where the condition holds, otherwise of `y`."""
 
 
-@where.form
-def _where_form(
-    condition: Tensor,
-    input: Tensor | float | None = None,
-    other: Tensor | float | None = None,
-) -> Tensor | tuple[Tensor, ...]:
-    if input is None and other is None:
-        from ..indexing.masked import nonzero
-
-        return nonzero(condition, as_tuple=True)
-    if input is None or other is None:
-        raise TypeError(
-            "where: one of `input` and `other` is missing; give both, or none"
-        )
-    return where(condition, input, other)
-
-
 @where.vjp
 def where_vjp(
     grad: Tensor, condition: Tensor, needs: tuple[bool, bool, bool]

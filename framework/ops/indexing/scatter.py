@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -178,66 +178,13 @@ def scatter_along(
     return strided_scatter(x, out, Layout.contiguous(x.shape)._replace(shape=sizes))
 
 
-def scatter(
-    x: Tensor,
-    dim: int,
-    index: Tensor,
-    src: Tensor | float | None = None,
-    *,
-    value: float | None = None,
-    reduce: str | None = None,
-) -> Tensor:
-    """Return `x` with elements replaced: those of `src` at their index along `dim`.
-
-    Parameters
-    ----------
-    x : Tensor
-    dim : int
-    index : Tensor, any integer dtype
-        As many dimensions as `x`, none larger than those of `src`, or than those of
-        `x` except `dim`. Where several name one place, the last along `dim` wins.
-    src : Tensor of the dtype of `x`, or number
-    value : number
-        In place of `src`.
-    reduce : "add", "multiply" or None
-        Combine the elements with those of `x` instead; see `scatter_reduce`.
-
-    Raises
-    ------
-    ShapeError
-        If the shapes do not fit.
-    IndexRangeError
-        If an index is out of range: on the host at once, on a device by the next read;
-        see `set_index_checks`.
-    DTypeError
-        If the dtypes differ.
-    """
-    src = value if src is None else src
-    if src is None:
-        raise TypeError("scatter: src and value are both missing; give one of them")
-    if reduce is not None:
-        return _combined(x, dim, index, src, reduce)
+def scatter(x: Tensor, dim: int, index: Tensor, src: Tensor | float) -> Tensor:
+    """Return `x` with elements replaced; see `scatter_reduce.scatter`."""
     if isinstance(src, TensorCore):
         return scatter_along("scatter", x, dim, index, src, put_rows)
     value = number("scatter", x.dtype, src)
     filled = fill_like(x, index.shape, value, x.dtype)
     return scatter_along("scatter", x, dim, index, filled, put_rows)
-
-
-def _combined(
-    x: Tensor, dim: int, index: Tensor, src: Tensor | float, reduce: str
-) -> Tensor:
-    from .scatter_reduce import scatter_reduce
-
-    modes = {"add": "sum", "multiply": "prod"}
-    if reduce not in modes:
-        raise ShapeError(
-            f'scatter: reduce is {reduce!r}; it must be "add" or "multiply"'
-        )
-    source: Any = src
-    if not isinstance(src, TensorCore):
-        source = fill_like(x, index.shape, number("scatter", x.dtype, src), x.dtype)
-    return scatter_reduce(x, dim, index, source, modes[reduce])
 
 
 @autocast_promote
