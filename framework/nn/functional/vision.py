@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -197,7 +198,9 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
             f" ...) with a multiple of {groups} channels"
         )
     batch, channels = input.shape[:2]
-    parts = ops.reshape(input, (batch, groups, channels // groups, -1))
+    parts = ops.reshape(
+        input, (batch, groups, channels // groups, math.prod(input.shape[2:]))
+    )
     return ops.reshape(ops.transpose(parts, 1, 2), input.shape)
 
 
