@@ -448,6 +448,15 @@ from .base.philox import (
 )
 from .io.safetensors import load as load, save as save
 from .tensor.functions import FUNCTIONS as _FUNCTIONS
+from .tensor.windows import (
+    bartlett_window as bartlett_window,
+    blackman_window as blackman_window,
+    hamming_window as hamming_window,
+    hann_window as hann_window,
+    kaiser_window as kaiser_window,
+    tril_indices as tril_indices,
+    triu_indices as triu_indices,
+)
 from .tensor.tensor import Tensor as Tensor
 from .autotune.autotune import autotune as autotune
 
