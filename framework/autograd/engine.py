@@ -284,7 +284,7 @@ class _BackwardPass:
         if type(node) is GradNode:
             answers = self._apply(node, grads[0])
         else:
-            answers = node.apply(*grads, selective=self.wanted is not None)
+            answers = node.run(grads, selective=self.wanted is not None)
         if hooks is not None and hooks.after:
             answers = tuple(
                 [
