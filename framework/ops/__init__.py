@@ -333,7 +333,11 @@ from .elementwise.unary import (
 )
 from .selection.unique import unique as unique
 from .elementwise.derived import (
+    angle as angle,
     deg2rad as deg2rad,
+    fill as fill,
+    is_same_size as is_same_size,
+    real as real,
     float_power as float_power,
     fmax as fmax,
     fmin as fmin,
@@ -385,6 +389,7 @@ from .movement.stacking import (
     atleast_2d as atleast_2d,
     atleast_3d as atleast_3d,
     block_diag as block_diag,
+    broadcast_shapes as broadcast_shapes,
     broadcast_tensors as broadcast_tensors,
     cartesian_prod as cartesian_prod,
     column_stack as column_stack,

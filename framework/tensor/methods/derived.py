@@ -23,6 +23,7 @@ class DerivedMethods:
     addr = ops.addr
     adjoint = ops.adjoint
     aminmax = ops.aminmax
+    angle = ops.angle
     argwhere = ops.argwhere
     as_strided = ops.as_strided
     as_strided_scatter = ops.as_strided_scatter
@@ -53,6 +54,7 @@ class DerivedMethods:
     igamma = ops.igamma
     igammac = ops.igammac
     inner = ops.inner
+    is_same_size = ops.is_same_size
     isneginf = ops.isneginf
     isposinf = ops.isposinf
     isreal = ops.isreal
