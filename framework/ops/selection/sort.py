@@ -401,4 +401,9 @@ def bucketize(
     right: bool = False,
 ) -> Tensor:
     """Return between which boundaries elements lie; see `searchsorted`."""
+    if boundaries.ndim != 1:
+        raise ShapeError(
+            f"bucketize: boundaries are {tuple(boundaries.shape)}; they must have one"
+            " dimension"
+        )
     return searchsorted(boundaries, x, right=right)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from ... import ops
 from ...base.dtype import float32
-from ...eager.base_tensor import operand
+from ...base.errors import ShapeError
+from ...eager.base_tensor import TensorCore, operand
 from ..inplace import (
     assign,
     fill_bernoulli,
@@ -41,7 +42,17 @@ class FillMethods:
         return assign(self, operand(self, source))
 
     def fill_(self: Tensor, value: Tensor | Number) -> Tensor:
-        """Set every element to `value`."""
+        """Set every element to `value`, a number or a tensor without dimensions.
+
+        Raises
+        ------
+        ShapeError
+            If the tensor has dimensions.
+        """
+        if isinstance(value, TensorCore) and value.ndim:
+            raise ShapeError(
+                f"fill_: value is {tuple(value.shape)}; it must have no dimension"
+            )
         return assign(self, value)
 
     def zero_(self: Tensor) -> Tensor:
