@@ -24,7 +24,9 @@ DIFFERENT = {
 LAYERS = [
     name
     for name in sorted(nn.__all__)
-    if isinstance(getattr(torch.nn, name, None), type) and name not in DIFFERENT
+    if isinstance(theirs := getattr(torch.nn, name, None), type)
+    and issubclass(theirs, torch.nn.Module)
+    and name not in DIFFERENT
 ]
 FUNCTIONS = [
     name for name in nn.functional.__all__ if callable(getattr(nn.functional, name))

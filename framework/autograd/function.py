@@ -102,7 +102,8 @@ class FunctionNode(FunctionCtx, GradNode):
         specs: Any = [
             each.spec if isinstance(each, TensorCore) else None for each in args
         ]
-        super().__init__(self.name(), self._gradients, edges, tuple(specs), {})
+        # No method of its own as the rule, which would make a cycle.
+        super().__init__(self.name(), Function.backward, edges, tuple(specs), {})
         self.needs_input_grad = tuple([each is not None for each in edges])
         self._to_save: tuple[Any, ...] = ()
         self._dirty: tuple[Any, ...] = ()
@@ -246,11 +247,8 @@ class FunctionNode(FunctionCtx, GradNode):
 
     # The backward pass
 
-    def _gradients(self, *grads: Any, selective: bool) -> tuple[Any, ...]:
-        """Return the gradients of the arguments, by the user's rule.
-
-        `selective` says whether the pass is for the gradients of some tensors only.
-        """
+    def run(self, grads: tuple[Any, ...], *, selective: bool) -> tuple[Any, ...]:
+        """Return the gradients of the arguments, by the user's rule."""
         self.selective = selective
         if self._materialize:
             grads = self._materialized(grads)
@@ -322,7 +320,7 @@ record_overwrite: list[Callable[..., None]] = []
 """Recorder of changes in place of tensors with views, which is above this package."""
 
 
-class Function:
+class Function(FunctionCtx):
     """Base of functions with a gradient rule of their own.
 
     A subclass has static methods: `forward(ctx, *args)`, or `forward(*args)` and

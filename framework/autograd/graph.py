@@ -42,10 +42,13 @@ class GradientEdge(NamedTuple):
     node : Node or AccumulateGrad
     output_nr : int
         Which output of the node it is.
+    ownership_token : object
+        None: the node keeps itself alive.
     """
 
     node: Node | AccumulateGrad
     output_nr: int
+    ownership_token: Any = None
 
 
 def get_gradient_edge(tensor: TensorCore) -> GradientEdge:

@@ -277,12 +277,15 @@ from .indexing.scatter import (
     index_select as index_select,
     one_hot as one_hot,
     repeat_interleave as repeat_interleave,
-    scatter as scatter,
     scatter_add as scatter_add,
     take_along_dim as take_along_dim,
     unfold as unfold,
 )
-from .indexing.scatter_reduce import scatter_reduce as scatter_reduce
+from .indexing.scatter_reduce import (
+    index_reduce as index_reduce,
+    scatter as scatter,
+    scatter_reduce as scatter_reduce,
+)
 from .norm.softmax import (
     log_softmax as log_softmax,
     logsumexp as logsumexp,
@@ -370,6 +373,8 @@ from .movement.regions import (
     as_strided_scatter as as_strided_scatter,
     diagflat as diagflat,
     diagonal_scatter as diagonal_scatter,
+    narrow_copy as narrow_copy,
+    split_with_sizes as split_with_sizes,
     select_scatter as select_scatter,
     slice_scatter as slice_scatter,
     sum_to_size as sum_to_size,
@@ -390,6 +395,7 @@ from .movement.stacking import (
     hsplit as hsplit,
     vsplit as vsplit,
 )
+from .reduce.gradient import gradient as gradient
 from .reduce.distance import (
     cdist as cdist,
     dist as dist,

@@ -10,6 +10,7 @@ from . import out  # noqa: F401  # writes results into `out`
 from .tensor import Tensor
 
 OPS = """
+    gradient index_reduce narrow_copy split_with_sizes
     addbmm addmv addr adjoint aminmax argwhere as_strided as_strided_scatter
     atleast_1d atleast_2d atleast_3d block_diag broadcast_tensors cartesian_prod cdist
     chain_matmul column_stack combinations corrcoef cov cross cummax cummin
@@ -23,6 +24,7 @@ OPS = """
 """Functions of `ops` under their own names."""
 
 ALIASES = """
+    unsafe_chunk:chunk unsafe_split:split unsafe_split_with_sizes:split_with_sizes
     absolute:abs arccos:acos arccosh:acosh arcsin:asin arcsinh:asinh arctan:atan
     arctan2:atan2 arctanh:atanh clip:clamp concat:cat concatenate:cat divide:div
     fix:trunc ger:outer greater:gt greater_equal:ge less:lt less_equal:le

@@ -49,6 +49,7 @@ class DerivedMethods:
     histogram = ops.histogram
     hsplit = ops.hsplit
     i0 = ops.i0
+    index_reduce = ops.index_reduce
     igamma = ops.igamma
     igammac = ops.igammac
     inner = ops.inner
@@ -87,16 +88,6 @@ class DerivedMethods:
         """See `ops.polygamma`."""
         return ops.polygamma(n, self)
 
-    @property
-    def H(self: Tensor) -> Tensor:
-        """The matrix with its dimensions exchanged, of real numbers."""
-        return ops.t(self)
-
-    @property
-    def mH(self: Tensor) -> Tensor:
-        """The last two dimensions exchanged, of real numbers."""
-        return ops.adjoint(self)
-
     addbmm_ = in_place(ops.addbmm)
     addmv_ = in_place(ops.addmv)
     addr_ = in_place(ops.addr)
@@ -107,6 +98,7 @@ class DerivedMethods:
     gcd_ = in_place(ops.gcd)
     heaviside_ = in_place(ops.heaviside)
     i0_ = in_place(ops.i0)
+    index_reduce_ = in_place(ops.index_reduce)
     igamma_ = in_place(ops.igamma)
     igammac_ = in_place(ops.igammac)
     lcm_ = in_place(ops.lcm)
