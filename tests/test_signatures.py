@@ -17,7 +17,7 @@ DIFFERENT = {
     "LogSigmoid", "Sigmoid", "Softmax2d", "Softsign", "Tanh", "Tanhshrink",
     # Bases and containers, whose forward passes on whatever it gets.
     "Module", "ModuleList", "ModuleDict", "ParameterList", "ParameterDict",
-    "Sequential",
+    "RNNBase", "RNNCellBase", "Sequential",
     # Another author's, whose tests say what it takes.
     "MultiheadAttention", "Parameter",
 }  # fmt: skip
