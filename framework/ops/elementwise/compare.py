@@ -40,7 +40,7 @@ def lt(x: Tensor, y: Tensor | float) -> Tensor:
 
 @lt.bools
 def lt_bools(x: Tensor, y: Tensor | bool) -> Tensor:
-    return logical_and(y, ne(x, y))
+    return logical_and(ne(x, y), y)
 
 
 @comparison(glsl="x <= y", reference=np.less_equal, dtypes=NUMERIC)
@@ -50,7 +50,7 @@ def le(x: Tensor, y: Tensor | float) -> Tensor:
 
 @le.bools
 def le_bools(x: Tensor, y: Tensor | bool) -> Tensor:
-    return logical_or(y, eq(x, y))
+    return logical_or(eq(x, y), y)
 
 
 @comparison(glsl="x > y", reference=np.greater, dtypes=NUMERIC)
