@@ -40,6 +40,7 @@ ORDER = {
         kernels
         ops
         tensor
+        autograd/functional
         debug graph
         jit
         distributions
@@ -47,6 +48,7 @@ ORDER = {
         optim
         io data
         utils
+        amp backends cuda mps random runtime version xpu
         __init__
         examples
     """,

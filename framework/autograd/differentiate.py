@@ -249,7 +249,7 @@ def seed_of(name: str, output: Any, grad: Any) -> Any:
         )
     if output.numel() != 1:
         raise GradError(
-            f"{name}: the tensor has shape {output.shape};"
+            f"{name}: the tensor has shape {tuple(output.shape)};"
             " pass its gradient or reduce it to a scalar"
         )
     return output.detach().new_ones(output.shape)

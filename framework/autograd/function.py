@@ -154,7 +154,8 @@ class FunctionNode(FunctionCtx, GradNode):
         tensor, edge = saved.tensor, saved.edge
         if tensor.array.version != saved.version:
             raise GradError(
-                f"backward: a tensor of shape {tensor.shape}, which {self.op_name}"
+                f"backward: a tensor of shape {tuple(tensor.shape)}, which"
+                f" {self.op_name}"
                 f" saved, was changed in place: version {tensor.array.version}, saved"
                 f" at {saved.version}; change a copy instead"
             )
@@ -293,7 +294,8 @@ class FunctionNode(FunctionCtx, GradNode):
         if self.edges[at] is not None and not _sums_to(answer.shape, spec.shape):
             raise GradError(
                 f"{self.op_name}: backward returned a gradient of shape"
-                f" {answer.shape} for argument {at}, whose shape is {spec.shape}"
+                f" {tuple(answer.shape)} for argument {at}, whose shape is"
+                f" {tuple(spec.shape)}"
             )
 
 

@@ -9,7 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from ..base.device import CPU, Device, GpuDevice
-from ..base.device import device as get_device
+from ..base.device import find_device as get_device
 from ..base.philox import Generator as RandomGenerator
 from ..base.philox import default_generator
 from ..tensor.tensor import Tensor
@@ -108,7 +108,7 @@ class DataLoader:
             batches.close()
 
     def _tensor(self, array: Any) -> Tensor:
-        return Tensor(array, device=self.device)
+        return Tensor.from_data(array, device=self.device)
 
     def _indices(self) -> Iterator[Sequence[int]]:
         """Yield the indices of each batch's samples."""

@@ -15,7 +15,7 @@ from ..autograd.engine import is_grad_enabled
 from ..autograd.saved_tensors import TapeRecorder
 from ..base import modes
 from ..base.device import Device, GpuDevice
-from ..base.dtype import DType, combined, convert, float32
+from ..base.dtype import DType, combined, convert, default_dtype
 from ..base.errors import DTypeError
 from ..base.shape import Layout, TensorSpec, broadcast_shapes
 from ..base.trace_hooks import Changing
@@ -236,7 +236,7 @@ class Elementwise(Op[P, R]):
             [bound[name] for name in self.tensors if name not in tensors],
         )
         if self.fractional and not compute.is_float:
-            compute = float32
+            compute = default_dtype()
         return compute, compute if self.result is None else self.result
 
     def _on_host(

@@ -79,7 +79,7 @@ class NormBase(Module):
         """Raise `ShapeError` if the layer does not accept the shape."""
         if input.ndim not in self.shapes or input.shape[1] != self.num_features:
             raise ShapeError(
-                f"{type(self).__name__}: input is {input.shape};"
+                f"{type(self).__name__}: input is {tuple(input.shape)};"
                 f" it must be {self.expected.format(self.num_features)}"
             )
 

@@ -37,7 +37,7 @@ class Sequential(_Numbered):
     --------
     >>> model = nn.Sequential(nn.Linear(4, 3), nn.ReLU())
     >>> model(fw.zeros((2, 4))).shape
-    (2, 3)
+    torch.Size([2, 3])
     >>> model
     Sequential(
       (0): Linear(in_features=4, out_features=3, bias=True)

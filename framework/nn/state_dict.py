@@ -74,7 +74,7 @@ def load_state(
     if others:
         raise TypeError(f"{where}: {'; '.join(others)}; it must be a tensor")
     wrong = [
-        f"`{key}` is {given[key].shape}, the module's is {own[key].shape}"
+        f"`{key}` is {tuple(given[key].shape)}, the module's is {tuple(own[key].shape)}"
         for key in shared
         if given[key].shape != own[key].shape
     ]

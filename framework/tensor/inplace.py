@@ -77,8 +77,8 @@ def _replace(x: Tensor, new: Tensor, recorded: bool, *, made: bool) -> Tensor:
     """Replace the elements of `x`, on the tape if so; see `record_overwrite`."""
     if broadcast_shapes("in place", x.shape, new.shape) != x.shape:
         raise ShapeError(
-            f"in place: the result has shape {new.shape};"
-            f" it does not fit into {x.shape}"
+            f"in place: the result has shape {tuple(new.shape)};"
+            f" it does not fit into {tuple(x.shape)}"
         )
     if new.shape != x.shape:
         new = ops.expand(new, x.shape)

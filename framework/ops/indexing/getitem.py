@@ -79,7 +79,9 @@ def region(index: object, shape: Shape) -> Region:
         raise ShapeError("index: only one Ellipsis is possible")
     consumed = sum(map(_consumed, entries))
     if consumed > len(shape):
-        raise ShapeError(f"index: {consumed} indices for a tensor of shape {shape}")
+        raise ShapeError(
+            f"index: {consumed} indices for a tensor of shape {tuple(shape)}"
+        )
     if not any(entry is Ellipsis for entry in entries):
         entries.append(Ellipsis)
     walk = _Walk(shape)
@@ -346,7 +348,7 @@ def replaced(
     wanted = (*ahead, *inner)
     if broadcast_shapes("index", value.shape, wanted) != wanted:
         raise ShapeError(
-            f"index: a value of shape {value.shape} does not fit into {wanted}"
+            f"index: a value of shape {tuple(value.shape)} does not fit into {wanted}"
         )
     value = expand(value, wanted)
     if rows.target != first:

@@ -189,7 +189,8 @@ def _positions(
 def _need_positions(name: str, x: TensorSpec) -> None:
     if x.numel > MOST_POSITIONS:
         raise ShapeError(
-            f"{name}: shape {x.shape} has {x.numel} elements; positions are int32 and"
+            f"{name}: shape {tuple(x.shape)} has {x.numel} elements; positions are"
+            " int32 and"
             f" tell at most {MOST_POSITIONS} apart"
         )
 

@@ -1,23 +1,29 @@
 """The methods of tensors, by family: one line for each, with the op behind it."""
 
+from .attributes import AttributeMethods
+from .conversion import ConversionMethods
 from .elementwise import UnaryMethods
 from .fill import FillMethods
 from .indexing import ChoiceMethods
 from .inplace import InPlaceUnaryMethods
 from .inplace_several import InPlaceBinaryMethods
 from .movement import MovementMethods
+from .new import NewMethods
 from .operators import Operators
 from .product import ProductMethods
 from .reduction import ReductionMethods
 from .several import BinaryMethods
 
 __all__ = [
+    "AttributeMethods",
     "BinaryMethods",
     "ChoiceMethods",
+    "ConversionMethods",
     "FillMethods",
     "InPlaceBinaryMethods",
     "InPlaceUnaryMethods",
     "MovementMethods",
+    "NewMethods",
     "Operators",
     "ProductMethods",
     "ReductionMethods",
