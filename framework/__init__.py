@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING as _TYPE_CHECKING, Any as _Any
+
 from . import (
     amp as amp,
     backends as backends,
     cuda as cuda,
     autograd as autograd,
     data as data,
+    func as func,
     distributions as distributions,
     graph as graph,
     mps as mps,
@@ -24,13 +27,79 @@ from .autograd.anomaly_mode import (
     is_anomaly_enabled as is_anomaly_enabled,
 )
 from .autograd import functional as _functional  # noqa: F401 - it is there then
+from .func.vmap import vmap as vmap
 from .autograd.grad_mode import (
     enable_grad as enable_grad,
     inference_mode as inference_mode,
     is_grad_enabled as is_grad_enabled,
+    is_inference as is_inference,
     is_inference_mode_enabled as is_inference_mode_enabled,
     no_grad as no_grad,
     set_grad_enabled as set_grad_enabled,
+)
+from .nn.functional import (
+    adaptive_avg_pool1d as adaptive_avg_pool1d,
+    adaptive_max_pool1d as adaptive_max_pool1d,
+    avg_pool1d as avg_pool1d,
+    bilinear as bilinear,
+    celu as celu,
+    celu_ as celu_,
+    channel_shuffle as channel_shuffle,
+    conv1d as conv1d,
+    conv2d as conv2d,
+    conv3d as conv3d,
+    conv_tbc as conv_tbc,
+    conv_transpose1d as conv_transpose1d,
+    conv_transpose2d as conv_transpose2d,
+    conv_transpose3d as conv_transpose3d,
+    cosine_similarity as cosine_similarity,
+    hardshrink as hardshrink,
+    max_pool1d as max_pool1d,
+    max_pool1d_with_indices as max_pool1d_with_indices,
+    max_pool2d as max_pool2d,
+    max_pool3d as max_pool3d,
+    native_channel_shuffle as native_channel_shuffle,
+    pairwise_distance as pairwise_distance,
+    pdist as pdist,
+    pixel_shuffle as pixel_shuffle,
+    pixel_unshuffle as pixel_unshuffle,
+    prelu as prelu,
+    relu_ as relu_,
+    rms_norm as rms_norm,
+    rrelu_ as rrelu_,
+    selu as selu,
+    selu_ as selu_,
+    threshold as threshold,
+    threshold_ as threshold_,
+)
+from .nn.native import (
+    affine_grid_generator as affine_grid_generator,
+    alpha_dropout as alpha_dropout,
+    alpha_dropout_ as alpha_dropout_,
+    batch_norm as batch_norm,
+    binary_cross_entropy_with_logits as binary_cross_entropy_with_logits,
+    constant_pad_nd as constant_pad_nd,
+    cosine_embedding_loss as cosine_embedding_loss,
+    ctc_loss as ctc_loss,
+    dropout as dropout,
+    dropout_ as dropout_,
+    embedding as embedding,
+    embedding_bag as embedding_bag,
+    embedding_renorm_ as embedding_renorm_,
+    feature_alpha_dropout as feature_alpha_dropout,
+    feature_alpha_dropout_ as feature_alpha_dropout_,
+    feature_dropout as feature_dropout,
+    feature_dropout_ as feature_dropout_,
+    grid_sampler as grid_sampler,
+    group_norm as group_norm,
+    hinge_embedding_loss as hinge_embedding_loss,
+    instance_norm as instance_norm,
+    kl_div as kl_div,
+    layer_norm as layer_norm,
+    margin_ranking_loss as margin_ranking_loss,
+    poisson_nll_loss as poisson_nll_loss,
+    rrelu as rrelu,
+    triplet_margin_loss as triplet_margin_loss,
 )
 from .jit import jit as jit
 from .runtime import (
@@ -378,10 +447,30 @@ from .base.philox import (
     set_rng_state as set_rng_state,
 )
 from .io.safetensors import load as load, save as save
+from .tensor.functions import FUNCTIONS as _FUNCTIONS
+from .tensor.windows import (
+    bartlett_window as bartlett_window,
+    blackman_window as blackman_window,
+    hamming_window as hamming_window,
+    hann_window as hann_window,
+    kaiser_window as kaiser_window,
+    tril_indices as tril_indices,
+    triu_indices as triu_indices,
+)
 from .tensor.tensor import Tensor as Tensor
 from .autotune.autotune import autotune as autotune
 
 eval = _evaluate
+
+globals().update(
+    (name, each) for name, each in _FUNCTIONS.items() if name not in globals()
+)
+
+if _TYPE_CHECKING:
+
+    def __getattr__(name: str) -> _Any:
+        """Return one of the functions that only their table names."""
+
 
 # PyTorch's names of dtypes; three hide Python's own here.
 dtype = DType

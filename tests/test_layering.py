@@ -45,6 +45,7 @@ ORDER = {
         jit
         distributions
         nn
+        func
         optim
         io data
         utils

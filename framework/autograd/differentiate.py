@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
 from ..base.errors import GradError
 from ..eager.base_tensor import TensorCore
+from .batched import rules_for
 from .engine import accumulate_leaf
 from .engine import backward as run_backward
 from .gradient_hooks import retain_grad
@@ -81,6 +83,7 @@ def grad(
     grad_outputs: Tensors = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
+    only_inputs: bool = True,
     allow_unused: bool | None = None,
     is_grads_batched: bool = False,
     materialize_grads: bool = False,
@@ -99,6 +102,8 @@ def grad(
         Keep what was saved, so that another pass can run; None means `create_graph`.
     create_graph : bool, default False
         Record the pass itself, for gradients of gradients.
+    only_inputs : bool, default True
+        Accepted; `.grad` is never changed, as False would ask for.
     allow_unused : bool or None, default None
         Whether inputs that no output depends on are accepted; None means
         `materialize_grads`.
@@ -130,6 +135,13 @@ def grad(
     >>> first.tolist(), second.tolist()
     ([3.0, 12.0], [6.0, 12.0])
     """
+    if not only_inputs:
+        warnings.warn(
+            "grad: only_inputs=False has no effect; use backward to accumulate into"
+            " all leaves",
+            FutureWarning,
+            stacklevel=2,
+        )
     if materialize_grads and allow_unused is False:
         raise ValueError(
             "grad: allow_unused is False and materialize_grads True; unused inputs"
@@ -139,7 +151,11 @@ def grad(
     wanted = _as_tuple("grad", inputs)
     _check_inputs("grad", wanted)
     retain = create_graph if retain_graph is None else retain_graph
-    if is_grads_batched:
+    rules = rules_for(*results)
+    if rules is not None:
+        seeds = _seeds("grad", results, grad_outputs)
+        grads = rules.gradients(results, seeds, wanted, create_graph)
+    elif is_grads_batched:
         grads = _batched(results, wanted, grad_outputs, retain, create_graph)
     else:
         seeds = _seeds("grad", results, grad_outputs)

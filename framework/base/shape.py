@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, SupportsIndex, overload
 
 from .dtype import DType
-from .errors import ShapeError
+from .errors import IndexRangeError, ShapeError
 from .validation import as_int, as_int_or_ints
 
 Shape = tuple[int, ...]
@@ -201,14 +201,14 @@ def normalize_dim(name: str, dim: int, ndim: int) -> int:
 
     Raises
     ------
-    ShapeError
+    IndexRangeError
         If a tensor of `ndim` dimensions has no such dimension.
     TypeError
         If it is no whole number.
     """
     dim = as_int(f"{name}: dim", dim)
     if not -ndim <= dim < ndim:
-        raise ShapeError(
+        raise IndexRangeError(
             f"{name}: there is no dimension {dim}: the tensor has {ndim};"
             f" dim must be from {-ndim} to {ndim - 1}"
         )
@@ -234,6 +234,16 @@ def normalize_dims(
     if len(set(dims)) != len(dims):
         raise ShapeError(f"{name}: a dimension is named twice: {given}")
     return tuple(dims)
+
+
+def reduced_dims(
+    name: str, dim: int | Sequence[int] | None, ndim: int
+) -> tuple[int, ...]:
+    """Return the dimensions of a reduction, as `normalize_dims`.
+
+    None are all of them, as in PyTorch's sums and extremes.
+    """
+    return normalize_dims(name, dim, ndim) or tuple(range(ndim))
 
 
 class Collapsed(NamedTuple):

@@ -22,11 +22,16 @@ from ..base.trace_hooks import Changing
 from ..eager.base_tensor import TensorCore, assembled
 from ..ir.lazy_graph import CacheKey, Node, NodeSignature, Operand, Value, lazy_array
 from ..scheduler.scheduler import append
+from . import batching
 from .call_cache import CallCache
-from .op import Op, need_feature, submit_node
+from .keywords import into, translated
+from .op import Op, Rule, need_feature, submit_node
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+_FORM = {"x": "input", "y": "other"}
+"""Names of the functions of `Op.form`, by ours."""
 
 
 class CachedElementwise(NamedTuple):
@@ -76,6 +81,7 @@ class Elementwise(Op[P, R]):
         device_dtypes: Sequence[DType] | None,
         result: DType | str | None,
         fractional: bool,
+        refuse_integers: Callable[[str, object], None] | None = None,
     ) -> None:
         super().__init__(function, dtypes)
         self.device_dtypes = device_dtypes
@@ -83,9 +89,27 @@ class Elementwise(Op[P, R]):
         self.glsl = glsl
         self.numpy_reference = reference
         self.result = result
+        self.refuse_integers = refuse_integers
         self.operands = tuple(name for name in self.names if name != result)
+        self.for_kinds: dict[str, Callable[..., Any]] = {}
+        self.refuse: Callable[..., None] | None = None
 
         self.call_cache: CallCache[CachedElementwise] = CallCache()
+
+    def bools(self, function: Rule) -> Rule:
+        """Declare what the op is where it computes in bools; it takes the operands."""
+        self.for_kinds["bool"] = function
+        return function
+
+    def integers(self, function: Rule) -> Rule:
+        """Declare what the op is where it computes in integers, as `bools`."""
+        self.for_kinds["int"] = self.for_kinds["uint"] = function
+        return function
+
+    def refuses(self, function: Rule) -> Rule:
+        """Declare a check of operands by their dtypes, which raises an error."""
+        self.refuse = function
+        return function
 
     def forget(self) -> None:
         """Clear the call cache."""
@@ -95,6 +119,11 @@ class Elementwise(Op[P, R]):
         """Apply the op, on the fast path if the call is cached."""
         given = args
         if kwargs or modes.autocast_blocks or len(args) != len(self.names):
+            if "out" in kwargs:
+                return cast(R, into(self, args, kwargs))
+            form = self.keyword_form
+            if form is not None and (kwargs or len(args) != len(self.names)):
+                return cast(R, form(*args, **translated(_FORM, kwargs, self.name)))
             given = self._given(args, kwargs)  # type: ignore[assignment]  # P.args
         # Inlined `call_key`, with numbers by type; a tenth less host time.
         key: list[object] = []
@@ -128,6 +157,8 @@ class Elementwise(Op[P, R]):
                 except OverflowError:
                     numbers = tuple([real(self.name, each) for each in numbers])
             else:
+                if self.refuse_integers is not None:
+                    self.refuse_integers(self.name, given[-1])
                 numbers = tuple(
                     [number(self.name, cached.compute, each) for each in numbers]
                 )
@@ -151,10 +182,20 @@ class Elementwise(Op[P, R]):
     def _slow_path(self, args: tuple[Any, ...], key: CacheKey) -> Any:
         """Check a call and apply the op; on a device, cache the call under `key`."""
         bound = dict(zip(self.names, args))
+        if batching.depth:
+            answer = batching.batched_call(self, bound)
+            if answer is not NotImplemented:
+                return answer
         tensors = self._tensors(bound)
         compute, result = self._result_dtypes(bound, tensors)
+        if self.refuse is not None:
+            self.refuse(*args)
+        if compute.kind in self.for_kinds:
+            return self.for_kinds[compute.kind](*args)
         device = self._checked(tensors, compute)
         shape = broadcast_shapes(self.name, *(t.shape for t in tensors.values()))
+        if self.refuse_integers is not None and not compute.is_float:
+            self.refuse_integers(self.name, args[-1])
         numbers = {
             name: number(self.name, compute, bound[name])
             for name in self.operands

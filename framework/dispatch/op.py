@@ -28,7 +28,9 @@ from ..eager.base_tensor import TensorCore
 from ..ir.kernel_call import Dispatch, StridedSpec
 from ..ir.lazy_graph import Array, Node, Value
 from ..scheduler.scheduler import append
+from . import batching
 from .autocast_policy import Policy, autocast_arguments
+from .keywords import into, renamed, translated
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
@@ -67,6 +69,8 @@ class Op(Generic[P, R]):
         is fused with it.
     policy : callable or None
         Autocast policy; see `autocast_policy`.
+    keyword_form : callable or None
+        See `form`.
     output_names : tuple of str
         "out", or the names of several outputs. Gradients flow through the first.
     """
@@ -78,6 +82,7 @@ class Op(Generic[P, R]):
     source: tuple[str, DType] | None = None
     reduction: str | None = None
     policy: Policy | None = None
+    keyword_form: Callable[..., Any] | None = None
 
     def __init__(
         self,
@@ -93,6 +98,7 @@ class Op(Generic[P, R]):
         self.__wrapped__ = function
         self.parameters = inspect.signature(function).parameters
         self.names = tuple(self.parameters)
+        self.renamed = renamed(self.name, self.names)
         self.tensors = tuple(
             name
             for name, parameter in self.parameters.items()
@@ -144,6 +150,15 @@ class Op(Generic[P, R]):
         self._tape_recorders.clear()
         return rule
 
+    def form(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Declare the function behind calls with keywords or other arguments.
+
+        It has PyTorch's parameters, where those are more than the op's, and calls the
+        op with all arguments in order.
+        """
+        self.keyword_form = function
+        return function
+
     def _no_rule(self, grad: Any) -> Any:
         raise GradError(
             f"backward: {self.name} has no gradient rule;"
@@ -152,7 +167,13 @@ class Op(Generic[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Apply the op."""
+        if "out" in kwargs:
+            return cast(R, into(self, args, kwargs))
         bound = dict(zip(self.names, self._given(args, kwargs)))
+        if batching.depth:
+            answer = batching.batched_call(self, bound)
+            if answer is not NotImplemented:
+                return cast(R, answer)
         tensors = self._tensors(bound)
         outputs = self._apply(bound, tensors)
         self._record(bound, tensors, outputs)
@@ -177,6 +198,8 @@ class Op(Generic[P, R]):
 
     def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         """Return every argument by name, as Python itself would bind them."""
+        if kwargs:
+            kwargs = translated(self.renamed, kwargs, self.name)
         bound = dict(zip(self.names, args))
         for name, parameter in self.parameters.items():
             if name not in bound and name not in kwargs:

@@ -185,6 +185,11 @@ def transpose(x: Tensor, dim0: int, dim1: int) -> Tensor:
     return _permute(x, _exchanged(len(x.layout.shape), dim0, dim1))
 
 
+def swapaxes(input: Tensor, axis0: int, axis1: int) -> Tensor:
+    """Return a view with two dimensions exchanged; see `transpose`."""
+    return transpose(input, axis0, axis1)
+
+
 @functools.lru_cache(maxsize=256)
 def _exchanged(ndim: int, dim0: int, dim1: int) -> tuple[int, ...]:
     """Return the order of dimensions with two of them exchanged."""

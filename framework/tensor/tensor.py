@@ -31,10 +31,12 @@ from ..scheduler.scheduler import submit_early
 from .inplace import set_item
 from .legacy import legacy_data
 from .methods import (
+    AliasMethods,
     AttributeMethods,
     BinaryMethods,
     ChoiceMethods,
     ConversionMethods,
+    DerivedMethods,
     FillMethods,
     InPlaceBinaryMethods,
     InPlaceUnaryMethods,
@@ -43,6 +45,7 @@ from .methods import (
     Operators,
     ProductMethods,
     ReductionMethods,
+    ShapeInPlaceMethods,
     UnaryMethods,
 )
 from .printing import text_of
@@ -67,6 +70,9 @@ class Tensor(
     InPlaceUnaryMethods,
     InPlaceBinaryMethods,
     FillMethods,
+    DerivedMethods,
+    ShapeInPlaceMethods,
+    AliasMethods,
     TensorCore,
 ):
     """An array with a device, a dtype and a place on the autograd tape.

@@ -41,13 +41,13 @@ def embedding(
         Without effect: gradients are dense.
     """
     if max_norm is not None:
-        _renormalize(input, weight, max_norm, norm_type)
+        renormalize(input, weight, max_norm, norm_type)
     if scale_grad_by_freq and weight.requires_grad:
         weight = _by_frequency(input, weight)
     return ops.embedding(input, weight, padding_idx)
 
 
-def _renormalize(input: Tensor, weight: Tensor, most: float, p: float) -> None:
+def renormalize(input: Tensor, weight: Tensor, most: float, p: float) -> None:
     """Scale the rows that `input` names, where they are longer than `most`."""
     with no_grad():
         rows = weight.detach()
@@ -123,7 +123,7 @@ def embedding_bag(
     """
     _check_bags(input, weight, offsets, mode, per_sample_weights)
     if max_norm is not None:
-        _renormalize(input, weight, max_norm, norm_type)
+        renormalize(input, weight, max_norm, norm_type)
     if scale_grad_by_freq and weight.requires_grad:
         weight = _by_frequency(input, weight)
     count = input.numel()
@@ -201,6 +201,13 @@ def _check_bags(
             " input needs"
             " 1-D offsets, a 2-D input takes none"
         )
+    if offsets is not None and not offsets.is_gpu and offsets.numel():
+        starts = offsets.numpy()
+        if starts[0] != 0 or starts[-1] > input.shape[0]:
+            raise ShapeError(
+                f"embedding_bag: offsets are from {starts[0]} to {starts[-1]}; they"
+                f" must begin with 0 and end at most at {input.shape[0]}"
+            )
     if per_sample_weights is not None:
         if mode != "sum":
             raise NotImplementedError(

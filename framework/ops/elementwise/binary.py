@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from ...base.dtype import FLOAT, INTEGER, NUMERIC, SINGLE
+from ...base.dtype import FLOAT, INTEGER, NUMERIC, SINGLE, bool_
+from ...base.errors import DomainError, DTypeError
 from ...dispatch.declare import elementwise
+from .compare import logical_and, logical_or
 from .unary import flat, sign, trunc
 
 if TYPE_CHECKING:
@@ -21,9 +23,27 @@ if TYPE_CHECKING:
 DIVIDED = (*INTEGER, *SINGLE)
 
 
+def _scaled(other: Tensor | float, alpha: float) -> Tensor | float:
+    if alpha == 1:
+        return other
+    return other * alpha if isinstance(other, int | float) else mul(other, alpha)
+
+
 @elementwise(glsl="x + y", reference=np.add, dtypes=NUMERIC)
 def add(x: Tensor | float, y: Tensor | float) -> Tensor:
     """Return the sum of two tensors, or of a tensor and a number."""
+
+
+@add.bools
+def add_bools(x: Tensor, y: Tensor | bool) -> Tensor:
+    return logical_or(x, y)
+
+
+@add.form
+def _add_form(
+    input: Tensor | float, other: Tensor | float, *, alpha: float = 1
+) -> Tensor:
+    return add(input, _scaled(other, alpha))
 
 
 @add.vjp
@@ -36,6 +56,22 @@ def sub(x: Tensor | float, y: Tensor | float) -> Tensor:
     """Return the difference of two tensors, or of a tensor and a number."""
 
 
+@sub.refuses
+def sub_refuses(x: object, y: object) -> None:
+    for each in (x, y):
+        if isinstance(each, bool) or getattr(each, "dtype", None) is bool_:
+            raise DTypeError(
+                "sub: an operand is bool; use ^, or ~ for what is not so, or a number"
+            )
+
+
+@sub.form
+def _sub_form(
+    input: Tensor | float, other: Tensor | float, *, alpha: float = 1
+) -> Tensor:
+    return sub(input, _scaled(other, alpha))
+
+
 @sub.vjp
 def sub_vjp(grad: Tensor, needs: tuple[bool, bool]) -> tuple[Tensor, Tensor | None]:
     return grad, -grad if needs[1] else None
@@ -44,6 +80,11 @@ def sub_vjp(grad: Tensor, needs: tuple[bool, bool]) -> tuple[Tensor, Tensor | No
 @elementwise(glsl="x * y", reference=np.multiply, dtypes=NUMERIC)
 def mul(x: Tensor | float, y: Tensor | float) -> Tensor:
     """Return the product of two tensors, or of a tensor and a number."""
+
+
+@mul.bools
+def mul_bools(x: Tensor, y: Tensor | bool) -> Tensor:
+    return logical_and(x, y)
 
 
 @mul.vjp
@@ -100,6 +141,12 @@ def div(
     return _div(x, y)
 
 
+def refuse_zero(name: str, y: object) -> None:
+    """Raise `DomainError` if integers are divided by the number 0."""
+    if type(y) is int and y == 0:
+        raise DomainError(f"{name}: integers are divided by 0; y must be another")
+
+
 def _whole_quotient(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     if x.dtype.kind == "f":
         return np.trunc(x / y)
@@ -112,6 +159,7 @@ def _whole_quotient(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     reference=_whole_quotient,
     dtypes=NUMERIC,
     device_dtypes=DIVIDED,
+    refuse_integers=refuse_zero,
 )
 def _div_trunc(x: Tensor | float, y: Tensor | float) -> Tensor:
     """Return the quotient rounded towards zero; of an integer by 0 it is 0."""
@@ -127,11 +175,13 @@ def _div_trunc_vjp(grad: Tensor) -> tuple[Tensor, Tensor]:
     reference=np.floor_divide,
     dtypes=NUMERIC,
     device_dtypes=DIVIDED,
+    refuse_integers=refuse_zero,
 )
 def floor_divide(x: Tensor | float, y: Tensor | float) -> Tensor:
     """Return the exact quotient rounded down, as `//` in Python.
 
-    Division by zero gives infinities, and NaN for 0 / 0; of integers 0.
+    Division by zero gives infinities, and NaN for 0 / 0; of integers 0, and a
+    DomainError if `y` is the number 0.
     """
 
 
@@ -145,11 +195,12 @@ def floor_divide_vjp(grad: Tensor) -> tuple[Tensor, Tensor]:
     reference=np.remainder,
     dtypes=NUMERIC,
     device_dtypes=DIVIDED,
+    refuse_integers=refuse_zero,
 )
 def remainder(x: Tensor | float, y: Tensor | float) -> Tensor:
     """Return the remainder of `floor_divide`, with the sign of `y`, as `%` in Python.
 
-    Exact. By zero it is NaN; of integers 0.
+    Exact. By zero it is NaN; of integers 0, and a DomainError if `y` is the number 0.
     """
 
 
@@ -165,11 +216,12 @@ def remainder_vjp(
     reference=np.fmod,
     dtypes=NUMERIC,
     device_dtypes=DIVIDED,
+    refuse_integers=refuse_zero,
 )
 def fmod(x: Tensor | float, y: Tensor | float) -> Tensor:
     """Return the remainder of the quotient rounded towards zero, with the sign of `x`.
 
-    Exact. By zero it is NaN; of integers 0.
+    Exact. By zero it is NaN; of integers 0, and a DomainError if `y` is the number 0.
     """
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...base.dtype import FLOAT, INTEGER, SINGLE
+from ...base.errors import DomainError
 from ...base.shape import broadcast_shapes
 from ...dispatch.autocast_policy import autocast_float32, autocast_passthrough
 from ...dispatch.declare import elementwise
@@ -25,7 +26,11 @@ if TYPE_CHECKING:
 
 @autocast_float32
 @elementwise(
-    glsl="precise_exp(x)", reference=np.exp, dtypes=FLOAT, device_dtypes=SINGLE
+    glsl="precise_exp(x)",
+    reference=np.exp,
+    dtypes=FLOAT,
+    device_dtypes=SINGLE,
+    fractional=True,
 )
 def exp(x: Tensor) -> Tensor:
     """Return *e* raised to each element."""
@@ -37,7 +42,11 @@ def exp_vjp(grad: Tensor, out: Tensor) -> Tensor:
 
 
 @elementwise(
-    glsl="precise_exp2(x)", reference=np.exp2, dtypes=FLOAT, device_dtypes=SINGLE
+    glsl="precise_exp2(x)",
+    reference=np.exp2,
+    dtypes=FLOAT,
+    device_dtypes=SINGLE,
+    fractional=True,
 )
 def exp2(x: Tensor) -> Tensor:
     """Return 2 raised to each element."""
@@ -50,7 +59,11 @@ def exp2_vjp(grad: Tensor, out: Tensor) -> Tensor:
 
 @autocast_float32
 @elementwise(
-    glsl="precise_expm1(x)", reference=np.expm1, dtypes=FLOAT, device_dtypes=SINGLE
+    glsl="precise_expm1(x)",
+    reference=np.expm1,
+    dtypes=FLOAT,
+    device_dtypes=SINGLE,
+    fractional=True,
 )
 def expm1(x: Tensor) -> Tensor:
     """Return exp(x) - 1, accurate for small elements too."""
@@ -63,7 +76,11 @@ def expm1_vjp(grad: Tensor, out: Tensor) -> Tensor:
 
 @autocast_float32
 @elementwise(
-    glsl="precise_log(x)", reference=np.log, dtypes=FLOAT, device_dtypes=SINGLE
+    glsl="precise_log(x)",
+    reference=np.log,
+    dtypes=FLOAT,
+    device_dtypes=SINGLE,
+    fractional=True,
 )
 def log(x: Tensor) -> Tensor:
     """Return the natural logarithm; log(0) is -inf, of a negative number NaN."""
@@ -76,7 +93,11 @@ def log_vjp(grad: Tensor, x: Tensor) -> Tensor:
 
 @autocast_float32
 @elementwise(
-    glsl="precise_log2(x)", reference=np.log2, dtypes=FLOAT, device_dtypes=SINGLE
+    glsl="precise_log2(x)",
+    reference=np.log2,
+    dtypes=FLOAT,
+    device_dtypes=SINGLE,
+    fractional=True,
 )
 def log2(x: Tensor) -> Tensor:
     """Return the logarithm to base 2; of 0 -inf, of a negative number NaN."""
@@ -89,7 +110,11 @@ def log2_vjp(grad: Tensor, x: Tensor) -> Tensor:
 
 @autocast_float32
 @elementwise(
-    glsl="precise_log10(x)", reference=np.log10, dtypes=FLOAT, device_dtypes=SINGLE
+    glsl="precise_log10(x)",
+    reference=np.log10,
+    dtypes=FLOAT,
+    device_dtypes=SINGLE,
+    fractional=True,
 )
 def log10(x: Tensor) -> Tensor:
     """Return the logarithm to base 10; of 0 -inf, of a negative number NaN."""
@@ -102,7 +127,11 @@ def log10_vjp(grad: Tensor, x: Tensor) -> Tensor:
 
 @autocast_float32
 @elementwise(
-    glsl="precise_log1p(x)", reference=np.log1p, dtypes=FLOAT, device_dtypes=SINGLE
+    glsl="precise_log1p(x)",
+    reference=np.log1p,
+    dtypes=FLOAT,
+    device_dtypes=SINGLE,
+    fractional=True,
 )
 def log1p(x: Tensor) -> Tensor:
     """Return log(1 + x), accurate for small elements too; of -1 -inf, below NaN."""
@@ -119,7 +148,11 @@ def _logistic(x: np.ndarray) -> np.ndarray:
 
 
 @elementwise(
-    glsl="logistic(x)", reference=_logistic, dtypes=FLOAT, device_dtypes=SINGLE
+    glsl="logistic(x)",
+    reference=_logistic,
+    dtypes=FLOAT,
+    device_dtypes=SINGLE,
+    fractional=True,
 )
 def sigmoid(x: Tensor) -> Tensor:
     """Return 1 / (1 + exp(-x)), computed so that nothing overflows."""
@@ -156,18 +189,28 @@ def _power(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return np.where(y < 0, inverse, np.power(x, np.maximum(y, 0)))
 
 
+def _refuse_negative(name: str, y: object) -> None:
+    """Raise `DomainError` if integers are raised to a negative number."""
+    if type(y) is int and y < 0:
+        raise DomainError(
+            f"{name}: integers are raised to {y}; y must be at least 0, or x of floats"
+        )
+
+
 @autocast_float32
 @elementwise(
     glsl="power(x, y)",
     reference=_power,
     dtypes=(*INTEGER, *FLOAT),
     device_dtypes=(*INTEGER, *SINGLE),
+    refuse_integers=_refuse_negative,
 )
 def pow(x: Tensor | float, y: Tensor | float) -> Tensor:
     """Return `x` raised to `y`.
 
     Of floats, a negative base needs a whole exponent, else the result is NaN. Integers
-    wrap; a negative exponent gives 0, unless the base is 1 or -1.
+    wrap; a negative exponent in a tensor gives 0, unless the base is 1 or -1, and a
+    negative number a DomainError, as in PyTorch.
     """
 
 

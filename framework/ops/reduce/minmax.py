@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, NamedTuple, overload
 
 import numpy as np
 
-from ...base.dtype import ANY, bool_, int32
+from ...base.dtype import ANY, bool_, int32, uint8
 from ...base.errors import ShapeError
-from ...base.shape import TensorSpec, normalize_dim, normalize_dims
+from ...base.shape import TensorSpec, normalize_dim, normalize_dims, reduced_dims
+from ...base.validation import as_int
 from ...dispatch.declare import primitive
 from ...eager.base_tensor import TensorCore
 from ...ir.kernel_call import Argument, Dispatch, StridedSpec
@@ -109,8 +110,8 @@ def _amin_reference(x: np.ndarray, dims: tuple[int, ...]) -> np.ndarray:
 def _over(
     name: str, op: Callable[..., Tensor], x: Tensor, dim: Dims, keepdim: bool
 ) -> Tensor:
-    """Return an extreme over dimensions; a copy of `x` over none."""
-    dims = normalize_dims(name, dim, x.ndim)
+    """Return an extreme over dimensions; a copy of a scalar `x`."""
+    dims = reduced_dims(name, dim, x.ndim)
     need_elements(name, x.spec, dims)
     if not dims:
         return lazy_copy(x)
@@ -147,12 +148,20 @@ def amin(x: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
 
 
 def any(x: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
-    """Return whether an element over dimensions is not 0, as bool; NaN is not 0."""
+    """Return whether an element over dimensions is not 0, as bool; NaN is not 0.
+
+    Over no dimensions, `()`, it has the shape of `x`. Of uint8 it is uint8, as in
+    PyTorch.
+    """
     return _holds("any", _amax, x, dim, keepdim, False)
 
 
 def all(x: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
-    """Return whether every element over dimensions is not 0, as bool; NaN is not 0."""
+    """Return whether every element over dimensions is not 0, as bool; NaN is not 0.
+
+    Over no dimensions, `()`, it has the shape of `x`. Of uint8 it is uint8, as in
+    PyTorch.
+    """
     return _holds("all", _amin, x, dim, keepdim, True)
 
 
@@ -168,8 +177,10 @@ def _holds(
     dims = normalize_dims(name, dim, x.ndim)
     truth = x if x.dtype is bool_ else ne(x, 0)
     if x.numel() == 0:
-        return reduce_empty(x, dims, keepdim, otherwise, bool_)
-    return _over(name, op, truth, dims, keepdim)
+        held = reduce_empty(x, dims, keepdim, otherwise, bool_)
+    else:
+        held = _over(name, op, truth, dims, keepdim) if dims else lazy_copy(truth)
+    return cast(held, uint8) if x.dtype is uint8 else held
 
 
 def _positions(
@@ -246,7 +257,8 @@ def _reduced_last(x: np.ndarray, dims: tuple[int, ...]) -> np.ndarray:
 def _position(
     name: str, op: Callable[..., Tensor], x: Tensor, dim: int | None, keepdim: bool
 ) -> Tensor:
-    dims = normalize_dims(name, dim, x.ndim)
+    at = dim if dim is None else as_int(f"{name}: dim", dim)
+    dims = normalize_dims(name, at, x.ndim)
     need_elements(name, x.spec, dims)
     if x.numel() == 0:
         return reduce_empty(x, dims, keepdim, 0, int32)
@@ -385,6 +397,8 @@ def max(
         If there are no elements to choose from.
     """
     if isinstance(dim, TensorCore):
+        if keepdim:
+            raise TypeError("max: keepdim does not go with a second tensor")
         return maximum(x, dim)
     if dim is None:
         return _over("max", _amax, x, None, False)
@@ -402,6 +416,8 @@ def min(
 ) -> Tensor | ValuesIndices:
     """Return the smallest element; along a dimension, also where it is; see `max`."""
     if isinstance(dim, TensorCore):
+        if keepdim:
+            raise TypeError("min: keepdim does not go with a second tensor")
         return minimum(x, dim)
     if dim is None:
         return _over("min", _amin, x, None, False)
