@@ -86,11 +86,12 @@ def serve(device: str) -> None:
 
     warnings.simplefilter("ignore")
     table = calls(fw, device)
+    place: Any = fw.device(device)
 
     def wait() -> None:
         fw.eval()
-        if device != "cpu":
-            fw.device(device).gpu.synchronize()
+        if place.is_gpu:
+            place.gpu.synchronize()
 
     gc.disable()
     print(*table, sep="\t", flush=True)
