@@ -35,7 +35,11 @@ def host_erfc(x: np.ndarray) -> np.ndarray:
 
 
 @elementwise(
-    glsl="precise_erf(x)", reference=host_erf, dtypes=FLOAT, device_dtypes=SINGLE
+    glsl="precise_erf(x)",
+    reference=host_erf,
+    dtypes=FLOAT,
+    device_dtypes=SINGLE,
+    fractional=True,
 )
 def erf(x: Tensor) -> Tensor:
     """Return the error function, 2 / sqrt(pi) times the integral of exp(-t * t)."""
@@ -47,7 +51,11 @@ def erf_vjp(grad: Tensor, x: Tensor) -> Tensor:
 
 
 @elementwise(
-    glsl="precise_erfc(x)", reference=host_erfc, dtypes=FLOAT, device_dtypes=SINGLE
+    glsl="precise_erfc(x)",
+    reference=host_erfc,
+    dtypes=FLOAT,
+    device_dtypes=SINGLE,
+    fractional=True,
 )
 def erfc(x: Tensor) -> Tensor:
     """Return 1 - erf(x), accurate for large elements too."""
