@@ -147,7 +147,7 @@ def _polynomial(
         x = _fractional(input)
         degrees = n if isinstance(n, Tensor) else None
         most = int(degrees.max().item()) if degrees is not None else int(n)
-        one = ops.fill_like(x, tuple(x.shape), 1, x.dtype)
+        one: Tensor = ops.fill_like(x, tuple(x.shape), 1, x.dtype)
         terms = [one, first(x)]
         for k in range(1, most):
             terms.append(step(x, terms[-1], terms[-2], k))
@@ -182,14 +182,11 @@ def _shifted(x: Tensor, last: Tensor, before: Tensor, k: int) -> Tensor:
     return _doubled(x * 2.0 - 1.0, last, before, k)
 
 
-_T, _U, _V, _W = (
-    lambda x: x,
-    lambda x: x * 2.0,
-    lambda x: x * 2.0 - 1.0,
-    lambda x: x * 2.0 + 1.0,
-)
-_KINDS = {"t": ("first", _T), "u": ("second", _U), "v": ("third", _V)} | {
-    "w": ("fourth", _W)
+_KINDS: dict[str, tuple[str, Callable[[Tensor], Tensor]]] = {
+    "t": ("first", lambda x: x),
+    "u": ("second", lambda x: x * 2.0),
+    "v": ("third", lambda x: x * 2.0 - 1.0),
+    "w": ("fourth", lambda x: x * 2.0 + 1.0),
 }
 
 
