@@ -93,7 +93,8 @@ vector_norm = _taking(_others.vector_norm)
 @_taking
 def cross(input: Any, other: Any, *, dim: int = -1) -> Any:
     """Return cross products of vectors of 3 along a dimension."""
-    return ops.cross(*ops.broadcast_tensors(input, other), dim)
+    first, second = ops.broadcast_tensors(input, other)
+    return ops.cross(first, second, dim)
 
 
 @_taking

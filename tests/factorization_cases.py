@@ -23,13 +23,13 @@ SIGNED = ("qr_factors", "eigh_factors", "svd_factors")
 
 
 def eye(x: Any, size: float) -> Any:
-    """Return a multiple of the identity, made of the argument's own kind."""
-    n = x.shape[-1]
+    """Return a diagonal from `size` up in steps of 1, of the argument's own kind."""
+    rows, columns = x.shape[-2:]
+    diagonal = np.eye(rows, columns) * (size + np.arange(columns))
     if isinstance(x, np.ndarray):
-        return np.eye(n, dtype=x.dtype) * x.dtype.type(size)
+        return diagonal.astype(x.dtype)
     if isinstance(x, torch.Tensor):
-        return torch.eye(n, dtype=x.dtype) * size
-    diagonal = np.eye(n) * size
+        return torch.from_numpy(diagonal).to(x.dtype)
     return type(x).from_host(diagonal.astype(x.dtype.numpy), x.device, x.dtype)
 
 
@@ -66,8 +66,8 @@ def row(
 
 
 def plain(x: Any) -> Any:
-    """Return the matrix itself."""
-    return x
+    """Return a matrix of full rank, whatever `x` is."""
+    return x + eye(x, 3.0)
 
 
 def eigh(x: torch.Tensor) -> torch.Tensor:

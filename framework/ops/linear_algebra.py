@@ -390,8 +390,8 @@ def _tolerance(A: Tensor, s: Tensor, atol: Any, rtol: Any) -> Any:  # noqa: N803
         eps = float(np.finfo(A.dtype.numpy).eps) * max(A.shape[-2:])
         rtol = eps if atol is None else 0.0
     largest = amax(s.detach(), -1, True)
-    pair = [
-        unsqueeze(each, -1) if isinstance(each, TensorCore) else float(each or 0)
+    pair: list[Any] = [
+        each[..., None] if isinstance(each, TensorCore) else float(each or 0)
         for each in (atol, rtol)
     ]
     relative = largest * pair[1]
