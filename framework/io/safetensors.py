@@ -126,7 +126,7 @@ def decoded(where: str, content: bytes) -> tuple[dict[str, Tensor], str | None]:
     digest = metadata.pop(_DIGEST, None)
     if not metadata:
         header.pop(RESERVED, None)
-    if digest is not None:
+    if digest is not None or STRUCTURE in metadata:
         found = _digest(header, [memoryview(content)[8 + size :]])
         if found != digest:
             raise FileFormatError(

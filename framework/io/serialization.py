@@ -13,7 +13,7 @@ from ..base.device import CPU, Device, find_device
 from ..base.errors import FileFormatError
 from ..tensor.storage import UntypedStorage
 from ..tensor.tensor import Tensor
-from . import safetensors, structure
+from . import safetensors, structure, torch_archive
 
 File = str | os.PathLike[str] | IO[bytes]
 """A path, or an open file that takes or gives bytes."""
@@ -95,7 +95,7 @@ def load(
     mmap: bool | None = None,
     **pickle_load_args: Any,
 ) -> Any:
-    """Return what `save` has written.
+    """Return what `save` has written, or `torch.save`.
 
     No code runs, whatever the file holds.
 
@@ -105,9 +105,9 @@ def load(
         Where from; a file is read from where it stands to its end.
     map_location : Device, str, int, mapping, callable or None
         Where the tensors go; None means the host. A mapping goes from the location that
-        the file tells, which is "cpu", to another. A function takes a storage on the
-        host and that location, and returns a storage on the device that it wants, or
-        None for the host.
+        the file tells, "cpu" of what `save` wrote, to another. A function takes a
+        storage on the host and that location, and returns a storage on the device that
+        it wants, or None for the host.
     pickle_module, weights_only, **pickle_load_args
         Have no effect: nothing but data is ever loaded.
     mmap : bool, optional
@@ -118,7 +118,8 @@ def load(
     FileNotFoundError
         If there is no such file.
     FileFormatError
-        If the file is cut off, damaged or of another format.
+        If the file is cut off, damaged or of another format; `UnsafeFileError` if it
+        asks for more than tensors, numbers, strings and containers.
     DTypeError
         If it holds a dtype that the library has not.
     ValueError
@@ -126,14 +127,21 @@ def load(
 
     Notes
     -----
-    PyTorch puts tensors where they were when they were saved. Here they come to the
-    host, as the machine that loads may have other devices.
+    The pickle in a file of `torch.save` is read by an interpreter that knows opcodes
+    and names of data alone. PyTorch puts tensors where they were when they were saved.
+    Here they come to the host, as the machine that loads may have other devices.
     """
     if mmap and not _is_path(f):
         raise ValueError(
             f"load: mmap is True and f a {type(f).__name__}; it must be a path then"
         )
     where, content = _read(f)
+    if content.startswith((torch_archive.MAGIC, torch_archive.LEGACY)):
+        return torch_archive.read(
+            where,
+            content,
+            lambda tensor, location: _place(where, tensor, location, map_location),
+        )
     tensors, text = safetensors.decoded(where, content)
     tensors = {
         name: each.to(_place(where, each, "cpu", map_location))

@@ -32,17 +32,21 @@ TENSORS: dict[type[Tensor], str] = {
 """Classes of tensors by their names in a structure."""
 
 
-def described(path: tuple[object, ...]) -> str:
+Path = tuple[object, ...]
+"""Keys that lead to a part of what is saved."""
+
+
+def described(path: Path) -> str:
     """Return the expression that leads to a part of what is saved."""
     return "obj" + "".join(f"[{key!r}]" for key in path)
 
 
-def refusal(path: tuple[object, ...], value: object, why: str = "") -> TypeError:
+def refusal(path: Path, value: object, why: str = "") -> TypeError:
     """Return the error for what cannot be saved."""
     kind = type(value)
     remedy = why or (
-        "files hold tensors, numbers, strings, None, dicts, lists, tuples and sets; save"
-        " the state_dict() of an object"
+        "files hold tensors, numbers, strings, None, dicts, lists, tuples and sets;"
+        " save the state_dict() of an object"
     )
     return TypeError(
         f"save: {described(path)} is a {kind.__module__}.{kind.__qualname__}; {remedy}"
@@ -56,7 +60,7 @@ def is_ordered(value: object) -> bool:
     )
 
 
-def enter(path: tuple[object, ...], value: object, within: set[int]) -> None:
+def enter(path: Path, value: object, within: set[int]) -> None:
     """Note that a container's elements follow; `within` are those around it.
 
     Raises
@@ -74,8 +78,8 @@ def enter(path: tuple[object, ...], value: object, within: set[int]) -> None:
     within.add(id(value))
 
 
-def check_key(path: tuple[object, ...], key: object) -> None:
-    """Raise `TypeError` if a key of a dict or an element of a set is not one of files'."""
+def check_key(path: Path, key: object) -> None:
+    """Raise `TypeError` if files hold no such key of a dict or element of a set."""
     parts = key if type(key) is tuple else (key,)
     for part in parts:
         if type(part) not in (str, int, float, bool, type(None), bytes):
@@ -90,7 +94,7 @@ class _Packer:
         self._names: dict[object, str] = {}
         self._within: set[int] = set()
 
-    def pack(self, value: Any, path: tuple[object, ...]) -> Any:
+    def pack(self, value: Any, path: Path) -> Any:
         kind = type(value)
         if value is None or kind in (bool, str):
             return value
@@ -111,7 +115,7 @@ class _Packer:
             return {"device": str(value)}
         return self._container(value, path)
 
-    def _container(self, value: Any, path: tuple[object, ...]) -> Any:
+    def _container(self, value: Any, path: Path) -> Any:
         kind = type(value)
         ordered = is_ordered(value)
         if not ordered and kind not in (dict, list, tuple, set, frozenset):
@@ -132,14 +136,14 @@ class _Packer:
         self._within.discard(id(value))
         return made
 
-    def _pairs(self, value: Mapping[Any, Any], path: tuple[object, ...]) -> list[Any]:
+    def _pairs(self, value: Mapping[Any, Any], path: Path) -> list[Any]:
         pairs = []
         for key, each in value.items():
             check_key((*path, key), key)
             pairs.append([self.pack(key, path), self.pack(each, (*path, key))])
         return pairs
 
-    def _name(self, tensor: Tensor, path: tuple[object, ...]) -> str:
+    def _name(self, tensor: Tensor, path: Path) -> str:
         """Return the name of a tensor; one that is there twice has one."""
         shown = id(tensor.array), tensor.layout, tensor.dtype
         if shown not in self._names:
@@ -151,7 +155,7 @@ class _Packer:
             self._names[shown], self.tensors[name] = name, tensor
         return self._names[shown]
 
-    def _array(self, value: Any, path: tuple[object, ...]) -> dict[str, str]:
+    def _array(self, value: Any, path: Path) -> dict[str, str]:
         try:
             dtype = as_dtype(value.dtype)
         except TypeError:
@@ -219,6 +223,8 @@ class _Unpacker:
             return [self.unpack(each, depth + 1) for each in made]
         if not isinstance(made, dict):
             return made
+        if not made:
+            raise ValueError("an object has no kind")
         kind, content = next(iter(made.items()))
         for owner, name in TENSORS.items():
             if kind == name:

@@ -98,9 +98,7 @@ def test_a_missing_file(path: Path) -> None:
         fw.load(path)
 
 
-@pytest.mark.parametrize(
-    "content", [b"", b"PK\x03\x04" * 9, b"\x08" + bytes(7) + b"{}"]
-)
+@pytest.mark.parametrize("content", [b"", b"PK\x03" * 9, b"\x08" + bytes(7) + b"{}"])
 def test_a_file_of_another_format(content: bytes, path: Path) -> None:
     path.write_bytes(content)
     with pytest.raises(FileFormatError, match="it is no complete safetensors file"):

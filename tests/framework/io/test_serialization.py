@@ -1,5 +1,6 @@
 """Saving and loading of structures, to paths and to files."""
 
+import contextlib
 import inspect
 import io
 import os
@@ -109,14 +110,11 @@ def test_damaged_files_are_never_loaded(flat: bool, path: Path) -> None:
             fw.load(path)
         bits = bytes([content[at] ^ 1 << source.randrange(8)])
         path.write_bytes(content[:at] + bits + content[at + 1 :])
-        try:
-            loaded = fw.load(path)
-        except ValueError as error:
-            assert "checkpoint.bin" in str(error)
-        else:
-            # The checksum's own name: what it guards is whole.
-            assert flat
-            assert loaded["x"].tolist() == x.tolist()
+        loaded = []
+        with contextlib.suppress(FileFormatError):
+            loaded.append(fw.load(path))
+        # A flat file without its checksum, whose name was hit, is whole otherwise.
+        assert not loaded or (flat and loaded[0]["x"].tolist() == x.tolist())
 
 
 def test_what_is_no_file(path: Path) -> None:
