@@ -15,7 +15,6 @@ import numpy as np
 from ..base.dtype import int32
 from ..base.errors import DTypeError, LinAlgError, ShapeError
 from ..base.shape import broadcast_shapes
-from ..eager.base_tensor import TensorCore
 from . import factorization as factors
 from .elementwise.cast import cast
 from .elementwise.compare import where
@@ -391,7 +390,9 @@ def _tolerance(A: Tensor, s: Tensor, atol: Any, rtol: Any) -> Any:  # noqa: N803
         rtol = eps if atol is None else 0.0
     largest = amax(s.detach(), -1, True)
     pair: list[Any] = [
-        each[..., None] if isinstance(each, TensorCore) else float(each or 0)
+        float(each or 0)
+        if isinstance(each, int | float | None)
+        else unsqueeze(each, -1)
         for each in (atol, rtol)
     ]
     relative = largest * pair[1]
