@@ -13,7 +13,6 @@ package.
 
 import argparse
 import importlib
-import inspect
 import sys
 import textwrap
 import warnings
