@@ -447,7 +447,7 @@ from .base.philox import (
     seed as seed,
     set_rng_state as set_rng_state,
 )
-from .io.safetensors import load as load, save as save
+from .io.serialization import load as load, save as save
 from .tensor.functions import FUNCTIONS as _FUNCTIONS
 from .tensor.windows import (
     bartlett_window as bartlett_window,

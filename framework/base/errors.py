@@ -10,8 +10,11 @@ Error (vkbackend.errors)
 ├── TraceError (RuntimeError)  something that `jit` cannot replay
 ├── StateError (RuntimeError)  a state that does not fit what loads it
 ├── GraphError (ValueError)     a node of a hand-built graph that does not fit or run
-└── FileFormatError (ValueError)   a file that is damaged or of another format
+└── FileFormatError (ValueError, RuntimeError)   a file that is damaged or not known
+    └── UnsafeFileError (UnpicklingError)   a file that asks to run code
 """
+
+import pickle
 
 from vkbackend.errors import Error
 
@@ -64,5 +67,9 @@ class GraphError(Error, ValueError):
         self.node = node
 
 
-class FileFormatError(Error, ValueError):
+class FileFormatError(Error, ValueError, RuntimeError):
     """A file that is damaged, or of another format than the one it is read as."""
+
+
+class UnsafeFileError(FileFormatError, pickle.UnpicklingError):
+    """A file that asks for anything but data: loading it would run code."""
