@@ -1,6 +1,6 @@
 """Optimizers, learning-rate schedulers, averaging, gradient clipping."""
 
-from . import lr_scheduler
+from . import lr_scheduler, swa_utils
 from .adam import Adam, AdamW
 from .adam_variants import LAMB, Adamax, Lion, NAdam, RAdam
 from .clip_grad import clip_grad_norm_
@@ -43,4 +43,5 @@ __all__ = [
     "clip_grad_norm_",
     "evaluate",
     "lr_scheduler",
+    "swa_utils",
 ]
