@@ -285,13 +285,11 @@ class TrainingLoop:
                 return
         if path is None or path is False:
             return
-        state = load_checkpoint(path)
-        wrong = sorted(self._state().keys() ^ state.keys())
-        if wrong or (state["scheduler"] is None) != (self.options.scheduler is None):
-            what = ", ".join(wrong) if wrong else "scheduler"
+        state = load_checkpoint(path, frozenset(self._state()))
+        if (state["scheduler"] is None) != (self.options.scheduler is None):
             raise StateError(
-                f"fit: the checkpoint {path!s} and this training do not both have"
-                f" {what}; resume as it was trained"
+                f"fit: the checkpoint {path!s} and this training do not both have a"
+                " scheduler; resume as it was trained"
             )
         if len(state["generators"]) != len(self._generators()):
             raise StateError(
