@@ -13,6 +13,7 @@ from . import (
     func as func,
     distributions as distributions,
     graph as graph,
+    linalg as linalg,
     mps as mps,
     nn as nn,
     ops as ops,
